@@ -1,0 +1,112 @@
+//! Amazon resource names and the key under which a queue is known.
+
+use std::fmt;
+
+/// What names a queue: queues of different regions or accounts are different queues.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueueKey {
+    /// For instance `us-east-1`.
+    pub region: String,
+    /// Twelve digits.
+    pub account: String,
+    /// 1 to 80 characters, with the `.fifo` suffix of FIFO queues.
+    pub name: String,
+}
+
+impl QueueKey {
+    /// A key from its three parts.
+    pub fn new(region: &str, account: &str, name: &str) -> QueueKey {
+        QueueKey { region: region.to_owned(), account: account.to_owned(), name: name.to_owned() }
+    }
+
+    /// `arn:aws:sqs:<region>:<account>:<name>`.
+    pub fn arn(&self) -> Arn {
+        Arn {
+            partition: "aws".to_owned(),
+            service: "sqs".to_owned(),
+            region: self.region.clone(),
+            account: self.account.clone(),
+            resource: self.name.clone(),
+        }
+    }
+}
+
+impl fmt::Display for QueueKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "arn:aws:sqs:{}:{}:{}", self.region, self.account, self.name)
+    }
+}
+
+/// An Amazon resource name, split at its first five colons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arn {
+    /// `aws`, `aws-cn`, `aws-us-gov`.
+    pub partition: String,
+    /// For instance `sqs`.
+    pub service: String,
+    /// For instance `us-east-1`; empty for global resources.
+    pub region: String,
+    /// Twelve digits, or empty.
+    pub account: String,
+    /// Everything after the fifth colon.
+    pub resource: String,
+}
+
+impl Arn {
+    /// Parses `arn:partition:service:region:account:resource`; `None` if it is not of that form.
+    pub fn parse(text: &str) -> Option<Arn> {
+        let mut parts = text.splitn(6, ':');
+        if parts.next()? != "arn" {
+            return None;
+        }
+        let mut next = || parts.next().map(str::to_owned);
+        let arn = Arn {
+            partition: next()?,
+            service: next()?,
+            region: next()?,
+            account: next()?,
+            resource: next()?,
+        };
+        (!arn.partition.is_empty() && !arn.service.is_empty() && !arn.resource.is_empty())
+            .then_some(arn)
+    }
+
+    /// The queue that this ARN names, if it names one.
+    pub fn queue(&self) -> Option<QueueKey> {
+        (self.service == "sqs" && !self.region.is_empty() && !self.account.is_empty())
+            .then(|| QueueKey::new(&self.region, &self.account, &self.resource))
+    }
+}
+
+impl fmt::Display for Arn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Arn { partition, service, region, account, resource } = self;
+        write!(f, "arn:{partition}:{service}:{region}:{account}:{resource}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_arn_round_trips() {
+        let key = QueueKey::new("us-east-1", "000000000000", "jobs.fifo");
+
+        let parsed = Arn::parse(&key.to_string()).unwrap();
+
+        assert_eq!(parsed.queue(), Some(key.clone()));
+        assert_eq!(parsed.to_string(), key.to_string());
+        assert_eq!(key.arn(), parsed);
+    }
+
+    #[test]
+    fn malformed_arns_are_refused() {
+        for text in
+            ["", "arn", "arn:aws:sqs", "arn:aws:sqs:r:a", "urn:aws:sqs:r:a:q", "arn:aws:sqs:r:a:"]
+        {
+            assert_eq!(Arn::parse(text), None, "{text}");
+        }
+        assert_eq!(Arn::parse("arn:aws:sns:r:a:t").unwrap().queue(), None);
+    }
+}

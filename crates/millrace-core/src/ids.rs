@@ -1,0 +1,68 @@
+//! Identifiers. They are drawn outside (randomness is an argument) and only formatted here.
+
+use std::fmt;
+
+/// One incarnation of a queue: a queue deleted and created again has another id, so that receipt
+/// handles of the first do not fit the second. Never reused within a data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueueId(pub u64);
+
+/// 128 bits, shown as a UUID.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MessageId(pub [u8; 16]);
+
+impl MessageId {
+    /// A version 4 UUID from 128 random bits.
+    pub fn from_random(random: u128) -> MessageId {
+        let mut bytes = random.to_be_bytes();
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        MessageId(bytes)
+    }
+
+    /// The 36 characters of the UUID text form.
+    pub fn text(&self) -> [u8; 36] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut out = [b'-'; 36];
+        let mut at = 0;
+        for (i, byte) in self.0.iter().enumerate() {
+            if matches!(i, 4 | 6 | 8 | 10) {
+                at += 1;
+            }
+            out[at] = DIGITS[usize::from(byte >> 4)];
+            out[at + 1] = DIGITS[usize::from(byte & 15)];
+            at += 2;
+        }
+        out
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(str::from_utf8(&self.text()).unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_id_is_a_version_4_uuid() {
+        assert_eq!(MessageId::from_random(0).to_string(), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(
+            MessageId::from_random(u128::MAX).to_string(),
+            "ffffffff-ffff-4fff-bfff-ffffffffffff"
+        );
+        assert_eq!(
+            MessageId::from_random(0x0123456789abcdef0123456789abcdef).to_string(),
+            "01234567-89ab-4def-8123-456789abcdef"
+        );
+    }
+}

@@ -1,0 +1,14 @@
+//! The words of the domain, shared by every floor: ids, names, ARNs, time, limits and digests.
+//!
+//! Nothing here does I/O or knows a protocol.
+
+mod arn;
+mod digest;
+mod ids;
+pub mod limits;
+mod time;
+
+pub use arn::{Arn, QueueKey};
+pub use digest::{AttributeDigest, hex, md5, sha256_hex};
+pub use ids::{MessageId, QueueId};
+pub use time::{Clock, SystemClock, Timestamp};

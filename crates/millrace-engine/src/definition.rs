@@ -1,0 +1,126 @@
+//! What a queue is, apart from its messages.
+
+use std::collections::BTreeMap;
+
+use millrace_core::{QueueId, QueueKey, Timestamp, limits};
+use serde::{Deserialize, Serialize};
+
+/// Standard or FIFO; fixed at creation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// At least once, best-effort order, groups only for fairness.
+    #[default]
+    Standard,
+    /// In order within a group, each message accepted once per deduplication window.
+    Fifo,
+}
+
+/// Where a deduplication id must be unique.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeduplicationScope {
+    /// In the whole queue.
+    #[default]
+    Queue,
+    /// Among messages of one group.
+    MessageGroup,
+}
+
+/// When and where messages are dead-lettered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Redrive {
+    /// The dead-letter queue; it may not exist (any more).
+    pub region: String,
+    /// Its account.
+    pub account: String,
+    /// Its name.
+    pub name: String,
+    /// A message received this often is moved when its turn comes again.
+    pub max_receive_count: u32,
+}
+
+impl Redrive {
+    /// The dead-letter queue's key.
+    pub fn target(&self) -> QueueKey {
+        QueueKey::new(&self.region, &self.account, &self.name)
+    }
+}
+
+/// What the engine and the broker act upon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    pub kind: Kind,
+    pub visibility_timeout_s: u32,
+    pub delay_s: u32,
+    pub retention_s: u32,
+    /// Long-poll time of receives that name none.
+    pub wait_time_s: u32,
+    pub maximum_message_size_bytes: u32,
+    pub content_based_deduplication: bool,
+    pub deduplication_scope: DeduplicationScope,
+    pub redrive: Option<Redrive>,
+}
+
+impl Default for Settings {
+    /// The defaults of Amazon SQS.
+    fn default() -> Settings {
+        Settings {
+            kind: Kind::Standard,
+            visibility_timeout_s: 30,
+            delay_s: 0,
+            retention_s: 345_600,
+            wait_time_s: 0,
+            maximum_message_size_bytes: limits::MESSAGE_SIZE_BYTES as u32,
+            content_based_deduplication: false,
+            deduplication_scope: DeduplicationScope::Queue,
+            redrive: None,
+        }
+    }
+}
+
+/// A queue's catalog entry, as journaled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Definition {
+    pub id: u64,
+    pub region: String,
+    pub account: String,
+    pub name: String,
+    pub created_ms: u64,
+    pub modified_ms: u64,
+    /// The last purge, for the cool-down.
+    #[serde(default)]
+    pub purged_ms: u64,
+    pub settings: Settings,
+    /// Attributes that only the service floor understands, by its names.
+    #[serde(default)]
+    pub attributes: BTreeMap<String, String>,
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+}
+
+impl Definition {
+    /// A new queue without attributes or tags.
+    pub fn new(id: QueueId, key: &QueueKey, settings: Settings, now: Timestamp) -> Definition {
+        Definition {
+            id: id.0,
+            region: key.region.clone(),
+            account: key.account.clone(),
+            name: key.name.clone(),
+            created_ms: now.0,
+            modified_ms: now.0,
+            purged_ms: 0,
+            settings,
+            attributes: BTreeMap::new(),
+            tags: BTreeMap::new(),
+        }
+    }
+
+    /// This incarnation's id.
+    pub fn queue_id(&self) -> QueueId {
+        QueueId(self.id)
+    }
+
+    /// What names the queue.
+    pub fn key(&self) -> QueueKey {
+        QueueKey::new(&self.region, &self.account, &self.name)
+    }
+}

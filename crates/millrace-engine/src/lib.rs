@@ -1,0 +1,37 @@
+//! The queue engine: pure, deterministic state machines.
+//!
+//! A [`Queue`] takes commands with the present time as an argument and changes its state; what must
+//! outlive a crash is written as [`record`]s, and [`Replay`] rebuilds the same state from them. No
+//! I/O, clock, thread or randomness inside: message ids, times and hash keys are arguments.
+//!
+//! ```text
+//!            send                    delay ends
+//!   ────────────────► delayed ──────────────────────┐
+//!      │  (no delay)                                ▼
+//!      └─────────────────────────────────────────► ready ◄───────────────┐
+//!                                                   │  │                 │ visibility ends, or
+//!                                       receive     │  │ received too    │ is changed to 0
+//!                                                   ▼  │ often           │
+//!   deleted ◄────────────────────────────────── in flight ───────────────┘
+//!   expired ◄── any state, when the retention      │
+//!               period since the send is over      └──► dead-letter queue (at the next receive)
+//! ```
+//!
+//! Costs: every command is O(messages named in it), O(log messages in flight or delayed) for its
+//! timers; nothing depends on the number of waiting messages or groups.
+
+mod content;
+mod definition;
+mod queue;
+mod receipt;
+pub mod record;
+mod replay;
+
+pub use content::{Attribute, Content, NewContent};
+pub use definition::{DeduplicationScope, Definition, Kind, Redrive, Settings};
+pub use queue::{
+    Counts, DeadLetters, Delivery, Expired, MessageState, MessageView, Moved, Queue, Receive,
+    ReceiveError, Received, Send, Sent, VisibilityError,
+};
+pub use receipt::{Handle, ReceiptKey};
+pub use replay::{Finished, Replay, ReplayError, ReplayedQueue};

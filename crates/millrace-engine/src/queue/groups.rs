@@ -1,0 +1,209 @@
+//! Message groups and the order in which receives visit them.
+//!
+//! Groups that have something to receive stand in rings. A FIFO queue has one ring. A standard
+//! queue has one for each power of two of messages in flight, and receives visit the ring of the
+//! fewest first (fair queues): a group with much in flight waits until quieter ones have had their
+//! turn. Within a ring groups take turns. All moves cost the same, however many groups there are.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::slab::NONE;
+
+/// Messages without a group: never noisy, whatever is in flight of them.
+pub(super) const UNGROUPED: u32 = 0;
+
+const RINGS: usize = 33;
+const OUTSIDE: u8 = u8::MAX;
+
+#[derive(Debug)]
+pub(super) struct Group {
+    pub name: Option<Arc<str>>,
+    /// Standard queues: the ready messages. FIFO queues: all messages in order.
+    pub head: u32,
+    pub tail: u32,
+    pub in_flight: u32,
+    /// Messages of the group in any state; the group ends with the last.
+    pub members: u32,
+    ring: u8,
+    ring_prev: u32,
+    ring_next: u32,
+}
+
+impl Group {
+    fn new(name: Option<Arc<str>>) -> Group {
+        Group {
+            name,
+            head: NONE,
+            tail: NONE,
+            in_flight: 0,
+            members: 0,
+            ring: OUTSIDE,
+            ring_prev: NONE,
+            ring_next: NONE,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ring {
+    head: u32,
+    tail: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Groups {
+    groups: Vec<Group>,
+    free: Vec<u32>,
+    names: HashMap<Arc<str>, u32>,
+    rings: [Ring; RINGS],
+    /// Bit n: ring n is not empty.
+    occupied: u64,
+}
+
+impl Groups {
+    pub(super) fn new() -> Groups {
+        Groups {
+            groups: vec![Group::new(None)],
+            free: Vec::new(),
+            names: HashMap::new(),
+            rings: [Ring { head: NONE, tail: NONE }; RINGS],
+            occupied: 0,
+        }
+    }
+
+    pub(super) fn at(&self, group: u32) -> &Group {
+        &self.groups[group as usize]
+    }
+
+    pub(super) fn at_mut(&mut self, group: u32) -> &mut Group {
+        &mut self.groups[group as usize]
+    }
+
+    /// Counts one more member in the group of that name and returns the group.
+    pub(super) fn join(&mut self, name: Option<&str>) -> u32 {
+        let group = match name {
+            None => UNGROUPED,
+            Some(name) => match self.names.get(name) {
+                Some(group) => *group,
+                None => self.found(name),
+            },
+        };
+        self.at_mut(group).members += 1;
+        group
+    }
+
+    /// Counts one member less; the group ends with its last.
+    pub(super) fn leave(&mut self, group: u32) {
+        self.at_mut(group).members -= 1;
+        if group != UNGROUPED && self.at(group).members == 0 {
+            self.leave_ring(group);
+            if let Some(name) = self.at_mut(group).name.take() {
+                self.names.remove(&name);
+            }
+            self.free.push(group);
+        }
+    }
+
+    /// The group whose turn it is.
+    pub(super) fn first(&self) -> Option<u32> {
+        let ring = self.rings.get(self.occupied.trailing_zeros() as usize)?;
+        Some(ring.head)
+    }
+
+    /// The ring for a group of a standard queue.
+    pub(super) fn fair_ring(&self, group: u32) -> u8 {
+        if group == UNGROUPED {
+            return 0;
+        }
+        (u32::BITS - self.at(group).in_flight.leading_zeros()) as u8
+    }
+
+    /// Puts the group at the end of that ring; it stays where it is if it is in it already.
+    pub(super) fn enter_ring(&mut self, group: u32, ring: u8) {
+        if self.at(group).ring == ring {
+            return;
+        }
+        self.leave_ring(group);
+        let tail = self.rings[usize::from(ring)].tail;
+        let entered = self.at_mut(group);
+        (entered.ring, entered.ring_prev, entered.ring_next) = (ring, tail, NONE);
+        match tail {
+            NONE => self.rings[usize::from(ring)].head = group,
+            tail => self.at_mut(tail).ring_next = group,
+        }
+        self.rings[usize::from(ring)].tail = group;
+        self.occupied |= 1 << ring;
+    }
+
+    /// Takes the group out of its ring, if it is in one.
+    pub(super) fn leave_ring(&mut self, group: u32) {
+        let Group { ring, ring_prev: prev, ring_next: next, .. } = *self.at(group);
+        if ring == OUTSIDE {
+            return;
+        }
+        match prev {
+            NONE => self.rings[usize::from(ring)].head = next,
+            prev => self.at_mut(prev).ring_next = next,
+        }
+        match next {
+            NONE => self.rings[usize::from(ring)].tail = prev,
+            next => self.at_mut(next).ring_prev = prev,
+        }
+        self.at_mut(group).ring = OUTSIDE;
+        if self.rings[usize::from(ring)].head == NONE {
+            self.occupied &= !(1 << ring);
+        }
+    }
+
+    fn found(&mut self, name: &str) -> u32 {
+        let name: Arc<str> = Arc::from(name);
+        let group = match self.free.pop() {
+            Some(group) => {
+                *self.at_mut(group) = Group::new(Some(name.clone()));
+                group
+            }
+            None => {
+                self.groups.push(Group::new(Some(name.clone())));
+                (self.groups.len() - 1) as u32
+            }
+        };
+        self.names.insert(name, group);
+        group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_a_ring_take_turns_and_quieter_rings_come_first() {
+        let mut groups = Groups::new();
+        let [a, b, c] = ["a", "b", "c"].map(|name| groups.join(Some(name)));
+        groups.enter_ring(a, 2);
+        groups.enter_ring(b, 2);
+        groups.enter_ring(c, 0);
+
+        assert_eq!(groups.first(), Some(c));
+        groups.leave_ring(c);
+        assert_eq!(groups.first(), Some(a));
+        groups.leave_ring(a);
+        groups.enter_ring(a, 2);
+        assert_eq!(groups.first(), Some(b));
+    }
+
+    #[test]
+    fn a_group_ends_with_its_last_member() {
+        let mut groups = Groups::new();
+        let a = groups.join(Some("a"));
+        assert_eq!(groups.join(Some("a")), a);
+        groups.enter_ring(a, 0);
+        groups.leave(a);
+        assert_eq!(groups.first(), Some(a));
+        groups.leave(a);
+
+        assert_eq!(groups.first(), None);
+        assert_eq!(groups.join(Some("b")), a, "its place is reused");
+    }
+}

@@ -1,0 +1,212 @@
+//! How a message enters, changes state and leaves: the only code that touches links and counts.
+
+use super::Queue;
+use super::slab::{Entry, MessageState, NONE};
+use crate::definition::Kind;
+use crate::record::SlotSeq;
+
+impl Queue {
+    /// Fills a taken slot with a message that was never received.
+    pub(super) fn insert(
+        &mut self,
+        at: SlotSeq,
+        sent: u64,
+        group: Option<&str>,
+        state: MessageState,
+        deadline: u64,
+    ) {
+        let group = self.groups.join(group);
+        let entry = self.slab.at_mut(at.slot);
+        (entry.seq, entry.sent, entry.group) = (at.seq, sent, group);
+        if self.settings.kind == Kind::Fifo {
+            self.link_in_order(at.slot);
+        }
+        self.link_age(at.slot);
+        self.attach(at.slot, state, deadline);
+    }
+
+    /// Takes a message out of the queue.
+    pub(super) fn remove(&mut self, slot: u32) {
+        self.detach(slot);
+        if self.settings.kind == Kind::Fifo {
+            self.unlink(slot);
+        }
+        self.unlink_age(slot);
+        let entry = self.slab.at(slot);
+        let group = entry.group;
+        self.live.remove(entry.position, entry.record_len);
+        if entry.has(Entry::DEAD_LETTERED) {
+            self.origins.remove(&slot);
+        }
+        self.slab.release(slot);
+        let is_last = self.groups.at(group).members == 1;
+        self.groups.leave(group);
+        if !is_last {
+            self.refresh(group);
+        }
+    }
+
+    /// Changes a message's state. `deadline` counts for delayed and in-flight messages.
+    pub(super) fn change(&mut self, slot: u32, state: MessageState, deadline: u64) {
+        self.detach(slot);
+        self.attach(slot, state, deadline);
+    }
+
+    /// As [`Queue::change`] to ready, but first in its group's turn: for messages given back.
+    pub(super) fn change_to_ready_first(&mut self, slot: u32) {
+        self.detach(slot);
+        self.attach(slot, MessageState::Ready, 0);
+        if self.settings.kind == Kind::Standard {
+            let group = self.slab.at(slot).group;
+            self.unlink(slot);
+            let head = self.groups.at(group).head;
+            self.link_before(slot, head);
+            self.refresh(group);
+        }
+    }
+
+    fn detach(&mut self, slot: u32) {
+        let entry = self.slab.at(slot);
+        let (group, timer) = (entry.group, (entry.deadline_at(), entry.seq, slot));
+        match entry.state() {
+            MessageState::Free => {}
+            MessageState::Delayed => {
+                self.timers.remove(&timer);
+                self.counts.delayed -= 1;
+            }
+            MessageState::Ready => {
+                self.counts.ready -= 1;
+                if self.settings.kind == Kind::Standard {
+                    self.unlink(slot);
+                }
+            }
+            MessageState::InFlight => {
+                self.timers.remove(&timer);
+                self.counts.in_flight -= 1;
+                self.groups.at_mut(group).in_flight -= 1;
+            }
+        }
+        self.slab.at_mut(slot).set_state(MessageState::Free);
+    }
+
+    fn attach(&mut self, slot: u32, state: MessageState, deadline: u64) {
+        let entry = self.slab.at_mut(slot);
+        entry.set_state(state);
+        let group = entry.group;
+        match state {
+            MessageState::Free => {}
+            MessageState::Ready => {
+                self.counts.ready += 1;
+                if self.settings.kind == Kind::Standard {
+                    self.link_before(slot, NONE);
+                }
+            }
+            MessageState::Delayed | MessageState::InFlight => {
+                entry.deadline = entry.offset(deadline);
+                self.timers.insert((entry.deadline_at(), entry.seq, slot));
+                if state == MessageState::Delayed {
+                    self.counts.delayed += 1;
+                } else {
+                    self.counts.in_flight += 1;
+                    self.groups.at_mut(group).in_flight += 1;
+                }
+            }
+        }
+        self.refresh(group);
+    }
+
+    /// Puts the group into the ring where it belongs, if it has something to receive.
+    pub(super) fn refresh(&mut self, group: u32) {
+        let head = self.groups.at(group).head;
+        let ring = match self.settings.kind {
+            // FIFO: a hidden message blocks all behind it.
+            Kind::Fifo => {
+                (head != NONE && self.slab.at(head).state() == MessageState::Ready).then_some(0)
+            }
+            Kind::Standard => (head != NONE).then(|| self.groups.fair_ring(group)),
+        };
+        match ring {
+            Some(ring) => self.groups.enter_ring(group, ring),
+            None => self.groups.leave_ring(group),
+        }
+    }
+
+    /// Links a message of a FIFO queue by its sequence. New ones are the last; one relocated in the
+    /// journal may replay after its successors, which then are few or begin near the head.
+    fn link_in_order(&mut self, slot: u32) {
+        let (seq, group) = (self.slab.at(slot).seq, self.slab.at(slot).group);
+        let tail = self.groups.at(group).tail;
+        let mut before = NONE;
+        if tail != NONE && self.slab.at(tail).seq > seq {
+            before = self.groups.at(group).head;
+            while before != NONE && self.slab.at(before).seq < seq {
+                before = self.slab.at(before).next;
+            }
+        }
+        self.link_before(slot, before);
+    }
+
+    /// Links a message into its group's list before another, or last if that is [`NONE`].
+    fn link_before(&mut self, slot: u32, before: u32) {
+        let group = self.slab.at(slot).group;
+        let prev = match before {
+            NONE => self.groups.at(group).tail,
+            before => self.slab.at(before).prev,
+        };
+        let entry = self.slab.at_mut(slot);
+        (entry.prev, entry.next) = (prev, before);
+        match prev {
+            NONE => self.groups.at_mut(group).head = slot,
+            prev => self.slab.at_mut(prev).next = slot,
+        }
+        match before {
+            NONE => self.groups.at_mut(group).tail = slot,
+            before => self.slab.at_mut(before).prev = slot,
+        }
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Entry { group, prev, next, .. } = *self.slab.at(slot);
+        match prev {
+            NONE => self.groups.at_mut(group).head = next,
+            prev => self.slab.at_mut(prev).next = next,
+        }
+        match next {
+            NONE => self.groups.at_mut(group).tail = prev,
+            next => self.slab.at_mut(next).prev = prev,
+        }
+    }
+
+    fn link_age(&mut self, slot: u32) {
+        let sent = self.slab.at(slot).sent;
+        if self.newest != NONE && self.slab.at(self.newest).sent > sent {
+            self.out_of_order.insert((sent, slot));
+            self.slab.at_mut(slot).set(Entry::OUT_OF_ORDER);
+            return;
+        }
+        let entry = self.slab.at_mut(slot);
+        (entry.older, entry.newer) = (self.newest, NONE);
+        match self.newest {
+            NONE => self.oldest = slot,
+            newest => self.slab.at_mut(newest).newer = slot,
+        }
+        self.newest = slot;
+    }
+
+    fn unlink_age(&mut self, slot: u32) {
+        let entry = self.slab.at(slot);
+        if entry.has(Entry::OUT_OF_ORDER) {
+            self.out_of_order.remove(&(entry.sent, slot));
+            return;
+        }
+        let (older, newer) = (entry.older, entry.newer);
+        match older {
+            NONE => self.oldest = newer,
+            older => self.slab.at_mut(older).newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.slab.at_mut(newer).older = older,
+        }
+    }
+}

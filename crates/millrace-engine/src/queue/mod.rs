@@ -1,0 +1,274 @@
+//! One queue's state and the commands that change it.
+
+mod groups;
+mod lists;
+mod live;
+mod moves;
+mod receive;
+mod replayed;
+mod slab;
+mod window;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use millrace_core::{MessageId, QueueId, Timestamp, limits};
+
+pub use moves::{MessageView, Moved};
+pub use receive::{
+    DeadLetters, Delivery, Expired, Receive, ReceiveError, Received, VisibilityError,
+};
+pub use slab::MessageState;
+
+use crate::definition::{DeduplicationScope, Kind, Settings};
+use crate::receipt::ReceiptKey;
+use crate::record::SlotSeq;
+use groups::Groups;
+use live::LiveBytes;
+use slab::{NONE, Slab};
+use window::{Attempts, DedupWindow, Remembered};
+
+/// What a message that was dead-lettered here remembers of its earlier life.
+#[derive(Clone, Debug)]
+struct Origin {
+    /// ARN of the queue it came from.
+    source: Arc<str>,
+    /// SentTimestamp; on FIFO queues retention begins anew with the move.
+    sent: u64,
+    first_received: u64,
+}
+
+/// How many messages are in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub ready: u64,
+    pub delayed: u64,
+    pub in_flight: u64,
+}
+
+/// A message to be accepted.
+#[derive(Clone, Copy, Debug)]
+pub struct Send<'a> {
+    pub id: MessageId,
+    pub group: Option<&'a str>,
+    /// Hashed deduplication key; see [`Queue::dedup_key`].
+    pub dedup: Option<u128>,
+    /// Standard queues: overrides the queue's delay.
+    pub delay_s: Option<u32>,
+}
+
+/// What became of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// A new message; `deadline` is the end of its delay, 0 if it is ready.
+    Stored { at: SlotSeq, sent: Timestamp, deadline: Timestamp },
+    /// The deduplication window holds an earlier one: nothing is stored.
+    Duplicate { id: MessageId, seq: u64 },
+}
+
+/// One queue: messages, groups, timers and memory of sends. See the crate's root for the states.
+#[derive(Debug)]
+pub struct Queue {
+    id: QueueId,
+    /// What dead-lettered messages remember of where they came from.
+    arn: Arc<str>,
+    settings: Settings,
+    slab: Slab,
+    groups: Groups,
+    /// (deadline, sequence, slot) of every delayed and in-flight message.
+    timers: BTreeSet<(u64, u64, u32)>,
+    /// Ends of the list by age.
+    oldest: u32,
+    newest: u32,
+    /// (sent, slot) of messages older than their predecessors: those moved here.
+    out_of_order: BTreeSet<(u64, u32)>,
+    dedup: DedupWindow,
+    attempts: Attempts,
+    origins: HashMap<u32, Origin>,
+    live: LiveBytes,
+    next_seq: u64,
+    counts: Counts,
+}
+
+impl Queue {
+    /// An empty queue. Sequences begin at `first_seq`, which must exceed all that the queue gave
+    /// out before a restart.
+    pub fn new(id: QueueId, arn: &str, settings: Settings, first_seq: u64) -> Queue {
+        Queue {
+            id,
+            arn: Arc::from(arn),
+            settings,
+            slab: Slab::default(),
+            groups: Groups::new(),
+            timers: BTreeSet::new(),
+            oldest: NONE,
+            newest: NONE,
+            out_of_order: BTreeSet::new(),
+            dedup: DedupWindow::default(),
+            attempts: Attempts::default(),
+            origins: HashMap::new(),
+            live: LiveBytes::default(),
+            next_seq: first_seq,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Accepts a message, or recognises a repeated one. After its record is appended, call
+    /// [`Queue::stored`].
+    pub fn send(&mut self, now: Timestamp, send: &Send<'_>) -> Sent {
+        if let Some(earlier) = send.dedup.and_then(|key| self.dedup.get(key, now)) {
+            return Sent::Duplicate { id: earlier.id, seq: earlier.seq };
+        }
+        let at = SlotSeq { slot: self.slab.take(), seq: self.next_seq };
+        self.next_seq += 1;
+        let delay_s = match self.settings.kind {
+            Kind::Standard => send.delay_s.unwrap_or(self.settings.delay_s),
+            Kind::Fifo => self.settings.delay_s,
+        };
+        let deadline =
+            if delay_s == 0 { Timestamp(0) } else { now.plus_seconds(u64::from(delay_s)) };
+        let state = if delay_s == 0 { MessageState::Ready } else { MessageState::Delayed };
+        self.insert(at, now.0, send.group, state, deadline.0);
+        if let Some(key) = send.dedup {
+            let expires = now.plus_seconds(limits::DEDUPLICATION_WINDOW_S).0;
+            let remembered = Remembered { seq: at.seq, id: send.id, expires, position: 0 };
+            self.dedup.insert(key, remembered);
+        }
+        Sent::Stored { at, sent: now, deadline }
+    }
+
+    /// Notes where the record of an accepted message stands in the journal.
+    pub fn stored(&mut self, at: SlotSeq, dedup: Option<u128>, position: u64, record_len: u32) {
+        if let Some(key) = dedup {
+            self.dedup.place(key, position);
+        }
+        if self.slab.find(at.slot, at.seq).is_some() {
+            let entry = self.slab.at_mut(at.slot);
+            (entry.position, entry.record_len) = (position, record_len);
+            self.live.add(position, record_len);
+        }
+    }
+
+    /// Does what is due: ends delays and visibility timeouts, drops messages older than the
+    /// retention period (appended to `expired`, to be journaled as deleted), forgets sends. At most
+    /// `budget` of each, so that no command pays for thousands of others.
+    pub fn tick(&mut self, now: Timestamp, budget: usize, expired: &mut Vec<SlotSeq>) {
+        for _ in 0..budget {
+            match self.timers.first() {
+                Some(&(deadline, _, slot)) if deadline <= now.0 => {
+                    self.change(slot, MessageState::Ready, 0);
+                }
+                _ => break,
+            }
+        }
+        let retention_ms = u64::from(self.settings.retention_s) * 1000;
+        for _ in 0..budget {
+            match self.oldest_message() {
+                Some((sent, slot)) if sent.saturating_add(retention_ms) <= now.0 => {
+                    expired.push(SlotSeq { slot, seq: self.slab.at(slot).seq });
+                    self.remove(slot);
+                }
+                _ => break,
+            }
+        }
+        self.dedup.expire(now, budget);
+    }
+
+    /// When [`Queue::tick`] next has something to do; [`Timestamp::NEVER`] if it never has.
+    pub fn next_deadline(&self) -> Timestamp {
+        let timer = self.timers.first().map(|(deadline, _, _)| *deadline);
+        let retention_ms = u64::from(self.settings.retention_s) * 1000;
+        let expiry = self.oldest_message().map(|(sent, _)| sent.saturating_add(retention_ms));
+        let forget = self.dedup.next_expiry();
+        let next = [timer, expiry, forget].into_iter().flatten().min();
+        next.map_or(Timestamp::NEVER, Timestamp)
+    }
+
+    /// Drops all messages and the memory of sends; sequences go on.
+    pub fn purge(&mut self) {
+        self.slab = Slab::default();
+        self.groups = Groups::new();
+        self.timers.clear();
+        (self.oldest, self.newest) = (NONE, NONE);
+        self.out_of_order.clear();
+        self.dedup.clear();
+        self.attempts.clear();
+        self.origins.clear();
+        self.live.clear();
+        self.counts = Counts::default();
+    }
+
+    /// Changes the settings. On FIFO queues a changed delay also applies to messages that were
+    /// never received (SetQueueAttributes, DelaySeconds).
+    pub fn set_settings(&mut self, settings: Settings, now: Timestamp) {
+        let delay_changed = settings.delay_s != self.settings.delay_s;
+        self.settings = settings;
+        if !delay_changed || self.settings.kind != Kind::Fifo {
+            return;
+        }
+        let delay_ms = u64::from(self.settings.delay_s) * 1000;
+        for slot in 0..self.slab.len() {
+            let entry = self.slab.at(slot);
+            let is_untouched = entry.receive_count() == 0
+                && matches!(entry.state(), MessageState::Ready | MessageState::Delayed);
+            if !is_untouched {
+                continue;
+            }
+            match entry.sent.saturating_add(delay_ms) {
+                deadline if deadline > now.0 => self.change(slot, MessageState::Delayed, deadline),
+                _ => self.change(slot, MessageState::Ready, 0),
+            }
+        }
+    }
+
+    /// The key under which a send's deduplication id is remembered.
+    pub fn dedup_key(&self, hash: &ReceiptKey, group: &str, deduplication_id: &str) -> u128 {
+        match self.settings.deduplication_scope {
+            DeduplicationScope::Queue => hash.hash(deduplication_id.as_bytes()),
+            // Neither id holds a space, so the pair is unambiguous.
+            DeduplicationScope::MessageGroup => {
+                hash.hash(format!("{group} {deduplication_id}").as_bytes())
+            }
+        }
+    }
+
+    /// This incarnation.
+    pub fn id(&self) -> QueueId {
+        self.id
+    }
+
+    /// Sets what dead-lettered messages remember of where they came from.
+    pub fn set_arn(&mut self, arn: &str) {
+        self.arn = Arc::from(arn);
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// When the oldest message was sent, as retention counts it.
+    pub fn oldest_sent(&self) -> Option<Timestamp> {
+        self.oldest_message().map(|(sent, _)| Timestamp(sent))
+    }
+
+    /// Journal bytes that messages need.
+    pub fn live_bytes(&self) -> u64 {
+        self.live.total()
+    }
+
+    /// The oldest journal segment that messages need. Remembered sends count too when asked for:
+    /// that reads all of them.
+    pub fn oldest_segment(&self, with_remembered: bool) -> Option<u32> {
+        let remembered = with_remembered.then(|| self.dedup.oldest_segment()).flatten();
+        [self.live.oldest_segment(), remembered].into_iter().flatten().min()
+    }
+
+    fn oldest_message(&self) -> Option<(u64, u32)> {
+        let listed = (self.oldest != NONE).then(|| (self.slab.at(self.oldest).sent, self.oldest));
+        [listed, self.out_of_order.first().copied()].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,192 @@
+//! Messages that change place: to a dead-letter queue, to a later part of the journal, or out of
+//! the queue by a message move task; and looking at messages without receiving them.
+
+use std::sync::Arc;
+
+use millrace_core::Timestamp;
+
+use super::slab::{Entry, MessageState, NONE};
+use super::{Origin, Queue};
+use crate::definition::Kind;
+use crate::record::{RelocatedRecord, SentRecord, SlotSeq};
+
+/// A message that left for the dead-letter queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    pub from: SlotSeq,
+    pub to: SlotSeq,
+}
+
+/// A message as seen without receiving it.
+#[derive(Clone, Debug)]
+pub struct MessageView {
+    pub at: SlotSeq,
+    pub state: MessageState,
+    pub position: u64,
+    pub record_len: u32,
+    pub receive_count: u32,
+    pub sent: Timestamp,
+    /// Meaningless before the first receive.
+    pub first_received: Timestamp,
+    /// End of delay or visibility timeout.
+    pub deadline: Timestamp,
+    pub group: Option<Arc<str>>,
+    /// ARN of the queue that it was dead-lettered from.
+    pub source: Option<Arc<str>>,
+}
+
+impl Queue {
+    /// Messages from the oldest to the newest, then those moved here out of order.
+    pub fn messages(&self) -> impl Iterator<Item = MessageView> + '_ {
+        let mut slot = self.oldest;
+        let listed = std::iter::from_fn(move || {
+            let this = (slot != NONE).then_some(slot)?;
+            slot = self.slab.at(this).newer;
+            Some(this)
+        });
+        listed.chain(self.out_of_order.iter().map(|(_, slot)| *slot)).map(|slot| self.view(slot))
+    }
+
+    /// The message that the next receive would get.
+    pub fn first_ready(&self) -> Option<MessageView> {
+        let group = self.groups.first()?;
+        Some(self.view(self.groups.at(group).head))
+    }
+
+    /// The message, if it still is in the queue.
+    pub fn find(&self, at: SlotSeq) -> Option<MessageView> {
+        self.slab.find(at.slot, at.seq).map(|_| self.view(at.slot))
+    }
+
+    /// Takes a message out, in whatever state it is; false if it is gone.
+    pub fn take(&mut self, at: SlotSeq) -> bool {
+        let is_there = self.slab.find(at.slot, at.seq).is_some();
+        if is_there {
+            self.remove(at.slot);
+        }
+        is_there
+    }
+
+    /// All that a record must say to restore the message without its earlier records; `message`
+    /// is its first record, of which id and content are kept.
+    pub fn relocation<'a>(
+        &self,
+        at: SlotSeq,
+        message: &SentRecord<'a>,
+        view: &'a MessageView,
+    ) -> RelocatedRecord<'a> {
+        let entry = self.slab.at(at.slot);
+        let is_ready = entry.state() == MessageState::Ready;
+        let deadline = if is_ready { 0 } else { entry.deadline_at() };
+        let last_received = entry.sent + u64::from(entry.last_received);
+        RelocatedRecord {
+            message: SentRecord {
+                queue: self.id,
+                at,
+                sent: Timestamp(entry.sent),
+                deadline: Timestamp(deadline),
+                id: message.id,
+                is_fifo: self.settings.kind == Kind::Fifo,
+                group: view.group.as_deref(),
+                dedup: 0,
+            },
+            first_received: view.first_received,
+            last_received: Timestamp(last_received),
+            receive_count: entry.receive_count(),
+            state: entry.state() as u8,
+            source: view.source.as_deref().unwrap_or_default(),
+            original_sent: view.sent,
+        }
+    }
+
+    /// Notes that a message's record now stands elsewhere.
+    pub fn relocated(&mut self, at: SlotSeq, position: u64, record_len: u32) {
+        if self.slab.find(at.slot, at.seq).is_none() {
+            return;
+        }
+        let entry = self.slab.at_mut(at.slot);
+        let (old_position, old_len) = (entry.position, entry.record_len);
+        (entry.position, entry.record_len) = (position, record_len);
+        self.live.remove(old_position, old_len);
+        self.live.add(position, record_len);
+    }
+
+    /// Remembered sends whose records stand in `segment` or before: key, id, sequence, expiry.
+    pub fn remembered_to(
+        &self,
+        segment: u32,
+    ) -> impl Iterator<Item = (u128, millrace_core::MessageId, u64, Timestamp)> + '_ {
+        self.dedup
+            .in_segments_to(segment)
+            .map(|(key, send)| (key, send.id, send.seq, Timestamp(send.expires)))
+    }
+
+    /// Notes that a remembered send is remembered by another record.
+    pub fn remembered_at(&mut self, key: u128, position: u64) {
+        self.dedup.place(key, position);
+    }
+
+    /// Moves a message to the dead-letter queue: id, content, receive count and times stay. On
+    /// standard queues retention goes on from the send, on FIFO queues it begins anew (developer
+    /// guide, "Using dead-letter queues").
+    pub(super) fn move_to(&mut self, target: &mut Queue, slot: u32, now: Timestamp) -> Moved {
+        let from = SlotSeq { slot, seq: self.slab.at(slot).seq };
+        let to = SlotSeq { slot: target.slab.take(), seq: target.next_seq };
+        target.next_seq += 1;
+        self.move_into(target, from, to, now);
+        Moved { from, to }
+    }
+
+    /// As [`Queue::move_to`], to a slot that is taken already.
+    pub(super) fn move_into(
+        &mut self,
+        target: &mut Queue,
+        from: SlotSeq,
+        to: SlotSeq,
+        now: Timestamp,
+    ) {
+        let view = self.view(from.slot);
+        let entry = self.slab.at(from.slot);
+        let sent = if target.settings.kind == Kind::Fifo { now.0 } else { entry.sent };
+        let last_received = entry.sent + u64::from(entry.last_received);
+        let source = self.arn.clone();
+        self.remove(from.slot);
+        target.insert(to, sent, view.group.as_deref(), MessageState::Ready, 0);
+        let entry = target.slab.at_mut(to.slot);
+        entry.position = view.position;
+        entry.record_len = view.record_len;
+        entry.set_receive_count(view.receive_count);
+        entry.first_received = entry.offset(view.first_received.0);
+        entry.last_received = entry.offset(last_received);
+        target.live.add(view.position, view.record_len);
+        target.set_origin(to.slot, source, view.sent.0, view.first_received.0);
+    }
+
+    pub(super) fn set_origin(
+        &mut self,
+        slot: u32,
+        source: Arc<str>,
+        sent: u64,
+        first_received: u64,
+    ) {
+        self.slab.at_mut(slot).set(Entry::DEAD_LETTERED);
+        self.origins.insert(slot, Origin { source, sent, first_received });
+    }
+
+    fn view(&self, slot: u32) -> MessageView {
+        let entry = self.slab.at(slot);
+        let delivery = self.delivery(slot);
+        MessageView {
+            at: delivery.at,
+            state: entry.state(),
+            position: entry.position,
+            record_len: entry.record_len,
+            receive_count: entry.receive_count(),
+            sent: delivery.sent,
+            first_received: delivery.first_received,
+            deadline: Timestamp(entry.deadline_at()),
+            group: delivery.group,
+            source: delivery.source,
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Receiving, and what the holder of a receipt handle may do.
+
+use std::sync::Arc;
+
+use millrace_core::{Timestamp, limits};
+use thiserror::Error;
+
+use super::slab::{Entry, MessageState, NONE};
+use super::{Moved, Queue};
+use crate::definition::Kind;
+use crate::receipt::Handle;
+use crate::record::SlotSeq;
+
+/// Dead-letter moves in one receive; the next goes on where it stopped.
+const MOVES_PER_RECEIVE: usize = 64;
+
+/// A receive.
+#[derive(Clone, Copy, Debug)]
+pub struct Receive {
+    /// Messages wanted.
+    pub max: usize,
+    /// Overrides the queue's visibility timeout.
+    pub visibility_timeout_s: Option<u32>,
+    /// FIFO: hashed ReceiveRequestAttemptId.
+    pub attempt: Option<u128>,
+    /// Messages of the queue that may be in flight.
+    pub in_flight_limit: u64,
+}
+
+/// What to do with messages received too often.
+#[derive(Debug)]
+pub enum DeadLetters<'a> {
+    /// No redrive policy, or its target does not exist: deliver them.
+    Deliver,
+    /// There is a target, but it is not at hand: stop, or fail with
+    /// [`ReceiveError::NeedsDeadLetterQueue`] if nothing else can be delivered.
+    Elsewhere,
+    /// Move them to this queue.
+    Move(&'a mut Queue),
+}
+
+/// Why nothing was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ReceiveError {
+    #[error("too many messages in flight")]
+    OverLimit,
+    #[error("the dead-letter queue is needed")]
+    NeedsDeadLetterQueue,
+}
+
+/// What a receive did; all of it is to be journaled.
+#[derive(Debug, Default)]
+pub struct Received {
+    pub deliveries: Vec<Delivery>,
+    /// End of the visibility timeout; not later than the receive if the messages stay visible.
+    pub deadline: Timestamp,
+    /// The deliveries repeat those of an earlier attempt: only their deadline changed.
+    pub is_repeated: bool,
+    /// Messages moved to the dead-letter queue.
+    pub moved: Vec<Moved>,
+}
+
+/// One received message.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    pub at: SlotSeq,
+    /// Where its record is.
+    pub position: u64,
+    pub record_len: u32,
+    /// Including this receive.
+    pub receive_count: u32,
+    pub sent: Timestamp,
+    pub first_received: Timestamp,
+    pub group: Option<Arc<str>>,
+    /// ARN of the queue that it was dead-lettered from.
+    pub source: Option<Arc<str>>,
+}
+
+/// The receipt handle of a FIFO message is no longer the one of its current receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the receipt handle has expired")]
+pub struct Expired;
+
+/// Why a visibility timeout was not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum VisibilityError {
+    /// Deleted, or received by somebody else since.
+    #[error("message does not exist or is not available for visibility timeout change")]
+    NotAvailable,
+    /// More than 12 hours after the receive.
+    #[error("total visibility timeout is beyond the limit")]
+    BeyondLimit,
+}
+
+impl Queue {
+    /// Receives up to `receive.max` messages. Call [`Queue::tick`] first.
+    pub fn receive(
+        &mut self,
+        now: Timestamp,
+        receive: &Receive,
+        mut dead_letters: DeadLetters<'_>,
+    ) -> Result<Received, ReceiveError> {
+        let timeout_s = receive.visibility_timeout_s.unwrap_or(self.settings.visibility_timeout_s);
+        let deadline = now.plus_seconds(u64::from(timeout_s));
+        let mut done = Received { deadline, ..Received::default() };
+        if let Some(key) = receive.attempt
+            && self.repeat_attempt(key, now, &mut done)
+        {
+            return Ok(done);
+        }
+        let room = receive.in_flight_limit.saturating_sub(self.counts.in_flight);
+        if room == 0 {
+            return Err(ReceiveError::OverLimit);
+        }
+        let max = receive.max.min(usize::try_from(room).unwrap_or(usize::MAX));
+        while done.deliveries.len() < max && done.moved.len() < MOVES_PER_RECEIVE {
+            let Some(group) = self.groups.first() else { break };
+            // What is left of the group enters at the end of its ring again.
+            self.groups.leave_ring(group);
+            let at_a_time = if self.settings.kind == Kind::Fifo { max } else { 1 };
+            let goes_on =
+                self.receive_from(group, now, at_a_time, max, &mut dead_letters, &mut done);
+            self.refresh(group);
+            if !goes_on {
+                break;
+            }
+        }
+        if done.deliveries.is_empty()
+            && done.moved.is_empty()
+            && self.groups.first().is_some()
+            && matches!(dead_letters, DeadLetters::Elsewhere)
+        {
+            return Err(ReceiveError::NeedsDeadLetterQueue);
+        }
+        if timeout_s == 0 {
+            for delivery in &done.deliveries {
+                self.change(delivery.at.slot, MessageState::Ready, 0);
+            }
+        }
+        if let Some(key) = receive.attempt
+            && !done.deliveries.is_empty()
+        {
+            self.remember_attempt(key, now, &done);
+        }
+        Ok(done)
+    }
+
+    /// Deletes the message that a handle names. `None`: it is gone already, which is fine. Call
+    /// [`Queue::tick`] first.
+    ///
+    /// Standard queues take any handle that the message ever had; FIFO queues only that of its
+    /// current receive (developer guide, DeleteMessage).
+    pub fn delete(&mut self, handle: &Handle) -> Result<Option<SlotSeq>, Expired> {
+        let Some(entry) = self.slab.find(handle.slot, handle.seq) else { return Ok(None) };
+        if self.settings.kind == Kind::Fifo && !is_current(entry, handle) {
+            return Err(Expired);
+        }
+        self.remove(handle.slot);
+        Ok(Some(SlotSeq { slot: handle.slot, seq: handle.seq }))
+    }
+
+    /// Hides the message that a handle names for `timeout_s` from now, 0: shows it. Returns the
+    /// new deadline. Call [`Queue::tick`] first.
+    pub fn change_visibility(
+        &mut self,
+        now: Timestamp,
+        handle: &Handle,
+        timeout_s: u32,
+    ) -> Result<Timestamp, VisibilityError> {
+        let entry = self
+            .slab
+            .find(handle.slot, handle.seq)
+            .filter(|entry| entry.receive_count() == handle.receive_count)
+            .ok_or(VisibilityError::NotAvailable)?;
+        let can_hide_again =
+            self.settings.kind == Kind::Standard && entry.state() == MessageState::Ready;
+        if entry.state() != MessageState::InFlight && !can_hide_again {
+            return Err(VisibilityError::NotAvailable);
+        }
+        let deadline = now.plus_seconds(u64::from(timeout_s));
+        let received = entry.sent + u64::from(entry.last_received);
+        if deadline.millis_since(Timestamp(received)) > limits::VISIBILITY_TIMEOUT_S.end() * 1000 {
+            return Err(VisibilityError::BeyondLimit);
+        }
+        match (timeout_s, entry.state()) {
+            (0, MessageState::Ready) => {}
+            (0, _) => self.change(handle.slot, MessageState::Ready, 0),
+            _ => self.change(handle.slot, MessageState::InFlight, deadline.0),
+        }
+        Ok(deadline)
+    }
+
+    /// Takes back deliveries that never reached their client: ready again, as if not received.
+    /// Returns those that were still in flight, to be journaled.
+    pub fn give_back(&mut self, deliveries: &[Delivery]) -> Vec<SlotSeq> {
+        let mut returned = Vec::new();
+        for delivery in deliveries.iter().rev() {
+            let is_ours = self.slab.find(delivery.at.slot, delivery.at.seq).is_some_and(|entry| {
+                entry.receive_count() == delivery.receive_count
+                    && entry.state() == MessageState::InFlight
+            });
+            if is_ours {
+                let entry = self.slab.at_mut(delivery.at.slot);
+                entry.set_receive_count(delivery.receive_count - 1);
+                self.change_to_ready_first(delivery.at.slot);
+                returned.push(delivery.at);
+            }
+        }
+        returned
+    }
+
+    /// Receives from one group, whose ring it has left. False: stop receiving.
+    fn receive_from(
+        &mut self,
+        group: u32,
+        now: Timestamp,
+        at_a_time: usize,
+        max: usize,
+        dead_letters: &mut DeadLetters<'_>,
+        done: &mut Received,
+    ) -> bool {
+        let mut slot = self.groups.at(group).head;
+        let mut taken = 0;
+        while slot != NONE
+            && taken < at_a_time
+            && done.deliveries.len() < max
+            && done.moved.len() < MOVES_PER_RECEIVE
+        {
+            let entry = self.slab.at(slot);
+            let next = entry.next;
+            if entry.state() != MessageState::Ready {
+                break;
+            }
+            taken += 1;
+            match dead_letters {
+                _ if !self.is_received_too_often(slot) => {
+                    done.deliveries.push(self.deliver(slot, now, done.deadline))
+                }
+                DeadLetters::Deliver => {
+                    done.deliveries.push(self.deliver(slot, now, done.deadline))
+                }
+                DeadLetters::Elsewhere => return false,
+                DeadLetters::Move(target) => {
+                    let is_last = self.groups.at(group).members == 1;
+                    done.moved.push(self.move_to(target, slot, now));
+                    if is_last {
+                        return true; // The group has ended.
+                    }
+                }
+            }
+            slot = next;
+        }
+        true
+    }
+
+    fn is_received_too_often(&self, slot: u32) -> bool {
+        let redrive = self.settings.redrive.as_ref();
+        redrive.is_some_and(|r| self.slab.at(slot).receive_count() >= r.max_receive_count)
+    }
+
+    fn deliver(&mut self, slot: u32, now: Timestamp, deadline: Timestamp) -> Delivery {
+        self.count_receive(slot, now);
+        self.change(slot, MessageState::InFlight, deadline.0);
+        // Changing the state put the group back; it waits for its turn outside.
+        self.groups.leave_ring(self.slab.at(slot).group);
+        self.delivery(slot)
+    }
+
+    pub(super) fn count_receive(&mut self, slot: u32, now: Timestamp) {
+        let entry = self.slab.at_mut(slot);
+        let offset = entry.offset(now.0);
+        if entry.receive_count() == 0 {
+            entry.first_received = offset;
+        }
+        entry.last_received = offset;
+        entry.set_receive_count(entry.receive_count() + 1);
+    }
+
+    pub(super) fn delivery(&self, slot: u32) -> Delivery {
+        let entry = self.slab.at(slot);
+        let origin = entry.has(Entry::DEAD_LETTERED).then(|| self.origins.get(&slot)).flatten();
+        let first = entry.sent + u64::from(entry.first_received);
+        Delivery {
+            at: SlotSeq { slot, seq: entry.seq },
+            position: entry.position,
+            record_len: entry.record_len,
+            receive_count: entry.receive_count(),
+            sent: Timestamp(origin.map_or(entry.sent, |origin| origin.sent)),
+            first_received: Timestamp(origin.map_or(first, |origin| origin.first_received)),
+            group: self.groups.at(entry.group).name.clone(),
+            source: origin.map(|origin| origin.source.clone()),
+        }
+    }
+
+    /// ReceiveRequestAttemptId: the same messages again, hidden anew, unless one of them was
+    /// deleted, has become visible or had its visibility changed.
+    fn repeat_attempt(&mut self, key: u128, now: Timestamp, done: &mut Received) -> bool {
+        let Some(attempt) = self.attempts.get(key, now) else { return false };
+        let messages = attempt.messages.clone();
+        let is_unchanged = messages.iter().all(|&(slot, seq, count, deadline)| {
+            self.slab.find(slot, seq).is_some_and(|entry| {
+                entry.state() == MessageState::InFlight
+                    && entry.receive_count() == count
+                    && entry.deadline_at() == deadline
+            })
+        });
+        if !is_unchanged {
+            return false;
+        }
+        for (slot, ..) in messages {
+            self.change(slot, MessageState::InFlight, done.deadline.0);
+            done.deliveries.push(self.delivery(slot));
+        }
+        done.is_repeated = true;
+        self.remember_attempt(key, now, done);
+        true
+    }
+
+    fn remember_attempt(&mut self, key: u128, now: Timestamp, done: &Received) {
+        let message = |delivery: &Delivery| {
+            let deadline = self.slab.at(delivery.at.slot).deadline_at();
+            (delivery.at.slot, delivery.at.seq, delivery.receive_count, deadline)
+        };
+        let messages = done.deliveries.iter().map(message).collect();
+        self.attempts.insert(key, now, messages);
+    }
+}
+
+fn is_current(entry: &Entry, handle: &Handle) -> bool {
+    entry.state() == MessageState::InFlight && entry.receive_count() == handle.receive_count
+}

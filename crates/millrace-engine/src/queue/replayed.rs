@@ -1,0 +1,156 @@
+//! The same changes as the commands make, told by records. Between two records of a message,
+//! deadlines may have passed that no record tells of; so each of these takes a message from
+//! whatever state it is in. Records of messages that are gone are passed over: their first record
+//! was truncated because they are deleted or relocated further on.
+
+use std::sync::Arc;
+
+use millrace_core::{MessageId, Timestamp, limits};
+
+use super::Queue;
+use super::slab::MessageState;
+use super::window::Remembered;
+use crate::record::{MovedSlots, RelocatedRecord, SentRecord, Slots};
+
+impl Queue {
+    /// `Sent`.
+    pub(crate) fn replay_sent(&mut self, sent: &SentRecord<'_>, position: u64, record_len: u32) {
+        self.vacate(sent.at.slot);
+        self.slab.take_at(sent.at.slot);
+        let is_ready = sent.deadline.0 == 0;
+        let state = if is_ready { MessageState::Ready } else { MessageState::Delayed };
+        self.insert(sent.at, sent.sent.0, sent.group, state, sent.deadline.0);
+        if sent.dedup != 0 {
+            let expires = sent.sent.plus_seconds(limits::DEDUPLICATION_WINDOW_S);
+            self.replay_remembered(sent.dedup, sent.at.seq, sent.id, expires, position);
+        }
+        self.stored(sent.at, None, position, record_len);
+        self.next_seq = self.next_seq.max(sent.at.seq + 1);
+    }
+
+    /// `Received`.
+    pub(crate) fn replay_received(&mut self, at: Timestamp, deadline: Timestamp, slots: Slots<'_>) {
+        for message in slots.iter() {
+            if self.slab.find(message.slot, message.seq).is_some() {
+                self.count_receive(message.slot, at);
+                self.replay_deadline(message.slot, at, deadline);
+            }
+        }
+    }
+
+    /// `VisibilityChanged`.
+    pub(crate) fn replay_visibility(
+        &mut self,
+        at: Timestamp,
+        deadline: Timestamp,
+        slots: Slots<'_>,
+    ) {
+        for message in slots.iter() {
+            if self.slab.find(message.slot, message.seq).is_some() {
+                self.replay_deadline(message.slot, at, deadline);
+            }
+        }
+    }
+
+    /// `Returned`.
+    pub(crate) fn replay_returned(&mut self, slots: Slots<'_>) {
+        for message in slots.iter() {
+            if self.slab.find(message.slot, message.seq).is_some() {
+                let entry = self.slab.at_mut(message.slot);
+                entry.set_receive_count(entry.receive_count().saturating_sub(1));
+                self.change_to_ready_first(message.slot);
+            }
+        }
+    }
+
+    /// `Deleted`.
+    pub(crate) fn replay_deleted(&mut self, slots: Slots<'_>) {
+        for message in slots.iter() {
+            self.take(message);
+        }
+    }
+
+    /// `Moved`, from this queue.
+    pub(crate) fn replay_moved(
+        &mut self,
+        target: &mut Queue,
+        at: Timestamp,
+        source: &str,
+        slots: MovedSlots<'_>,
+    ) {
+        self.arn = Arc::from(source);
+        for moved in slots.iter() {
+            target.next_seq = target.next_seq.max(moved.to.seq + 1);
+            if self.slab.find(moved.from.slot, moved.from.seq).is_some() {
+                target.vacate(moved.to.slot);
+                target.slab.take_at(moved.to.slot);
+                self.move_into(target, moved.from, moved.to, at);
+            }
+        }
+    }
+
+    /// `Relocated`: the message as it is from here on.
+    pub(crate) fn replay_relocated(
+        &mut self,
+        relocated: &RelocatedRecord<'_>,
+        position: u64,
+        record_len: u32,
+    ) {
+        let message = &relocated.message;
+        if self.slab.find(message.at.slot, message.at.seq).is_some() {
+            self.relocated(message.at, position, record_len);
+            return;
+        }
+        let not_remembered = SentRecord { dedup: 0, deadline: Timestamp(0), ..message.clone() };
+        self.replay_sent(&not_remembered, position, record_len);
+        let slot = message.at.slot;
+        let entry = self.slab.at_mut(slot);
+        entry.set_receive_count(relocated.receive_count);
+        entry.first_received = entry.offset(relocated.first_received.0);
+        entry.last_received = entry.offset(relocated.last_received.0);
+        match relocated.state {
+            1 => self.change(slot, MessageState::Delayed, message.deadline.0),
+            3 => self.change(slot, MessageState::InFlight, message.deadline.0),
+            _ => {}
+        }
+        if !relocated.source.is_empty() {
+            let source = Arc::from(relocated.source);
+            let first_received = relocated.first_received.0;
+            self.set_origin(slot, source, relocated.original_sent.0, first_received);
+        }
+    }
+
+    /// `Remembered`, and the memory of `Sent`.
+    pub(crate) fn replay_remembered(
+        &mut self,
+        key: u128,
+        seq: u64,
+        id: MessageId,
+        expires: Timestamp,
+        position: u64,
+    ) {
+        self.dedup.insert(key, Remembered { seq, id, expires: expires.0, position });
+        self.next_seq = self.next_seq.max(seq + 1);
+    }
+
+    /// Ends the replay: slots that hold nothing may be used again, sequences begin anew.
+    pub(crate) fn finish_replay(&mut self, first_seq: u64) {
+        self.slab.link_free();
+        self.next_seq = self.next_seq.max(first_seq);
+    }
+
+    fn replay_deadline(&mut self, slot: u32, at: Timestamp, deadline: Timestamp) {
+        if deadline > at {
+            self.change(slot, MessageState::InFlight, deadline.0);
+        } else {
+            self.change(slot, MessageState::Ready, 0);
+        }
+    }
+
+    /// A slot that is to be filled was freed before, whether or not a record is left to say so.
+    fn vacate(&mut self, slot: u32) {
+        if self.slab.is_used(slot) {
+            self.remove(slot);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The table of messages: 64 bytes each, in chunks so that it grows without copying.
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+const CHUNK_BITS: u32 = 12;
+const CHUNK: usize = 1 << CHUNK_BITS;
+
+const COUNT_MASK: u32 = (1 << 24) - 1;
+const STATE_SHIFT: u32 = 24;
+const STATE_MASK: u32 = 0b11 << STATE_SHIFT;
+
+/// Where a message is in its life; see the drawing in the crate's root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageState {
+    Free = 0,
+    Delayed = 1,
+    Ready = 2,
+    InFlight = 3,
+}
+
+/// One message. Times but `sent` are milliseconds after `sent`: retention is 14 days at most, 32
+/// bits last for 49.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// When retention began, epoch milliseconds.
+    pub sent: u64,
+    /// Where its record is in the journal; the upper 32 bits are the segment.
+    pub position: u64,
+    pub seq: u64,
+    /// Of its record, bytes.
+    pub record_len: u32,
+    pub first_received: u32,
+    pub last_received: u32,
+    /// End of delay or visibility timeout.
+    pub deadline: u32,
+    /// Receive count (24 bits), state (2), flags.
+    packed: u32,
+    pub group: u32,
+    /// Neighbours in the group's list.
+    pub prev: u32,
+    pub next: u32,
+    /// Neighbours in the list by age; `newer` links free entries, too.
+    pub older: u32,
+    pub newer: u32,
+}
+
+const _: () = assert!(size_of::<Entry>() == 64);
+
+impl Entry {
+    const FREE: Entry = Entry {
+        sent: 0,
+        position: 0,
+        seq: 0,
+        record_len: 0,
+        first_received: 0,
+        last_received: 0,
+        deadline: 0,
+        packed: 0,
+        group: 0,
+        prev: NONE,
+        next: NONE,
+        older: NONE,
+        newer: NONE,
+    };
+
+    /// Dead-lettered from another queue: the side table knows from where.
+    pub(super) const DEAD_LETTERED: u32 = 1 << 26;
+    /// In the set of those sent earlier than their predecessors, not in the list by age.
+    pub(super) const OUT_OF_ORDER: u32 = 1 << 27;
+
+    pub(super) fn state(&self) -> MessageState {
+        match (self.packed & STATE_MASK) >> STATE_SHIFT {
+            0 => MessageState::Free,
+            1 => MessageState::Delayed,
+            2 => MessageState::Ready,
+            _ => MessageState::InFlight,
+        }
+    }
+
+    pub(super) fn set_state(&mut self, state: MessageState) {
+        self.packed = self.packed & !STATE_MASK | (state as u32) << STATE_SHIFT;
+    }
+
+    pub(super) fn receive_count(&self) -> u32 {
+        self.packed & COUNT_MASK
+    }
+
+    pub(super) fn set_receive_count(&mut self, count: u32) {
+        self.packed = self.packed & !COUNT_MASK | count.min(COUNT_MASK);
+    }
+
+    pub(super) fn has(&self, flag: u32) -> bool {
+        self.packed & flag != 0
+    }
+
+    pub(super) fn set(&mut self, flag: u32) {
+        self.packed |= flag;
+    }
+
+    pub(super) fn clear(&mut self, flag: u32) {
+        self.packed &= !flag;
+    }
+
+    /// `time` as milliseconds after `sent`.
+    pub(super) fn offset(&self, time: u64) -> u32 {
+        u32::try_from(time.saturating_sub(self.sent)).unwrap_or(u32::MAX)
+    }
+
+    /// The end of delay or visibility timeout, epoch milliseconds.
+    pub(super) fn deadline_at(&self) -> u64 {
+        self.sent.saturating_add(u64::from(self.deadline))
+    }
+}
+
+/// All messages of a queue by slot.
+#[derive(Debug, Default)]
+pub(super) struct Slab {
+    chunks: Vec<Vec<Entry>>,
+    free: Option<u32>,
+    used: u64,
+}
+
+impl Slab {
+    /// Slots ever used.
+    pub(super) fn len(&self) -> u32 {
+        match self.chunks.last() {
+            Some(last) => ((self.chunks.len() - 1) * CHUNK + last.len()) as u32,
+            None => 0,
+        }
+    }
+
+    /// Messages in it.
+    pub(super) fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// The entry of a slot that is known to exist.
+    pub(super) fn at(&self, slot: u32) -> &Entry {
+        &self.chunks[(slot >> CHUNK_BITS) as usize][slot as usize & (CHUNK - 1)]
+    }
+
+    /// The entry of a slot that is known to exist.
+    pub(super) fn at_mut(&mut self, slot: u32) -> &mut Entry {
+        &mut self.chunks[(slot >> CHUNK_BITS) as usize][slot as usize & (CHUNK - 1)]
+    }
+
+    /// The message of that slot, if it still is the one of that sequence.
+    pub(super) fn find(&self, slot: u32, seq: u64) -> Option<&Entry> {
+        let entry =
+            self.chunks.get((slot >> CHUNK_BITS) as usize)?.get(slot as usize & (CHUNK - 1))?;
+        (entry.state() != MessageState::Free && entry.seq == seq).then_some(entry)
+    }
+
+    /// Whether the slot holds a message.
+    pub(super) fn is_used(&self, slot: u32) -> bool {
+        slot < self.len() && self.at(slot).state() != MessageState::Free
+    }
+
+    /// A free slot, taken. The caller fills it and gives it a state.
+    pub(super) fn take(&mut self) -> u32 {
+        self.used += 1;
+        match self.free {
+            Some(slot) => {
+                let next = self.at(slot).newer;
+                self.free = (next != NONE).then_some(next);
+                slot
+            }
+            None => self.push(),
+        }
+    }
+
+    /// Takes that very slot, which is free: replay puts messages where they were.
+    pub(super) fn take_at(&mut self, slot: u32) {
+        while self.len() <= slot {
+            self.push();
+        }
+        self.used += 1;
+    }
+
+    /// Frees a slot.
+    pub(super) fn release(&mut self, slot: u32) {
+        let newer = self.free.unwrap_or(NONE);
+        *self.at_mut(slot) = Entry { newer, ..Entry::FREE };
+        self.free = Some(slot);
+        self.used -= 1;
+    }
+
+    /// Links all free slots, lowest first, after replay.
+    pub(super) fn link_free(&mut self) {
+        self.free = None;
+        for slot in (0..self.len()).rev() {
+            if self.at(slot).state() == MessageState::Free {
+                self.at_mut(slot).newer = self.free.unwrap_or(NONE);
+                self.free = Some(slot);
+            }
+        }
+    }
+
+    fn push(&mut self) -> u32 {
+        if self.chunks.last().is_none_or(|last| last.len() == CHUNK) {
+            // A small queue stays small; a large one does not copy its entries while it grows.
+            let capacity = if self.chunks.is_empty() { 4 } else { CHUNK };
+            self.chunks.push(Vec::with_capacity(capacity));
+        }
+        if let Some(last) = self.chunks.last_mut() {
+            last.push(Entry::FREE);
+        }
+        self.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_reused_and_chunks_grow() {
+        let mut slab = Slab::default();
+        for expected in 0..10_000 {
+            assert_eq!(slab.take(), expected);
+            slab.at_mut(expected).set_state(MessageState::Ready);
+        }
+        slab.release(7);
+        slab.release(9_000);
+
+        assert_eq!((slab.take(), slab.take(), slab.take()), (9_000, 7, 10_000));
+        assert_eq!(slab.used(), 10_001);
+    }
+
+    #[test]
+    fn replayed_slots_leave_the_gaps_free() {
+        let mut slab = Slab::default();
+        slab.take_at(3);
+        slab.at_mut(3).set_state(MessageState::Ready);
+        slab.link_free();
+
+        assert_eq!((slab.take(), slab.take(), slab.take(), slab.take()), (0, 1, 2, 4));
+    }
+
+    #[test]
+    fn count_state_and_flags_do_not_disturb_one_another() {
+        let mut entry = Entry::FREE;
+        entry.set_state(MessageState::InFlight);
+        entry.set_receive_count(u32::MAX);
+        entry.set(Entry::DEAD_LETTERED);
+        entry.set_state(MessageState::Delayed);
+        entry.set_receive_count(5);
+
+        assert_eq!((entry.state(), entry.receive_count()), (MessageState::Delayed, 5));
+        assert!(entry.has(Entry::DEAD_LETTERED) && !entry.has(Entry::OUT_OF_ORDER));
+    }
+}

@@ -1,0 +1,174 @@
+//! Rebuilds all queues from a journal's records.
+
+use std::collections::HashMap;
+
+use millrace_core::{QueueId, Timestamp};
+use thiserror::Error;
+
+use crate::definition::{Definition, Kind, Settings};
+use crate::queue::Queue;
+use crate::record::Record;
+
+/// Why a record cannot be replayed: it was written by another version, or is damaged in a way that
+/// its checksum does not show.
+#[derive(Debug, Error)]
+pub enum ReplayError {
+    #[error("record at {position:#x} is of an unknown kind or malformed")]
+    Malformed { position: u64 },
+    #[error("record at {position:#x} holds a malformed document: {source}")]
+    Document { position: u64, source: serde_json::Error },
+}
+
+/// A queue as its records tell it.
+#[derive(Debug)]
+pub struct ReplayedQueue {
+    pub definition: Definition,
+    /// Of the definition's latest record.
+    pub position: u64,
+    pub queue: Queue,
+}
+
+/// State under reconstruction. Feed all records in order, then call [`Replay::finish`].
+#[derive(Debug, Default)]
+pub struct Replay {
+    queues: HashMap<QueueId, Partial>,
+    tasks: HashMap<String, (Vec<u8>, u64)>,
+    secret: Option<([u8; 16], u64)>,
+    latest: Timestamp,
+    highest_queue: u64,
+}
+
+/// A queue whose definition may stand further on: definitions are relocated, too.
+#[derive(Debug)]
+struct Partial {
+    definition: Option<(Definition, u64)>,
+    queue: Queue,
+}
+
+impl Replay {
+    /// Applies one record.
+    pub fn apply(
+        &mut self,
+        index: &[u8],
+        position: u64,
+        record_len: u32,
+    ) -> Result<(), ReplayError> {
+        let malformed = ReplayError::Malformed { position };
+        match Record::decode(index).ok_or(malformed)? {
+            Record::Sent(sent) => {
+                self.latest = self.latest.max(sent.sent);
+                self.queue(sent.queue, sent.is_fifo).replay_sent(&sent, position, record_len);
+            }
+            Record::Relocated(relocated) => {
+                let message = &relocated.message;
+                self.queue(message.queue, message.is_fifo)
+                    .replay_relocated(&relocated, position, record_len);
+            }
+            Record::Received { queue, at, deadline, slots } => {
+                self.change(queue, at, |queue| queue.replay_received(at, deadline, slots));
+            }
+            Record::VisibilityChanged { queue, at, deadline, slots } => {
+                self.change(queue, at, |queue| queue.replay_visibility(at, deadline, slots));
+            }
+            Record::Returned { queue, at, slots } => {
+                self.change(queue, at, |queue| queue.replay_returned(slots));
+            }
+            Record::Deleted { queue, slots } => {
+                self.change(queue, Timestamp(0), |queue| queue.replay_deleted(slots));
+            }
+            Record::Purged { queue } => self.change(queue, Timestamp(0), Queue::purge),
+            Record::Moved { from, to, at, source, slots } => {
+                self.latest = self.latest.max(at);
+                if let Some(mut taken) = self.queues.remove(&from) {
+                    let is_fifo = taken.queue.settings().kind == Kind::Fifo;
+                    let target = self.queue(to, is_fifo);
+                    taken.queue.replay_moved(target, at, source, slots);
+                    self.queues.insert(from, taken);
+                }
+            }
+            Record::Remembered { queue, expires, seq, id, dedup } => {
+                self.queue(queue, true).replay_remembered(dedup, seq, id, expires, position);
+            }
+            Record::Defined { json } => self.define(json, position)?,
+            Record::QueueDeleted { queue } => {
+                self.queues.remove(&queue);
+            }
+            Record::MoveTask { json } => {
+                let task: TaskId = serde_json::from_slice(json)
+                    .map_err(|source| ReplayError::Document { position, source })?;
+                self.tasks.insert(task.id, (json.to_vec(), position));
+            }
+            Record::Secret(secret) => self.secret = Some((secret, position)),
+        }
+        Ok(())
+    }
+
+    /// The queues by id. Sequences begin at `first_seq` or above.
+    pub fn finish(self, first_seq: u64) -> Finished {
+        let whole = |partial: Partial| {
+            let (definition, position) = partial.definition?;
+            let mut queue = partial.queue;
+            queue.finish_replay(first_seq);
+            Some(ReplayedQueue { definition, position, queue })
+        };
+        let mut queues: Vec<_> = self.queues.into_values().filter_map(whole).collect();
+        queues.sort_by_key(|queue| queue.definition.id);
+        Finished {
+            queues,
+            tasks: self.tasks.into_values().collect(),
+            secret: self.secret,
+            latest: self.latest,
+            highest_queue: self.highest_queue,
+        }
+    }
+
+    fn queue(&mut self, id: QueueId, is_fifo: bool) -> &mut Queue {
+        self.highest_queue = self.highest_queue.max(id.0);
+        let partial = self.queues.entry(id).or_insert_with(|| {
+            let kind = if is_fifo { Kind::Fifo } else { Kind::Standard };
+            let settings = Settings { kind, ..Settings::default() };
+            Partial { definition: None, queue: Queue::new(id, "", settings, 0) }
+        });
+        &mut partial.queue
+    }
+
+    fn change(&mut self, id: QueueId, at: Timestamp, change: impl FnOnce(&mut Queue)) {
+        self.latest = self.latest.max(at);
+        if let Some(partial) = self.queues.get_mut(&id) {
+            change(&mut partial.queue);
+        }
+    }
+
+    fn define(&mut self, json: &[u8], position: u64) -> Result<(), ReplayError> {
+        let definition: Definition = serde_json::from_slice(json)
+            .map_err(|source| ReplayError::Document { position, source })?;
+        let modified = Timestamp(definition.modified_ms);
+        self.latest = self.latest.max(modified);
+        let id = definition.queue_id();
+        self.queue(id, definition.settings.kind == Kind::Fifo);
+        if let Some(partial) = self.queues.get_mut(&id) {
+            partial.queue.set_arn(&definition.key().to_string());
+            partial.queue.set_settings(definition.settings.clone(), modified);
+            partial.definition = Some((definition, position));
+        }
+        Ok(())
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct TaskId {
+    id: String,
+}
+
+/// What the records told.
+#[derive(Debug)]
+pub struct Finished {
+    /// By ascending id.
+    pub queues: Vec<ReplayedQueue>,
+    /// Move tasks as JSON, with their records' positions, in no order.
+    pub tasks: Vec<(Vec<u8>, u64)>,
+    pub secret: Option<([u8; 16], u64)>,
+    /// The latest time that any record tells.
+    pub latest: Timestamp,
+    pub highest_queue: u64,
+}
