@@ -1,0 +1,374 @@
+//! The one error that every AWS protocol renders: typed name for JSON, legacy code for Query.
+
+use std::borrow::Cow;
+
+use crate::escape::{json_string, xml_text};
+use crate::http::Response;
+use crate::protocol::{Protocol, ServiceName};
+
+const FRONT_END: &str = "com.amazon.coral.service";
+
+/// An error answer. Which error gets which codes is decided by each service in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// Namespace of the JSON `__type`: `com.amazonaws.sqs` for modelled errors,
+    /// `com.amazon.coral.service` for those of the front end.
+    pub namespace: &'static str,
+    /// Shape name, what follows `#` in `__type`; for instance `QueueDoesNotExist`.
+    pub shape: &'static str,
+    /// `Code` of the Query protocol and of batch entries, and the first half of
+    /// `x-amzn-query-error`; for instance `AWS.SimpleQueueService.NonExistentQueue`.
+    pub code: &'static str,
+    /// HTTP status.
+    pub status: u16,
+    /// What the client reads.
+    pub message: Cow<'static, str>,
+}
+
+/// Errors of the front end, the same for every service.
+impl ApiError {
+    /// JSON: `X-Amz-Target` names no action of the service.
+    pub fn unknown_operation() -> ApiError {
+        let message = "The requested operation is not known.";
+        front_end("UnknownOperationException", "UnknownOperationException", 404, message)
+    }
+
+    /// JSON: the body cannot be parsed, or a member has the wrong type.
+    pub fn serialization(message: impl Into<Cow<'static, str>>) -> ApiError {
+        front_end("SerializationException", "SerializationException", 400, message)
+    }
+
+    /// Query: a parameter has the wrong type, such as a number with letters.
+    pub fn malformed_input(message: impl Into<Cow<'static, str>>) -> ApiError {
+        front_end("SerializationException", "MalformedInput", 400, message)
+    }
+
+    /// Query: the parameters as a whole cannot be read.
+    pub fn malformed_query_string(message: impl Into<Cow<'static, str>>) -> ApiError {
+        front_end("MalformedQueryString", "MalformedQueryString", 404, message)
+    }
+
+    /// Query: `Action` names no action, or none for this path.
+    pub fn invalid_action(action: &str) -> ApiError {
+        let message = format!("The action {action} is not valid for this endpoint.");
+        front_end("InvalidAction", "InvalidAction", 400, message)
+    }
+
+    /// Query: there is no `Action`.
+    pub fn missing_action() -> ApiError {
+        let message = "The request must contain the parameter Action.";
+        front_end("MissingAction", "MissingAction", 400, message)
+    }
+
+    /// A required parameter is absent.
+    pub fn missing_parameter(name: &str) -> ApiError {
+        let message = format!("The request must contain the parameter {name}.");
+        front_end("MissingRequiredParameterException", "MissingParameter", 400, message)
+    }
+
+    /// A parameter is not allowed to have its value.
+    pub fn invalid_parameter_value(message: impl Into<Cow<'static, str>>) -> ApiError {
+        front_end("InvalidParameterValueException", "InvalidParameterValue", 400, message)
+    }
+
+    /// Authenticated, but not allowed.
+    pub fn access_denied(message: impl Into<Cow<'static, str>>) -> ApiError {
+        front_end("AccessDeniedException", "AccessDenied", 403, message)
+    }
+
+    /// The signature, its scope or its date is wrong.
+    pub fn signature_does_not_match(message: impl Into<Cow<'static, str>>) -> ApiError {
+        front_end("InvalidSignatureException", "SignatureDoesNotMatch", 403, message)
+    }
+
+    /// The signature is malformed.
+    pub fn incomplete_signature(message: impl Into<Cow<'static, str>>) -> ApiError {
+        front_end("IncompleteSignatureException", "IncompleteSignature", 400, message)
+    }
+
+    /// The access key or its session token is not known.
+    pub fn invalid_client_token_id() -> ApiError {
+        let message = "The security token included in the request is invalid.";
+        front_end("UnrecognizedClientException", "InvalidClientTokenId", 403, message)
+    }
+
+    /// The session token is too old.
+    pub fn expired_token() -> ApiError {
+        let message = "The security token included in the request is expired";
+        front_end("ExpiredTokenException", "ExpiredToken", 403, message)
+    }
+
+    /// There is no signature at all.
+    pub fn missing_authentication_token() -> ApiError {
+        let message = "Request is missing Authentication Token";
+        front_end("MissingAuthenticationTokenException", "MissingAuthenticationToken", 403, message)
+    }
+
+    /// A presigned request came too late.
+    pub fn request_expired(message: impl Into<Cow<'static, str>>) -> ApiError {
+        front_end("RequestExpired", "RequestExpired", 400, message)
+    }
+
+    /// Too many requests; clients back off and retry.
+    pub fn throttling(message: impl Into<Cow<'static, str>>) -> ApiError {
+        front_end("ThrottlingException", "Throttling", 400, message)
+    }
+
+    /// A fault of ours; clients retry. The cause belongs to the log.
+    pub fn internal_failure() -> ApiError {
+        let message = "We encountered an internal error. Please try again.";
+        front_end("InternalFailure", "InternalFailure", 500, message)
+    }
+
+    /// Too busy, starting or draining; clients retry.
+    pub fn service_unavailable(message: impl Into<Cow<'static, str>>) -> ApiError {
+        front_end("ServiceUnavailableException", "ServiceUnavailable", 503, message)
+    }
+}
+
+impl ApiError {
+    /// The error as `service` says it in `protocol`.
+    pub fn response(&self, service: ServiceName, protocol: Protocol, request_id: &str) -> Response {
+        let mut body = Vec::with_capacity(512);
+        match protocol {
+            Protocol::Json => self.put_json(&mut body),
+            Protocol::Cbor => self.put_cbor(&mut body),
+            Protocol::Query if service == ServiceName::SimpleDb => {
+                self.put_simple_db_xml(request_id, &mut body);
+            }
+            Protocol::Query => self.put_xml(service, request_id, &mut body),
+            Protocol::QueryAsJson => self.put_query_json(request_id, &mut body),
+        }
+
+        let mut response = Response::new(self.status, protocol.content_type(), body);
+        response.request_id = request_id.to_owned();
+        if protocol == Protocol::Cbor {
+            response.headers.push(("Smithy-Protocol", "rpc-v2-cbor".to_owned()));
+        }
+        if matches!(protocol, Protocol::Json | Protocol::Cbor) {
+            let query_error = format!("{};{}", self.code, self.fault());
+            response.headers.push(("x-amzn-query-error", query_error));
+        }
+        response
+    }
+
+    /// Whether the client is at fault (`Sender`) rather than the server (`Receiver`).
+    pub fn is_sender_fault(&self) -> bool {
+        self.status < 500
+    }
+
+    /// `Sender` or `Receiver`.
+    pub fn fault(&self) -> &'static str {
+        if self.is_sender_fault() { "Sender" } else { "Receiver" }
+    }
+
+    fn put_json(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"__type\":\"");
+        out.extend_from_slice(self.namespace.as_bytes());
+        out.push(b'#');
+        out.extend_from_slice(self.shape.as_bytes());
+        out.extend_from_slice(b"\",\"message\":");
+        json_string(out, self.message.as_bytes());
+        out.push(b'}');
+    }
+
+    fn put_xml(&self, service: ServiceName, request_id: &str, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"<?xml version=\"1.0\"?><ErrorResponse xmlns=\"");
+        out.extend_from_slice(service.xml_namespace().as_bytes());
+        out.extend_from_slice(b"\"><Error><Type>");
+        out.extend_from_slice(self.fault().as_bytes());
+        out.extend_from_slice(b"</Type>");
+        self.put_xml_code_and_message(out);
+        if service == ServiceName::Sqs {
+            out.extend_from_slice(b"<Detail/>");
+        }
+        out.extend_from_slice(b"</Error><RequestId>");
+        xml_text(out, request_id.as_bytes());
+        out.extend_from_slice(b"</RequestId></ErrorResponse>");
+    }
+
+    fn put_simple_db_xml(&self, request_id: &str, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"<?xml version=\"1.0\"?><Response><Errors><Error>");
+        self.put_xml_code_and_message(out);
+        // SimpleDB: machine hours of a small request.
+        out.extend_from_slice(b"<BoxUsage>0.0000219907</BoxUsage></Error></Errors><RequestID>");
+        xml_text(out, request_id.as_bytes());
+        out.extend_from_slice(b"</RequestID></Response>");
+    }
+
+    fn put_xml_code_and_message(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"<Code>");
+        out.extend_from_slice(self.code.as_bytes());
+        out.extend_from_slice(b"</Code><Message>");
+        xml_text(out, self.query_message().as_bytes());
+        out.extend_from_slice(b"</Message>");
+    }
+
+    fn put_query_json(&self, request_id: &str, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"Error\":{\"Code\":");
+        json_string(out, self.code.as_bytes());
+        out.extend_from_slice(b",\"Message\":");
+        json_string(out, self.query_message().as_bytes());
+        out.extend_from_slice(b",\"Type\":");
+        json_string(out, self.fault().as_bytes());
+        out.extend_from_slice(b"},\"RequestId\":");
+        json_string(out, request_id.as_bytes());
+        out.push(b'}');
+    }
+
+    fn put_cbor(&self, out: &mut Vec<u8>) {
+        // CBOR: major type 5, a map of two pairs.
+        out.push(0xa2);
+        put_cbor_text(out, "__type");
+        put_cbor_text(out, &format!("{}#{}", self.namespace, self.shape));
+        put_cbor_text(out, "message");
+        put_cbor_text(out, &self.message);
+    }
+
+    /// SQS words one message differently in the Query protocol.
+    fn query_message(&self) -> &str {
+        if self.shape == "QueueDoesNotExist"
+            && self.message == "The specified queue does not exist."
+        {
+            return "The specified queue does not exist for this wsdl version.";
+        }
+        &self.message
+    }
+}
+
+/// What SQS answers, in any protocol, to a request to a queue's path that names no action.
+pub fn no_action_response(request_id: &str) -> Response {
+    let mut response = Response::new(404, "text/xml", "<UnknownOperationException/>");
+    response.request_id = request_id.to_owned();
+    response
+}
+
+fn front_end(
+    shape: &'static str,
+    code: &'static str,
+    status: u16,
+    message: impl Into<Cow<'static, str>>,
+) -> ApiError {
+    ApiError { namespace: FRONT_END, shape, code, status, message: message.into() }
+}
+
+/// Appends a CBOR text string (major type 3).
+fn put_cbor_text(out: &mut Vec<u8>, text: &str) {
+    let length = text.len() as u64;
+    match (u8::try_from(length), u16::try_from(length)) {
+        (Ok(short @ 0..=23), _) => out.push(0x60 | short),
+        (Ok(byte), _) => out.extend_from_slice(&[0x78, byte]),
+        (_, Ok(word)) => {
+            out.push(0x79);
+            out.extend_from_slice(&word.to_be_bytes());
+        }
+        _ => {
+            out.push(0x7b);
+            out.extend_from_slice(&length.to_be_bytes());
+        }
+    }
+    out.extend_from_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing_queue() -> ApiError {
+        ApiError {
+            namespace: "com.amazonaws.sqs",
+            shape: "QueueDoesNotExist",
+            code: "AWS.SimpleQueueService.NonExistentQueue",
+            status: 400,
+            message: "The specified queue does not exist.".into(),
+        }
+    }
+
+    fn body(response: &Response) -> &str {
+        str::from_utf8(&response.body).unwrap()
+    }
+
+    #[test]
+    fn json_errors_carry_the_typed_name_and_the_legacy_code() {
+        let response = missing_queue().response(ServiceName::Sqs, Protocol::Json, "id-1");
+
+        assert_eq!(response.status, 400);
+        assert_eq!(response.content_type, "application/x-amz-json-1.0");
+        assert_eq!(response.request_id, "id-1");
+        assert_eq!(
+            response.headers,
+            [("x-amzn-query-error", "AWS.SimpleQueueService.NonExistentQueue;Sender".to_owned())]
+        );
+        assert_eq!(
+            body(&response),
+            r##"{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"The specified queue does not exist."}"##
+        );
+    }
+
+    #[test]
+    fn xml_errors_carry_the_legacy_code_and_for_sqs_a_detail() {
+        let sqs = missing_queue().response(ServiceName::Sqs, Protocol::Query, "id-1");
+        let sts =
+            ApiError::access_denied("a <b>\r").response(ServiceName::Sts, Protocol::Query, "2");
+
+        assert_eq!(sqs.content_type, "text/xml");
+        assert_eq!(
+            body(&sqs),
+            "<?xml version=\"1.0\"?><ErrorResponse xmlns=\"http://queue.amazonaws.com/doc/2012-11-05/\">\
+             <Error><Type>Sender</Type><Code>AWS.SimpleQueueService.NonExistentQueue</Code>\
+             <Message>The specified queue does not exist for this wsdl version.</Message><Detail/></Error>\
+             <RequestId>id-1</RequestId></ErrorResponse>"
+        );
+        assert_eq!(
+            body(&sts),
+            "<?xml version=\"1.0\"?><ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\
+             <Error><Type>Sender</Type><Code>AccessDenied</Code><Message>a &lt;b&gt;&#xD;</Message></Error>\
+             <RequestId>2</RequestId></ErrorResponse>"
+        );
+    }
+
+    #[test]
+    fn query_errors_are_json_if_asked_for() {
+        let error = ApiError::internal_failure();
+        let response = error.response(ServiceName::Sqs, Protocol::QueryAsJson, "id-1");
+
+        assert_eq!(response.status, 500);
+        assert_eq!(response.content_type, "application/json");
+        assert_eq!(
+            body(&response),
+            r#"{"Error":{"Code":"InternalFailure","Message":"We encountered an internal error. Please try again.","Type":"Receiver"},"RequestId":"id-1"}"#
+        );
+    }
+
+    #[test]
+    fn cbor_errors_are_a_map_of_type_and_message() {
+        let error = ApiError::throttling("x".repeat(300));
+        let response = error.response(ServiceName::CloudWatch, Protocol::Cbor, "id-1");
+
+        let mut expected = vec![0xa2, 0x66];
+        expected.extend_from_slice(b"__type\x78\x2ccom.amazon.coral.service#ThrottlingException");
+        expected.extend_from_slice(b"\x67message\x79\x01\x2c");
+        expected.extend_from_slice("x".repeat(300).as_bytes());
+        assert_eq!(response.body, expected);
+        assert_eq!(
+            response.headers,
+            [
+                ("Smithy-Protocol", "rpc-v2-cbor".to_owned()),
+                ("x-amzn-query-error", "Throttling;Sender".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn simple_db_errors_have_their_own_envelope() {
+        let error = ApiError::missing_parameter("DomainName");
+        let response = error.response(ServiceName::SimpleDb, Protocol::Query, "id-1");
+
+        assert_eq!(
+            body(&response),
+            "<?xml version=\"1.0\"?><Response><Errors><Error><Code>MissingParameter</Code>\
+             <Message>The request must contain the parameter DomainName.</Message>\
+             <BoxUsage>0.0000219907</BoxUsage></Error></Errors><RequestID>id-1</RequestID></Response>"
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! What the server hands to the services, and what it gets back.
+
+use std::net::IpAddr;
+
+/// One HTTP header as received: the name in the case that the client used.
+#[derive(Clone, Copy, Debug)]
+pub struct Header<'a> {
+    /// Compare ignoring ASCII case.
+    pub name: &'a str,
+    /// Without surrounding white space.
+    pub value: &'a [u8],
+}
+
+/// One HTTP request, borrowed from the connection's read buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// `GET`, `POST`, `OPTIONS`, …
+    pub method: &'a str,
+    /// The raw path, still percent-encoded; begins with `/`.
+    pub path: &'a str,
+    /// The raw query string without `?`; empty if there is none.
+    pub query: &'a str,
+    /// In the order received. HTTP/2's `:authority` appears as `host`.
+    pub headers: &'a [Header<'a>],
+    /// The whole body; transfer encoding undone, content encoding not.
+    pub body: &'a [u8],
+    /// The client's address.
+    pub peer: IpAddr,
+    /// Whether the connection is TLS.
+    pub is_tls: bool,
+}
+
+impl<'a> Request<'a> {
+    /// The first header of that name (any case), if its value is UTF-8.
+    pub fn header(&self, name: &str) -> Option<&'a str> {
+        let found = self.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+        str::from_utf8(found.value).ok()
+    }
+}
+
+/// One HTTP response. The server adds `Date`, `Content-Length`, `x-amzn-RequestId`, CORS headers
+/// and `Connection` where they are due.
+#[derive(Debug, Default)]
+pub struct Response {
+    /// For instance 200.
+    pub status: u16,
+    /// Empty means that no `Content-Type` is sent.
+    pub content_type: &'static str,
+    /// Sent as `x-amzn-RequestId`; the server draws one if it is empty.
+    pub request_id: String,
+    /// Further headers.
+    pub headers: Vec<(&'static str, String)>,
+    /// The whole body.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// A response with a body of that content type.
+    pub fn new(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
+        Response { status, content_type, body: body.into(), ..Response::default() }
+    }
+}
+
+/// What answers requests.
+///
+/// Cancel safety: the server drops the future when the client disconnects; an implementation
+/// changes state between awaits, never across them, and gives back what it holds when dropped.
+pub trait Service: Send + Sync + 'static {
+    /// Answers one request. Never fails: errors are responses.
+    fn call(&self, request: Request<'_>) -> impl Future<Output = Response> + Send;
+}

@@ -1,0 +1,15 @@
+//! AWS wire protocols: bytes to typed values and back. No I/O, no clock, no behaviour.
+//!
+//! [`Request`] and [`Response`] are the seam between the server, which knows sockets, and the
+//! services, which know actions; no type of an HTTP library crosses it.
+
+mod error;
+mod escape;
+mod http;
+mod percent;
+pub mod protocol;
+pub mod query;
+pub mod sqs;
+
+pub use error::{ApiError, no_action_response};
+pub use http::{Header, Request, Response, Service};

@@ -1,0 +1,91 @@
+//! Percent-encoding in both directions, as forms and signatures need it.
+
+use std::borrow::Cow;
+
+/// What a plus sign stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plus {
+    /// A space, as in forms.
+    Space,
+    /// Itself, as signatures see it.
+    Literal,
+}
+
+/// Undoes percent-encoding; borrowed if there is nothing to undo. A percent sign that is not
+/// followed by two hexadecimal digits stands for itself.
+pub(crate) fn decode(text: &[u8], plus: Plus) -> Cow<'_, [u8]> {
+    let is_special = |byte: &u8| *byte == b'%' || (*byte == b'+' && plus == Plus::Space);
+    let Some(first) = text.iter().position(is_special) else {
+        return Cow::Borrowed(text);
+    };
+
+    let (clean, mut rest) = text.split_at(first);
+    let mut decoded = Vec::with_capacity(text.len());
+    decoded.extend_from_slice(clean);
+    while let [byte, tail @ ..] = rest {
+        let escaped = match tail {
+            [high, low, after @ ..] if *byte == b'%' => hex_byte(*high, *low).zip(Some(after)),
+            _ => None,
+        };
+        let is_space = *byte == b'+' && plus == Plus::Space;
+        let (byte, after) = escaped.unwrap_or((if is_space { b' ' } else { *byte }, tail));
+        decoded.push(byte);
+        rest = after;
+    }
+    Cow::Owned(decoded)
+}
+
+/// Appends `bytes` with all but the unreserved characters of RFC 3986 encoded, in upper case.
+pub(crate) fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+
+    for byte in bytes {
+        if is_unreserved(*byte) {
+            out.push(*byte);
+        } else {
+            let digits = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+            out.extend_from_slice(&[b'%', digits[0], digits[1]]);
+        }
+    }
+}
+
+/// Unreserved characters of RFC 3986.
+pub(crate) fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+fn hex_byte(high: u8, low: u8) -> Option<u8> {
+    let high = char::from(high).to_digit(16)?;
+    let low = char::from(low).to_digit(16)?;
+    u8::try_from(high * 16 + low).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn decode_borrows_what_is_not_encoded() {
+        assert!(matches!(decode(b"plain", Plus::Space), Cow::Borrowed(b"plain")));
+        assert!(matches!(decode(b"a+b", Plus::Literal), Cow::Borrowed(b"a+b")));
+    }
+
+    #[test]
+    fn decode_leaves_broken_escapes_alone() {
+        assert_eq!(decode(b"%4", Plus::Space), &b"%4"[..]);
+        assert_eq!(decode(b"100%+%zz%41", Plus::Space), &b"100% %zzA"[..]);
+    }
+
+    proptest! {
+        #[test]
+        fn decode_undoes_encode(bytes: Vec<u8>) {
+            let mut encoded = Vec::new();
+            encode(&mut encoded, &bytes);
+
+            prop_assert_eq!(&decode(&encoded, Plus::Space)[..], &bytes[..]);
+            prop_assert_eq!(&decode(&encoded, Plus::Literal)[..], &bytes[..]);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Which service, protocol and action a request means: many services share one port.
+
+mod names;
+mod queue_url;
+
+use std::borrow::Cow;
+
+use crate::ApiError;
+use crate::http::Request;
+use crate::percent::{self, Plus};
+use crate::query::Parameters;
+
+pub use names::{Protocol, ServiceName};
+pub use queue_url::{PathQueue, QueueUrlParts, parse_queue_url};
+
+/// What a request is about. Nothing is checked: the signature may be wrong, the action unknown.
+#[derive(Clone, Debug)]
+pub struct Target<'a> {
+    pub service: ServiceName,
+    pub protocol: Protocol,
+    /// Empty if there is none, or one of another service.
+    pub action: Cow<'a, str>,
+    /// From the credential scope, else from the path or the host.
+    pub region: Option<Cow<'a, str>>,
+    /// From the credential scope; absent if the request is not signed.
+    pub access_key: Option<Cow<'a, str>>,
+    /// The queue that the path names.
+    pub path_queue: Option<PathQueue<'a>>,
+    /// Query protocol only; otherwise empty.
+    pub parameters: Parameters<'a>,
+}
+
+/// Access key, region and service of a signature, header or presigned form.
+struct Credential<'a> {
+    access_key: Cow<'a, str>,
+    region: Cow<'a, str>,
+    service: Cow<'a, str>,
+}
+
+/// The headers that decide.
+#[derive(Default)]
+struct Hints<'a> {
+    authorization: Option<&'a str>,
+    target: Option<&'a str>,
+    content_type: &'a str,
+    accept: &'a str,
+    host: &'a str,
+    is_smithy_cbor: bool,
+}
+
+/// Finds out what `request` is about, in this order: credential scope, `X-Amz-Target`, Smithy
+/// path, host, queue path, API version, action.
+///
+/// # Errors
+///
+/// Those of [`Parameters::parse`]; they belong to the Query protocol.
+pub fn detect<'a>(request: &Request<'a>) -> Result<Target<'a>, ApiError> {
+    let hints = Hints::of(request);
+    let credential = Credential::find(hints.authorization, request.query);
+    let path_queue = queue_url::parse_path(request.path);
+    let protocol = protocol(request, &hints);
+    let parameters = match protocol {
+        Protocol::Query | Protocol::QueryAsJson => Parameters::parse(request.query, form(request))?,
+        Protocol::Json | Protocol::Cbor => Parameters::default(),
+    };
+
+    let service = service(request, &hints, credential.as_ref(), path_queue.as_ref(), &parameters);
+    let action = match protocol {
+        Protocol::Json => json_action(hints.target, service).map(Cow::Borrowed),
+        Protocol::Cbor => cbor_action(request.path).map(Cow::Borrowed),
+        // Owned: the parameters move into the answer. Names are short.
+        _ => parameters.get("Action").map(|action| Cow::Owned(action.to_owned())),
+    };
+    let (access_key, region) = match credential {
+        Some(credential) => (Some(credential.access_key), Some(credential.region)),
+        None => (None, None),
+    };
+    let path_region = path_queue.and_then(|queue| queue.region);
+    let fallback = path_region.or_else(|| queue_url::region_of_host(hints.host));
+    Ok(Target {
+        service,
+        protocol,
+        action: action.unwrap_or_default(),
+        region: region.or(fallback.map(Cow::Borrowed)),
+        access_key,
+        path_queue,
+        parameters,
+    })
+}
+
+impl<'a> Hints<'a> {
+    fn of(request: &Request<'a>) -> Hints<'a> {
+        let mut hints = Hints::default();
+        for header in request.headers {
+            let Ok(value) = str::from_utf8(header.value) else { continue };
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            // By length first: most headers are none of these.
+            match header.name.len() {
+                4 if is("host") => hints.host = value,
+                6 if is("accept") => hints.accept = value,
+                12 if is("content-type") => hints.content_type = value,
+                12 if is("x-amz-target") => hints.target = hints.target.or(Some(value)),
+                13 if is("authorization") => {
+                    hints.authorization = hints.authorization.or(Some(value));
+                }
+                15 if is("smithy-protocol") => hints.is_smithy_cbor = value == "rpc-v2-cbor",
+                _ => {}
+            }
+        }
+        hints
+    }
+}
+
+impl<'a> Credential<'a> {
+    fn find(authorization: Option<&'a str>, query: &'a str) -> Option<Credential<'a>> {
+        if let Some((_, rest)) = authorization.and_then(|value| value.split_once("Credential=")) {
+            let (credential, _) = rest.split_once(',').unwrap_or((rest, ""));
+            return Credential::parse(Cow::Borrowed(credential.trim()));
+        }
+        let value = query.split('&').find_map(|pair| pair.strip_prefix("X-Amz-Credential="))?;
+        match percent::decode(value.as_bytes(), Plus::Literal) {
+            Cow::Borrowed(_) => Credential::parse(Cow::Borrowed(value)),
+            Cow::Owned(decoded) => Credential::parse(Cow::Owned(String::from_utf8(decoded).ok()?)),
+        }
+    }
+
+    /// `access key/date/region/service/aws4_request`; an access key may contain slashes.
+    fn parse(credential: Cow<'a, str>) -> Option<Credential<'a>> {
+        match credential {
+            Cow::Borrowed(text) => {
+                let [access_key, region, service] = split_credential(text)?;
+                Some(Credential {
+                    access_key: Cow::Borrowed(access_key),
+                    region: Cow::Borrowed(region),
+                    service: Cow::Borrowed(service),
+                })
+            }
+            Cow::Owned(text) => {
+                let parts = split_credential(&text)?;
+                let [access_key, region, service] = parts.map(|part| Cow::Owned(part.to_owned()));
+                Some(Credential { access_key, region, service })
+            }
+        }
+    }
+}
+
+fn split_credential(text: &str) -> Option<[&str; 3]> {
+    let mut parts = text.rsplitn(5, '/');
+    let _terminator = parts.next()?;
+    let service = parts.next()?;
+    let region = parts.next()?;
+    let _date = parts.next()?;
+    Some([parts.next()?, region, service])
+}
+
+fn protocol(request: &Request<'_>, hints: &Hints<'_>) -> Protocol {
+    if hints.is_smithy_cbor && cbor_action(request.path).is_some() {
+        return Protocol::Cbor;
+    }
+    let media_type = media_type(hints.content_type);
+    let is_json = |text: &str| media_type.eq_ignore_ascii_case(text);
+    if hints.target.is_some()
+        || is_json("application/x-amz-json-1.0")
+        || is_json("application/x-amz-json-1.1")
+    {
+        return Protocol::Json;
+    }
+    let mut accepted = hints.accept.split(',').map(media_type_of_list);
+    if accepted.any(|media| media.eq_ignore_ascii_case("application/json")) {
+        return Protocol::QueryAsJson;
+    }
+    Protocol::Query
+}
+
+/// The form in the body. Clients may leave out its content type, but say so if it is no form.
+fn form<'a>(request: &Request<'a>) -> &'a [u8] {
+    let content_type = request.header("content-type").unwrap_or_default();
+    let media_type = media_type(content_type);
+    if media_type.is_empty() || media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+    {
+        return request.body;
+    }
+    &[]
+}
+
+fn service(
+    request: &Request<'_>,
+    hints: &Hints<'_>,
+    credential: Option<&Credential<'_>>,
+    path_queue: Option<&PathQueue<'_>>,
+    parameters: &Parameters<'_>,
+) -> ServiceName {
+    credential
+        .and_then(|credential| ServiceName::of_scope(&credential.service))
+        .or_else(|| ServiceName::of_target_prefix(hints.target?.split_once('.')?.0))
+        .or_else(|| cbor_action(request.path).map(|_| ServiceName::CloudWatch))
+        .or_else(|| ServiceName::of_host(hints.host))
+        .or_else(|| path_queue.filter(|queue| queue.is_certain()).map(|_| ServiceName::Sqs))
+        .or_else(|| ServiceName::of_version(parameters.get("Version")?))
+        .or_else(|| service_of_parameters(parameters))
+        .unwrap_or(ServiceName::Unknown)
+}
+
+fn service_of_parameters(parameters: &Parameters<'_>) -> Option<ServiceName> {
+    let has = |name| parameters.get(name).is_some();
+    if has("QueueUrl") || has("QueueName") {
+        return Some(ServiceName::Sqs);
+    }
+    if has("TopicArn") || has("SubscriptionArn") {
+        return Some(ServiceName::Sns);
+    }
+    ServiceName::of_action(parameters.get("Action")?)
+}
+
+/// What follows the dot of `X-Amz-Target`, if its prefix is the service's.
+fn json_action(target: Option<&str>, service: ServiceName) -> Option<&str> {
+    let (prefix, action) = target?.split_once('.')?;
+    (ServiceName::of_target_prefix(prefix) == Some(service)).then_some(action)
+}
+
+/// The operation of a Smithy RPC path.
+fn cbor_action(path: &str) -> Option<&str> {
+    path.strip_prefix("/service/GraniteServiceVersion20100801/operation/")
+}
+
+/// A media type without parameters.
+fn media_type(value: &str) -> &str {
+    media_type_of_list(value)
+}
+
+fn media_type_of_list(value: &str) -> &str {
+    value.split_once(';').map_or(value, |(media, _)| media).trim()
+}

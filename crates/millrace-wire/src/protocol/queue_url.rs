@@ -1,0 +1,157 @@
+//! Queue names in URLs. Hosts are never compared: clients keep URLs that they got under another
+//! name of the server, and AWS itself has several.
+
+/// The queue that a request's path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathQueue<'a> {
+    /// `/queue/{region}/{account}/{name}` only.
+    pub region: Option<&'a str>,
+    /// Absent in `/queue/{name}`. Not necessarily twelve digits.
+    pub account: Option<&'a str>,
+    pub name: &'a str,
+}
+
+/// What a queue URL says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueUrlParts<'a> {
+    /// From `/queue/{region}/…` or from a host such as `sqs.{region}.amazonaws.com`.
+    pub region: Option<&'a str>,
+    pub account: Option<&'a str>,
+    pub name: &'a str,
+}
+
+impl PathQueue<'_> {
+    /// Whether the path can mean nothing but a queue.
+    pub(super) fn is_certain(&self) -> bool {
+        let is_account = |text: &str| text.len() == 12 && text.bytes().all(|b| b.is_ascii_digit());
+        self.account.is_none_or(is_account)
+    }
+}
+
+/// Takes a `QueueUrl` apart by its path: the last two segments are account and name. A bare queue
+/// name is enough. None if no name is in it.
+pub fn parse_queue_url(url: &str) -> Option<QueueUrlParts<'_>> {
+    let (host, path) = match url.split_once("://") {
+        Some((_, rest)) => rest.split_once('/')?,
+        None => ("", url),
+    };
+    let path = path.split_once(['?', '#']).map_or(path, |(path, _)| path);
+    let mut segments = path.rsplit('/').filter(|segment| !segment.is_empty());
+    let name = segments.next()?;
+    let account = segments.next().filter(|account| *account != "queue");
+    let path_region = match (account, segments.next(), segments.next()) {
+        (Some(_), Some(region), Some("queue")) => Some(region),
+        _ => None,
+    };
+    Some(QueueUrlParts { region: path_region.or_else(|| region_of_host(host)), account, name })
+}
+
+/// Takes a request's path apart: `/{account}/{name}`, `/queue/{name}` and
+/// `/queue/{region}/{account}/{name}`.
+pub(super) fn parse_path(path: &str) -> Option<PathQueue<'_>> {
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    let parts = [segments.next(), segments.next(), segments.next(), segments.next()];
+    if segments.next().is_some() {
+        return None;
+    }
+    match parts {
+        [Some("queue"), Some(name), None, _] => {
+            Some(PathQueue { region: None, account: None, name })
+        }
+        [Some(account), Some(name), None, _] => {
+            Some(PathQueue { region: None, account: Some(account), name })
+        }
+        [Some("queue"), Some(region), Some(account), Some(name)] => {
+            Some(PathQueue { region: Some(region), account: Some(account), name })
+        }
+        _ => None,
+    }
+}
+
+/// The region in `…sqs.{region}.…` and `{region}.queue.…`.
+pub(super) fn region_of_host(host: &str) -> Option<&str> {
+    let name = host.split_once(':').map_or(host, |(name, _)| name);
+    let mut previous = "";
+    let mut is_after_sqs = false;
+    for label in name.split('.') {
+        if is_after_sqs {
+            return Some(label).filter(|label| is_region(label));
+        }
+        if label == "queue" {
+            return Some(previous).filter(|label| is_region(label));
+        }
+        is_after_sqs = label == "sqs";
+        previous = label;
+    }
+    None
+}
+
+/// Whether a label looks like `us-east-1`: words and at last a number, with dashes between.
+fn is_region(label: &str) -> bool {
+    let Some((words, number)) = label.rsplit_once('-') else { return false };
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase());
+    words.contains('-')
+        && words.split('-').all(is_word)
+        && !number.is_empty()
+        && number.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(url: &str) -> Option<(Option<&str>, Option<&str>, &str)> {
+        parse_queue_url(url).map(|parts| (parts.region, parts.account, parts.name))
+    }
+
+    #[test]
+    fn queue_urls_are_read_by_path() {
+        let account = Some("000000000000");
+        let cases = [
+            ("http://localhost:9324/000000000000/q1", (None, account, "q1")),
+            (
+                "https://sqs.eu-west-1.amazonaws.com/000000000000/q1",
+                (Some("eu-west-1"), account, "q1"),
+            ),
+            ("https://queue.amazonaws.com/000000000000/q1/", (None, account, "q1")),
+            (
+                "https://us-east-2.queue.amazonaws.com/000000000000/q1",
+                (Some("us-east-2"), account, "q1"),
+            ),
+            (
+                "http://sqs.us-gov-west-1.localhost.localstack.cloud:4566/000000000000/q.fifo",
+                (Some("us-gov-west-1"), account, "q.fifo"),
+            ),
+            (
+                "http://localhost:4566/queue/us-east-1/000000000000/q1",
+                (Some("us-east-1"), account, "q1"),
+            ),
+            ("http://localhost:9324/queue/q1", (None, None, "q1")),
+            ("http://proxy/sqs/000000000000/q1?x=/y", (None, account, "q1")),
+            ("http://sqs.localhost/q1", (None, None, "q1")),
+            ("/000000000000/q1", (None, account, "q1")),
+            ("q1", (None, None, "q1")),
+        ];
+        for (url, expected) in cases {
+            assert_eq!(parts(url), Some(expected), "{url}");
+        }
+        for url in ["", "/", "http://localhost", "http://localhost/", "http://localhost/?a"] {
+            assert_eq!(parts(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn paths_name_queues_in_three_styles() {
+        let queue = |region, account, name| Some(PathQueue { region, account, name });
+
+        assert_eq!(parse_path("/"), None);
+        assert_eq!(parse_path("/q1"), None);
+        assert_eq!(parse_path("/123456789012/q1"), queue(None, Some("123456789012"), "q1"));
+        assert_eq!(parse_path("/queue/q1"), queue(None, None, "q1"));
+        assert_eq!(
+            parse_path("/queue/us-east-1/123456789012/q1"),
+            queue(Some("us-east-1"), Some("123456789012"), "q1")
+        );
+        assert_eq!(parse_path("/3/projects/p/queues/q"), None);
+    }
+}

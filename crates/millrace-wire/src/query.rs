@@ -1,0 +1,294 @@
+//! Parameters of the AWS Query protocol: from the URL and from a form body, flat names made into
+//! lists and structures.
+//!
+//! Parameters are sorted by name once. What belongs to a list or a structure is then one run of
+//! the sorted parameters, so that lookups cost a binary search and nothing is copied, however
+//! many parameters there are.
+
+use std::borrow::Cow;
+
+use crate::ApiError;
+use crate::percent::{self, Plus};
+
+/// Parameters of one request at most. A CloudWatch request of 1 MB may hold some ten thousands.
+const PARAMETERS_MAX: usize = 65_536;
+
+/// All parameters of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Parameters<'a> {
+    /// In ascending order of names, without duplicates.
+    sorted: Vec<Parameter<'a>>,
+}
+
+#[derive(Clone, Debug)]
+struct Parameter<'a> {
+    name: Cow<'a, [u8]>,
+    value: Cow<'a, [u8]>,
+}
+
+/// Some parameters, seen without the prefix that they have in common: a whole request or one
+/// element of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'p> {
+    parameters: &'p [Parameter<'p>],
+    prefix_bytes: usize,
+}
+
+impl<'a> Parameters<'a> {
+    /// Reads the query string of the URL and a form body, percent-encoded, plus signs for spaces.
+    /// Of parameters with the same name the first counts, and the body counts before the URL.
+    ///
+    /// # Errors
+    ///
+    /// MalformedQueryString if there are too many parameters.
+    pub fn parse(query: &'a str, form: &'a [u8]) -> Result<Parameters<'a>, ApiError> {
+        let mut sorted = Vec::new();
+        for pair in split_pairs(form).chain(split_pairs(query.as_bytes())) {
+            if sorted.len() == PARAMETERS_MAX {
+                let message = format!("a request has at most {PARAMETERS_MAX} parameters");
+                return Err(ApiError::malformed_query_string(message));
+            }
+            let (name, value) = split_once(pair, b'=');
+            sorted.push(Parameter {
+                name: percent::decode(name, Plus::Space),
+                value: percent::decode(value, Plus::Space),
+            });
+        }
+
+        // Stable, hence the first of equal names stays first.
+        sorted.sort_by(|a, b| a.name.cmp(&b.name));
+        sorted.dedup_by(|later, earlier| later.name == earlier.name);
+        Ok(Parameters { sorted })
+    }
+
+    /// All of them.
+    pub fn scope(&self) -> Scope<'_> {
+        Scope { parameters: &self.sorted, prefix_bytes: 0 }
+    }
+
+    /// The value of that name, if it is UTF-8.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.scope().bytes(name).and_then(|value| str::from_utf8(value).ok())
+    }
+
+    /// How many different names there are.
+    pub fn len(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// Whether there is no parameter.
+    pub fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+}
+
+impl<'p> Scope<'p> {
+    /// The value of that name, which may be any bytes.
+    pub fn bytes(&self, name: &str) -> Option<&'p [u8]> {
+        let found = self
+            .parameters
+            .binary_search_by(|parameter| self.local(parameter).cmp(name.as_bytes()))
+            .ok()?;
+        self.parameters.get(found).map(|parameter| &*parameter.value)
+    }
+
+    /// The value of that name as text; empty counts as present.
+    ///
+    /// # Errors
+    ///
+    /// MalformedInput if it is not UTF-8.
+    pub fn text(&self, name: &str) -> Result<Option<&'p str>, ApiError> {
+        self.bytes(name).map(|value| utf8(name, value)).transpose()
+    }
+
+    /// The value of that name as an integer; empty counts as absent.
+    ///
+    /// # Errors
+    ///
+    /// MalformedInput if it is not an integer, like the SerializationException of JSON.
+    pub fn integer(&self, name: &str) -> Result<Option<i64>, ApiError> {
+        let Some(text) = self.text(name)?.filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        match text.parse() {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => Err(ApiError::malformed_input(format!("parameter {name} is not an integer"))),
+        }
+    }
+
+    /// The list `name.1`, `name.2`, … in the order of the numbers; gaps are fine. A single value
+    /// may lack its number. None if there is no element; `name=` is how an empty list is sent.
+    ///
+    /// # Errors
+    ///
+    /// MalformedInput if an element is not UTF-8.
+    pub fn list(&self, name: &str) -> Result<Option<Vec<&'p str>>, ApiError> {
+        let members = self.nested(name);
+        let mut numbered = Vec::new();
+        for parameter in members.parameters {
+            if let Some(number) = parse_number(members.local(parameter)) {
+                numbered.push((number, utf8(name, &parameter.value)?));
+            }
+        }
+        if numbered.is_empty() {
+            let single = self.text(name)?.filter(|text| !text.is_empty());
+            return Ok(single.map(|text| vec![text]));
+        }
+        numbered.sort_by_key(|(number, _)| *number);
+        Ok(Some(numbered.into_iter().map(|(_, text)| text).collect()))
+    }
+
+    /// The structures `name.1.…`, `name.2.…`, … in the order of the numbers; gaps are fine.
+    pub fn structures(&self, name: &str) -> Vec<Scope<'p>> {
+        let members = self.nested(name);
+        let mut numbered = Vec::new();
+        let mut rest = members.parameters;
+        while let Some(first) = rest.first() {
+            let (digits, _) = split_once(members.local(first), b'.');
+            let prefix_bytes = members.prefix_bytes + digits.len() + 1;
+            let Some((number, prefix)) = parse_number(digits).zip(first.name.get(..prefix_bytes))
+            else {
+                rest = rest.get(1..).unwrap_or_default();
+                continue;
+            };
+            let end = rest.partition_point(|parameter| parameter.name.starts_with(prefix));
+            let (parameters, tail) = rest.split_at(end);
+            numbered.push((number, Scope { parameters, prefix_bytes }));
+            rest = tail;
+        }
+        numbered.sort_by_key(|(number, _)| *number);
+        numbered.into_iter().map(|(_, scope)| scope).collect()
+    }
+
+    /// The parameters `name.…`, seen without that prefix.
+    pub fn nested(&self, name: &str) -> Scope<'p> {
+        let below = |parameter: &Parameter<'_>| {
+            let local = self.local(parameter);
+            let (head, tail) = local.split_at(local.len().min(name.len()));
+            (head, tail.first().copied()) < (name.as_bytes(), Some(b'.'))
+        };
+        let start = self.parameters.partition_point(below);
+        let rest = self.parameters.get(start..).unwrap_or_default();
+        let is_within = |parameter: &Parameter<'_>| {
+            let tail = self.local(parameter).strip_prefix(name.as_bytes());
+            tail.is_some_and(|tail| tail.first() == Some(&b'.'))
+        };
+        let end = rest.partition_point(is_within);
+        let parameters = rest.get(..end).unwrap_or_default();
+        Scope { parameters, prefix_bytes: self.prefix_bytes + name.len() + 1 }
+    }
+
+    /// Whether there is no parameter.
+    pub fn is_empty(&self) -> bool {
+        self.parameters.is_empty()
+    }
+
+    /// The name without the common prefix.
+    fn local<'n>(&self, parameter: &'n Parameter<'_>) -> &'n [u8] {
+        parameter.name.get(self.prefix_bytes..).unwrap_or_default()
+    }
+}
+
+/// The non-empty pieces between ampersands.
+fn split_pairs(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty())
+}
+
+/// What stands before and after the first `separator`.
+fn split_once(text: &[u8], separator: u8) -> (&[u8], &[u8]) {
+    match text.iter().position(|byte| *byte == separator) {
+        Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default()),
+        None => (text, &[]),
+    }
+}
+
+/// A list number in its only spelling: without sign and leading zeros, so that equal numbers have
+/// equal names.
+fn parse_number(digits: &[u8]) -> Option<u32> {
+    let is_plain = matches!(digits, [b'0'] | [b'1'..=b'9', ..]);
+    str::from_utf8(digits).ok().filter(|_| is_plain)?.parse().ok()
+}
+
+fn utf8<'p>(name: &str, value: &'p [u8]) -> Result<&'p str, ApiError> {
+    str::from_utf8(value)
+        .map_err(|_| ApiError::malformed_input(format!("parameter {name} is not UTF-8")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn body_counts_before_url_and_the_first_of_equal_names_counts() {
+        let parameters = Parameters::parse("A=url&B=1&B=2&flag", b"A=body&&C=").unwrap();
+
+        assert_eq!(parameters.get("A"), Some("body"));
+        assert_eq!(parameters.get("B"), Some("1"));
+        assert_eq!(parameters.get("C"), Some(""));
+        assert_eq!(parameters.get("flag"), Some(""));
+        assert_eq!(parameters.get("D"), None);
+        assert_eq!(parameters.len(), 4);
+    }
+
+    #[test]
+    fn values_are_borrowed_unless_encoded() {
+        let parameters = Parameters::parse("", b"A=plain&B=a+b%26%c3%a9&C=%ff").unwrap();
+
+        assert!(matches!(parameters.sorted[0].value, Cow::Borrowed(_)));
+        assert_eq!(parameters.get("B"), Some("a b&é"));
+        assert_eq!(parameters.get("C"), None);
+        assert_eq!(parameters.scope().bytes("C"), Some(&b"\xff"[..]));
+        assert_eq!(parameters.scope().text("C").unwrap_err().code, "MalformedInput");
+    }
+
+    #[test]
+    fn lists_are_sorted_by_number_with_gaps() {
+        let form = b"N.10=c&N.2=b&N.1=a&N.01=x&N.x=x&N.=x&N-1=x&NN.1=x&Empty=&Single=s";
+        let parameters = Parameters::parse("", form).unwrap();
+        let scope = parameters.scope();
+
+        assert_eq!(scope.list("N").unwrap(), Some(vec!["a", "b", "c"]));
+        assert_eq!(scope.list("Empty").unwrap(), None);
+        assert_eq!(scope.list("Missing").unwrap(), None);
+        assert_eq!(scope.list("Single").unwrap(), Some(vec!["s"]));
+    }
+
+    #[test]
+    fn structures_hold_what_has_their_number() {
+        let form =
+            b"E.2.Id=b&E.10.Id=c&E.1.Id=a&E.1.A.1.Name=n&E.1.A.1.Value=v&E.1=x&E.1-2=x&E.1x.Id=x";
+        let parameters = Parameters::parse("", form).unwrap();
+        let structures = parameters.scope().structures("E");
+
+        let ids: Vec<_> = structures.iter().map(|entry| entry.text("Id").unwrap()).collect();
+        assert_eq!(ids, [Some("a"), Some("b"), Some("c")]);
+        let attributes = structures[0].structures("A");
+        assert_eq!(attributes.len(), 1);
+        assert_eq!(attributes[0].text("Name").unwrap(), Some("n"));
+        assert_eq!(attributes[0].text("Value").unwrap(), Some("v"));
+        assert!(structures[1].structures("A").is_empty());
+    }
+
+    #[test]
+    fn integers_are_checked() {
+        let parameters = Parameters::parse("A=12&B=-1&C=1x&D=", b"").unwrap();
+        let scope = parameters.scope();
+
+        assert_eq!(scope.integer("A").unwrap(), Some(12));
+        assert_eq!(scope.integer("B").unwrap(), Some(-1));
+        assert_eq!(scope.integer("C").unwrap_err().code, "MalformedInput");
+        assert_eq!(scope.integer("D").unwrap(), None);
+        assert_eq!(scope.integer("E").unwrap(), None);
+    }
+
+    #[test]
+    fn too_many_parameters_are_refused() {
+        let form = "a&".repeat(PARAMETERS_MAX);
+        assert!(Parameters::parse("", form.as_bytes()).is_ok());
+
+        assert_eq!(
+            Parameters::parse("b", form.as_bytes()).unwrap_err().code,
+            "MalformedQueryString"
+        );
+    }
+}
