@@ -6,10 +6,12 @@
 
 mod decode_json;
 mod decode_query;
+mod encode;
 mod types;
 mod value;
 
 pub use decode_json::decode_json;
 pub use decode_query::decode_query;
+pub use encode::{encode, response};
 pub use types::*;
 pub use value::{Blob, Map, Text};
