@@ -1,0 +1,133 @@
+//! One connection from accept to close: TLS, and which protocol it speaks.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    ops::Deref,
+    sync::Arc,
+    task::{Context as Task, Poll},
+};
+
+use millrace_wire::Service;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+use crate::{
+    Closed, Drain, Limits, Timeouts,
+    clock::Deadline,
+    counters::Cell,
+    http1::{End, Http1},
+    http2,
+    policy::Policy,
+    tls,
+    worker::Worker,
+};
+
+/// What all connections share.
+pub(crate) struct Shared<S> {
+    pub(crate) service: Arc<S>,
+    pub(crate) policy: Policy,
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) drain: Drain,
+    pub(crate) tls: Option<TlsAcceptor>,
+}
+
+/// What belongs to one connection. Reads through to [`Shared`].
+pub(crate) struct Context<S> {
+    pub(crate) shared: Arc<Shared<S>>,
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) deadline: Deadline,
+    pub(crate) peer: IpAddr,
+    pub(crate) is_tls: bool,
+    /// Whether the first bytes decide between HTTP/1 and HTTP/2.
+    pub(crate) detects_http2: bool,
+}
+
+impl<S: Service> Context<S> {
+    pub(crate) fn new(shared: Arc<Shared<S>>, worker: Arc<Worker>, peer: SocketAddr) -> Context<S> {
+        Context {
+            deadline: worker.clock.deadline(),
+            is_tls: shared.tls.is_some(),
+            detects_http2: shared.tls.is_none(),
+            peer: peer.ip().to_canonical(),
+            shared,
+            worker,
+        }
+    }
+}
+
+impl<S> Context<S> {
+    pub(crate) fn cell(&self) -> &Cell {
+        self.worker.cell()
+    }
+
+    /// `late` if the deadline has passed; else the task is woken when it does, or when we drain.
+    pub(crate) fn until_deadline<T>(
+        &self,
+        task: &mut Task<'_>,
+        late: Closed,
+    ) -> Poll<Result<T, Closed>> {
+        if self.deadline.has_passed() {
+            return Poll::Ready(Err(late));
+        }
+        self.deadline.register(task.waker());
+        Poll::Pending
+    }
+}
+
+impl<S> Deref for Context<S> {
+    type Target = Shared<S>;
+
+    fn deref(&self) -> &Shared<S> {
+        &self.shared
+    }
+}
+
+/// Serves a connection without TLS until it ends.
+pub(crate) async fn serve_plain<S: Service>(stream: TcpStream, context: Context<S>) -> Closed {
+    serve_http1(stream, context).await
+}
+
+/// Serves a connection with TLS until it ends.
+pub(crate) async fn serve_tls<S: Service>(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    context: Context<S>,
+) -> Closed {
+    let handshake = Box::pin(acceptor.accept(stream));
+    let stream = match tokio::time::timeout(context.timeouts.handshake, handshake).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(peer = %context.peer, %error, "TLS handshake failed");
+            return Closed::Handshake;
+        }
+        Err(_) => return Closed::SlowRequest,
+    };
+    if speaks_http2(&stream) {
+        return Box::pin(http2::serve(stream, Vec::new(), context)).await;
+    }
+    serve_http1(stream, context).await
+}
+
+async fn serve_http1<T, S>(io: T, context: Context<S>) -> Closed
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Service,
+{
+    let mut http1 = Http1::new(io, context);
+    match http1.run().await {
+        End::Closed(closed) => closed,
+        End::Http2 => {
+            let (io, unread, context) = http1.into_parts();
+            // Boxed, so that it does not enlarge every HTTP/1 connection's task.
+            Box::pin(http2::serve(io, unread, context)).await
+        }
+    }
+}
+
+fn speaks_http2(stream: &TlsStream<TcpStream>) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(tls::H2)
+}

@@ -1,0 +1,125 @@
+//! Reading from and writing to a connection within its deadline.
+
+use std::{future::poll_fn, io::IoSlice, pin::Pin, task::Poll, time::Duration};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::{Closed, connection::Context, scratch};
+
+/// How long a refused client may go on sending.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// One connection's two directions.
+pub(crate) struct Wire<T> {
+    pub(crate) io: T,
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
+    pub(crate) fn new(io: T) -> Wire<T> {
+        Wire { io }
+    }
+
+    /// Reads once. Fails with `late` when the connection's deadline passes, and with `drained`, if
+    /// given, when nothing is there to be read and the server drains.
+    pub(crate) async fn read<S>(
+        &mut self,
+        context: &Context<S>,
+        drained: Option<Closed>,
+        late: Closed,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<usize, Closed> {
+        let count = poll_fn(|task| {
+            match scratch::poll_read(Pin::new(&mut self.io), task, usize::MAX, &mut take) {
+                Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Err(Closed::ByPeer)),
+                Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
+                Poll::Pending => {
+                    if let Some(drained) = drained
+                        && context.drain.is_started()
+                    {
+                        return Poll::Ready(Err(drained));
+                    }
+                    context.until_deadline(task, late)
+                }
+            }
+        })
+        .await?;
+        context.cell().bytes_in(count);
+        Ok(count)
+    }
+
+    /// Writes both parts, if possible with one call to the kernel.
+    pub(crate) async fn write<S>(
+        &mut self,
+        context: &Context<S>,
+        first: &[u8],
+        second: &[u8],
+    ) -> Result<(), Closed> {
+        let total = first.len() + second.len();
+        let mut written = 0;
+        let mut is_waiting = false;
+        poll_fn(|task| {
+            while written < total {
+                let io = Pin::new(&mut self.io);
+                let poll = match written.checked_sub(first.len()) {
+                    Some(at) => io.poll_write(task, &second[at..]),
+                    None if second.is_empty() => io.poll_write(task, &first[written..]),
+                    None => {
+                        let parts = [IoSlice::new(&first[written..]), IoSlice::new(second)];
+                        io.poll_write_vectored(task, &parts)
+                    }
+                };
+                match poll {
+                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Closed::ByPeer)),
+                    Poll::Ready(Ok(count)) => {
+                        written += count;
+                        is_waiting = false;
+                    }
+                    Poll::Pending => {
+                        if !is_waiting {
+                            is_waiting = true;
+                            context.deadline.set_after(context.timeouts.write);
+                        }
+                        return context.until_deadline(task, Closed::SlowReader);
+                    }
+                }
+            }
+            match Pin::new(&mut self.io).poll_flush(task) {
+                Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+                Poll::Ready(Err(_)) => Poll::Ready(Err(Closed::ByPeer)),
+                Poll::Pending => {
+                    if !is_waiting {
+                        is_waiting = true;
+                        context.deadline.set_after(context.timeouts.write);
+                    }
+                    context.until_deadline(task, Closed::SlowReader)
+                }
+            }
+        })
+        .await?;
+        context.cell().bytes_out(total);
+        Ok(())
+    }
+
+    /// Says that nothing more comes, then reads and forgets until the client closes, too.
+    pub(crate) async fn linger<S>(&mut self, context: &Context<S>, max_bytes: usize) {
+        self.shutdown(context).await;
+        context.deadline.set_after(LINGER);
+        let mut discarded = 0;
+        while discarded < max_bytes {
+            match self.read(context, None, Closed::ByPeer, |_| {}).await {
+                Ok(count) => discarded += count,
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Ends our direction, with TLS's own goodbye where there is one.
+    pub(crate) async fn shutdown<S>(&mut self, context: &Context<S>) {
+        context.deadline.set_after(LINGER);
+        let _ = poll_fn(|task| match Pin::new(&mut self.io).poll_shutdown(task) {
+            Poll::Ready(_) => Poll::Ready(Ok(())),
+            Poll::Pending => context.until_deadline(task, Closed::SlowReader),
+        })
+        .await;
+    }
+}

@@ -1,0 +1,412 @@
+//! The HTTP/1.1 loop of one connection.
+//!
+//! ```text
+//! wait for a head ─► parse ─► body there? ─no─► read it, parse again
+//!       ▲                          │ yes
+//!       │                          ▼
+//!       └── write the response ◄── call the service; while it waits, watch the client
+//! ```
+//!
+//! A request that arrives in one piece costs one read and one write; nothing is copied out of the
+//! read buffer and no task, timer or channel is involved. Requests are answered in order; what
+//! arrives during a call is kept (up to a bound) for the next turn.
+//!
+//! The service's future is dropped as soon as the client closes or resets its side. A client that
+//! only shuts down its sending side counts as gone, too, unless the answer is there at once.
+
+mod body;
+mod buffer;
+mod head;
+mod io;
+mod response;
+
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::Poll,
+};
+
+use millrace_wire::{Request, Response, Service};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use self::{
+    body::Chunked,
+    head::{BodyLength, Framing, Head, Headers, Refusal},
+    io::Wire,
+    response::Connection,
+};
+pub(crate) use self::{
+    buffer::ReadBuffer,
+    response::{has_length, is_value},
+};
+use crate::{Closed, connection::Context, scratch};
+
+/// What HTTP/2 clients with prior knowledge begin with (RFC 9113 section 3.4).
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Bytes of later requests that are kept while one is being answered.
+const MAX_LOOKAHEAD_BYTES: usize = 64 * 1024;
+
+/// Bodies up to this size are sent in one piece with their head.
+const JOINED_BODY_BYTES: usize = 4 * 1024;
+
+/// What a refused client may still send before we stop listening to it.
+const MAX_DISCARDED_BYTES: usize = 64 * 1024 * 1024;
+
+/// One HTTP/1.1 connection.
+pub(crate) struct Http1<T, S> {
+    wire: Wire<T>,
+    context: Context<S>,
+    buffer: ReadBuffer,
+    lookahead: Vec<u8>,
+    out: Vec<u8>,
+}
+
+/// How the loop ended.
+pub(crate) enum End {
+    Closed(Closed),
+    /// The client speaks HTTP/2; nothing was consumed.
+    Http2,
+}
+
+/// A refusal to go on, as a `Result`'s error.
+enum Stop {
+    Closed(Closed),
+    Refused(Refusal),
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
+    pub(crate) fn new(io: T, context: Context<S>) -> Http1<T, S> {
+        Http1 {
+            wire: Wire::new(io),
+            context,
+            buffer: ReadBuffer::default(),
+            lookahead: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// The connection, and the bytes that were read and not used.
+    pub(crate) fn into_parts(mut self) -> (T, Vec<u8>, Context<S>) {
+        (self.wire.io, self.buffer.take(), self.context)
+    }
+
+    /// Answers requests until the connection ends. Not cancel safe: dropping it ends the
+    /// connection.
+    pub(crate) async fn run(&mut self) -> End {
+        if self.context.detects_http2 {
+            match self.is_http2().await {
+                Ok(true) => return End::Http2,
+                Ok(false) => {}
+                Err(closed) => return End::Closed(closed),
+            }
+        }
+        let stop = loop {
+            if let Err(stop) = self.turn().await {
+                break stop;
+            }
+        };
+        let closed = match stop {
+            Stop::Closed(closed) => closed,
+            Stop::Refused(refusal) => self.refuse(refusal).await,
+        };
+        if self.context.is_tls && matches!(closed, Closed::Requested | Closed::Idle | Closed::Drain)
+        {
+            // TLS clients take an end without its goodbye for an attack.
+            self.wire.shutdown(&self.context).await;
+        }
+        End::Closed(closed)
+    }
+
+    /// Reads as much as tells HTTP/2 from HTTP/1.
+    async fn is_http2(&mut self) -> Result<bool, Closed> {
+        self.wait_for_request().await?;
+        loop {
+            let unread = self.buffer.unread();
+            if unread.len() >= HTTP2_PREFACE.len() {
+                return Ok(unread.starts_with(HTTP2_PREFACE));
+            }
+            if !HTTP2_PREFACE.starts_with(unread) {
+                return Ok(false);
+            }
+            self.read_more(Closed::SlowRequest).await?;
+        }
+    }
+
+    /// Reads and answers one request.
+    async fn turn(&mut self) -> Result<(), Stop> {
+        let mut decoded: Option<Vec<u8>> = None;
+        let mut seen_bytes = 0;
+        loop {
+            if self.buffer.unread().is_empty() {
+                self.wait_for_request().await?;
+            }
+            let mut headers = Headers::new();
+            let framing = match head::parse(self.buffer.unread(), &mut headers)? {
+                Some(head) => {
+                    let body = match (&decoded, head.framing.body) {
+                        (Some(body), _) => Some(body.as_slice()),
+                        (None, BodyLength::Chunked) => None,
+                        (None, BodyLength::Bytes(length)) => {
+                            let rest = &self.buffer.unread()[head.framing.head_bytes..];
+                            rest.get(..length)
+                        }
+                    };
+                    if let Some(body) = body {
+                        let in_buffer = if decoded.is_some() { 0 } else { body.len() };
+                        let used_bytes = head.framing.head_bytes + in_buffer;
+                        let exchange = Exchange {
+                            wire: &mut self.wire,
+                            context: &self.context,
+                            lookahead: &mut self.lookahead,
+                            out: &mut self.out,
+                        };
+                        exchange.answer(head, &headers, body).await?;
+                        drop(headers);
+                        self.buffer.consume(used_bytes);
+                        if !self.lookahead.is_empty() {
+                            self.buffer.append(&std::mem::take(&mut self.lookahead));
+                        }
+                        return Ok(());
+                    }
+                    Some(head.framing)
+                }
+                None => None,
+            };
+            drop(headers);
+            match framing {
+                Some(framing) => decoded = self.read_body(framing).await?,
+                None => seen_bytes = self.read_head(seen_bytes).await?,
+            }
+        }
+    }
+
+    /// Waits for the first byte of a request.
+    async fn wait_for_request(&mut self) -> Result<(), Closed> {
+        self.buffer.release();
+        let context = &self.context;
+        context.deadline.set_after(context.timeouts.idle);
+        let buffer = &mut self.buffer;
+        let read = self.wire.read(context, Some(Closed::Drain), Closed::Idle, |bytes| {
+            buffer.append(bytes);
+        });
+        read.await?;
+        context.deadline.set_after(context.timeouts.head);
+        Ok(())
+    }
+
+    /// Reads until the head may be complete. The deadline was set with its first byte.
+    async fn read_head(&mut self, mut seen_bytes: usize) -> Result<usize, Stop> {
+        loop {
+            if self.buffer.unread().len() > self.context.limits.max_head_bytes {
+                return Err(Stop::Refused(Refusal::HeadTooLarge));
+            }
+            let before = self.buffer.unread().len();
+            if seen_bytes == 0 {
+                // Perhaps left over by the previous request: its time begins now.
+                self.context.deadline.set_after(self.context.timeouts.head);
+            }
+            self.read_more(Closed::SlowRequest).await?;
+            seen_bytes = before;
+            if head::may_end(self.buffer.unread(), seen_bytes) {
+                return Ok(self.buffer.unread().len());
+            }
+        }
+    }
+
+    /// Reads the rest of a body. A chunked one is returned decoded; another stays in the buffer.
+    async fn read_body(&mut self, framing: Framing) -> Result<Option<Vec<u8>>, Stop> {
+        let limits = &self.context.limits;
+        if framing.head_bytes > limits.max_head_bytes {
+            return Err(Stop::Refused(Refusal::HeadTooLarge));
+        }
+        let mut chunked = match framing.body {
+            BodyLength::Bytes(length) if length > limits.max_body_bytes => {
+                return Err(Stop::Refused(Refusal::BodyTooLarge));
+            }
+            BodyLength::Bytes(_) => None,
+            BodyLength::Chunked => Some(Chunked::new(limits.max_body_bytes, limits.max_head_bytes)),
+        };
+        let mut pace = Pace::new(&self.context);
+        let mut owes_continue = framing.expects_continue;
+        loop {
+            let is_complete = match (&mut chunked, framing.body) {
+                (Some(chunked), _) => chunked.decode(&mut self.buffer, framing.head_bytes)?,
+                (None, BodyLength::Bytes(length)) => {
+                    self.buffer.unread().len() - framing.head_bytes >= length
+                }
+                (None, BodyLength::Chunked) => true,
+            };
+            if is_complete {
+                return Ok(chunked.map(|chunked| chunked.body));
+            }
+            if std::mem::take(&mut owes_continue) {
+                self.wire.write(&self.context, b"HTTP/1.1 100 Continue\r\n\r\n", b"").await?;
+            }
+            pace.set_deadline(&self.context);
+            pace.received_bytes += self.read_more(Closed::SlowRequest).await?;
+        }
+    }
+
+    async fn read_more(&mut self, late: Closed) -> Result<usize, Closed> {
+        let buffer = &mut self.buffer;
+        self.wire.read(&self.context, None, late, |bytes| buffer.append(bytes)).await
+    }
+
+    /// Says why, then lets the client finish sending: closing at once would reset the connection
+    /// and could take the answer with it.
+    async fn refuse(&mut self, refusal: Refusal) -> Closed {
+        let mut response = Response::new(refusal.status(), "text/plain", refusal.text());
+        response.body.push(b'\n');
+        tracing::debug!(peer = %self.context.peer, reason = refusal.text(), "request refused");
+        self.context.cell().request();
+        self.out.clear();
+        let framing = response::Framing { connection: Connection::Close, allowed_origin: None };
+        response::push_head(&mut self.out, &response, framing);
+        self.out.extend_from_slice(&response.body);
+        if self.wire.write(&self.context, &self.out, b"").await.is_ok() {
+            self.wire.linger(&self.context, MAX_DISCARDED_BYTES).await;
+        }
+        Closed::BadRequest
+    }
+}
+
+/// What answering one request needs, while the request borrows the read buffer.
+struct Exchange<'a, T, S> {
+    wire: &'a mut Wire<T>,
+    context: &'a Context<S>,
+    lookahead: &'a mut Vec<u8>,
+    out: &'a mut Vec<u8>,
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
+    async fn answer(
+        mut self,
+        head: Head<'_>,
+        headers: &Headers<'_>,
+        body: &[u8],
+    ) -> Result<(), Stop> {
+        let context = self.context;
+        if head.framing.head_bytes > context.limits.max_head_bytes {
+            return Err(Stop::Refused(Refusal::HeadTooLarge));
+        }
+        if body.len() > context.limits.max_body_bytes {
+            return Err(Stop::Refused(Refusal::BodyTooLarge));
+        }
+        context.deadline.clear();
+        let request = Request {
+            method: head.method,
+            path: head.path,
+            query: head.query,
+            headers,
+            body,
+            peer: context.peer,
+            is_tls: context.is_tls,
+        };
+        let response = match context.policy.answer(&request) {
+            Some(response) => response,
+            None => self.call(request).await?,
+        };
+        context.cell().request();
+        // Not the query: it may hold a signature.
+        tracing::debug!(
+            peer = %context.peer,
+            method = head.method,
+            path = head.path,
+            status = response.status,
+            request_id = response.request_id,
+            "request answered"
+        );
+        let is_draining = context.drain.is_started();
+        let connection = match (head.is_kept_alive && !is_draining, head.is_http_10) {
+            (false, _) => Connection::Close,
+            (true, true) => Connection::KeptAloud,
+            (true, false) => Connection::Kept,
+        };
+        let allowed_origin = context.policy.allowed_origin(head.origin);
+        let framing = response::Framing { connection, allowed_origin };
+        self.send(&response, framing, head.method == "HEAD").await?;
+        match connection {
+            Connection::Kept | Connection::KeptAloud => Ok(()),
+            Connection::Close if head.is_kept_alive => Err(Stop::Closed(Closed::Drain)),
+            Connection::Close => Err(Stop::Closed(Closed::Requested)),
+        }
+    }
+
+    /// Runs the service, watching the client whenever the service waits.
+    async fn call(&mut self, request: Request<'_>) -> Result<Response, Closed> {
+        let mut call = pin!(self.context.service.call(request));
+        let cell = self.context.cell();
+        poll_fn(|task| {
+            if let Poll::Ready(response) = call.as_mut().poll(task) {
+                return Poll::Ready(Ok(response));
+            }
+            while self.lookahead.len() < MAX_LOOKAHEAD_BYTES {
+                let room = MAX_LOOKAHEAD_BYTES - self.lookahead.len();
+                let io = Pin::new(&mut self.wire.io);
+                let lookahead = &mut *self.lookahead;
+                let read =
+                    scratch::poll_read(io, task, room, |bytes| lookahead.extend_from_slice(bytes));
+                match read {
+                    Poll::Pending => break,
+                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Closed::ByPeer)),
+                    Poll::Ready(Ok(count)) => cell.bytes_in(count),
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    async fn send(
+        &mut self,
+        response: &Response,
+        framing: response::Framing<'_>,
+        is_head: bool,
+    ) -> Result<(), Closed> {
+        self.out.clear();
+        response::push_head(self.out, response, framing);
+        let body = match is_head || !has_length(response.status) {
+            true => &[][..],
+            false => response.body.as_slice(),
+        };
+        if body.len() <= JOINED_BODY_BYTES {
+            self.out.extend_from_slice(body);
+            return self.wire.write(self.context, self.out, b"").await;
+        }
+        self.wire.write(self.context, self.out, body).await
+    }
+}
+
+/// How slowly a body may come: never silent for longer than the timeout, and beyond the timeout
+/// no slower than a byte a millisecond.
+struct Pace {
+    began_ms: u64,
+    received_bytes: usize,
+}
+
+impl Pace {
+    fn new<S>(context: &Context<S>) -> Pace {
+        Pace { began_ms: context.deadline.now_ms(), received_bytes: 0 }
+    }
+
+    fn set_deadline<S>(&self, context: &Context<S>) {
+        let timeout_ms = crate::clock::millis(context.timeouts.body);
+        let silent = context.deadline.now_ms().saturating_add(timeout_ms);
+        let earned_ms = u64::try_from(self.received_bytes).unwrap_or(u64::MAX);
+        let slow = self.began_ms.saturating_add(timeout_ms).saturating_add(earned_ms);
+        context.deadline.set_at_ms(silent.min(slow));
+    }
+}
+
+impl From<Closed> for Stop {
+    fn from(closed: Closed) -> Stop {
+        Stop::Closed(closed)
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Stop {
+        Stop::Refused(refusal)
+    }
+}

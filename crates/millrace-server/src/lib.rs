@@ -1,0 +1,32 @@
+//! Sockets, HTTP/1.1 and HTTP/2, TLS, limits, keep-alive policy, health and drain.
+//!
+//! The server turns bytes of a connection into [`millrace_wire::Request`]s, hands them to a
+//! [`millrace_wire::Service`] and writes its responses back. It knows no action by name.
+//!
+//! What it promises:
+//! - A keep-alive connection is closed by us only when it is idle past its timeout or we drain.
+//! - Everything a client can make grow is bounded: connections, heads, headers, bodies, time.
+//! - A client that leaves cancels its request: the service's future is dropped at once.
+//! - One read, one write and no task or timer per HTTP/1.1 request.
+//!
+//! Read in this order: `options`, `listen` (bind, accept, run, drain), `worker` (one runtime per
+//! core), `connection` (TLS, which protocol), `http1`, `http2`, `policy` (health, CORS).
+
+mod clock;
+mod connection;
+mod counters;
+mod drain;
+mod http1;
+mod http2;
+mod listen;
+mod options;
+mod policy;
+mod scratch;
+mod tls;
+mod worker;
+
+pub use counters::{Closed, Counters, Totals};
+pub use drain::Drain;
+pub use listen::{BindError, Drained, RunError, Server};
+pub use options::{BoxFuture, Cors, Hooks, Limits, Options, Timeouts, TlsFiles};
+pub use tls::TlsError;

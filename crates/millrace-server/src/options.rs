@@ -1,0 +1,131 @@
+//! What the server can be told.
+
+use std::{net::SocketAddr, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+
+/// A future without a name, for hooks.
+pub type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Everything that [`Server::bind`](crate::Server::bind) needs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen; port 0 lets the system choose.
+    pub listen: Vec<SocketAddr>,
+    /// Worker threads; 0 means one per core.
+    pub workers: usize,
+    /// Every listener speaks TLS if set, plain text if not.
+    pub tls: Option<TlsFiles>,
+    /// Bounds of size and number.
+    pub limits: Limits,
+    /// Bounds of time.
+    pub timeouts: Timeouts,
+    /// Which web pages may read our answers.
+    pub cors: Cors,
+}
+
+/// PEM files of a certificate chain and its private key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The chain, the server's own certificate first.
+    pub certificate: PathBuf,
+    /// PKCS#8, PKCS#1 or SEC1.
+    pub key: PathBuf,
+}
+
+/// Bounds of size and number.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Open connections; one more gets a 503 and is closed.
+    pub max_connections: usize,
+    /// Request line and headers; beyond: 431.
+    pub max_head_bytes: usize,
+    /// A request's body; beyond: 413.
+    pub max_body_bytes: usize,
+    /// Concurrent streams on one HTTP/2 connection.
+    pub max_streams: u32,
+}
+
+/// Bounds of time.
+#[derive(Clone, Debug)]
+pub struct Timeouts {
+    /// A TLS handshake.
+    pub handshake: Duration,
+    /// From the first byte of a request to the end of its headers.
+    pub head: Duration,
+    /// Between two pieces of a body, and for all of it together with 1 ms more for each byte.
+    pub body: Duration,
+    /// Between two pieces of a response that the client takes.
+    pub write: Duration,
+    /// Between a response and the next request.
+    pub idle: Duration,
+    /// From the start of a drain to the end of the slowest request.
+    pub drain: Duration,
+    /// How often deadlines are looked at: their precision.
+    pub sweep: Duration,
+}
+
+/// Which web pages may read our answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cors {
+    /// None: no CORS header is sent, `OPTIONS` goes to the service.
+    Off,
+    /// All.
+    Any,
+    /// Pages of these origins, for instance `https://console.example.com`.
+    Origins(Vec<String>),
+}
+
+/// What the server calls besides the service.
+#[derive(Clone)]
+pub struct Hooks {
+    /// Makes one future per worker, given the worker's number. It runs inside the worker's runtime
+    /// until the last connection of that worker is closed, and is then dropped.
+    pub per_worker: Option<Arc<dyn Fn(usize) -> BoxFuture + Send + Sync>>,
+    /// What `/ready` says while the server is not draining.
+    pub is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            listen: Vec::new(),
+            workers: 0,
+            tls: None,
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            cors: Cors::Off,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            max_connections: 50_000,
+            max_head_bytes: 64 * 1024,
+            // SQS: 1 MiB of payload, each byte of which JSON may write as six (`\u0001`).
+            max_body_bytes: 8 * 1024 * 1024,
+            max_streams: 256,
+        }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            handshake: Duration::from_secs(10),
+            head: Duration::from_secs(30),
+            body: Duration::from_secs(30),
+            write: Duration::from_secs(30),
+            // The pools of SDKs keep idle connections for 60 s and more; the client closes first.
+            idle: Duration::from_secs(600),
+            drain: Duration::from_secs(20),
+            sweep: Duration::from_secs(1),
+        }
+    }
+}
+
+impl Default for Hooks {
+    fn default() -> Hooks {
+        Hooks { per_worker: None, is_ready: Arc::new(|| true) }
+    }
+}

@@ -1,0 +1,83 @@
+//! What the server answers by itself: health, readiness and CORS preflights.
+
+use millrace_wire::{Request, Response};
+
+use crate::{Cors, Drain, Hooks};
+
+/// A browser asks again after this time; it does not keep an answer for longer than two hours.
+const PREFLIGHT_MAX_AGE_SECONDS: &str = "7200";
+
+pub(crate) const EXPOSED_HEADERS: &str = "x-amzn-requestid,x-amzn-query-error,date";
+
+/// What the server answers by itself.
+pub(crate) struct Policy {
+    cors: Cors,
+    hooks: Hooks,
+    drain: Drain,
+}
+
+/// What `Access-Control-Allow-Origin` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AllowedOrigin<'a> {
+    Any,
+    /// This one; the answer then varies with the request's origin.
+    Only(&'a str),
+}
+
+impl Policy {
+    pub(crate) fn new(cors: Cors, hooks: Hooks, drain: Drain) -> Policy {
+        Policy { cors, hooks, drain }
+    }
+
+    /// The server's own answer to requests that are not for the service.
+    pub(crate) fn answer(&self, request: &Request<'_>) -> Option<Response> {
+        match (request.method, request.path) {
+            ("GET" | "HEAD", "/health") => Some(status(200, r#"{"status":"ok"}"#)),
+            ("GET" | "HEAD", "/ready") => Some(self.readiness()),
+            ("OPTIONS", _) => self.preflight(request),
+            _ => None,
+        }
+    }
+
+    /// Whether pages of that origin may read the answer.
+    pub(crate) fn allowed_origin<'a>(&self, origin: Option<&'a str>) -> Option<AllowedOrigin<'a>> {
+        let origin = origin?;
+        match &self.cors {
+            Cors::Off => None,
+            Cors::Any => Some(AllowedOrigin::Any),
+            Cors::Origins(origins) => origins
+                .iter()
+                .any(|allowed| allowed.eq_ignore_ascii_case(origin))
+                .then_some(AllowedOrigin::Only(origin)),
+        }
+    }
+
+    fn readiness(&self) -> Response {
+        if self.drain.is_started() {
+            return status(503, r#"{"status":"draining"}"#);
+        }
+        if !(self.hooks.is_ready)() {
+            return status(503, r#"{"status":"not ready"}"#);
+        }
+        status(200, r#"{"status":"ready"}"#)
+    }
+
+    fn preflight(&self, request: &Request<'_>) -> Option<Response> {
+        self.allowed_origin(request.header("origin"))?;
+        request.header("access-control-request-method")?;
+        let headers = request.header("access-control-request-headers").unwrap_or("*");
+        Some(Response {
+            status: 200,
+            headers: vec![
+                ("Access-Control-Allow-Methods", "GET,HEAD,POST,PUT,PATCH,DELETE,OPTIONS".into()),
+                ("Access-Control-Allow-Headers", headers.into()),
+                ("Access-Control-Max-Age", PREFLIGHT_MAX_AGE_SECONDS.into()),
+            ],
+            ..Response::default()
+        })
+    }
+}
+
+fn status(status: u16, body: &str) -> Response {
+    Response::new(status, "application/json", body)
+}

@@ -1,0 +1,66 @@
+use std::net::Shutdown;
+
+use millrace_server::Closed;
+
+use crate::support::{Event, start};
+
+const HOLD: &str = "GET /hold HTTP/1.1\r\nHost: test\r\n\r\n";
+
+#[test]
+fn a_client_that_leaves_cancels_its_request() {
+    let server = start();
+    let mut client = server.connect();
+    client.send(HOLD);
+    assert_eq!(server.event(), Event::Held);
+
+    drop(client);
+
+    assert_eq!(server.event(), Event::Dropped);
+    assert_eq!(server.wait_until_closed().closed_for(Closed::ByPeer), 1);
+}
+
+#[test]
+fn a_client_that_resets_cancels_its_request() {
+    let server = start();
+    let mut client = server.connect();
+    client.send(HOLD);
+    assert_eq!(server.event(), Event::Held);
+
+    // Unread bytes and a linger of zero make the close a reset.
+    socket2::SockRef::from(&client.stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    drop(client);
+
+    assert_eq!(server.event(), Event::Dropped);
+}
+
+#[test]
+fn a_client_that_ends_its_side_cancels_its_request_even_after_pipelining() {
+    let server = start();
+    let mut client = server.connect();
+    client.send(HOLD);
+    assert_eq!(server.event(), Event::Held);
+
+    client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+    client.stream.shutdown(Shutdown::Write).unwrap();
+
+    assert_eq!(server.event(), Event::Dropped);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn what_is_sent_ahead_is_bounded_and_not_lost() {
+    let server = start();
+    let mut client = server.connect();
+    client.send(HOLD);
+    assert_eq!(server.event(), Event::Held);
+    let request = format!("GET /echo?{} HTTP/1.1\r\nHost: test\r\n\r\n", "x".repeat(1000));
+    let count = 300;
+
+    client.send(request.repeat(count));
+    server.release();
+
+    assert_eq!(client.reply().text(), "released");
+    for _ in 0..count {
+        assert_eq!(client.reply().status, 200);
+    }
+}

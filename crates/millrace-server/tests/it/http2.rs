@@ -1,0 +1,130 @@
+use bytes::Bytes;
+use h2::client::SendRequest;
+use hyper::http::{Method, Request};
+use tokio::{net::TcpStream, task::JoinHandle};
+
+use crate::support::{Event, Running, options, start, start_with};
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: hyper::HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+pub(crate) async fn ask(
+    client: &mut SendRequest<Bytes>,
+    request: Request<()>,
+    body: &'static [u8],
+) -> Answer {
+    let (response, mut sender) = client.send_request(request, body.is_empty()).unwrap();
+    if !body.is_empty() {
+        sender.send_data(Bytes::from_static(body), true).unwrap();
+    }
+    let (parts, mut stream) = response.await.unwrap().into_parts();
+    let mut collected = Vec::new();
+    while let Some(data) = stream.data().await {
+        let data = data.unwrap();
+        stream.flow_control().release_capacity(data.len()).unwrap();
+        collected.extend_from_slice(&data);
+    }
+    Answer { status: parts.status.as_u16(), headers: parts.headers, body: collected }
+}
+
+pub(crate) fn request(method: Method, path: &str) -> Request<()> {
+    Request::builder().method(method).uri(format!("http://test.example{path}")).body(()).unwrap()
+}
+
+async fn connect(server: &Running) -> (SendRequest<Bytes>, JoinHandle<()>) {
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    let connection = tokio::spawn(async { connection.await.unwrap_or(()) });
+    (client.ready().await.unwrap(), connection)
+}
+
+#[tokio::test]
+async fn http2_by_prior_knowledge_reaches_the_same_service() {
+    let server = start();
+    let (mut client, _connection) = connect(&server).await;
+
+    let answer = ask(&mut client, request(Method::POST, "/echo?q"), b"hello").await;
+    let health = ask(&mut client, request(Method::GET, "/health"), b"").await;
+
+    assert_eq!((answer.status, answer.body), (200, b"POST /echo q\nhello".to_vec()));
+    assert_eq!(answer.headers["x-host"], "test.example");
+    assert_eq!(answer.headers["x-amzn-requestid"].len(), 36);
+    assert!(answer.headers.contains_key("date"));
+    assert_eq!(health.body, br#"{"status":"ok"}"#);
+}
+
+#[tokio::test]
+async fn streams_do_not_wait_for_one_another() {
+    let server = start();
+    let (mut client, _connection) = connect(&server).await;
+    let (held, _) = client.send_request(request(Method::GET, "/hold"), true).unwrap();
+    let other = ask(&mut client, request(Method::GET, "/"), b"").await;
+    assert_eq!(server.event_meanwhile().await, Event::Held);
+
+    server.release();
+
+    assert_eq!(other.body, b"ok");
+    assert_eq!(held.await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_reset_stream_cancels_its_request() {
+    let server = start();
+    let (mut client, _connection) = connect(&server).await;
+    let (held, mut stream) = client.send_request(request(Method::GET, "/hold"), false).unwrap();
+    stream.send_data(Bytes::new(), true).unwrap();
+    assert_eq!(server.event_meanwhile().await, Event::Held);
+
+    stream.send_reset(h2::Reason::CANCEL);
+    drop(held);
+
+    assert_eq!(server.event_meanwhile().await, Event::Dropped);
+}
+
+#[tokio::test]
+async fn too_large_bodies_are_refused() {
+    let mut options = options();
+    options.limits.max_body_bytes = 3;
+    let server = start_with(options, millrace_server::Hooks::default());
+    let (mut client, _connection) = connect(&server).await;
+
+    let exact = ask(&mut client, request(Method::POST, "/"), b"abc").await;
+    let more = ask(&mut client, request(Method::POST, "/"), b"abcd").await;
+
+    assert_eq!((exact.status, more.status), (200, 413));
+}
+
+#[tokio::test]
+async fn drain_answers_held_streams() {
+    let server = start();
+    let (mut client, connection) = connect(&server).await;
+    let (held, _) = client.send_request(request(Method::GET, "/hold"), true).unwrap();
+    ask(&mut client, request(Method::GET, "/"), b"").await;
+    assert_eq!(server.event_meanwhile().await, Event::Held);
+
+    server.drain.start();
+
+    assert_eq!(held.await.unwrap().status(), 200);
+    drop(client);
+    connection.await.unwrap();
+    assert_eq!(server.stop().cut_off, 0);
+}
+
+#[test]
+fn a_preface_that_trickles_is_recognised() {
+    let server = start();
+    let mut client = server.connect();
+    use std::io::Read;
+
+    for byte in b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0" {
+        client.send([*byte]);
+    }
+    let mut frame = [0; 9];
+    client.stream.read_exact(&mut frame).unwrap();
+
+    // The server's SETTINGS frame: type 4 on stream 0.
+    assert_eq!((frame[3], &frame[5..9]), (4, &[0, 0, 0, 0][..]));
+}

@@ -1,0 +1,101 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use millrace_server::{Cors, Hooks};
+
+use crate::support::{Event, Running, options, start, start_with};
+
+fn with_cors(cors: Cors) -> Running {
+    let mut options = options();
+    options.cors = cors;
+    start_with(options, Hooks::default())
+}
+
+#[test]
+fn health_is_ok_while_serving() {
+    let server = start();
+    let mut client = server.connect();
+
+    let reply = client.get("/health");
+
+    assert_eq!((reply.status, reply.text()), (200, r#"{"status":"ok"}"#));
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    assert_eq!(client.ask("POST /health HTTP/1.1\r\nHost: a\r\n\r\n").text(), "ok");
+}
+
+#[test]
+fn readiness_follows_the_service_and_the_drain() {
+    let is_ready = Arc::new(AtomicBool::new(false));
+    let for_hook = Arc::clone(&is_ready);
+    let hooks = Hooks { is_ready: Arc::new(move || for_hook.load(Relaxed)), ..Hooks::default() };
+    let server = start_with(options(), hooks);
+    let mut client = server.connect();
+
+    let before = client.get("/ready").status;
+    is_ready.store(true, Relaxed);
+    let after = client.get("/ready").status;
+    // A held request that is pipelined with the question keeps the connection through the drain.
+    client
+        .send("GET /hold HTTP/1.1\r\nHost: test\r\n\r\nGET /ready HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(server.event(), Event::Held);
+
+    assert_eq!((before, after), (503, 200));
+}
+
+#[test]
+fn pages_of_any_origin_may_read_when_told_so() {
+    let server = with_cors(Cors::Any);
+    let mut client = server.connect();
+
+    let reply = client.ask("GET / HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\n\r\n");
+    let without = client.get("/");
+
+    assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
+    let exposed = reply.header("access-control-expose-headers");
+    assert_eq!(exposed, Some("x-amzn-requestid,x-amzn-query-error,date"));
+    assert_eq!(without.header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn preflights_are_answered_by_the_server() {
+    let server = with_cors(Cors::Any);
+
+    let reply = server.connect().ask(
+        "OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\nAccess-Control-Request-Method: POST\
+         \r\nAccess-Control-Request-Headers: x-amz-target,authorization\r\n\r\n",
+    );
+
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
+    assert!(reply.header("access-control-allow-methods").unwrap().contains("POST"));
+    let allowed = reply.header("access-control-allow-headers");
+    assert_eq!(allowed, Some("x-amz-target,authorization"));
+    assert!(reply.header("access-control-max-age").is_some());
+}
+
+#[test]
+fn only_listed_origins_may_read() {
+    let server = with_cors(Cors::Origins(vec!["https://good.example".into()]));
+    let mut client = server.connect();
+
+    let good = client.ask("GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://good.example\r\n\r\n");
+    let bad = client.ask("GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://bad.example\r\n\r\n");
+
+    assert_eq!(good.header("access-control-allow-origin"), Some("https://good.example"));
+    assert_eq!(good.header("vary"), Some("Origin"));
+    assert_eq!(bad.header("access-control-allow-origin"), None);
+}
+
+#[test]
+fn preflights_go_to_the_service_when_cors_is_off() {
+    let server = with_cors(Cors::Off);
+
+    let reply = server.connect().ask(
+        "OPTIONS /echo HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\n\
+         Access-Control-Request-Method: POST\r\n\r\n",
+    );
+
+    assert_eq!(reply.text(), "OPTIONS /echo \n");
+}

@@ -1,0 +1,284 @@
+//! A server with a fake service, and a client that sees every byte.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::{Arc, mpsc},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use millrace_server::{Counters, Drain, Drained, Hooks, Options, Server};
+use millrace_wire::{Request, Response, Service};
+
+/// Long enough for a busy machine; only a failing test waits that long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the fake service saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A call to `/hold` is waiting.
+    Held,
+    /// A waiting call was dropped before it had answered.
+    Dropped,
+}
+
+/// Answers by path: `/echo` with what it got, `/hold` when drained or released, `/big/N` with N
+/// bytes, `/empty` with 204, all else with `ok`.
+pub(crate) struct Fake {
+    drain: Drain,
+    events: mpsc::Sender<Event>,
+    release: tokio::sync::Semaphore,
+}
+
+struct Guard<'a> {
+    events: &'a mpsc::Sender<Event>,
+    has_answered: bool,
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if !self.has_answered {
+            let _ = self.events.send(Event::Dropped);
+        }
+    }
+}
+
+impl Service for Fake {
+    async fn call(&self, request: Request<'_>) -> Response {
+        match request.path {
+            "/echo" => echo(&request),
+            "/hold" => self.hold().await,
+            "/empty" => Response { status: 204, ..Response::default() },
+            "/evil" => Response {
+                headers: vec![("X-Evil", "a\r\nInjected: yes".into())],
+                ..Response::new(200, "", "ok")
+            },
+            path => match path.strip_prefix("/big/").and_then(|size| size.parse().ok()) {
+                Some(size) => Response::new(200, "text/plain", vec![b'x'; size]),
+                None => Response::new(200, "text/plain", "ok"),
+            },
+        }
+    }
+}
+
+impl Fake {
+    async fn hold(&self) -> Response {
+        let mut guard = Guard { events: &self.events, has_answered: false };
+        self.events.send(Event::Held).unwrap();
+        tokio::select! {
+            () = self.drain.started() => {}
+            permit = self.release.acquire() => permit.unwrap().forget(),
+        }
+        guard.has_answered = true;
+        Response::new(200, "text/plain", "released")
+    }
+}
+
+fn echo(request: &Request<'_>) -> Response {
+    let mut body = format!("{} {} {}\n", request.method, request.path, request.query).into_bytes();
+    body.extend_from_slice(request.body);
+    Response {
+        headers: vec![
+            ("X-Host", request.header("HOST").unwrap_or("none").to_owned()),
+            ("X-Tls", request.is_tls.to_string()),
+        ],
+        ..Response::new(200, "text/plain", body)
+    }
+}
+
+/// A running server. Stopped when dropped.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) drain: Drain,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) service: Arc<Fake>,
+    pub(crate) events: mpsc::Receiver<Event>,
+    thread: Option<JoinHandle<Drained>>,
+}
+
+/// Options for a test: one worker, a free port, precise deadlines.
+pub(crate) fn options() -> Options {
+    let mut options =
+        Options { listen: vec!["127.0.0.1:0".parse().unwrap()], workers: 1, ..Options::default() };
+    options.timeouts.sweep = Duration::from_millis(5);
+    options
+}
+
+pub(crate) fn start() -> Running {
+    start_with(options(), Hooks::default())
+}
+
+pub(crate) fn start_with(options: Options, hooks: Hooks) -> Running {
+    let server = Server::bind(options).unwrap();
+    let drain = Drain::new();
+    let (sender, events) = mpsc::channel();
+    let service = Arc::new(Fake {
+        drain: drain.clone(),
+        events: sender,
+        release: tokio::sync::Semaphore::new(0),
+    });
+    let addresses = server.addresses().to_vec();
+    let counters = server.counters();
+    let for_run = (Arc::clone(&service), drain.clone());
+    let thread = std::thread::spawn(move || server.run(for_run.0, for_run.1, hooks).unwrap());
+    Running {
+        address: addresses[0],
+        addresses,
+        drain,
+        counters,
+        service,
+        events,
+        thread: Some(thread),
+    }
+}
+
+impl Running {
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    pub(crate) fn event(&self) -> Event {
+        self.events.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// As [`Running::event`], letting the client's tasks go on meanwhile.
+    pub(crate) async fn event_meanwhile(&self) -> Event {
+        loop {
+            if let Ok(event) = self.events.try_recv() {
+                return event;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Lets one held call answer.
+    pub(crate) fn release(&self) {
+        self.service.release.add_permits(1);
+    }
+
+    pub(crate) fn stop(mut self) -> Drained {
+        self.drain.start();
+        self.thread.take().unwrap().join().unwrap()
+    }
+
+    /// Waits until all connections that there were are closed, and returns the totals.
+    pub(crate) fn wait_until_closed(&self) -> millrace_server::Totals {
+        let until = std::time::Instant::now() + PATIENCE;
+        loop {
+            let totals = self.counters.totals();
+            if totals.opened > 0 && totals.open == 0 {
+                return totals;
+            }
+            assert!(std::time::Instant::now() < until, "still open: {totals:?}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.drain.start();
+    }
+}
+
+/// A client that writes what it is told and parses responses strictly.
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name))?;
+        Some(&found.1)
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        str::from_utf8(&self.body).unwrap()
+    }
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Client { stream, buffer: Vec::new() }
+    }
+
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).unwrap();
+    }
+
+    pub(crate) fn get(&mut self, path: &str) -> Reply {
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
+        self.reply()
+    }
+
+    pub(crate) fn ask(&mut self, bytes: impl AsRef<[u8]>) -> Reply {
+        self.send(bytes);
+        self.reply()
+    }
+
+    pub(crate) fn reply(&mut self) -> Reply {
+        self.read_reply(true)
+    }
+
+    /// The reply to a HEAD request.
+    pub(crate) fn reply_without_body(&mut self) -> Reply {
+        self.read_reply(false)
+    }
+
+    fn read_reply(&mut self, has_body: bool) -> Reply {
+        let head_bytes = loop {
+            if let Some(at) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+                break at + 4;
+            }
+            assert!(self.read_some() > 0, "closed inside a head: {:?}", self.buffer);
+        };
+        let head = String::from_utf8(self.buffer.drain(..head_bytes).collect()).unwrap();
+        let mut lines = head.trim_end().split("\r\n");
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let headers: Vec<(String, String)> = lines
+            .map(|line| line.split_once(": ").unwrap())
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        let mut reply = Reply { status, headers, body: Vec::new() };
+        let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
+        if has_body {
+            while self.buffer.len() < length {
+                assert!(self.read_some() > 0, "closed inside a body");
+            }
+            reply.body = self.buffer.drain(..length).collect();
+        }
+        reply
+    }
+
+    pub(crate) fn is_closed(&mut self) -> bool {
+        assert!(self.buffer.is_empty(), "unexpected bytes: {:?}", self.buffer);
+        self.read_some() == 0
+    }
+
+    /// 0 when closed or reset.
+    fn read_some(&mut self) -> usize {
+        let mut bytes = [0; 16 * 1024];
+        match self.stream.read(&mut bytes) {
+            Ok(count) => {
+                self.buffer.extend_from_slice(&bytes[..count]);
+                count
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

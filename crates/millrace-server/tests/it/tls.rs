@@ -1,0 +1,142 @@
+use std::{fs, sync::Arc};
+
+use hyper::http::Method;
+use millrace_server::{BindError, Closed, Hooks, Server, TlsFiles};
+use rustls::{
+    ClientConfig, HandshakeKind, RootCertStore,
+    pki_types::{CertificateDer, ServerName},
+};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use crate::{
+    http2::{ask, request},
+    support::{Running, options, start_with},
+};
+
+struct Secured {
+    server: Running,
+    certificate: CertificateDer<'static>,
+    _directory: TempDir,
+}
+
+fn start() -> Secured {
+    let directory = TempDir::new().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let files = TlsFiles {
+        certificate: directory.path().join("cert.pem"),
+        key: directory.path().join("key.pem"),
+    };
+    fs::write(&files.certificate, made.cert.pem()).unwrap();
+    fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
+    let mut options = options();
+    options.tls = Some(files);
+    let server = start_with(options, Hooks::default());
+    Secured { server, certificate: made.cert.der().clone(), _directory: directory }
+}
+
+impl Secured {
+    fn client(&self, protocols: &[&[u8]]) -> TlsConnector {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        TlsConnector::from(Arc::new(config))
+    }
+
+    async fn connect(&self, client: &TlsConnector) -> TlsStream<TcpStream> {
+        let stream = TcpStream::connect(self.server.address).await.unwrap();
+        client.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap()
+    }
+}
+
+async fn get_and_close(stream: &mut TlsStream<TcpStream>) -> String {
+    let request = b"GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = String::new();
+    // Ends with TLS's own goodbye; without it this is an error.
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn http_1_1_over_tls() {
+    let secured = start();
+    let client = secured.client(&[b"http/1.1"]);
+    let mut stream = secured.connect(&client).await;
+
+    let answer = get_and_close(&mut stream).await;
+
+    assert!(answer.contains("X-Tls: true\r\n"), "{answer}");
+    assert!(answer.ends_with("GET /echo \n"));
+    assert_eq!(secured.server.wait_until_closed().closed_for(Closed::Requested), 1);
+}
+
+#[tokio::test]
+async fn http_2_is_chosen_by_alpn() {
+    let secured = start();
+    let client = secured.client(&[b"h2", b"http/1.1"]);
+    let stream = secured.connect(&client).await;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(async { connection.await.unwrap_or(()) });
+    let mut client = client.ready().await.unwrap();
+
+    let answer = ask(&mut client, request(Method::POST, "/echo"), b"hi").await;
+
+    assert_eq!(answer.body, b"POST /echo \nhi");
+    assert_eq!(answer.headers["x-tls"], "true");
+}
+
+#[tokio::test]
+async fn sessions_are_resumed() {
+    let secured = start();
+    let client = secured.client(&[]);
+
+    let mut first = secured.connect(&client).await;
+    get_and_close(&mut first).await;
+    let mut second = secured.connect(&client).await;
+    get_and_close(&mut second).await;
+
+    assert_eq!(first.get_ref().1.handshake_kind(), Some(HandshakeKind::Full));
+    assert_eq!(second.get_ref().1.handshake_kind(), Some(HandshakeKind::Resumed));
+}
+
+#[tokio::test]
+async fn plain_text_on_a_tls_port_is_closed() {
+    let secured = start();
+    let mut stream = TcpStream::connect(secured.server.address).await.unwrap();
+
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+
+    assert!(!answer.starts_with(b"HTTP/"));
+    assert_eq!(secured.server.wait_until_closed().closed_for(Closed::Handshake), 1);
+}
+
+#[test]
+fn missing_and_unfit_files_are_named() {
+    let directory = TempDir::new().unwrap();
+    let empty = directory.path().join("empty.pem");
+    fs::write(&empty, "").unwrap();
+    let mut options = options();
+
+    options.tls = Some(TlsFiles { certificate: "/nowhere/cert.pem".into(), key: empty.clone() });
+    let missing = Server::bind(options.clone()).unwrap_err();
+    options.tls = Some(TlsFiles { certificate: empty.clone(), key: empty });
+    let without = Server::bind(options).unwrap_err();
+
+    assert!(missing.to_string().contains("/nowhere/cert.pem"));
+    assert!(matches!(without, BindError::Tls(_)));
+    assert!(without.to_string().contains("holds no certificate"));
+}
