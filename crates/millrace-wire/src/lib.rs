@@ -3,12 +3,14 @@
 //! [`Request`] and [`Response`] are the seam between the server, which knows sockets, and the
 //! services, which know actions; no type of an HTTP library crosses it.
 
+pub mod date;
 mod error;
 mod escape;
 mod http;
 mod percent;
 pub mod protocol;
 pub mod query;
+pub mod sigv4;
 pub mod sqs;
 
 pub use error::{ApiError, no_action_response};

@@ -1,0 +1,163 @@
+//! The canonical request: the form of a request that client and server agree on and sign.
+
+use std::borrow::Cow;
+
+use crate::http::Request;
+use crate::percent::{self, Plus};
+
+/// What the canonical request is made from.
+pub(super) struct CanonicalRequest<'r> {
+    pub(super) request: &'r Request<'r>,
+    /// Lower-case names with semicolons between.
+    pub(super) signed_headers: &'r str,
+    pub(super) payload_hash: &'r str,
+}
+
+impl CanonicalRequest<'_> {
+    /// The canonical request with the host as received or another one.
+    pub(super) fn text(&self, host: Option<&str>) -> Vec<u8> {
+        let mut out = Vec::with_capacity(1024);
+        out.extend_from_slice(self.request.method.as_bytes());
+        out.push(b'\n');
+        put_path(&mut out, self.request.path);
+        out.push(b'\n');
+        put_query(&mut out, self.request.query);
+        out.push(b'\n');
+        for name in self.signed_headers.split(';') {
+            self.put_header(&mut out, name, host);
+        }
+        out.push(b'\n');
+        out.extend_from_slice(self.signed_headers.as_bytes());
+        out.push(b'\n');
+        out.extend_from_slice(self.payload_hash.as_bytes());
+        out
+    }
+
+    fn put_header(&self, out: &mut Vec<u8>, name: &str, host: Option<&str>) {
+        out.extend_from_slice(name.as_bytes());
+        out.push(b':');
+        match host.filter(|_| name == "host") {
+            Some(host) => out.extend_from_slice(host.as_bytes()),
+            None => self.put_header_values(out, name),
+        }
+        out.push(b'\n');
+    }
+
+    /// All values of that name with commas between; runs of white space count as one space.
+    fn put_header_values(&self, out: &mut Vec<u8>, name: &str) {
+        let named = |header: &&crate::Header<'_>| header.name.eq_ignore_ascii_case(name);
+        for (index, header) in self.request.headers.iter().filter(named).enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            let words = header.value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            for (index, word) in words.enumerate() {
+                if index > 0 {
+                    out.push(b' ');
+                }
+                out.extend_from_slice(word);
+            }
+        }
+    }
+}
+
+/// The path without empty and dot segments, each segment encoded once more than received, as
+/// every service but S3 wants it.
+fn put_path(out: &mut Vec<u8>, path: &str) {
+    let is_plain = |byte: u8| byte == b'/' || (percent::is_unreserved(byte) && byte != b'.');
+    let has_dots_or_gaps = || path.contains("/.") || path.contains("//");
+    if path.starts_with('/')
+        && path.bytes().all(|byte| byte == b'.' || is_plain(byte))
+        && !has_dots_or_gaps()
+    {
+        out.extend_from_slice(path.as_bytes());
+        return;
+    }
+
+    let mut segments = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            _ => segments.push(segment),
+        }
+    }
+    for segment in &segments {
+        out.push(b'/');
+        percent::encode(out, segment.as_bytes());
+    }
+    if segments.is_empty() || path.ends_with('/') {
+        out.push(b'/');
+    }
+}
+
+/// The parameters but for the signature, encoded anew and sorted by name, then value.
+fn put_query(out: &mut Vec<u8>, query: &str) {
+    if query.is_empty() {
+        return;
+    }
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let mut sorted: Vec<_> = pairs
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .filter(|(name, _)| *name != "X-Amz-Signature")
+        .map(|(name, value)| (encoded_anew(name), encoded_anew(value)))
+        .collect();
+    sorted.sort_unstable();
+    for (index, (name, value)) in sorted.iter().enumerate() {
+        if index > 0 {
+            out.push(b'&');
+        }
+        out.extend_from_slice(name);
+        out.push(b'=');
+        out.extend_from_slice(value);
+    }
+}
+
+/// Decodes and encodes, so that every spelling of a text becomes the same one.
+fn encoded_anew(text: &str) -> Cow<'_, [u8]> {
+    if text.bytes().all(percent::is_unreserved) {
+        return Cow::Borrowed(text.as_bytes());
+    }
+    let mut encoded = Vec::with_capacity(text.len());
+    percent::encode(&mut encoded, &percent::decode(text.as_bytes(), Plus::Literal));
+    Cow::Owned(encoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> String {
+        let mut out = Vec::new();
+        put_path(&mut out, text);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn query(text: &str) -> String {
+        let mut out = Vec::new();
+        put_query(&mut out, text);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn paths_are_normalised_and_encoded_twice() {
+        assert_eq!(path(""), "/");
+        assert_eq!(path("/"), "/");
+        assert_eq!(path("/000000000000/q.fifo"), "/000000000000/q.fifo");
+        assert_eq!(path("//a//b/"), "/a/b/");
+        assert_eq!(path("/a/./b/../c"), "/a/c");
+        assert_eq!(path("/../.."), "/");
+        assert_eq!(path("/a%20b"), "/a%2520b");
+    }
+
+    #[test]
+    fn queries_are_encoded_anew_and_sorted() {
+        assert_eq!(query(""), "");
+        assert_eq!(query("b=2&a=%7e&a=1&c"), "a=1&a=~&b=2&c=");
+        assert_eq!(query("a+b=c%2fd e&X-Amz-Signature=00&&"), "a%2Bb=c%2Fd%20e");
+        // Sorted by encoded name first, although '=' sorts after digits.
+        assert_eq!(query("a1=x&a=y"), "a=y&a1=x");
+    }
+}

@@ -1,0 +1,193 @@
+//! What a request says about its signature, wherever it says so.
+
+use std::borrow::Cow;
+
+use super::{ALGORITHM, AuthError};
+use crate::date;
+use crate::http::Request;
+use crate::percent::{self, Plus};
+
+/// AWS: a presigned request lives for 7 days at most.
+const EXPIRES_MAX_SECONDS: u64 = 604_800;
+
+/// A signature as presented.
+pub(super) struct Claim<'a> {
+    /// `access key/date/region/service/aws4_request`.
+    pub(super) credential: Cow<'a, str>,
+    /// Lower-case names with semicolons between.
+    pub(super) signed_headers: Cow<'a, str>,
+    pub(super) signature: Cow<'a, str>,
+    /// `20260102T030405Z`.
+    pub(super) timestamp: Cow<'a, str>,
+    /// The same instant.
+    pub(super) signed_at: u64,
+    pub(super) token: Option<Cow<'a, str>>,
+    pub(super) form: Form,
+}
+
+/// How a request carries its signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// In the header `Authorization`.
+    Header,
+    /// In the query string.
+    Presigned { expires_s: u64 },
+}
+
+/// A credential, taken apart.
+pub(super) struct Scope<'c> {
+    pub(super) access_key: &'c str,
+    pub(super) date: &'c str,
+    pub(super) region: &'c str,
+    pub(super) service: &'c str,
+    pub(super) terminator: &'c str,
+    /// All but the access key.
+    pub(super) rest: &'c str,
+}
+
+impl<'a> Claim<'a> {
+    /// Reads the claim of `request`; the header counts before the query string.
+    pub(super) fn of(request: &Request<'a>) -> Result<Claim<'a>, AuthError> {
+        if let Some(authorization) = request.header("authorization") {
+            return Claim::of_header(request, authorization);
+        }
+        let is_presigned = |pair: &str| {
+            pair.starts_with("X-Amz-Signature=") || pair.starts_with("X-Amz-Algorithm=")
+        };
+        if request.query.split('&').any(is_presigned) {
+            return Claim::of_query(request.query);
+        }
+        Err(AuthError::Missing)
+    }
+
+    /// The access key may contain slashes, the rest may not.
+    pub(super) fn scope(&self) -> Result<Scope<'_>, AuthError> {
+        let credential = &*self.credential;
+        let mut parts = credential.rsplitn(5, '/');
+        let mut next = || parts.next().filter(|part| !part.is_empty());
+        let (terminator, service, region, date, access_key) =
+            (next(), next(), next(), next(), next());
+        let scope = (|| {
+            let access_key = access_key?;
+            Some(Scope {
+                access_key,
+                date: date?,
+                region: region?,
+                service: service?,
+                terminator: terminator?,
+                rest: credential.get(access_key.len() + 1..)?,
+            })
+        })();
+        scope.ok_or_else(|| {
+            AuthError::Incomplete(
+                "Credential must have exactly 5 slash-delimited elements, e.g. \
+                 keyid/date/region/service/term."
+                    .to_owned(),
+            )
+        })
+    }
+
+    fn of_header(request: &Request<'a>, authorization: &'a str) -> Result<Claim<'a>, AuthError> {
+        let (algorithm, parameters) =
+            authorization.split_once(char::is_whitespace).unwrap_or((authorization, ""));
+        check_algorithm(algorithm)?;
+        let find = |name: &str| {
+            parameters.split(',').find_map(|pair| {
+                let (key, value) = pair.split_once('=')?;
+                (key.trim() == name).then(|| value.trim())
+            })
+        };
+        let (credential, signed_headers, signature) =
+            (find("Credential"), find("SignedHeaders"), find("Signature"));
+        let date = date_of_headers(request);
+        let (Some(credential), Some(signed_headers), Some(signature), Some((timestamp, signed_at))) =
+            (credential, signed_headers, signature, date.clone())
+        else {
+            let named = [
+                ("'Credential' parameter", credential.is_some()),
+                ("'Signature' parameter", signature.is_some()),
+                ("'SignedHeaders' parameter", signed_headers.is_some()),
+                ("existence of either a 'X-Amz-Date' or a 'Date' header", date.is_some()),
+            ];
+            let missing = named.iter().filter(|(_, is_given)| !is_given);
+            let sentences: Vec<_> =
+                missing.map(|(part, _)| format!("Authorization header requires {part}.")).collect();
+            return Err(AuthError::Incomplete(sentences.join(" ")));
+        };
+        Ok(Claim {
+            credential: Cow::Borrowed(credential),
+            signed_headers: Cow::Borrowed(signed_headers),
+            signature: Cow::Borrowed(signature),
+            timestamp,
+            signed_at,
+            token: request.header("x-amz-security-token").map(Cow::Borrowed),
+            form: Form::Header,
+        })
+    }
+
+    fn of_query(query: &'a str) -> Result<Claim<'a>, AuthError> {
+        let find = |name: &str| {
+            let value = query.split('&').find_map(|pair| {
+                let (key, value) = pair.split_once('=')?;
+                (key == name).then_some(value)
+            })?;
+            decoded(value)
+        };
+        let required = |name: &str| {
+            find(name).ok_or_else(|| {
+                AuthError::Incomplete(format!("AWS query-string parameters must include '{name}'."))
+            })
+        };
+        check_algorithm(&required("X-Amz-Algorithm")?)?;
+        let timestamp = required("X-Amz-Date")?;
+        let signed_at = date::parse_basic(&timestamp).ok_or_else(|| {
+            AuthError::Incomplete(
+                "X-Amz-Date must be in the ISO8601 Long Format \
+                                   \"yyyyMMdd'T'HHmmss'Z'\""
+                    .to_owned(),
+            )
+        })?;
+        let expires_s = required("X-Amz-Expires")?.parse().ok();
+        let expires_s = expires_s.filter(|expires_s| (1..=EXPIRES_MAX_SECONDS).contains(expires_s));
+        let expires_s = expires_s.ok_or_else(|| {
+            let problem =
+                format!("X-Amz-Expires must be between 1 and {EXPIRES_MAX_SECONDS} seconds");
+            AuthError::Incomplete(problem)
+        })?;
+        Ok(Claim {
+            credential: required("X-Amz-Credential")?,
+            signed_headers: required("X-Amz-SignedHeaders")?,
+            signature: required("X-Amz-Signature")?,
+            timestamp,
+            signed_at,
+            token: find("X-Amz-Security-Token"),
+            form: Form::Presigned { expires_s },
+        })
+    }
+}
+
+fn check_algorithm(algorithm: &str) -> Result<(), AuthError> {
+    if algorithm == ALGORITHM {
+        return Ok(());
+    }
+    Err(AuthError::Incomplete(format!(
+        "Unsupported AWS 'algorithm': only '{ALGORITHM}' is supported."
+    )))
+}
+
+/// `X-Amz-Date`, else `Date`; as text in the basic form and as an instant.
+fn date_of_headers<'a>(request: &Request<'a>) -> Option<(Cow<'a, str>, u64)> {
+    if let Some(text) = request.header("x-amz-date") {
+        return date::parse_basic(text).map(|instant| (Cow::Borrowed(text), instant));
+    }
+    let text = request.header("date")?;
+    let instant = date::parse_http(text).or_else(|| date::parse_basic(text))?;
+    Some((Cow::Owned(date::format_basic(instant)), instant))
+}
+
+fn decoded(value: &str) -> Option<Cow<'_, str>> {
+    match percent::decode(value.as_bytes(), Plus::Literal) {
+        Cow::Borrowed(_) => Some(Cow::Borrowed(value)),
+        Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
+    }
+}

@@ -1,0 +1,147 @@
+//! Signing keys, derived once per access key, date, region and service.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use super::claim::Scope;
+
+/// Keys per generation; twice as many are kept.
+const GENERATION_KEYS_MAX: usize = 512;
+
+/// Longer credentials are not kept, so that the cache is bounded in bytes too.
+const CREDENTIAL_BYTES_MAX: usize = 256;
+
+/// A prepared signing key.
+#[derive(Clone)]
+pub(super) struct SigningKey(Hmac<Sha256>);
+
+/// Keys by credential text. Only keys of good signatures get in, hence nobody without a secret can
+/// push out those of others.
+#[derive(Default)]
+pub(super) struct KeyCache {
+    /// A lock because all threads share the keys; it is held for a look-up.
+    generations: Mutex<Generations>,
+}
+
+/// When the young generation is full, it becomes the old one, and the old one is dropped. Keys in
+/// use come back from the old to the young.
+#[derive(Default)]
+struct Generations {
+    young: HashMap<Box<str>, Entry>,
+    old: HashMap<Box<str>, Entry>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    /// The access key may have got another secret since.
+    secret: Box<str>,
+    key: SigningKey,
+}
+
+impl SigningKey {
+    /// Derives the key of a scope.
+    pub(super) fn derive(secret: &str, date: &str, region: &str, service: &str) -> SigningKey {
+        let mut seed = Vec::with_capacity(4 + secret.len());
+        seed.extend_from_slice(b"AWS4");
+        seed.extend_from_slice(secret.as_bytes());
+        let key = [date, region, service, "aws4_request"]
+            .iter()
+            .fold(hmac(&seed), |key, part| hmac(&key.mac(part.as_bytes())));
+        key
+    }
+
+    /// The signature of `text` as lower-case hexadecimal digits.
+    pub(super) fn sign_hex(&self, text: &[u8]) -> Vec<u8> {
+        let mut digits = Vec::with_capacity(64);
+        crate::escape::hex(&mut digits, &self.mac(text));
+        digits
+    }
+
+    fn mac(&self, text: &[u8]) -> [u8; 32] {
+        self.0.clone().chain_update(text).finalize().into_bytes().into()
+    }
+}
+
+impl KeyCache {
+    /// The key of a credential, kept or derived.
+    pub(super) fn signing_key(
+        &self,
+        credential: &str,
+        scope: &Scope<'_>,
+        secret: &str,
+    ) -> SigningKey {
+        let kept = self.locked(|generations| generations.find(credential, secret));
+        kept.unwrap_or_else(|| SigningKey::derive(secret, scope.date, scope.region, scope.service))
+    }
+
+    /// Keeps a key whose signature was good.
+    pub(super) fn remember(&self, credential: &str, secret: &str, key: SigningKey) {
+        if credential.len() <= CREDENTIAL_BYTES_MAX {
+            self.locked(|generations| generations.keep(credential, secret, key));
+        }
+    }
+
+    fn locked<T>(&self, act: impl FnOnce(&mut Generations) -> T) -> T {
+        // A thread that panicked here left a usable map behind.
+        act(&mut self.generations.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Generations {
+    fn find(&self, credential: &str, secret: &str) -> Option<SigningKey> {
+        let entry = self.young.get(credential).or_else(|| self.old.get(credential))?;
+        (*entry.secret == *secret).then(|| entry.key.clone())
+    }
+
+    fn keep(&mut self, credential: &str, secret: &str, key: SigningKey) {
+        if self.young.get(credential).is_some_and(|entry| *entry.secret == *secret) {
+            return;
+        }
+        if self.young.len() >= GENERATION_KEYS_MAX {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(credential.into(), Entry { secret: secret.into(), key });
+    }
+}
+
+#[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
+fn hmac(key: &[u8]) -> SigningKey {
+    SigningKey(Hmac::new_from_slice(key).expect("HMAC takes keys of any length"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_is_bounded_and_keeps_what_is_used() {
+        let cache = KeyCache::default();
+        let key = || hmac(b"k");
+        let has = |name: &str| cache.locked(|all| all.find(name, "s").is_some());
+
+        for number in 0..5 * GENERATION_KEYS_MAX {
+            cache.remember("used", "s", key());
+            cache.remember(&format!("key-{number}"), "s", key());
+        }
+        cache.remember(&"x".repeat(CREDENTIAL_BYTES_MAX + 1), "s", key());
+
+        let count = cache.locked(|all| all.young.len() + all.old.len());
+        assert!(count <= 2 * GENERATION_KEYS_MAX, "{count}");
+        assert!(has("used"));
+        assert!(!has("key-0"));
+        assert!(!has(&"x".repeat(CREDENTIAL_BYTES_MAX + 1)));
+    }
+
+    #[test]
+    fn a_new_secret_makes_a_new_key() {
+        let cache = KeyCache::default();
+        cache.remember("c", "old", hmac(b"k"));
+
+        assert!(cache.locked(|all| all.find("c", "new")).is_none());
+        cache.remember("c", "new", hmac(b"n"));
+        assert!(cache.locked(|all| all.find("c", "new")).is_some());
+    }
+}

@@ -1,0 +1,309 @@
+//! AWS Signature Version 4: verifying requests, in the header and the presigned form, and signing
+//! them in the header form.
+//!
+//! The work per request is bounded: one hash of the body, one sort of the query parameters, and a
+//! few hundred bytes of HMAC; requests whose signature is wrong pay once more per alternative host
+//! name. Nothing here knows the time; instants are seconds since the epoch.
+
+mod canonical;
+mod claim;
+mod error;
+mod key_cache;
+mod payload;
+mod sign;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::date;
+use crate::http::Request;
+use canonical::CanonicalRequest;
+use claim::{Claim, Form, Scope};
+use key_cache::KeyCache;
+
+pub use error::AuthError;
+pub use sign::{SignRequest, Signer};
+
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+
+/// AWS: clocks may differ by 15 minutes.
+const SKEW_SECONDS: u64 = 15 * 60;
+
+/// Names of the external hosts that are tried after the received one.
+const ALTERNATIVE_HOSTS_MAX: usize = 8;
+
+/// Headers that one signature may cover. SDKs sign about ten.
+const SIGNED_HEADERS_MAX: usize = 100;
+
+/// Who an access key stands for.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// The secret access key.
+    pub secret: String,
+    /// Twelve digits.
+    pub account: String,
+    /// ARN of the user or role.
+    pub principal: String,
+    /// What temporary credentials must present besides the signature.
+    pub session_token: Option<String>,
+    /// When temporary credentials end.
+    pub expires_at: Option<u64>,
+}
+
+/// Finds credentials by access key.
+pub trait Credentials: Send + Sync {
+    fn find(&self, access_key: &str) -> Option<Arc<Credential>>;
+}
+
+/// Verifies signatures. Shared by all threads.
+pub struct Verifier<C> {
+    credentials: C,
+    alternative_hosts: Vec<String>,
+    regions: Vec<String>,
+    keys: KeyCache,
+}
+
+/// What a good signature vouches for.
+#[derive(Clone, Debug)]
+pub struct Verified {
+    pub access_key: String,
+    pub credential: Arc<Credential>,
+    /// From the credential scope.
+    pub region: String,
+}
+
+impl<C: Credentials> Verifier<C> {
+    /// Accepts signatures for every region and for the host name as received.
+    pub fn new(credentials: C) -> Verifier<C> {
+        Verifier {
+            credentials,
+            alternative_hosts: Vec::new(),
+            regions: Vec::new(),
+            keys: KeyCache::default(),
+        }
+    }
+
+    /// Host names (with port, unless it is the default) that clients may have signed although a
+    /// proxy put another into the request; the first eight count.
+    pub fn with_alternative_hosts(mut self, mut hosts: Vec<String>) -> Verifier<C> {
+        hosts.truncate(ALTERNATIVE_HOSTS_MAX);
+        self.alternative_hosts = hosts;
+        self
+    }
+
+    /// The regions that signatures may be scoped to; none means every region.
+    pub fn with_regions(mut self, regions: Vec<String>) -> Verifier<C> {
+        self.regions = regions;
+        self
+    }
+
+    /// Verifies the signature of `request` at `now`. The credential scope must name `service`
+    /// (such as `sqs`) if one is given.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthError::Missing`] if the request is not signed; the others say what is wrong.
+    pub fn verify(
+        &self,
+        request: &Request<'_>,
+        service: Option<&str>,
+        now: u64,
+    ) -> Result<Verified, AuthError> {
+        let claim = Claim::of(request)?;
+        let scope = claim.scope()?;
+        self.check_scope(&scope, &claim, service)?;
+        check_signed_headers(request, &claim.signed_headers)?;
+        check_time(&claim, now)?;
+        let credential = self.credentials.find(scope.access_key).ok_or(AuthError::UnknownKey)?;
+        check_token(&credential, claim.token.as_deref(), now)?;
+
+        self.check_signature(request, &claim, &scope, &credential)?;
+        Ok(Verified {
+            access_key: scope.access_key.to_owned(),
+            region: scope.region.to_owned(),
+            credential,
+        })
+    }
+
+    fn check_scope(
+        &self,
+        scope: &Scope<'_>,
+        claim: &Claim<'_>,
+        service: Option<&str>,
+    ) -> Result<(), AuthError> {
+        let problem = if scope.terminator != "aws4_request" {
+            let got = scope.terminator;
+            format!(
+                "Credential should be scoped with a valid terminator: 'aws4_request', not '{got}'."
+            )
+        } else if let Some(service) = service.filter(|service| *service != scope.service) {
+            format!("Credential should be scoped to correct service: '{service}'.")
+        } else if !self.regions.is_empty()
+            && !self.regions.iter().any(|known| known == scope.region)
+        {
+            format!("Credential should be scoped to a valid region, not '{}'.", scope.region)
+        } else if claim.timestamp.get(..8) != Some(scope.date) {
+            let (date, timestamp) = (scope.date, &claim.timestamp);
+            format!(
+                "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date \
+                 from HTTP: '{date}' != '{timestamp}'."
+            )
+        } else {
+            return Ok(());
+        };
+        Err(AuthError::Scope(problem))
+    }
+
+    fn check_signature(
+        &self,
+        request: &Request<'_>,
+        claim: &Claim<'_>,
+        scope: &Scope<'_>,
+        credential: &Credential,
+    ) -> Result<(), AuthError> {
+        let payload_hash = payload::checked_hash(request)?;
+        let canonical = CanonicalRequest {
+            request,
+            signed_headers: &claim.signed_headers,
+            payload_hash: payload_hash.as_str(),
+        };
+        let key = self.keys.signing_key(&claim.credential, scope, &credential.secret);
+
+        // The host as received first, then the alternatives.
+        let alternatives = self.alternative_hosts.iter().map(|host| Some(host.as_str()));
+        for host in std::iter::once(None).chain(alternatives) {
+            let text = canonical.text(host);
+            let to_sign = string_to_sign(&claim.timestamp, scope.rest, &text);
+            let expected = key.sign_hex(&to_sign);
+            if equal_in_constant_time(&expected, claim.signature.as_bytes()) {
+                self.keys.remember(&claim.credential, &credential.secret, key);
+                return Ok(());
+            }
+        }
+
+        let text = canonical.text(None);
+        let to_sign = string_to_sign(&claim.timestamp, scope.rest, &text);
+        Err(AuthError::Mismatch {
+            canonical_request: String::from_utf8_lossy(&text).into_owned(),
+            string_to_sign: String::from_utf8_lossy(&to_sign).into_owned(),
+        })
+    }
+}
+
+impl<C> fmt::Debug for Verifier<C> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Verifier")
+            .field("alternative_hosts", &self.alternative_hosts)
+            .field("regions", &self.regions)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Without the secrets.
+impl fmt::Debug for Credential {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Credential")
+            .field("account", &self.account)
+            .field("principal", &self.principal)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Credentials for HashMap<String, Arc<Credential>> {
+    fn find(&self, access_key: &str) -> Option<Arc<Credential>> {
+        self.get(access_key).cloned()
+    }
+}
+
+impl<C: Credentials + ?Sized> Credentials for Arc<C> {
+    fn find(&self, access_key: &str) -> Option<Arc<Credential>> {
+        (**self).find(access_key)
+    }
+}
+
+fn check_signed_headers(request: &Request<'_>, signed_headers: &str) -> Result<(), AuthError> {
+    if signed_headers.split(';').nth(SIGNED_HEADERS_MAX).is_some() {
+        let problem = format!("a signature covers at most {SIGNED_HEADERS_MAX} headers");
+        return Err(AuthError::Incomplete(problem));
+    }
+    let is_signed = |name: &str| signed_headers.split(';').any(|signed| signed == name);
+    if !is_signed("host") {
+        let problem = "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization.";
+        return Err(AuthError::Scope(problem.to_owned()));
+    }
+    // Else whoever sees a request could replay its body as another action.
+    if request.header("x-amz-target").is_some() && !is_signed("x-amz-target") {
+        let problem = "'X-Amz-Target' must be a 'SignedHeader' in the AWS Authorization.";
+        return Err(AuthError::Scope(problem.to_owned()));
+    }
+    Ok(())
+}
+
+fn check_time(claim: &Claim<'_>, now: u64) -> Result<(), AuthError> {
+    let timestamp = &claim.timestamp;
+    let now_text = || date::format_basic(now);
+    let latest = now.saturating_add(SKEW_SECONDS);
+    if claim.signed_at > latest {
+        let (latest, now) = (date::format_basic(latest), now_text());
+        return Err(AuthError::NotYetCurrent(format!(
+            "Signature not yet current: {timestamp} is still later than {latest} ({now} + 15 min.)"
+        )));
+    }
+    match claim.form {
+        Form::Header => {
+            let earliest = now.saturating_sub(SKEW_SECONDS);
+            if claim.signed_at >= earliest {
+                return Ok(());
+            }
+            let (earliest, now) = (date::format_basic(earliest), now_text());
+            Err(AuthError::Expired(format!(
+                "Signature expired: {timestamp} is now earlier than {earliest} ({now} - 15 min.)"
+            )))
+        }
+        Form::Presigned { expires_s } => {
+            if now <= claim.signed_at.saturating_add(expires_s) {
+                return Ok(());
+            }
+            Err(AuthError::PresignedExpired)
+        }
+    }
+}
+
+fn check_token(credential: &Credential, token: Option<&str>, now: u64) -> Result<(), AuthError> {
+    let is_right = match (&credential.session_token, token) {
+        (Some(expected), Some(given)) => {
+            equal_in_constant_time(expected.as_bytes(), given.as_bytes())
+        }
+        (None, None) => true,
+        _ => false,
+    };
+    if !is_right {
+        return Err(AuthError::BadToken);
+    }
+    if credential.expires_at.is_some_and(|expires_at| expires_at <= now) {
+        return Err(AuthError::ExpiredToken);
+    }
+    Ok(())
+}
+
+/// `rest` is the credential scope without the access key.
+fn string_to_sign(timestamp: &str, rest: &str, canonical_request: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(192);
+    for line in [ALGORITHM, timestamp, rest] {
+        text.extend_from_slice(line.as_bytes());
+        text.push(b'\n');
+    }
+    text.extend_from_slice(millrace_core::sha256_hex(canonical_request).as_bytes());
+    text
+}
+
+/// The time that this takes depends on the lengths only.
+fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
+    let difference = a.iter().zip(b).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
+    a.len() == b.len() && difference == 0
+}

@@ -1,0 +1,94 @@
+//! Signing in the header form, as clients do.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::canonical::CanonicalRequest;
+use super::key_cache::SigningKey;
+use super::{ALGORITHM, string_to_sign};
+use crate::date;
+use crate::http::{Header, Request};
+
+/// Whose signature it is, and for what.
+#[derive(Clone, Copy)]
+pub struct Signer<'a> {
+    pub access_key: &'a str,
+    pub secret: &'a str,
+    /// Of temporary credentials.
+    pub session_token: Option<&'a str>,
+    pub region: &'a str,
+    /// Such as `sqs`.
+    pub service: &'a str,
+}
+
+/// What is signed.
+#[derive(Clone, Copy, Debug)]
+pub struct SignRequest<'a> {
+    pub method: &'a str,
+    /// As sent, percent-encoded.
+    pub path: &'a str,
+    /// As sent, without `?`.
+    pub query: &'a str,
+    /// All of them are signed; `host` must be among them.
+    pub headers: &'a [(&'a str, &'a str)],
+    pub body: &'a [u8],
+}
+
+impl Signer<'_> {
+    /// The headers to add, for a request sent at `now`: `x-amz-date`, `x-amz-security-token` if
+    /// there is one, and `authorization`.
+    pub fn sign(&self, request: &SignRequest<'_>, now: u64) -> Vec<(&'static str, String)> {
+        let timestamp = date::format_basic(now);
+        let mut added = vec![("x-amz-date", timestamp.clone())];
+        if let Some(token) = self.session_token {
+            added.push(("x-amz-security-token", token.to_owned()));
+        }
+
+        let date = timestamp.get(..8).unwrap_or_default();
+        let scope = format!("{date}/{}/{}/aws4_request", self.region, self.service);
+        let (signed_headers, canonical) = canonical_request(request, &added);
+        let to_sign = string_to_sign(&timestamp, &scope, &canonical);
+        let key = SigningKey::derive(self.secret, date, self.region, self.service);
+        let signature = String::from_utf8(key.sign_hex(&to_sign)).unwrap_or_default();
+
+        let access_key = self.access_key;
+        let authorization = format!(
+            "{ALGORITHM} Credential={access_key}/{scope}, SignedHeaders={signed_headers}, \
+             Signature={signature}"
+        );
+        added.push(("authorization", authorization));
+        added
+    }
+}
+
+/// The list of signed headers and the canonical request.
+fn canonical_request(
+    request: &SignRequest<'_>,
+    added: &[(&'static str, String)],
+) -> (String, Vec<u8>) {
+    let given = request.headers.iter().map(|(name, value)| (*name, *value));
+    let all = given.chain(added.iter().map(|(name, value)| (*name, value.as_str())));
+    let headers: Vec<_> =
+        all.map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
+    let mut names: Vec<_> = headers.iter().map(|header| header.name.to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let signed_headers = names.join(";");
+
+    let received = Request {
+        method: request.method,
+        path: request.path,
+        query: request.query,
+        headers: &headers,
+        body: request.body,
+        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        is_tls: false,
+    };
+    let payload_hash = millrace_core::sha256_hex(request.body);
+    let canonical = CanonicalRequest {
+        request: &received,
+        signed_headers: &signed_headers,
+        payload_hash: &payload_hash,
+    };
+    let text = canonical.text(None);
+    (signed_headers, text)
+}

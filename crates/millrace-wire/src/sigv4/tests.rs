@@ -1,0 +1,432 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{ApiError, Header};
+
+const KEY: &str = "AKIDEXAMPLE";
+const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
+/// 20260102T030405Z.
+const NOW: u64 = 1_767_323_045;
+const BODY: &[u8] = br#"{"QueueUrl":"http://localhost:9324/000000000000/q1"}"#;
+const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260102/us-east-1/sqs/aws4_request, SignedHeaders=content-type;host;x-amz-date;x-amz-target, Signature=8ff1173ec5fcd993b3594eadba9ce5ad52ba1f58789eb5e84c0ff68c5afdf0dd";
+const PRESIGNED: &str = "Action=ReceiveMessage&MaxNumberOfMessages=10&Version=2012-11-05&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIDEXAMPLE%2F20260102%2Fus-east-1%2Fsqs%2Faws4_request&X-Amz-Date=20260102T030405Z&X-Amz-Expires=300&X-Amz-SignedHeaders=host&X-Amz-Signature=93a0e3acbc533c9e5c5dddad14298174ea85c9107f5787871e94944a2614995f";
+
+fn credential() -> Credential {
+    Credential {
+        secret: SECRET.to_owned(),
+        account: "000000000000".to_owned(),
+        principal: "arn:aws:iam::000000000000:root".to_owned(),
+        session_token: None,
+        expires_at: None,
+    }
+}
+
+fn verifier_of(credential: Credential) -> Verifier<HashMap<String, Arc<Credential>>> {
+    Verifier::new(HashMap::from([(KEY.to_owned(), Arc::new(credential))]))
+}
+
+fn verifier() -> Verifier<HashMap<String, Arc<Credential>>> {
+    verifier_of(credential())
+}
+
+fn request<'a>(
+    method: &'a str,
+    path: &'a str,
+    query: &'a str,
+    headers: &'a [Header<'a>],
+    body: &'a [u8],
+) -> Request<'a> {
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    Request { method, path, query, headers, body, peer, is_tls: false }
+}
+
+fn header<'a>(name: &'a str, value: &'a str) -> Header<'a> {
+    Header { name, value: value.as_bytes() }
+}
+
+/// The headers of the published vector.
+fn vector_headers(authorization: &str) -> Vec<Header<'_>> {
+    vec![
+        header("Host", "localhost:9324"),
+        header("Content-Type", "application/x-amz-json-1.0"),
+        header("X-Amz-Target", "AmazonSQS.ReceiveMessage"),
+        header("X-Amz-Date", "20260102T030405Z"),
+        header("User-Agent", "not signed"),
+        header("Authorization", authorization),
+    ]
+}
+
+fn verify_vector(authorization: &str, body: &[u8], now: u64) -> Result<Verified, AuthError> {
+    let headers = vector_headers(authorization);
+    verifier().verify(&request("POST", "/", "", &headers, body), Some("sqs"), now)
+}
+
+#[test]
+fn the_vector_of_the_header_form_verifies() {
+    let headers = vector_headers(AUTHORIZATION);
+    let request = request("POST", "/", "", &headers, BODY);
+    let hash = payload::checked_hash(&request).unwrap();
+    let canonical = CanonicalRequest {
+        request: &request,
+        signed_headers: "content-type;host;x-amz-date;x-amz-target",
+        payload_hash: hash.as_str(),
+    };
+
+    let verified = verifier().verify(&request, Some("sqs"), NOW).unwrap();
+
+    assert_eq!(hash.as_str(), "d6c882042d61eca6e7135dca640d53a453ecb3aacf7cba7ee30eaca1cb83ce8d");
+    assert_eq!(
+        millrace_core::sha256_hex(&canonical.text(None)),
+        "9974f5e53663c12d558bb501f65a092c02b86d5a12e8af8dcbbaabce5f991a8b"
+    );
+    assert_eq!(verified.access_key, KEY);
+    assert_eq!(verified.region, "us-east-1");
+    assert_eq!(verified.credential.account, "000000000000");
+}
+
+#[test]
+fn the_signer_makes_the_vector() {
+    let signer = Signer {
+        access_key: KEY,
+        secret: SECRET,
+        session_token: None,
+        region: "us-east-1",
+        service: "sqs",
+    };
+    let headers = [
+        ("Host", "localhost:9324"),
+        ("Content-Type", "application/x-amz-json-1.0"),
+        ("X-Amz-Target", "AmazonSQS.ReceiveMessage"),
+    ];
+    let request =
+        SignRequest { method: "POST", path: "/", query: "", headers: &headers, body: BODY };
+
+    let added = signer.sign(&request, NOW);
+
+    let expected = [
+        ("x-amz-date", "20260102T030405Z".to_owned()),
+        ("authorization", AUTHORIZATION.to_owned()),
+    ];
+    assert_eq!(added, expected);
+}
+
+#[test]
+fn the_vector_of_the_presigned_form_verifies() {
+    let headers = [header("host", "localhost:9324")];
+    let request = request("GET", "/000000000000/q1", PRESIGNED, &headers, b"");
+
+    assert!(verifier().verify(&request, Some("sqs"), NOW).is_ok());
+    assert!(verifier().verify(&request, Some("sqs"), NOW + 300).is_ok());
+    assert!(verifier().verify(&request, Some("sqs"), NOW - 900).is_ok());
+    assert_eq!(
+        verifier().verify(&request, Some("sqs"), NOW + 301).unwrap_err(),
+        AuthError::PresignedExpired
+    );
+    assert!(matches!(
+        verifier().verify(&request, Some("sqs"), NOW - 901).unwrap_err(),
+        AuthError::NotYetCurrent(_)
+    ));
+}
+
+#[test]
+fn presigned_requests_need_all_their_parameters() {
+    let headers = [header("host", "localhost:9324")];
+    for name in ["Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature"] {
+        let query = PRESIGNED.replace(&format!("X-Amz-{name}="), "Other=");
+        let request = request("GET", "/000000000000/q1", &query, &headers, b"");
+        let error = verifier().verify(&request, None, NOW).unwrap_err();
+        assert!(matches!(error, AuthError::Incomplete(_)), "{name}: {error:?}");
+    }
+    for expires in ["0", "604801", "x"] {
+        let query = PRESIGNED.replace("Expires=300", &format!("Expires={expires}"));
+        let request = request("GET", "/000000000000/q1", &query, &headers, b"");
+        let error = verifier().verify(&request, None, NOW).unwrap_err();
+        assert!(matches!(error, AuthError::Incomplete(_)), "{expires}: {error:?}");
+    }
+}
+
+#[test]
+fn commas_need_no_spaces() {
+    assert!(verify_vector(&AUTHORIZATION.replace(", ", ","), BODY, NOW).is_ok());
+    assert!(verify_vector(&AUTHORIZATION.replace(", ", " ,  "), BODY, NOW).is_ok());
+}
+
+#[test]
+fn unsigned_requests_are_missing_a_token() {
+    let error = verifier().verify(&request("POST", "/", "", &[], b""), None, NOW).unwrap_err();
+
+    assert_eq!(error, AuthError::Missing);
+    let error = ApiError::from(error);
+    assert_eq!((error.code, error.status), ("MissingAuthenticationToken", 403));
+}
+
+#[test]
+fn another_body_does_not_match_and_the_answer_tells_what_would() {
+    let error = ApiError::from(verify_vector(AUTHORIZATION, b"{}", NOW).unwrap_err());
+
+    assert_eq!(error.code, "SignatureDoesNotMatch");
+    assert_eq!(error.shape, "InvalidSignatureException");
+    assert_eq!(error.status, 403);
+    assert!(error.message.starts_with("The request signature we calculated does not match"));
+    assert!(error.message.contains(
+        "The Canonical String for this request should have been\n'POST\n/\n\ncontent-type:application/x-amz-json-1.0\nhost:localhost:9324\n"
+    ));
+    assert!(error.message.contains(
+        "The String-to-Sign should have been\n'AWS4-HMAC-SHA256\n20260102T030405Z\n20260102/us-east-1/sqs/aws4_request\n"
+    ));
+}
+
+#[test]
+fn signatures_live_fifteen_minutes_in_both_directions() {
+    assert!(verify_vector(AUTHORIZATION, BODY, NOW + 900).is_ok());
+    assert!(verify_vector(AUTHORIZATION, BODY, NOW - 900).is_ok());
+
+    let expired = ApiError::from(verify_vector(AUTHORIZATION, BODY, NOW + 901).unwrap_err());
+    let early = ApiError::from(verify_vector(AUTHORIZATION, BODY, NOW - 901).unwrap_err());
+    assert_eq!(expired.code, "SignatureDoesNotMatch");
+    assert_eq!(
+        expired.message,
+        "Signature expired: 20260102T030405Z is now earlier than 20260102T030406Z (20260102T031906Z - 15 min.)"
+    );
+    assert_eq!(
+        early.message,
+        "Signature not yet current: 20260102T030405Z is still later than 20260102T030404Z (20260102T024904Z + 15 min.)"
+    );
+}
+
+#[test]
+fn unknown_keys_are_refused() {
+    let error = verify_vector(&AUTHORIZATION.replace(KEY, "AKIDOTHER"), BODY, NOW).unwrap_err();
+
+    assert_eq!(error, AuthError::UnknownKey);
+    let error = ApiError::from(error);
+    assert_eq!(
+        (error.code, error.shape, error.status),
+        ("InvalidClientTokenId", "UnrecognizedClientException", 403)
+    );
+}
+
+#[test]
+fn incomplete_headers_name_what_is_missing() {
+    let message = |authorization: &str| match verify_vector(authorization, BODY, NOW) {
+        Err(AuthError::Incomplete(message)) => message,
+        other => panic!("{authorization}: {other:?}"),
+    };
+
+    assert_eq!(
+        message("AWS4-HMAC-SHA256 Signature=00"),
+        "Authorization header requires 'Credential' parameter. Authorization header requires 'SignedHeaders' parameter."
+    );
+    assert!(message("Basic YTpi").starts_with("Unsupported AWS 'algorithm'"));
+    assert!(message("").starts_with("Unsupported AWS 'algorithm'"));
+    let short = AUTHORIZATION.replace("/aws4_request", "");
+    assert!(message(&short).starts_with("Credential must have exactly 5"));
+    let many = AUTHORIZATION.replace("host;", &"host;".repeat(SIGNED_HEADERS_MAX));
+    assert!(message(&many).starts_with("a signature covers at most"));
+
+    let headers = [header("host", "h"), header("authorization", AUTHORIZATION)];
+    let undated = verifier().verify(&request("POST", "/", "", &headers, b""), None, NOW);
+    assert_eq!(
+        undated.unwrap_err(),
+        AuthError::Incomplete(
+            "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header."
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn the_scope_must_fit() {
+    let headers = vector_headers(AUTHORIZATION);
+    let request = request("POST", "/", "", &headers, BODY);
+    let is_scope = |result: Result<Verified, AuthError>| matches!(result, Err(AuthError::Scope(_)));
+
+    assert!(is_scope(verifier().verify(&request, Some("sns"), NOW)));
+    assert!(verifier().verify(&request, None, NOW).is_ok());
+    let elsewhere = verifier().with_regions(vec!["eu-west-1".to_owned()]);
+    assert!(is_scope(elsewhere.verify(&request, Some("sqs"), NOW)));
+    assert!(is_scope(verify_vector(&AUTHORIZATION.replace("aws4_request", "aws3"), BODY, NOW)));
+    assert!(is_scope(verify_vector(&AUTHORIZATION.replace("/20260102/", "/20260103/"), BODY, NOW)));
+    assert!(is_scope(verify_vector(&AUTHORIZATION.replace("host;", ""), BODY, NOW)));
+    assert!(is_scope(verify_vector(&AUTHORIZATION.replace(";x-amz-target", ""), BODY, NOW)));
+}
+
+#[test]
+fn signatures_are_compared_whole() {
+    let cut = AUTHORIZATION.trim_end_matches("dd");
+    for wrong in [cut.to_owned(), format!("{cut}de"), format!("{AUTHORIZATION}0")] {
+        let error = verify_vector(&wrong, BODY, NOW).unwrap_err();
+        assert!(matches!(error, AuthError::Mismatch { .. }), "{wrong}");
+    }
+}
+
+/// Signs a request, lets `change` alter its headers, and verifies it.
+fn signed_and_verified(
+    verifier: &Verifier<HashMap<String, Arc<Credential>>>,
+    token: Option<&str>,
+    headers: &[(&str, &str)],
+    change: impl FnOnce(&mut Vec<Header<'_>>),
+) -> Result<Verified, AuthError> {
+    let (access_key, secret) = (KEY, SECRET);
+    let signer =
+        Signer { access_key, secret, session_token: token, region: "eu-west-1", service: "sqs" };
+    let (method, path, query) = ("POST", "/000000000000/a%20b", "b=%7e+x&a");
+    let body = b"body";
+    let added = signer.sign(&SignRequest { method, path, query, headers, body }, NOW);
+    let mut all: Vec<_> = headers.iter().map(|(name, value)| header(name, value)).collect();
+    all.extend(added.iter().map(|(name, value)| header(name, value)));
+    change(&mut all);
+    verifier.verify(&request(method, path, query, &all, body), Some("sqs"), NOW)
+}
+
+#[test]
+fn the_content_hash_header_replaces_the_hash_but_must_be_right() {
+    // The signer hashes the body itself, hence a header with the same hash changes nothing.
+    let hash = millrace_core::sha256_hex(b"body");
+    let with = |value: &str| {
+        let headers = [("host", "h"), ("x-amz-content-sha256", value)];
+        signed_and_verified(&verifier(), None, &headers, |_| {})
+    };
+
+    assert!(with(&hash).is_ok());
+    assert_eq!(with(&"0".repeat(64)).unwrap_err(), AuthError::PayloadMismatch);
+    assert_eq!(with("STREAMING-AWS4-HMAC-SHA256-PAYLOAD").unwrap_err(), AuthError::PayloadMismatch);
+    // Signed with the hash, the literal in its place is another request.
+    assert!(matches!(with(UNSIGNED).unwrap_err(), AuthError::Mismatch { .. }));
+}
+
+const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
+
+#[test]
+fn unsigned_payloads_leave_the_body_open() {
+    let headers = [
+        header("host", "h"),
+        header("x-amz-content-sha256", UNSIGNED),
+        header("x-amz-date", "20260102T030405Z"),
+    ];
+    let bare = request("POST", "/", "", &headers, b"");
+    let canonical = CanonicalRequest {
+        request: &bare,
+        signed_headers: "host;x-amz-content-sha256;x-amz-date",
+        payload_hash: UNSIGNED,
+    };
+    let rest = "20260102/us-east-1/sqs/aws4_request";
+    let to_sign = string_to_sign("20260102T030405Z", rest, &canonical.text(None));
+    let key = key_cache::SigningKey::derive(SECRET, "20260102", "us-east-1", "sqs");
+    let signature = String::from_utf8(key.sign_hex(&to_sign)).unwrap();
+    let authorization = format!(
+        "AWS4-HMAC-SHA256 Credential={KEY}/{rest},SignedHeaders=host;x-amz-content-sha256;x-amz-date,Signature={signature}"
+    );
+    let mut signed = headers.to_vec();
+    signed.push(header("authorization", &authorization));
+
+    for body in [&b""[..], b"anything"] {
+        assert!(verifier().verify(&request("POST", "/", "", &signed, body), None, NOW).is_ok());
+    }
+}
+
+#[test]
+fn temporary_credentials_need_their_token() {
+    let temporary = || Credential {
+        session_token: Some("token".to_owned()),
+        expires_at: Some(NOW + 1),
+        ..credential()
+    };
+    let ended = Credential { expires_at: Some(NOW), ..temporary() };
+    let verify = |credential: Credential, token| {
+        signed_and_verified(&verifier_of(credential), token, &[("host", "h")], |_| {})
+    };
+
+    assert!(verify(temporary(), Some("token")).is_ok());
+    assert_eq!(verify(temporary(), Some("other")).unwrap_err(), AuthError::BadToken);
+    assert_eq!(verify(temporary(), None).unwrap_err(), AuthError::BadToken);
+    assert_eq!(verify(credential(), Some("token")).unwrap_err(), AuthError::BadToken);
+    assert_eq!(verify(ended, Some("token")).unwrap_err(), AuthError::ExpiredToken);
+}
+
+#[test]
+fn a_proxy_may_change_the_host_to_a_known_one() {
+    let rename = |headers: &mut Vec<Header<'_>>| {
+        for header in headers.iter_mut().filter(|header| header.name == "host") {
+            header.value = b"10.0.0.1:9324";
+        }
+    };
+    let known = verifier()
+        .with_alternative_hosts(vec!["other".to_owned(), "queues.example.com".to_owned()]);
+    let headers = [("host", "queues.example.com")];
+
+    assert!(signed_and_verified(&known, None, &headers, rename).is_ok());
+    assert!(signed_and_verified(&known, None, &headers, |_| {}).is_ok());
+    let error = signed_and_verified(&verifier(), None, &headers, rename).unwrap_err();
+    assert!(matches!(error, AuthError::Mismatch { .. }));
+}
+
+#[test]
+fn the_date_header_serves_if_there_is_no_other() {
+    let date = [header("Date", "Fri, 02 Jan 2026 03:04:05 GMT"), header("authorization", "x")];
+    let claim = |authorization: &str| {
+        let headers = [date[0], header("authorization", authorization)];
+        let request = request("POST", "/", "", &headers, b"");
+        Claim::of(&request).map(|claim| (claim.timestamp.into_owned(), claim.signed_at))
+    };
+
+    assert_eq!(claim(AUTHORIZATION).unwrap(), ("20260102T030405Z".to_owned(), NOW));
+}
+
+#[test]
+fn header_values_are_joined_and_their_spaces_collapsed() {
+    let twice = |headers: &mut Vec<Header<'_>>| {
+        headers.retain(|header| header.name != "x-amz-meta");
+        headers.push(header("X-Amz-Meta", "  a   b "));
+        headers.push(header("x-amz-meta", "c"));
+    };
+    let headers = [("host", "h"), ("x-amz-meta", "a b,c")];
+
+    assert!(signed_and_verified(&verifier(), None, &headers, twice).is_ok());
+}
+
+proptest! {
+    #[test]
+    fn signed_requests_verify_and_altered_ones_do_not(
+        path in "/[a-zA-Z0-9%/._ ~-]{0,30}",
+        query in "([a-zA-Z0-9%+._~ -]{0,6}=?[a-zA-Z0-9%+._~ -]{0,6}&?){0,5}",
+        extra in "[ -~]{0,30}",
+        body: Vec<u8>,
+    ) {
+        let signer = Signer {
+            access_key: KEY, secret: SECRET, session_token: None, region: "r", service: "sqs",
+        };
+        let headers = [("Host", "h:1"), ("X-Extra", extra.as_str())];
+        let plain = SignRequest {
+            method: "POST", path: &path, query: &query, headers: &headers, body: &body,
+        };
+        let added = signer.sign(&plain, NOW);
+        let mut all: Vec<_> = headers.iter().map(|(name, value)| header(name, value)).collect();
+        all.extend(added.iter().map(|(name, value)| header(name, value)));
+        let verifier = verifier();
+
+        let good = request("POST", &path, &query, &all, &body);
+        prop_assert!(verifier.verify(&good, Some("sqs"), NOW).is_ok());
+        let mut longer = body.clone();
+        longer.push(0);
+        let bad = request("POST", &path, &query, &all, &longer);
+        let error = verifier.verify(&bad, Some("sqs"), NOW).unwrap_err();
+        prop_assert!(matches!(error, AuthError::Mismatch { .. }), "{:?}", error);
+    }
+
+    #[test]
+    fn no_header_panics(
+        authorization in "(AWS4-HMAC-SHA256 )?([ -~]|Credential=|SignedHeaders=host|Signature=|AKIDEXAMPLE/20260102/r/sqs/aws4_request|, ){0,12}",
+        date in "[0-9TZ]{0,17}|20260102T030405Z",
+        query in "([ -~]|X-Amz-(Algorithm=AWS4-HMAC-SHA256|Credential=|Date=|Expires=1|Signature=)|&){0,12}",
+        has_header: bool,
+    ) {
+        let mut headers = vec![header("host", "h"), header("x-amz-date", &date)];
+        if has_header {
+            headers.push(header("authorization", &authorization));
+        }
+        let _ = verifier().verify(&request("POST", "/", &query, &headers, b""), None, NOW);
+    }
+}
