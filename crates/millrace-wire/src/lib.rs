@@ -6,6 +6,8 @@
 pub mod date;
 mod error;
 mod escape;
+#[doc(hidden)]
+pub mod fuzz;
 mod http;
 mod percent;
 pub mod protocol;

@@ -1,0 +1,162 @@
+//! Entry points for fuzzing: any bytes go in, nothing may panic.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use crate::http::{Header, Request};
+use crate::protocol::{Protocol, ServiceName, detect, parse_queue_url};
+use crate::query::Parameters;
+use crate::sigv4::{Credential, Verifier};
+use crate::sqs::{decode_json, decode_query};
+
+/// The actions of SQS.
+pub const ACTIONS: [&str; 23] = [
+    "AddPermission",
+    "CancelMessageMoveTask",
+    "ChangeMessageVisibility",
+    "ChangeMessageVisibilityBatch",
+    "CreateQueue",
+    "DeleteMessage",
+    "DeleteMessageBatch",
+    "DeleteQueue",
+    "GetQueueAttributes",
+    "GetQueueUrl",
+    "ListDeadLetterSourceQueues",
+    "ListMessageMoveTasks",
+    "ListQueues",
+    "ListQueueTags",
+    "PurgeQueue",
+    "ReceiveMessage",
+    "RemovePermission",
+    "SendMessage",
+    "SendMessageBatch",
+    "SetQueueAttributes",
+    "StartMessageMoveTask",
+    "TagQueue",
+    "UntagQueue",
+];
+
+/// The first byte chooses the action, the rest is a JSON body.
+pub fn json(input: &[u8]) {
+    let Some((first, body)) = input.split_first() else { return };
+    let action = ACTIONS.get(usize::from(*first) % ACTIONS.len()).copied().unwrap_or_default();
+    if let Err(error) = decode_json(action, body) {
+        let _ = error.response(ServiceName::Sqs, Protocol::Json, "id");
+    }
+}
+
+/// The first byte chooses the action, the rest is a form body.
+pub fn query(input: &[u8]) {
+    let Some((first, body)) = input.split_first() else { return };
+    let action = ACTIONS.get(usize::from(*first) % ACTIONS.len()).copied().unwrap_or_default();
+    let decoded = Parameters::parse("", body)
+        .and_then(|parameters| decode_query(action, &parameters).map(drop));
+    if let Err(error) = decoded {
+        let _ = error.response(ServiceName::Sqs, Protocol::Query, "id");
+        let _ = error.response(ServiceName::Sqs, Protocol::QueryAsJson, "id");
+    }
+}
+
+/// Lines: method, path, query, then headers as `name: value` up to an empty line, then the body.
+/// The request is dispatched, too.
+pub fn sigv4(input: &[u8]) {
+    let (head, body) = split_head(input);
+    let Ok(head) = str::from_utf8(head) else { return };
+    let mut lines = head.split('\n');
+    let mut line = || lines.next().unwrap_or_default();
+    let (method, path, query) = (line(), line(), line());
+    let headers: Vec<_> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| Header { name, value: value.trim().as_bytes() })
+        .collect();
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let request = Request { method, path, query, headers: &headers, body, peer, is_tls: false };
+
+    let _ = detect(&request);
+    let _ = parse_queue_url(path);
+    let credential = Credential {
+        secret: "secret".to_owned(),
+        account: "000000000000".to_owned(),
+        principal: "arn:aws:iam::000000000000:root".to_owned(),
+        session_token: None,
+        expires_at: None,
+    };
+    let verifier = Verifier::new(HashMap::from([("key".to_owned(), Arc::new(credential))]))
+        .with_alternative_hosts(vec!["other".to_owned()]);
+    // 2026-01-02T03:04:05Z.
+    if let Err(error) = verifier.verify(&request, Some("sqs"), 1_767_323_045) {
+        let _ = crate::ApiError::from(error).response(ServiceName::Sqs, Protocol::Json, "id");
+    }
+}
+
+fn split_head(input: &[u8]) -> (&[u8], &[u8]) {
+    match input.windows(2).position(|pair| pair == b"\n\n") {
+        Some(at) => (input.get(..at).unwrap_or_default(), input.get(at + 2..).unwrap_or_default()),
+        None => (input, &[]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    /// Requests that are nearly good: the pieces of good ones in any order.
+    fn pieces(pieces: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            4 => proptest::sample::select(pieces).prop_map(|piece| piece.as_bytes().to_vec()),
+            1 => proptest::collection::vec(any::<u8>(), 0..4),
+        ];
+        (any::<u8>(), proptest::collection::vec(piece, 0..40)).prop_map(|(first, pieces)| {
+            let mut input = vec![first];
+            input.extend(pieces.concat());
+            input
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic(input: Vec<u8>) {
+            super::json(&input);
+            super::query(&input);
+            super::sigv4(&input);
+        }
+
+        #[test]
+        fn nearly_good_json_never_panics(
+            input in pieces(&[
+                "{", "}", "[", "]", ":", ",", "null", "1", "-1.5e9", "true", "\"", "\\ud800",
+                "\"Entries\":", "\"QueueUrl\":", "\"MessageBody\":", "\"MessageAttributes\":",
+                "\"DelaySeconds\":", "\"BinaryValue\":", "\"AA==\"", "\"x\"", "{\"Entries\":[{",
+            ]),
+        ) {
+            super::json(&input);
+        }
+
+        #[test]
+        fn nearly_good_forms_never_panic(
+            input in pieces(&[
+                "&", "=", "%", "+", "%41", "1", "0", "99999999999", ".", "Name", "Value", "Key",
+                "Attribute.", "Tag.1.", "SendMessageBatchRequestEntry.1.", "MessageAttribute.1.",
+                "&MessageAttribute.2.Name=x", "Value.DataType", "Value.BinaryValue", "AA==",
+            ]),
+        ) {
+            super::query(&input);
+        }
+
+        #[test]
+        fn nearly_good_signed_requests_never_panic(
+            input in pieces(&[
+                "\n", "\n\n", "POST\n", "/", "/queue/r/a/n", "..", "?", "&", "=", "host:h\n",
+                "authorization:AWS4-HMAC-SHA256 ", "Credential=key/20260102/r/sqs/aws4_request",
+                "X-Amz-Credential=key%2F20260102%2Fr%2Fsqs%2Faws4_request&", "%", ",",
+                "SignedHeaders=host", ";", "Signature=00", "x-amz-date:20260102T030405Z\n",
+                "X-Amz-Algorithm=AWS4-HMAC-SHA256&", "X-Amz-Date=20260102T030405Z&",
+                "X-Amz-Expires=9&", "X-Amz-SignedHeaders=host&", "X-Amz-Signature=0&",
+                "x-amz-target:AmazonSQS.SendMessage\n",
+            ]),
+        ) {
+            super::sigv4(&input);
+        }
+    }
+}
