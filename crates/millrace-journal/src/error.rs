@@ -1,0 +1,96 @@
+//! What can go wrong, one enum an operation.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::local::Corruption;
+use crate::position::{Epoch, Position, SegmentId};
+
+/// Why a change is refused. Reads go on in every case.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unavailable {
+    /// A write or sync failed. What reached the disk is unknown, so nothing more is written until
+    /// a restart has looked. The failed call is never tried again: after a failed sync the kernel
+    /// may call pages clean that never reached the disk.
+    #[error("journal is poisoned: {0}")]
+    Poisoned(Arc<str>),
+    /// No further segment can be had. Ends when space returns.
+    #[error("disk is full, no room for another journal segment")]
+    DiskFull,
+    /// More bytes wait for their commit than may wait.
+    #[error("{waiting_bytes} bytes wait for their commit, limit {limit_bytes}")]
+    Backlog { waiting_bytes: u64, limit_bytes: u64 },
+    /// A batch that does not fit into a segment.
+    #[error("batch is {bytes} bytes, limit {limit_bytes}")]
+    TooLarge { bytes: u64, limit_bytes: u64 },
+    /// Another owner has opened the journal.
+    #[error("journal is owned by epoch {0}")]
+    Fenced(Epoch),
+    #[error("journal is closed")]
+    Closed,
+}
+
+/// Why a frame was not appended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// The predecessor is not what the journal ends with: another epoch has begun.
+    #[error("fenced by epoch {0}")]
+    Fenced(Epoch),
+    /// The frame may or may not be there; only opening anew can tell.
+    #[error("outcome unknown: {0}")]
+    Unknown(Arc<str>),
+    /// The frame is certainly not there.
+    #[error("not appended: {0}")]
+    Unavailable(Arc<str>),
+}
+
+/// Why a record was not read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Truncated, or never written.
+    #[error("nothing is kept at position {0}")]
+    Gone(Position),
+    /// The bytes there are not the record that was written.
+    #[error("record at position {0} is damaged")]
+    Damaged(Position),
+    #[error("reading position {position}: {source}")]
+    Io { position: Position, source: io::Error },
+    #[error(transparent)]
+    Corrupt(Corruption),
+}
+
+/// Why a truncation was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TruncateError {
+    #[error("segment {segment} is past the active segment {active}")]
+    Active { segment: SegmentId, active: SegmentId },
+    #[error("truncation failed: {0}")]
+    Io(Arc<str>),
+}
+
+/// Why a journal did not open.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    #[error("{path} is in use by another process")]
+    Locked { path: PathBuf },
+    /// Damage anywhere but in the last frame. Starting would silently lose what was acknowledged.
+    #[error("{0}")]
+    Corrupt(Corruption),
+    #[error("segment size is {bytes} bytes, must be {min} to {max} and a multiple of {multiple}")]
+    SegmentSize { bytes: u32, min: u32, max: u32, multiple: u32 },
+    #[error("{doing}: {source}")]
+    Io { doing: String, source: io::Error },
+}
+
+impl OpenError {
+    pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let doing = doing.into();
+        move |source| Self::Io { doing, source }
+    }
+}

@@ -1,0 +1,72 @@
+//! The disk, the clock and randomness, as the journal sees them.
+//!
+//! Everything that the journal knows of the outside comes through [`FileSystem`], so that a
+//! simulation can lose, tear and refuse at will. Contract: what `sync_data` covered survives a
+//! crash; what it did not may survive in any part. Creating, renaming and removing survive once
+//! `sync_dir` has returned.
+
+mod real;
+mod sim;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use real::RealFileSystem;
+pub use sim::{Fault, SimFileSystem};
+
+/// A directory tree with a clock.
+pub trait FileSystem: Send + Sync {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Names, without the directory, in no order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Opens an existing file for reading and writing.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Creates an empty file, replacing what has that name.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Replaces what has the new name.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes created, renamed and removed names durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Holds `path` against every other holder until dropped. `WouldBlock` if it is held.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
+    /// Not for secrets that outlive the log: a salt that clients cannot guess.
+    fn random(&self) -> u64;
+    /// Monotonic, from any origin.
+    fn now(&self) -> Duration;
+}
+
+/// An open file. Reads and writes name their place; there is no cursor.
+pub trait File: Send + Sync {
+    fn size(&self) -> io::Result<u64>;
+    /// Reads up to the buffer's length; less only at the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all parts, one behind the other, in one system call if the kernel takes them.
+    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
+    /// Makes the file `bytes` long and sets the space for it aside.
+    fn allocate(&self, bytes: u64) -> io::Result<()>;
+    /// Makes what was written, and the length, durable. Never call it again after it failed.
+    fn sync_data(&self) -> io::Result<()>;
+}
+
+/// Whether an error says that space is missing.
+pub(crate) fn is_out_of_space(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
+/// The whole file, which must not be longer than `limit_bytes`.
+pub(crate) fn read_all(file: &dyn File, limit_bytes: u64) -> io::Result<Vec<u8>> {
+    let size = file.size()?;
+    if size > limit_bytes {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "file is longer than it can be"));
+    }
+    let mut bytes = vec![0; size as usize];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}

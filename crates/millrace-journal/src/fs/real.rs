@@ -1,0 +1,145 @@
+//! The real disk.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::FallocateFlags;
+
+use super::{File, FileSystem};
+
+/// Linux files, through `pread`, `pwritev`, `fallocate` and `fdatasync`.
+pub struct RealFileSystem {
+    origin: Instant,
+}
+
+impl RealFileSystem {
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { origin: Instant::now() })
+    }
+}
+
+impl FileSystem for RealFileSystem {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        std::fs::read_dir(dir)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = std::fs::File::options().read(true).write(true).open(path)?;
+        Ok(Arc::new(RealFile { file }))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path)?;
+        Ok(Arc::new(RealFile { file }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        std::fs::File::open(dir)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        let file = std::fs::File::options().write(true).create(true).truncate(false).open(path)?;
+        // flock: released by the kernel however the process ends.
+        file.try_lock()?;
+        Ok(Box::new(file))
+    }
+
+    fn random(&self) -> u64 {
+        // Seeded by the operating system, once a thread; hashing the clock parts two calls.
+        RandomState::new().hash_one(self.origin.elapsed())
+    }
+
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+}
+
+struct RealFile {
+    file: std::fs::File,
+}
+
+impl File for RealFile {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, offset + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        if let [part] = parts {
+            return self.file.write_all_at(part, offset);
+        }
+        let total: usize = parts.iter().map(|part| part.len()).sum();
+        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut rest = slices.as_mut_slice();
+        let mut done = 0;
+        while done < total {
+            match rustix::io::pwritev(&self.file, rest, offset + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    done += written;
+                    IoSlice::advance_slices(&mut rest, written);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
+            Ok(()) => Ok(()),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+                // No way to ask for space but to take it.
+                const STEP: usize = 1 << 20;
+                let zeros = vec![0; STEP];
+                for start in (0..bytes).step_by(STEP) {
+                    let length = (bytes - start).min(STEP as u64) as usize;
+                    self.file.write_all_at(&zeros[..length], start)?;
+                }
+                Ok(())
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(rustix::fs::fdatasync(&self.file)?)
+    }
+}

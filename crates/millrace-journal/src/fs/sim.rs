@@ -1,0 +1,489 @@
+//! A disk in memory that forgets what was not synced, and fails on demand.
+//!
+//! Each file has a live image, which the running program sees, and a durable one, which is all
+//! that a crash leaves, together with a seeded, arbitrary part of the unsynced writes, cut at
+//! sectors. Names become durable with `sync_dir`; of the renames since, a crash keeps a prefix,
+//! as a journaling file system does. Two runs with the same seed and calls see the same.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{File, FileSystem};
+
+/// What a disk writes whole or not at all.
+const SECTOR_BYTES: usize = 512;
+
+/// What happens to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Fails with EIO; a write leaves half of itself.
+    Io,
+    /// Fails with ENOSPC, without effect.
+    NoSpace,
+    /// As if the machine had lost power in the middle of the call: it and all later calls fail.
+    PowerLoss,
+}
+
+/// The simulated disk. Clones share it.
+#[derive(Clone)]
+pub struct SimFileSystem {
+    world: Arc<Mutex<World>>,
+}
+
+struct World {
+    random: u64,
+    now: Duration,
+    /// Mutating calls so far; faults are planned by their number.
+    calls: u64,
+    faults: BTreeMap<u64, Fault>,
+    is_off: bool,
+    syncs_fail: bool,
+    capacity_bytes: u64,
+    files: Vec<Image>,
+    names: BTreeMap<PathBuf, usize>,
+    durable_names: BTreeMap<PathBuf, usize>,
+    pending_names: Vec<NameChange>,
+    locks: Vec<PathBuf>,
+}
+
+#[derive(Default)]
+struct Image {
+    live: Vec<u8>,
+    durable: Vec<u8>,
+    /// Since the last sync: where, and what.
+    unsynced: Vec<(usize, Vec<u8>)>,
+    allocated_bytes: u64,
+}
+
+enum NameChange {
+    Set(PathBuf, usize),
+    Rename(PathBuf, PathBuf, usize),
+    Remove(PathBuf),
+}
+
+impl SimFileSystem {
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let world = World {
+            random: seed,
+            now: Duration::ZERO,
+            calls: 0,
+            faults: BTreeMap::new(),
+            is_off: false,
+            syncs_fail: false,
+            capacity_bytes: u64::MAX,
+            files: Vec::new(),
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            pending_names: Vec::new(),
+            locks: Vec::new(),
+        };
+        Self { world: Arc::new(Mutex::new(world)) }
+    }
+
+    /// Plans a fault for the mutating call with this number, counted from 0.
+    pub fn fail_call(&self, number: u64, fault: Fault) {
+        self.world().faults.insert(number, fault);
+    }
+
+    /// Plans a fault for the next mutating call.
+    pub fn fail_next(&self, fault: Fault) {
+        let mut world = self.world();
+        let number = world.calls;
+        world.faults.insert(number, fault);
+    }
+
+    /// From now on every `sync_data` fails and makes nothing durable.
+    pub fn fail_syncs(&self) {
+        self.world().syncs_fail = true;
+    }
+
+    /// Bounds the space that files may set aside together.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.world().capacity_bytes = bytes;
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.world().now += by;
+    }
+
+    /// Mutating calls so far: creations, writes, allocations, syncs, renames, removals.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.world().calls
+    }
+
+    /// Space that files have set aside together.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.world().used_bytes()
+    }
+
+    /// What the machine finds after losing power now: synced data, and a seeded part of the rest.
+    #[must_use]
+    pub fn crashed(&self, seed: u64) -> Self {
+        let old = self.world();
+        let new = Self::new(seed);
+        {
+            let mut world = new.world();
+            world.random = old.random ^ seed;
+            world.now = old.now;
+            world.capacity_bytes = old.capacity_bytes;
+            world.files = old.files.iter().map(|image| image.torn(&mut world.random)).collect();
+            let mut names = old.durable_names.clone();
+            let kept = bounded(&mut world.random, old.pending_names.len() as u64 + 1);
+            for change in old.pending_names.iter().take(kept as usize) {
+                change.apply(&mut names);
+            }
+            world.names = names.clone();
+            world.durable_names = names;
+        }
+        new
+    }
+
+    /// What the next process finds after this one was killed: everything written, synced or not.
+    /// It stays as unsynced as it was.
+    #[must_use]
+    pub fn killed(&self) -> Self {
+        {
+            let mut world = self.world();
+            world.locks.clear();
+            world.is_off = false;
+            world.faults.clear();
+        }
+        self.clone()
+    }
+
+    /// A copy of the live contents, for tests that damage bytes.
+    #[must_use]
+    pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
+        let world = self.world();
+        let id = world.names.get(path)?;
+        world.files.get(*id).map(|image| image.live.clone())
+    }
+
+    /// Puts these contents, durably, under `path`.
+    pub fn plant(&self, path: &Path, contents: &[u8]) {
+        let mut world = self.world();
+        let image = Image {
+            live: contents.to_vec(),
+            durable: contents.to_vec(),
+            unsynced: Vec::new(),
+            allocated_bytes: contents.len() as u64,
+        };
+        let id = world.files.len();
+        world.files.push(image);
+        world.names.insert(path.to_owned(), id);
+        world.durable_names.insert(path.to_owned(), id);
+    }
+
+    /// An independent disk with the same live contents, all durable.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let old = self.world();
+        let new = Self::new(old.random);
+        for (path, id) in &old.names {
+            if let Some(image) = old.files.get(*id) {
+                new.plant(path, &image.live);
+            }
+        }
+        new.world().capacity_bytes = old.capacity_bytes;
+        new.world().now = old.now;
+        new
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FileSystem for SimFileSystem {
+    fn create_dir_all(&self, _dir: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let world = self.world();
+        world.check_power()?;
+        Ok(world
+            .names
+            .keys()
+            .filter(|path| path.parent() == Some(dir))
+            .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+            .collect())
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let world = self.world();
+        world.check_power()?;
+        let id = *world.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Arc::new(SimFile { world: Arc::clone(&self.world), id }))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let mut world = self.world();
+        world.begin_call()?;
+        let id = world.files.len();
+        world.files.push(Image::default());
+        world.change_name(NameChange::Set(path.to_owned(), id));
+        Ok(Arc::new(SimFile { world: Arc::clone(&self.world), id }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.begin_call()?;
+        let id = *world.names.get(from).ok_or(io::ErrorKind::NotFound)?;
+        // One change, as rename is atomic: a crash never sees both names or neither.
+        world.change_name(NameChange::Rename(from.to_owned(), to.to_owned(), id));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.begin_call()?;
+        if !world.names.contains_key(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        world.change_name(NameChange::Remove(path.to_owned()));
+        Ok(())
+    }
+
+    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+        let mut world = self.world();
+        world.begin_call()?;
+        world.durable_names = world.names.clone();
+        world.pending_names.clear();
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        let mut world = self.world();
+        world.check_power()?;
+        if world.locks.iter().any(|held| held == path) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        world.locks.push(path.to_owned());
+        Ok(Box::new(SimLock { world: Arc::clone(&self.world), path: path.to_owned() }))
+    }
+
+    fn random(&self) -> u64 {
+        next_random(&mut self.world().random)
+    }
+
+    fn now(&self) -> Duration {
+        self.world().now
+    }
+}
+
+impl World {
+    fn check_power(&self) -> io::Result<()> {
+        if self.is_off { Err(io::Error::other("power is off")) } else { Ok(()) }
+    }
+
+    /// Counts a mutating call and meets its planned fault, if any.
+    fn begin_call(&mut self) -> io::Result<()> {
+        self.check_power()?;
+        let number = self.calls;
+        self.calls += 1;
+        match self.faults.get(&number) {
+            None => Ok(()),
+            Some(Fault::Io) => Err(io::Error::other("simulated i/o error")),
+            Some(Fault::NoSpace) => Err(io::ErrorKind::StorageFull.into()),
+            Some(Fault::PowerLoss) => {
+                self.is_off = true;
+                Err(io::Error::other("simulated loss of power"))
+            }
+        }
+    }
+
+    fn change_name(&mut self, change: NameChange) {
+        change.apply(&mut self.names);
+        self.pending_names.push(change);
+    }
+
+    fn used_bytes(&self) -> u64 {
+        let mut ids: Vec<usize> = self.names.values().copied().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.iter().filter_map(|id| self.files.get(*id)).map(|image| image.allocated_bytes).sum()
+    }
+
+    /// Sets space aside for file `id` to be `bytes` long, if the disk has it.
+    fn grow(&mut self, id: usize, bytes: u64) -> io::Result<()> {
+        let used = self.used_bytes();
+        let capacity = self.capacity_bytes;
+        let image = self.files.get_mut(id).ok_or(io::ErrorKind::NotFound)?;
+        let wanted = bytes.saturating_sub(image.allocated_bytes);
+        if wanted > 0 && used.saturating_add(wanted) > capacity {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        image.allocated_bytes = image.allocated_bytes.max(bytes);
+        if (image.live.len() as u64) < bytes {
+            image.live.resize(bytes as usize, 0);
+        }
+        Ok(())
+    }
+}
+
+impl NameChange {
+    fn apply(&self, names: &mut BTreeMap<PathBuf, usize>) {
+        match self {
+            Self::Set(path, id) => names.insert(path.clone(), *id),
+            Self::Rename(from, to, id) => {
+                names.remove(from);
+                names.insert(to.clone(), *id)
+            }
+            Self::Remove(path) => names.remove(path),
+        };
+    }
+}
+
+impl Image {
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        let end = offset + bytes.len();
+        if self.live.len() < end {
+            self.live.resize(end, 0);
+        }
+        if let Some(target) = self.live.get_mut(offset..end) {
+            target.copy_from_slice(bytes);
+        }
+        self.unsynced.push((offset, bytes.to_vec()));
+    }
+
+    fn sync(&mut self) {
+        for (offset, bytes) in std::mem::take(&mut self.unsynced) {
+            put(&mut self.durable, offset, &bytes);
+        }
+        self.durable.resize(self.live.len(), 0);
+    }
+
+    /// The durable image with an arbitrary part of the unsynced writes, sector by sector.
+    fn torn(&self, random: &mut u64) -> Self {
+        let mut durable = self.durable.clone();
+        for (offset, bytes) in &self.unsynced {
+            let mut start = *offset;
+            let end = offset + bytes.len();
+            while start < end {
+                let stop = ((start / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end);
+                if bounded(random, 2) == 0
+                    && let Some(piece) = bytes.get(start - offset..stop - offset)
+                {
+                    put(&mut durable, start, piece);
+                }
+                start = stop;
+            }
+        }
+        let allocated_bytes = self.allocated_bytes;
+        Self { live: durable.clone(), durable, unsynced: Vec::new(), allocated_bytes }
+    }
+}
+
+struct SimFile {
+    world: Arc<Mutex<World>>,
+    id: usize,
+}
+
+impl SimFile {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl File for SimFile {
+    fn size(&self) -> io::Result<u64> {
+        let world = self.world();
+        world.check_power()?;
+        Ok(world.files.get(self.id).map_or(0, |image| image.live.len() as u64))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let world = self.world();
+        world.check_power()?;
+        let rest = world.files.get(self.id).and_then(|image| image.live.get(offset as usize..));
+        let rest = rest.unwrap_or_default();
+        let length = rest.len().min(buffer.len());
+        if let (Some(target), Some(source)) = (buffer.get_mut(..length), rest.get(..length)) {
+            target.copy_from_slice(source);
+        }
+        Ok(length)
+    }
+
+    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        let bytes = parts.concat();
+        let mut world = self.world();
+        world.check_power()?;
+        let began = world.begin_call();
+        let written = match &began {
+            Ok(()) => bytes.as_slice(),
+            // A failed or interrupted write leaves an arbitrary beginning of itself.
+            Err(error) if error.kind() == io::ErrorKind::Other && !bytes.is_empty() => {
+                let length = bounded(&mut world.random, bytes.len() as u64);
+                bytes.get(..length as usize).unwrap_or_default()
+            }
+            Err(_) => &[],
+        };
+        if !written.is_empty() {
+            world.grow(self.id, offset + written.len() as u64)?;
+            if let Some(image) = world.files.get_mut(self.id) {
+                image.write(offset as usize, written);
+            }
+        }
+        began
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        let mut world = self.world();
+        world.begin_call()?;
+        world.grow(self.id, bytes)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut world = self.world();
+        world.begin_call()?;
+        if world.syncs_fail {
+            return Err(io::Error::other("simulated sync failure"));
+        }
+        if let Some(image) = world.files.get_mut(self.id) {
+            image.sync();
+        }
+        Ok(())
+    }
+}
+
+struct SimLock {
+    world: Arc<Mutex<World>>,
+    path: PathBuf,
+}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        world.locks.retain(|held| *held != self.path);
+    }
+}
+
+fn put(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    let end = offset + bytes.len();
+    if image.len() < end {
+        image.resize(end, 0);
+    }
+    if let Some(target) = image.get_mut(offset..end) {
+        target.copy_from_slice(bytes);
+    }
+}
+
+/// SplitMix64.
+fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+fn bounded(state: &mut u64, bound: u64) -> u64 {
+    next_random(state) % bound.max(1)
+}

@@ -1,0 +1,227 @@
+//! What waits to be committed, and what was committed a moment ago.
+//!
+//! Positions are final when a record is pushed: the place where the gathering frame starts is
+//! known, since the one before it is closed and so has a fixed length. If a batch does not fit
+//! where the gathering frame stands, that frame is closed and the batch starts the next one.
+
+use std::collections::VecDeque;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::frame::{FRAME_HEADER_BYTES, padding};
+use crate::journal::Placement;
+use crate::position::Position;
+use crate::record::{RECORD_HEADER_BYTES, Record};
+
+/// Frames are cut from allocations of this size, so that small groups do not allocate each.
+const CHUNK_BYTES: usize = 1 << 20;
+
+pub(super) struct Gather {
+    placement: Placement,
+    /// Records of the gathering group; what is behind its length belongs to later groups.
+    body: BytesMut,
+    /// Where the gathering frame starts.
+    base: Position,
+    records: u32,
+    number: u64,
+    /// The gathering frame is to be written even without records, to seal the segment before.
+    is_wanted_empty: bool,
+    closed: VecDeque<Group>,
+    /// Ascending by place. Contains what is closed, being written and was written recently.
+    recent: VecDeque<Recent>,
+    recent_bytes: usize,
+    /// Granted and not appended yet.
+    pub(super) reserved_bytes: u64,
+    /// Appended and not committed yet.
+    pub(super) waiting_bytes: u64,
+    pub(super) committer_is_asleep: bool,
+    pub(super) is_closed: bool,
+}
+
+/// A closed group: its content and place no longer change.
+#[derive(Clone)]
+pub(super) struct Group {
+    pub(super) number: u64,
+    pub(super) base: Position,
+    pub(super) records: u32,
+    /// The body without its padding.
+    pub(super) record_bytes: u64,
+    pub(super) body: Bytes,
+}
+
+struct Recent {
+    number: u64,
+    body_start: Position,
+    body: Bytes,
+}
+
+impl Gather {
+    pub(super) fn new(placement: Placement, tail: Position) -> Self {
+        Self {
+            placement,
+            body: BytesMut::new(),
+            base: tail,
+            records: 0,
+            number: 1,
+            is_wanted_empty: false,
+            closed: VecDeque::new(),
+            recent: VecDeque::new(),
+            recent_bytes: 0,
+            reserved_bytes: 0,
+            waiting_bytes: 0,
+            committer_is_asleep: false,
+            is_closed: false,
+        }
+    }
+
+    /// Makes the gathering group one that a batch of `bytes` fits into.
+    pub(super) fn make_room(&mut self, bytes: usize, group_bytes: usize) {
+        let is_large = self.body.len() + bytes > group_bytes;
+        if self.records > 0 && (is_large || self.place_with(bytes) != self.base) {
+            self.close();
+        }
+        self.base = self.place_with(bytes);
+        self.ensure_capacity(bytes);
+        self.waiting_bytes += bytes as u64;
+    }
+
+    /// Copies a record in and returns its position.
+    pub(super) fn push(
+        &mut self,
+        record: &Record<'_>,
+        header: &[u8; RECORD_HEADER_BYTES],
+    ) -> Position {
+        let position = self.body_start().plus(self.body.len() as u32);
+        record.encode(header, &mut self.body);
+        self.records += 1;
+        position
+    }
+
+    /// Moves on to the next segment. False if this one is still empty.
+    pub(super) fn roll(&mut self) -> bool {
+        if self.records > 0 {
+            self.close();
+        }
+        if self.base == self.placement.start(self.base.segment()) {
+            return false;
+        }
+        self.base = self.placement.roll(self.base);
+        self.is_wanted_empty = true;
+        true
+    }
+
+    /// The oldest group that nobody has taken, closing the gathering one if need be.
+    pub(super) fn take(&mut self) -> Option<Group> {
+        if self.closed.is_empty() && (self.records > 0 || self.is_wanted_empty) {
+            self.close();
+        }
+        self.closed.pop_front()
+    }
+
+    /// Notes that a group is committed and forgets the oldest of those that are.
+    pub(super) fn settle(&mut self, group: &Group, keep_bytes: usize) {
+        self.waiting_bytes -= group.record_bytes;
+        while self.recent_bytes > keep_bytes
+            && let Some(oldest) = self.recent.front()
+            && oldest.number <= group.number
+        {
+            self.recent_bytes -= oldest.body.len();
+            self.recent.pop_front();
+        }
+    }
+
+    /// The first place that nothing has been pushed to.
+    pub(super) fn tail(&self) -> Position {
+        if self.records == 0 { self.base } else { self.body_start().plus(self.body.len() as u32) }
+    }
+
+    /// Whether the group of [`Gather::number`] holds anything.
+    pub(super) fn is_gathering(&self) -> bool {
+        self.records > 0
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.closed.is_empty() && self.records == 0 && !self.is_wanted_empty
+    }
+
+    /// Whether all that is reserved and `bytes` more fit into the segment that gathers.
+    pub(super) fn fits(&self, bytes: u64) -> bool {
+        self.end_with(bytes) <= u64::from(self.placement.segment_bytes)
+    }
+
+    pub(super) fn fits_in_half(&self, bytes: u64) -> bool {
+        self.end_with(bytes) <= u64::from(self.placement.segment_bytes / 2)
+    }
+
+    /// The record's bytes, if they are in memory: shared when its group is closed, copied while
+    /// it still gathers.
+    pub(super) fn find(&self, position: Position, record_len: u32) -> Option<Bytes> {
+        let length = record_len as usize;
+        if position >= self.body_start() && self.records > 0 {
+            let start = usize::try_from(position.0 - self.body_start().0).ok()?;
+            let record = self.body.get(start..start.checked_add(length)?)?;
+            return Some(Bytes::copy_from_slice(record));
+        }
+        let behind = self.recent.partition_point(|recent| recent.body_start <= position);
+        let recent = self.recent.get(behind.checked_sub(1)?)?;
+        let start = usize::try_from(position.0 - recent.body_start.0).ok()?;
+        let end = start.checked_add(length)?;
+        (end <= recent.body.len()).then(|| recent.body.slice(start..end))
+    }
+
+    fn close(&mut self) {
+        let record_bytes = self.body.len() as u64;
+        self.body.put_bytes(0, padding(self.body.len()));
+        let body = self.body.split().freeze();
+        let group = Group {
+            number: self.number,
+            base: self.base,
+            records: self.records,
+            record_bytes,
+            body: body.clone(),
+        };
+        self.recent_bytes += body.len();
+        self.recent.push_back(Recent {
+            number: self.number,
+            body_start: self.body_start(),
+            body: body.clone(),
+        });
+        self.base = self.body_start().plus(body.len() as u32);
+        self.closed.push_back(group);
+        self.number += 1;
+        self.records = 0;
+        self.is_wanted_empty = false;
+    }
+
+    /// Where the gathering frame would stand with `bytes` more in it.
+    fn place_with(&self, bytes: usize) -> Position {
+        let body_bytes = self.body.len() + bytes;
+        // Bounded by admission to what fits into a segment.
+        let frame_bytes = FRAME_HEADER_BYTES + body_bytes + padding(body_bytes);
+        self.placement.place(self.base, frame_bytes as u32)
+    }
+
+    /// Leaves room for the padding too, so that closing never moves the body.
+    fn ensure_capacity(&mut self, bytes: usize) {
+        let needed = self.body.len() + bytes + crate::frame::FRAME_ALIGN;
+        if needed <= self.body.capacity() {
+            return;
+        }
+        let grown = if self.body.is_empty() { needed } else { needed.max(self.body.len() * 2) };
+        let mut chunk = BytesMut::with_capacity(grown.max(CHUNK_BYTES));
+        chunk.put_slice(&self.body);
+        self.body = chunk;
+    }
+
+    fn body_start(&self) -> Position {
+        self.base.plus(FRAME_HEADER_BYTES as u32)
+    }
+
+    fn end_with(&self, bytes: u64) -> u64 {
+        u64::from(self.tail().offset()) + self.reserved_bytes + bytes
+    }
+}

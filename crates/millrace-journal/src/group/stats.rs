@@ -1,0 +1,89 @@
+//! Counters of a group commit, for metrics and benchmarks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::error::Unavailable;
+
+/// Bucket `n` counts appends that took less than `16 µs << n`; the last one, all longer ones.
+pub const SYNC_BUCKETS: usize = 18;
+const FIRST_BUCKET_US: u64 = 16;
+
+/// What a journal has done since it was opened.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    pub groups: u64,
+    pub records: u64,
+    /// Bytes of records and padding, without frame headers.
+    pub bytes: u64,
+    /// Appends by how long write and sync took together.
+    pub sync_buckets: [u64; SYNC_BUCKETS],
+    pub sync_time: Duration,
+    pub largest_group_bytes: u64,
+    pub waiting_bytes: u64,
+    /// Space held on disk, spares included.
+    pub disk_bytes: u64,
+    pub poison: Option<Unavailable>,
+}
+
+impl Stats {
+    /// The upper bound of the bucket in which this share of the appends has ended.
+    #[must_use]
+    pub fn sync_quantile(&self, share: f64) -> Duration {
+        let wanted = (self.groups as f64 * share).ceil() as u64;
+        let mut seen = 0;
+        for (bucket, count) in self.sync_buckets.iter().enumerate() {
+            seen += count;
+            if seen >= wanted {
+                return Duration::from_micros(FIRST_BUCKET_US << bucket);
+            }
+        }
+        Duration::ZERO
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    groups: AtomicU64,
+    records: AtomicU64,
+    bytes: AtomicU64,
+    sync_buckets: [AtomicU64; SYNC_BUCKETS],
+    sync_ns: AtomicU64,
+    largest_group_bytes: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn record(&self, records: u32, bytes: usize, took: Duration) {
+        self.groups.fetch_add(1, Ordering::Relaxed);
+        self.records.fetch_add(u64::from(records), Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.sync_ns.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+        self.largest_group_bytes.fetch_max(bytes as u64, Ordering::Relaxed);
+        let steps = took.as_micros() as u64 / FIRST_BUCKET_US;
+        let bucket = (u64::BITS - steps.leading_zeros()) as usize;
+        if let Some(count) = self.sync_buckets.get(bucket.min(SYNC_BUCKETS - 1)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn read(
+        &self,
+        waiting_bytes: u64,
+        disk_bytes: u64,
+        poison: Option<Unavailable>,
+    ) -> Stats {
+        Stats {
+            groups: self.groups.load(Ordering::Relaxed),
+            records: self.records.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            sync_buckets: std::array::from_fn(|bucket| {
+                self.sync_buckets.get(bucket).map_or(0, |count| count.load(Ordering::Relaxed))
+            }),
+            sync_time: Duration::from_nanos(self.sync_ns.load(Ordering::Relaxed)),
+            largest_group_bytes: self.largest_group_bytes.load(Ordering::Relaxed),
+            waiting_bytes,
+            disk_bytes,
+            poison,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The seam: what a log must do for a journal to stand on it.
+//!
+//! Two implementations are here, [`crate::LocalJournal`] (segment files) and
+//! [`crate::MemoryJournal`]; a replicated stream is to be a third. Every one passes
+//! [`crate::conformance`]. What callers hold is [`crate::GroupCommit`], which turns many appenders
+//! into one frame at a time; nobody else appends.
+//!
+//! The contract:
+//!
+//! 1. **Open starts an epoch.** Opening finds the end of the log, appends an OPEN frame with a
+//!    greater epoch behind it and returns `{epoch, first, tail}`. From then on frames that an
+//!    earlier owner still manages to write are void by [`Chain::judge`], whatever the log itself
+//!    thinks of them.
+//! 2. **One append in flight.** [`append`](Journal::append) is never called again before it has
+//!    returned. Each frame names its predecessor (`counter`, `previous`), and the journal refuses
+//!    a frame whose predecessor is not its end. With one append in flight that comparison fences:
+//!    once another owner has appended, no frame of ours can match again. (With several in flight
+//!    it would not: later ones could match positions that the intruder shifted.)
+//! 3. **An append has four ends**: it is there and durable ([`Ok`]); another owner holds the log
+//!    ([`Fenced`](AppendError::Fenced)); nobody knows ([`Unknown`](AppendError::Unknown), such as
+//!    a failed write or sync or a lost answer); it is certainly not there
+//!    ([`Unavailable`](AppendError::Unavailable)). After any but the first the journal is not
+//!    appended to again: what is there is for the next open to find out. A frame is never sent
+//!    twice blindly.
+//! 4. **Places are known beforehand.** [`Placement`] is pure arithmetic, so the group commit
+//!    hands out final positions before anything is written, and the journal asserts that a frame
+//!    arrives at the place that it names.
+//! 5. **Space is known beforehand.** A segment that [`is_ready`](Journal::is_ready) has its space
+//!    set aside. Running out is noticed in [`prepare`](Journal::prepare), never in `append`.
+//! 6. **Only the tail goes.** [`truncate_before`](Journal::truncate_before) forgets whole segments
+//!    from the oldest on. So a record always outlives those that it cancels.
+//! 7. **Slow work is asked for, not hidden.** Journals own no thread. What need not be on the
+//!    commit path (zeroing, sidecars, removal) waits for [`background_step`]: a thread calls it
+//!    in a server, a simulation calls it when its seed says so.
+//!
+//! [`background_step`]: Journal::background_step
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::error::{AppendError, ReadError, TruncateError, Unavailable};
+use crate::frame::{Chain, Frame, Prior};
+use crate::position::{Opened, Position, SegmentId};
+use crate::record::Replayed;
+
+/// What [`Journal::replay_segment`] calls for each record, in order.
+pub type Visitor<'a> = dyn FnMut(Replayed<'_>) -> ControlFlow<()> + 'a;
+
+/// A log of frames. See the module for the contract.
+pub trait Journal: Send + Sync {
+    /// What opening found and started.
+    fn opened(&self) -> Opened;
+
+    /// The chain behind the OPEN frame of this epoch.
+    fn chain(&self) -> Chain;
+
+    /// What frames are sealed with.
+    fn salt(&self) -> u64;
+
+    /// What a frame may say of those before it.
+    fn prior(&self) -> Prior;
+
+    fn placement(&self) -> Placement;
+
+    /// Whether a frame could be appended to this segment without asking for space.
+    fn is_ready(&self, segment: SegmentId) -> bool;
+
+    /// Sets space aside up to and including `segment`. Fails with `DiskFull`, without asking the
+    /// disk more than about once a second.
+    fn prepare(&self, segment: SegmentId) -> Result<(), Unavailable>;
+
+    /// Whether the last preparation failed for lack of space.
+    fn is_full(&self) -> bool;
+
+    /// Appends a frame at the place that it names and makes it as durable as was chosen.
+    fn append(&self, frame: &Frame) -> Result<(), AppendError>;
+
+    /// The bytes of a record, as they are there.
+    fn read(&self, position: Position, record_len: u32) -> Result<Bytes, ReadError>;
+
+    /// All records of a segment in order, until the visitor breaks off.
+    fn replay_segment(
+        &self,
+        segment: SegmentId,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<(), ReadError>;
+
+    /// Forgets all segments before this one. The files go later, in the background.
+    fn truncate_before(&self, segment: SegmentId) -> Result<(), TruncateError>;
+
+    /// Oldest first; the last is the active one.
+    fn segments(&self) -> Vec<SegmentInfo>;
+
+    /// Space that the journal holds in all, spares included.
+    fn disk_bytes(&self) -> u64;
+
+    fn has_background_work(&self) -> bool;
+
+    /// Does one piece of background work; false if there was none.
+    fn background_step(&self) -> bool;
+
+    /// Monotonic time, for measuring.
+    fn now(&self) -> Duration;
+}
+
+/// A segment as callers see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    pub id: SegmentId,
+    /// Bytes in use, header included.
+    pub bytes: u64,
+    pub is_sealed: bool,
+}
+
+/// Where frames go: pure arithmetic over segments of one size, each behind a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    pub segment_bytes: u32,
+    pub segment_header_bytes: u32,
+}
+
+impl Placement {
+    /// The largest frame that fits into a segment.
+    #[must_use]
+    pub const fn max_frame_bytes(&self) -> u32 {
+        self.segment_bytes - self.segment_header_bytes
+    }
+
+    /// Bytes left in the segment of `tail`.
+    #[must_use]
+    pub const fn room(&self, tail: Position) -> u32 {
+        self.segment_bytes.saturating_sub(tail.offset())
+    }
+
+    /// Where a frame of this length goes that follows `tail`: there, or at the start of the next
+    /// segment. A frame never spans segments.
+    #[must_use]
+    pub const fn place(&self, tail: Position, frame_bytes: u32) -> Position {
+        if frame_bytes <= self.room(tail) { tail } else { self.roll(tail) }
+    }
+
+    /// The first place of the segment after that of `tail`.
+    #[must_use]
+    pub const fn roll(&self, tail: Position) -> Position {
+        self.start(tail.segment().next())
+    }
+
+    /// The first place of a segment.
+    #[must_use]
+    pub const fn start(&self, segment: SegmentId) -> Position {
+        Position::new(segment, self.segment_header_bytes)
+    }
+}

@@ -1,0 +1,34 @@
+//! The journal: an ordered, durable sequence of atomic batches of opaque bytes.
+//!
+//! What it promises: a batch whose ticket is settled is there, whole and in its place, after any
+//! crash; a batch that is not is there whole or not at all; positions only grow; nothing but
+//! `truncate_before` forgets. What it never does: look into a record, retry a failed sync, answer
+//! with bytes that it did not write.
+//!
+//! In reading order: the words ([`position`], [`record`]), the unit of writing and the rule that
+//! says which of them count ([`frame`]), the seam ([`journal`]), what callers hold ([`group`]),
+//! and the implementations ([`local`], [`memory`]). The bytes on disk are drawn in
+//! `docs/internals/journal-format.md`.
+
+mod error;
+pub mod frame;
+pub mod fs;
+pub mod group;
+pub mod journal;
+pub mod local;
+pub mod memory;
+pub mod position;
+pub mod record;
+
+pub mod conformance;
+
+pub use error::{AppendError, OpenError, ReadError, TruncateError, Unavailable};
+pub use fs::{FileSystem, RealFileSystem, SimFileSystem};
+pub use group::{GroupCommit, GroupOptions, Reservation, Stats};
+pub use journal::{Journal, SegmentInfo};
+pub use local::{
+    CheckReport, Corruption, LocalJournal, LocalOptions, RepairReport, check, fuzz_recovery, repair,
+};
+pub use memory::MemoryJournal;
+pub use position::{Durability, Epoch, Opened, Position, Purpose, SegmentId, Ticket, TornTail};
+pub use record::{Record, RecordBytes, Replayed};

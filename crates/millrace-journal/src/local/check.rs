@@ -1,0 +1,218 @@
+//! `millrace journal check`: reads everything, bodies included, and changes nothing.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use super::recover::{Corruption, Found, Survey, find_end, lock_dir, survey};
+use super::scan::{Stop, scan, search};
+use super::segment::index_path;
+use super::sidecar::Sidecar;
+use crate::error::OpenError;
+use crate::frame::Chain;
+use crate::fs::FileSystem;
+use crate::position::{Epoch, SegmentId, TornTail};
+
+/// What a journal directory holds, and what is wrong with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Oldest first, as far as they could be read.
+    pub segments: Vec<SegmentReport>,
+    /// Files with space set aside and nothing in them.
+    pub spares: u32,
+    /// Before the first frame, and behind the last good one.
+    pub epochs: Option<(Epoch, Epoch)>,
+    /// A crash's trace: the next start cuts it off.
+    pub torn_tail: Option<TornTail>,
+    /// Damage: the next start is refused.
+    pub corruption: Option<Corruption>,
+}
+
+/// One segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentReport {
+    pub id: SegmentId,
+    pub frames: u64,
+    pub records: u64,
+    /// Up to the end of the last good frame.
+    pub bytes: u32,
+    pub is_sealed: bool,
+    pub sidecar: SidecarState,
+}
+
+/// A sidecar that is missing or invalid is made again; it is no damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SidecarState {
+    /// The active segment has none.
+    None,
+    Valid,
+    Missing,
+    Invalid,
+}
+
+/// Checks a journal that no process has open.
+pub fn check(fs: &dyn FileSystem, dir: &Path) -> Result<CheckReport, OpenError> {
+    let _lock = lock_dir(fs, dir)?;
+    let survey = survey(fs, dir)?;
+    check_survey(fs, dir, &survey)
+}
+
+/// The same under a lock that is already held.
+pub(super) fn check_survey(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    survey: &Survey,
+) -> Result<CheckReport, OpenError> {
+    let mut report = CheckReport {
+        spares: survey.spares.len() as u32,
+        corruption: survey.corruption.clone(),
+        ..CheckReport::default()
+    };
+    let bad_header = survey.corruption.as_ref().map(|corruption| corruption.segment);
+    let first = survey.segments.first().map(|found| found.header.start.epoch);
+    let mut last = Chain::default();
+    for (number, found) in survey.segments.iter().enumerate() {
+        // Behind a header that does not count, nothing does.
+        if bad_header.is_some_and(|bad| found.header.segment >= bad) {
+            break;
+        }
+        let next = survey.segments.get(number + 1);
+        let Some(stop) = check_segment(fs, dir, survey, (found, next), &mut report)? else { break };
+        last = stop.chain;
+    }
+    report.epochs = first.map(|first| (first, last.epoch));
+    Ok(report)
+}
+
+/// Reads one segment into the report. None if the log cannot be followed past it.
+fn check_segment(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    survey: &Survey,
+    (found, next): (&Found, Option<&Found>),
+    report: &mut CheckReport,
+) -> Result<Option<Stop>, OpenError> {
+    let id = found.header.segment;
+    let reading = || OpenError::io(format!("reading segment {id}"));
+    let mut ignore = |_: crate::record::Replayed<'_>| ControlFlow::Continue(());
+    let stop = scan(&*found.file, &found.header, u64::MAX, &mut ignore).map_err(reading())?;
+    let next_start = next.map(|next| next.header.start);
+    report.segments.push(SegmentReport {
+        id,
+        frames: stop.frames,
+        records: stop.records,
+        bytes: stop.offset,
+        is_sealed: next.is_some(),
+        sidecar: sidecar_state(fs, dir, found, next_start),
+    });
+    if let Some(start) = next_start {
+        if start == stop.chain {
+            return Ok(Some(stop));
+        }
+        if report.corruption.is_none() || survey.corruption.is_some() {
+            let reason = format!("frame is damaged, but segment {} follows", id.next());
+            report.corruption = Some(Corruption::at(id, stop.offset, reason));
+        }
+        return Ok(None);
+    }
+    match find_end(found, &survey.spares, &mut ignore) {
+        Ok(end) => report.torn_tail = end.torn_tail,
+        Err(OpenError::Corrupt(corruption)) => report.corruption = Some(corruption),
+        Err(error) => return Err(error),
+    }
+    Ok(Some(stop))
+}
+
+fn sidecar_state(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    found: &Found,
+    next_start: Option<Chain>,
+) -> SidecarState {
+    if next_start.is_none() {
+        return SidecarState::None;
+    }
+    if fs.open(&index_path(dir, found.header.segment)).is_err() {
+        return SidecarState::Missing;
+    }
+    match Sidecar::load(fs, dir, &found.header, next_start) {
+        Some(_) => SidecarState::Valid,
+        None => SidecarState::Invalid,
+    }
+}
+
+/// Intact frames in a segment at and behind a place: what a cut there would lose.
+pub(super) fn count_frames(found: &Found, from: u32, chain: &Chain) -> std::io::Result<u64> {
+    let header = &found.header;
+    Ok(search(&*found.file, header.segment, header.salt, from, chain)?.frames)
+}
+
+impl CheckReport {
+    /// Whether the next start goes through without losing anything acknowledged.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.corruption.is_none()
+    }
+
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.frames).sum()
+    }
+
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.records).sum()
+    }
+}
+
+impl fmt::Display for CheckReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "segment   state   frames      records     bytes       sidecar")?;
+        for segment in &self.segments {
+            writeln!(
+                f,
+                "{}  {:<6}  {:<10}  {:<10}  {:<10}  {}",
+                segment.id,
+                if segment.is_sealed { "sealed" } else { "active" },
+                segment.frames,
+                segment.records,
+                segment.bytes,
+                segment.sidecar,
+            )?;
+        }
+        writeln!(
+            f,
+            "{} segments, {} spares, {} frames, {} records",
+            self.segments.len(),
+            self.spares,
+            self.frames(),
+            self.records(),
+        )?;
+        if let Some((first, last)) = self.epochs {
+            writeln!(f, "epochs {first} to {last}")?;
+        }
+        if let Some(torn) = &self.torn_tail {
+            writeln!(
+                f,
+                "torn tail: segment {} offset {}, {} bytes that were never acknowledged; the next \
+                 start cuts them off",
+                torn.segment, torn.offset, torn.bytes,
+            )?;
+        }
+        match &self.corruption {
+            Some(corruption) => write!(f, "{corruption}"),
+            None => write!(f, "sound"),
+        }
+    }
+}
+
+impl fmt::Display for SidecarState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "-",
+            Self::Valid => "valid",
+            Self::Missing => "missing",
+            Self::Invalid => "invalid",
+        })
+    }
+}

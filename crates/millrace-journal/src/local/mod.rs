@@ -1,0 +1,342 @@
+//! The local journal: numbered segment files in one directory.
+//!
+//! ```text
+//!  lock            held against a second process
+//!  0000001a.seg    sealed: its chain ends where the next segment's header says
+//!  0000001a.idx    its sidecar
+//!  0000001b.seg    active: frames up to the tail, zeros behind
+//!  0000001c.seg    spare: nothing but zeros, space set aside
+//!  *.tmp           something being made; removed at start
+//!  *.bak           what `repair` cut off; never read
+//! ```
+//! One frame is one `pwritev` and one `fdatasync`. A new segment costs one header and one sync
+//! more; its file was made before, in the background.
+//!
+//! Locks, in their order: `active` (held over write and sync), then `preparing` (held while a
+//! file is made), then a segment's `zeroed_to`, then `state` (microseconds).
+
+mod check;
+mod recover;
+mod repair;
+mod scan;
+mod segment;
+mod sidecar;
+mod space;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::error::{AppendError, OpenError, ReadError, TruncateError, Unavailable};
+use crate::frame::{Chain, Frame, Prior, Verdict};
+use crate::fs::{File, FileSystem};
+use crate::journal::{Journal, Placement, SegmentInfo, Visitor};
+use crate::position::{Durability, Opened, Position, SegmentId};
+use crate::record::Replayed;
+pub use check::{CheckReport, SegmentReport, SidecarState, check};
+pub use recover::{Corruption, fuzz_recovery};
+pub use repair::{RepairReport, repair};
+pub use segment::SEGMENT_HEADER_BYTES;
+use segment::{Segment, SegmentHeader};
+use sidecar::Sidecar;
+use space::Preparing;
+
+/// Settings of a local journal.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalOptions {
+    /// `Fsync` or `Os`; `Memory` means `Os` here. Even then each segment is synced once, when it
+    /// is full.
+    pub durability: Durability,
+    /// Size of new segments: 4 KiB to 1 GiB, a multiple of 4 KiB. Existing ones keep theirs.
+    pub segment_bytes: u32,
+}
+
+impl Default for LocalOptions {
+    fn default() -> Self {
+        Self { durability: Durability::Fsync, segment_bytes: 64 << 20 }
+    }
+}
+
+/// Segment files behind the [`Journal`] contract. See the module.
+pub struct LocalJournal {
+    fs: Arc<dyn FileSystem>,
+    dir: PathBuf,
+    options: LocalOptions,
+    placement: Placement,
+    salt: u64,
+    opened: Opened,
+    opened_chain: Chain,
+    active: Mutex<Active>,
+    preparing: Mutex<Preparing>,
+    state: RwLock<State>,
+    /// The greatest segment whose space is set aside. Stored with Release after the file is in
+    /// `state`, so who sees the number finds the file.
+    ready_until: AtomicU32,
+    /// Whether the last preparation failed for lack of space. A hint for admission.
+    is_full: AtomicBool,
+    /// A background sync failed: what it covered may be lost, so appending ends. Stored with
+    /// Release before, loaded with Acquire by, the next append.
+    has_failed: AtomicBool,
+    _lock: Box<dyn Send + Sync>,
+}
+
+/// What only the appender touches.
+struct Active {
+    segment: Arc<Segment>,
+    chain: Chain,
+    tail: Position,
+}
+
+/// What readers share. Files, never their contents.
+struct State {
+    segments: BTreeMap<SegmentId, Arc<Segment>>,
+    spares: BTreeMap<SegmentId, Spare>,
+    /// Sealed without a sidecar.
+    unindexed: VecDeque<SegmentId>,
+    /// Truncated, their files still there; ascending.
+    doomed: VecDeque<Arc<Segment>>,
+    index_bytes: BTreeMap<SegmentId, u64>,
+}
+
+/// A segment's file before it has a header.
+#[derive(Clone)]
+struct Spare {
+    file: Arc<dyn File>,
+    zeroed_to: Arc<Mutex<u32>>,
+}
+
+impl LocalJournal {
+    /// Opens the journal in `dir`, which is made if need be, shows every record that is kept to
+    /// the visitor, in order, and starts a new epoch. Cuts a torn tail off; refuses to start on
+    /// any other damage.
+    pub fn open(
+        fs: Arc<dyn FileSystem>,
+        dir: &Path,
+        options: LocalOptions,
+        visitor: &mut dyn FnMut(Replayed<'_>),
+    ) -> Result<(Self, Opened), OpenError> {
+        let journal = recover::open(fs, dir, options, visitor)?;
+        let opened = journal.opened;
+        Ok((journal, opened))
+    }
+
+    /// Starts the segment after the active one: its header is durable before any frame is in it,
+    /// so an unreadable header with frames behind it is damage, not a crash.
+    fn activate(&self, active: &mut Active, next: SegmentId) -> Result<(), AppendError> {
+        self.prepare(next).map_err(|refusal| unavailable(&refusal))?;
+        let spare = self.state_mut().spares.remove(&next);
+        let spare = spare.ok_or_else(|| unavailable(&"segment was not prepared"))?;
+        let header = SegmentHeader {
+            segment: next,
+            salt: self.salt,
+            start: active.chain,
+            segment_bytes: self.placement.segment_bytes,
+        };
+        if self.options.durability != Durability::Fsync {
+            // The new header says where the old segment ends, so that must not be lost.
+            active.segment.file.sync_data().map_err(|error| unknown(&error))?;
+        }
+        raise(&spare.zeroed_to, SEGMENT_HEADER_BYTES as u32);
+        spare.file.write_at(&[&header.encode()], 0).map_err(|error| unknown(&error))?;
+        spare.file.sync_data().map_err(|error| unknown(&error))?;
+        let segment = Arc::new(Segment {
+            header,
+            file: spare.file,
+            end: AtomicU32::new(SEGMENT_HEADER_BYTES as u32),
+            zeroed_to: spare.zeroed_to,
+        });
+        let mut state = self.state_mut();
+        state.unindexed.push_back(active.segment.header.segment);
+        state.segments.insert(next, Arc::clone(&segment));
+        drop(state);
+        active.segment = segment;
+        active.tail = self.placement.start(next);
+        Ok(())
+    }
+
+    fn sync(&self, file: &dyn File) -> Result<(), AppendError> {
+        match self.options.durability {
+            Durability::Fsync => file.sync_data().map_err(|error| unknown(&error)),
+            Durability::Os | Durability::Memory => Ok(()),
+        }
+    }
+
+    fn segment(&self, id: SegmentId) -> Option<Arc<Segment>> {
+        self.state().segments.get(&id).map(Arc::clone)
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Journal for LocalJournal {
+    fn opened(&self) -> Opened {
+        self.opened
+    }
+
+    fn chain(&self) -> Chain {
+        self.opened_chain
+    }
+
+    fn salt(&self) -> u64 {
+        self.salt
+    }
+
+    fn prior(&self) -> Prior {
+        match self.options.durability {
+            Durability::Fsync => Prior::Durable,
+            Durability::Os | Durability::Memory => Prior::Unsynced,
+        }
+    }
+
+    fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    fn is_ready(&self, segment: SegmentId) -> bool {
+        self.ready_until.load(Ordering::Acquire) >= segment.0
+    }
+
+    fn prepare(&self, segment: SegmentId) -> Result<(), Unavailable> {
+        self.prepare_until(segment)
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    fn append(&self, frame: &Frame) -> Result<(), AppendError> {
+        let mut active = lock(&self.active);
+        if self.has_failed.load(Ordering::Acquire) {
+            return Err(unknown(&"a sync in the background failed"));
+        }
+        let Verdict::Valid(chain) = active.chain.judge(&frame.header, frame.crc) else {
+            return Err(AppendError::Fenced(active.chain.epoch));
+        };
+        let place = frame.header.place;
+        if place.segment() != active.segment.header.segment {
+            let next = active.segment.header.segment.next();
+            assert!(place == self.placement.start(next), "frame at {place} skips a segment");
+            self.activate(&mut active, next)?;
+        }
+        assert!(place == active.tail, "frame at {place} does not follow {}", active.tail);
+        assert!(frame.end().offset() <= self.placement.segment_bytes, "frame exceeds its segment");
+        raise(&active.segment.zeroed_to, frame.end().offset());
+        let file = &active.segment.file;
+        file.write_at(&[&frame.head, &frame.body], u64::from(place.offset()))
+            .map_err(|error| unknown(&error))?;
+        self.sync(&**file)?;
+        active.chain = chain;
+        active.tail = frame.end();
+        active.segment.end.store(active.tail.offset(), Ordering::Release);
+        Ok(())
+    }
+
+    fn read(&self, position: Position, record_len: u32) -> Result<Bytes, ReadError> {
+        let segment = self.segment(position.segment()).ok_or(ReadError::Gone(position))?;
+        let end = u64::from(position.offset()) + u64::from(record_len);
+        if end > u64::from(segment.end.load(Ordering::Acquire)) {
+            return Err(ReadError::Gone(position));
+        }
+        let mut bytes = vec![0; record_len as usize];
+        let read = segment
+            .file
+            .read_at(&mut bytes, u64::from(position.offset()))
+            .map_err(|source| ReadError::Io { position, source })?;
+        if read < bytes.len() {
+            return Err(ReadError::Damaged(position));
+        }
+        Ok(bytes.into())
+    }
+
+    fn replay_segment(&self, id: SegmentId, visitor: &mut Visitor<'_>) -> Result<(), ReadError> {
+        let position = Position::new(id, 0);
+        let segment = self.segment(id).ok_or(ReadError::Gone(position))?;
+        let next_start = self.segment(id.next()).map(|next| next.header.start);
+        if next_start.is_some()
+            && let Some(sidecar) = Sidecar::load(&*self.fs, &self.dir, &segment.header, next_start)
+        {
+            sidecar.replay(id, visitor);
+            return Ok(());
+        }
+        let limit = segment.end.load(Ordering::Acquire);
+        let mut is_broken_off = false;
+        let stop = scan::scan(&*segment.file, &segment.header, u64::from(limit), &mut |record| {
+            let flow = visitor(record);
+            is_broken_off = flow.is_break();
+            flow
+        })
+        .map_err(|source| ReadError::Io { position, source })?;
+        if !is_broken_off && stop.offset < limit {
+            return Err(ReadError::Corrupt(Corruption::at(id, stop.offset, "frame is damaged")));
+        }
+        Ok(())
+    }
+
+    fn truncate_before(&self, segment: SegmentId) -> Result<(), TruncateError> {
+        let mut state = self.state_mut();
+        let active = state.segments.last_key_value().map_or(segment, |(id, _)| *id);
+        if segment > active {
+            return Err(TruncateError::Active { segment, active });
+        }
+        let kept = state.segments.split_off(&segment);
+        let gone = std::mem::replace(&mut state.segments, kept);
+        state.unindexed.retain(|id| *id >= segment);
+        state.doomed.extend(gone.into_values());
+        Ok(())
+    }
+
+    fn segments(&self) -> Vec<SegmentInfo> {
+        let state = self.state();
+        let active = state.segments.last_key_value().map(|(id, _)| *id);
+        let info = |(id, segment): (&SegmentId, &Arc<Segment>)| SegmentInfo {
+            id: *id,
+            bytes: u64::from(segment.end.load(Ordering::Acquire)),
+            is_sealed: Some(*id) != active,
+        };
+        state.segments.iter().map(info).collect()
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.space_held()
+    }
+
+    fn has_background_work(&self) -> bool {
+        self.wants_background()
+    }
+
+    fn background_step(&self) -> bool {
+        self.do_background()
+    }
+
+    fn now(&self) -> Duration {
+        self.fs.now()
+    }
+}
+
+/// Raises a watermark before writing below it, so that nobody zeroes there.
+fn raise(zeroed_to: &Mutex<u32>, to: u32) {
+    let mut zeroed_to = lock(zeroed_to);
+    *zeroed_to = to.max(*zeroed_to);
+}
+
+fn unknown(reason: &dyn std::fmt::Display) -> AppendError {
+    AppendError::Unknown(reason.to_string().into())
+}
+
+fn unavailable(reason: &dyn std::fmt::Display) -> AppendError {
+    AppendError::Unavailable(reason.to_string().into())
+}
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

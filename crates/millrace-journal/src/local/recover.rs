@@ -1,0 +1,453 @@
+//! Opening: what is there, what of it counts, and where to go on.
+//!
+//! ```text
+//!  segments with a header   first … last      contiguous, one salt
+//!    each but the last      sidecar, else scan; must end where the next header starts
+//!    the last               scan; then search behind the stop
+//!  files without a header   behind the last   spares, or a torn activation; else damage
+//! ```
+//! What the search finds decides between torn tail and corruption: see [`super::scan`]. Then the
+//! tail is zeroed, what was read is synced (it may be in the page cache only, and the OPEN frame
+//! is about to say that it is durable), and the OPEN frame starts the epoch.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex, RwLock};
+
+use super::scan::{Stop, Traces, is_blank, scan, search};
+use super::segment::{
+    FileKind, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, index_path, segment_path,
+    temporary_path,
+};
+use super::sidecar::Sidecar;
+use super::space::write_zeros;
+use super::{Active, LocalJournal, LocalOptions, Spare, State};
+use crate::error::{AppendError, OpenError};
+use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind, Prior};
+use crate::fs::{File, FileSystem, SimFileSystem};
+use crate::journal::{Journal, Placement};
+use crate::position::{Opened, Position, SegmentId, TornTail};
+use crate::record::Replayed;
+
+const MIN_SEGMENT_BYTES: u32 = 4 << 10;
+const MAX_SEGMENT_BYTES: u32 = 1 << 30;
+
+/// Damage that is not the trace of a crash, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("journal is corrupt: segment {segment} offset {offset}: {reason}")]
+pub struct Corruption {
+    pub segment: SegmentId,
+    pub offset: u32,
+    pub reason: String,
+}
+
+impl Corruption {
+    pub(super) fn at(segment: SegmentId, offset: u32, reason: impl fmt::Display) -> Self {
+        Self { segment, offset, reason: reason.to_string() }
+    }
+}
+
+/// The files of a journal, before any frame is read.
+pub(super) struct Survey {
+    /// With a header, ascending and contiguous.
+    pub(super) segments: Vec<Found>,
+    /// Behind the last segment, without a header.
+    pub(super) spares: Vec<(SegmentId, Arc<dyn File>)>,
+    pub(super) temporary: Vec<String>,
+    /// Damage among the headers.
+    pub(super) corruption: Option<Corruption>,
+}
+
+pub(super) struct Found {
+    pub(super) header: SegmentHeader,
+    pub(super) file: Arc<dyn File>,
+}
+
+/// How the log ends.
+pub(super) struct End {
+    pub(super) stop: Stop,
+    pub(super) torn_tail: Option<TornTail>,
+}
+
+type Shown<'a> = dyn FnMut(Replayed<'_>) -> ControlFlow<()> + 'a;
+
+pub(super) fn open(
+    fs: Arc<dyn FileSystem>,
+    dir: &Path,
+    options: LocalOptions,
+    visitor: &mut dyn FnMut(Replayed<'_>),
+) -> Result<LocalJournal, OpenError> {
+    check_segment_bytes(options.segment_bytes)?;
+    fs.create_dir_all(dir).map_err(OpenError::io("creating the journal directory"))?;
+    let lock = lock_dir(&*fs, dir)?;
+    let mut survey = survey(&*fs, dir)?;
+    if let Some(corruption) = survey.corruption {
+        return Err(OpenError::Corrupt(corruption));
+    }
+    for name in &survey.temporary {
+        fs.remove(&dir.join(name)).map_err(OpenError::io("removing a temporary file"))?;
+    }
+    if survey.segments.is_empty() {
+        survey.segments.push(create_first(&*fs, dir, options.segment_bytes)?);
+    }
+
+    let mut show = |record: Replayed<'_>| {
+        visitor(record);
+        ControlFlow::Continue(())
+    };
+    let replayed = replay_sealed(&*fs, dir, &survey.segments, &mut show)?;
+    let last = survey.segments.last().ok_or_else(no_segment)?;
+    let end = find_end(last, &survey.spares, &mut show)?;
+    cut(last, &end).map_err(OpenError::io("cutting the torn tail"))?;
+    let spares = keep_spares(&*fs, dir, last.header.segment, &survey.spares, &options)
+        .map_err(OpenError::io("looking at spare segments"))?;
+    fs.sync_dir(dir).map_err(OpenError::io("syncing the journal directory"))?;
+    build(fs, dir, options, lock, survey.segments, spares, replayed, &end)
+}
+
+/// Opens a journal whose first segment has these bytes. Must not panic, whatever they are.
+#[doc(hidden)]
+pub fn fuzz_recovery(bytes: &[u8]) {
+    let fs = SimFileSystem::new(1);
+    let dir = Path::new("/fuzz");
+    let bytes = bytes.get(..bytes.len().min(1 << 20)).unwrap_or_default();
+    fs.plant(&segment_path(dir, SegmentId(1)), bytes);
+    // A good header in front lets the rest be reached without guessing its checksum.
+    if let Some(body) = bytes.get(SEGMENT_HEADER_BYTES..) {
+        let header = SegmentHeader {
+            segment: SegmentId(1),
+            salt: 0,
+            start: Chain::default(),
+            segment_bytes: MIN_SEGMENT_BYTES,
+        };
+        let mut planted = header.encode().to_vec();
+        planted.extend_from_slice(body);
+        fs.plant(&segment_path(Path::new("/good"), SegmentId(1)), &planted);
+    }
+    let options = LocalOptions { segment_bytes: MIN_SEGMENT_BYTES, ..LocalOptions::default() };
+    for dir in [dir, Path::new("/good")] {
+        let _ = LocalJournal::open(Arc::new(fs.clone()), dir, options, &mut |_| {});
+        let _ = super::check(&fs, dir);
+        let _ = super::repair(&fs, dir);
+    }
+}
+
+pub(super) fn lock_dir(fs: &dyn FileSystem, dir: &Path) -> Result<Box<dyn Send + Sync>, OpenError> {
+    fs.lock(&dir.join("lock")).map_err(|source| match source.kind() {
+        io::ErrorKind::WouldBlock => OpenError::Locked { path: dir.to_owned() },
+        _ => OpenError::Io { doing: "locking the journal directory".into(), source },
+    })
+}
+
+/// Looks at names and headers.
+pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenError> {
+    let names = fs.list(dir).map_err(OpenError::io("listing the journal directory"))?;
+    let mut files = BTreeMap::new();
+    let mut temporary = Vec::new();
+    for name in names {
+        match FileKind::of(&name) {
+            FileKind::Segment(id) => {
+                let file = fs
+                    .open(&segment_path(dir, id))
+                    .map_err(OpenError::io(format!("opening segment {id}")))?;
+                files.insert(id, file);
+            }
+            FileKind::Temporary => temporary.push(name),
+            FileKind::Index(_) | FileKind::Foreign => {}
+        }
+    }
+    let mut headers = Vec::new();
+    for (id, file) in files {
+        let header = read_header(&*file).map_err(OpenError::io(format!("reading segment {id}")))?;
+        headers.push((id, file, header));
+    }
+    Ok(sort_out(headers, temporary))
+}
+
+type Surveyed = (SegmentId, Arc<dyn File>, Option<SegmentHeader>);
+
+fn sort_out(headers: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
+    let headed = headers.iter().rposition(|(_, _, header)| header.is_some()).map_or(0, |at| at + 1);
+    let mut survey =
+        Survey { segments: Vec::new(), spares: Vec::new(), temporary, corruption: None };
+    for (number, (id, file, header)) in headers.into_iter().enumerate() {
+        let Some(header) = header else {
+            if number < headed || number == 0 {
+                survey.note(id, "segment header is damaged");
+            } else {
+                survey.spares.push((id, file));
+            }
+            continue;
+        };
+        if header.segment != id {
+            survey.note(id, format!("header is that of segment {}", header.segment));
+        } else if let Some(previous) = survey.segments.last()
+            && (previous.header.segment.next() != id || previous.header.salt != header.salt)
+        {
+            let reason = format!("does not follow segment {}", previous.header.segment);
+            survey.note(id, reason);
+        }
+        survey.segments.push(Found { header, file });
+    }
+    survey
+}
+
+impl Survey {
+    fn note(&mut self, segment: SegmentId, reason: impl fmt::Display) {
+        self.corruption.get_or_insert(Corruption::at(segment, 0, reason));
+    }
+}
+
+fn read_header(file: &dyn File) -> io::Result<Option<SegmentHeader>> {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    let read = file.read_at(&mut bytes, 0)?;
+    Ok(bytes.get(..read).and_then(SegmentHeader::decode))
+}
+
+/// What replaying the sealed segments taught.
+struct Sealed {
+    /// Committed bytes of each.
+    ends: Vec<u32>,
+    unindexed: VecDeque<SegmentId>,
+    index_bytes: BTreeMap<SegmentId, u64>,
+}
+
+fn replay_sealed(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    segments: &[Found],
+    show: &mut Shown<'_>,
+) -> Result<Sealed, OpenError> {
+    let mut sealed =
+        Sealed { ends: Vec::new(), unindexed: VecDeque::new(), index_bytes: BTreeMap::new() };
+    for (found, next) in segments.iter().zip(segments.iter().skip(1)) {
+        let id = found.header.segment;
+        let next_start = next.header.start;
+        if let Some(sidecar) = Sidecar::load(fs, dir, &found.header, Some(next_start)) {
+            sidecar.replay(id, show);
+            sealed.ends.push(sidecar.end.offset);
+            sealed.index_bytes.insert(id, sidecar.bytes());
+            continue;
+        }
+        let reading = || format!("reading segment {id}");
+        let stop =
+            scan(&*found.file, &found.header, u64::MAX, show).map_err(OpenError::io(reading()))?;
+        if stop.chain != next_start {
+            let reason = format!("frame is damaged, but segment {} follows", id.next());
+            return Err(OpenError::Corrupt(Corruption::at(id, stop.offset, reason)));
+        }
+        found.file.sync_data().map_err(OpenError::io(reading()))?;
+        sealed.ends.push(stop.offset);
+        sealed.unindexed.push_back(id);
+    }
+    Ok(sealed)
+}
+
+/// Follows the last segment to its end and decides what the end is.
+pub(super) fn find_end(
+    last: &Found,
+    spares: &[(SegmentId, Arc<dyn File>)],
+    show: &mut Shown<'_>,
+) -> Result<End, OpenError> {
+    let id = last.header.segment;
+    let reading = || OpenError::io(format!("reading segment {id}"));
+    let stop = scan(&*last.file, &last.header, u64::MAX, show).map_err(reading())?;
+    let salt = last.header.salt;
+    let traces = search(&*last.file, id, salt, stop.offset, &stop.chain).map_err(reading())?;
+    if let Some(later) = traces.outlived_by {
+        let reason = format!("frame is damaged, but an intact one follows at offset {later}");
+        return Err(OpenError::Corrupt(Corruption::at(id, stop.offset, reason)));
+    }
+    for (spare, file) in spares {
+        let from = SEGMENT_HEADER_BYTES as u32;
+        let found = search(&**file, *spare, salt, from, &stop.chain).map_err(reading())?;
+        if found.outlived_by.is_some() {
+            let reason = "segment header is damaged, but frames are behind it";
+            return Err(OpenError::Corrupt(Corruption::at(*spare, 0, reason)));
+        }
+    }
+    Ok(End { stop, torn_tail: torn_tail(id, &stop, &traces) })
+}
+
+fn torn_tail(segment: SegmentId, stop: &Stop, traces: &Traces) -> Option<TornTail> {
+    let bytes = traces.zero_from.saturating_sub(stop.offset);
+    (bytes > 0).then_some(TornTail { segment, offset: stop.offset, bytes })
+}
+
+/// Zeroes what is behind the end, and makes durable what is before it.
+fn cut(last: &Found, end: &End) -> io::Result<()> {
+    if let Some(torn) = &end.torn_tail {
+        tracing::warn!(
+            segment = %torn.segment,
+            offset = torn.offset,
+            bytes = torn.bytes,
+            "cut an incomplete frame off the journal's tail"
+        );
+        write_zeros(&*last.file, torn.offset, torn.offset.saturating_add(torn.bytes))?;
+    }
+    last.file.sync_data()
+}
+
+/// Keeps the one spare that can be used as it is. The others hold nothing that counts.
+fn keep_spares(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    last: SegmentId,
+    spares: &[(SegmentId, Arc<dyn File>)],
+    options: &LocalOptions,
+) -> io::Result<BTreeMap<SegmentId, Spare>> {
+    let mut kept = BTreeMap::new();
+    for (id, file) in spares.iter().rev() {
+        let is_fit = *id == last.next()
+            && file.size()? == u64::from(options.segment_bytes)
+            && is_blank(&**file)?;
+        if is_fit {
+            // Whether its zeros are on disk or only set aside is not known.
+            let zeroed_to = Arc::new(Mutex::new(0));
+            kept.insert(*id, Spare { file: Arc::clone(file), zeroed_to });
+        } else {
+            fs.remove(&segment_path(dir, *id))?;
+        }
+    }
+    Ok(kept)
+}
+
+fn create_first(fs: &dyn FileSystem, dir: &Path, segment_bytes: u32) -> Result<Found, OpenError> {
+    let id = SegmentId(1);
+    let header =
+        SegmentHeader { segment: id, salt: fs.random(), start: Chain::default(), segment_bytes };
+    // Named when it is whole, so a first segment with a bad header is always damage.
+    let temporary = temporary_path(dir, id, "seg");
+    let create = || {
+        let file = fs.create(&temporary)?;
+        file.allocate(u64::from(segment_bytes))?;
+        file.write_at(&[&header.encode()], 0)?;
+        file.sync_data()?;
+        match fs.remove(&index_path(dir, id)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs.rename(&temporary, &segment_path(dir, id))?;
+        fs.sync_dir(dir)?;
+        Ok(Found { header, file })
+    };
+    create().map_err(OpenError::io("creating the first segment"))
+}
+
+#[expect(clippy::too_many_arguments, reason = "the parts of one journal, put together once")]
+fn build(
+    fs: Arc<dyn FileSystem>,
+    dir: &Path,
+    options: LocalOptions,
+    lock: Box<dyn Send + Sync>,
+    found: Vec<Found>,
+    spares: BTreeMap<SegmentId, Spare>,
+    sealed: Sealed,
+    end: &End,
+) -> Result<LocalJournal, OpenError> {
+    let placement = Placement {
+        segment_bytes: options.segment_bytes,
+        segment_header_bytes: SEGMENT_HEADER_BYTES as u32,
+    };
+    let ends = sealed.ends.into_iter().chain([end.stop.offset]);
+    let segments: Vec<Arc<Segment>> = found
+        .into_iter()
+        .zip(ends)
+        .map(|(found, end)| Arc::new(Segment::found(found, end)))
+        .collect();
+    let first = segments.first().ok_or_else(no_segment)?.header.segment;
+    let last = Arc::clone(segments.last().ok_or_else(no_segment)?);
+    let last_id = last.header.segment;
+    let tail = Position::new(last_id, end.stop.offset);
+    let ready_until = spares.keys().next_back().map_or(last_id, |id| *id);
+    let salt = last.header.salt;
+    let mut journal = LocalJournal {
+        fs,
+        dir: dir.to_owned(),
+        options,
+        placement,
+        salt,
+        opened: Opened {
+            epoch: end.stop.chain.epoch,
+            first: placement.start(first),
+            tail,
+            torn_tail: end.torn_tail,
+        },
+        opened_chain: end.stop.chain,
+        active: Mutex::new(Active { segment: last, chain: end.stop.chain, tail }),
+        preparing: Mutex::default(),
+        state: RwLock::new(State {
+            segments: segments
+                .into_iter()
+                .map(|segment| (segment.header.segment, segment))
+                .collect(),
+            spares,
+            unindexed: sealed.unindexed,
+            doomed: VecDeque::new(),
+            index_bytes: sealed.index_bytes,
+        }),
+        ready_until: AtomicU32::new(ready_until.0),
+        is_full: AtomicBool::new(false),
+        has_failed: AtomicBool::new(false),
+        _lock: lock,
+    };
+    start_epoch(&mut journal)?;
+    Ok(journal)
+}
+
+/// Appends the OPEN frame. What is before it was synced, whatever the durability.
+fn start_epoch(journal: &mut LocalJournal) -> Result<(), OpenError> {
+    let placement = journal.placement;
+    let (tail, size) = {
+        let active = super::lock(&journal.active);
+        (active.tail, active.segment.header.segment_bytes)
+    };
+    // A segment of another size than the one asked for is not appended to.
+    let place = if size == placement.segment_bytes {
+        placement.place(tail, FRAME_HEADER_BYTES as u32)
+    } else {
+        placement.roll(tail)
+    };
+    let header = journal.opened_chain.next(FrameKind::Open, place, Prior::Durable);
+    let frame = Frame::seal(header, bytes::Bytes::new(), journal.salt);
+    journal.append(&frame).map_err(|error| match error {
+        AppendError::Fenced(_) | AppendError::Unknown(_) | AppendError::Unavailable(_) => {
+            OpenError::Io { doing: "starting an epoch".into(), source: io::Error::other(error) }
+        }
+    })?;
+    journal.opened_chain = frame.chain();
+    journal.opened.epoch = header.epoch;
+    journal.opened.tail = frame.end();
+    Ok(())
+}
+
+fn check_segment_bytes(bytes: u32) -> Result<(), OpenError> {
+    let (min, max) = (MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
+    if (min..=max).contains(&bytes) && bytes.is_multiple_of(min) {
+        return Ok(());
+    }
+    Err(OpenError::SegmentSize { bytes, min, max, multiple: min })
+}
+
+fn no_segment() -> OpenError {
+    OpenError::Io {
+        doing: "opening the journal".into(),
+        source: io::Error::other("there is no segment"),
+    }
+}
+
+impl Segment {
+    fn found(found: Found, end: u32) -> Self {
+        Self {
+            header: found.header,
+            file: found.file,
+            end: AtomicU32::new(end),
+            // Frames reach this far; what is behind may be zeroed or only set aside.
+            zeroed_to: Arc::new(Mutex::new(end)),
+        }
+    }
+}

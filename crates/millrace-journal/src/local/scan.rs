@@ -1,0 +1,229 @@
+//! Reading frames off a segment file, trusting nothing.
+//!
+//! Two readers. [`scan`] follows the chain from the segment's header and stops where it ends.
+//! [`search`] then looks behind that place for frames that outlived it, which is what tells a
+//! crash from damage:
+//!
+//! With durability `Fsync` a frame is written only after the one before it was synced, and says so
+//! (`Prior::Durable`). So after a crash at most the very last frame can be incomplete, and nothing
+//! stands behind it. If the chain stops at some place and an intact frame of this log, with a
+//! later counter and that flag, stands behind, then what was at the place had been durable and is
+//! damaged now. If nothing stands behind, it was the last frame: torn, and never acknowledged (or
+//! damaged after all: the two cannot be told apart for the last frame). Frames of durability `Os`
+//! do not carry the flag and prove nothing: power loss may take any of them.
+//!
+//! What stands behind cannot be forged or left over: see `frame`, salt and place.
+
+use std::io;
+use std::ops::ControlFlow;
+
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::frame::{Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, Verdict, is_intact};
+use crate::fs::File;
+use crate::position::{Position, SegmentId};
+use crate::record::{Decoded, Replayed};
+
+const WINDOW_BYTES: usize = 1 << 20;
+const BLOCK_BYTES: usize = 4096;
+static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
+
+/// Where the chain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stop {
+    pub(super) offset: u32,
+    pub(super) chain: Chain,
+    pub(super) frames: u64,
+    pub(super) records: u64,
+}
+
+/// What stands behind a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Traces {
+    /// The first frame that outlived the place.
+    pub(super) outlived_by: Option<u32>,
+    /// Intact frames of this log, of whatever durability.
+    pub(super) frames: u64,
+    /// The first offset behind which all is zero.
+    pub(super) zero_from: u32,
+}
+
+/// A file seen through a buffer that moves forward.
+struct Window<'a> {
+    file: &'a dyn File,
+    limit: u64,
+    buffer: Vec<u8>,
+    start: u64,
+}
+
+/// Follows the chain through a segment, up to `limit` bytes, and shows each record. All records
+/// of a frame are known to be whole before the first is shown.
+pub(super) fn scan(
+    file: &dyn File,
+    header: &SegmentHeader,
+    limit: u64,
+    visitor: &mut dyn FnMut(Replayed<'_>) -> ControlFlow<()>,
+) -> io::Result<Stop> {
+    let mut window = Window::new(file, limit)?;
+    let offset = SEGMENT_HEADER_BYTES as u32;
+    let mut stop = Stop { offset, chain: header.start, frames: 0, records: 0 };
+    while let Some((frame, bytes, chain)) = next_frame(&mut window, header, &stop)? {
+        let start = frame.place.plus(FRAME_HEADER_BYTES as u32);
+        let body = bytes.get(FRAME_HEADER_BYTES..).unwrap_or_default();
+        if !records_are_whole(body, frame.records) {
+            break;
+        }
+        stop = Stop {
+            offset: stop.offset + frame.length,
+            chain,
+            frames: stop.frames + 1,
+            records: stop.records + u64::from(frame.records),
+        };
+        if show_records(body, start, frame.records, visitor).is_break() {
+            break;
+        }
+    }
+    Ok(stop)
+}
+
+/// Looks for intact frames of this log at and behind `from`.
+pub(super) fn search(
+    file: &dyn File,
+    segment: SegmentId,
+    salt: u64,
+    from: u32,
+    chain: &Chain,
+) -> io::Result<Traces> {
+    let mut window = Window::new(file, u64::MAX)?;
+    let mut traces = Traces { zero_from: from, ..Traces::default() };
+    let mut offset = u64::from(from);
+    while offset < window.limit {
+        let length = (window.limit - offset).min(BLOCK_BYTES as u64) as usize;
+        let Some(block) = window.get(offset, length)? else { break };
+        if ZEROS.get(..length) == Some(block) {
+            offset += length as u64;
+            continue;
+        }
+        if let Some(last) = block.iter().rposition(|byte| *byte != 0) {
+            traces.zero_from = (offset as usize + last + 1) as u32;
+        }
+        search_block(&mut window, segment, salt, (offset, length), chain, &mut traces)?;
+        offset += length as u64;
+    }
+    Ok(traces)
+}
+
+/// Whether the file has nothing but zeros in it.
+pub(super) fn is_blank(file: &dyn File) -> io::Result<bool> {
+    let mut window = Window::new(file, u64::MAX)?;
+    let mut offset = 0;
+    while offset < window.limit {
+        let length = (window.limit - offset).min(BLOCK_BYTES as u64) as usize;
+        if window.get(offset, length)? != ZEROS.get(..length) {
+            return Ok(false);
+        }
+        offset += length as u64;
+    }
+    Ok(true)
+}
+
+fn next_frame<'w>(
+    window: &'w mut Window<'_>,
+    header: &SegmentHeader,
+    stop: &Stop,
+) -> io::Result<Option<(FrameHeader, &'w [u8], Chain)>> {
+    let place = Position::new(header.segment, stop.offset);
+    let Some(bytes) = window.get(u64::from(stop.offset), FRAME_HEADER_BYTES)? else {
+        return Ok(None);
+    };
+    let Some((frame, crc)) = FrameHeader::decode(bytes, place) else { return Ok(None) };
+    let Some(bytes) = window.get(u64::from(stop.offset), frame.length as usize)? else {
+        return Ok(None);
+    };
+    if !is_intact(bytes, header.salt) {
+        return Ok(None);
+    }
+    match stop.chain.judge(&frame, crc) {
+        Verdict::Valid(chain) => Ok(Some((frame, bytes, chain))),
+        // In a local log nothing valid ever follows a void frame: one owner writes at a time.
+        Verdict::Void | Verdict::Broken => Ok(None),
+    }
+}
+
+fn search_block(
+    window: &mut Window<'_>,
+    segment: SegmentId,
+    salt: u64,
+    (start, length): (u64, usize),
+    chain: &Chain,
+    traces: &mut Traces,
+) -> io::Result<()> {
+    for offset in (start..start + length as u64).step_by(FRAME_ALIGN) {
+        let place = Position::new(segment, offset as u32);
+        let Some(bytes) = window.get(offset, FRAME_HEADER_BYTES)? else { return Ok(()) };
+        let Some((frame, _)) = FrameHeader::decode(bytes, place) else { continue };
+        let Some(bytes) = window.get(offset, frame.length as usize)? else { continue };
+        if !is_intact(bytes, salt) {
+            continue;
+        }
+        traces.frames += 1;
+        if traces.outlived_by.is_none() && chain.is_outlived_by(&frame) {
+            traces.outlived_by = Some(offset as u32);
+        }
+    }
+    Ok(())
+}
+
+fn records_are_whole(body: &[u8], records: u32) -> bool {
+    let mut rest = body;
+    for _ in 0..records {
+        let Some(record) = Decoded::parse(rest) else { return false };
+        rest = rest.get(record.record_len()..).unwrap_or_default();
+    }
+    rest.len() < FRAME_ALIGN
+}
+
+fn show_records(
+    body: &[u8],
+    start: Position,
+    records: u32,
+    visitor: &mut dyn FnMut(Replayed<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let mut offset = 0;
+    for _ in 0..records {
+        let rest = body.get(offset..).unwrap_or_default();
+        let Some(record) = Decoded::parse(rest) else { return ControlFlow::Break(()) };
+        visitor(Replayed {
+            position: start.plus(offset as u32),
+            index: record.index,
+            payload_len: record.payload.len() as u32,
+            record_len: record.record_len() as u32,
+        })?;
+        offset += record.record_len();
+    }
+    ControlFlow::Continue(())
+}
+
+impl<'a> Window<'a> {
+    fn new(file: &'a dyn File, limit: u64) -> io::Result<Self> {
+        let limit = file.size()?.min(limit).min(u64::from(u32::MAX));
+        Ok(Self { file, limit, buffer: Vec::new(), start: 0 })
+    }
+
+    /// The bytes at this place, or None if the file ends before they do.
+    fn get(&mut self, offset: u64, length: usize) -> io::Result<Option<&[u8]>> {
+        if offset.saturating_add(length as u64) > self.limit {
+            return Ok(None);
+        }
+        let is_inside =
+            offset >= self.start && offset + length as u64 <= self.start + self.buffer.len() as u64;
+        if !is_inside {
+            let wanted = (self.limit - offset).min(length.max(WINDOW_BYTES) as u64) as usize;
+            self.buffer.resize(wanted, 0);
+            let read = self.file.read_at(&mut self.buffer, offset)?;
+            self.buffer.truncate(read);
+            self.start = offset;
+        }
+        let start = (offset - self.start) as usize;
+        Ok(self.buffer.get(start..start + length))
+    }
+}

@@ -1,0 +1,134 @@
+//! A segment file: its name, its header, and the handle that readers share.
+//!
+//! ```text
+//!  0        4       8        12        16       24      32        40         44              48..64
+//!  ┌────────┬───────┬────────┬─────────┬────────┬───────┬─────────┬──────────┬───────────────┬─────┐
+//!  │ CRC32C │ MRSG  │version │ segment │ salt   │ epoch │ counter │ previous │ segment_bytes │  0  │
+//!  │ u32    │       │ u32    │ u32     │ u64    │ u64   │ u64     │ u32      │ u32           │     │
+//!  └────────┴───────┴────────┴─────────┴────────┴───────┴─────────┴──────────┴───────────────┴─────┘
+//!  little endian; the CRC covers what is behind it; epoch, counter and previous are the chain
+//!  before the segment's first frame
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU32;
+
+use crate::frame::Chain;
+use crate::fs::File;
+use crate::position::{Epoch, SegmentId};
+
+pub const SEGMENT_HEADER_BYTES: usize = 64;
+const MAGIC: [u8; 4] = *b"MRSG";
+const VERSION: u32 = 1;
+
+/// What a file in the journal's directory is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileKind {
+    Segment(SegmentId),
+    Index(SegmentId),
+    /// Left by a crash in the middle of making another file. Worth nothing.
+    Temporary,
+    Foreign,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SegmentHeader {
+    pub(super) segment: SegmentId,
+    pub(super) salt: u64,
+    /// Behind the last frame of the segment before.
+    pub(super) start: Chain,
+    pub(super) segment_bytes: u32,
+}
+
+/// An open segment.
+pub(super) struct Segment {
+    pub(super) header: SegmentHeader,
+    pub(super) file: Arc<dyn File>,
+    /// Committed bytes. Stored with Release after the commit.
+    pub(super) end: AtomicU32,
+    /// Bytes below this are frames or were zeroed, or are about to be frames. Held while zeros
+    /// are written, so that they never meet a frame.
+    pub(super) zeroed_to: Arc<Mutex<u32>>,
+}
+
+impl SegmentHeader {
+    pub(super) fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        let mut at = 4;
+        let mut put = |field: &[u8]| {
+            bytes[at..at + field.len()].copy_from_slice(field);
+            at += field.len();
+        };
+        put(&MAGIC);
+        put(&VERSION.to_le_bytes());
+        put(&self.segment.0.to_le_bytes());
+        put(&self.salt.to_le_bytes());
+        put(&self.start.epoch.0.to_le_bytes());
+        put(&self.start.counter.to_le_bytes());
+        put(&self.start.previous.to_le_bytes());
+        put(&self.segment_bytes.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[4..]);
+        bytes[..4].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// None unless the bytes start with a whole header of this version.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..SEGMENT_HEADER_BYTES)?;
+        let (crc, covered) = bytes.split_first_chunk::<4>()?;
+        if crc32c::crc32c(covered) != u32::from_le_bytes(*crc) {
+            return None;
+        }
+        let (magic, rest) = covered.split_first_chunk::<4>()?;
+        let (version, rest) = rest.split_first_chunk::<4>()?;
+        let (segment, rest) = rest.split_first_chunk::<4>()?;
+        let (salt, rest) = rest.split_first_chunk::<8>()?;
+        let (epoch, rest) = rest.split_first_chunk::<8>()?;
+        let (counter, rest) = rest.split_first_chunk::<8>()?;
+        let (previous, rest) = rest.split_first_chunk::<4>()?;
+        let (segment_bytes, _) = rest.split_first_chunk::<4>()?;
+        let is_ours = *magic == MAGIC && u32::from_le_bytes(*version) == VERSION;
+        is_ours.then(|| Self {
+            segment: SegmentId(u32::from_le_bytes(*segment)),
+            salt: u64::from_le_bytes(*salt),
+            start: Chain {
+                epoch: Epoch(u64::from_le_bytes(*epoch)),
+                counter: u64::from_le_bytes(*counter),
+                previous: u32::from_le_bytes(*previous),
+            },
+            segment_bytes: u32::from_le_bytes(*segment_bytes),
+        })
+    }
+}
+
+impl FileKind {
+    pub(super) fn of(name: &str) -> Self {
+        if name.ends_with(".tmp") {
+            return Self::Temporary;
+        }
+        let parsed = name.rsplit_once('.').and_then(|(stem, kind)| {
+            let is_number = stem.len() == 8 && stem.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let number = u32::from_str_radix(stem, 16).ok().filter(|_| is_number)?;
+            Some((SegmentId(number), kind))
+        });
+        match parsed {
+            Some((id, "seg")) => Self::Segment(id),
+            Some((id, "idx")) => Self::Index(id),
+            _ => Self::Foreign,
+        }
+    }
+}
+
+pub(super) fn segment_path(dir: &Path, segment: SegmentId) -> PathBuf {
+    dir.join(format!("{segment}.seg"))
+}
+
+pub(super) fn index_path(dir: &Path, segment: SegmentId) -> PathBuf {
+    dir.join(format!("{segment}.idx"))
+}
+
+pub(super) fn temporary_path(dir: &Path, segment: SegmentId, what: &str) -> PathBuf {
+    dir.join(format!("{segment}.{what}.tmp"))
+}

@@ -1,0 +1,227 @@
+//! The index sidecar of a sealed segment: all that replay needs, without the bulk.
+//!
+//! ```text
+//!  header, 96 bytes: CRC32C u32 │ MRIX │ version u32 │ segment u32 │ salt u64
+//!                    │ start chain: epoch u64, counter u64, previous u32
+//!                    │ end chain:   epoch u64, counter u64, previous u32
+//!                    │ end offset u32 │ frames u32 │ records u64 │ zeros
+//!  then per record:  offset u32 │ payload_len u32 │ index_len u32 │ index
+//!  little endian; the CRC covers the entries and then the rest of the header
+//! ```
+//! It is built by reading the sealed segment once more, which is likely still in the page cache:
+//! that needs no memory for the indexes of a whole segment, is the same code whether the segment
+//! was sealed now or found without a sidecar, and checks what was written. A sidecar that is
+//! missing or wrong costs time, never data.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use super::scan::{Stop, scan};
+use super::segment::{SegmentHeader, index_path, temporary_path};
+use crate::frame::Chain;
+use crate::fs::{File, FileSystem, read_all};
+use crate::position::{Epoch, Position, SegmentId};
+use crate::record::{RECORD_HEADER_BYTES, Replayed};
+
+const HEADER_BYTES: usize = 96;
+const MAGIC: [u8; 4] = *b"MRIX";
+const VERSION: u32 = 1;
+const WRITE_BYTES: usize = 1 << 20;
+
+/// A verified sidecar in memory.
+pub(super) struct Sidecar {
+    bytes: Vec<u8>,
+    pub(super) end: Stop,
+}
+
+impl Sidecar {
+    /// The sidecar of this segment, if there is one that is whole and of this log, and that ends
+    /// where the next segment starts (if that is known).
+    pub(super) fn load(
+        fs: &dyn FileSystem,
+        dir: &Path,
+        header: &SegmentHeader,
+        next_start: Option<Chain>,
+    ) -> Option<Self> {
+        let file = fs.open(&index_path(dir, header.segment)).ok()?;
+        // An entry's header is no longer than a record's.
+        let limit = u64::from(header.segment_bytes) + HEADER_BYTES as u64;
+        let bytes = read_all(&*file, limit).ok()?;
+        let end = decode(&bytes, header)?;
+        let fits = next_start.is_none_or(|start| start == end.chain);
+        fits.then_some(Self { bytes, end })
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    pub(super) fn replay(
+        &self,
+        segment: SegmentId,
+        visitor: &mut dyn FnMut(Replayed<'_>) -> ControlFlow<()>,
+    ) {
+        let mut rest = self.bytes.get(HEADER_BYTES..).unwrap_or_default();
+        while let Some((entry, behind)) = next_entry(rest, segment) {
+            rest = behind;
+            if visitor(entry).is_break() {
+                return;
+            }
+        }
+    }
+}
+
+/// Reads a sealed segment, whose chain must end where the next segment starts, and writes its
+/// sidecar. Returns the sidecar's size.
+pub(super) fn build(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    header: &SegmentHeader,
+    segment: &dyn File,
+    next_start: Chain,
+) -> io::Result<u64> {
+    let temporary = temporary_path(dir, header.segment, "idx");
+    let file = fs.create(&temporary)?;
+    let built = write(&*file, header, segment).and_then(|stop| {
+        let is_whole = stop.chain == next_start;
+        is_whole.then_some(()).ok_or_else(|| {
+            let reason = format!("chain breaks at offset {}", stop.offset);
+            io::Error::new(io::ErrorKind::InvalidData, reason)
+        })
+    });
+    if let Err(error) = built {
+        // A leftover is removed at the next start too.
+        let _ = fs.remove(&temporary);
+        return Err(error);
+    }
+    fs.rename(&temporary, &index_path(dir, header.segment))?;
+    fs.sync_dir(dir)?;
+    file.size()
+}
+
+fn write(file: &dyn File, header: &SegmentHeader, segment: &dyn File) -> io::Result<Stop> {
+    let mut crc = 0;
+    let mut offset = HEADER_BYTES as u64;
+    let mut buffer = Vec::new();
+    let mut failed = None;
+    let mut flush = |buffer: &mut Vec<u8>| {
+        crc = crc32c::crc32c_append(crc, buffer);
+        let written = file.write_at(&[buffer], offset);
+        offset += buffer.len() as u64;
+        buffer.clear();
+        written
+    };
+    let stop = scan(segment, header, u64::MAX, &mut |record| {
+        buffer.extend_from_slice(&record.position.offset().to_le_bytes());
+        buffer.extend_from_slice(&record.payload_len.to_le_bytes());
+        buffer.extend_from_slice(&(record.index.len() as u32).to_le_bytes());
+        buffer.extend_from_slice(record.index);
+        if buffer.len() >= WRITE_BYTES
+            && let Err(error) = flush(&mut buffer)
+        {
+            failed = Some(error);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if !buffer.is_empty() {
+        flush(&mut buffer)?;
+    }
+    file.write_at(&[&encode_header(header, &stop, crc)], 0)?;
+    file.sync_data()?;
+    Ok(stop)
+}
+
+fn encode_header(header: &SegmentHeader, stop: &Stop, entries_crc: u32) -> [u8; HEADER_BYTES] {
+    let mut bytes = [0; HEADER_BYTES];
+    let mut at = 4;
+    let mut put = |field: &[u8]| {
+        bytes[at..at + field.len()].copy_from_slice(field);
+        at += field.len();
+    };
+    put(&MAGIC);
+    put(&VERSION.to_le_bytes());
+    put(&header.segment.0.to_le_bytes());
+    put(&header.salt.to_le_bytes());
+    for chain in [&header.start, &stop.chain] {
+        put(&chain.epoch.0.to_le_bytes());
+        put(&chain.counter.to_le_bytes());
+        put(&chain.previous.to_le_bytes());
+    }
+    put(&stop.offset.to_le_bytes());
+    put(&(stop.frames as u32).to_le_bytes());
+    put(&stop.records.to_le_bytes());
+    let crc = crc32c::crc32c_append(entries_crc, &bytes[4..]);
+    bytes[..4].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// Checks the whole sidecar, entries included. None if anything is wrong with it.
+fn decode(bytes: &[u8], header: &SegmentHeader) -> Option<Stop> {
+    let (head, entries) = bytes.split_at_checked(HEADER_BYTES)?;
+    let (crc, covered) = head.split_first_chunk::<4>()?;
+    let sum = crc32c::crc32c_append(crc32c::crc32c(entries), covered);
+    if sum != u32::from_le_bytes(*crc) {
+        return None;
+    }
+    let (magic, rest) = covered.split_first_chunk::<4>()?;
+    let (version, rest) = rest.split_first_chunk::<4>()?;
+    let (segment, rest) = rest.split_first_chunk::<4>()?;
+    let (salt, rest) = rest.split_first_chunk::<8>()?;
+    let (start, rest) = decode_chain(rest)?;
+    let (chain, rest) = decode_chain(rest)?;
+    let (offset, rest) = rest.split_first_chunk::<4>()?;
+    let (frames, rest) = rest.split_first_chunk::<4>()?;
+    let (records, _) = rest.split_first_chunk::<8>()?;
+    let is_ours = *magic == MAGIC
+        && u32::from_le_bytes(*version) == VERSION
+        && u32::from_le_bytes(*segment) == header.segment.0
+        && u64::from_le_bytes(*salt) == header.salt
+        && start == header.start;
+    let stop = Stop {
+        offset: u32::from_le_bytes(*offset),
+        chain,
+        frames: u64::from(u32::from_le_bytes(*frames)),
+        records: u64::from_le_bytes(*records),
+    };
+    (is_ours && entries_are_whole(entries, header.segment, stop.records)).then_some(stop)
+}
+
+fn decode_chain(bytes: &[u8]) -> Option<(Chain, &[u8])> {
+    let (epoch, rest) = bytes.split_first_chunk::<8>()?;
+    let (counter, rest) = rest.split_first_chunk::<8>()?;
+    let (previous, rest) = rest.split_first_chunk::<4>()?;
+    let chain = Chain {
+        epoch: Epoch(u64::from_le_bytes(*epoch)),
+        counter: u64::from_le_bytes(*counter),
+        previous: u32::from_le_bytes(*previous),
+    };
+    Some((chain, rest))
+}
+
+fn entries_are_whole(entries: &[u8], segment: SegmentId, records: u64) -> bool {
+    let mut rest = entries;
+    let mut seen = 0;
+    while let Some((_, behind)) = next_entry(rest, segment) {
+        rest = behind;
+        seen += 1;
+    }
+    rest.is_empty() && seen == records
+}
+
+fn next_entry(bytes: &[u8], segment: SegmentId) -> Option<(Replayed<'_>, &[u8])> {
+    let (offset, rest) = bytes.split_first_chunk::<4>()?;
+    let (payload_len, rest) = rest.split_first_chunk::<4>()?;
+    let (index_len, rest) = rest.split_first_chunk::<4>()?;
+    let payload_len = u32::from_le_bytes(*payload_len);
+    let (index, rest) = rest.split_at_checked(u32::from_le_bytes(*index_len) as usize)?;
+    let record_len = (RECORD_HEADER_BYTES as u32)
+        .checked_add(u32::try_from(index.len()).ok()?)?
+        .checked_add(payload_len)?;
+    let position = Position::new(segment, u32::from_le_bytes(*offset));
+    Some((Replayed { position, index, payload_len, record_len }, rest))
+}

@@ -1,0 +1,335 @@
+//! Space: segments made ahead of use, zeroed ahead of the tail, recycled and removed.
+//!
+//! Overwriting zeros that are on disk costs half the sync time of writing into space that was
+//! only set aside (the file system then need not record where the data went). So:
+//!
+//! * The segment after the active one is made while the active one fills. Making it sets the
+//!   space aside, which is quick and is what admission needs; zeroing follows in steps.
+//! * A first segment is appended to at once; zeros run a few steps ahead of its tail.
+//! * A truncated segment's file is kept, one at most, zeroed whole under a temporary name, and
+//!   becomes the next spare. So a file under a segment's name never holds older frames; were
+//!   it otherwise, they would still not count, for their place names another segment.
+//!
+//! Truncated files leave one by one from the oldest, each removal durable before the next, so
+//! that a crash never leaves a hole.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::segment::{Segment, index_path, segment_path, temporary_path};
+use super::{LocalJournal, Spare, lock, sidecar};
+use crate::error::Unavailable;
+use crate::fs::{File, is_out_of_space};
+use crate::position::SegmentId;
+
+/// Written between two looks at what else there is to do: a page-cache copy of 0.5 to 2.5 ms.
+const ZERO_STEP_BYTES: u32 = 1 << 20;
+/// How far zeros are kept ahead of the tail of a segment that was not zeroed before use.
+const ZERO_LEAD_BYTES: u32 = 4 << 20;
+/// A full disk is asked again no more often than this, and only when somebody needs it.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+static ZEROS: [u8; ZERO_STEP_BYTES as usize] = [0; ZERO_STEP_BYTES as usize];
+
+/// A file and the segment that it was.
+type NamedFile = (SegmentId, Arc<dyn File>);
+
+/// What only one at a time does.
+#[derive(Default)]
+pub(super) struct Preparing {
+    /// A zeroed file under a temporary name.
+    recycled: Option<NamedFile>,
+    failed_at: Option<(Duration, Unavailable)>,
+}
+
+/// What becomes of the file of a truncated segment.
+#[derive(Clone, Copy)]
+enum Keep {
+    OneFile,
+    Nothing,
+}
+
+impl LocalJournal {
+    /// Makes spares up to and including `segment`.
+    pub(super) fn prepare_until(&self, segment: SegmentId) -> Result<(), Unavailable> {
+        if self.ready_until.load(Ordering::Acquire) >= segment.0 {
+            return Ok(());
+        }
+        let mut preparing = lock(&self.preparing);
+        while self.ready_until.load(Ordering::Acquire) < segment.0 {
+            let next = SegmentId(self.ready_until.load(Ordering::Acquire)).next();
+            self.check_retry(&preparing)?;
+            let mut made = self.make_spare(&mut preparing, next);
+            if made.as_ref().is_err_and(is_out_of_space) && self.has_doomed() {
+                while self.remove_doomed(&mut preparing, Keep::Nothing).is_some() {}
+                made = self.make_spare(&mut preparing, next);
+            }
+            match made {
+                Ok(spare) => {
+                    preparing.failed_at = None;
+                    self.is_full.store(false, Ordering::Relaxed);
+                    self.state_mut().spares.insert(next, spare);
+                    self.ready_until.store(next.0, Ordering::Release);
+                }
+                Err(error) => return Err(self.note_failure(&mut preparing, &error)),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn space_held(&self) -> u64 {
+        let recycled = u64::from(lock(&self.preparing).recycled.is_some());
+        let spare_bytes = u64::from(self.placement.segment_bytes);
+        let state = self.state();
+        let bytes = |segment: &Arc<Segment>| u64::from(segment.header.segment_bytes);
+        state.segments.values().map(bytes).sum::<u64>()
+            + state.doomed.iter().map(bytes).sum::<u64>()
+            + state.index_bytes.values().sum::<u64>()
+            + (state.spares.len() as u64 + recycled) * spare_bytes
+    }
+
+    pub(super) fn wants_background(&self) -> bool {
+        let state = self.state();
+        !state.doomed.is_empty()
+            || !state.unindexed.is_empty()
+            || self.wanted_spare(&state).is_some()
+            || zero_goals(&state, self.placement.segment_bytes).next().is_some()
+    }
+
+    /// One step: space for those who wait first, then what keeps syncs short, then sidecars.
+    pub(super) fn do_background(&self) -> bool {
+        let (wanted, goal, unindexed) = {
+            let state = self.state();
+            let goal = zero_goals(&state, self.placement.segment_bytes).next();
+            (self.wanted_spare(&state), goal, state.unindexed.front().copied())
+        };
+        if let Some(wanted) = wanted
+            && self.prepare_until(wanted).is_ok()
+        {
+            return true;
+        }
+        if self.has_doomed() {
+            return self.recycle_step();
+        }
+        if let Some(goal) = goal
+            && !self.has_failed.load(Ordering::Acquire)
+        {
+            return self.zero_step(&goal);
+        }
+        unindexed.is_some_and(|segment| self.write_sidecar(segment))
+    }
+
+    /// The segment that should be made now: the next one, once an eighth of the active one is
+    /// used. An idle journal holds no spare.
+    fn wanted_spare(&self, state: &super::State) -> Option<SegmentId> {
+        let (active, segment) = state.segments.last_key_value()?;
+        let is_due = segment.end.load(Ordering::Relaxed) >= self.placement.segment_bytes / 8;
+        let is_missing = self.ready_until.load(Ordering::Relaxed) <= active.0;
+        (is_due && is_missing && !self.is_full.load(Ordering::Relaxed)).then(|| active.next())
+    }
+
+    fn check_retry(&self, preparing: &Preparing) -> Result<(), Unavailable> {
+        match &preparing.failed_at {
+            Some((at, failure))
+                if preparing.recycled.is_none()
+                    && self.fs.now().saturating_sub(*at) < RETRY_AFTER =>
+            {
+                Err(failure.clone())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn note_failure(&self, preparing: &mut Preparing, error: &io::Error) -> Unavailable {
+        let failure = if is_out_of_space(error) {
+            tracing::warn!(%error, "no space for another journal segment, changes are refused");
+            Unavailable::DiskFull
+        } else {
+            // Nothing was appended to that file, so nothing is in doubt; but the disk is.
+            tracing::error!(%error, "journal segment could not be prepared");
+            self.has_failed.store(true, Ordering::Release);
+            Unavailable::Poisoned(format!("preparing a segment: {error}").into())
+        };
+        preparing.failed_at = Some((self.fs.now(), failure.clone()));
+        self.is_full.store(true, Ordering::Relaxed);
+        failure
+    }
+
+    /// A file of zeros under the segment's name, durable name included.
+    fn make_spare(&self, preparing: &mut Preparing, id: SegmentId) -> io::Result<Spare> {
+        let size = self.placement.segment_bytes;
+        let path = segment_path(&self.dir, id);
+        if let Some((old, file)) = preparing.recycled.take() {
+            self.fs.rename(&temporary_path(&self.dir, old, "old"), &path)?;
+            self.fs.sync_dir(&self.dir)?;
+            return Ok(Spare { file, zeroed_to: Arc::new(Mutex::new(size)) });
+        }
+        let temporary = temporary_path(&self.dir, id, "seg");
+        let file = self.fs.create(&temporary)?;
+        let made = file
+            .allocate(u64::from(size))
+            .and_then(|()| file.sync_data())
+            .and_then(|()| self.fs.rename(&temporary, &path))
+            .and_then(|()| self.fs.sync_dir(&self.dir));
+        if let Err(error) = made {
+            // Gives partly allocated space back. A leftover is removed at the next start too.
+            let _ = self.fs.remove(&temporary);
+            return Err(error);
+        }
+        Ok(Spare { file, zeroed_to: Arc::new(Mutex::new(0)) })
+    }
+
+    fn has_doomed(&self) -> bool {
+        !self.state().doomed.is_empty()
+    }
+
+    /// Takes the oldest truncated segment away and zeroes its file, if it is to be used again.
+    /// Nobody waits for the zeroing: until it is done, spares are made anew.
+    fn recycle_step(&self) -> bool {
+        let kept = self.remove_doomed(&mut lock(&self.preparing), Keep::OneFile);
+        if let Some(Some((id, file))) = kept {
+            match write_zeros(&*file, 0, self.placement.segment_bytes) {
+                Ok(()) => lock(&self.preparing).recycled = Some((id, file)),
+                // Not a journal file any more; the next start removes it.
+                Err(error) => tracing::warn!(%error, segment = %id, "file was not recycled"),
+            }
+        }
+        true
+    }
+
+    /// Removes the oldest truncated segment. None if there was none; its file, under a temporary
+    /// name, if that is kept.
+    fn remove_doomed(&self, preparing: &mut Preparing, keep: Keep) -> Option<Option<NamedFile>> {
+        let segment = self.state_mut().doomed.pop_front()?;
+        let id = segment.header.segment;
+        let removed = self.remove_segment(preparing, segment, keep);
+        if let Err(error) = &removed {
+            // It costs space until the next start, which sees it as the oldest segment again.
+            tracing::warn!(%error, segment = %id, "truncated segment could not be removed");
+        }
+        self.state_mut().index_bytes.remove(&id);
+        // Space may have come back.
+        preparing.failed_at = None;
+        self.is_full.store(false, Ordering::Relaxed);
+        Some(removed.ok().flatten())
+    }
+
+    fn remove_segment(
+        &self,
+        preparing: &Preparing,
+        segment: Arc<Segment>,
+        keep: Keep,
+    ) -> io::Result<Option<NamedFile>> {
+        let id = segment.header.segment;
+        let path = segment_path(&self.dir, id);
+        match self.fs.remove(&index_path(&self.dir, id)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let is_wanted = matches!(keep, Keep::OneFile)
+            && preparing.recycled.is_none()
+            && self.state().spares.is_empty()
+            && segment.header.segment_bytes == self.placement.segment_bytes;
+        // A reader that still holds the segment must keep finding its bytes: then the file is
+        // unlinked, not used again. None can come anew, since it is in no list any more.
+        let file = match Arc::try_unwrap(segment) {
+            Ok(segment) if is_wanted => segment.file,
+            _ => {
+                self.fs.remove(&path)?;
+                self.fs.sync_dir(&self.dir)?;
+                return Ok(None);
+            }
+        };
+        self.fs.rename(&path, &temporary_path(&self.dir, id, "old"))?;
+        self.fs.sync_dir(&self.dir)?;
+        Ok(Some((id, file)))
+    }
+
+    fn zero_step(&self, goal: &ZeroGoal) -> bool {
+        let mut zeroed_to = lock(&goal.zeroed_to);
+        let start = *zeroed_to;
+        let end = goal.to.min(start.saturating_add(ZERO_STEP_BYTES));
+        if start >= end {
+            return true;
+        }
+        let zeros = ZEROS.get(..(end - start) as usize).unwrap_or(&ZEROS);
+        // Written or not, nobody needs to try again: unzeroed space is slower, not wrong.
+        *zeroed_to = end;
+        // Synced here, so that the committer's next sync does not carry the zeros; and through a
+        // handle of its own, for the kernel reports a failed write-back once a handle, and the
+        // committer must not miss it.
+        let written = self.fs.open(&segment_path(&self.dir, goal.segment)).and_then(|file| {
+            file.write_at(&[zeros], u64::from(start))?;
+            Ok(file)
+        });
+        drop(zeroed_to);
+        if let Err(error) = written.and_then(|file| file.sync_data()) {
+            // The same file holds frames: after a failed sync no later one can be believed.
+            tracing::error!(%error, "zeroing a journal segment failed");
+            self.has_failed.store(true, Ordering::Release);
+        }
+        true
+    }
+
+    /// Writes the sidecar of a sealed segment.
+    fn write_sidecar(&self, id: SegmentId) -> bool {
+        let (segment, next) = {
+            let state = self.state();
+            let next = state.segments.get(&id.next()).map(|next| next.header.start);
+            (state.segments.get(&id).map(Arc::clone), next)
+        };
+        if let (Some(segment), Some(next_start)) = (segment, next) {
+            // Who has a sidecar is not scanned at start, so its bodies must be there.
+            let written = segment.file.sync_data().and_then(|()| {
+                sidecar::build(&*self.fs, &self.dir, &segment.header, &*segment.file, next_start)
+            });
+            match written {
+                Ok(bytes) => {
+                    self.state_mut().index_bytes.insert(id, bytes);
+                }
+                // The next start reads the segment itself, or finds out what is wrong with it.
+                Err(error) => tracing::warn!(%error, segment = %id, "no sidecar was written"),
+            }
+        }
+        self.state_mut().unindexed.retain(|waiting| *waiting != id);
+        true
+    }
+}
+
+struct ZeroGoal {
+    segment: SegmentId,
+    zeroed_to: Arc<Mutex<u32>>,
+    to: u32,
+}
+
+/// Files that are not zeroed as far as they should be: the active one some way ahead of its tail,
+/// spares whole once the active one is a quarter full.
+fn zero_goals(state: &super::State, segment_bytes: u32) -> impl Iterator<Item = ZeroGoal> {
+    let active = state.segments.last_key_value().map(|(_, segment)| Arc::clone(segment));
+    let used = active.as_ref().map_or(0, |segment| segment.end.load(Ordering::Relaxed));
+    let ahead = active.map(|segment| ZeroGoal {
+        segment: segment.header.segment,
+        zeroed_to: Arc::clone(&segment.zeroed_to),
+        to: used.saturating_add(ZERO_LEAD_BYTES).min(segment.header.segment_bytes),
+    });
+    let is_near = used >= segment_bytes / 4;
+    let spares = state.spares.iter().filter(move |_| is_near).map(move |(id, spare)| ZeroGoal {
+        segment: *id,
+        zeroed_to: Arc::clone(&spare.zeroed_to),
+        to: segment_bytes,
+    });
+    ahead.into_iter().chain(spares).filter(|goal| *lock(&goal.zeroed_to) < goal.to)
+}
+
+/// Writes zeros over a part of a file and syncs it, in steps.
+pub(super) fn write_zeros(file: &dyn File, from: u32, to: u32) -> io::Result<()> {
+    for start in (from..to).step_by(ZERO_STEP_BYTES as usize) {
+        let length = (to - start).min(ZERO_STEP_BYTES) as usize;
+        file.write_at(&[ZEROS.get(..length).unwrap_or(&ZEROS)], u64::from(start))?;
+        file.sync_data()?;
+    }
+    Ok(())
+}
