@@ -1,0 +1,176 @@
+"""Fixtures of all Python suites. A worker process has one shared server, with queue names of its
+own per test; tests that need another configuration or a restart start their own."""
+
+import concurrent.futures
+import itertools
+import os
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from support.server import Server
+from support.wire import JsonApi, QueryApi
+
+COUNTER = itertools.count(1)
+
+
+def sdk_client(server, region="us-east-1", access_key="test", secret_key="test", **options):
+    """A real SDK client that never retries: a failure is seen, not papered over."""
+    options = {"retries": {"total_max_attempts": 1}, "read_timeout": 40} | options
+    return boto3.client(
+        "sqs",
+        endpoint_url=server.endpoint,
+        region_name=region,
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret_key,
+        config=Config(**options),
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_ambient_configuration(tmp_path_factory):
+    """The SDK sees nothing of the user's own set-up."""
+    empty = tmp_path_factory.mktemp("aws")
+    os.environ["AWS_CONFIG_FILE"] = str(empty / "config")
+    os.environ["AWS_SHARED_CREDENTIALS_FILE"] = str(empty / "credentials")
+    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS", "HTTP_PROXY", "http_proxy"):
+        os.environ.pop(name, None)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    server = Server(tmp_path_factory.mktemp("shared")).start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def make_server(tmp_path):
+    """Starts servers that this test alone uses: `make_server(durability=…, config=…)`."""
+    servers = []
+
+    def make(**options) -> Server:
+        server = Server(tmp_path / f"server{len(servers)}", **options)
+        servers.append(server)
+        return server.start()
+
+    yield make
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def sqs(server):
+    return sdk_client(server)
+
+
+@pytest.fixture(params=["json", "query"])
+def api(request, server):
+    """Raw HTTP, once in each protocol."""
+    return (JsonApi if request.param == "json" else QueryApi)(server.endpoint)
+
+
+@pytest.fixture
+def json_api(server):
+    return JsonApi(server.endpoint)
+
+
+@pytest.fixture
+def query_api(server):
+    return QueryApi(server.endpoint)
+
+
+def unique_name(hint="q", suffix="") -> str:
+    return f"{hint}-{os.getpid()}-{next(COUNTER)}{suffix}"
+
+
+@pytest.fixture
+def new_name():
+    """Queue names that no other test uses."""
+    return unique_name
+
+
+@pytest.fixture
+def queue(sqs):
+    """Creates a standard queue on the shared server: `queue(VisibilityTimeout="5")` → URL."""
+
+    def create(**attributes) -> str:
+        return sqs.create_queue(QueueName=unique_name(), Attributes=attributes)["QueueUrl"]
+
+    return create
+
+
+@pytest.fixture
+def fifo(sqs):
+    """Creates a FIFO queue with content-based deduplication unless told otherwise."""
+
+    def create(**attributes) -> str:
+        attributes = {"FifoQueue": "true", "ContentBasedDeduplication": "true"} | attributes
+        name = unique_name(suffix=".fifo")
+        return sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+
+    return create
+
+
+@pytest.fixture
+def arn(sqs):
+    def of(url: str) -> str:
+        names = {"QueueUrl": url, "AttributeNames": ["QueueArn"]}
+        return sqs.get_queue_attributes(**names)["Attributes"]["QueueArn"]
+
+    return of
+
+
+@pytest.fixture
+def attributes(sqs):
+    def of(url: str, *names: str) -> dict:
+        asked = list(names) or ["All"]
+        answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=asked)
+        return answer.get("Attributes", {})
+
+    return of
+
+
+@pytest.fixture
+def receive(sqs):
+    """Receives at once, up to ten messages, with all that can be asked for."""
+
+    def from_queue(url: str, **parameters) -> list[dict]:
+        asked = {
+            "MaxNumberOfMessages": 10,
+            "MessageSystemAttributeNames": ["All"],
+            "MessageAttributeNames": ["All"],
+        }
+        return sqs.receive_message(QueueUrl=url, **(asked | parameters)).get("Messages", [])
+
+    return from_queue
+
+
+@pytest.fixture
+def bodies(receive):
+    def from_queue(url: str, **parameters) -> list[str]:
+        return [message["Body"] for message in receive(url, **parameters)]
+
+    return from_queue
+
+
+@pytest.fixture
+def counts(attributes):
+    """(ready, in flight, delayed), as GetQueueAttributes tells them."""
+
+    def of(url: str) -> tuple[int, int, int]:
+        asked = ["", "NotVisible", "Delayed"]
+        names = [f"ApproximateNumberOfMessages{suffix}" for suffix in asked]
+        values = attributes(url, *names)
+        return tuple(int(values[name]) for name in names)
+
+    return of
+
+
+@pytest.fixture
+def background():
+    """Runs calls in threads that end with the test: `background(receive, url, …)` → future."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=32) as pool:
+        yield pool.submit

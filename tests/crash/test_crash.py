@@ -1,0 +1,73 @@
+"""The real binary is killed under load, again and again; a ledger of ids tells what must hold.
+
+- What was acknowledged is there: nothing is lost.
+- What was deleted, with an acknowledged delete, never returns.
+- FIFO: within a group messages come in order, and a deduplication id is accepted once, crash or
+  not.
+
+`CRASH_ROUNDS` (20) and `CRASH_SEED` (random, printed) choose how often and when.
+"""
+
+import os
+import random
+import time
+
+import pytest
+
+from crash.clients import Connection, Load, consume, drain, produce, produce_fifo
+from crash.ledger import FifoLedger, QueueLedger
+from support.server import Server
+
+ROUNDS = int(os.environ.get("CRASH_ROUNDS", "20"))
+SEED = int(os.environ.get("CRASH_SEED", random.randrange(2**32)))
+
+
+def is_empty(connection, url):
+    names = [f"ApproximateNumberOfMessages{suffix}" for suffix in ("", "NotVisible", "Delayed")]
+    got = connection.call("GetQueueAttributes", QueueUrl=url, AttributeNames=names)["Attributes"]
+    return all(value == "0" for value in got.values())
+
+
+@pytest.mark.timeout(120 + 5 * ROUNDS)
+def test_killed_server_keeps_every_promise(tmp_path, capsys):
+    rng = random.Random(SEED)
+    with capsys.disabled():
+        print(f"\ncrash: seed {SEED}, {ROUNDS} rounds; CRASH_SEED={SEED} CRASH_ROUNDS={ROUNDS} repeats it")
+    server = Server(tmp_path, durability="fsync", test=False).start()
+    admin = Connection(server.port)
+    plain_url = admin.call("CreateQueue", QueueName="plain")["QueueUrl"]
+    fifo_attributes = {"FifoQueue": "true"}
+    fifo_url = admin.call("CreateQueue", QueueName="f.fifo", Attributes=fifo_attributes)["QueueUrl"]
+    plain, fifo = QueueLedger(), FifoLedger()
+
+    load = Load(server.port)
+    load.serving.set()
+    for n in range(3):
+        load.run(produce, plain_url, plain, f"p{n}")
+    for n in range(2):
+        load.run(produce_fifo, fifo_url, fifo, f"p{n}")
+        load.run(consume, plain_url, plain)
+        load.run(consume, fifo_url, fifo)
+
+    for _ in range(ROUNDS):
+        time.sleep(rng.uniform(0.05, 0.9))  # The moment of the crash is the test's own random.
+        load.serving.clear()
+        server.kill()
+        server.start()
+        load.serving.set()
+        assert not load.failures, load.failures
+    load.end()
+
+    admin = Connection(server.port)
+    for url, ledger in ((plain_url, plain), (fifo_url, fifo)):
+        drained = drain(admin, url, ledger, lambda url=url: is_empty(admin, url))
+        ledger.check_drained(drained)
+        with capsys.disabled():
+            print(
+                f"crash: {url.rpartition('/')[2]}: {len(ledger.acknowledged)} acknowledged, "
+                f"{ledger.receives} received, {len(ledger.deleted_at)} deleted, "
+                f"{len(drained)} left at the end, {len(ledger.errors)} errors"
+            )
+        assert ledger.errors == []
+        assert len(ledger.acknowledged) > ROUNDS
+    server.close()

@@ -1,0 +1,275 @@
+"""Signatures are checked as soon as credentials are configured, in both forms and protocols."""
+
+import datetime
+import socket
+import subprocess
+import urllib.parse
+
+import pytest
+from conftest import sdk_client
+
+from support.server import Server, binary
+from support.sigv4 import Signer
+from support.wire import FORM_TYPE, JSON_TYPE, json_error, parse_result, request, xml_error
+
+CONFIG = """
+[[credentials]]
+access_key = "AKID"
+secret_key = "SECRET"
+account = "111122223333"
+"""
+SIGNER = Signer("AKID", "SECRET")
+FORM = "Action=ListQueues&Version=2012-11-05"
+NOW = datetime.datetime.now(datetime.UTC)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    server = Server(tmp_path_factory.mktemp("guarded"), config=CONFIG, test=False).start()
+    yield server
+    server.close()
+
+
+def post_json(server, signer, body="{}", at=None, change=None):
+    headers = {"Content-Type": JSON_TYPE, "X-Amz-Target": "AmazonSQS.ListQueues"}
+    if signer:
+        headers = signer.headers("POST", f"{server.endpoint}/", headers, body, at)
+    return request(server.endpoint, "POST", "/", body, headers | (change or {}))
+
+
+def post_form(server, signer, body=FORM, at=None, change=None):
+    headers = {"Content-Type": FORM_TYPE}
+    if signer:
+        headers = signer.headers("POST", f"{server.endpoint}/", headers, body, at)
+    return request(server.endpoint, "POST", "/", body, headers | (change or {}))
+
+
+def test_vectors():
+    """The signer of these tests itself, against known signatures."""
+    signer = Signer("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
+    at = datetime.datetime(2026, 1, 2, 3, 4, 5)
+    headers = {"content-type": JSON_TYPE, "x-amz-target": "AmazonSQS.ReceiveMessage"}
+    body = '{"QueueUrl":"http://localhost:9324/000000000000/q1"}'
+    signed = signer.headers("POST", "http://localhost:9324/", headers, body, at)
+    url = "http://localhost:9324/000000000000/q1"
+    presigned = signer.presigned(
+        "GET", f"{url}?Action=ReceiveMessage&MaxNumberOfMessages=10&Version=2012-11-05", 300, at
+    )
+
+    assert signed["authorization"].endswith(
+        "8ff1173ec5fcd993b3594eadba9ce5ad52ba1f58789eb5e84c0ff68c5afdf0dd"
+    )
+    assert presigned.endswith("93a0e3acbc533c9e5c5dddad14298174ea85c9107f5787871e94944a2614995f")
+
+
+def test_sdk_with_the_right_keys_does_the_main_job(guarded):
+    sqs = sdk_client(guarded, access_key="AKID", secret_key="SECRET")
+
+    url = sqs.create_queue(QueueName="jobs")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="h\u00e9")
+    (message,) = sqs.receive_message(QueueUrl=url)["Messages"]
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+    assert url.endswith("/111122223333/jobs")
+    assert message["Body"] == "h\u00e9"
+
+
+def test_any_region_is_accepted(guarded):
+    for region in ("us-east-1", "eu-west-3", "local"):
+        assert sdk_client(guarded, region, "AKID", "SECRET").list_queues() is not None
+
+
+def test_own_signer_is_accepted(guarded):
+    assert post_json(guarded, SIGNER).status == 200
+    assert post_form(guarded, SIGNER).status == 200
+
+
+REFUSED = {
+    "no signature": (None, {}, "MissingAuthenticationToken", "MissingAuthenticationTokenException", 403),
+    "unknown key": (Signer("OTHER", "SECRET"), {}, "InvalidClientTokenId", "UnrecognizedClientException", 403),
+    "bad secret": (Signer("AKID", "WRONG"), {}, "SignatureDoesNotMatch", "InvalidSignatureException", 403),
+    "wrong service": (
+        Signer("AKID", "SECRET", service="sns"),
+        {},
+        "SignatureDoesNotMatch",
+        "InvalidSignatureException",
+        403,
+    ),
+    "malformed header": (
+        SIGNER,
+        {"authorization": "AWS4-HMAC-SHA256 Credential=AKID/20260102/us-east-1/sqs/aws4_request"},
+        "IncompleteSignature",
+        "IncompleteSignatureException",
+        400,
+    ),
+    "other content type": (
+        SIGNER,
+        {"content-type": "application/x-amz-json-1.0; charset=utf-8"},
+        "SignatureDoesNotMatch",
+        "InvalidSignatureException",
+        403,
+    ),
+    "other host": (
+        SIGNER,
+        {"host": "elsewhere"},
+        "SignatureDoesNotMatch",
+        "InvalidSignatureException",
+        403,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_json_request_is_refused(guarded, case):
+    signer, change, _, shape, status = REFUSED[case]
+
+    answer = post_json(guarded, signer, change=change)
+
+    error = json_error(answer)
+    assert (error.status, error.shape.rpartition("#")[2]) == (status, shape)
+    assert error.message
+    assert answer.headers["x-amzn-RequestId"]
+    assert answer.headers["Date"]
+
+
+@pytest.mark.parametrize("case", [case for case in REFUSED if case != "other content type"])
+def test_query_request_is_refused(guarded, case):
+    signer, change, code, _, status = REFUSED[case]
+
+    error = xml_error(post_form(guarded, signer, change=change))
+
+    assert (error.status, error.code) == (status, code)
+
+
+def test_body_is_covered(guarded):
+    signed = SIGNER.headers(
+        "POST",
+        f"{guarded.endpoint}/",
+        {"Content-Type": JSON_TYPE, "X-Amz-Target": "AmazonSQS.CreateQueue"},
+        '{"QueueName":"mine"}',
+    )
+
+    answer = request(guarded.endpoint, "POST", "/", '{"QueueName":"evil"}', signed)
+
+    assert (answer.status, json_error(answer).code) == (403, "SignatureDoesNotMatch")
+
+
+@pytest.mark.parametrize("minutes", [-16, 16, -60 * 24 * 400])
+def test_clock_too_far_off_is_refused(guarded, minutes):
+    at = NOW + datetime.timedelta(minutes=minutes)
+
+    answer = post_json(guarded, SIGNER, at=at)
+    query = xml_error(post_form(guarded, SIGNER, at=at))
+
+    assert answer.status in (400, 403)
+    assert json_error(answer).shape.rpartition("#")[2] in ("InvalidSignatureException", "RequestExpired")
+    assert query.code in ("RequestExpired", "SignatureDoesNotMatch")
+
+
+@pytest.mark.parametrize("minutes", [-14, 14])
+def test_small_clock_skew_is_accepted(guarded, minutes):
+    at = NOW + datetime.timedelta(minutes=minutes)
+
+    assert post_json(guarded, SIGNER, at=at).status == 200
+
+
+def test_date_in_the_scope_must_be_the_requests(guarded):
+    headers = SIGNER.headers("POST", f"{guarded.endpoint}/", {"Content-Type": FORM_TYPE}, FORM)
+    day = NOW.strftime("%Y%m%d")
+    headers["authorization"] = headers["authorization"].replace(f"/{day}/", "/20200101/")
+
+    answer = request(guarded.endpoint, "POST", "/", FORM, headers)
+
+    assert xml_error(answer).code == "SignatureDoesNotMatch"
+
+
+def test_session_token_is_covered(guarded):
+    signer = Signer("AKID", "SECRET", token="TOKEN")
+
+    assert post_json(guarded, signer).status == 200
+    changed = post_json(guarded, signer, change={"x-amz-security-token": "OTHER"})
+    assert changed.status == 403
+
+
+class TestPresigned:
+    @pytest.fixture
+    def url(self, guarded):
+        sqs = sdk_client(guarded, access_key="AKID", secret_key="SECRET")
+        url = sqs.create_queue(QueueName="presigned")["QueueUrl"]
+        sqs.send_message(QueueUrl=url, MessageBody="x y")
+        return f"{url}?Action=ReceiveMessage&Version=2012-11-05&VisibilityTimeout=0"
+
+    def get(self, guarded, url):
+        return request(guarded.endpoint, "GET", url.removeprefix(guarded.endpoint))
+
+    def test_url_is_all_that_is_needed(self, guarded, url):
+        answer = self.get(guarded, SIGNER.presigned("GET", url))
+
+        messages = parse_result("ReceiveMessage", answer.xml())["Messages"]
+        assert messages[0]["Body"] == "x y"
+
+    def test_awkward_characters_survive(self, guarded, url):
+        send = url.replace("ReceiveMessage", "SendMessage").replace("&VisibilityTimeout=0", "")
+        body = urllib.parse.quote("a+b %&=\u00e9~*'()", safe="")
+
+        answer = self.get(guarded, SIGNER.presigned("GET", f"{send}&MessageBody={body}"))
+
+        assert answer.status == 200
+
+    def test_expired_url_is_refused(self, guarded, url):
+        old = NOW - datetime.timedelta(seconds=120)
+
+        error = xml_error(self.get(guarded, SIGNER.presigned("GET", url, 60, old)))
+
+        assert error.code in ("RequestExpired", "AccessDenied")
+
+    def test_url_older_than_the_skew_but_not_expired_is_accepted(self, guarded, url):
+        old = NOW - datetime.timedelta(hours=2)
+
+        assert self.get(guarded, SIGNER.presigned("GET", url, 86_400, old)).status == 200
+
+    def test_changed_parameter_is_refused(self, guarded, url):
+        signed = SIGNER.presigned("GET", url).replace("VisibilityTimeout=0", "VisibilityTimeout=9")
+
+        error = xml_error(self.get(guarded, signed))
+
+        assert (error.status, error.code) == (403, "SignatureDoesNotMatch")
+
+    def test_bad_secret_is_refused(self, guarded, url):
+        error = xml_error(self.get(guarded, Signer("AKID", "WRONG").presigned("GET", url)))
+
+        assert (error.status, error.code) == (403, "SignatureDoesNotMatch")
+
+    def test_expiry_beyond_a_week_is_refused(self, guarded, url):
+        assert self.get(guarded, SIGNER.presigned("GET", url, 604_801)).status in (400, 403)
+
+
+def test_without_credentials_anything_is_accepted_on_loopback(server):
+    for signer in (None, Signer("anyone", "anything")):
+        assert post_json(server, signer).status == 200
+        assert post_form(server, signer).status == 200
+
+
+def test_health_needs_no_signature(guarded):
+    assert guarded.get("/health")[0] == 200
+
+
+def test_listening_wider_without_credentials_is_refused(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(binary()), "serve", "--listen", f"0.0.0.0:{port}", "--data", str(tmp_path)]
+
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+    assert ended.returncode != 0
+    assert "--insecure" in ended.stderr + ended.stdout
+
+
+def test_bad_secret_is_seen_by_the_sdk(guarded):
+    sqs = sdk_client(guarded, access_key="AKID", secret_key="WRONG")
+
+    with pytest.raises(sqs.exceptions.ClientError) as caught:
+        sqs.list_queues()
+
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403

@@ -1,0 +1,78 @@
+"""Queues declared in the configuration file are there when the server serves."""
+
+import json
+import subprocess
+
+from support.server import binary
+from support.wire import JsonApi
+
+
+
+def attributes(server, name):
+    api = JsonApi(server.endpoint)
+    url = api.call("GetQueueUrl", QueueName=name)["QueueUrl"]
+    return api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=["All"])["Attributes"]
+
+
+def test_queues_are_there_with_their_attributes(make_server):
+    server = make_server(config='[queues.jobs]\nvisibility_timeout = 60\ndead_letter_queue = "jobs-dead"\nmax_receive_count = 3\n')
+
+    jobs = attributes(server, "jobs")
+
+    assert jobs["VisibilityTimeout"] == "60"
+    assert json.loads(jobs["RedrivePolicy"]) == {
+        "deadLetterTargetArn": "arn:aws:sqs:us-east-1:000000000000:jobs-dead",
+        "maxReceiveCount": 3,
+    }
+    assert attributes(server, "jobs-dead")["VisibilityTimeout"] == "30"
+
+
+def test_start_is_idempotent_and_keeps_messages(make_server):
+    server = make_server(config="[queues.jobs]\nvisibility_timeout = 60\n")
+    api = JsonApi(server.endpoint)
+    url = api.call("GetQueueUrl", QueueName="jobs")["QueueUrl"]
+    api.call("SendMessage", QueueUrl=url, MessageBody="x")
+
+    server.restart()
+
+    assert api.call("ReceiveMessage", QueueUrl=url)["Messages"][0]["Body"] == "x"
+    assert attributes(server, "jobs")["VisibilityTimeout"] == "60"
+
+
+def test_changed_declaration_changes_the_queue(make_server):
+    server = make_server(config="[queues.jobs]\nvisibility_timeout = 60\n")
+    server.config = "[queues.jobs]\nvisibility_timeout = 90\n"
+
+    server.restart()
+
+    assert attributes(server, "jobs")["VisibilityTimeout"] == "90"
+
+
+def test_fifo_queue(make_server):
+    server = make_server(config='[queues."orders.fifo"]\ncontent_based_deduplication = true\n')
+
+    orders = attributes(server, "orders.fifo")
+
+    assert (orders["FifoQueue"], orders["ContentBasedDeduplication"]) == ("true", "true")
+
+
+def test_unknown_key_stops_the_start(tmp_path):
+    config = tmp_path / "millrace.toml"
+    config.write_text("[queues.jobs]\nvisibilty_timeout = 60\n")
+    command = [str(binary()), "serve", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")]
+
+    ended = subprocess.run(
+        [*command, "--config", str(config)], capture_output=True, text=True, timeout=20, check=False
+    )
+
+    assert ended.returncode != 0
+    assert "visibilty_timeout" in ended.stderr + ended.stdout
+
+
+def test_environment_overrides_the_file_and_flags_override_both(make_server, tmp_path):
+    file_data, env_data = tmp_path / "file", tmp_path / "environment"
+    server = make_server(config=f'data = "{file_data}"\n', env={"MILLRACE_DATA": str(env_data)})
+
+    assert server.data.is_dir()
+    assert not file_data.exists()
+    assert not env_data.exists()

@@ -1,0 +1,181 @@
+"""Errors in the JSON protocol: both names, the right statuses, malformed requests."""
+
+import json
+
+import pytest
+
+from support.expect import refused
+from support.wire import JSON_TYPE, json_error, request
+
+
+def test_error_carries_both_names(json_api):
+    error = refused(
+        json_api,
+        "SendMessage",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "The specified queue does not exist.",
+        QueueUrl=f"{json_api.endpoint}/000000000000/none",
+        MessageBody="x",
+    )
+    headers = error.answer.headers
+
+    assert error.shape == "com.amazonaws.sqs#QueueDoesNotExist"
+    assert headers["x-amzn-query-error"] == "AWS.SimpleQueueService.NonExistentQueue;Sender"
+    assert headers["Content-Type"] == JSON_TYPE
+    assert len(headers["x-amzn-RequestId"]) == 36
+    assert headers["Date"]
+
+
+NAMESPACES = [
+    ("SendMessage", {"MessageBody": "x", "DelaySeconds": 901}, "com.amazon.coral.service#InvalidParameterValueException"),
+    ("SendMessage", {}, "com.amazon.coral.service#MissingRequiredParameterException"),
+    ("SendMessage", {"MessageBody": "\x01"}, "com.amazonaws.sqs#InvalidMessageContents"),
+    ("SendMessageBatch", {"Entries": []}, "com.amazonaws.sqs#EmptyBatchRequest"),
+    ("DeleteMessage", {"ReceiptHandle": "x"}, "com.amazonaws.sqs#ReceiptHandleIsInvalid"),
+    ("SetQueueAttributes", {"Attributes": {"X": "1"}}, "com.amazonaws.sqs#InvalidAttributeName"),
+    ("SetQueueAttributes", {"Attributes": {"DelaySeconds": "x"}}, "com.amazonaws.sqs#InvalidAttributeValue"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("action", "given", "shape"), NAMESPACES, ids=lambda v: str(v)[-30:])
+def test_type_names_the_shape_in_its_namespace(json_api, queue, action, given, shape):
+    answer = json_api.post(action, {"QueueUrl": queue()} | given)
+
+    assert json_error(answer).shape == shape
+    assert json_error(answer).message
+
+
+def test_sdk_sees_typed_exceptions_and_legacy_codes(sqs, queue):
+    url = queue()
+    with pytest.raises(sqs.exceptions.QueueDoesNotExist) as missing:
+        sqs.get_queue_url(QueueName="none")
+    with pytest.raises(sqs.exceptions.ReceiptHandleIsInvalid):
+        sqs.delete_message(QueueUrl=url, ReceiptHandle="x")
+    with pytest.raises(sqs.exceptions.EmptyBatchRequest):
+        sqs.delete_message_batch(QueueUrl=url, Entries=[])
+    with pytest.raises(sqs.exceptions.QueueNameExists):
+        name = url.rpartition("/")[2]
+        sqs.create_queue(QueueName=name, Attributes={"DelaySeconds": "7"})
+
+    error = missing.value.response["Error"]
+    assert error["Code"] == "AWS.SimpleQueueService.NonExistentQueue"
+    assert error["QueryErrorCode"] == "QueueDoesNotExist"
+    assert error["Type"] == "Sender"
+    assert missing.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+
+
+BROKEN = ["", "{", "[]", "text", '"text"', "null", '{"QueueUrl": }', '{"a":"\\x"}', "{} {}", b"\xff\xfe"]
+
+
+@pytest.mark.parametrize("body", BROKEN, ids=str)
+def test_broken_body_is_refused(json_api, body):
+    answer = json_api.post("SendMessage", body)
+
+    assert answer.status == 400
+    shape = json_error(answer).shape.rpartition("#")[2]
+    if body in ("", "null"):
+        assert shape in ("SerializationException", "MissingRequiredParameterException")
+    else:
+        assert shape == "SerializationException"
+
+
+WRONG_TYPES = [
+    ("SendMessage", {"MessageBody": 1}),
+    ("SendMessage", {"MessageBody": ["x"]}),
+    ("SendMessage", {"MessageBody": "x", "DelaySeconds": "soon"}),
+    ("SendMessage", {"MessageBody": "x", "DelaySeconds": {}}),
+    ("SendMessage", {"MessageBody": "x", "MessageAttributes": []}),
+    ("SendMessageBatch", {"Entries": {}}),
+    ("ReceiveMessage", {"MaxNumberOfMessages": "many"}),
+    ("ReceiveMessage", {"MessageAttributeNames": "All"}),
+    ("SetQueueAttributes", {"Attributes": "x"}),
+    (
+        "SendMessage",
+        {"MessageBody": "x", "MessageAttributes": {"a": {"DataType": "Binary", "BinaryValue": "*"}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("action", "given"), WRONG_TYPES, ids=str)
+def test_wrong_type_is_refused(json_api, queue, action, given):
+    answer = json_api.post(action, {"QueueUrl": queue()} | given)
+
+    assert answer.status == 400
+    assert json_error(answer).shape.endswith("#SerializationException")
+
+
+@pytest.mark.parametrize("target", ["AmazonSQS.NoSuchAction", "AmazonSQS.", "AmazonSQS"])
+def test_unknown_action_is_refused(server, target):
+    answer = request(
+        server.endpoint, "POST", "/", "{}", {"Content-Type": JSON_TYPE, "X-Amz-Target": target}
+    )
+
+    assert answer.status in (400, 404)
+    assert json_error(answer).shape.endswith("#UnknownOperationException")
+
+
+REQUIRED = [
+    ("CreateQueue", "QueueName"),
+    ("GetQueueUrl", "QueueName"),
+    ("SendMessage", "QueueUrl"),
+    ("ReceiveMessage", "QueueUrl"),
+    ("DeleteMessage", "QueueUrl"),
+    ("ListQueueTags", "QueueUrl"),
+    ("CancelMessageMoveTask", "TaskHandle"),
+    ("StartMessageMoveTask", "SourceArn"),
+    ("ListMessageMoveTasks", "SourceArn"),
+]
+
+
+@pytest.mark.parametrize(("action", "name"), REQUIRED)
+def test_required_parameter(api, action, name):
+    refused(api, action, "MissingParameter", f"The request must contain the parameter {name}.")
+
+
+def test_missing_handle_is_named(api, queue):
+    words = "The request must contain the parameter ReceiptHandle."
+
+    refused(api, "DeleteMessage", "MissingParameter", words, QueueUrl=queue())
+
+
+@pytest.mark.parametrize("content_type", [JSON_TYPE, f"{JSON_TYPE}; charset=utf-8", f"{JSON_TYPE.upper()}"])
+def test_content_type_may_carry_a_suffix(json_api, queue, content_type):
+    answer = json_api.post("GetQueueAttributes", {"QueueUrl": queue()}, Content_Type=content_type)
+
+    assert answer.status == 200
+
+
+def test_success_has_the_headers_that_sdks_read(json_api):
+    answer = json_api.post("ListQueues", {"QueueNamePrefix": "none"})
+
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == JSON_TYPE
+    assert len(answer.headers["x-amzn-RequestId"]) == 36
+    assert int(answer.headers["Content-Length"]) == len(answer.body)
+    assert answer.headers["Date"].endswith("GMT")
+
+
+def test_void_action_answers_nothing_or_an_empty_object(json_api, queue):
+    answer = json_api.post("DeleteQueue", {"QueueUrl": queue()})
+
+    assert answer.status == 200
+    assert answer.body in (b"", b"{}")
+
+
+def test_members_may_be_null(json_api, queue):
+    body = {"QueueUrl": queue(), "MaxNumberOfMessages": None, "MessageAttributeNames": None}
+
+    assert json_api.post("ReceiveMessage", body).status == 200
+
+
+def test_deeply_nested_body_is_refused_not_fatal(json_api, server):
+    deep = '{"QueueUrl":"x","Extra":' + "[" * 100_000 + "]" * 100_000 + "}"
+
+    assert json_api.post("SendMessage", deep).status == 400
+    assert server.get("/health")[0] == 200
+
+
+def test_numbers_may_come_as_text(json_api, queue):
+    body = {"QueueUrl": queue(), "MessageBody": "x", "DelaySeconds": "0"}
+
+    assert json_api.post("SendMessage", json.dumps(body)).status == 200

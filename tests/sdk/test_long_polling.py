@@ -1,0 +1,281 @@
+"""Long polls: they wake on whatever makes a message ready, end when they should, hide nothing.
+
+Times are real here. A poll that wakes is expected within `PROMPT_S`; one that does not wait, too.
+"""
+
+import json
+import socket
+import time
+import urllib.parse
+
+import pytest
+
+from support.wire import JSON_TYPE, JsonApi
+
+PROMPT_S = 1.5
+
+
+class OpenPoll:
+    """A long poll on a raw connection, to be left open, closed or read."""
+
+    def __init__(self, endpoint, url, wait_s=20):
+        address = urllib.parse.urlsplit(endpoint)
+        body = json.dumps({"QueueUrl": url, "WaitTimeSeconds": wait_s})
+        self.socket = socket.create_connection((address.hostname, address.port), timeout=30)
+        self.socket.sendall(
+            f"POST / HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: {JSON_TYPE}\r\n"
+            f"X-Amz-Target: AmazonSQS.ReceiveMessage\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+        )
+
+    def close(self):
+        self.socket.close()
+
+    def reset(self):
+        """Closes with a reset instead of a FIN, as a process that is killed may."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        self.socket.close()
+
+
+def let_park():
+    """Nothing on the wire tells that a poll has parked, so this is the one wait by time."""
+    time.sleep(0.1)
+
+
+@pytest.fixture
+def poll(background, receive):
+    """Starts a long poll in a thread and lets it park: a future."""
+
+    def start(url, **parameters):
+        future = background(receive, url, **({"WaitTimeSeconds": 20} | parameters))
+        let_park()
+        return future
+
+    return start
+
+
+def bodies_of(future, timeout=PROMPT_S):
+    return [message["Body"] for message in future.result(timeout=timeout)]
+
+
+def test_send_wakes_a_poll(sqs, queue, poll):
+    url = queue()
+    waiting = poll(url)
+
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+
+    assert bodies_of(waiting) == ["x"]
+
+
+def test_poll_returns_with_the_first_message(sqs, queue, poll):
+    url = queue()
+    waiting = poll(url, MaxNumberOfMessages=10)
+
+    sqs.send_message(QueueUrl=url, MessageBody="first")
+
+    assert bodies_of(waiting) == ["first"]
+
+
+def test_fifo_send_wakes_a_poll(sqs, fifo, poll):
+    url = fifo()
+    waiting = poll(url)
+
+    sqs.send_message(QueueUrl=url, MessageBody="x", MessageGroupId="g")
+
+    assert bodies_of(waiting) == ["x"]
+
+
+def test_end_of_a_delay_wakes_a_poll(server, sqs, queue, poll):
+    url = queue()
+    sqs.send_message(QueueUrl=url, MessageBody="later", DelaySeconds=900)
+    waiting = poll(url)
+    assert not waiting.done()
+
+    server.advance(901)
+
+    assert "later" in bodies_or_received_again(waiting, sqs, url)
+
+
+def bodies_or_received_again(waiting, sqs, url):
+    """The poll's own deadline passes with the same step of the clock, so it may return empty; then
+    the message must be there at once."""
+    bodies = bodies_of(waiting)
+    if bodies:
+        return bodies
+    return [m["Body"] for m in sqs.receive_message(QueueUrl=url).get("Messages", [])]
+
+
+def test_real_delay_wakes_a_poll(sqs, queue, poll):
+    url = queue()
+    sqs.send_message(QueueUrl=url, MessageBody="later", DelaySeconds=1)
+
+    started = time.monotonic()
+    waiting = poll(url)
+
+    assert bodies_of(waiting, 1 + PROMPT_S) == ["later"]
+    assert time.monotonic() - started > 0.5
+
+
+def test_real_visibility_deadline_wakes_a_poll(sqs, queue, poll, receive):
+    url = queue()
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    assert len(receive(url, VisibilityTimeout=1)) == 1
+
+    assert bodies_of(poll(url), 1 + PROMPT_S) == ["x"]
+
+
+def test_change_to_zero_wakes_a_poll(sqs, queue, poll, receive):
+    url = queue()
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    (message,) = receive(url)
+    waiting = poll(url)
+
+    sqs.change_message_visibility(
+        QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+    )
+
+    assert bodies_of(waiting) == ["x"]
+
+
+def test_unlocked_group_wakes_a_poll(sqs, fifo, poll, receive):
+    url = fifo()
+    for body in ("1", "2"):
+        sqs.send_message(QueueUrl=url, MessageBody=body, MessageGroupId="g")
+    (message,) = receive(url, MaxNumberOfMessages=1)
+    waiting = poll(url)
+
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+    assert bodies_of(waiting) == ["2"]
+
+
+def test_each_message_wakes_one_poll(sqs, queue, poll):
+    url = queue()
+    polls = [poll(url, MaxNumberOfMessages=1) for _ in range(5)]
+
+    for n in range(5):
+        sqs.send_message(QueueUrl=url, MessageBody=str(n))
+
+    assert sorted(body for waiting in polls for body in bodies_of(waiting)) == list("01234")
+
+
+def test_polls_are_served_in_order_of_arrival(sqs, queue, poll):
+    url = queue()
+    first, second = poll(url), poll(url)
+
+    sqs.send_message(QueueUrl=url, MessageBody="for the first")
+    assert bodies_of(first) == ["for the first"]
+    assert not second.done()
+
+    sqs.send_message(QueueUrl=url, MessageBody="for the second")
+    assert bodies_of(second) == ["for the second"]
+
+
+def elapsed(call, *arguments, **parameters):
+    started = time.monotonic()
+    assert call(*arguments, **parameters) == []
+    return time.monotonic() - started
+
+
+def test_poll_waits_as_long_as_it_was_told(queue, receive):
+    assert 0.9 < elapsed(receive, queue(), WaitTimeSeconds=1) < 1 + PROMPT_S
+
+
+def test_queue_default_holds(queue, receive):
+    url = queue(ReceiveMessageWaitTimeSeconds="1")
+
+    assert 0.9 < elapsed(receive, url) < 1 + PROMPT_S
+
+
+def test_zero_in_the_call_overrides_the_queue_default(queue, receive):
+    url = queue(ReceiveMessageWaitTimeSeconds="20")
+
+    assert elapsed(receive, url, WaitTimeSeconds=0) < PROMPT_S
+
+
+def test_short_poll_does_not_wait(queue, receive):
+    assert elapsed(receive, queue()) < PROMPT_S
+
+
+def test_poll_with_a_message_there_does_not_wait(sqs, queue, receive):
+    url = queue()
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+
+    started = time.monotonic()
+    assert len(receive(url, WaitTimeSeconds=20)) == 1
+    assert time.monotonic() - started < PROMPT_S
+
+
+@pytest.mark.parametrize("leave", ["close", "reset"])
+def test_client_that_left_takes_no_message_along(server, sqs, queue, receive, leave):
+    url = queue()
+    poll = OpenPoll(server.endpoint, url)
+    let_park()
+    getattr(poll, leave)()
+    server.get("/health")
+
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    (message,) = receive(url, WaitTimeSeconds=2)
+
+    assert message["Body"] == "x"
+
+
+def test_many_clients_that_left_take_no_message_along(server, sqs, queue, receive):
+    url = queue()
+    polls = [OpenPoll(server.endpoint, url) for _ in range(50)]
+    let_park()
+    for poll in polls:
+        poll.close()
+
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+
+    assert [m["Body"] for m in receive(url, WaitTimeSeconds=5)] == ["x"]
+
+
+def test_many_idle_polls_let_others_work(server, sqs, queue):
+    busy, idle = queue(), queue()
+    polls = [OpenPoll(server.endpoint, idle) for _ in range(300)]
+    let_park()
+
+    started = time.monotonic()
+    for n in range(50):
+        sqs.send_message(QueueUrl=busy, MessageBody=str(n))
+    took = time.monotonic() - started
+
+    for poll in polls:
+        poll.close()
+    assert took < 5
+
+
+def test_idle_polls_cost_no_cpu(make_server):
+    server = make_server(test=False)
+    url = JsonApi(server.endpoint).call("CreateQueue", QueueName="idle")["QueueUrl"]
+    polls = [OpenPoll(server.endpoint, url) for _ in range(200)]
+    server.get("/health")
+    time.sleep(0.5)
+
+    before = cpu_s(server.process.pid)
+    time.sleep(2)  # The measurement itself.
+    used = cpu_s(server.process.pid) - before
+
+    for poll in polls:
+        poll.close()
+    assert used <= 0.06, f"{used} s of CPU in 2 s for 200 idle polls"
+
+
+def cpu_s(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def test_deleting_the_queue_ends_its_polls(sqs, queue, background):
+    url = queue()
+    waiting = background(lambda: sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20))
+    let_park()
+
+    sqs.delete_queue(QueueUrl=url)
+
+    try:
+        assert waiting.result(timeout=PROMPT_S).get("Messages", []) == []
+    except sqs.exceptions.QueueDoesNotExist:
+        pass

@@ -1,0 +1,152 @@
+"""AddPermission and RemovePermission: they edit the queue's policy."""
+
+import json
+
+import pytest
+
+from support.expect import refused
+
+
+@pytest.fixture
+def url(api, new_name):
+    return api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+
+
+def add(api, url, label="share", accounts=("111111111111",), actions=("ReceiveMessage",)):
+    api.call(
+        "AddPermission", QueueUrl=url, Label=label, AWSAccountIds=list(accounts), Actions=list(actions)
+    )
+
+
+def policy(api, url):
+    names = ["Policy"]
+    got = api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=names).get("Attributes")
+    return json.loads(got["Policy"]) if got else None
+
+
+def arn(api, url):
+    names = ["QueueArn"]
+    return api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=names)["Attributes"]["QueueArn"]
+
+
+def test_first_permission_makes_the_policy(api, url):
+    add(api, url)
+
+    assert policy(api, url) == {
+        "Version": "2008-10-17",
+        "Id": f"{arn(api, url)}/SQSDefaultPolicy",
+        "Statement": [
+            {
+                "Sid": "share",
+                "Effect": "Allow",
+                "Principal": {"AWS": "arn:aws:iam::111111111111:root"},
+                "Action": "SQS:ReceiveMessage",
+                "Resource": arn(api, url),
+            }
+        ],
+    }
+
+
+def test_several_accounts_and_actions_are_lists(api, url):
+    add(api, url, "many", ["111111111111", "222222222222"], ["SendMessage", "ReceiveMessage"])
+
+    (statement,) = policy(api, url)["Statement"]
+    accounts = statement["Principal"]["AWS"]
+    assert sorted(accounts) == [f"arn:aws:iam::{n * 12}:root" for n in "12"]
+    assert sorted(statement["Action"]) == ["SQS:ReceiveMessage", "SQS:SendMessage"]
+
+
+LEGAL_ACTIONS = [
+    "*",
+    "SendMessage",
+    "ReceiveMessage",
+    "DeleteMessage",
+    "ChangeMessageVisibility",
+    "GetQueueAttributes",
+    "GetQueueUrl",
+    "ListDeadLetterSourceQueues",
+    "PurgeQueue",
+]
+
+
+@pytest.mark.parametrize("action", LEGAL_ACTIONS)
+def test_legal_action(api, url, action):
+    add(api, url, actions=[action])
+
+    (statement,) = policy(api, url)["Statement"]
+    assert statement["Action"] == f"SQS:{action}"
+
+
+def test_second_label_adds_a_statement_and_removal_takes_it_back(api, url):
+    add(api, url, "one")
+    add(api, url, "two", actions=["SendMessage"])
+    assert [s["Sid"] for s in policy(api, url)["Statement"]] == ["one", "two"]
+
+    api.call("RemovePermission", QueueUrl=url, Label="one")
+    assert [s["Sid"] for s in policy(api, url)["Statement"]] == ["two"]
+
+    api.call("RemovePermission", QueueUrl=url, Label="two")
+    assert policy(api, url) is None
+
+
+def test_same_label_is_refused(api, url):
+    add(api, url, "L")
+
+    refused(
+        api,
+        "AddPermission",
+        "InvalidParameterValue",
+        "Value L for parameter Label is invalid. Reason: Already exists.",
+        QueueUrl=url,
+        Label="L",
+        AWSAccountIds=["222222222222"],
+        Actions=["SendMessage"],
+    )
+
+
+def test_unknown_label_is_refused(api, url):
+    error = refused(api, "RemovePermission", "InvalidParameterValue", QueueUrl=url, Label="L")
+
+    assert error.message.startswith(
+        "Value L for parameter Label is invalid. Reason: can't find label"
+    )
+
+
+def test_eight_actions_are_too_many(api, url):
+    refused(
+        api,
+        "AddPermission",
+        "OverLimit",
+        None,
+        403,
+        QueueUrl=url,
+        Label="L",
+        AWSAccountIds=["111111111111"],
+        Actions=LEGAL_ACTIONS[1:],
+    )
+
+
+BAD = [
+    {"Actions": ["CreateQueue"]},
+    {"Actions": ["NoSuchAction"]},
+    {"AWSAccountIds": ["123"]},
+    {"AWSAccountIds": ["abcdefghijkl"]},
+    {"Label": "with space"},
+    {"Label": "a" * 81},
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_bad_parameter_is_refused(api, url, bad):
+    given = {"Label": "L", "AWSAccountIds": ["111111111111"], "Actions": ["SendMessage"]} | bad
+
+    refused(api, "AddPermission", "InvalidParameterValue", QueueUrl=url, **given)
+    assert policy(api, url) is None
+
+
+@pytest.mark.parametrize("missing", ["Label", "AWSAccountIds", "Actions"])
+def test_every_parameter_is_needed(api, url, missing):
+    given = {"Label": "L", "AWSAccountIds": ["111111111111"], "Actions": ["SendMessage"]}
+    del given[missing]
+
+    refused(api, "AddPermission", "MissingParameter", QueueUrl=url, **given)

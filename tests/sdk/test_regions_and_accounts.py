@@ -1,0 +1,105 @@
+"""Queues of different regions and accounts are different queues, whatever their names."""
+
+import pytest
+from conftest import sdk_client
+
+from support.wire import JsonApi, QueryApi, scope_header
+
+CREDENTIALS = """
+[[credentials]]
+access_key = "AKIDONE"
+secret_key = "SECRETONE"
+account = "111122223333"
+
+[[credentials]]
+access_key = "AKIDTWO"
+secret_key = "SECRETTWO"
+account = "444455556666"
+"""
+
+
+def arn(client, url):
+    asked = {"QueueUrl": url, "AttributeNames": ["QueueArn"]}
+    return client.get_queue_attributes(**asked)["Attributes"]["QueueArn"]
+
+
+def test_region_comes_from_the_credential_scope(server, new_name):
+    name = new_name()
+    east, west = sdk_client(server, "us-east-1"), sdk_client(server, "eu-west-1")
+
+    east_url = east.create_queue(QueueName=name)["QueueUrl"]
+    west_url = west.create_queue(QueueName=name, Attributes={"DelaySeconds": "0"})["QueueUrl"]
+    east.send_message(QueueUrl=east_url, MessageBody="for the east")
+
+    assert arn(east, east_url) == f"arn:aws:sqs:us-east-1:000000000000:{name}"
+    assert arn(west, west_url) == f"arn:aws:sqs:eu-west-1:000000000000:{name}"
+    assert "Messages" not in west.receive_message(QueueUrl=west_url)
+    assert len(east.receive_message(QueueUrl=east_url)["Messages"]) == 1
+
+
+def test_each_region_lists_and_deletes_its_own(server, new_name):
+    name = new_name()
+    east, west = sdk_client(server, "us-east-1"), sdk_client(server, "ap-south-1")
+    url = east.create_queue(QueueName=name)["QueueUrl"]
+
+    assert "QueueUrls" not in west.list_queues(QueueNamePrefix=name)
+    with pytest.raises(west.exceptions.QueueDoesNotExist):
+        west.delete_queue(QueueUrl=url)
+    assert east.list_queues(QueueNamePrefix=name)["QueueUrls"] == [url]
+
+
+@pytest.mark.parametrize("kind", [JsonApi, QueryApi])
+def test_unsigned_requests_fall_back_to_the_default_region(server, new_name, kind):
+    name = new_name()
+    unsigned = kind(server.endpoint)
+    scoped = kind(server.endpoint, headers={"Authorization": scope_header("us-east-1")})
+
+    url = unsigned.call("CreateQueue", QueueName=name)["QueueUrl"]
+
+    assert scoped.call("GetQueueUrl", QueueName=name) == {"QueueUrl": url}
+
+
+def test_default_region_and_account_can_be_configured(make_server):
+    server = make_server(config='region = "eu-central-1"\naccount = "123456789012"\n')
+    api = JsonApi(server.endpoint)
+
+    url = api.call("CreateQueue", QueueName="q")["QueueUrl"]
+
+    assert url == f"{server.endpoint}/123456789012/q"
+    names = ["QueueArn"]
+    got = api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=names)["Attributes"]
+    assert got["QueueArn"] == "arn:aws:sqs:eu-central-1:123456789012:q"
+
+
+class TestAccounts:
+    @pytest.fixture
+    def clients(self, make_server):
+        server = make_server(config=CREDENTIALS)
+        return (
+            sdk_client(server, access_key="AKIDONE", secret_key="SECRETONE"),
+            sdk_client(server, access_key="AKIDTWO", secret_key="SECRETTWO"),
+        )
+
+    def test_account_comes_from_the_credentials(self, clients):
+        one, two = clients
+
+        first = one.create_queue(QueueName="jobs")["QueueUrl"]
+        second = two.create_queue(QueueName="jobs")["QueueUrl"]
+        one.send_message(QueueUrl=first, MessageBody="x")
+
+        assert first.endswith("/111122223333/jobs")
+        assert second.endswith("/444455556666/jobs")
+        assert arn(one, first) == "arn:aws:sqs:us-east-1:111122223333:jobs"
+        assert "Messages" not in two.receive_message(QueueUrl=second)
+        assert one.list_queues()["QueueUrls"] == [first]
+        assert two.list_queues()["QueueUrls"] == [second]
+
+    def test_queue_of_another_account_is_out_of_reach(self, clients):
+        one, two = clients
+        url = one.create_queue(QueueName="private")["QueueUrl"]
+
+        with pytest.raises(two.exceptions.ClientError) as caught:
+            two.receive_message(QueueUrl=url)
+
+        code = caught.value.response["Error"]["Code"]
+        assert code in ("AWS.SimpleQueueService.NonExistentQueue", "AccessDenied", "AccessDeniedException")

@@ -1,0 +1,82 @@
+"""Queue tags."""
+
+import pytest
+
+from support.expect import refused
+
+
+@pytest.fixture
+def url(api, new_name):
+    return api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+
+
+def tags(api, url):
+    return api.call("ListQueueTags", QueueUrl=url).get("Tags")
+
+
+ROUND_TRIPS = [
+    {"a": "1"},
+    {"empty": ""},
+    {"case": "1", "CASE": "2"},
+    {"k" * 128: "v" * 256},
+    {"\u00e9\u2603": "\U0001f600"},
+    {"a b+c-d=e._:/@": "&<>\"'"},
+    {f"key{n}": f"value{n}" for n in range(50)},
+]
+
+
+@pytest.mark.parametrize("given", ROUND_TRIPS, ids=range(len(ROUND_TRIPS)))
+def test_tags_round_trip(api, new_name, given):
+    created = api.call("CreateQueue", QueueName=new_name(), tags=given)["QueueUrl"]
+    tagged = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+    api.call("TagQueue", QueueUrl=tagged, Tags=given)
+
+    assert tags(api, created) == tags(api, tagged) == given
+
+
+def test_tagging_overwrites_and_adds(api, url):
+    api.call("TagQueue", QueueUrl=url, Tags={"a": "1", "b": "2"})
+
+    api.call("TagQueue", QueueUrl=url, Tags={"b": "3", "c": "4"})
+
+    assert tags(api, url) == {"a": "1", "b": "3", "c": "4"}
+
+
+def test_untagging_unknown_keys_is_fine(api, url):
+    api.call("TagQueue", QueueUrl=url, Tags={"a": "1", "b": "2"})
+
+    api.call("UntagQueue", QueueUrl=url, TagKeys=["a", "unknown"])
+
+    assert tags(api, url) == {"b": "2"}
+
+
+def test_queue_without_tags_has_no_tags_member(api, url):
+    assert tags(api, url) is None
+
+
+BAD = [
+    {"k" * 129: "v"},
+    {"k": "v" * 257},
+    {"aws:reserved": "v"},
+    {f"key{n}": "v" for n in range(51)},
+]
+
+
+@pytest.mark.parametrize("given", BAD, ids=["long key", "long value", "reserved", "too many"])
+def test_bad_tags_are_refused(api, url, given):
+    refused(api, "TagQueue", "InvalidParameterValue", QueueUrl=url, Tags=given)
+    assert tags(api, url) is None
+
+
+def test_tags_in_all_are_counted(api, url):
+    api.call("TagQueue", QueueUrl=url, Tags={f"key{n}": "v" for n in range(50)})
+    api.call("TagQueue", QueueUrl=url, Tags={"key0": "w"})
+
+    refused(api, "TagQueue", "InvalidParameterValue", QueueUrl=url, Tags={"one-more": "v"})
+
+
+def test_tags_of_a_second_create_do_not_matter(api, new_name):
+    name = new_name()
+    url = api.call("CreateQueue", QueueName=name, tags={"a": "1"})["QueueUrl"]
+
+    assert api.call("CreateQueue", QueueName=name, tags={"a": "2"})["QueueUrl"] == url
