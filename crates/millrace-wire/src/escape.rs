@@ -4,10 +4,28 @@
 const BLOCK_BYTES: usize = 32;
 const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
+/// For each byte what follows the backslash in JSON, `u` for the long form, 0 for no escape.
+const JSON_ESCAPES: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        table[control] = b'u';
+        control += 1;
+    }
+    table[0x08] = b'b';
+    table[0x09] = b't';
+    table[0x0a] = b'n';
+    table[0x0c] = b'f';
+    table[0x0d] = b'r';
+    table[b'"' as usize] = b'"';
+    table[b'\\' as usize] = b'\\';
+    table
+};
+
 /// Appends `text`, which is UTF-8, as a quoted JSON string.
 pub(crate) fn json_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
-    escape(out, text, json_needs_escape, json_escape);
+    escape(out, text, json_needs_escape, put_json);
     out.push(b'"');
 }
 
@@ -15,68 +33,81 @@ pub(crate) fn json_string(out: &mut Vec<u8>, text: &[u8]) {
 /// parser's line-end normalisation, for message digests depend on them; control characters that
 /// XML 1.0 cannot express become U+FFFD.
 pub(crate) fn xml_text(out: &mut Vec<u8>, text: &[u8]) {
-    escape(out, text, xml_needs_escape, xml_escape);
+    escape(out, text, xml_needs_escape, put_xml);
 }
 
-/// Appends `bytes` as lower-case hexadecimal digits.
-pub(crate) fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
-    for byte in bytes {
-        out.push(HEX_DIGITS[usize::from(byte >> 4)]);
-        out.push(HEX_DIGITS[usize::from(byte & 15)]);
+/// `bytes` as lower-case hexadecimal digits.
+pub(crate) fn hex_32(bytes: &[u8; 32]) -> [u8; 64] {
+    let mut digits = [0; 64];
+    for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(bytes) {
+        *pair = hex_digits(*byte);
     }
+    digits
 }
 
+fn hex_digits(byte: u8) -> [u8; 2] {
+    [HEX_DIGITS[usize::from(byte >> 4)], HEX_DIGITS[usize::from(byte & 15)]]
+}
+
+/// Copies runs of clean blocks at once and leaves the others, and the last, shorter one if it is
+/// not clean, to `put`.
 fn escape(
     out: &mut Vec<u8>,
     text: &[u8],
     needs_escape: impl Fn(u8) -> bool,
-    put: impl Fn(&mut Vec<u8>, u8),
+    put: impl Fn(&mut Vec<u8>, &[u8]),
 ) {
-    let mut blocks = text.chunks_exact(BLOCK_BYTES);
-    let mut copied = 0;
-    let mut start = 0;
-    let mut slow = |out: &mut Vec<u8>, start: usize, block: &[u8]| {
-        for (at, byte) in (start..).zip(block) {
-            if needs_escape(*byte) {
-                out.extend_from_slice(text.get(copied..at).unwrap_or_default());
-                put(out, *byte);
-                copied = at + 1;
-            }
-        }
+    // No early exit, or the compiler could not use vectors.
+    let is_clean = |block: &[u8; BLOCK_BYTES]| {
+        block.iter().fold(0, |dirty, byte| dirty | u8::from(needs_escape(*byte))) == 0
     };
+    let (blocks, tail) = text.as_chunks();
+    let mut rest = blocks;
 
     out.reserve(text.len());
-    for block in &mut blocks {
-        // No early exit, or the compiler could not use vectors.
-        let is_dirty = block.iter().fold(false, |dirty, byte| dirty | needs_escape(*byte));
-        if is_dirty {
-            slow(out, start, block);
-        }
-        start += BLOCK_BYTES;
+    loop {
+        let clean = rest.iter().position(|block| !is_clean(block));
+        let (run, dirty) = rest.split_at(clean.unwrap_or(rest.len()));
+        out.extend_from_slice(run.as_flattened());
+        let Some((block, after)) = dirty.split_first() else { break };
+        put(out, block);
+        rest = after;
     }
-    slow(out, start, blocks.remainder());
-    out.extend_from_slice(text.get(copied..).unwrap_or_default());
+    if tail.iter().any(|byte| needs_escape(*byte)) {
+        put(out, tail);
+    } else {
+        out.extend_from_slice(tail);
+    }
 }
 
 fn json_needs_escape(byte: u8) -> bool {
     (byte < b' ') | (byte == b'"') | (byte == b'\\')
 }
 
-fn json_escape(out: &mut Vec<u8>, byte: u8) {
-    let short = match byte {
-        b'"' | b'\\' => byte,
-        b'\n' => b'n',
-        b'\r' => b'r',
-        b'\t' => b't',
-        0x08 => b'b',
-        0x0c => b'f',
-        _ => {
-            out.extend_from_slice(b"\\u00");
-            hex(out, &[byte]);
-            return;
+/// Without branches but for the rare long form, because quotes in JSON within JSON come at
+/// unpredictable places.
+fn put_json(out: &mut Vec<u8>, block: &[u8]) {
+    // The longest escape has six bytes.
+    let mut room = [0; 6 * BLOCK_BYTES];
+    let mut end = 0;
+    for byte in block {
+        let escape = JSON_ESCAPES[usize::from(*byte)];
+        if escape == b'u' {
+            let [high, low] = hex_digits(*byte);
+            if let Some(slots) = room.get_mut(end..end + 6) {
+                slots.copy_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+            }
+            end += 6;
+            continue;
         }
-    };
-    out.extend_from_slice(&[b'\\', short]);
+        let is_escaped = escape != 0;
+        if let Some([first, second]) = room.get_mut(end..end + 2) {
+            *first = if is_escaped { b'\\' } else { *byte };
+            *second = escape;
+        }
+        end += 1 + usize::from(is_escaped);
+    }
+    out.extend_from_slice(room.get(..end).unwrap_or_default());
 }
 
 fn xml_needs_escape(byte: u8) -> bool {
@@ -87,16 +118,22 @@ fn xml_needs_escape(byte: u8) -> bool {
         | (byte == b'"')
 }
 
-fn xml_escape(out: &mut Vec<u8>, byte: u8) {
-    let entity = match byte {
-        b'&' => "&amp;",
-        b'<' => "&lt;",
-        b'>' => "&gt;",
-        b'"' => "&quot;",
-        b'\r' => "&#xD;",
-        _ => "\u{fffd}",
-    };
-    out.extend_from_slice(entity.as_bytes());
+fn put_xml(out: &mut Vec<u8>, block: &[u8]) {
+    for byte in block {
+        let entity = match byte {
+            b'&' => "&amp;",
+            b'<' => "&lt;",
+            b'>' => "&gt;",
+            b'"' => "&quot;",
+            b'\r' => "&#xD;",
+            byte if xml_needs_escape(*byte) => "\u{fffd}",
+            byte => {
+                out.push(*byte);
+                continue;
+            }
+        };
+        out.extend_from_slice(entity.as_bytes());
+    }
 }
 
 #[cfg(test)]

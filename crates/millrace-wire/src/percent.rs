@@ -15,23 +15,29 @@ pub(crate) enum Plus {
 /// followed by two hexadecimal digits stands for itself.
 pub(crate) fn decode(text: &[u8], plus: Plus) -> Cow<'_, [u8]> {
     let is_special = |byte: &u8| *byte == b'%' || (*byte == b'+' && plus == Plus::Space);
-    let Some(first) = text.iter().position(is_special) else {
+    if !text.iter().any(is_special) {
         return Cow::Borrowed(text);
-    };
-
-    let (clean, mut rest) = text.split_at(first);
-    let mut decoded = Vec::with_capacity(text.len());
-    decoded.extend_from_slice(clean);
-    while let [byte, tail @ ..] = rest {
-        let escaped = match tail {
-            [high, low, after @ ..] if *byte == b'%' => hex_byte(*high, *low).zip(Some(after)),
-            _ => None,
-        };
-        let is_space = *byte == b'+' && plus == Plus::Space;
-        let (byte, after) = escaped.unwrap_or((if is_space { b' ' } else { *byte }, tail));
-        decoded.push(byte);
-        rest = after;
     }
+
+    // Never longer than before.
+    let mut decoded = vec![0; text.len()];
+    let mut slots = decoded.iter_mut();
+    let mut rest = text;
+    while let [byte, tail @ ..] = rest
+        && let Some(slot) = slots.next()
+    {
+        rest = tail;
+        *slot = if *byte == b'+' && plus == Plus::Space { b' ' } else { *byte };
+        if *byte == b'%'
+            && let [high, low, after @ ..] = tail
+            && let Some(byte) = hex_byte(*high, *low)
+        {
+            *slot = byte;
+            rest = after;
+        }
+    }
+    let unused = slots.len();
+    decoded.truncate(text.len() - unused);
     Cow::Owned(decoded)
 }
 

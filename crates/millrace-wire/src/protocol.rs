@@ -92,18 +92,18 @@ impl<'a> Hints<'a> {
     fn of(request: &Request<'a>) -> Hints<'a> {
         let mut hints = Hints::default();
         for header in request.headers {
-            let Ok(value) = str::from_utf8(header.value) else { continue };
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            let value = || str::from_utf8(header.value).unwrap_or_default();
             // By length first: most headers are none of these.
             match header.name.len() {
-                4 if is("host") => hints.host = value,
-                6 if is("accept") => hints.accept = value,
-                12 if is("content-type") => hints.content_type = value,
-                12 if is("x-amz-target") => hints.target = hints.target.or(Some(value)),
+                4 if is("host") => hints.host = value(),
+                6 if is("accept") => hints.accept = value(),
+                12 if is("content-type") => hints.content_type = value(),
+                12 if is("x-amz-target") => hints.target = hints.target.or(Some(value())),
                 13 if is("authorization") => {
-                    hints.authorization = hints.authorization.or(Some(value));
+                    hints.authorization = hints.authorization.or(Some(value()));
                 }
-                15 if is("smithy-protocol") => hints.is_smithy_cbor = value == "rpc-v2-cbor",
+                15 if is("smithy-protocol") => hints.is_smithy_cbor = value() == "rpc-v2-cbor",
                 _ => {}
             }
         }
@@ -113,9 +113,11 @@ impl<'a> Hints<'a> {
 
 impl<'a> Credential<'a> {
     fn find(authorization: Option<&'a str>, query: &'a str) -> Option<Credential<'a>> {
-        if let Some((_, rest)) = authorization.and_then(|value| value.split_once("Credential=")) {
-            let (credential, _) = rest.split_once(',').unwrap_or((rest, ""));
-            return Credential::parse(Cow::Borrowed(credential.trim()));
+        if let Some(authorization) = authorization {
+            let (_, parameters) = authorization.split_once(' ')?;
+            let mut parameters = parameters.split(',').map(str::trim);
+            let credential = parameters.find_map(|pair| pair.strip_prefix("Credential="))?;
+            return Credential::parse(Cow::Borrowed(credential));
         }
         let value = query.split('&').find_map(|pair| pair.strip_prefix("X-Amz-Credential="))?;
         match percent::decode(value.as_bytes(), Plus::Literal) {
@@ -157,15 +159,14 @@ fn protocol(request: &Request<'_>, hints: &Hints<'_>) -> Protocol {
     if hints.is_smithy_cbor && cbor_action(request.path).is_some() {
         return Protocol::Cbor;
     }
-    let media_type = media_type(hints.content_type);
-    let is_json = |text: &str| media_type.eq_ignore_ascii_case(text);
+    let is_json = |text: &str| media_type(hints.content_type).eq_ignore_ascii_case(text);
     if hints.target.is_some()
         || is_json("application/x-amz-json-1.0")
         || is_json("application/x-amz-json-1.1")
     {
         return Protocol::Json;
     }
-    let mut accepted = hints.accept.split(',').map(media_type_of_list);
+    let mut accepted = hints.accept.split(',').map(media_type);
     if accepted.any(|media| media.eq_ignore_ascii_case("application/json")) {
         return Protocol::QueryAsJson;
     }
@@ -225,9 +226,8 @@ fn cbor_action(path: &str) -> Option<&str> {
 
 /// A media type without parameters.
 fn media_type(value: &str) -> &str {
-    media_type_of_list(value)
-}
-
-fn media_type_of_list(value: &str) -> &str {
     value.split_once(';').map_or(value, |(media, _)| media).trim()
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ pub(super) struct CanonicalRequest<'r> {
     pub(super) request: &'r Request<'r>,
     /// Lower-case names with semicolons between.
     pub(super) signed_headers: &'r str,
-    pub(super) payload_hash: &'r str,
+    pub(super) payload_hash: &'r [u8],
 }
 
 impl CanonicalRequest<'_> {
@@ -29,7 +29,7 @@ impl CanonicalRequest<'_> {
         out.push(b'\n');
         out.extend_from_slice(self.signed_headers.as_bytes());
         out.push(b'\n');
-        out.extend_from_slice(self.payload_hash.as_bytes());
+        out.extend_from_slice(self.payload_hash);
         out
     }
 
@@ -49,6 +49,10 @@ impl CanonicalRequest<'_> {
         for (index, header) in self.request.headers.iter().filter(named).enumerate() {
             if index > 0 {
                 out.push(b',');
+            }
+            if !header.value.contains(&b' ') && !header.value.contains(&b'\t') {
+                out.extend_from_slice(header.value);
+                continue;
             }
             let words = header.value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
             for (index, word) in words.enumerate() {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::claim::Scope;
+use crate::escape::hex_32;
 
 /// Keys per generation; twice as many are kept.
 const GENERATION_KEYS_MAX: usize = 512;
@@ -47,17 +47,14 @@ impl SigningKey {
         let mut seed = Vec::with_capacity(4 + secret.len());
         seed.extend_from_slice(b"AWS4");
         seed.extend_from_slice(secret.as_bytes());
-        let key = [date, region, service, "aws4_request"]
+        [date, region, service, "aws4_request"]
             .iter()
-            .fold(hmac(&seed), |key, part| hmac(&key.mac(part.as_bytes())));
-        key
+            .fold(hmac(&seed), |key, part| hmac(&key.mac(part.as_bytes())))
     }
 
     /// The signature of `text` as lower-case hexadecimal digits.
-    pub(super) fn sign_hex(&self, text: &[u8]) -> Vec<u8> {
-        let mut digits = Vec::with_capacity(64);
-        crate::escape::hex(&mut digits, &self.mac(text));
-        digits
+    pub(super) fn sign_hex(&self, text: &[u8]) -> [u8; 64] {
+        hex_32(&self.mac(text))
     }
 
     fn mac(&self, text: &[u8]) -> [u8; 32] {
@@ -66,15 +63,9 @@ impl SigningKey {
 }
 
 impl KeyCache {
-    /// The key of a credential, kept or derived.
-    pub(super) fn signing_key(
-        &self,
-        credential: &str,
-        scope: &Scope<'_>,
-        secret: &str,
-    ) -> SigningKey {
-        let kept = self.locked(|generations| generations.find(credential, secret));
-        kept.unwrap_or_else(|| SigningKey::derive(secret, scope.date, scope.region, scope.service))
+    /// The key of a credential, if it is kept.
+    pub(super) fn find(&self, credential: &str, secret: &str) -> Option<SigningKey> {
+        self.locked(|generations| generations.find(credential, secret))
     }
 
     /// Keeps a key whose signature was good.
@@ -91,15 +82,17 @@ impl KeyCache {
 }
 
 impl Generations {
-    fn find(&self, credential: &str, secret: &str) -> Option<SigningKey> {
-        let entry = self.young.get(credential).or_else(|| self.old.get(credential))?;
-        (*entry.secret == *secret).then(|| entry.key.clone())
+    fn find(&mut self, credential: &str, secret: &str) -> Option<SigningKey> {
+        let is_same = |entry: &&Entry| *entry.secret == *secret;
+        if let Some(entry) = self.young.get(credential).filter(is_same) {
+            return Some(entry.key.clone());
+        }
+        let key = self.old.get(credential).filter(is_same)?.key.clone();
+        self.keep(credential, secret, key.clone());
+        Some(key)
     }
 
     fn keep(&mut self, credential: &str, secret: &str, key: SigningKey) {
-        if self.young.get(credential).is_some_and(|entry| *entry.secret == *secret) {
-            return;
-        }
         if self.young.len() >= GENERATION_KEYS_MAX {
             self.old = std::mem::take(&mut self.young);
         }
@@ -122,8 +115,9 @@ mod tests {
         let key = || hmac(b"k");
         let has = |name: &str| cache.locked(|all| all.find(name, "s").is_some());
 
+        cache.remember("used", "s", key());
         for number in 0..5 * GENERATION_KEYS_MAX {
-            cache.remember("used", "s", key());
+            assert!(has("used"));
             cache.remember(&format!("key-{number}"), "s", key());
         }
         cache.remember(&"x".repeat(CREDENTIAL_BYTES_MAX + 1), "s", key());

@@ -18,11 +18,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use crate::date;
+use crate::escape::hex_32;
 use crate::http::Request;
 use canonical::CanonicalRequest;
 use claim::{Claim, Form, Scope};
-use key_cache::KeyCache;
+use key_cache::{KeyCache, SigningKey};
 
 pub use error::AuthError;
 pub use sign::{SignRequest, Signer};
@@ -168,9 +171,13 @@ impl<C: Credentials> Verifier<C> {
         let canonical = CanonicalRequest {
             request,
             signed_headers: &claim.signed_headers,
-            payload_hash: payload_hash.as_str(),
+            payload_hash: payload_hash.as_bytes(),
         };
-        let key = self.keys.signing_key(&claim.credential, scope, &credential.secret);
+        let kept = self.keys.find(&claim.credential, &credential.secret);
+        let is_kept = kept.is_some();
+        let key = kept.unwrap_or_else(|| {
+            SigningKey::derive(&credential.secret, scope.date, scope.region, scope.service)
+        });
 
         // The host as received first, then the alternatives.
         let alternatives = self.alternative_hosts.iter().map(|host| Some(host.as_str()));
@@ -179,7 +186,9 @@ impl<C: Credentials> Verifier<C> {
             let to_sign = string_to_sign(&claim.timestamp, scope.rest, &text);
             let expected = key.sign_hex(&to_sign);
             if equal_in_constant_time(&expected, claim.signature.as_bytes()) {
-                self.keys.remember(&claim.credential, &credential.secret, key);
+                if !is_kept {
+                    self.keys.remember(&claim.credential, &credential.secret, key);
+                }
                 return Ok(());
             }
         }
@@ -298,8 +307,12 @@ fn string_to_sign(timestamp: &str, rest: &str, canonical_request: &[u8]) -> Vec<
         text.extend_from_slice(line.as_bytes());
         text.push(b'\n');
     }
-    text.extend_from_slice(millrace_core::sha256_hex(canonical_request).as_bytes());
+    text.extend_from_slice(&sha256_hex(canonical_request));
     text
+}
+
+fn sha256_hex(bytes: &[u8]) -> [u8; 64] {
+    hex_32(&Sha256::digest(bytes).into())
 }
 
 /// The time that this takes depends on the lengths only.

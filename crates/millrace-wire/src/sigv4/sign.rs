@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::canonical::CanonicalRequest;
 use super::key_cache::SigningKey;
-use super::{ALGORITHM, string_to_sign};
+use super::{ALGORITHM, sha256_hex, string_to_sign};
 use crate::date;
 use crate::http::{Header, Request};
 
@@ -48,7 +48,7 @@ impl Signer<'_> {
         let (signed_headers, canonical) = canonical_request(request, &added);
         let to_sign = string_to_sign(&timestamp, &scope, &canonical);
         let key = SigningKey::derive(self.secret, date, self.region, self.service);
-        let signature = String::from_utf8(key.sign_hex(&to_sign)).unwrap_or_default();
+        let signature = key.sign_hex(&to_sign).map(char::from).iter().collect::<String>();
 
         let access_key = self.access_key;
         let authorization = format!(
@@ -83,7 +83,7 @@ fn canonical_request(
         peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
         is_tls: false,
     };
-    let payload_hash = millrace_core::sha256_hex(request.body);
+    let payload_hash = sha256_hex(request.body);
     let canonical = CanonicalRequest {
         request: &received,
         signed_headers: &signed_headers,

@@ -59,3 +59,136 @@ fn serialization(error: serde_json::Error) -> ApiError {
     }
     ApiError::serialization(message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn send<'a>(body: &'a str) -> crate::sqs::SendMessage<'a> {
+        match decode_json("SendMessage", body.as_bytes()).unwrap() {
+            Action::SendMessage(send) => send,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn code(action: &str, body: &str) -> &'static str {
+        decode_json(action, body.as_bytes()).unwrap_err().shape
+    }
+
+    #[test]
+    fn an_empty_body_is_an_empty_object() {
+        for body in ["", " \n", "{}"] {
+            assert!(send(body).queue_url.is_none());
+        }
+    }
+
+    #[test]
+    fn null_counts_as_absent_and_unknown_members_are_ignored() {
+        let body = r#"{"QueueUrl":null,"DelaySeconds":null,"MessageAttributes":{"a":null,"b":{"StringValue":null,"BinaryValue":null}},"Other":[{"x":[1,{}]}]}"#;
+        let send = send(body);
+
+        assert!(send.queue_url.is_none());
+        assert!(send.delay_seconds.is_none());
+        let attributes = send.message_attributes.unwrap().0;
+        assert_eq!(attributes.len(), 1);
+        assert_eq!(attributes[0].0, "b");
+        assert!(attributes[0].1.binary_value.is_none());
+        assert!(matches!(
+            decode_json("SendMessageBatch", br#"{"Entries":null}"#),
+            Ok(Action::SendMessageBatch(batch)) if batch.entries.is_none()
+        ));
+    }
+
+    #[test]
+    fn integers_may_be_strings() {
+        for (text, expected) in [("5", 5), ("\"5\"", 5), ("-1", -1), ("5.0", 5)] {
+            let body = format!("{{\"DelaySeconds\":{text}}}");
+            assert_eq!(send(&body).delay_seconds, Some(expected), "{text}");
+        }
+        for text in ["\"x\"", "\"\"", "true", "[]", "1.5", "1e300", "18446744073709551615"] {
+            let body = format!("{{\"DelaySeconds\":{text}}}");
+            assert_eq!(code("SendMessage", &body), "SerializationException", "{text}");
+        }
+    }
+
+    #[test]
+    fn lone_surrogates_and_bad_utf8_leave_a_body_that_is_not_text() {
+        let body = send(r#"{"MessageBody":"a\ud800b"}"#).message_body.unwrap();
+        assert_eq!(body.as_str(), None);
+
+        let raw = b"{\"MessageBody\":\"a\xffb\"}";
+        let Ok(Action::SendMessage(send)) = decode_json("SendMessage", raw) else { panic!() };
+        assert_eq!(send.message_body.unwrap().as_bytes(), b"a\xffb");
+    }
+
+    #[test]
+    fn map_values_may_be_numbers_and_truth_values_elsewhere_text_is_text() {
+        let body =
+            r#"{"QueueName":"q","Attributes":{"b":30,"a":true,"c":"x","d":null},"tags":{"k":""}}"#;
+        let Ok(Action::CreateQueue(create)) = decode_json("CreateQueue", body.as_bytes()) else {
+            panic!()
+        };
+        let attributes = create.attributes.unwrap();
+        let pairs: Vec<_> = attributes.0.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+
+        assert_eq!(pairs, [("b", "30"), ("a", "true"), ("c", "x")]);
+        assert_eq!(create.tags.unwrap().get("k"), Some(""));
+        assert_eq!(code("CreateQueue", r#"{"QueueName":1}"#), "SerializationException");
+        assert_eq!(code("CreateQueue", r#"{"Attributes":{"a":{}}}"#), "SerializationException");
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for body in ["[]", "null", "\"\"", "{", "{}x", "{\"QueueUrl\":}", "[\"url\"]"] {
+            assert_eq!(code("SendMessage", body), "SerializationException", "{body}");
+        }
+        for body in [r#"{"Entries":[["id"]]}"#, r#"{"Entries":{}}"#, r#"{"Entries":[null]}"#] {
+            assert_eq!(code("SendMessageBatch", body), "SerializationException", "{body}");
+        }
+        let attribute = r#"{"MessageAttributes":{"a":["String"]}}"#;
+        assert_eq!(code("SendMessage", attribute), "SerializationException");
+        let base64 = r#"{"MessageAttributes":{"a":{"BinaryValue":"*"}}}"#;
+        assert_eq!(code("SendMessage", base64), "SerializationException");
+    }
+
+    #[test]
+    fn collections_are_bounded() {
+        let entries = |count: usize| format!("{{\"Entries\":[{}{{}}]}}", "{},".repeat(count - 1));
+        assert!(decode_json("DeleteMessageBatch", entries(1000).as_bytes()).is_ok());
+        assert_eq!(code("DeleteMessageBatch", &entries(1001)), "SerializationException");
+
+        let attributes = |count: usize| {
+            format!("{{\"MessageAttributes\":{{{}\"z\":{{}}}}}}", "\"a\":{},".repeat(count - 1))
+        };
+        assert_eq!(send(&attributes(100)).message_attributes.unwrap().0.len(), 100);
+        assert_eq!(code("SendMessage", &attributes(101)), "SerializationException");
+    }
+
+    #[test]
+    fn deep_nesting_of_unknown_members_is_harmless() {
+        let body = format!("{{\"x\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+
+        let _ = decode_json("SendMessage", body.as_bytes());
+    }
+
+    #[test]
+    fn messages_do_not_echo_large_values() {
+        let text = "é".repeat(1000);
+        for body in
+            [format!("{{\"DelaySeconds\":[\"{text}\"]}}"), format!("{{\"QueueUrl\":{{\"{text}")]
+        {
+            let error = decode_json("SendMessage", body.as_bytes()).unwrap_err();
+            assert!(error.message.len() <= 200, "{}", error.message);
+        }
+        let body = format!("{{\"Attributes\":\"{text}\"}}");
+        let error = decode_json("CreateQueue", body.as_bytes()).unwrap_err();
+        assert!((190..=200).contains(&error.message.len()), "{}", error.message);
+    }
+
+    #[test]
+    fn unknown_actions_are_unknown_operations() {
+        let error = decode_json("Nope", b"{}").unwrap_err();
+
+        assert_eq!((error.shape, error.status), ("UnknownOperationException", 404));
+    }
+}

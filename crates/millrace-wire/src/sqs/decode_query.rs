@@ -254,3 +254,65 @@ fn reserved_list(scope: Scope<'_>, name: &str) -> Option<Vec<IgnoredAny>> {
     let is_given = !scope.nested(name).is_empty();
     is_given.then(|| vec![IgnoredAny])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(action: &str, form: &str) -> &'static str {
+        let parameters = Parameters::parse("", form.as_bytes()).unwrap();
+        decode_query(action, &parameters).unwrap_err().code
+    }
+
+    #[test]
+    fn an_empty_list_of_entries_is_an_empty_batch() {
+        let parameters = Parameters::parse("", b"DeleteMessageBatchRequestEntry=").unwrap();
+        let Ok(Action::DeleteMessageBatch(batch)) = decode_query("DeleteMessageBatch", &parameters)
+        else {
+            panic!()
+        };
+        assert!(batch.entries.unwrap().is_empty());
+
+        let parameters = Parameters::parse("", b"AttributeName=").unwrap();
+        let Ok(Action::GetQueueAttributes(get)) = decode_query("GetQueueAttributes", &parameters)
+        else {
+            panic!()
+        };
+        assert!(get.attribute_names.is_none());
+    }
+
+    #[test]
+    fn a_single_pair_may_lack_its_number() {
+        let form = b"Attribute.Name=DelaySeconds&Attribute.Value=5&Tag.Key=k";
+        let parameters = Parameters::parse("", form).unwrap();
+        let Ok(Action::CreateQueue(create)) = decode_query("CreateQueue", &parameters) else {
+            panic!()
+        };
+
+        assert_eq!(create.attributes.unwrap().get("DelaySeconds"), Some("5"));
+        assert_eq!(create.tags.unwrap().get("k"), Some(""));
+    }
+
+    #[test]
+    fn bodies_may_be_any_bytes_but_other_text_is_utf8() {
+        let parameters = Parameters::parse("", b"MessageBody=%FF").unwrap();
+        let Ok(Action::SendMessage(send)) = decode_query("SendMessage", &parameters) else {
+            panic!()
+        };
+
+        assert_eq!(send.message_body.unwrap().as_bytes(), b"\xff");
+        assert_eq!(code("SendMessage", "QueueUrl=%FF"), "MalformedInput");
+    }
+
+    #[test]
+    fn wrong_values_and_actions_are_refused() {
+        assert_eq!(code("SendMessage", "DelaySeconds=x"), "MalformedInput");
+        let binary = "MessageAttribute.1.Name=a&MessageAttribute.1.Value.BinaryValue=*";
+        assert_eq!(code("SendMessage", binary), "MalformedInput");
+        let entries: String =
+            (0..1001).map(|n| format!("DeleteMessageBatchRequestEntry.{n}.Id=a&")).collect();
+        assert_eq!(code("DeleteMessageBatch", &entries), "MalformedInput");
+        assert_eq!(code("", ""), "MissingAction");
+        assert_eq!(code("Nope", ""), "InvalidAction");
+    }
+}

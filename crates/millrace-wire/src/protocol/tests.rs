@@ -1,0 +1,157 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::*;
+use crate::Header;
+
+const SIGNED: &str = "AWS4-HMAC-SHA256 Credential=AK/ID/20260102/eu-west-1/sqs/aws4_request,SignedHeaders=host,Signature=00";
+const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded; charset=utf-8");
+
+/// Service, protocol, action, region, access key.
+fn summary(
+    (path, query): (&str, &str),
+    headers: &[(&str, &str)],
+    body: &str,
+) -> (ServiceName, Protocol, String, Option<String>, Option<String>) {
+    let headers: Vec<_> =
+        headers.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
+    let request = Request {
+        method: "POST",
+        path,
+        query,
+        headers: &headers,
+        body: body.as_bytes(),
+        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        is_tls: false,
+    };
+    let target = detect(&request).unwrap();
+    let owned = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);
+    (
+        target.service,
+        target.protocol,
+        target.action.into_owned(),
+        owned(target.region),
+        owned(target.access_key),
+    )
+}
+
+fn some(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+#[test]
+fn json_requests_name_the_action_in_the_target() {
+    let headers = [
+        ("authorization", SIGNED),
+        ("x-amz-target", "AmazonSQS.SendMessage"),
+        ("content-type", "application/x-amz-json-1.0; charset=utf-8"),
+    ];
+    assert_eq!(
+        summary(("/", ""), &headers, "{}"),
+        (ServiceName::Sqs, Protocol::Json, "SendMessage".into(), some("eu-west-1"), some("AK/ID"))
+    );
+    // On a queue's path too, unsigned, and without content type.
+    assert_eq!(
+        summary(("/123456789012/q", ""), &headers[1..2], "{}"),
+        (ServiceName::Sqs, Protocol::Json, "SendMessage".into(), None, None)
+    );
+    // No target, or that of another service than the signed one.
+    let untargeted = summary(("/", ""), &[headers[0], headers[2]], "{}");
+    assert_eq!((untargeted.1, untargeted.2.as_str()), (Protocol::Json, ""));
+    let foreign = [headers[0], ("x-amz-target", "TrentService.DescribeKey")];
+    let foreign = summary(("/", ""), &foreign, "{}");
+    assert_eq!((foreign.0, foreign.2.as_str()), (ServiceName::Sqs, ""));
+}
+
+#[test]
+fn query_requests_name_the_action_in_a_parameter() {
+    let body = "Action=ListQueues&Version=2012-11-05";
+    let expected = (ServiceName::Sqs, Protocol::Query, "ListQueues".to_owned(), None, None);
+
+    assert_eq!(summary(("/", ""), &[FORM], body), expected);
+    assert_eq!(summary(("/", ""), &[], body), expected);
+    assert_eq!(summary(("/", body), &[], ""), expected);
+    assert_eq!(summary(("/", "Action=ListQueues"), &[], ""), expected);
+    assert_eq!(summary(("/123456789012/q", "Action=ListQueues"), &[], ""), expected);
+    // A body that says that it is no form is none.
+    let plain = summary(("/", ""), &[("content-type", "text/plain")], body);
+    assert_eq!((plain.0, plain.2.as_str()), (ServiceName::Unknown, ""));
+}
+
+#[test]
+fn query_answers_are_json_if_accepted() {
+    let protocol = |accept| summary(("/", "Action=ListQueues"), &[("Accept", accept)], "").1;
+
+    assert_eq!(protocol("application/json"), Protocol::QueryAsJson);
+    assert_eq!(protocol("text/xml, application/json;q=0.5"), Protocol::QueryAsJson);
+    assert_eq!(protocol("*/*"), Protocol::Query);
+}
+
+#[test]
+fn cbor_requests_name_the_operation_in_the_path() {
+    let path = "/service/GraniteServiceVersion20100801/operation/PutMetricData";
+    let cbor = summary((path, ""), &[("Smithy-Protocol", "rpc-v2-cbor")], "");
+
+    assert_eq!(
+        cbor,
+        (ServiceName::CloudWatch, Protocol::Cbor, "PutMetricData".to_owned(), None, None)
+    );
+    assert_eq!(summary((path, ""), &[], "").1, Protocol::Query);
+}
+
+#[test]
+fn presigned_requests_are_scoped_in_the_url() {
+    let query = "Action=Publish&X-Amz-Credential=AKID%2F20260102%2Fus-east-2%2Fsns%2Faws4_request";
+
+    assert_eq!(
+        summary(("/", query), &[], ""),
+        (ServiceName::Sns, Protocol::Query, "Publish".into(), some("us-east-2"), some("AKID"))
+    );
+}
+
+#[test]
+fn services_are_found_in_a_fixed_order() {
+    let service = |(path, query), headers: &[(&str, &str)]| summary((path, query), headers, "").0;
+    let signed = [("authorization", SIGNED), ("host", "sns.us-east-1.amazonaws.com")];
+    let target = [("x-amz-target", "GraniteServiceVersion20100801.ListMetrics"), signed[1]];
+
+    assert_eq!(service(("/", "Version=2011-06-15"), &signed), ServiceName::Sqs);
+    assert_eq!(service(("/", "Version=2011-06-15"), &target), ServiceName::CloudWatch);
+    assert_eq!(service(("/123456789012/q", ""), &signed[1..]), ServiceName::Sns);
+    assert_eq!(service(("/123456789012/q", "Version=2010-03-31"), &[]), ServiceName::Sqs);
+    assert_eq!(service(("/queue/q", ""), &[]), ServiceName::Sqs);
+    assert_eq!(service(("/", "Version=2011-06-15&Action=ListQueues"), &[]), ServiceName::Sts);
+    assert_eq!(service(("/", "Action=AddPermission&QueueUrl=q"), &[]), ServiceName::Sqs);
+    assert_eq!(service(("/", "Action=AddPermission&TopicArn=t"), &[]), ServiceName::Sns);
+    assert_eq!(service(("/", "Action=AddPermission"), &[]), ServiceName::Unknown);
+    let link = "Action=Unsubscribe&SubscriptionArn=a";
+    assert_eq!(service(("/", link), &[]), ServiceName::Sns);
+    assert_eq!(service(("/3/projects", ""), &[]), ServiceName::Unknown);
+}
+
+#[test]
+fn hosts_give_service_and_region() {
+    let of_host = |host| {
+        let all = summary(("/", ""), &[("Host", host)], "");
+        (all.0, all.3)
+    };
+
+    let sqs = ServiceName::Sqs;
+    assert_eq!(of_host("sqs.us-east-1.amazonaws.com"), (sqs, some("us-east-1")));
+    assert_eq!(of_host("queue.amazonaws.com"), (sqs, None));
+    assert_eq!(of_host("eu-west-3.queue.amazonaws.com"), (sqs, some("eu-west-3")));
+    assert_eq!(of_host("sqs.eu-west-3.localhost.localstack.cloud:4566"), (sqs, some("eu-west-3")));
+    assert_eq!(
+        of_host("us-east-1.queue.localhost.localstack.cloud:4566"),
+        (sqs, some("us-east-1"))
+    );
+    assert_eq!(of_host("sqs:9324"), (sqs, None));
+    assert_eq!(of_host("monitoring.us-east-1.amazonaws.com"), (ServiceName::CloudWatch, None));
+    assert_eq!(of_host("localhost:9324"), (ServiceName::Unknown, None));
+}
+
+#[test]
+fn local_stack_paths_give_the_region() {
+    let target = summary(("/queue/us-west-2/000000000000/q", "Action=ReceiveMessage"), &[], "");
+
+    assert_eq!((target.0, target.3), (ServiceName::Sqs, some("us-west-2")));
+}
