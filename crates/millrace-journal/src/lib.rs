@@ -23,7 +23,7 @@ pub mod record;
 pub mod conformance;
 
 pub use error::{AppendError, OpenError, ReadError, TruncateError, Unavailable};
-pub use fs::{FileSystem, RealFileSystem, SimFileSystem};
+pub use fs::{Fault, FileSystem, RealFileSystem, SimFileSystem};
 pub use group::{GroupCommit, GroupOptions, Reservation, Stats};
 pub use journal::{Journal, SegmentInfo};
 pub use local::{

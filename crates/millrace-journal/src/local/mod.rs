@@ -99,6 +99,7 @@ struct State {
     unindexed: VecDeque<SegmentId>,
     /// Truncated, their files still there; ascending.
     doomed: VecDeque<Arc<Segment>>,
+    is_removal_broken: bool,
     index_bytes: BTreeMap<SegmentId, u64>,
 }
 

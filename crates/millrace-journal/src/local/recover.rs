@@ -388,6 +388,7 @@ fn build(
             spares,
             unindexed: sealed.unindexed,
             doomed: VecDeque::new(),
+            is_removal_broken: false,
             index_bytes: sealed.index_bytes,
         }),
         ready_until: AtomicU32::new(ready_until.0),

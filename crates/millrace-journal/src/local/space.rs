@@ -92,9 +92,11 @@ impl LocalJournal {
     }
 
     pub(super) fn wants_background(&self) -> bool {
+        if self.has_doomed() {
+            return true;
+        }
         let state = self.state();
-        !state.doomed.is_empty()
-            || !state.unindexed.is_empty()
+        !state.unindexed.is_empty()
             || self.wanted_spare(&state).is_some()
             || zero_goals(&state, self.placement.segment_bytes).next().is_some()
     }
@@ -135,6 +137,7 @@ impl LocalJournal {
         match &preparing.failed_at {
             Some((at, failure))
                 if preparing.recycled.is_none()
+                    && !self.has_doomed()
                     && self.fs.now().saturating_sub(*at) < RETRY_AFTER =>
             {
                 Err(failure.clone())
@@ -183,7 +186,8 @@ impl LocalJournal {
     }
 
     fn has_doomed(&self) -> bool {
-        !self.state().doomed.is_empty()
+        let state = self.state();
+        !state.doomed.is_empty() && !state.is_removal_broken
     }
 
     /// Takes the oldest truncated segment away and zeroes its file, if it is to be used again.
@@ -203,12 +207,20 @@ impl LocalJournal {
     /// Removes the oldest truncated segment. None if there was none; its file, under a temporary
     /// name, if that is kept.
     fn remove_doomed(&self, preparing: &mut Preparing, keep: Keep) -> Option<Option<NamedFile>> {
-        let segment = self.state_mut().doomed.pop_front()?;
+        let segment = {
+            let mut state = self.state_mut();
+            if state.is_removal_broken {
+                return None;
+            }
+            state.doomed.pop_front()?
+        };
         let id = segment.header.segment;
         let removed = self.remove_segment(preparing, segment, keep);
         if let Err(error) = &removed {
-            // It costs space until the next start, which sees it as the oldest segment again.
+            // It may still be there, so nothing younger may go: the next start must not find a
+            // hole. It sees this one as the oldest segment again.
             tracing::warn!(%error, segment = %id, "truncated segment could not be removed");
+            self.state_mut().is_removal_broken = true;
         }
         self.state_mut().index_bytes.remove(&id);
         // Space may have come back.

@@ -1,0 +1,329 @@
+//! Bytes that are not what was written: torn tail or corruption, never wrong data.
+
+mod common;
+
+use common::{Seen, append, assert_readable, dir, open, open_with, segment_path, store};
+use millrace_journal::{
+    Durability, OpenError, Opened, Position, Purpose, SegmentId, SimFileSystem, check,
+    fuzz_recovery, repair,
+};
+use proptest::prelude::*;
+
+/// Three groups in one segment. Returns what replay shows, and the bytes of the segment.
+fn small_log() -> (SimFileSystem, Vec<Seen>, Vec<u8>, u32) {
+    let fs = SimFileSystem::new(3);
+    let opening = open(&fs).unwrap();
+    store(&opening.group_commit, 0, &[1, 2]).unwrap();
+    store(&opening.group_commit, 1, &[3]).unwrap();
+    store(&opening.group_commit, 2, &[4, 5]).unwrap();
+    let end = opening.group_commit.tail().offset();
+    let end = end.next_multiple_of(8);
+    drop(opening);
+    let bytes = fs.contents(&segment_path(1)).unwrap();
+    let seen = open(&fs.fork()).unwrap().seen;
+    assert_eq!(seen.len(), 5);
+    (fs, seen, bytes, end)
+}
+
+enum Found {
+    Whole,
+    /// All but the last group.
+    Cut,
+    Corrupt,
+}
+
+/// Opens a log with these bytes and fails if anything is shown that was not written.
+fn judge(fs: &SimFileSystem, bytes: &[u8], all: &[Seen], what: &dyn std::fmt::Debug) -> Found {
+    let fs = fs.fork();
+    fs.plant(&segment_path(1), bytes);
+    match open(&fs) {
+        Ok(opening) => {
+            assert_readable(&opening);
+            let is_prefix = all.starts_with(&opening.seen);
+            assert!(is_prefix, "{what:?}: wrong data {:?}", opening.seen);
+            if opening.seen.len() == all.len() {
+                return Found::Whole;
+            }
+            assert!(opening.opened.torn_tail.is_some(), "{what:?}: lost without a word");
+            assert_eq!(opening.seen.len(), 3, "{what:?}: more than the last group was cut");
+            Found::Cut
+        }
+        Err(OpenError::Corrupt(_)) => Found::Corrupt,
+        Err(error) => panic!("{what:?}: {error}"),
+    }
+}
+
+#[test]
+fn flipped_bit_is_torn_tail_or_corrupt_never_wrong_data() {
+    let (fs, seen, bytes, end) = small_log();
+    let last_frame =
+        open(&fs.fork()).map(|opening| opening.seen[3].position.offset() - 48).unwrap();
+    for at in 0..bytes.len() {
+        let bits = if (at as u32) < end + 16 { 0..8 } else { at as u32 % 8..at as u32 % 8 + 1 };
+        for bit in bits {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << bit;
+
+            let found = judge(&fs, &damaged, &seen, &(at, bit));
+
+            match found {
+                Found::Corrupt => assert!((at as u32) < last_frame, "byte {at}"),
+                Found::Cut => assert!((last_frame..end).contains(&(at as u32)), "byte {at}"),
+                Found::Whole => assert!(at as u32 >= end, "byte {at} bit {bit}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn log_ending_at_any_byte_is_cut_or_refused() {
+    let (fs, all, bytes, end) = small_log();
+    for length in 0..=end as usize {
+        // As a crash leaves a preallocated file, and as a crash leaves a growing one.
+        let mut zeroed = bytes[..length].to_vec();
+        zeroed.resize(bytes.len(), 0);
+        for image in [zeroed.as_slice(), &bytes[..length]] {
+            let fs = fs.fork();
+            fs.plant(&segment_path(1), image);
+            match open(&fs) {
+                Ok(opening) => {
+                    assert!(all.starts_with(&opening.seen), "length {length}");
+                    let whole = all
+                        .iter()
+                        .filter(|seen| seen.position.offset() + seen.record_len <= length as u32);
+                    assert!(opening.seen.len() <= whole.count());
+                    assert_readable(&opening);
+                    store(&opening.group_commit, 9, &[77]).unwrap();
+                }
+                // Only the header itself: the first segment gets its name when it has one.
+                Err(OpenError::Corrupt(_)) => assert!(length < 64, "length {length}"),
+                Err(error) => panic!("length {length}: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn hole_in_the_middle_is_corrupt() {
+    let (fs, seen, bytes, _) = small_log();
+    let frame = seen[2].position.offset() as usize - 48;
+    let next = seen[3].position.offset() as usize - 48;
+    let mut damaged = bytes.clone();
+    damaged[frame..next].fill(0);
+
+    let fs = fs.fork();
+    fs.plant(&segment_path(1), &damaged);
+    let Err(OpenError::Corrupt(corruption)) = open(&fs) else { panic!("opened") };
+
+    assert_eq!(corruption.segment, SegmentId(1));
+    assert_eq!(corruption.offset as usize, frame);
+}
+
+#[test]
+fn damage_in_a_sealed_segment_is_corrupt_and_repairable() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    for batch in 0..40 {
+        store(&opening.group_commit, batch, &[batch]).unwrap();
+    }
+    assert!(opening.group_commit.segments().len() > 2);
+    drop(opening);
+    let all = open(&fs.fork()).unwrap().seen;
+    let victim = all[5].clone();
+    let mut bytes = fs.contents(&segment_path(1)).unwrap();
+    bytes[victim.position.offset() as usize + 30] ^= 4;
+    fs.plant(&segment_path(1), &bytes);
+
+    let Err(OpenError::Corrupt(corruption)) = open(&fs) else { panic!("opened") };
+    assert_eq!(corruption.segment, SegmentId(1));
+    assert_eq!(corruption.offset, victim.position.offset() - 48);
+    let report = check(&fs, dir()).unwrap();
+    assert_eq!(report.corruption, Some(corruption.clone()));
+    assert!(report.to_string().contains("corrupt"), "{report}");
+
+    let repaired = repair(&fs, dir()).unwrap();
+    let cut = repaired.cut.clone().unwrap();
+    assert_eq!(cut.at, corruption);
+    assert!(cut.removed.contains(&SegmentId(2)));
+    assert!(cut.lost_frames as usize >= all.len() - 7, "{repaired}");
+    assert!(cut.backups.iter().all(|path| fs.contents(path).is_some()));
+    assert_eq!(fs.contents(&dir().join("00000001.seg.bak")).unwrap(), bytes);
+    assert!(check(&fs, dir()).unwrap().is_sound());
+    let opening = open(&fs.crashed(1)).unwrap();
+    assert_eq!(opening.seen, all[..5]);
+    store(&opening.group_commit, 100, &[100]).unwrap();
+    assert!(repair(&fs.fork(), dir()).unwrap().cut.is_none());
+}
+
+#[test]
+fn damaged_header_of_the_active_segment_is_corrupt() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    for batch in 0..20 {
+        store(&opening.group_commit, batch, &[batch]).unwrap();
+    }
+    let active = opening.group_commit.tail().segment();
+    drop(opening);
+    for at in 0..64 {
+        let fs = fs.fork();
+        let mut bytes = fs.contents(&segment_path(active.0)).unwrap();
+        bytes[at] ^= 1;
+        fs.plant(&segment_path(active.0), &bytes);
+        let Err(OpenError::Corrupt(corruption)) = open(&fs) else { panic!("opened, byte {at}") };
+        assert_eq!((corruption.segment, corruption.offset), (active, 0));
+    }
+}
+
+#[test]
+fn torn_activation_of_a_segment_is_no_damage() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    store(&opening.group_commit, 0, &[1]).unwrap();
+    drop(opening);
+    let mut torn = vec![0; 4096];
+    torn[..20].copy_from_slice(&fs.contents(&segment_path(1)).unwrap()[..20]);
+    fs.plant(&segment_path(2), &torn);
+
+    let opening = open(&fs).unwrap();
+
+    assert_eq!(opening.seen.len(), 1);
+    for batch in 1..30 {
+        store(&opening.group_commit, batch, &[batch + 1]).unwrap();
+    }
+    drop(opening);
+    assert_eq!(open(&fs).unwrap().seen.len(), 30);
+}
+
+#[test]
+fn missing_segment_is_corrupt() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    for batch in 0..40 {
+        store(&opening.group_commit, batch, &[batch]).unwrap();
+    }
+    drop(opening);
+    millrace_journal::FileSystem::remove(&fs, &segment_path(2)).unwrap();
+
+    let Err(OpenError::Corrupt(corruption)) = open(&fs) else { panic!("opened") };
+
+    assert_eq!(corruption.segment, SegmentId(3));
+}
+
+#[test]
+fn older_generations_and_quoted_frames_behind_the_tail_prove_nothing() {
+    let (fs, all, bytes, end) = small_log();
+    // Frames of this log at places that are not theirs: a recycled file, or a message body that
+    // quotes the journal.
+    let mut quoted = bytes.clone();
+    let frames = &bytes[64..end as usize];
+    let start = (end as usize + 512).next_multiple_of(8);
+    quoted[start..start + frames.len()].copy_from_slice(frames);
+    assert!(matches!(judge(&fs, &quoted, &all, &"quoted"), Found::Whole));
+
+    // And with a torn last frame before them.
+    let last = all[4].position.offset() as usize;
+    quoted[last + 20] ^= 1;
+    assert!(matches!(judge(&fs, &quoted, &all, &"quoted, torn"), Found::Cut));
+
+    // The same segment of another journal: right places, other salt.
+    let other = SimFileSystem::new(99);
+    let opening = open(&other).unwrap();
+    for batch in 0..4 {
+        store(&opening.group_commit, batch, &[batch]).unwrap();
+    }
+    drop(opening);
+    let foreign = other.contents(&segment_path(1)).unwrap();
+    let mut mixed = bytes.clone();
+    mixed[end as usize..].copy_from_slice(&foreign[end as usize..]);
+    assert!(matches!(judge(&fs, &mixed, &all, &"foreign"), Found::Whole));
+}
+
+#[test]
+fn unsynced_frames_prove_nothing() {
+    let fs = SimFileSystem::new(1);
+    let opening = open_with(&fs, Durability::Os, 4096).unwrap();
+    for batch in 0..4 {
+        store(&opening.group_commit, batch, &[batch]).unwrap();
+    }
+    drop(opening);
+    let seen = open_with(&fs.fork(), Durability::Os, 4096).unwrap().seen;
+    let fs = fs.fork();
+    let mut bytes = fs.contents(&segment_path(1)).unwrap();
+    bytes[seen[1].position.offset() as usize] ^= 1;
+    fs.plant(&segment_path(1), &bytes);
+
+    let opening = open_with(&fs, Durability::Os, 4096).unwrap();
+
+    assert_eq!(opening.seen.len(), 1, "power loss may take any unsynced frame");
+    assert!(opening.opened.torn_tail.is_some());
+}
+
+#[test]
+fn damaged_body_of_a_sealed_segment_is_noticed_when_read() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    for batch in 0..40 {
+        store(&opening.group_commit, batch, &[batch]).unwrap();
+    }
+    while opening.group_commit.background_step() {}
+    drop(opening);
+    let victim = open(&fs.fork()).unwrap().seen[2].clone();
+    let mut bytes = fs.contents(&segment_path(1)).unwrap();
+    bytes[victim.position.offset() as usize + 40] ^= 1;
+    fs.plant(&segment_path(1), &bytes);
+
+    let opening = open(&fs).unwrap();
+
+    let read = opening.group_commit.read(victim.position, victim.record_len);
+    assert!(matches!(read, Err(millrace_journal::ReadError::Damaged(_))));
+    drop(opening);
+    assert!(!check(&fs, dir()).unwrap().is_sound(), "check reads bodies too");
+}
+
+#[test]
+fn epochs_grow_across_every_kind_of_start() {
+    let fs = SimFileSystem::new(1);
+    let mut last = 0;
+    for life in 0..30 {
+        let fs = fs.killed();
+        let Opened { epoch, first, tail, .. } = open(&fs).unwrap().opened;
+        assert!(epoch.0 > last);
+        last = epoch.0;
+        assert!(first < tail);
+        let opening = open(&fs).unwrap();
+        store(&opening.group_commit, life, &[life]).unwrap();
+        let active = opening.group_commit.tail().segment();
+        opening.group_commit.truncate_before(active).unwrap();
+        opening.group_commit.close();
+    }
+}
+
+#[test]
+fn reading_what_was_never_written_is_an_error() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    let (_, positions) = append(&opening.group_commit, 0, &[1], Purpose::Store).unwrap();
+    opening.group_commit.commit_step();
+    for position in [Position(0), Position(u64::MAX), positions[0].plus(4)] {
+        for length in [0, 12, 100, u32::MAX] {
+            assert!(opening.group_commit.read(position, length).is_err());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn recovery_never_panics(
+        cuts in proptest::collection::vec((0_usize..4096, any::<u8>()), 0..40),
+        noise in proptest::collection::vec(any::<u8>(), 0..2000),
+    ) {
+        fuzz_recovery(&noise);
+        let (_, _, mut bytes, _) = small_log();
+        for (at, value) in cuts {
+            bytes[at] = value;
+        }
+        fuzz_recovery(&bytes);
+    }
+}
