@@ -5,6 +5,7 @@ import json
 import pytest
 
 from support.expect import refused
+from support.wire import ApiError
 
 POLICY_WORDS = "for parameter RedrivePolicy is invalid. Reason: "
 
@@ -239,7 +240,7 @@ class TestPolicy:
 
     def test_malformed_policy_is_refused(self, api, queue):
         for policy in ("{", "[]", "text"):
-            with pytest.raises(Exception) as caught:
+            with pytest.raises(ApiError) as caught:
                 api.call("SetQueueAttributes", QueueUrl=queue(), Attributes={"RedrivePolicy": policy})
             assert caught.value.code in ("InvalidAttributeValue", "InvalidParameterValue")
 
@@ -319,7 +320,7 @@ class TestRedriveAllowPolicy:
     def test_bad_policy_is_refused(self, api, queue, policy):
         given = {"RedriveAllowPolicy": json.dumps(policy)}
 
-        with pytest.raises(Exception) as caught:
+        with pytest.raises(ApiError) as caught:
             api.call("SetQueueAttributes", QueueUrl=queue(), Attributes=given)
         assert caught.value.code in ("InvalidParameterValue", "InvalidAttributeValue")
 

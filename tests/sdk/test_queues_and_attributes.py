@@ -6,6 +6,7 @@ import time
 import pytest
 
 from support.expect import NO_QUEUE, refused
+from support.wire import ApiError
 
 DEFAULTS = {
     "ApproximateNumberOfMessages": "0",
@@ -226,7 +227,7 @@ def test_per_group_throughput_needs_per_group_scope(api, new_name):
     limit = {"FifoQueue": "true", "FifoThroughputLimit": "perMessageGroupId"}
     name = new_name(suffix=".fifo")
 
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(ApiError) as caught:
         api.call("CreateQueue", QueueName=name, Attributes=limit)
     assert caught.value.code in ("InvalidAttributeValue", "InvalidParameterValue")
 

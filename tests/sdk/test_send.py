@@ -5,6 +5,7 @@ import base64
 import pytest
 
 from support.expect import md5, refused
+from support.wire import ApiError
 
 FIFO = {"FifoQueue": "true"}
 GROUP_RULE = "can only include alphanumeric and punctuation characters. 1 to 128 in length."
@@ -298,7 +299,7 @@ BAD_ATTRIBUTES = {
 def test_bad_attribute_is_refused(api, url, case):
     given = {"name": BAD_ATTRIBUTES[case]}
 
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(ApiError) as caught:
         api.call("SendMessage", QueueUrl=url, MessageBody="x", MessageAttributes=given)
 
     assert caught.value.status == 400

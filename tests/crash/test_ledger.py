@@ -1,0 +1,111 @@
+"""The judge is judged first: each broken promise is seen, each kept one is not."""
+
+import time
+
+import pytest
+
+from crash.ledger import FifoLedger, QueueLedger
+
+
+def sent(ledger, *bodies):
+    ledger.send_begins(bodies)
+    ledger.send_acknowledged(bodies)
+    return ledger
+
+
+def delete(ledger, *bodies):
+    ledger.delete_begins(bodies)
+    ledger.delete_acknowledged(bodies)
+
+
+def receive(ledger, *bodies):
+    ledger.received(list(bodies), time.monotonic())
+
+
+def test_lost_message():
+    ledger = sent(QueueLedger(), "a", "b")
+    receive(ledger, "a")
+    ledger.check_drained(["a"])
+
+    assert ledger.errors == ["b was acknowledged and is lost"]
+
+
+def test_cut_calls_leave_both_ends_open():
+    ledger = sent(QueueLedger(), "a")
+    ledger.send_begins(["maybe sent"])
+    ledger.delete_begins(["a"])
+
+    ledger.check_drained([])
+    receive(ledger, "a", "maybe sent")
+
+    assert ledger.errors == []
+
+
+def test_deleted_message_that_returns():
+    ledger = sent(QueueLedger(), "a")
+    before = time.monotonic()
+    delete(ledger, "a")
+
+    ledger.received(["a"], before)  # Asked before the delete was acknowledged: allowed.
+    assert ledger.errors == []
+    receive(ledger, "a")
+    assert ledger.errors == ["a came back after its delete was acknowledged"]
+
+
+def test_unknown_message():
+    ledger = QueueLedger()
+    receive(ledger, "ghost")
+
+    assert ledger.errors == ["ghost was never sent"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "broken"),
+    [
+        ([["g:0:0", "g:1:0", "g:2:0"]], False),
+        ([["g:0:0", "h:0:0", "g:1:0", "h:1:0"]], False),
+        ([["g:0:0"], ["g:0:0", "g:1:0"]], False),
+        ([["g:1:0"]], True),
+        ([["g:0:0", "g:2:0"]], True),
+        ([["g:0:0"], ["g:1:0"]], True),
+        ([["g:0:0", "g:2:0", "g:1:0"]], True),
+    ],
+)
+def test_order_within_a_group(answers, broken):
+    ledger = sent(FifoLedger(), *[f"{group}:{n}:0" for group in "gh" for n in range(3)])
+
+    for answer in answers:
+        receive(ledger, *answer)
+
+    assert bool(ledger.errors) == broken
+
+
+def test_deleted_messages_make_way():
+    ledger = sent(FifoLedger(), "g:0:0", "g:1:0", "g:2:0")
+    receive(ledger, "g:0:0", "g:1:0")
+    delete(ledger, "g:0:0", "g:1:0")
+
+    receive(ledger, "g:2:0")
+
+    assert ledger.errors == []
+
+
+def test_one_deduplication_id_accepted_twice():
+    ledger = FifoLedger()
+    ledger.send_begins(["g:0:0"])  # Cut by a crash, then tried again:
+    sent(ledger, "g:0:1")
+
+    receive(ledger, "g:0:0")
+    receive(ledger, "g:0:1")
+
+    assert ledger.errors == ["g:0:1 and g:0:0 share a deduplication id"]
+
+
+def test_retry_counts_as_the_same_message():
+    ledger = FifoLedger()
+    ledger.send_begins(["g:0:0"])
+    sent(ledger, "g:0:1")
+
+    ledger.check_drained(["g:0:0"])
+
+    assert ledger.errors == []
