@@ -61,6 +61,7 @@ impl Replay {
             }
             Record::Relocated(relocated) => {
                 let message = &relocated.message;
+                self.latest = self.latest.max(message.sent).max(relocated.last_received);
                 self.queue(message.queue, message.is_fifo)
                     .replay_relocated(&relocated, position, record_len);
             }
@@ -91,6 +92,7 @@ impl Replay {
             }
             Record::Defined { json } => self.define(json, position)?,
             Record::QueueDeleted { queue } => {
+                self.highest_queue = self.highest_queue.max(queue.0);
                 self.queues.remove(&queue);
             }
             Record::MoveTask { json } => {
@@ -148,7 +150,11 @@ impl Replay {
         self.queue(id, definition.settings.kind == Kind::Fifo);
         if let Some(partial) = self.queues.get_mut(&id) {
             partial.queue.set_arn(&definition.key().to_string());
-            partial.queue.set_settings(definition.settings.clone(), modified);
+            let settings = definition.settings.clone();
+            match partial.definition {
+                None => partial.queue.replay_settings(settings, modified),
+                Some(_) => partial.queue.set_settings(settings, modified),
+            }
             partial.definition = Some((definition, position));
         }
         Ok(())

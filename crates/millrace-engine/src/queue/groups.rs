@@ -93,11 +93,14 @@ impl Groups {
         group
     }
 
-    /// Counts one member less; the group ends with its last.
+    /// Counts one member less; the group ends with its last, except the one without a name.
     pub(super) fn leave(&mut self, group: u32) {
         self.at_mut(group).members -= 1;
-        if group != UNGROUPED && self.at(group).members == 0 {
-            self.leave_ring(group);
+        if self.at(group).members > 0 {
+            return;
+        }
+        self.leave_ring(group);
+        if group != UNGROUPED {
             if let Some(name) = self.at_mut(group).name.take() {
                 self.names.remove(&name);
             }
@@ -156,6 +159,20 @@ impl Groups {
         }
     }
 
+    /// Every group that is or was, by number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> + '_ {
+        (0..).zip(&self.groups)
+    }
+
+    /// Ring and number of every group that stands in one, in the order of their turns.
+    pub(super) fn turns(&self) -> impl Iterator<Item = (u8, u32)> + '_ {
+        let some = |group: u32| (group != NONE).then_some(group);
+        (0..).zip(&self.rings).flat_map(move |(number, ring)| {
+            std::iter::successors(some(ring.head), move |g| some(self.at(*g).ring_next))
+                .map(move |group| (number, group))
+        })
+    }
+
     fn found(&mut self, name: &str) -> u32 {
         let name: Arc<str> = Arc::from(name);
         let group = match self.free.pop() {
@@ -205,5 +222,17 @@ mod tests {
 
         assert_eq!(groups.first(), None);
         assert_eq!(groups.join(Some("b")), a, "its place is reused");
+    }
+
+    #[test]
+    fn the_group_without_a_name_waits_for_no_turn_when_it_is_empty() {
+        let mut groups = Groups::new();
+        let group = groups.join(None);
+        groups.enter_ring(group, 0);
+
+        groups.leave(group);
+
+        assert_eq!(groups.first(), None);
+        assert_eq!(groups.join(None), group);
     }
 }

@@ -1,5 +1,6 @@
 //! One queue's state and the commands that change it.
 
+mod check;
 mod groups;
 mod lists;
 mod live;
@@ -25,7 +26,7 @@ use crate::receipt::ReceiptKey;
 use crate::record::SlotSeq;
 use groups::Groups;
 use live::LiveBytes;
-use slab::{NONE, Slab};
+use slab::{Entry, NONE, Slab};
 use window::{Attempts, DedupWindow, Remembered};
 
 /// What a message that was dead-lettered here remembers of its earlier life.
@@ -203,21 +204,8 @@ impl Queue {
     pub fn set_settings(&mut self, settings: Settings, now: Timestamp) {
         let delay_changed = settings.delay_s != self.settings.delay_s;
         self.settings = settings;
-        if !delay_changed || self.settings.kind != Kind::Fifo {
-            return;
-        }
-        let delay_ms = u64::from(self.settings.delay_s) * 1000;
-        for slot in 0..self.slab.len() {
-            let entry = self.slab.at(slot);
-            let is_untouched = entry.receive_count() == 0
-                && matches!(entry.state(), MessageState::Ready | MessageState::Delayed);
-            if !is_untouched {
-                continue;
-            }
-            match entry.sent.saturating_add(delay_ms) {
-                deadline if deadline > now.0 => self.change(slot, MessageState::Delayed, deadline),
-                _ => self.change(slot, MessageState::Ready, 0),
-            }
+        if delay_changed {
+            self.apply_delay(now);
         }
     }
 
@@ -250,6 +238,11 @@ impl Queue {
         self.counts
     }
 
+    /// Upper bound of what a receive could get now; 0 only if it would get nothing.
+    pub fn receivable(&self) -> u64 {
+        if self.groups.first().is_some() { self.counts.ready } else { 0 }
+    }
+
     /// When the oldest message was sent, as retention counts it.
     pub fn oldest_sent(&self) -> Option<Timestamp> {
         self.oldest_message().map(|(sent, _)| Timestamp(sent))
@@ -265,6 +258,26 @@ impl Queue {
     pub fn oldest_segment(&self, with_remembered: bool) -> Option<u32> {
         let remembered = with_remembered.then(|| self.dedup.oldest_segment()).flatten();
         [self.live.oldest_segment(), remembered].into_iter().flatten().min()
+    }
+
+    /// Gives messages of FIFO queues that were never received the queue's present delay.
+    fn apply_delay(&mut self, now: Timestamp) {
+        if self.settings.kind != Kind::Fifo {
+            return;
+        }
+        let delay_ms = u64::from(self.settings.delay_s) * 1000;
+        for slot in 0..self.slab.len() {
+            let entry = self.slab.at(slot);
+            let is_untouched = !entry.has(Entry::RECEIVED)
+                && matches!(entry.state(), MessageState::Ready | MessageState::Delayed);
+            if !is_untouched {
+                continue;
+            }
+            match entry.sent.saturating_add(delay_ms) {
+                deadline if deadline > now.0 => self.change(slot, MessageState::Delayed, deadline),
+                _ => self.change(slot, MessageState::Ready, 0),
+            }
+        }
     }
 
     fn oldest_message(&self) -> Option<(u64, u32)> {

@@ -78,7 +78,10 @@ impl Queue {
         let entry = self.slab.at(at.slot);
         let is_ready = entry.state() == MessageState::Ready;
         let deadline = if is_ready { 0 } else { entry.deadline_at() };
-        let last_received = entry.sent + u64::from(entry.last_received);
+        let last_received = match entry.has(Entry::RECEIVED) {
+            true => entry.sent + u64::from(entry.last_received),
+            false => 0,
+        };
         RelocatedRecord {
             message: SentRecord {
                 queue: self.id,
@@ -158,6 +161,7 @@ impl Queue {
         entry.set_receive_count(view.receive_count);
         entry.first_received = entry.offset(view.first_received.0);
         entry.last_received = entry.offset(last_received);
+        entry.set(Entry::RECEIVED);
         target.live.add(view.position, view.record_len);
         target.set_origin(to.slot, source, view.sent.0, view.first_received.0);
     }
@@ -187,6 +191,21 @@ impl Queue {
             deadline: Timestamp(entry.deadline_at()),
             group: delivery.group,
             source: delivery.source,
+        }
+    }
+}
+
+impl From<MessageView> for super::Delivery {
+    fn from(view: MessageView) -> super::Delivery {
+        super::Delivery {
+            at: view.at,
+            position: view.position,
+            record_len: view.record_len,
+            receive_count: view.receive_count,
+            sent: view.sent,
+            first_received: view.first_received,
+            group: view.group,
+            source: view.source,
         }
     }
 }

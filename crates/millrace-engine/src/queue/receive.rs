@@ -231,21 +231,18 @@ impl Queue {
             if entry.state() != MessageState::Ready {
                 break;
             }
-            taken += 1;
             match dead_letters {
-                _ if !self.is_received_too_often(slot) => {
-                    done.deliveries.push(self.deliver(slot, now, done.deadline))
-                }
-                DeadLetters::Deliver => {
-                    done.deliveries.push(self.deliver(slot, now, done.deadline))
-                }
-                DeadLetters::Elsewhere => return false,
-                DeadLetters::Move(target) => {
+                DeadLetters::Elsewhere if self.is_received_too_often(slot) => return false,
+                DeadLetters::Move(target) if self.is_received_too_often(slot) => {
                     let is_last = self.groups.at(group).members == 1;
                     done.moved.push(self.move_to(target, slot, now));
                     if is_last {
                         return true; // The group has ended.
                     }
+                }
+                _ => {
+                    done.deliveries.push(self.deliver(slot, now, done.deadline));
+                    taken += 1;
                 }
             }
             slot = next;
@@ -273,6 +270,7 @@ impl Queue {
             entry.first_received = offset;
         }
         entry.last_received = offset;
+        entry.set(Entry::RECEIVED);
         entry.set_receive_count(entry.receive_count() + 1);
     }
 

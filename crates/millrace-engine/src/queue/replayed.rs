@@ -8,8 +8,9 @@ use std::sync::Arc;
 use millrace_core::{MessageId, Timestamp, limits};
 
 use super::Queue;
-use super::slab::MessageState;
+use super::slab::{Entry, MessageState};
 use super::window::Remembered;
+use crate::definition::Settings;
 use crate::record::{MovedSlots, RelocatedRecord, SentRecord, Slots};
 
 impl Queue {
@@ -23,6 +24,8 @@ impl Queue {
         if sent.dedup != 0 {
             let expires = sent.sent.plus_seconds(limits::DEDUPLICATION_WINDOW_S);
             self.replay_remembered(sent.dedup, sent.at.seq, sent.id, expires, position);
+            // Memory of sends stays as small as it was when they were accepted.
+            self.dedup.expire(sent.sent, 2);
         }
         self.stored(sent.at, None, position, record_len);
         self.next_seq = self.next_seq.max(sent.at.seq + 1);
@@ -107,7 +110,10 @@ impl Queue {
         let entry = self.slab.at_mut(slot);
         entry.set_receive_count(relocated.receive_count);
         entry.first_received = entry.offset(relocated.first_received.0);
-        entry.last_received = entry.offset(relocated.last_received.0);
+        if relocated.last_received.0 != 0 {
+            entry.last_received = entry.offset(relocated.last_received.0);
+            entry.set(Entry::RECEIVED);
+        }
         match relocated.state {
             1 => self.change(slot, MessageState::Delayed, message.deadline.0),
             3 => self.change(slot, MessageState::InFlight, message.deadline.0),
@@ -133,9 +139,17 @@ impl Queue {
         self.next_seq = self.next_seq.max(seq + 1);
     }
 
+    /// `Defined`, the first that is left: the delay was last changed by it or by one before it that
+    /// no record tells of any more.
+    pub(crate) fn replay_settings(&mut self, settings: Settings, modified: Timestamp) {
+        self.settings = settings;
+        self.apply_delay(modified);
+    }
+
     /// Ends the replay: slots that hold nothing may be used again, sequences begin anew.
     pub(crate) fn finish_replay(&mut self, first_seq: u64) {
         self.slab.link_free();
+        self.dedup.sort();
         self.next_seq = self.next_seq.max(first_seq);
     }
 

@@ -68,6 +68,8 @@ impl Entry {
     pub(super) const DEAD_LETTERED: u32 = 1 << 26;
     /// In the set of those sent earlier than their predecessors, not in the list by age.
     pub(super) const OUT_OF_ORDER: u32 = 1 << 27;
+    /// Received, whether or not it was given back since.
+    pub(super) const RECEIVED: u32 = 1 << 28;
 
     pub(super) fn state(&self) -> MessageState {
         match (self.packed & STATE_MASK) >> STATE_SHIFT {
@@ -96,10 +98,6 @@ impl Entry {
 
     pub(super) fn set(&mut self, flag: u32) {
         self.packed |= flag;
-    }
-
-    pub(super) fn clear(&mut self, flag: u32) {
-        self.packed &= !flag;
     }
 
     /// `time` as milliseconds after `sent`.
@@ -195,6 +193,11 @@ impl Slab {
                 self.free = Some(slot);
             }
         }
+    }
+
+    /// Free slots; reads all of them.
+    pub(super) fn free_slots(&self) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.free, |slot| Some(self.at(*slot).newer).filter(|s| *s != NONE))
     }
 
     fn push(&mut self) -> u32 {

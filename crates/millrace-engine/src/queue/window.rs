@@ -52,6 +52,18 @@ impl DedupWindow {
         }
     }
 
+    /// Restores the order, oldest first and each once: records that remember sends again stand
+    /// behind those of later sends.
+    pub(super) fn sort(&mut self) {
+        let is_current = |(expires, key): &(u64, u128)| {
+            self.sends.get(key).is_some_and(|send| send.expires == *expires)
+        };
+        let mut order: Vec<_> = self.order.iter().copied().filter(is_current).collect();
+        order.sort_unstable();
+        order.dedup();
+        self.order = order.into();
+    }
+
     pub(super) fn clear(&mut self) {
         *self = DedupWindow::default();
     }

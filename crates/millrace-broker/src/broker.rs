@@ -1,0 +1,305 @@
+//! The broker as a whole: how it opens, its clock, its threads and its end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use millrace_core::{Clock, QueueId, Timestamp, limits};
+use millrace_engine::{Finished, ReceiptKey, record};
+use millrace_journal::{GroupCommit, Purpose, Record, Ticket};
+
+use crate::catalog::Catalog;
+use crate::commit::CommitWaits;
+use crate::error::BrokerError;
+use crate::maintenance::Maintenance;
+use crate::move_task::MoveTasks;
+use crate::queue::{SharedQueue, State};
+use crate::timers::{Due, Timers};
+
+/// Expiries that one visit of the timers handles before it lets others have the queue.
+const TICK_BUDGET: usize = 1_000;
+/// A queue that nobody waits for is visited at most this often.
+const UNWATCHED_VISIT_MS: u64 = 1_000;
+/// Queue ids of one epoch; sequences of one epoch.
+const EPOCH_SHIFT: u32 = 40;
+
+/// What the broker may decide.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Messages of one queue that may be in flight.
+    pub in_flight_limit: u64,
+    /// Whether a queue may be purged only once in 60 seconds.
+    pub purge_cool_down: bool,
+    /// Log bytes beyond twice the live bytes before stragglers are moved out of old segments.
+    pub slack_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            in_flight_limit: limits::IN_FLIGHT,
+            purge_cool_down: true,
+            slack_bytes: 192 << 20,
+        }
+    }
+}
+
+/// A source of unguessable bits.
+pub type Random = Box<dyn FnMut() -> u128 + Send>;
+
+/// Queues by name over one journal.
+pub struct Broker {
+    pub(crate) log: Arc<GroupCommit>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) options: Options,
+    pub(crate) catalog: Catalog,
+    pub(crate) commits: Arc<CommitWaits>,
+    pub(crate) timers: Timers,
+    pub(crate) receipts: ReceiptKey,
+    pub(crate) move_tasks: MoveTasks,
+    pub(crate) maintenance: Maintenance,
+    /// Sequences of this run begin here, above all of earlier runs.
+    pub(crate) first_seq: u64,
+    pub(crate) random: Mutex<Random>,
+    is_draining: AtomicBool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Broker {
+    /// A broker over an opened journal whose records were replayed into `replayed`. `random` gives
+    /// unguessable bits for message ids and, if the journal holds none yet, the secret that seals
+    /// receipt handles. Nothing runs until
+    /// [`Broker::spawn_threads`]; simulations call [`Broker::run_due`] and [`Broker::maintain`].
+    pub fn new(
+        log: Arc<GroupCommit>,
+        clock: Arc<dyn Clock>,
+        options: Options,
+        replayed: Finished,
+        mut random: Random,
+    ) -> Result<Arc<Broker>, BrokerError> {
+        let epoch = log.opened().epoch.0;
+        let first_id = (epoch << EPOCH_SHIFT).max(replayed.highest_queue + 1);
+        let secret = match replayed.secret {
+            Some((known, position)) => (known, position),
+            None => {
+                let secret = random().to_le_bytes();
+                (secret, append_secret(&log, &secret)?)
+            }
+        };
+        let move_tasks = MoveTasks::new(replayed.tasks)?;
+        let broker = Broker {
+            catalog: Catalog::new(first_id, replayed.queues),
+            commits: Arc::default(),
+            timers: Timers::default(),
+            receipts: ReceiptKey::new(secret.0),
+            move_tasks,
+            maintenance: Maintenance::new(secret),
+            first_seq: epoch << EPOCH_SHIFT,
+            is_draining: AtomicBool::new(false),
+            threads: Mutex::default(),
+            random: Mutex::new(random),
+            log,
+            clock,
+            options,
+        };
+        let (commits, log) = (broker.commits.clone(), Arc::downgrade(&broker.log));
+        broker.log.on_commit(Box::new(move || {
+            if let Some(log) = log.upgrade() {
+                commits.committed(&log);
+            }
+        }));
+        for queue in broker.catalog.all() {
+            broker.arm(&queue, &mut queue.lock());
+        }
+        broker.maintenance.want();
+        Ok(Arc::new(broker))
+    }
+
+    /// Sequences of queues begin at this in the epoch that is open: for [`millrace_engine::Replay`].
+    pub fn first_seq(epoch: u64) -> u64 {
+        epoch << EPOCH_SHIFT
+    }
+
+    /// Starts the threads "timers" and "maintenance".
+    pub fn spawn_threads(self: &Arc<Broker>) -> std::io::Result<()> {
+        let broker = self.clone();
+        let timers = std::thread::Builder::new().name("timers".into()).spawn(move || {
+            while broker.timers.sleep(|| broker.now()) {
+                broker.run_due();
+            }
+        })?;
+        let broker = self.clone();
+        let maintenance =
+            std::thread::Builder::new().name("maintenance".into()).spawn(move || {
+                let mut pause = None;
+                while broker.maintenance.sleep(pause) {
+                    pause = broker.maintain();
+                }
+            })?;
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.extend([timers, maintenance]);
+        Ok(())
+    }
+
+    /// A future to be run by each runtime whose tasks call the broker: it wakes those that wait
+    /// for commits. Never resolves. Without it they are woken one by one.
+    pub fn commit_driver(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.commits.driver(self.log.clone())
+    }
+
+    /// Visits everything that is due now and returns when something will be next.
+    pub fn run_due(&self) -> Timestamp {
+        let now = self.now();
+        while let Some(due) = self.timers.pop(now) {
+            match due {
+                Due::Waiter(waiter) => waiter.wake(),
+                Due::Queue(id) => {
+                    if let Some(queue) = self.catalog.by_id(id) {
+                        self.visit(&queue, now);
+                    }
+                }
+            }
+        }
+        self.timers.next()
+    }
+
+    /// The server's time.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Moves the server's clock forward and does at once what thereby is due (test mode).
+    pub fn advance_clock(&self, by: Duration) {
+        self.clock.advance(by);
+        for queue in self.catalog.all() {
+            self.visit(&queue, self.now());
+        }
+        self.timers.poke();
+        self.maintenance.want();
+    }
+
+    /// From now on long polls are answered at once: the server drains.
+    pub fn drain(&self) {
+        self.is_draining.store(true, Ordering::SeqCst);
+        for queue in self.catalog.all() {
+            queue.lock().waiters.wake_all();
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::SeqCst)
+    }
+
+    /// Ends the threads and closes the journal: everything appended is committed on return.
+    pub fn close(&self) {
+        self.drain();
+        self.timers.close();
+        self.maintenance.close();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a broker thread panicked");
+            }
+        }
+        self.log.close();
+    }
+
+    /// The journal's state and figures, for health and metrics.
+    pub fn log(&self) -> &GroupCommit {
+        &self.log
+    }
+
+    /// Resolves when the ticket is committed. Cancel safe.
+    pub(crate) async fn committed(&self, ticket: Option<Ticket>) -> Result<(), BrokerError> {
+        match ticket {
+            Some(ticket) => Ok(self.commits.wait(&self.log, ticket).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Appends records of which no payload and no position matters.
+    pub(crate) fn append_indexes(
+        &self,
+        state: &mut State,
+        purpose: Purpose,
+        indexes: &[Vec<u8>],
+    ) -> Result<Ticket, BrokerError> {
+        let records: Vec<Record<'_>> =
+            indexes.iter().map(|index| Record { index, payload: &[] }).collect();
+        let bytes = records.iter().map(Record::encoded_bytes).sum();
+        let reservation = self.log.reserve(bytes, purpose)?;
+        let ticket = self.log.append(reservation, &records, &mut Vec::new());
+        state.latest = Some(ticket);
+        Ok(ticket)
+    }
+
+    /// Ends delays, visibility timeouts and lives that are over, and wakes those who wait.
+    fn visit(&self, queue: &SharedQueue, now: Timestamp) {
+        let mut state = queue.lock();
+        state.armed_at = Timestamp::NEVER;
+        self.tick(queue, &mut state, now, TICK_BUDGET);
+        let State { queue: engine, waiters, .. } = &mut *state;
+        waiters.wake(engine.receivable());
+        self.arm(queue, &mut state);
+    }
+
+    /// Ticks the queue and journals what expired. If the journal refuses, the messages are gone
+    /// from memory all the same; after a restart they expire again.
+    pub(crate) fn tick(
+        &self,
+        queue: &SharedQueue,
+        state: &mut State,
+        now: Timestamp,
+        budget: usize,
+    ) {
+        let mut expired = Vec::new();
+        state.queue.tick(now, budget, &mut expired);
+        if expired.is_empty() {
+            return;
+        }
+        crate::queue::Counters::add(&queue.counters().messages_expired, expired.len());
+        let mut index = Vec::new();
+        record::deleted(&mut index, queue.id(), expired.into_iter());
+        if let Err(error) = self.append_indexes(state, Purpose::Reclaim, &[index]) {
+            tracing::warn!(queue = %queue.key(), %error, "expiry was not journaled");
+        }
+        self.maintenance.want();
+    }
+
+    /// Sees to it that the timers visit the queue when it next has something to do.
+    pub(crate) fn arm(&self, queue: &SharedQueue, state: &mut State) {
+        if state.is_deleted {
+            return;
+        }
+        let next = state.queue.next_deadline();
+        if next >= state.armed_at {
+            return;
+        }
+        let at = if state.waiters.is_empty() {
+            next.max(self.now().plus_millis(UNWATCHED_VISIT_MS))
+        } else {
+            next
+        };
+        if at < state.armed_at {
+            self.timers.arm_queue(queue.id(), at, state.armed_at);
+            state.armed_at = at;
+        }
+    }
+
+    /// The queue of that id.
+    pub fn queue_by_id(&self, id: QueueId) -> Option<Arc<SharedQueue>> {
+        self.catalog.by_id(id)
+    }
+}
+
+fn append_secret(log: &Arc<GroupCommit>, secret: &[u8; 16]) -> Result<u64, BrokerError> {
+    let mut index = Vec::new();
+    record::secret(&mut index, secret);
+    let record = Record { index: &index, payload: &[] };
+    let reservation = log.reserve(record.encoded_bytes(), Purpose::Store)?;
+    let mut positions = Vec::new();
+    log.append(reservation, &[record], &mut positions);
+    Ok(positions.first().map_or(0, |position| position.0))
+}

@@ -1,0 +1,338 @@
+//! Queues by name: creating, changing, purging, deleting, listing. Every change is journaled.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use millrace_core::{QueueId, QueueKey, Timestamp, limits};
+use millrace_engine::{Counts, Definition, Queue, ReplayedQueue, Settings, record};
+use millrace_journal::{Purpose, Record};
+
+use crate::broker::Broker;
+use crate::error::BrokerError;
+use crate::message::Peeked;
+use crate::queue::SharedQueue;
+
+pub(crate) struct Catalog {
+    /// One change of the set of queues at a time.
+    changes: Mutex<Changes>,
+    maps: RwLock<Maps>,
+}
+
+struct Changes {
+    next_id: u64,
+}
+
+#[derive(Default)]
+struct Maps {
+    by_key: BTreeMap<QueueKey, Arc<SharedQueue>>,
+    by_id: HashMap<QueueId, Arc<SharedQueue>>,
+    /// By `region/account/name`: found without building a key.
+    by_path: HashMap<String, Arc<SharedQueue>>,
+}
+
+/// A queue to be created.
+#[derive(Clone, Debug)]
+pub struct NewQueue {
+    pub key: QueueKey,
+    pub settings: Settings,
+    pub attributes: BTreeMap<String, String>,
+    pub tags: BTreeMap<String, String>,
+}
+
+/// What a creation found.
+#[derive(Clone, Debug)]
+pub enum Creation {
+    Created(Arc<SharedQueue>),
+    /// There is one of that name; nothing was changed.
+    Existing(Arc<SharedQueue>),
+}
+
+impl Catalog {
+    pub(crate) fn new(first_id: u64, replayed: Vec<ReplayedQueue>) -> Catalog {
+        let mut maps = Maps::default();
+        for ReplayedQueue { definition, position, queue } in replayed {
+            maps.insert(Arc::new(SharedQueue::new(queue, definition, position)));
+        }
+        Catalog { changes: Mutex::new(Changes { next_id: first_id }), maps: RwLock::new(maps) }
+    }
+
+    pub(crate) fn get(&self, key: &QueueKey) -> Option<Arc<SharedQueue>> {
+        self.maps().by_key.get(key).cloned()
+    }
+
+    pub(crate) fn by_id(&self, id: QueueId) -> Option<Arc<SharedQueue>> {
+        self.maps().by_id.get(&id).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<SharedQueue>> {
+        self.maps().by_key.values().cloned().collect()
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn maps(&self) -> RwLockReadGuard<'_, Maps> {
+        self.maps.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn maps_mut(&self) -> RwLockWriteGuard<'_, Maps> {
+        self.maps.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Maps {
+    fn insert(&mut self, queue: Arc<SharedQueue>) {
+        let QueueKey { region, account, name } = queue.key();
+        self.by_path.insert(format!("{region}/{account}/{name}"), queue.clone());
+        self.by_id.insert(queue.id(), queue.clone());
+        self.by_key.insert(queue.key().clone(), queue);
+    }
+
+    fn remove(&mut self, queue: &SharedQueue) {
+        let QueueKey { region, account, name } = queue.key();
+        self.by_path.remove(&format!("{region}/{account}/{name}"));
+        self.by_id.remove(&queue.id());
+        self.by_key.remove(queue.key());
+    }
+}
+
+impl Broker {
+    /// The queue of that name.
+    pub fn queue(&self, region: &str, account: &str, name: &str) -> Option<Arc<SharedQueue>> {
+        let mut path = String::with_capacity(region.len() + account.len() + name.len() + 2);
+        for part in [region, "/", account, "/", name] {
+            path.push_str(part);
+        }
+        self.catalog.maps().by_path.get(&path).cloned()
+    }
+
+    /// The queue of that key.
+    pub fn queue_by_key(&self, key: &QueueKey) -> Option<Arc<SharedQueue>> {
+        self.catalog.get(key)
+    }
+
+    /// Every queue, by key.
+    pub fn queues(&self) -> Vec<Arc<SharedQueue>> {
+        self.catalog.all()
+    }
+
+    /// Up to `limit` queues of an account and region whose names begin with `prefix`, in order of
+    /// name, after the one named `after`.
+    pub fn list_queues(
+        &self,
+        region: &str,
+        account: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Vec<Arc<SharedQueue>> {
+        let from = match after {
+            Some(after) if after >= prefix => {
+                Bound::Excluded(QueueKey::new(region, account, after))
+            }
+            _ => Bound::Included(QueueKey::new(region, account, prefix)),
+        };
+        let maps = self.catalog.maps();
+        let matching = maps.by_key.range((from, Bound::Unbounded)).take_while(|(key, _)| {
+            key.region == region && key.account == account && key.name.starts_with(prefix)
+        });
+        matching.take(limit).map(|(_, queue)| queue.clone()).collect()
+    }
+
+    /// Queues whose dead-letter queue is `target`, by key.
+    pub fn dead_letter_sources(&self, target: &QueueKey) -> Vec<Arc<SharedQueue>> {
+        let is_source = |queue: &Arc<SharedQueue>| {
+            let definition = queue.definition();
+            definition.settings.redrive.as_ref().is_some_and(|redrive| redrive.target() == *target)
+        };
+        self.catalog.all().into_iter().filter(is_source).collect()
+    }
+
+    /// Creates a queue unless there is one of that name. Resolves after the commit.
+    pub async fn create_queue(&self, new: &NewQueue) -> Result<Creation, BrokerError> {
+        let (creation, ticket) = self.begin_create_queue(new)?;
+        self.committed(ticket).await?;
+        Ok(creation)
+    }
+
+    /// Changes memory and appends; what it returns may be told once the ticket is committed.
+    pub fn begin_create_queue(
+        &self,
+        new: &NewQueue,
+    ) -> Result<(Creation, Option<millrace_journal::Ticket>), BrokerError> {
+        let mut changes = self.catalog.changes();
+        if let Some(existing) = self.catalog.get(&new.key) {
+            let latest = existing.lock().latest;
+            return Ok((Creation::Existing(existing), latest));
+        }
+        let id = QueueId(changes.next_id);
+        let mut definition = Definition::new(id, &new.key, new.settings.clone(), self.now());
+        definition.attributes.clone_from(&new.attributes);
+        definition.tags.clone_from(&new.tags);
+        let arn = new.key.to_string();
+        let engine = Queue::new(id, &arn, new.settings.clone(), self.first_seq);
+        let queue = Arc::new(SharedQueue::new(engine, definition.clone(), 0));
+        let ticket = {
+            let mut state = queue.lock();
+            self.append_definition(&mut state, &definition, &[])?
+        };
+        changes.next_id += 1;
+        self.catalog.maps_mut().insert(queue.clone());
+        Ok((Creation::Created(queue), Some(ticket)))
+    }
+
+    /// Changes a queue's definition in one step with reading it. Resolves after the commit.
+    pub async fn update_queue<T, E>(
+        &self,
+        queue: &SharedQueue,
+        change: impl FnOnce(&mut Definition) -> Result<T, E>,
+    ) -> Result<Result<T, E>, BrokerError> {
+        let (value, ticket) = {
+            let mut state = queue.lock();
+            if state.is_deleted {
+                return Err(BrokerError::QueueDoesNotExist);
+            }
+            let mut definition = Definition::clone(&state.definition);
+            let value = match change(&mut definition) {
+                Ok(value) => value,
+                Err(refusal) => return Ok(Err(refusal)),
+            };
+            if definition == *state.definition {
+                (value, state.latest)
+            } else {
+                let now = self.now();
+                definition.modified_ms = now.0;
+                let ticket = self.append_definition(&mut state, &definition, &[])?;
+                state.queue.set_settings(definition.settings.clone(), now);
+                state.definition = Arc::new(definition);
+                let receivable = state.queue.receivable();
+                state.waiters.wake(receivable);
+                self.arm(queue, &mut state);
+                (value, Some(ticket))
+            }
+        };
+        self.committed(ticket).await?;
+        Ok(Ok(value))
+    }
+
+    /// Drops all messages of a queue. Resolves after the commit.
+    pub async fn purge_queue(&self, queue: &SharedQueue) -> Result<(), BrokerError> {
+        let ticket = {
+            let mut state = queue.lock();
+            if state.is_deleted {
+                return Err(BrokerError::QueueDoesNotExist);
+            }
+            let now = self.now();
+            let last = Timestamp(state.definition.purged_ms);
+            let is_cooling = last.0 > 0 && now < last.plus_seconds(limits::COOL_DOWN_S);
+            if self.options.purge_cool_down && is_cooling {
+                return Err(BrokerError::PurgeInProgress);
+            }
+            let mut definition = Definition::clone(&state.definition);
+            definition.purged_ms = now.0;
+            let mut index = Vec::new();
+            record::purged(&mut index, queue.id());
+            let ticket = self.append_definition(&mut state, &definition, &[&index])?;
+            state.definition = Arc::new(definition);
+            state.queue.purge();
+            ticket
+        };
+        self.maintenance.want();
+        self.committed(Some(ticket)).await
+    }
+
+    /// Deletes a queue and its messages. Resolves after the commit.
+    pub async fn delete_queue(&self, queue: &SharedQueue) -> Result<(), BrokerError> {
+        let ticket = {
+            let _changes = self.catalog.changes();
+            let mut state = queue.lock();
+            if state.is_deleted {
+                return Err(BrokerError::QueueDoesNotExist);
+            }
+            let mut index = Vec::new();
+            record::queue_deleted(&mut index, queue.id());
+            let ticket = self.append_indexes(&mut state, Purpose::Reclaim, &[index])?;
+            state.is_deleted = true;
+            state.queue.purge();
+            state.waiters.wake_all();
+            drop(state);
+            self.catalog.maps_mut().remove(queue);
+            ticket
+        };
+        self.maintenance.want();
+        self.committed(Some(ticket)).await
+    }
+
+    /// Messages by state as of now, and when the oldest was sent.
+    pub fn count_messages(&self, queue: &SharedQueue) -> (Counts, Option<Timestamp>) {
+        let mut state = queue.lock();
+        self.tick(queue, &mut state, self.now(), usize::MAX);
+        (state.queue.counts(), state.queue.oldest_sent())
+    }
+
+    /// Up to `limit` messages, oldest first, as they are: nothing is received.
+    pub fn peek(&self, queue: &SharedQueue, limit: usize) -> Result<Vec<Peeked>, BrokerError> {
+        let views: Vec<_> = {
+            let mut state = queue.lock();
+            self.tick(queue, &mut state, self.now(), usize::MAX);
+            state.queue.messages().take(limit).collect()
+        };
+        let peeked = views.into_iter().map(|view| {
+            let position = millrace_journal::Position(view.position);
+            let record = self.log.read(position, view.record_len);
+            let record = record.map_err(|error| crate::receive::unreadable(&error))?;
+            let (id, content) = crate::receive::decode(&record)?;
+            Ok(Peeked {
+                id,
+                content,
+                state: view.state,
+                deadline: view.deadline,
+                delivery: view.into(),
+            })
+        });
+        peeked.collect()
+    }
+
+    /// Forgets everything (test mode). Resolves after the commit.
+    pub async fn reset(&self) -> Result<(), BrokerError> {
+        for queue in self.catalog.all() {
+            match self.delete_queue(&queue).await {
+                Ok(()) | Err(BrokerError::QueueDoesNotExist) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.move_tasks.forget();
+        Ok(())
+    }
+
+    /// Appends a definition, after `others`, and notes where it stands.
+    fn append_definition(
+        &self,
+        state: &mut crate::queue::State,
+        definition: &Definition,
+        others: &[&[u8]],
+    ) -> Result<millrace_journal::Ticket, BrokerError> {
+        let index = definition_record(definition)?;
+        let record = |index| Record { index, payload: &[] };
+        let mut records: Vec<Record<'_>> = others.iter().copied().map(record).collect();
+        records.push(record(&index));
+        let bytes = records.iter().map(Record::encoded_bytes).sum();
+        let reservation = self.log.reserve(bytes, Purpose::Store)?;
+        let mut positions = Vec::new();
+        let ticket = self.log.append(reservation, &records, &mut positions);
+        state.definition_position = positions.last().map_or(0, |position| position.0);
+        state.latest = Some(ticket);
+        Ok(ticket)
+    }
+}
+
+/// The `Defined` record of a queue.
+pub(crate) fn definition_record(definition: &Definition) -> Result<Vec<u8>, BrokerError> {
+    let json = serde_json::to_vec(definition)
+        .map_err(|error| BrokerError::Internal(format!("definition: {error}")))?;
+    let mut index = Vec::with_capacity(json.len() + 1);
+    record::defined(&mut index, &json);
+    Ok(index)
+}

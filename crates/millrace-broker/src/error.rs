@@ -1,0 +1,35 @@
+//! What can go wrong below the services.
+
+use millrace_journal::Unavailable;
+use thiserror::Error;
+
+/// Why a broker call failed. Services turn each into their own codes.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum BrokerError {
+    /// No such queue, or it was deleted while the call was under way.
+    #[error("the queue does not exist")]
+    QueueDoesNotExist,
+    /// Standard queues: the in-flight limit is reached.
+    #[error("too many messages in flight")]
+    OverLimit,
+    /// FIFO queues: the handle is not that of the message's current receive.
+    #[error("the receipt handle has expired")]
+    HandleExpired,
+    /// The message is gone or held by somebody else.
+    #[error("message does not exist or is not available for visibility timeout change")]
+    NotAvailable,
+    /// More than 12 hours after the receive.
+    #[error("total visibility timeout is beyond the limit")]
+    BeyondVisibilityLimit,
+    /// A purge less than a minute ago.
+    #[error("only one purge is allowed every 60 seconds")]
+    PurgeInProgress,
+    /// The journal takes no change now, or never again until restart. Nothing was changed, or
+    /// what was changed is not durable and was not acknowledged.
+    #[error("journal: {0}")]
+    Unavailable(#[from] Unavailable),
+    /// A bug or a damaged disk; the text goes to the log, not to the client.
+    #[error("{0}")]
+    Internal(String),
+}

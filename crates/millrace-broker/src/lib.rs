@@ -1,0 +1,39 @@
+//! The broker joins engine and journal: it knows queues by name, appends what the engine says,
+//! waits for commits, parks long polls and keeps the timers. No HTTP, no AWS names.
+//!
+//! What it promises: a future that resolves to success resolves after its records are committed
+//! (receives from standard queues excepted: forgetting one is a redelivery). What it never does:
+//! block on the disk in a future, spawn, or poll in a loop.
+//!
+//! Locks, in their order: the catalog's change lock, the catalog's maps, queues by ascending id,
+//! move tasks, timers, the journal's buffer. None is held across an await.
+//!
+//! In reading order: [`Broker`] and how it opens, [`SharedQueue`], sends, receives, deletes, the
+//! catalog, then what runs behind: waits for commits, waiters, timers, move tasks, maintenance.
+
+mod broker;
+mod catalog;
+mod commit;
+mod error;
+mod maintenance;
+mod message;
+mod move_task;
+mod queue;
+mod receive;
+mod send;
+mod settle;
+mod timers;
+mod waiter;
+
+pub use broker::{Broker, Options, Random};
+pub use catalog::{Creation, NewQueue};
+pub use error::BrokerError;
+pub use message::{Accepted, Incoming, Outgoing, Peeked};
+pub use move_task::{MoveTask, MoveTaskError, MoveTaskStatus, StartMoveTask};
+pub use queue::{Counters, SharedQueue};
+pub use receive::ReceiveRequest;
+
+pub use millrace_engine::{
+    Attribute, Content, Counts, DeduplicationScope, Definition, Handle, Kind, MessageState,
+    NewContent, Redrive, Settings,
+};

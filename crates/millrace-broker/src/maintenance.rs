@@ -1,0 +1,274 @@
+//! Keeps the log short: drops segments that nothing needs and moves stragglers out of the oldest.
+//!
+//! Only the tail of the log goes, so a delete always outlives the send that it cancels. What still
+//! counts in a segment about to go (definitions, tasks, remembered sends, the secret) is appended
+//! again first. When the log is longer than twice the live bytes plus a slack, the live messages of
+//! the oldest segment are appended again, too.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use millrace_engine::record::{self, Record as EngineRecord, SlotSeq};
+use millrace_journal::{Position, Purpose, Record, SegmentId, Ticket};
+
+use crate::broker::Broker;
+use crate::catalog::definition_record;
+use crate::error::BrokerError;
+use crate::queue::SharedQueue;
+
+/// Deletes come by the thousand; what they free is looked at this often.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Until a commit under way is looked at again.
+const COMMIT_PAUSE: Duration = Duration::from_millis(5);
+
+pub(crate) struct Maintenance {
+    is_wanted: AtomicBool,
+    state: Mutex<Sleep>,
+    changed: Condvar,
+    log: Mutex<LogState>,
+}
+
+#[derive(Default)]
+struct Sleep {
+    is_urgent: bool,
+    is_closed: bool,
+}
+
+struct LogState {
+    secret: ([u8; 16], u64),
+    /// What must be committed before all segments before that one may go.
+    pending: Option<(Ticket, SegmentId)>,
+}
+
+impl Maintenance {
+    pub(crate) fn new(secret: ([u8; 16], u64)) -> Maintenance {
+        Maintenance {
+            is_wanted: AtomicBool::new(false),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            log: Mutex::new(LogState { secret, pending: None }),
+        }
+    }
+
+    /// Something was freed. Cheap if that is known already.
+    pub(crate) fn want(&self) {
+        if !self.is_wanted.load(Ordering::Relaxed) && !self.is_wanted.swap(true, Ordering::AcqRel) {
+            drop(self.sleep_state());
+            self.changed.notify_all();
+        }
+    }
+
+    /// A move task wants to go on now.
+    pub(crate) fn hurry(&self) {
+        self.sleep_state().is_urgent = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn close(&self) {
+        self.sleep_state().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Sleeps for `pause`, or without one until wanted and then a second more, so that many small
+    /// changes are seen at once. False: closed.
+    pub(crate) fn sleep(&self, pause: Option<Duration>) -> bool {
+        let mut state = self.sleep_state();
+        let mut left = pause;
+        loop {
+            if state.is_closed {
+                return false;
+            }
+            if std::mem::take(&mut state.is_urgent) {
+                break;
+            }
+            match left {
+                Some(pause) => {
+                    let (next, timeout) = self
+                        .changed
+                        .wait_timeout_while(state, pause, |s| !s.is_closed && !s.is_urgent)
+                        .unwrap_or_else(PoisonError::into_inner);
+                    state = next;
+                    if timeout.timed_out() {
+                        break;
+                    }
+                }
+                None if self.is_wanted.load(Ordering::Acquire) => left = Some(PAUSE),
+                None => {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+        self.is_wanted.store(false, Ordering::Release);
+        true
+    }
+
+    fn sleep_state(&self) -> MutexGuard<'_, Sleep> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> MutexGuard<'_, LogState> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Broker {
+    /// Does a piece of the work behind: move tasks, then the log. Returns how soon to come back
+    /// even if nothing calls; `None`: not before.
+    pub fn maintain(&self) -> Option<Duration> {
+        let tasks = self.run_move_tasks();
+        let log = self.shorten_log().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the log could not be shortened");
+            Some(PAUSE)
+        });
+        [tasks, log].into_iter().flatten().min()
+    }
+
+    fn shorten_log(&self) -> Result<Option<Duration>, BrokerError> {
+        let mut log = self.maintenance.log();
+        if let Some((ticket, boundary)) = log.pending {
+            match self.log.outcome(ticket) {
+                None => return Ok(Some(COMMIT_PAUSE)),
+                Some(Err(_)) => log.pending = None,
+                Some(Ok(())) => {
+                    log.pending = None;
+                    if let Err(error) = self.log.truncate_before(boundary) {
+                        tracing::warn!(%error, "old segments could not be dropped");
+                    }
+                }
+            }
+        }
+        let segments = self.log.segments();
+        let [oldest, .., active] = segments.as_slice() else { return Ok(None) };
+        let queues = self.catalog.all();
+        let mut live_bytes = 0;
+        let mut boundary = active.id;
+        for queue in &queues {
+            let state = queue.lock();
+            live_bytes += state.queue.live_bytes();
+            if let Some(segment) = state.queue.oldest_segment(false) {
+                boundary = boundary.min(SegmentId(segment));
+            }
+        }
+        if boundary > oldest.id {
+            self.append_catalog_again(&mut log, &queues, boundary)?;
+            // Everything so far: also what moved messages out of these segments.
+            log.pending = Some((self.log.latest(), boundary));
+            return Ok(Some(Duration::ZERO));
+        }
+        let log_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
+        if log_bytes > live_bytes.saturating_mul(2).saturating_add(self.options.slack_bytes) {
+            self.relocate_messages(oldest.id)?;
+            return Ok(Some(COMMIT_PAUSE));
+        }
+        Ok(None)
+    }
+
+    /// Appends again what is not a message and stands before `boundary`.
+    fn append_catalog_again(
+        &self,
+        log: &mut LogState,
+        queues: &[Arc<SharedQueue>],
+        boundary: SegmentId,
+    ) -> Result<(), BrokerError> {
+        let is_before = |position: u64| (position >> 32) < u64::from(boundary.0);
+        if is_before(log.secret.1) {
+            let mut index = Vec::new();
+            record::secret(&mut index, &log.secret.0);
+            log.secret.1 = self.append_again(&index)?;
+        }
+        for queue in queues {
+            let mut state = queue.lock();
+            if state.is_deleted {
+                continue;
+            }
+            if is_before(state.definition_position) {
+                let index = definition_record(&state.definition)?;
+                state.definition_position = self.append_again(&index)?;
+            }
+            let last = boundary.0.saturating_sub(1);
+            let remembered: Vec<_> = state.queue.remembered_to(last).collect();
+            for (key, id, seq, expires) in remembered {
+                let mut index = Vec::new();
+                record::remembered(&mut index, queue.id(), expires, seq, id, key);
+                let position = self.append_again(&index)?;
+                state.queue.remembered_at(key, position);
+            }
+        }
+        self.move_tasks.append_again(is_before, |index| self.append_again(index))
+    }
+
+    fn append_again(&self, index: &[u8]) -> Result<u64, BrokerError> {
+        let record = Record { index, payload: &[] };
+        let reservation = self.log.reserve(record.encoded_bytes(), Purpose::Reclaim)?;
+        let mut positions = Vec::new();
+        self.log.append(reservation, &[record], &mut positions);
+        Ok(positions.first().map_or(0, |position| position.0))
+    }
+
+    /// Appends the live messages of a segment again.
+    fn relocate_messages(&self, segment: SegmentId) -> Result<(), BrokerError> {
+        let mut found: Vec<(Arc<SharedQueue>, SlotSeq, Position)> = Vec::new();
+        let mut collect = |replayed: millrace_journal::Replayed<'_>| {
+            let (queue, at) = match EngineRecord::decode(replayed.index) {
+                Some(EngineRecord::Sent(sent)) => (sent.queue, sent.at),
+                Some(EngineRecord::Relocated(record)) => (record.message.queue, record.message.at),
+                _ => return std::ops::ControlFlow::Continue(()),
+            };
+            found.extend(self.catalog.by_id(queue).map(|queue| (queue, at, replayed.position)));
+            std::ops::ControlFlow::Continue(())
+        };
+        let replayed = self.log.replay_segment(segment, &mut collect);
+        replayed.map_err(|error| BrokerError::Internal(format!("segment: {error}")))?;
+        for (queue, at, position) in found {
+            self.relocate_message(&queue, at, position)?;
+        }
+        // What was dead-lettered stands in another queue than its record says.
+        for queue in self.catalog.all() {
+            let moved: Vec<_> = {
+                let state = queue.lock();
+                if state.queue.oldest_segment(false) != Some(segment.0) {
+                    continue;
+                }
+                let here = |position: u64| (position >> 32) == u64::from(segment.0);
+                let messages = state.queue.messages().filter(|view| here(view.position));
+                messages.map(|view| (view.at, Position(view.position))).collect()
+            };
+            for (at, position) in moved {
+                self.relocate_message(&queue, at, position)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends one message again, if it still is the one whose record stands there.
+    fn relocate_message(
+        &self,
+        queue: &SharedQueue,
+        at: SlotSeq,
+        position: Position,
+    ) -> Result<(), BrokerError> {
+        let mut state = queue.lock();
+        let Some(view) = state.queue.find(at).filter(|view| view.position == position.0) else {
+            return Ok(());
+        };
+        let stored = self.log.read(position, view.record_len);
+        let stored = stored.map_err(|error| crate::receive::unreadable(&error))?;
+        let message = match EngineRecord::decode(&stored.index) {
+            Some(EngineRecord::Sent(sent)) => sent,
+            Some(EngineRecord::Relocated(relocated)) => relocated.message,
+            _ => return Err(BrokerError::Internal("record holds no message".to_owned())),
+        };
+        let mut index = Vec::new();
+        record::relocated(&mut index, &state.queue.relocation(at, &message, &view));
+        let record = Record { index: &index, payload: &stored.payload };
+        let reservation = self.log.reserve(record.encoded_bytes(), Purpose::Reclaim)?;
+        let mut positions = Vec::new();
+        let ticket = self.log.append(reservation, &[record], &mut positions);
+        if let Some(position) = positions.first() {
+            state.queue.relocated(at, position.0, record.encoded_bytes() as u32);
+        }
+        state.latest = Some(ticket);
+        Ok(())
+    }
+}

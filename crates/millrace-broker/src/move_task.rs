@@ -1,0 +1,356 @@
+//! Message move tasks: redriving a dead-letter queue, at a bounded rate, across restarts.
+//!
+//! Each message is moved by one atomic batch that deletes it here, accepts it there as a new
+//! message and counts it. One task runs per source queue; the last ten of each source are kept.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use millrace_core::{MessageId, QueueKey, Timestamp};
+use millrace_engine::record::{self, SentRecord};
+use millrace_engine::{Kind, MessageView, Send, Sent};
+use millrace_journal::{Position, Purpose, Record, Ticket};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::broker::Broker;
+use crate::error::BrokerError;
+use crate::queue::{Counters, SharedQueue};
+use crate::receive::lock_both;
+
+/// Tasks of one source that are remembered (ListMessageMoveTasks shows at most ten).
+const KEPT_PER_SOURCE: usize = 10;
+/// Tasks that may run at a time.
+const RUNNING_AT_A_TIME: usize = 100;
+/// Messages that a task without a rate moves before others get their turn.
+const MOVES_PER_TURN: u64 = 100;
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MoveTaskStatus {
+    Running,
+    Completed,
+    Cancelled,
+    Failed,
+}
+
+/// A message move task, as journaled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoveTask {
+    /// UUID text.
+    pub id: String,
+    /// ARN of the dead-letter queue.
+    pub source: String,
+    /// ARN; absent: each message goes to the queue that it came from.
+    pub destination: Option<String>,
+    pub max_per_second: Option<u32>,
+    pub status: MoveTaskStatus,
+    pub moved: u64,
+    /// Messages waiting at the start.
+    pub to_move: u64,
+    pub started_ms: u64,
+    /// The destination does not exist (any more).
+    pub lacks_destination: bool,
+}
+
+/// What a service asks for.
+#[derive(Clone, Debug)]
+pub struct StartMoveTask {
+    pub source: QueueKey,
+    pub destination: Option<QueueKey>,
+    pub max_per_second: Option<u32>,
+}
+
+/// Why a task was not started or cancelled.
+#[derive(Clone, Debug, Error)]
+pub enum MoveTaskError {
+    #[error("there is already a task running for the source queue")]
+    AlreadyRunning,
+    #[error("too many tasks are running")]
+    TooManyRunning,
+    #[error("task does not exist")]
+    NoSuchTask,
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+}
+
+#[derive(Debug)]
+struct Entry {
+    task: MoveTask,
+    position: u64,
+    next_at: Timestamp,
+}
+
+/// All tasks, oldest first.
+#[derive(Debug)]
+pub(crate) struct MoveTasks(Mutex<Vec<Entry>>);
+
+impl MoveTasks {
+    pub(crate) fn new(replayed: Vec<(Vec<u8>, u64)>) -> Result<MoveTasks, BrokerError> {
+        let mut entries = Vec::with_capacity(replayed.len());
+        for (json, position) in replayed {
+            let task: MoveTask = serde_json::from_slice(&json)
+                .map_err(|error| BrokerError::Internal(format!("move task: {error}")))?;
+            entries.push(Entry { task, position, next_at: Timestamp(0) });
+        }
+        entries
+            .sort_by(|a, b| (a.task.started_ms, &a.task.id).cmp(&(b.task.started_ms, &b.task.id)));
+        Ok(MoveTasks(Mutex::new(entries)))
+    }
+
+    pub(crate) fn forget(&self) {
+        self.entries().clear();
+    }
+
+    /// Appends tasks again whose records are about to go.
+    pub(crate) fn append_again(
+        &self,
+        is_before: impl Fn(u64) -> bool,
+        append: impl Fn(&[u8]) -> Result<u64, BrokerError>,
+    ) -> Result<(), BrokerError> {
+        for entry in self.entries().iter_mut().filter(|entry| is_before(entry.position)) {
+            entry.position = append(&task_record(&entry.task)?)?;
+        }
+        Ok(())
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Broker {
+    /// Starts a task and returns its id. Resolves after the commit.
+    pub async fn start_move_task(&self, start: &StartMoveTask) -> Result<String, MoveTaskError> {
+        let (id, ticket) = self.begin_move_task(start)?;
+        self.committed(Some(ticket)).await?;
+        self.maintenance.hurry();
+        Ok(id)
+    }
+
+    /// Stops a task and returns how many messages it moved; those stay moved. Resolves after the
+    /// commit.
+    pub async fn cancel_move_task(&self, id: &str) -> Result<u64, MoveTaskError> {
+        let (moved, ticket) = {
+            let mut entries = self.move_tasks.entries();
+            let running = |entry: &&mut Entry| {
+                entry.task.id == id && entry.task.status == MoveTaskStatus::Running
+            };
+            let entry = entries.iter_mut().find(running).ok_or(MoveTaskError::NoSuchTask)?;
+            let cancelled = MoveTask { status: MoveTaskStatus::Cancelled, ..entry.task.clone() };
+            let ticket = self.append_task(entry, cancelled)?;
+            (entry.task.moved, ticket)
+        };
+        self.committed(Some(ticket)).await?;
+        Ok(moved)
+    }
+
+    /// Tasks of a source queue, newest first.
+    pub fn move_tasks(&self, source: &QueueKey, limit: usize) -> Vec<MoveTask> {
+        let source = source.to_string();
+        let entries = self.move_tasks.entries();
+        let of_source = entries.iter().rev().filter(|entry| entry.task.source == source);
+        of_source.take(limit).map(|entry| entry.task.clone()).collect()
+    }
+
+    /// Lets each task that is due move some messages. Returns how soon the next is due.
+    pub(crate) fn run_move_tasks(&self) -> Option<Duration> {
+        let mut next: Option<Duration> = None;
+        let mut entries = self.move_tasks.entries();
+        for entry in entries.iter_mut() {
+            if entry.task.status != MoveTaskStatus::Running {
+                continue;
+            }
+            let now = self.now();
+            if entry.next_at <= now {
+                self.run_move_task(entry, now);
+            }
+            if entry.task.status == MoveTaskStatus::Running {
+                let pause = Duration::from_millis(entry.next_at.millis_since(now));
+                next = Some(next.map_or(pause, |next| next.min(pause)));
+            }
+        }
+        next
+    }
+
+    fn begin_move_task(&self, start: &StartMoveTask) -> Result<(String, Ticket), MoveTaskError> {
+        let source = self.queue_by_key(&start.source).ok_or(BrokerError::QueueDoesNotExist)?;
+        let to_move = self.count_messages(&source).0.ready;
+        let mut entries = self.move_tasks.entries();
+        let running = || entries.iter().filter(|e| e.task.status == MoveTaskStatus::Running);
+        if running().any(|entry| entry.task.source == source.arn()) {
+            return Err(MoveTaskError::AlreadyRunning);
+        }
+        if running().count() >= RUNNING_AT_A_TIME {
+            return Err(MoveTaskError::TooManyRunning);
+        }
+        let now = self.now();
+        let task = MoveTask {
+            id: MessageId::from_random(self.random_bits()).to_string(),
+            source: source.arn().to_owned(),
+            destination: start.destination.as_ref().map(ToString::to_string),
+            max_per_second: start.max_per_second,
+            status: MoveTaskStatus::Running,
+            moved: 0,
+            to_move,
+            started_ms: now.0,
+            lacks_destination: false,
+        };
+        let mut entry = Entry { task: task.clone(), position: 0, next_at: now };
+        let ticket = self.append_task(&mut entry, task)?;
+        let id = entry.task.id.clone();
+        entries.push(entry);
+        let of_source = |entry: &Entry| entry.task.source == source.arn();
+        if entries.iter().filter(|entry| of_source(entry)).count() > KEPT_PER_SOURCE
+            && let Some(oldest) = entries.iter().position(of_source)
+        {
+            entries.remove(oldest);
+        }
+        Ok((id, ticket))
+    }
+
+    fn run_move_task(&self, entry: &mut Entry, now: Timestamp) {
+        let turn = entry.task.max_per_second.map_or(MOVES_PER_TURN, |_| 1);
+        for _ in 0..turn {
+            match self.move_one(entry) {
+                Ok(true) => {}
+                Ok(false) => {
+                    let done = MoveTask { status: MoveTaskStatus::Completed, ..entry.task.clone() };
+                    return self.end_task(entry, done);
+                }
+                Err(BrokerError::QueueDoesNotExist) => {
+                    let failed = MoveTask {
+                        status: MoveTaskStatus::Failed,
+                        lacks_destination: true,
+                        ..entry.task.clone()
+                    };
+                    return self.end_task(entry, failed);
+                }
+                Err(error) => {
+                    tracing::warn!(task = %entry.task.id, %error, "move task has to wait");
+                    entry.next_at = now.plus_seconds(1);
+                    return;
+                }
+            }
+        }
+        if let Some(rate) = entry.task.max_per_second {
+            entry.next_at = now.plus_millis(1000 / u64::from(rate.max(1)));
+        }
+    }
+
+    fn end_task(&self, entry: &mut Entry, ended: MoveTask) {
+        if let Err(error) = self.append_task(entry, ended) {
+            tracing::warn!(task = %entry.task.id, %error, "end of move task was not journaled");
+            entry.next_at = self.now().plus_seconds(1);
+        }
+    }
+
+    /// Moves the source's next message. False: nothing is left to move.
+    fn move_one(&self, entry: &mut Entry) -> Result<bool, BrokerError> {
+        let task = &entry.task;
+        let source = self.queue_by_arn(&task.source)?;
+        let next = source.lock().queue.first_ready();
+        let Some(view) = next.filter(|_| task.moved < task.to_move) else { return Ok(false) };
+        let destination = match task.destination.as_deref().or(view.source.as_deref()) {
+            Some(arn) => self.queue_by_arn(arn)?,
+            None => self.only_source_of(&source)?,
+        };
+        self.move_message(entry, &source, &destination, &view)?;
+        Ok(true)
+    }
+
+    fn move_message(
+        &self,
+        entry: &mut Entry,
+        source: &SharedQueue,
+        destination: &SharedQueue,
+        view: &MessageView,
+    ) -> Result<(), BrokerError> {
+        let counted = MoveTask { moved: entry.task.moved + 1, ..entry.task.clone() };
+        let task_index = task_record(&counted)?;
+        let position = Position(view.position);
+        let stored = self.log.read(position, view.record_len);
+        let stored = stored.map_err(|error| crate::receive::unreadable(&error))?;
+        let bytes = view.record_len as usize + task_index.len() + 1024;
+        let reservation = self.log.reserve(bytes, Purpose::Store)?;
+        let id = MessageId::from_random(self.random_bits());
+
+        let (mut from, to) = lock_both(source, Some(destination));
+        let Some(mut to) = to.filter(|to| !to.is_deleted) else {
+            return Err(BrokerError::QueueDoesNotExist);
+        };
+        if from.queue.first_ready().is_none_or(|first| first.at != view.at) {
+            return Ok(()); // Received or expired meanwhile; the next turn sees what is next.
+        }
+        let now = self.now();
+        let group = view.group.as_deref();
+        let send = Send { id, group, dedup: None, delay_s: None };
+        let Sent::Stored { at, sent, deadline } = to.queue.send(now, &send) else { return Ok(()) };
+        let is_fifo = to.queue.settings().kind == Kind::Fifo;
+        let queue = destination.id();
+        let (mut sent_index, mut deleted_index) = (Vec::new(), Vec::new());
+        let new = SentRecord { queue, at, sent, deadline, id, is_fifo, group, dedup: 0 };
+        record::sent(&mut sent_index, &new);
+        record::deleted(&mut deleted_index, source.id(), std::iter::once(view.at));
+        let records = [
+            Record { index: &sent_index, payload: &stored.payload },
+            Record { index: &deleted_index, payload: &[] },
+            Record { index: &task_index, payload: &[] },
+        ];
+        let mut positions = Vec::with_capacity(3);
+        let ticket = self.log.append(reservation, &records, &mut positions);
+        if let [sent, _, task] = positions.as_slice() {
+            to.queue.stored(at, None, sent.0, records[0].encoded_bytes() as u32);
+            entry.position = task.0;
+        }
+        entry.task = counted;
+        from.queue.take(view.at);
+        (from.latest, to.latest) = (Some(ticket), Some(ticket));
+        to.waiters.wake(u64::from(deadline.0 == 0));
+        self.arm(destination, &mut to);
+        Counters::add(&destination.counters().messages_sent, 1);
+        Ok(())
+    }
+
+    /// Messages that were sent straight to a dead-letter queue go to its one source.
+    fn only_source_of(
+        &self,
+        dead_letters: &SharedQueue,
+    ) -> Result<std::sync::Arc<SharedQueue>, BrokerError> {
+        let mut sources = self.dead_letter_sources(dead_letters.key());
+        match sources.pop() {
+            Some(source) if sources.is_empty() => Ok(source),
+            _ => Err(BrokerError::QueueDoesNotExist),
+        }
+    }
+
+    fn queue_by_arn(&self, arn: &str) -> Result<std::sync::Arc<SharedQueue>, BrokerError> {
+        millrace_core::Arn::parse(arn)
+            .and_then(|arn| arn.queue())
+            .and_then(|key| self.queue_by_key(&key))
+            .ok_or(BrokerError::QueueDoesNotExist)
+    }
+
+    fn random_bits(&self) -> u128 {
+        (self.random.lock().unwrap_or_else(PoisonError::into_inner))()
+    }
+
+    fn append_task(&self, entry: &mut Entry, task: MoveTask) -> Result<Ticket, BrokerError> {
+        let index = task_record(&task)?;
+        let record = Record { index: &index, payload: &[] };
+        let reservation = self.log.reserve(record.encoded_bytes(), Purpose::Reclaim)?;
+        let mut positions = Vec::new();
+        let ticket = self.log.append(reservation, &[record], &mut positions);
+        entry.position = positions.first().map_or(0, |position| position.0);
+        entry.task = task;
+        Ok(ticket)
+    }
+}
+
+fn task_record(task: &MoveTask) -> Result<Vec<u8>, BrokerError> {
+    let json = serde_json::to_vec(task)
+        .map_err(|error| BrokerError::Internal(format!("move task: {error}")))?;
+    let mut index = Vec::with_capacity(json.len() + 1);
+    record::move_task(&mut index, &json);
+    Ok(index)
+}

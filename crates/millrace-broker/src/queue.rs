@@ -1,0 +1,110 @@
+//! One queue as many connections share it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use millrace_core::{QueueId, QueueKey, Timestamp};
+use millrace_engine::{Counts, Definition, Queue};
+use millrace_journal::Ticket;
+
+use crate::waiter::Waiters;
+
+/// A queue behind its short lock. Kept alive by those who use it; a deleted queue refuses them.
+#[derive(Debug)]
+pub struct SharedQueue {
+    id: QueueId,
+    key: QueueKey,
+    arn: String,
+    state: Mutex<State>,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub queue: Queue,
+    pub definition: Arc<Definition>,
+    /// Of the definition's record.
+    pub definition_position: u64,
+    pub waiters: Waiters,
+    /// When the timers next visit the queue.
+    pub armed_at: Timestamp,
+    /// Of the latest append: who repeats a change waits for the change that it repeats.
+    pub latest: Option<Ticket>,
+    pub is_deleted: bool,
+}
+
+/// Totals since start, for metrics: what the AWS/SQS namespace counts.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub messages_sent: AtomicU64,
+    pub sent_bytes: AtomicU64,
+    pub messages_received: AtomicU64,
+    pub messages_deleted: AtomicU64,
+    pub empty_receives: AtomicU64,
+    pub messages_dead_lettered: AtomicU64,
+    pub messages_expired: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64, count: usize) {
+        counter.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}
+
+impl SharedQueue {
+    pub(crate) fn new(queue: Queue, definition: Definition, definition_position: u64) -> Self {
+        let key = definition.key();
+        SharedQueue {
+            id: queue.id(),
+            arn: key.to_string(),
+            key,
+            state: Mutex::new(State {
+                queue,
+                definition: Arc::new(definition),
+                definition_position,
+                waiters: Waiters::default(),
+                armed_at: Timestamp::NEVER,
+                latest: None,
+                is_deleted: false,
+            }),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Takes the lock. A panic inside it is our bug and may have left half a change; what is
+    /// journaled is sound, so the process ends and recovers from there.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|_| {
+            tracing::error!(queue = %self.key, "a change to the queue panicked");
+            std::process::abort()
+        })
+    }
+
+    /// This incarnation.
+    pub fn id(&self) -> QueueId {
+        self.id
+    }
+
+    pub fn key(&self) -> &QueueKey {
+        &self.key
+    }
+
+    /// `arn:aws:sqs:<region>:<account>:<name>`.
+    pub fn arn(&self) -> &str {
+        &self.arn
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The queue's definition as it is now.
+    pub fn definition(&self) -> Arc<Definition> {
+        self.lock().definition.clone()
+    }
+
+    /// Messages by state, as of the last command or timer.
+    pub fn counts(&self) -> Counts {
+        self.lock().queue.counts()
+    }
+}

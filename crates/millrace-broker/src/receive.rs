@@ -1,0 +1,346 @@
+//! Receiving: at once if there is something, else by waiting in line.
+
+use std::sync::{Arc, MutexGuard};
+
+use millrace_core::{MessageId, Timestamp};
+use millrace_engine::record::{self, MovedSlot, Record as EngineRecord};
+use millrace_engine::{
+    Content, DeadLetters, Delivery, Handle, Kind, Receive, ReceiveError, Received,
+};
+use millrace_journal::{Position, Purpose, ReadError, RecordBytes, Ticket};
+
+use crate::broker::Broker;
+use crate::error::BrokerError;
+use crate::message::Incoming;
+use crate::queue::{Counters, SharedQueue, State};
+use crate::timers::TimerKey;
+use crate::waiter::Waiter;
+
+/// Expiries that one receive handles on its way.
+const TICK_BUDGET: usize = 256;
+
+/// A receive as a service asks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveRequest<'a> {
+    /// 1 to 10 for SQS; other services may ask for more.
+    pub max: usize,
+    /// Overrides the queue's visibility timeout.
+    pub visibility_timeout_s: Option<u32>,
+    /// Overrides the queue's wait time.
+    pub wait_time_s: Option<u32>,
+    /// ReceiveRequestAttemptId; ignored by standard queues.
+    pub attempt_id: Option<&'a str>,
+}
+
+/// What one look at the queue gave.
+enum Look {
+    Found(Received, Ticket),
+    /// Nothing, and the waiter, if there is one, now stands in line.
+    Nothing,
+}
+
+impl Broker {
+    /// Receives messages, waiting for the first as long as asked for. Standard receives are
+    /// journaled but not waited for: a crash makes them redeliveries. FIFO receives wait for
+    /// their commit. Cancel safe: what was taken for a caller that left is given back at once.
+    pub async fn receive(
+        &self,
+        queue: &Arc<SharedQueue>,
+        request: &ReceiveRequest<'_>,
+    ) -> Result<Vec<Incoming>, BrokerError> {
+        let definition = queue.definition();
+        let settings = &definition.settings;
+        let attempt = request.attempt_id.filter(|_| settings.kind == Kind::Fifo);
+        let receive = Receive {
+            max: request.max,
+            visibility_timeout_s: request.visibility_timeout_s,
+            attempt: attempt.map(|id| self.receipts.hash(id.as_bytes())),
+            in_flight_limit: self.options.in_flight_limit,
+        };
+        let wait_s = request.wait_time_s.unwrap_or(settings.wait_time_s);
+        let wait_until = self.now().plus_seconds(u64::from(wait_s));
+        let found = if wait_s == 0 {
+            self.look(queue, &receive, None)
+        } else {
+            self.look_until(queue, &receive, wait_until).await
+        };
+        let (received, ticket) = match found {
+            Ok(Look::Found(received, ticket)) => (received, ticket),
+            Err(BrokerError::OverLimit) if wait_s == 0 && settings.kind == Kind::Standard => {
+                return Err(BrokerError::OverLimit);
+            }
+            Ok(Look::Nothing) | Err(BrokerError::OverLimit) => {
+                Counters::add(&queue.counters().empty_receives, 1);
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
+        let undelivered = Undelivered { broker: self, queue, deliveries: &received.deliveries };
+        if settings.kind == Kind::Fifo {
+            self.committed(Some(ticket)).await?;
+        }
+        let incoming = self.read_deliveries(queue, &received.deliveries)?;
+        std::mem::forget(undelivered);
+        Counters::add(&queue.counters().messages_received, incoming.len());
+        Ok(incoming)
+    }
+
+    /// Receives what there is, without waiting and without reading contents: for simulations.
+    pub fn try_receive(
+        &self,
+        queue: &SharedQueue,
+        receive: &Receive,
+    ) -> Result<Option<(Received, Ticket)>, BrokerError> {
+        match self.look(queue, receive, None)? {
+            Look::Found(received, ticket) => Ok(Some((received, ticket))),
+            Look::Nothing => Ok(None),
+        }
+    }
+
+    /// The sealed receipt handle of a delivery.
+    pub fn receipt_handle(&self, queue: &SharedQueue, delivery: &Delivery) -> String {
+        self.receipts.seal(&Handle {
+            queue: queue.id(),
+            seq: delivery.at.seq,
+            slot: delivery.at.slot,
+            receive_count: delivery.receive_count,
+        })
+    }
+
+    async fn look_until(
+        &self,
+        queue: &Arc<SharedQueue>,
+        receive: &Receive,
+        until: Timestamp,
+    ) -> Result<Look, BrokerError> {
+        let mut place = PlaceInLine { broker: self, queue, waiter: Arc::default(), timer: None };
+        loop {
+            let is_last = self.now() >= until || self.is_draining();
+            let waiter = (!is_last).then_some(&place.waiter);
+            match self.look(queue, receive, waiter) {
+                Ok(Look::Nothing) | Err(BrokerError::OverLimit) if !is_last => {}
+                found => return found,
+            }
+            if place.timer.is_none() {
+                place.timer = Some(self.timers.arm_waiter(place.waiter.clone(), until));
+            }
+            place.waiter.woken().await;
+        }
+    }
+
+    /// Takes what is ready, or puts the waiter in line, in one step.
+    fn look(
+        &self,
+        queue: &SharedQueue,
+        receive: &Receive,
+        waiter: Option<&Arc<Waiter>>,
+    ) -> Result<Look, BrokerError> {
+        // Where dead letters go is looked up only when there are some.
+        let mut target = None;
+        let mut has_looked_up = false;
+        loop {
+            let (mut state, mut target_state) = lock_both(queue, target.as_deref());
+            if state.is_deleted {
+                return Err(BrokerError::QueueDoesNotExist);
+            }
+            let now = self.now();
+            self.tick(queue, &mut state, now, TICK_BUDGET);
+            let dead = match &mut target_state {
+                Some(target) if !target.is_deleted => DeadLetters::Move(&mut target.queue),
+                None if !has_looked_up => DeadLetters::Elsewhere,
+                _ => DeadLetters::Deliver,
+            };
+            // 8 KiB: expiries aside, a receive names at most 10 messages and moves 64.
+            let reservation = self.log.reserve(8 << 10, Purpose::Reclaim)?;
+            let received = match state.queue.receive(now, receive, dead) {
+                Ok(received) => received,
+                Err(ReceiveError::NeedsDeadLetterQueue) => {
+                    let redrive = state.queue.settings().redrive.clone();
+                    drop((state, target_state));
+                    target = redrive
+                        .and_then(|redrive| self.catalog.get(&redrive.target()))
+                        .filter(|target| target.id() != queue.id());
+                    has_looked_up = true;
+                    continue;
+                }
+                Err(ReceiveError::OverLimit) => {
+                    self.wait_in_line(queue, &mut state, waiter);
+                    return Err(BrokerError::OverLimit);
+                }
+            };
+            if received.deliveries.is_empty() && received.moved.is_empty() {
+                self.wait_in_line(queue, &mut state, waiter);
+                return Ok(Look::Nothing);
+            }
+            let ticket =
+                self.journal_receive(queue, target.as_deref(), now, &received, reservation);
+            state.latest = Some(ticket);
+            if let (Some(target), Some(target_state)) = (&target, &mut target_state) {
+                target_state.latest = Some(ticket);
+                target_state.waiters.wake(received.moved.len() as u64);
+                Counters::add(&queue.counters().messages_dead_lettered, received.moved.len());
+                self.arm(target, target_state);
+            }
+            if received.deliveries.is_empty() {
+                continue; // Only dead letters so far.
+            }
+            self.pass_on(&mut state, waiter);
+            self.arm(queue, &mut state);
+            return Ok(Look::Found(received, ticket));
+        }
+    }
+
+    /// One wake may have stood for more messages than this receive took.
+    fn pass_on(&self, state: &mut State, waiter: Option<&Arc<Waiter>>) {
+        if let Some(waiter) = waiter {
+            waiter.take_wake();
+        }
+        if !state.waiters.is_empty() {
+            let ready = state.queue.receivable();
+            state.waiters.wake(ready.min(1));
+        }
+    }
+
+    fn wait_in_line(&self, queue: &SharedQueue, state: &mut State, waiter: Option<&Arc<Waiter>>) {
+        let Some(waiter) = waiter else { return };
+        // Already in line unless it was woken, and then in vain: it keeps its seniority.
+        let was_woken = waiter.take_wake();
+        state.waiters.remove(waiter);
+        if was_woken {
+            state.waiters.push_first(waiter.clone());
+        } else {
+            state.waiters.push_last(waiter.clone());
+        }
+        self.arm(queue, state);
+    }
+
+    fn journal_receive(
+        &self,
+        queue: &SharedQueue,
+        target: Option<&SharedQueue>,
+        now: Timestamp,
+        received: &Received,
+        reservation: millrace_journal::Reservation,
+    ) -> Ticket {
+        let mut receive_index = Vec::with_capacity(160);
+        let mut move_index = Vec::new();
+        let slots = received.deliveries.iter().map(|delivery| delivery.at);
+        if received.is_repeated {
+            record::visibility_changed(
+                &mut receive_index,
+                queue.id(),
+                now,
+                received.deadline,
+                slots,
+            );
+        } else {
+            record::received(&mut receive_index, queue.id(), now, received.deadline, slots);
+        }
+        if let Some(target) = target.filter(|_| !received.moved.is_empty()) {
+            let moved = received.moved.iter().map(|m| MovedSlot { from: m.from, to: m.to });
+            record::moved(&mut move_index, queue.id(), target.id(), now, queue.arn(), moved);
+        }
+        let both = [&move_index, &receive_index]
+            .map(|index| millrace_journal::Record { index, payload: &[] });
+        let records = if move_index.is_empty() { &both[1..] } else { &both[..] };
+        self.log.append(reservation, records, &mut Vec::new())
+    }
+
+    /// Reads the contents of received messages.
+    fn read_deliveries(
+        &self,
+        queue: &SharedQueue,
+        deliveries: &[Delivery],
+    ) -> Result<Vec<Incoming>, BrokerError> {
+        let wanted: Vec<(Position, u32)> =
+            deliveries.iter().map(|d| (Position(d.position), d.record_len)).collect();
+        let mut records = Vec::with_capacity(wanted.len());
+        self.log.read_many(&wanted, &mut records).map_err(|error| unreadable(&error))?;
+        let incoming = deliveries.iter().zip(records).map(|(delivery, record)| {
+            let (id, content) = decode(&record)?;
+            let receipt_handle = self.receipt_handle(queue, delivery);
+            Ok(Incoming { id, receipt_handle, content, delivery: delivery.clone() })
+        });
+        incoming.collect()
+    }
+
+    /// Gives deliveries back that did not reach their client.
+    fn give_back(&self, queue: &SharedQueue, deliveries: &[Delivery]) {
+        let mut state = queue.lock();
+        let returned = state.queue.give_back(deliveries);
+        if returned.is_empty() {
+            return;
+        }
+        let mut index = Vec::new();
+        let count = returned.len() as u64;
+        record::returned(&mut index, queue.id(), self.now(), returned.into_iter());
+        if let Err(error) = self.append_indexes(&mut state, Purpose::Reclaim, &[index]) {
+            tracing::warn!(queue = %queue.key(), %error, "return of messages was not journaled");
+        }
+        state.waiters.wake(count);
+    }
+}
+
+/// The content of a message's record, and the id that its index part holds.
+pub(crate) fn decode(record: &RecordBytes) -> Result<(MessageId, Content), BrokerError> {
+    let id = match EngineRecord::decode(&record.index) {
+        Some(EngineRecord::Sent(sent)) => sent.id,
+        Some(EngineRecord::Relocated(relocated)) => relocated.message.id,
+        _ => return Err(BrokerError::Internal("record holds no message".to_owned())),
+    };
+    let content = Content::decode(&record.payload)
+        .ok_or_else(|| BrokerError::Internal("message content is malformed".to_owned()))?;
+    Ok((id, content))
+}
+
+pub(crate) fn unreadable(error: &ReadError) -> BrokerError {
+    BrokerError::Internal(format!("message content cannot be read: {error}"))
+}
+
+/// Locks a queue and, if there is one, another, by ascending id.
+pub(crate) fn lock_both<'a>(
+    queue: &'a SharedQueue,
+    other: Option<&'a SharedQueue>,
+) -> (MutexGuard<'a, State>, Option<MutexGuard<'a, State>>) {
+    match other {
+        Some(other) if other.id() < queue.id() => {
+            let other = other.lock();
+            (queue.lock(), Some(other))
+        }
+        other => (queue.lock(), other.map(SharedQueue::lock)),
+    }
+}
+
+/// Deliveries on their way to a client; dropped, they go back.
+struct Undelivered<'a> {
+    broker: &'a Broker,
+    queue: &'a SharedQueue,
+    deliveries: &'a [Delivery],
+}
+
+impl Drop for Undelivered<'_> {
+    fn drop(&mut self) {
+        self.broker.give_back(self.queue, self.deliveries);
+    }
+}
+
+/// A long poll's place in line; dropped, it is left, and a wake that it did not use goes to the
+/// next.
+struct PlaceInLine<'a> {
+    broker: &'a Broker,
+    queue: &'a SharedQueue,
+    waiter: Arc<Waiter>,
+    timer: Option<TimerKey>,
+}
+
+impl Drop for PlaceInLine<'_> {
+    fn drop(&mut self) {
+        let Some(timer) = self.timer else { return };
+        self.broker.timers.disarm(timer);
+        let mut state = self.queue.lock();
+        if !state.waiters.remove(&self.waiter) && self.waiter.take_wake() {
+            let ready = state.queue.receivable();
+            state.waiters.wake(ready.min(1));
+        }
+    }
+}

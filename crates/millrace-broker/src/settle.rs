@@ -1,0 +1,131 @@
+//! What the holder of a receipt handle may do: delete the message or change when it is seen.
+
+use millrace_engine::record::{self, SlotSeq};
+use millrace_engine::{Handle, VisibilityError};
+use millrace_journal::{Purpose, Ticket};
+use smallvec::SmallVec;
+
+use crate::broker::Broker;
+use crate::error::BrokerError;
+use crate::queue::{Counters, SharedQueue};
+
+const TICK_BUDGET: usize = 256;
+
+/// What became of each entry of a batch.
+type Outcomes = SmallVec<[Result<(), BrokerError>; 10]>;
+
+impl Broker {
+    /// The handle that this text is, if this server sealed it. It may be of any queue.
+    pub fn open_receipt_handle(&self, text: &str) -> Option<Handle> {
+        self.receipts.open(text)
+    }
+
+    /// Deletes messages; one that is gone already counts as deleted. Resolves after the commit.
+    /// Fails per entry with [`BrokerError::HandleExpired`].
+    pub async fn delete(
+        &self,
+        queue: &SharedQueue,
+        handles: &[Handle],
+    ) -> Result<Outcomes, BrokerError> {
+        let (outcomes, ticket) = self.begin_delete(queue, handles)?;
+        self.committed(ticket).await?;
+        Ok(outcomes)
+    }
+
+    /// Changes memory and appends; what it returns may be told once the ticket is committed.
+    pub fn begin_delete(
+        &self,
+        queue: &SharedQueue,
+        handles: &[Handle],
+    ) -> Result<(Outcomes, Option<Ticket>), BrokerError> {
+        let reservation = self.log.reserve(64 + 16 * handles.len(), Purpose::Reclaim)?;
+        let mut outcomes = Outcomes::new();
+        let mut deleted: SmallVec<[SlotSeq; 10]> = SmallVec::new();
+        let mut state = queue.lock();
+        if state.is_deleted {
+            return Err(BrokerError::QueueDoesNotExist);
+        }
+        self.tick(queue, &mut state, self.now(), TICK_BUDGET);
+        for handle in handles {
+            let outcome = state.queue.delete(handle);
+            deleted.extend(outcome.ok().flatten());
+            outcomes.push(outcome.map(|_| ()).map_err(|_| BrokerError::HandleExpired));
+        }
+        if deleted.is_empty() {
+            // Repeats of deletes whose commit may still be under way.
+            return Ok((outcomes, state.latest));
+        }
+        let count = deleted.len();
+        let mut index = Vec::with_capacity(16 + 12 * count);
+        record::deleted(&mut index, queue.id(), deleted.into_iter());
+        let record = millrace_journal::Record { index: &index, payload: &[] };
+        let ticket = self.log.append(reservation, &[record], &mut Vec::new());
+        state.latest = Some(ticket);
+        // FIFO: the rest of a group may have been waiting for this.
+        if !state.waiters.is_empty() {
+            let ready = state.queue.receivable();
+            state.waiters.wake(ready.min(count as u64));
+        }
+        drop(state);
+        Counters::add(&queue.counters().messages_deleted, count);
+        self.maintenance.want();
+        Ok((outcomes, Some(ticket)))
+    }
+
+    /// Sets for each handle when its message becomes visible, in seconds from now. Resolves after
+    /// the commit. Fails per entry with [`BrokerError::NotAvailable`] or
+    /// [`BrokerError::BeyondVisibilityLimit`].
+    pub async fn change_visibility(
+        &self,
+        queue: &SharedQueue,
+        changes: &[(Handle, u32)],
+    ) -> Result<Outcomes, BrokerError> {
+        let (outcomes, ticket) = self.begin_change_visibility(queue, changes)?;
+        self.committed(ticket).await?;
+        Ok(outcomes)
+    }
+
+    /// Changes memory and appends; what it returns may be told once the ticket is committed.
+    pub fn begin_change_visibility(
+        &self,
+        queue: &SharedQueue,
+        changes: &[(Handle, u32)],
+    ) -> Result<(Outcomes, Option<Ticket>), BrokerError> {
+        let reservation = self.log.reserve(64 + 80 * changes.len(), Purpose::Reclaim)?;
+        let mut outcomes = Outcomes::new();
+        let mut indexes: SmallVec<[Vec<u8>; 10]> = SmallVec::new();
+        let mut state = queue.lock();
+        if state.is_deleted {
+            return Err(BrokerError::QueueDoesNotExist);
+        }
+        let now = self.now();
+        self.tick(queue, &mut state, now, TICK_BUDGET);
+        for (handle, timeout_s) in changes {
+            let outcome = state.queue.change_visibility(now, handle, *timeout_s);
+            if let Ok(deadline) = outcome {
+                let at = SlotSeq { slot: handle.slot, seq: handle.seq };
+                let mut index = Vec::with_capacity(48);
+                let slots = std::iter::once(at);
+                record::visibility_changed(&mut index, queue.id(), now, deadline, slots);
+                indexes.push(index);
+            }
+            outcomes.push(outcome.map(|_| ()).map_err(|error| match error {
+                VisibilityError::NotAvailable => BrokerError::NotAvailable,
+                VisibilityError::BeyondLimit => BrokerError::BeyondVisibilityLimit,
+            }));
+        }
+        if indexes.is_empty() {
+            return Ok((outcomes, state.latest));
+        }
+        let records: SmallVec<[millrace_journal::Record<'_>; 10]> =
+            indexes.iter().map(|index| millrace_journal::Record { index, payload: &[] }).collect();
+        let ticket = self.log.append(reservation, &records, &mut Vec::new());
+        state.latest = Some(ticket);
+        if !state.waiters.is_empty() {
+            let ready = state.queue.receivable();
+            state.waiters.wake(ready.min(changes.len() as u64));
+        }
+        self.arm(queue, &mut state);
+        Ok((outcomes, Some(ticket)))
+    }
+}

@@ -1,0 +1,118 @@
+//! Paths outside the AWS protocols: what tools of other servers look for, and, in test mode, the
+//! clock and a reset. All of them begin with `/_`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millrace_broker::Broker;
+use millrace_wire::protocol::{Protocol, Target};
+use millrace_wire::query::Parameters;
+use millrace_wire::{ApiError, Request, Response, sqs as wire_sqs};
+use serde::Deserialize;
+
+use crate::auth::Auth;
+use crate::caller::Caller;
+use crate::sqs::Sqs;
+
+/// The clock is never advanced by more at a time: ten years.
+const ADVANCE_MAX_S: f64 = 315_360_000.0;
+
+pub(crate) struct Admin {
+    broker: Arc<Broker>,
+    is_test: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Advance {
+    seconds: f64,
+}
+
+impl Admin {
+    pub(crate) fn new(broker: Arc<Broker>, is_test: bool) -> Admin {
+        Admin { broker, is_test }
+    }
+
+    pub(crate) async fn answer(
+        &self,
+        request: &Request<'_>,
+        target: &Target<'_>,
+        auth: &Auth,
+        sqs: &Sqs,
+    ) -> Result<Response, ApiError> {
+        if request.path == "/_localstack/health" {
+            let version = env!("CARGO_PKG_VERSION");
+            return Ok(json(format!(
+                r#"{{"services":{{"sqs":"running"}},"edition":"millrace","version":"{version}"}}"#
+            )));
+        }
+        let identity = auth.identify(request, target)?;
+        let caller = Caller {
+            region: &identity.region,
+            account: &identity.account,
+            sender_id: &identity.sender_id,
+            is_authenticated: auth.is_on(),
+        };
+        match (request.method, request.path) {
+            (_, "/_aws/sqs/messages") => self.messages(request, target, &caller, sqs),
+            ("POST", "/_localstack/state/reset") if self.is_test => {
+                let reset = self.broker.reset().await;
+                reset.map_err(|_| ApiError::internal_failure())?;
+                Ok(json("{}".to_owned()))
+            }
+            ("POST", "/_millrace/clock/advance") if self.is_test => self.advance(request),
+            ("GET", "/_millrace/clock") if self.is_test => Ok(self.clock()),
+            _ => Ok(Response::new(404, "application/json", r#"{"error":"no such path"}"#)),
+        }
+    }
+
+    fn messages(
+        &self,
+        request: &Request<'_>,
+        target: &Target<'_>,
+        caller: &Caller<'_>,
+        sqs: &Sqs,
+    ) -> Result<Response, ApiError> {
+        let parsed;
+        let parameters = if target.parameters.is_empty() {
+            parsed = Parameters::parse(request.query, &[])?;
+            &parsed
+        } else {
+            &target.parameters
+        };
+        let flag = |name: &str| {
+            parameters.get(name).is_some_and(|value| matches!(value, "true" | "True" | "1"))
+        };
+        let answer = sqs.peek(
+            &sqs.admin_request(request, caller),
+            parameters.get("QueueUrl"),
+            flag("ShowInvisible"),
+            flag("ShowDelayed"),
+        )?;
+        let protocol = match target.protocol {
+            Protocol::QueryAsJson => Protocol::QueryAsJson,
+            _ => Protocol::Query,
+        };
+        Ok(wire_sqs::response(&answer, "ReceiveMessage", protocol, ""))
+    }
+
+    fn advance(&self, request: &Request<'_>) -> Result<Response, ApiError> {
+        let advance: Advance = serde_json::from_slice(request.body)
+            .map_err(|error| ApiError::serialization(error.to_string()))?;
+        if !(0.0..=ADVANCE_MAX_S).contains(&advance.seconds) {
+            return Err(ApiError::invalid_parameter_value(
+                "seconds must be between 0 and 315360000.",
+            ));
+        }
+        self.broker.advance_clock(Duration::from_secs_f64(advance.seconds));
+        Ok(self.clock())
+    }
+
+    fn clock(&self) -> Response {
+        json(format!(r#"{{"now_ms":{}}}"#, self.broker.now().0))
+    }
+}
+
+fn json(body: String) -> Response {
+    Response::new(200, "application/json", body)
+}

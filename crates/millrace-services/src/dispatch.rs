@@ -1,0 +1,105 @@
+//! From a request to the service that answers it.
+
+use std::sync::Arc;
+
+use millrace_broker::Broker;
+use millrace_core::MessageId;
+use millrace_wire::protocol::{Protocol, ServiceName, Target, detect};
+use millrace_wire::{ApiError, Request, Response, Service, no_action_response, sqs as wire_sqs};
+
+use crate::admin::Admin;
+use crate::auth::{AccessKey, Auth};
+use crate::caller::Caller;
+use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
+
+/// What the services may decide.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Region of requests that name none.
+    pub region: String,
+    /// Account of callers that are not authenticated.
+    pub account: String,
+    /// None: requests are not authenticated.
+    pub access_keys: Vec<AccessKey>,
+    /// Further names under which clients may have signed for this server.
+    pub host_names: Vec<String>,
+    /// The clock may be advanced and the state reset over HTTP.
+    pub is_test: bool,
+    pub sqs: SqsOptions,
+}
+
+/// All services on one port.
+pub struct Services {
+    auth: Auth,
+    sqs: Sqs,
+    admin: Admin,
+}
+
+impl Services {
+    pub fn new(broker: Arc<Broker>, options: &Options) -> Services {
+        let Options { region, account, access_keys, host_names, .. } = options;
+        Services {
+            auth: Auth::new(access_keys, host_names.clone(), region, account),
+            sqs: Sqs::new(broker.clone(), options.sqs.clone()),
+            admin: Admin::new(broker, options.is_test),
+        }
+    }
+
+    /// Makes sure that configured queues exist as configured.
+    pub async fn declare_queues(&self, queues: &[DeclaredQueue]) -> Result<(), ApiError> {
+        for queue in queues {
+            self.sqs.declare(queue).await?;
+        }
+        Ok(())
+    }
+
+    async fn answer(&self, request: &Request<'_>, request_id: &str) -> Response {
+        let target = match detect(request) {
+            Ok(target) => target,
+            Err(error) => return error.response(ServiceName::Sqs, Protocol::Query, request_id),
+        };
+        let Target { service, protocol, .. } = target;
+        if request.path.starts_with("/_") {
+            let answer = self.admin.answer(request, &target, &self.auth, &self.sqs).await;
+            return answer.unwrap_or_else(|e| e.response(ServiceName::Sqs, protocol, request_id));
+        }
+        if target.action.is_empty() && protocol != Protocol::Json {
+            return match target.path_queue {
+                Some(_) => no_action_response(request_id),
+                None => ApiError::missing_action().response(service, protocol, request_id),
+            };
+        }
+        let identity = match self.auth.identify(request, &target) {
+            Ok(identity) => identity,
+            Err(error) => return error.response(service, protocol, request_id),
+        };
+        let caller = Caller {
+            region: &identity.region,
+            account: &identity.account,
+            sender_id: &identity.sender_id,
+            is_authenticated: self.auth.is_on(),
+        };
+        let answer = match service {
+            ServiceName::Sqs | ServiceName::Unknown => {
+                self.sqs.call(request, &target, &caller).await
+            }
+            _ if protocol == Protocol::Json => Err(ApiError::unknown_operation()),
+            _ => Err(ApiError::invalid_action(&target.action)),
+        };
+        match answer {
+            Ok(answer) => wire_sqs::response(&answer, &target.action, protocol, request_id),
+            Err(error) => {
+                tracing::debug!(request_id, action = %target.action, code = error.code, "refused");
+                error.response(service, protocol, request_id)
+            }
+        }
+    }
+}
+
+impl Service for Services {
+    async fn call(&self, request: Request<'_>) -> Response {
+        let id = MessageId::from_random(fastrand::u128(..)).text();
+        let request_id = str::from_utf8(&id).unwrap_or_default();
+        self.answer(&request, request_id).await
+    }
+}

@@ -1,0 +1,13 @@
+//! The services floor: one folder a service, one file a group of actions. A request is found out
+//! ([`millrace_wire::protocol`]), authenticated ([`auth`]), dispatched ([`dispatch`]) and acted
+//! upon; services reach one another only through the broker.
+
+mod admin;
+mod auth;
+mod caller;
+mod dispatch;
+mod sqs;
+
+pub use auth::AccessKey;
+pub use dispatch::{Options, Services};
+pub use sqs::{DeclaredQueue, SqsOptions};

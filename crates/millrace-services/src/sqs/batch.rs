@@ -1,0 +1,45 @@
+//! What all batch actions check of the batch as a whole.
+
+use std::collections::HashSet;
+
+use millrace_core::limits;
+use millrace_wire::ApiError;
+use millrace_wire::sqs::{FailedEntry, Text};
+
+use super::error;
+
+/// Checks number and ids of a batch's entries; `entry` is the name of one in error texts.
+pub(crate) fn check<'r>(
+    ids: impl ExactSizeIterator<Item = Option<&'r Text<'r>>> + Clone,
+    entry: &str,
+) -> Result<(), ApiError> {
+    if ids.len() == 0 {
+        return Err(error::empty_batch(entry));
+    }
+    if ids.len() > limits::BATCH_ENTRIES {
+        return Err(error::too_many_entries(ids.len()));
+    }
+    for id in ids.clone() {
+        let id = id.map(Text::as_str).unwrap_or_default();
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let has_length = (1..=limits::BATCH_ENTRY_ID_CHARS).contains(&id.len());
+        if !has_length || !id.bytes().all(is_allowed) {
+            return Err(error::invalid_batch_entry_id());
+        }
+    }
+    let mut seen = HashSet::with_capacity(limits::BATCH_ENTRIES);
+    match ids.flatten().find(|id| !seen.insert(id.as_str())) {
+        Some(repeated) => Err(error::batch_entry_ids_not_distinct(repeated.as_str())),
+        None => Ok(()),
+    }
+}
+
+/// A batch entry's failure: legacy code in both protocols.
+pub(crate) fn failed(id: Option<&Text<'_>>, error: ApiError) -> FailedEntry {
+    FailedEntry {
+        id: id.map(|id| id.as_str().to_owned()).unwrap_or_default(),
+        code: error.code,
+        sender_fault: error.is_sender_fault(),
+        message: error.message,
+    }
+}

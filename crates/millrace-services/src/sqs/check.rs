@@ -1,0 +1,337 @@
+//! Whether a message may be sent: characters, attributes, ids, sizes (developer guide, "Message
+//! quotas"; API reference, SendMessage).
+
+use millrace_broker::{Attribute, Kind, Settings};
+use millrace_core::limits;
+use millrace_wire::ApiError;
+use millrace_wire::sqs::{MessageAttributeValue, MessageAttributes, SendMessage};
+
+use super::error;
+
+/// A trace header is some hundred bytes; this is far beyond.
+pub(crate) const TRACE_HEADER_BYTES: usize = 8_192;
+
+/// A send whose parts are allowed; borrowed from the request.
+pub(crate) struct Checked<'r> {
+    pub body: &'r [u8],
+    /// In ascending order of name.
+    pub attributes: Vec<Attribute<'r>>,
+    pub trace_header: Option<&'r str>,
+    /// Body and message attributes.
+    pub size_bytes: usize,
+    pub delay_s: Option<u32>,
+    pub group: Option<&'r str>,
+    pub deduplication_id: Option<&'r str>,
+}
+
+/// Checks one message in the order in which AWS reports problems. Its size is left to
+/// [`check_size`], because batches report that differently.
+pub(crate) fn check<'r>(
+    message: &'r SendMessage<'_>,
+    settings: &Settings,
+) -> Result<Checked<'r>, ApiError> {
+    let body = message.message_body.as_ref().map(|body| body.as_bytes()).unwrap_or_default();
+    if body.is_empty() {
+        return Err(ApiError::missing_parameter("MessageBody"));
+    }
+    if !is_allowed_text(body) {
+        return Err(error::invalid_message_contents());
+    }
+    let attributes = match &message.message_attributes {
+        Some(given) => check_attributes(given)?,
+        None => Vec::new(),
+    };
+    let trace_header = match &message.message_system_attributes {
+        Some(given) => check_system_attributes(given)?,
+        None => None,
+    };
+    let size = |a: &Attribute<'_>| a.name.len() + a.data_type.len() + a.value.len();
+    let size_bytes = body.len() + attributes.iter().map(size).sum::<usize>();
+    let delay_s = check_delay(message.delay_seconds, settings)?;
+    let group = message.message_group_id.as_ref().map(|id| id.as_str());
+    let deduplication_id = message.message_deduplication_id.as_ref().map(|id| id.as_str());
+    check_fifo_ids(group, deduplication_id, settings)?;
+    Ok(Checked { body, attributes, trace_header, size_bytes, delay_s, group, deduplication_id })
+}
+
+/// `InvalidParameterValue` if the message is larger than the queue takes. `verb` is how AWS says
+/// it: "are invalid" of a single send, "cannot be validated" of a batch's entry.
+pub(crate) fn check_size(
+    size_bytes: usize,
+    settings: &Settings,
+    verb: &str,
+) -> Result<(), ApiError> {
+    let limit = settings.maximum_message_size_bytes;
+    if size_bytes > limit as usize {
+        return Err(ApiError::invalid_parameter_value(format!(
+            "One or more parameters {verb}. Reason: Message must be shorter than {limit} bytes."
+        )));
+    }
+    Ok(())
+}
+
+/// #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF, in UTF-8.
+pub(crate) fn is_allowed_text(bytes: &[u8]) -> bool {
+    // Branch-free over blocks, so that it runs at memory speed on what is almost always fine.
+    let is_odd = |byte: &u8| (*byte < 0x20) | (*byte >= 0x80);
+    let is_plain = |block: &[u8]| !block.iter().fold(false, |odd, byte| odd | is_odd(byte));
+    if bytes.chunks(64).all(is_plain) {
+        return true;
+    }
+    let Ok(text) = str::from_utf8(bytes) else { return false };
+    let is_forbidden = |c: char| {
+        (c < ' ' && !matches!(c, '\t' | '\n' | '\r')) || matches!(c, '\u{fffe}' | '\u{ffff}')
+    };
+    !text.contains(is_forbidden)
+}
+
+fn check_delay(delay: Option<i64>, settings: &Settings) -> Result<Option<u32>, ApiError> {
+    let Some(delay) = delay else { return Ok(None) };
+    let Some(delay_s) = u64::try_from(delay).ok().filter(|d| limits::DELAY_S.contains(d)) else {
+        let reason = "DelaySeconds must be >= 0 and <= 900.";
+        return Err(error::invalid_value(delay, "DelaySeconds", reason));
+    };
+    if settings.kind == Kind::Fifo && delay_s > 0 {
+        let reason = "The request include parameter that is not valid for this queue type.";
+        return Err(error::invalid_value(delay, "DelaySeconds", reason));
+    }
+    Ok((settings.kind == Kind::Standard).then_some(delay_s as u32))
+}
+
+fn check_fifo_ids(
+    group: Option<&str>,
+    deduplication_id: Option<&str>,
+    settings: &Settings,
+) -> Result<(), ApiError> {
+    if let Some(group) = group {
+        check_id(group, "MessageGroupId")?;
+    }
+    match settings.kind {
+        Kind::Standard => {
+            if let Some(id) = deduplication_id {
+                let reason = "The request includes a parameter that is not valid for this queue \
+                              type.";
+                return Err(error::invalid_value(id, "MessageDeduplicationId", reason));
+            }
+        }
+        Kind::Fifo => {
+            if group.is_none() {
+                return Err(ApiError::missing_parameter("MessageGroupId"));
+            }
+            match deduplication_id {
+                Some(id) => check_id(id, "MessageDeduplicationId")?,
+                None if settings.content_based_deduplication => {}
+                None => {
+                    return Err(ApiError::invalid_parameter_value(
+                        "The queue should either have ContentBasedDeduplication enabled or \
+                         MessageDeduplicationId provided explicitly",
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// 1 to 128 alphanumeric and punctuation characters.
+pub(crate) fn check_id(id: &str, parameter: &str) -> Result<(), ApiError> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte.is_ascii_punctuation();
+    if limits::FIFO_ID_CHARS.contains(&id.len()) && id.bytes().all(is_allowed) {
+        return Ok(());
+    }
+    let reason = format!(
+        "{parameter} can only include alphanumeric and punctuation characters. 1 to 128 in length."
+    );
+    Err(error::invalid_value(id, parameter, &reason))
+}
+
+fn check_attributes<'r>(given: &'r MessageAttributes<'_>) -> Result<Vec<Attribute<'r>>, ApiError> {
+    if given.0.len() > limits::MESSAGE_ATTRIBUTES {
+        return Err(ApiError::invalid_parameter_value(format!(
+            "Number of message attributes [{}] exceeds the allowed maximum [{}].",
+            given.0.len(),
+            limits::MESSAGE_ATTRIBUTES
+        )));
+    }
+    let mut attributes = Vec::with_capacity(given.0.len());
+    for (name, value) in &given.0 {
+        check_attribute_name(name.as_str())?;
+        attributes.push(check_attribute(name.as_str(), value, "user")?);
+    }
+    attributes.sort_unstable_by(|a, b| a.name.cmp(b.name));
+    if attributes.windows(2).any(|pair| matches!(pair, [a, b] if a.name == b.name)) {
+        return Err(ApiError::invalid_parameter_value(
+            "Message attribute names must be unique within a message.",
+        ));
+    }
+    Ok(attributes)
+}
+
+fn check_attribute_name(name: &str) -> Result<(), ApiError> {
+    let chars = name.chars().count();
+    if chars == 0 {
+        return Err(ApiError::invalid_parameter_value(
+            "The request must contain non-empty message attribute names.",
+        ));
+    }
+    if chars > limits::ATTRIBUTE_NAME_CHARS {
+        return Err(ApiError::invalid_parameter_value(format!(
+            "Message (user) attribute name must be shorter than {} bytes, UTF-8 encoded.",
+            limits::ATTRIBUTE_NAME_CHARS
+        )));
+    }
+    let lower = name.to_lowercase();
+    if lower.starts_with("aws.") || lower.starts_with("amazon.") {
+        return Err(ApiError::invalid_parameter_value(format!(
+            "Message (user) attribute name '{name}' can not start with reserved prefixes."
+        )));
+    }
+    let is_allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !name.chars().all(is_allowed) {
+        return Err(ApiError::invalid_parameter_value(format!(
+            "Message (user) attribute name '{name}' contains an invalid character."
+        )));
+    }
+    if name.starts_with('.') || name.ends_with('.') || name.contains("..") {
+        return Err(ApiError::invalid_parameter_value(format!(
+            "Message (user) attribute name '{name}' can not start or end with a dot, or have \
+             successive dots."
+        )));
+    }
+    Ok(())
+}
+
+fn check_attribute<'r>(
+    name: &'r str,
+    value: &'r MessageAttributeValue<'_>,
+    whose: &str,
+) -> Result<Attribute<'r>, ApiError> {
+    if value.string_list_values.as_ref().is_some_and(|list| !list.is_empty())
+        || value.binary_list_values.as_ref().is_some_and(|list| !list.is_empty())
+    {
+        return Err(error::unsupported_operation(
+            "Message attribute list values in SendMessage operation are not supported.",
+        ));
+    }
+    let data_type = value.data_type.as_ref().map(|text| text.as_str()).unwrap_or_default();
+    if data_type.is_empty() {
+        return Err(ApiError::invalid_parameter_value(format!(
+            "The message attribute '{name}' must contain a non-empty message attribute type."
+        )));
+    }
+    let (prefix, label) = data_type.split_once('.').unwrap_or((data_type, "-"));
+    let is_known = matches!(prefix, "String" | "Number" | "Binary");
+    let is_sound = data_type.chars().count() <= limits::ATTRIBUTE_NAME_CHARS
+        && !label.is_empty()
+        && data_type.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    if !is_known || !is_sound {
+        return Err(ApiError::invalid_parameter_value(format!(
+            "The message attribute '{name}' has an invalid message attribute type, the set of \
+             supported type prefixes is Binary, Number, and String."
+        )));
+    }
+    let string = value.string_value.as_ref().map(|blob| blob.as_bytes());
+    let binary = value.binary_value.as_deref();
+    if string.is_some_and(|s| !s.is_empty()) && binary.is_some_and(|b| !b.is_empty()) {
+        return Err(ApiError::invalid_parameter_value(format!(
+            "Message ({whose}) attribute '{name}' has multiple values."
+        )));
+    }
+    let given = if prefix == "Binary" { binary } else { string };
+    let Some(bytes) = given.filter(|bytes| !bytes.is_empty()) else {
+        return Err(ApiError::invalid_parameter_value(format!(
+            "Message ({whose}) attribute '{name}' must contain a non-empty value of type \
+             '{prefix}'."
+        )));
+    };
+    if prefix != "Binary" && !is_allowed_text(bytes) {
+        return Err(ApiError::invalid_parameter_value(format!(
+            "Message ({whose}) attribute '{name}' contains invalid characters."
+        )));
+    }
+    if prefix == "Number" && !is_number(bytes) {
+        return Err(ApiError::invalid_parameter_value(format!(
+            "Can't cast the value of message ({whose}) attribute '{name}' to a number."
+        )));
+    }
+    Ok(Attribute { name, data_type, value: bytes })
+}
+
+fn check_system_attributes<'r>(
+    given: &'r MessageAttributes<'_>,
+) -> Result<Option<&'r str>, ApiError> {
+    let mut trace_header = None;
+    for (name, value) in &given.0 {
+        if name.as_str() != "AWSTraceHeader" {
+            return Err(ApiError::invalid_parameter_value(format!(
+                "Message system attribute name '{}' is invalid. Valid names: AWSTraceHeader.",
+                name.as_str()
+            )));
+        }
+        let attribute = check_attribute(name.as_str(), value, "system")?;
+        if attribute.data_type != "String" {
+            return Err(ApiError::invalid_parameter_value(
+                "The message system attribute 'AWSTraceHeader' must be of type 'String'.",
+            ));
+        }
+        if attribute.value.len() > TRACE_HEADER_BYTES {
+            return Err(ApiError::invalid_parameter_value(
+                "The message system attribute 'AWSTraceHeader' is too long.",
+            ));
+        }
+        trace_header = str::from_utf8(attribute.value).ok();
+    }
+    Ok(trace_header)
+}
+
+/// Up to 38 significant digits, magnitude up to 1e126.
+fn is_number(bytes: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(bytes) else { return false };
+    let text = text.trim();
+    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
+    let only = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E');
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0');
+    has_digit
+        && text.bytes().all(only)
+        && digits.count() <= 38
+        && text.parse::<f64>().is_ok_and(|number| number.abs() <= 1e126)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forbidden_characters_are_found_anywhere() {
+        for allowed in ["a", "\t\n\r ~", "h\u{e9}", "\u{d7ff}\u{e000}\u{fffd}\u{10000}\u{10ffff}"] {
+            assert!(is_allowed_text(allowed.as_bytes()), "{allowed:?}");
+        }
+        let long = "x".repeat(200);
+        for forbidden in ["\0", "\u{b}", "\u{1f}", "\u{fffe}", "\u{ffff}"] {
+            assert!(!is_allowed_text(format!("{long}{forbidden}").as_bytes()), "{forbidden:?}");
+        }
+        assert!(!is_allowed_text(&[b'a', 0xed, 0xa0, 0x80]), "lone surrogate");
+    }
+
+    #[test]
+    fn numbers_are_recognised_as_aws_does() {
+        for number in
+            ["1", "-1.5", "1e126", "0.0001", "+3", "12345678901234567890123456789012345678"]
+        {
+            assert!(is_number(number.as_bytes()), "{number}");
+        }
+        for text in [
+            "",
+            "x",
+            "inf",
+            "NaN",
+            "1e127",
+            "1.2.3",
+            "0x10",
+            "123456789012345678901234567890123456789",
+        ] {
+            assert!(!is_number(text.as_bytes()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Amazon SQS: the 23 actions. Each file holds a group of them; [`error`] assigns all codes,
+//! [`check`] and [`attributes`] all rules about messages and queue attributes.
+
+mod access;
+mod attributes;
+mod batch;
+mod check;
+mod declare;
+mod error;
+mod move_tasks;
+mod peek;
+mod permissions;
+mod policies;
+mod queues;
+mod receive;
+mod send;
+mod settle;
+mod tags;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millrace_broker::{Broker, SharedQueue};
+use millrace_core::{Arn, QueueKey, Timestamp, limits};
+use millrace_wire::protocol::{Protocol, Target, parse_queue_url};
+use millrace_wire::sqs::{Action, Answer, Text, decode_json, decode_query};
+use millrace_wire::{ApiError, Request};
+
+pub use declare::DeclaredQueue;
+
+use crate::caller::Caller;
+
+/// What of SQS is a matter of configuration.
+#[derive(Clone, Debug, Default)]
+pub struct SqsOptions {
+    /// Queue URLs begin with this instead of what the request's Host says.
+    pub public_url: Option<String>,
+    /// A deleted queue's name may be used again only after 60 seconds.
+    pub recreate_cool_down: bool,
+}
+
+/// The service.
+pub struct Sqs {
+    broker: Arc<Broker>,
+    options: SqsOptions,
+    deleted: queues::RecentlyDeleted,
+}
+
+/// One request, apart from its action's parameters.
+pub(crate) struct SqsRequest<'a> {
+    pub region: &'a str,
+    pub account: &'a str,
+    /// SenderId of messages.
+    pub sender_id: &'a str,
+    /// X-Ray header, if the client set it.
+    pub trace_header: Option<&'a str>,
+    /// `http://host:port`, without a slash.
+    pub base_url: String,
+    pub action: &'a str,
+    /// A signature vouches for region and account.
+    pub is_authenticated: bool,
+    pub path_queue: Option<millrace_wire::protocol::PathQueue<'a>>,
+}
+
+impl Sqs {
+    pub fn new(broker: Arc<Broker>, options: SqsOptions) -> Sqs {
+        Sqs { broker, options, deleted: queues::RecentlyDeleted::default() }
+    }
+
+    /// Answers one request.
+    pub(crate) async fn call(
+        &self,
+        request: &Request<'_>,
+        target: &Target<'_>,
+        caller: &Caller<'_>,
+    ) -> Result<Answer, ApiError> {
+        let action = match target.protocol {
+            Protocol::Json => decode_json(&target.action, request.body)?,
+            _ => {
+                check_query_action(target)?;
+                decode_query(&target.action, &target.parameters)?
+            }
+        };
+        let trace_header = request.header("x-amzn-trace-id");
+        let sqs_request = SqsRequest {
+            region: caller.region,
+            account: caller.account,
+            sender_id: caller.sender_id,
+            trace_header: trace_header.filter(|text| text.len() <= check::TRACE_HEADER_BYTES),
+            base_url: self.base_url(request),
+            action: &target.action,
+            is_authenticated: caller.is_authenticated,
+            path_queue: target.path_queue,
+        };
+        self.act(&sqs_request, &action).await
+    }
+
+    async fn act(&self, request: &SqsRequest<'_>, action: &Action<'_>) -> Result<Answer, ApiError> {
+        match action {
+            Action::AddPermission(input) => self.add_permission(request, input).await,
+            Action::CancelMessageMoveTask(input) => self.cancel_message_move_task(input).await,
+            Action::ChangeMessageVisibility(input) => {
+                self.change_message_visibility(request, input).await
+            }
+            Action::ChangeMessageVisibilityBatch(input) => {
+                self.change_message_visibility_batch(request, input).await
+            }
+            Action::CreateQueue(input) => self.create_queue(request, input).await,
+            Action::DeleteMessage(input) => self.delete_message(request, input).await,
+            Action::DeleteMessageBatch(input) => self.delete_message_batch(request, input).await,
+            Action::DeleteQueue(input) => self.delete_queue(request, input).await,
+            Action::GetQueueAttributes(input) => self.get_queue_attributes(request, input),
+            Action::GetQueueUrl(input) => self.get_queue_url(request, input),
+            Action::ListDeadLetterSourceQueues(input) => {
+                self.list_dead_letter_source_queues(request, input)
+            }
+            Action::ListMessageMoveTasks(input) => self.list_message_move_tasks(input),
+            Action::ListQueues(input) => self.list_queues(request, input),
+            Action::ListQueueTags(input) => self.list_queue_tags(request, input),
+            Action::PurgeQueue(input) => self.purge_queue(request, input).await,
+            Action::ReceiveMessage(input) => self.receive_message(request, input).await,
+            Action::RemovePermission(input) => self.remove_permission(request, input).await,
+            Action::SendMessage(input) => self.send_message(request, input).await,
+            Action::SendMessageBatch(input) => self.send_message_batch(request, input).await,
+            Action::SetQueueAttributes(input) => self.set_queue_attributes(request, input).await,
+            Action::StartMessageMoveTask(input) => self.start_message_move_task(input).await,
+            Action::TagQueue(input) => self.tag_queue(request, input).await,
+            Action::UntagQueue(input) => self.untag_queue(request, input).await,
+        }
+    }
+
+    /// The queue that a request is about: the QueueUrl parameter wins over the path; hosts are not
+    /// compared; a bare name is enough.
+    fn queue(
+        &self,
+        request: &SqsRequest<'_>,
+        queue_url: Option<&Text<'_>>,
+    ) -> Result<Arc<SharedQueue>, ApiError> {
+        let (region, account, name) = match (queue_url, &request.path_queue) {
+            (Some(url), _) if !url.is_empty() => {
+                let parts = parse_queue_url(url).ok_or_else(|| {
+                    let message =
+                        format!("The address {} is not valid for this endpoint.", url.as_str());
+                    error::invalid_address(message)
+                })?;
+                (parts.region, parts.account, parts.name)
+            }
+            (_, Some(path)) => (path.region, path.account, path.name),
+            _ => return Err(ApiError::missing_parameter("QueueUrl")),
+        };
+        let region = region.unwrap_or(request.region);
+        let account = account.filter(|a| is_account(a)).unwrap_or(request.account);
+        let queue = self.broker.queue(region, account, name);
+        let queue = queue.ok_or_else(error::queue_does_not_exist)?;
+        self.check_access(request, &queue)?;
+        Ok(queue)
+    }
+
+    /// Callers of another account need the queue's policy.
+    fn check_access(&self, request: &SqsRequest<'_>, queue: &SharedQueue) -> Result<(), ApiError> {
+        if !request.is_authenticated || queue.key().account == request.account {
+            return Ok(());
+        }
+        let definition = queue.definition();
+        let policy = definition.attributes.get("Policy").map(String::as_str);
+        if access::allows(policy, request.account, request.action) {
+            return Ok(());
+        }
+        let action = request.action.to_ascii_lowercase();
+        Err(ApiError::access_denied(format!(
+            "User: arn:aws:iam::{}:root is not authorized to perform: sqs:{action} on resource: \
+             {} because no resource-based policy allows the sqs:{action} action",
+            request.account,
+            queue.arn()
+        )))
+    }
+
+    fn queue_url(&self, request: &SqsRequest<'_>, key: &QueueKey) -> String {
+        format!("{}/{}/{}", request.base_url, key.account, key.name)
+    }
+
+    /// Where the client reached the server, so that it will again.
+    fn base_url(&self, request: &Request<'_>) -> String {
+        if let Some(public) = &self.options.public_url {
+            return public.trim_end_matches('/').to_owned();
+        }
+        let forwarded = request.header("x-forwarded-proto").map(|list| first_of(list));
+        let scheme = match forwarded {
+            Some("https") => "https",
+            Some("http") => "http",
+            _ if request.is_tls => "https",
+            _ => "http",
+        };
+        let host = request.header("x-forwarded-host").map(first_of);
+        let host = host.or_else(|| request.header("host")).unwrap_or("localhost");
+        format!("{scheme}://{host}")
+    }
+}
+
+fn first_of(list: &str) -> &str {
+    list.split(',').next().unwrap_or_default().trim()
+}
+
+fn is_account(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// On a queue's path only actions about that queue are valid.
+fn check_query_action(target: &Target<'_>) -> Result<(), ApiError> {
+    let is_about_all = matches!(&*target.action, "CreateQueue" | "ListQueues");
+    if target.path_queue.is_some() && is_about_all {
+        return Err(ApiError::invalid_action(&target.action));
+    }
+    Ok(())
+}
+
+/// A required text parameter.
+fn required<'r>(value: Option<&'r Text<'_>>, name: &str) -> Result<&'r str, ApiError> {
+    match value {
+        Some(text) if !text.is_empty() => Ok(text.as_str()),
+        _ => Err(ApiError::missing_parameter(name)),
+    }
+}
+
+/// MaxResults of the listings: 1 to 1,000, 1,000 by default.
+fn max_results(value: Option<i64>) -> Result<usize, ApiError> {
+    match value.map(u64::try_from) {
+        None => Ok(*limits::LIST_RESULTS.end() as usize),
+        Some(Ok(count)) if limits::LIST_RESULTS.contains(&count) => Ok(count as usize),
+        Some(_) => Err(error::invalid_value(
+            value.unwrap_or_default(),
+            "MaxResults",
+            "MaxResults must be an integer between 1 and 1000.",
+        )),
+    }
+}
+
+/// The key of the queue that an ARN parameter names.
+fn queue_of_arn(arn: &str) -> Option<QueueKey> {
+    Arn::parse(arn)?.queue()
+}
+
+/// Seconds that make up a cool-down, from an earlier instant.
+fn is_within_cool_down(since: Timestamp, now: Timestamp) -> bool {
+    now < since.plus_millis(Duration::from_secs(limits::COOL_DOWN_S).as_millis() as u64)
+}

@@ -1,0 +1,138 @@
+//! StartMessageMoveTask, CancelMessageMoveTask, ListMessageMoveTasks.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use millrace_broker::{MoveTask, MoveTaskStatus, SharedQueue, StartMoveTask};
+use millrace_core::limits;
+use millrace_wire::ApiError;
+use millrace_wire::sqs::{
+    Answer, CancelMessageMoveTask, ListMessageMoveTasks, MoveTaskResult, StartMessageMoveTask,
+};
+use serde_json::{Value, json};
+
+use super::{Sqs, error, queue_of_arn, required};
+
+impl Sqs {
+    pub(super) async fn start_message_move_task(
+        &self,
+        input: &StartMessageMoveTask<'_>,
+    ) -> Result<Answer, ApiError> {
+        let source_arn = required(input.source_arn.as_ref(), "SourceArn")?;
+        let source = self.queue_of_parameter(source_arn, "SourceArn")?;
+        let destination = match input.destination_arn.as_ref().filter(|arn| !arn.is_empty()) {
+            Some(arn) => Some(self.queue_of_parameter(arn, "DestinationArn")?),
+            None => None,
+        };
+        if self.broker.dead_letter_sources(source.key()).is_empty() {
+            return Err(ApiError::invalid_parameter_value(
+                "Source queue must be configured as a Dead Letter Queue.",
+            ));
+        }
+        if let Some(destination) = &destination {
+            if destination.id() == source.id() {
+                return Err(ApiError::invalid_parameter_value(
+                    "Source queue arn and destination queue arn cannot be the same.",
+                ));
+            }
+            if destination.definition().settings.kind != source.definition().settings.kind {
+                return Err(ApiError::invalid_parameter_value(
+                    "Source and destination queues must be of the same type.",
+                ));
+            }
+        }
+        let max_per_second = match input.max_number_of_messages_per_second {
+            None => None,
+            Some(rate) => match u64::try_from(rate) {
+                Ok(rate) if limits::MOVE_TASK_RATE.contains(&rate) => Some(rate as u32),
+                _ => {
+                    let reason = "Must be between 1 and 500, if provided.";
+                    let name = "MaxNumberOfMessagesPerSecond";
+                    return Err(error::invalid_value(rate, name, reason));
+                }
+            },
+        };
+        let start = StartMoveTask {
+            source: source.key().clone(),
+            destination: destination.map(|queue| queue.key().clone()),
+            max_per_second,
+        };
+        let id = self.broker.start_move_task(&start).await.map_err(error::of_move_task)?;
+        Ok(Answer::StartMessageMoveTask { task_handle: task_handle(&id, source.arn()) })
+    }
+
+    pub(super) async fn cancel_message_move_task(
+        &self,
+        input: &CancelMessageMoveTask<'_>,
+    ) -> Result<Answer, ApiError> {
+        let handle = required(input.task_handle.as_ref(), "TaskHandle")?;
+        let (id, source_arn) = open_task_handle(handle).ok_or_else(|| {
+            ApiError::invalid_parameter_value("Value for parameter TaskHandle is invalid.")
+        })?;
+        self.queue_of_parameter(&source_arn, "SourceArn")?;
+        let moved = self.broker.cancel_move_task(&id).await.map_err(error::of_move_task)?;
+        Ok(Answer::CancelMessageMoveTask { moved })
+    }
+
+    pub(super) fn list_message_move_tasks(
+        &self,
+        input: &ListMessageMoveTasks<'_>,
+    ) -> Result<Answer, ApiError> {
+        let source_arn = required(input.source_arn.as_ref(), "SourceArn")?;
+        let source = self.queue_of_parameter(source_arn, "SourceArn")?;
+        let limit = input.max_results.unwrap_or(1);
+        let limit =
+            u64::try_from(limit).ok().filter(|limit| limits::MOVE_TASK_RESULTS.contains(limit));
+        let Some(limit) = limit else {
+            let value = input.max_results.unwrap_or_default();
+            let reason = "Must be between 1 and 10, if provided.";
+            return Err(error::invalid_value(value, "MaxResults", reason));
+        };
+        let tasks = self.broker.move_tasks(source.key(), limit as usize);
+        Ok(Answer::ListMessageMoveTasks { results: tasks.into_iter().map(result).collect() })
+    }
+
+    fn queue_of_parameter(
+        &self,
+        arn: &str,
+        parameter: &str,
+    ) -> Result<std::sync::Arc<SharedQueue>, ApiError> {
+        queue_of_arn(arn).and_then(|key| self.broker.queue_by_key(&key)).ok_or_else(|| {
+            error::resource_not_found(format!(
+                "The resource that you specified for the {parameter} parameter doesn't exist."
+            ))
+        })
+    }
+}
+
+fn result(task: MoveTask) -> MoveTaskResult {
+    let is_running = task.status == MoveTaskStatus::Running;
+    MoveTaskResult {
+        task_handle: is_running.then(|| task_handle(&task.id, &task.source)),
+        status: match task.status {
+            MoveTaskStatus::Running => "RUNNING",
+            MoveTaskStatus::Completed => "COMPLETED",
+            MoveTaskStatus::Cancelled => "CANCELLED",
+            MoveTaskStatus::Failed => "FAILED",
+        },
+        source_arn: task.source,
+        destination_arn: task.destination,
+        max_number_of_messages_per_second: task.max_per_second.map(u64::from),
+        moved: task.moved,
+        to_move: Some(task.to_move),
+        failure_reason: task
+            .lacks_destination
+            .then(|| error::queue_does_not_exist().code.to_owned()),
+        started_timestamp: task.started_ms,
+    }
+}
+
+/// Opaque to clients: base64 of a JSON document with task id and source ARN.
+fn task_handle(id: &str, source_arn: &str) -> String {
+    STANDARD.encode(json!({ "taskId": id, "sourceArn": source_arn }).to_string())
+}
+
+fn open_task_handle(handle: &str) -> Option<(String, String)> {
+    let document: Value = serde_json::from_slice(&STANDARD.decode(handle).ok()?).ok()?;
+    let text = |name: &str| Some(document.get(name)?.as_str()?.to_owned());
+    Some((text("taskId")?, text("sourceArn")?))
+}

@@ -1,0 +1,88 @@
+//! `/_aws/sqs/messages`: all messages of a queue without receiving them, in the form that tools of
+//! other servers look for. `ShowInvisible` adds those in flight, `ShowDelayed` the delayed.
+
+use millrace_broker::{Incoming, MessageState, Peeked};
+use millrace_core::AttributeDigest;
+use millrace_wire::ApiError;
+use millrace_wire::sqs::{Answer, ReceivedAttribute, ReceivedMessage, Text};
+
+use super::receive::{ALL_ATTRIBUTES, system_attributes};
+use super::{Sqs, SqsRequest, error};
+
+/// Messages shown at the most.
+const SHOWN: usize = 10_000;
+
+impl Sqs {
+    /// Peeks at the queue of that URL.
+    pub(crate) fn peek(
+        &self,
+        request: &SqsRequest<'_>,
+        queue_url: Option<&str>,
+        show_invisible: bool,
+        show_delayed: bool,
+    ) -> Result<Answer, ApiError> {
+        let url = queue_url.map(|url| Text(url.into()));
+        let queue = self.queue(request, url.as_ref())?;
+        let kind = queue.definition().settings.kind;
+        let peeked = self.broker.peek(&queue, SHOWN);
+        let peeked = peeked.map_err(|error| error::of_broker(error, ""))?;
+        let is_shown = |message: &Peeked| match message.state {
+            MessageState::Ready => true,
+            MessageState::InFlight => show_invisible,
+            MessageState::Delayed => show_delayed,
+            MessageState::Free => false,
+        };
+        let messages = peeked.into_iter().filter(is_shown).map(|peeked| {
+            let Peeked { id, content, delivery, state, .. } = peeked;
+            let message = Incoming { id, receipt_handle: String::new(), content, delivery };
+            let mut attributes = system_attributes(&message, ALL_ATTRIBUTES, kind);
+            let is_visible = (state == MessageState::Ready).to_string();
+            attributes.push(("IsVisible", is_visible.into()));
+            attributes.push(("IsDelayed", (state == MessageState::Delayed).to_string().into()));
+            shown(message, attributes)
+        });
+        Ok(Answer::ReceiveMessage { messages: messages.collect() })
+    }
+
+    /// What the admin paths need of a request.
+    pub(crate) fn admin_request<'a>(
+        &self,
+        request: &millrace_wire::Request<'a>,
+        caller: &crate::caller::Caller<'a>,
+    ) -> SqsRequest<'a> {
+        SqsRequest {
+            region: caller.region,
+            account: caller.account,
+            sender_id: caller.sender_id,
+            trace_header: None,
+            base_url: self.base_url(request),
+            action: "ReceiveMessage",
+            is_authenticated: caller.is_authenticated,
+            path_queue: None,
+        }
+    }
+}
+
+fn shown(
+    message: Incoming,
+    attributes: Vec<(&'static str, std::borrow::Cow<'static, str>)>,
+) -> ReceivedMessage {
+    let mut digest = AttributeDigest::default();
+    let stored = &message.content.attributes;
+    for (name, data_type, value) in stored {
+        let text = |bytes| str::from_utf8(bytes).unwrap_or_default();
+        digest.add(text(name), text(data_type), value);
+    }
+    let attribute = |(name, data_type, value): &(bytes::Bytes, bytes::Bytes, bytes::Bytes)| {
+        ReceivedAttribute { name: name.clone(), data_type: data_type.clone(), value: value.clone() }
+    };
+    ReceivedMessage {
+        message_id: message.id.text(),
+        receipt_handle: message.receipt_handle,
+        md5_of_body: message.content.body_md5,
+        md5_of_message_attributes: (!stored.is_empty()).then(|| digest.finish()),
+        message_attributes: stored.iter().map(attribute).collect(),
+        body: message.content.body,
+        attributes,
+    }
+}

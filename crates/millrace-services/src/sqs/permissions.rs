@@ -1,0 +1,153 @@
+//! AddPermission, RemovePermission: statements of the queue's Policy.
+
+use millrace_core::limits;
+use millrace_wire::ApiError;
+use millrace_wire::sqs::{AddPermission, Answer, RemovePermission, Text};
+use serde_json::{Value, json};
+
+use super::{Sqs, SqsRequest, error, is_account, required};
+
+const ACTIONS: [&str; 9] = [
+    "*",
+    "SendMessage",
+    "ReceiveMessage",
+    "DeleteMessage",
+    "ChangeMessageVisibility",
+    "GetQueueAttributes",
+    "GetQueueUrl",
+    "ListDeadLetterSourceQueues",
+    "PurgeQueue",
+];
+
+impl Sqs {
+    pub(super) async fn add_permission(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &AddPermission<'_>,
+    ) -> Result<Answer, ApiError> {
+        let queue = self.queue(request, input.queue_url.as_ref())?;
+        let label = checked_label(input.label.as_ref())?;
+        let accounts = texts(input.aws_account_ids.as_deref(), "AWSAccountIds")?;
+        let actions = texts(input.actions.as_deref(), "Actions")?;
+        check_actions(&actions)?;
+        if let Some(account) = accounts.iter().find(|account| !is_account(account)) {
+            return Err(error::invalid_value(account, "PrincipalId", "Unable to verify."));
+        }
+        let arn = queue.arn();
+        let principals = accounts.iter().map(|account| format!("arn:aws:iam::{account}:root"));
+        let statement = json!({
+            "Sid": label,
+            "Effect": "Allow",
+            "Principal": { "AWS": one_or_many(principals.collect()) },
+            "Action": one_or_many(actions.iter().map(|action| format!("SQS:{action}")).collect()),
+            "Resource": arn,
+        });
+        let update = self.broker.update_queue(&queue, |definition| {
+            let current = definition.attributes.get("Policy");
+            let mut policy = policy_of(current).unwrap_or_else(|| {
+                json!({
+                    "Version": "2008-10-17",
+                    "Id": format!("{arn}/SQSDefaultPolicy"),
+                    "Statement": [],
+                })
+            });
+            let statements = statements(&mut policy);
+            if statements.iter().any(|statement| statement["Sid"] == label) {
+                return Err(error::invalid_value(label, "Label", "Already exists."));
+            }
+            statements.push(statement);
+            definition.attributes.insert("Policy".to_owned(), policy.to_string());
+            Ok(())
+        });
+        update.await.map_err(|error| error::of_broker(error, ""))??;
+        Ok(Answer::Void)
+    }
+
+    pub(super) async fn remove_permission(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &RemovePermission<'_>,
+    ) -> Result<Answer, ApiError> {
+        let queue = self.queue(request, input.queue_url.as_ref())?;
+        let label = required(input.label.as_ref(), "Label")?;
+        let update = self.broker.update_queue(&queue, |definition| {
+            let not_found = || error::invalid_value(label, "Label", "can't find label.");
+            let mut policy =
+                policy_of(definition.attributes.get("Policy")).ok_or_else(not_found)?;
+            let statements = statements(&mut policy);
+            let before = statements.len();
+            statements.retain(|statement| statement["Sid"] != label);
+            if statements.len() == before {
+                return Err(not_found());
+            }
+            if statements.is_empty() {
+                definition.attributes.remove("Policy");
+            } else {
+                definition.attributes.insert("Policy".to_owned(), policy.to_string());
+            }
+            Ok(())
+        });
+        update.await.map_err(|error| error::of_broker(error, ""))??;
+        Ok(Answer::Void)
+    }
+}
+
+fn checked_label<'r>(label: Option<&'r Text<'_>>) -> Result<&'r str, ApiError> {
+    let label = required(label, "Label")?;
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if label.len() <= 80 && label.bytes().all(is_allowed) {
+        return Ok(label);
+    }
+    let reason = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in \
+                  length.";
+    Err(error::invalid_value(label, "Label", reason))
+}
+
+fn check_actions(actions: &[&str]) -> Result<(), ApiError> {
+    if actions.len() > limits::PERMISSION_ACTIONS {
+        return Err(error::over_limit(format!(
+            "{} Actions were found, maximum allowed is {}.",
+            actions.len(),
+            limits::PERMISSION_ACTIONS
+        )));
+    }
+    match actions.iter().find(|action| !ACTIONS.contains(action)) {
+        Some(unknown) => Err(error::invalid_value(
+            format_args!("SQS:{unknown}"),
+            "ActionName",
+            "Only the queue owner is allowed to invoke this action.",
+        )),
+        None => Ok(()),
+    }
+}
+
+fn texts<'r>(list: Option<&'r [Text<'_>]>, name: &str) -> Result<Vec<&'r str>, ApiError> {
+    match list {
+        Some(list) if !list.is_empty() => Ok(list.iter().map(Text::as_str).collect()),
+        _ => Err(ApiError::missing_parameter(name)),
+    }
+}
+
+fn policy_of(text: Option<&String>) -> Option<Value> {
+    serde_json::from_str::<Value>(text?).ok().filter(Value::is_object)
+}
+
+/// The policy's statements as a list; a single one may stand without.
+fn statements(policy: &mut Value) -> &mut Vec<Value> {
+    let statements = &mut policy["Statement"];
+    if !statements.is_array() {
+        let single = statements.take();
+        *statements = if single.is_null() { json!([]) } else { json!([single]) };
+    }
+    match statements {
+        Value::Array(list) => list,
+        _ => unreachable!("made a list above"),
+    }
+}
+
+fn one_or_many(mut texts: Vec<String>) -> Value {
+    match texts.len() {
+        1 => Value::from(texts.remove(0)),
+        _ => Value::from(texts),
+    }
+}

@@ -1,0 +1,329 @@
+//! CreateQueue, DeleteQueue, GetQueueUrl, GetQueueAttributes, SetQueueAttributes, PurgeQueue and
+//! the two listings.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use millrace_broker::{BrokerError, Creation, Kind, NewQueue, Redrive, SharedQueue};
+use millrace_core::{QueueKey, Timestamp, limits};
+use millrace_wire::ApiError;
+use millrace_wire::sqs::{
+    Answer, CreateQueue, GetQueueAttributes, GetQueueUrl, ListDeadLetterSourceQueues, ListQueues,
+    Map, QueueOnly, SetQueueAttributes, Text,
+};
+
+use super::attributes::{self, Attributes};
+use super::policies::RedriveAllowPolicy;
+use super::{Sqs, SqsRequest, error, is_account, is_within_cool_down, max_results, required, tags};
+
+/// When queues were deleted, for the 60 seconds in which their names rest.
+#[derive(Default)]
+pub(super) struct RecentlyDeleted(Mutex<HashMap<QueueKey, Timestamp>>);
+
+impl RecentlyDeleted {
+    fn add(&self, key: QueueKey, now: Timestamp) {
+        let mut deleted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        deleted.retain(|_, at| is_within_cool_down(*at, now));
+        deleted.insert(key, now);
+    }
+
+    fn contains(&self, key: &QueueKey, now: Timestamp) -> bool {
+        let deleted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        deleted.get(key).is_some_and(|at| is_within_cool_down(*at, now))
+    }
+}
+
+impl Sqs {
+    pub(super) async fn create_queue(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &CreateQueue<'_>,
+    ) -> Result<Answer, ApiError> {
+        let name = input.queue_name.as_ref().map(Text::as_str);
+        let name = name.ok_or_else(|| ApiError::missing_parameter("QueueName"))?;
+        let key = QueueKey::new(request.region, request.account, name);
+        let given = pairs(input.attributes.as_ref());
+        let tags = tags::check(pairs(input.tags.as_ref()), &BTreeMap::new())?;
+        let queue = self.create(key, &given, tags).await?;
+        Ok(Answer::CreateQueue { queue_url: self.queue_url(request, queue.key()) })
+    }
+
+    /// Creates a queue, or finds the one of that name if all given attributes agree with it.
+    pub(super) async fn create(
+        &self,
+        key: QueueKey,
+        given: &[(&str, &str)],
+        tags: BTreeMap<String, String>,
+    ) -> Result<std::sync::Arc<SharedQueue>, ApiError> {
+        let mut wanted = Attributes::default();
+        wanted.settings.kind = kind_of(&key.name, given)?;
+        if let Some((name, _)) = given.iter().find(|(name, _)| attributes::is_read_only(name)) {
+            return Err(error::unknown_attribute(name));
+        }
+        wanted.set(given.iter().copied())?;
+        if let Some(redrive) = &wanted.settings.redrive {
+            self.check_redrive_target(&key, wanted.settings.kind, redrive, given)?;
+        }
+        if self.options.recreate_cool_down && self.deleted.contains(&key, self.broker.now()) {
+            return Err(error::queue_deleted_recently());
+        }
+        let Attributes { settings, texts } = wanted.clone();
+        let new = NewQueue { key, settings, attributes: texts, tags };
+        let creation = self.broker.create_queue(&new).await;
+        match creation.map_err(|error| error::of_broker(error, ""))? {
+            Creation::Created(queue) => Ok(queue),
+            Creation::Existing(queue) => {
+                let current = Attributes::of(&queue.definition());
+                let differs = |name: &str| !is_same(wanted.value(name), current.value(name));
+                match given.iter().find(|(name, _)| differs(name)) {
+                    Some((name, _)) => Err(error::queue_name_exists(name)),
+                    None => Ok(queue),
+                }
+            }
+        }
+    }
+
+    pub(super) async fn delete_queue(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &QueueOnly<'_>,
+    ) -> Result<Answer, ApiError> {
+        let queue = self.queue(request, input.queue_url.as_ref())?;
+        let deleted = self.broker.delete_queue(&queue).await;
+        deleted.map_err(|error| error::of_broker(error, ""))?;
+        if self.options.recreate_cool_down {
+            self.deleted.add(queue.key().clone(), self.broker.now());
+        }
+        Ok(Answer::Void)
+    }
+
+    pub(super) fn get_queue_url(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &GetQueueUrl<'_>,
+    ) -> Result<Answer, ApiError> {
+        let name = input.queue_name.as_ref().map(Text::as_str);
+        let name = name.ok_or_else(|| ApiError::missing_parameter("QueueName"))?;
+        if name.is_empty() {
+            return Err(invalid_name());
+        }
+        let owner = input.queue_owner_aws_account_id.as_ref().map(Text::as_str);
+        let account = owner.filter(|owner| is_account(owner)).unwrap_or(request.account);
+        let queue = self.broker.queue(request.region, account, name);
+        let queue = queue.ok_or_else(error::queue_does_not_exist)?;
+        Ok(Answer::GetQueueUrl { queue_url: self.queue_url(request, queue.key()) })
+    }
+
+    pub(super) fn get_queue_attributes(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &GetQueueAttributes<'_>,
+    ) -> Result<Answer, ApiError> {
+        let queue = self.queue(request, input.queue_url.as_ref())?;
+        let names = input.attribute_names.as_deref().unwrap_or_default();
+        if let Some(unknown) = names.iter().find(|name| !attributes::is_known(name)) {
+            return Err(error::unknown_attribute(unknown));
+        }
+        let (counts, _) = self.broker.count_messages(&queue);
+        let is_wanted =
+            |name: &str| names.iter().any(|n| matches!(n.as_str(), "All") || **n == *name);
+        let attributes = attributes::values(&queue.definition(), counts, is_wanted);
+        Ok(Answer::GetQueueAttributes { attributes })
+    }
+
+    pub(super) async fn set_queue_attributes(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &SetQueueAttributes<'_>,
+    ) -> Result<Answer, ApiError> {
+        let queue = self.queue(request, input.queue_url.as_ref())?;
+        let given = pairs(input.attributes.as_ref());
+        if given.is_empty() {
+            return Err(ApiError::missing_parameter("Attributes"));
+        }
+        if let Some((name, _)) = given.iter().find(|(name, _)| attributes::is_read_only(name)) {
+            return Err(error::unknown_attribute(name));
+        }
+        let mut wanted = Attributes::of(&queue.definition());
+        wanted.set(given.iter().copied())?;
+        if let Some(redrive) = &wanted.settings.redrive {
+            self.check_redrive_target(queue.key(), wanted.settings.kind, redrive, &given)?;
+        }
+        let update = self.broker.update_queue(&queue, |definition| {
+            let mut attributes = Attributes::of(definition);
+            attributes.set(given.iter().copied())?;
+            definition.settings = attributes.settings;
+            definition.attributes = attributes.texts;
+            Ok::<_, ApiError>(())
+        });
+        update.await.map_err(|error| error::of_broker(error, ""))??;
+        Ok(Answer::Void)
+    }
+
+    pub(super) async fn purge_queue(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &QueueOnly<'_>,
+    ) -> Result<Answer, ApiError> {
+        let queue = self.queue(request, input.queue_url.as_ref())?;
+        match self.broker.purge_queue(&queue).await {
+            Ok(()) => Ok(Answer::Void),
+            Err(BrokerError::PurgeInProgress) => {
+                Err(error::purge_queue_in_progress(&queue.key().name))
+            }
+            Err(error) => Err(error::of_broker(error, "")),
+        }
+    }
+
+    pub(super) fn list_queues(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &ListQueues<'_>,
+    ) -> Result<Answer, ApiError> {
+        let limit = max_results(input.max_results)?;
+        let prefix = input.queue_name_prefix.as_ref().map(Text::as_str).unwrap_or_default();
+        let after = token_name(input.next_token.as_ref())?;
+        let SqsRequest { region, account, .. } = *request;
+        // One more than asked for tells whether there is a next page.
+        let found = self.broker.list_queues(region, account, prefix, after.as_deref(), limit + 1);
+        let (queue_urls, next_token) =
+            self.page(request, found, limit, input.max_results.is_some());
+        Ok(Answer::ListQueues { queue_urls, next_token })
+    }
+
+    pub(super) fn list_dead_letter_source_queues(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &ListDeadLetterSourceQueues<'_>,
+    ) -> Result<Answer, ApiError> {
+        let queue = self.queue(request, input.queue_url.as_ref())?;
+        let limit = max_results(input.max_results)?;
+        let after = token_name(input.next_token.as_ref())?.unwrap_or_default();
+        let mut found = self.broker.dead_letter_sources(queue.key());
+        found.retain(|source| source.key().name > after);
+        let (queue_urls, next_token) =
+            self.page(request, found, limit, input.max_results.is_some());
+        Ok(Answer::ListDeadLetterSourceQueues { queue_urls, next_token })
+    }
+
+    /// URLs of the first `limit` queues, and a token if there are more and paging was asked for.
+    fn page(
+        &self,
+        request: &SqsRequest<'_>,
+        mut found: Vec<std::sync::Arc<SharedQueue>>,
+        limit: usize,
+        with_token: bool,
+    ) -> (Vec<String>, Option<String>) {
+        let has_more = found.len() > limit;
+        found.truncate(limit);
+        let urls: Vec<String> =
+            found.iter().map(|queue| self.queue_url(request, queue.key())).collect();
+        let token = urls.last().filter(|_| has_more && with_token).map(|url| STANDARD.encode(url));
+        (urls, token)
+    }
+
+    fn check_redrive_target(
+        &self,
+        source: &QueueKey,
+        kind: Kind,
+        redrive: &Redrive,
+        given: &[(&str, &str)],
+    ) -> Result<(), ApiError> {
+        let Some((_, text)) = given.iter().find(|(name, _)| *name == "RedrivePolicy") else {
+            return Ok(()); // Unchanged: the target may have been deleted since.
+        };
+        let invalid = |reason| Err(error::invalid_value(text, "RedrivePolicy", reason));
+        let target = redrive.target();
+        if target.region != source.region || target.account != source.account {
+            return invalid(
+                "Dead letter target must be in the same region and account as the source.",
+            );
+        }
+        if target == *source {
+            return invalid("Dead letter target cannot be the source queue itself.");
+        }
+        let Some(target) = self.broker.queue_by_key(&target) else {
+            return invalid("Dead letter target does not exist.");
+        };
+        let definition = target.definition();
+        if definition.settings.kind != kind {
+            return invalid("Dead-letter queue must be same type of queue as the source.");
+        }
+        let allow = definition.attributes.get("RedriveAllowPolicy");
+        let allow = allow.map(|text| RedriveAllowPolicy::parse(text)).transpose()?.flatten();
+        if allow.is_some_and(|policy| !policy.allows(source)) {
+            return invalid("The dead-letter queue does not allow redrive from the source queue.");
+        }
+        Ok(())
+    }
+}
+
+/// A map parameter's pairs.
+pub(super) fn pairs<'r>(map: Option<&'r Map<'_>>) -> Vec<(&'r str, &'r str)> {
+    map.map(|map| map.0.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect())
+        .unwrap_or_default()
+}
+
+/// Standard or FIFO, by name and attribute, which must agree.
+fn kind_of(name: &str, given: &[(&str, &str)]) -> Result<Kind, ApiError> {
+    let fifo = given.iter().find(|(name, _)| *name == "FifoQueue").map(|(_, value)| *value);
+    let is_fifo_name = name.ends_with(".fifo");
+    let is_fifo = match fifo {
+        None => false,
+        Some(value) if value.eq_ignore_ascii_case("true") => true,
+        Some(value) if value.eq_ignore_ascii_case("false") && is_fifo_name => {
+            let reason = "Modifying queue type is not supported.";
+            return Err(error::invalid_attribute_value_because("FifoQueue", reason));
+        }
+        Some(value) if value.eq_ignore_ascii_case("false") => {
+            return Err(error::unknown_attribute("FifoQueue"));
+        }
+        Some(_) => return Err(error::invalid_attribute_value("FifoQueue")),
+    };
+    let stem = if is_fifo { name.strip_suffix(".fifo").unwrap_or_default() } else { name };
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if stem.is_empty() || name.len() > limits::QUEUE_NAME_CHARS || !stem.bytes().all(is_allowed) {
+        return Err(if is_fifo { invalid_fifo_name() } else { invalid_name() });
+    }
+    Ok(if is_fifo { Kind::Fifo } else { Kind::Standard })
+}
+
+fn invalid_name() -> ApiError {
+    ApiError::invalid_parameter_value(
+        "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length",
+    )
+}
+
+fn invalid_fifo_name() -> ApiError {
+    ApiError::invalid_parameter_value(
+        "The name of a FIFO queue can only include alphanumeric characters, hyphens, or \
+         underscores, must end with .fifo suffix and be 1 to 80 in length",
+    )
+}
+
+/// Equal as texts or as JSON documents.
+fn is_same(a: Option<String>, b: Option<String>) -> bool {
+    if a == b {
+        return true;
+    }
+    let json = |text: Option<String>| serde_json::from_str::<serde_json::Value>(&text?).ok();
+    let (a, b) = (json(a), json(b));
+    a.is_some() && a == b
+}
+
+/// The name of the last queue that the page before gave.
+fn token_name(token: Option<&Text<'_>>) -> Result<Option<String>, ApiError> {
+    let Some(token) = token.filter(|token| !token.is_empty()) else { return Ok(None) };
+    let url = STANDARD.decode(token.as_str()).ok().and_then(|url| String::from_utf8(url).ok());
+    let name = url.as_deref().and_then(|url| url.rsplit('/').next()).map(str::to_owned);
+    match name {
+        Some(name) => Ok(Some(name)),
+        None => Err(error::invalid_value(
+            required(Some(token), "NextToken")?,
+            "NextToken",
+            "The token is not one of an earlier answer.",
+        )),
+    }
+}

@@ -1,0 +1,81 @@
+//! TagQueue, UntagQueue, ListQueueTags (developer guide, "Cost allocation tags").
+
+use std::collections::BTreeMap;
+
+use millrace_core::limits;
+use millrace_wire::ApiError;
+use millrace_wire::sqs::{Answer, QueueOnly, TagQueue, UntagQueue};
+
+use super::queues::pairs;
+use super::{Sqs, SqsRequest, error};
+
+impl Sqs {
+    pub(super) async fn tag_queue(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &TagQueue<'_>,
+    ) -> Result<Answer, ApiError> {
+        let queue = self.queue(request, input.queue_url.as_ref())?;
+        if input.tags.is_none() {
+            return Err(ApiError::missing_parameter("Tags"));
+        }
+        let update = self.broker.update_queue(&queue, |definition| {
+            definition.tags = check(pairs(input.tags.as_ref()), &definition.tags)?;
+            Ok::<_, ApiError>(())
+        });
+        update.await.map_err(|error| error::of_broker(error, ""))??;
+        Ok(Answer::Void)
+    }
+
+    pub(super) async fn untag_queue(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &UntagQueue<'_>,
+    ) -> Result<Answer, ApiError> {
+        let queue = self.queue(request, input.queue_url.as_ref())?;
+        let keys = input.tag_keys.as_ref().ok_or_else(|| ApiError::missing_parameter("TagKeys"))?;
+        let update = self.broker.update_queue(&queue, |definition| {
+            definition.tags.retain(|tag, _| !keys.iter().any(|key| key.as_str() == tag));
+            Ok::<_, ApiError>(())
+        });
+        update.await.map_err(|error| error::of_broker(error, ""))??;
+        Ok(Answer::Void)
+    }
+
+    pub(super) fn list_queue_tags(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &QueueOnly<'_>,
+    ) -> Result<Answer, ApiError> {
+        let queue = self.queue(request, input.queue_url.as_ref())?;
+        let tags = queue.definition().tags.clone().into_iter().collect();
+        Ok(Answer::ListQueueTags { tags })
+    }
+}
+
+/// The tags that a queue has after `given` are added to `current`.
+pub(super) fn check(
+    given: Vec<(&str, &str)>,
+    current: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, ApiError> {
+    let mut tags = current.clone();
+    for (key, value) in given {
+        let has_length = limits::TAG_KEY_CHARS.contains(&key.chars().count())
+            && value.chars().count() <= limits::TAG_VALUE_CHARS;
+        if !has_length {
+            return Err(ApiError::invalid_parameter_value(
+                "Tag keys must be between 1 and 128 characters in length, tag values up to 256.",
+            ));
+        }
+        if key.to_ascii_lowercase().starts_with("aws:") {
+            return Err(ApiError::invalid_parameter_value(
+                "Tag keys that begin with aws: are reserved for system use.",
+            ));
+        }
+        tags.insert(key.to_owned(), value.to_owned());
+    }
+    if tags.len() > limits::TAGS {
+        return Err(ApiError::invalid_parameter_value("Too many tags added for queue."));
+    }
+    Ok(tags)
+}
