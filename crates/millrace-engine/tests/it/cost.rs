@@ -1,0 +1,138 @@
+//! Commands cost the same however long the backlog is and however many groups there are.
+//!
+//! Measured on one queue that grows: the fastest of many rounds counts, so that other work on the
+//! machine disturbs neither side, and a disturbed measurement is repeated.
+
+use std::time::{Duration, Instant};
+
+use millrace_core::{MessageId, QueueId, Timestamp};
+use millrace_engine::{DeadLetters, Handle, Kind, Queue, Receive, Send, Sent, Settings};
+
+const NOW: Timestamp = Timestamp(1_700_000_000_000);
+const SHORT: usize = 1_000;
+const LONG: usize = 1_000_000;
+const ROUNDS: usize = 60;
+const RECEIVES_PER_ROUND: usize = 20;
+
+struct Backlog {
+    queue: Queue,
+    groups: Vec<String>,
+    sent: usize,
+}
+
+impl Backlog {
+    fn new(kind: Kind, groups: usize) -> Backlog {
+        let settings = Settings { kind, ..Settings::default() };
+        let groups = (0..groups).map(|group| format!("group-{group}")).collect();
+        Backlog { queue: Queue::new(QueueId(1), "arn", settings, 0), groups, sent: 0 }
+    }
+
+    fn send(&mut self) {
+        let group = match self.groups.len() {
+            0 => None,
+            groups => Some(self.groups[self.sent % groups].as_str()),
+        };
+        let send = Send { id: MessageId([0; 16]), group, dedup: None, delay_s: None };
+        let Sent::Stored { at, .. } = self.queue.send(NOW, &send) else { panic!("duplicate") };
+        self.queue.stored(at, None, (self.sent as u64) << 10, 100);
+        self.sent += 1;
+    }
+
+    fn grow_to(&mut self, messages: usize) {
+        while self.queue.counts().ready < messages as u64 {
+            self.send();
+        }
+    }
+
+    /// The fastest round of receives of ten, each followed by ten deletes and ten sends.
+    fn fastest_round(&mut self) -> Duration {
+        let receive = Receive {
+            max: 10,
+            visibility_timeout_s: None,
+            attempt: None,
+            in_flight_limit: 120_000,
+        };
+        let round = |backlog: &mut Backlog| {
+            let begun = Instant::now();
+            for _ in 0..RECEIVES_PER_ROUND {
+                let queue = &mut backlog.queue;
+                queue.tick(NOW, 10, &mut Vec::new());
+                let received = queue.receive(NOW, &receive, DeadLetters::Deliver).unwrap();
+                assert_eq!(received.deliveries.len(), 10);
+                for delivery in received.deliveries {
+                    let handle = Handle {
+                        queue: QueueId(1),
+                        seq: delivery.at.seq,
+                        slot: delivery.at.slot,
+                        receive_count: delivery.receive_count,
+                    };
+                    assert_eq!(queue.delete(&handle), Ok(Some(delivery.at)));
+                }
+                (0..10).for_each(|_| backlog.send());
+            }
+            begun.elapsed()
+        };
+        (0..ROUNDS).map(|_| round(self)).min().unwrap_or_default()
+    }
+}
+
+/// A thousand times the backlog may cost more cache misses, but not three times as much.
+fn assert_same_cost(kind: Kind, groups: usize) {
+    let mut backlog = Backlog::new(kind, groups);
+    backlog.grow_to(SHORT);
+    let short = backlog.fastest_round();
+    backlog.grow_to(LONG);
+    let mut long = backlog.fastest_round();
+    for _ in 0..5 {
+        if long < short * 3 {
+            return;
+        }
+        long = long.min(backlog.fastest_round());
+    }
+    panic!("{short:?} at {SHORT} messages, {long:?} at {LONG}");
+}
+
+#[test]
+fn standard_receive_does_not_depend_on_the_backlog() {
+    assert_same_cost(Kind::Standard, 0);
+}
+
+#[test]
+fn fifo_receive_does_not_depend_on_the_length_of_a_group() {
+    assert_same_cost(Kind::Fifo, 1);
+}
+
+#[test]
+fn fifo_receive_does_not_depend_on_the_number_of_groups() {
+    assert_same_cost(Kind::Fifo, 10_000);
+}
+
+#[test]
+fn fair_receive_does_not_depend_on_the_number_of_groups() {
+    assert_same_cost(Kind::Standard, 10_000);
+}
+
+/// Blocked groups, in-flight messages and delayed ones are not looked at.
+#[test]
+fn receive_does_not_depend_on_what_is_hidden() {
+    for kind in [Kind::Standard, Kind::Fifo] {
+        let mut backlog = Backlog::new(kind, 50_000);
+        backlog.grow_to(SHORT);
+        let alone = backlog.fastest_round();
+
+        backlog.grow_to(100_000);
+        let all = Receive {
+            max: 50_000,
+            visibility_timeout_s: Some(43_200),
+            attempt: None,
+            in_flight_limit: 120_000,
+        };
+        backlog.queue.receive(NOW, &all, DeadLetters::Deliver).unwrap();
+        backlog.groups = (0..100).map(|group| format!("other-{group}")).collect();
+        let ready = backlog.queue.counts().ready as usize;
+        backlog.grow_to(ready + SHORT);
+        let beside = (0..6).map(|_| backlog.fastest_round()).min().unwrap_or_default();
+
+        assert!(beside < alone * 3, "{kind:?}: {alone:?} alone, {beside:?} beside 50,000 hidden");
+    }
+}

@@ -1,0 +1,483 @@
+//! A broker in miniature: queues, a journal in memory and the order of things between them.
+//!
+//! Every command does the same: tick, change the queue, journal what changed before the answer
+//! goes out. Positions are `segment << 32 | offset`; a segment is a handful of records, so that
+//! short tests truncate, too. A message's body is its name.
+
+use std::collections::HashMap;
+
+use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
+use millrace_engine::record::{self, MovedSlot, Record, SentRecord, SlotSeq};
+use millrace_engine::{
+    DeadLetters, Definition, Delivery, Expired, Handle, Kind, Queue, ReceiptKey, Receive,
+    ReceiveError, Received, Replay, Send, Sent, Settings, VisibilityError,
+};
+
+/// Test time begins here.
+pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
+
+const RECORDS_PER_SEGMENT: usize = 4;
+
+/// A record as it stands in the journal.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) position: u64,
+    pub(crate) index: Vec<u8>,
+    pub(crate) body: String,
+}
+
+impl Stored {
+    pub(crate) fn len(&self) -> u32 {
+        (self.index.len() + self.body.len()) as u32
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Journal {
+    pub(crate) records: Vec<Stored>,
+    tail: u64,
+    in_segment: usize,
+}
+
+impl Journal {
+    /// Appends one record; returns where it stands and its length.
+    fn append(&mut self, index: Vec<u8>, body: &str) -> (u64, u32) {
+        if self.in_segment == RECORDS_PER_SEGMENT {
+            self.in_segment = 0;
+            self.tail = ((self.tail >> 32) + 1) << 32;
+        }
+        self.in_segment += 1;
+        let stored = Stored { position: self.tail, index, body: body.to_owned() };
+        let len = stored.len();
+        self.tail += u64::from(len);
+        self.records.push(stored);
+        (self.records[self.records.len() - 1].position, len)
+    }
+
+    pub(crate) fn at(&self, position: u64) -> &Stored {
+        let found = self.records.binary_search_by_key(&position, |record| record.position);
+        &self.records[found.expect("records of live messages are not truncated")]
+    }
+
+    pub(crate) fn tail_segment(&self) -> u32 {
+        (self.tail >> 32) as u32
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) definition: Definition,
+    /// Of the definition's record.
+    pub(crate) position: u64,
+    pub(crate) queue: Queue,
+}
+
+impl Member {
+    pub(crate) fn arn(&self) -> String {
+        self.definition.key().to_string()
+    }
+}
+
+/// One message handed to a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Receipt {
+    pub(crate) name: String,
+    pub(crate) handle: Handle,
+    pub(crate) delivery: Delivery,
+}
+
+/// What a receive did.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) receipts: Vec<Receipt>,
+    /// Names of messages moved to the dead-letter queue, in order.
+    pub(crate) moved: Vec<String>,
+    pub(crate) is_repeated: bool,
+}
+
+/// A send by words.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NewMessage<'a> {
+    pub(crate) group: Option<&'a str>,
+    pub(crate) dedup: Option<&'a str>,
+    pub(crate) delay_s: Option<u32>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Broker {
+    pub(crate) now: Timestamp,
+    pub(crate) members: Vec<Member>,
+    pub(crate) journal: Journal,
+    /// Names by id.
+    names: HashMap<MessageId, String>,
+    key: ReceiptKeyBox,
+    next_queue: u64,
+}
+
+/// The key does not print itself.
+struct ReceiptKeyBox(ReceiptKey);
+
+impl std::fmt::Debug for ReceiptKeyBox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReceiptKey")
+    }
+}
+
+impl Broker {
+    pub(crate) fn new() -> Broker {
+        Broker {
+            now: START,
+            members: Vec::new(),
+            journal: Journal::default(),
+            names: HashMap::new(),
+            key: ReceiptKeyBox(ReceiptKey::new([7; 16])),
+            next_queue: 1,
+        }
+    }
+
+    pub(crate) fn create(&mut self, name: &str, settings: Settings) -> usize {
+        let id = QueueId(self.next_queue);
+        self.next_queue += 1;
+        let key = QueueKey::new("us-east-1", "000000000000", name);
+        let definition = Definition::new(id, &key, settings.clone(), self.now);
+        let position = define(&mut self.journal, &definition);
+        let queue = Queue::new(id, &key.to_string(), settings, 0);
+        self.members.push(Member { definition, position, queue });
+        self.members.len() - 1
+    }
+
+    pub(crate) fn delete_queue(&mut self, queue: usize) {
+        let member = self.members.remove(queue);
+        let mut out = Vec::new();
+        record::queue_deleted(&mut out, member.queue.id());
+        self.journal.append(out, "");
+    }
+
+    /// Does all that is due in every queue.
+    pub(crate) fn tick(&mut self) {
+        for member in &mut self.members {
+            let mut expired = Vec::new();
+            while member.queue.next_deadline() <= self.now {
+                member.queue.tick(self.now, 3, &mut expired);
+            }
+            journal_deleted(&mut self.journal, member.queue.id(), expired);
+        }
+    }
+
+    pub(crate) fn send(&mut self, queue: usize, name: &str, message: NewMessage<'_>) -> Sent {
+        self.tick();
+        let id = MessageId::from_random(self.names.len() as u128 + 1);
+        let member = &mut self.members[queue];
+        let dedup = message
+            .dedup
+            .map(|d| member.queue.dedup_key(&self.key.0, message.group.unwrap_or_default(), d));
+        let send = Send { id, group: message.group, dedup, delay_s: message.delay_s };
+        let outcome = member.queue.send(self.now, &send);
+        if let Sent::Stored { at, sent, deadline } = outcome {
+            let mut out = Vec::new();
+            let is_fifo = member.queue.settings().kind == Kind::Fifo;
+            let record = SentRecord {
+                queue: member.queue.id(),
+                at,
+                sent,
+                deadline,
+                id,
+                is_fifo,
+                group: message.group,
+                dedup: dedup.unwrap_or_default(),
+            };
+            record::sent(&mut out, &record);
+            let (position, len) = self.journal.append(out, name);
+            member.queue.stored(at, dedup, position, len);
+            self.names.insert(id, name.to_owned());
+        }
+        outcome
+    }
+
+    /// Receives; the dead-letter queue is at hand.
+    pub(crate) fn receive(
+        &mut self,
+        queue: usize,
+        receive: &Receive,
+    ) -> Result<Outcome, ReceiveError> {
+        let target = self.dead_letter_queue(queue);
+        self.receive_with(queue, target, receive)
+    }
+
+    /// As [`Broker::receive`], but touches the dead-letter queue only if there is nothing else to
+    /// do: a broker locks one queue as long as it can.
+    pub(crate) fn receive_reluctantly(
+        &mut self,
+        queue: usize,
+        receive: &Receive,
+    ) -> Result<Outcome, ReceiveError> {
+        let Some(target) = self.dead_letter_queue(queue) else {
+            return self.receive_with(queue, None, receive);
+        };
+        self.tick();
+        match self.members[queue].queue.receive(self.now, receive, DeadLetters::Elsewhere) {
+            Ok(received) => {
+                self.journal_received(queue, None, &received);
+                Ok(self.outcome(queue, None, &received))
+            }
+            Err(ReceiveError::NeedsDeadLetterQueue) => {
+                self.receive_with(queue, Some(target), receive)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn receive_with(
+        &mut self,
+        queue: usize,
+        target: Option<usize>,
+        receive: &Receive,
+    ) -> Result<Outcome, ReceiveError> {
+        self.tick();
+        let mut all = Outcome::default();
+        // One receive moves a bounded number of messages: go on until there is something to give.
+        loop {
+            let received = match target {
+                None => {
+                    self.members[queue].queue.receive(self.now, receive, DeadLetters::Deliver)?
+                }
+                Some(target) => {
+                    let [from, to] = self
+                        .members
+                        .get_disjoint_mut([queue, target])
+                        .expect("a queue is not its own dead-letter queue");
+                    let dead_letters = DeadLetters::Move(&mut to.queue);
+                    from.queue.receive(self.now, receive, dead_letters)?
+                }
+            };
+            self.journal_received(queue, target, &received);
+            let outcome = self.outcome(queue, target, &received);
+            all.moved.extend(outcome.moved);
+            if !received.deliveries.is_empty() || received.moved.is_empty() {
+                return Ok(Outcome { moved: all.moved, ..outcome });
+            }
+        }
+    }
+
+    pub(crate) fn delete(&mut self, handle: &Handle) -> Result<bool, Expired> {
+        self.tick();
+        let Some(queue) = self.by_id(handle.queue) else { return Ok(false) };
+        let handle = self.sealed(handle);
+        let deleted = self.members[queue].queue.delete(&handle)?;
+        journal_deleted(&mut self.journal, handle.queue, deleted.into_iter().collect());
+        Ok(deleted.is_some())
+    }
+
+    pub(crate) fn change_visibility(
+        &mut self,
+        handle: &Handle,
+        timeout_s: u32,
+    ) -> Result<(), VisibilityError> {
+        self.tick();
+        let handle = self.sealed(handle);
+        let Some(queue) = self.by_id(handle.queue) else {
+            return Err(VisibilityError::NotAvailable);
+        };
+        let queue = &mut self.members[queue].queue;
+        let deadline = queue.change_visibility(self.now, &handle, timeout_s)?;
+        let mut out = Vec::new();
+        let slots = [SlotSeq { slot: handle.slot, seq: handle.seq }].into_iter();
+        record::visibility_changed(&mut out, handle.queue, self.now, deadline, slots);
+        self.journal.append(out, "");
+        Ok(())
+    }
+
+    /// The client left: returns the names that are ready again.
+    pub(crate) fn give_back(&mut self, receipts: &[Receipt]) -> Vec<String> {
+        self.tick();
+        let Some(first) = receipts.first() else { return Vec::new() };
+        let Some(queue) = self.by_id(first.handle.queue) else { return Vec::new() };
+        let deliveries: Vec<_> = receipts.iter().map(|r| r.delivery.clone()).collect();
+        let returned = self.members[queue].queue.give_back(&deliveries);
+        if !returned.is_empty() {
+            let mut out = Vec::new();
+            record::returned(&mut out, first.handle.queue, self.now, returned.iter().copied());
+            self.journal.append(out, "");
+        }
+        let is_returned = |receipt: &&Receipt| returned.contains(&receipt.delivery.at);
+        receipts.iter().filter(is_returned).map(|receipt| receipt.name.clone()).collect()
+    }
+
+    /// Takes out the oldest message, as a message move task does; returns its name.
+    pub(crate) fn take_oldest(&mut self, queue: usize) -> Option<String> {
+        self.tick();
+        let member = &mut self.members[queue];
+        let view = member.queue.messages().next()?;
+        assert!(member.queue.take(view.at) && !member.queue.take(view.at));
+        journal_deleted(&mut self.journal, member.queue.id(), vec![view.at]);
+        Some(self.journal.at(view.position).body.clone())
+    }
+
+    pub(crate) fn purge(&mut self, queue: usize) {
+        self.tick();
+        let member = &mut self.members[queue];
+        member.queue.purge();
+        let mut out = Vec::new();
+        record::purged(&mut out, member.queue.id());
+        self.journal.append(out, "");
+    }
+
+    pub(crate) fn set(&mut self, queue: usize, settings: Settings) {
+        self.tick();
+        let member = &mut self.members[queue];
+        member.definition.settings = settings.clone();
+        member.definition.modified_ms = self.now.0;
+        member.queue.set_settings(settings, self.now);
+        member.position = define(&mut self.journal, &member.definition);
+    }
+
+    /// Queues as the journal tells them, in the order of the live ones.
+    pub(crate) fn replayed(&self) -> Vec<Member> {
+        let mut replay = Replay::default();
+        for stored in &self.journal.records {
+            replay.apply(&stored.index, stored.position, stored.len()).expect("own records");
+        }
+        // Truncated records told of sequences, too. Every sequence takes some bytes of the journal,
+        // so none that was given out has reached its tail.
+        let finished = replay.finish(self.journal.tail);
+        assert!(finished.latest <= self.now, "no record is from the future");
+        let members = finished.queues.into_iter().map(|replayed| Member {
+            definition: replayed.definition,
+            position: replayed.position,
+            queue: replayed.queue,
+        });
+        members.collect()
+    }
+
+    /// Forgets everything but the journal.
+    pub(crate) fn restart(&mut self) {
+        self.members = self.replayed();
+        self.tick();
+    }
+
+    /// Relocates all that segments up to `segment` are needed for, then drops them.
+    pub(crate) fn truncate(&mut self, segment: u32) {
+        self.tick();
+        let segment = segment.min(self.journal.tail_segment());
+        let is_old = |position: u64| (position >> 32) as u32 <= segment;
+        // Nothing may be appended to a segment that is to go.
+        self.journal.in_segment = RECORDS_PER_SEGMENT;
+        for member in &mut self.members {
+            let views: Vec<_> = member.queue.messages().filter(|v| is_old(v.position)).collect();
+            for view in views {
+                let stored = self.journal.at(view.position).clone();
+                let message = sent_record(&stored);
+                let relocation = member.queue.relocation(view.at, &message, &view);
+                let mut out = Vec::new();
+                record::relocated(&mut out, &relocation);
+                let (position, len) = self.journal.append(out, &stored.body);
+                member.queue.relocated(view.at, position, len);
+            }
+            let remembered: Vec<_> = member.queue.remembered_to(segment).collect();
+            for (key, id, seq, expires) in remembered {
+                let mut out = Vec::new();
+                record::remembered(&mut out, member.queue.id(), expires, seq, id, key);
+                let (position, _) = self.journal.append(out, "");
+                member.queue.remembered_at(key, position);
+            }
+            if is_old(member.position) {
+                member.position = define(&mut self.journal, &member.definition);
+            }
+            let oldest = member.queue.oldest_segment(true);
+            assert!(oldest.is_none_or(|oldest| oldest > segment), "nothing is left behind");
+        }
+        self.journal.records.retain(|record| !is_old(record.position));
+    }
+
+    pub(crate) fn name(&self, id: MessageId) -> &str {
+        &self.names[&id]
+    }
+
+    pub(crate) fn by_id(&self, id: QueueId) -> Option<usize> {
+        self.members.iter().position(|member| member.queue.id() == id)
+    }
+
+    pub(crate) fn dead_letter_queue(&self, queue: usize) -> Option<usize> {
+        let key = self.members[queue].queue.settings().redrive.as_ref()?.target();
+        self.members.iter().position(|member| member.definition.key() == key)
+    }
+
+    /// The handle as it comes back from a client.
+    fn sealed(&self, handle: &Handle) -> Handle {
+        let text = self.key.0.seal(handle);
+        self.key.0.open(&text).expect("own handle")
+    }
+
+    fn outcome(&self, queue: usize, target: Option<usize>, received: &Received) -> Outcome {
+        let queue = self.members[queue].queue.id();
+        let receipt = |delivery: &Delivery| Receipt {
+            name: self.journal.at(delivery.position).body.clone(),
+            handle: Handle {
+                queue,
+                seq: delivery.at.seq,
+                slot: delivery.at.slot,
+                receive_count: delivery.receive_count,
+            },
+            delivery: delivery.clone(),
+        };
+        let moved = received.moved.iter().map(|moved| {
+            let target = &self.members[target.expect("moves have a target")];
+            let view = target.queue.find(moved.to).expect("just moved");
+            self.journal.at(view.position).body.clone()
+        });
+        Outcome {
+            receipts: received.deliveries.iter().map(receipt).collect(),
+            moved: moved.collect(),
+            is_repeated: received.is_repeated,
+        }
+    }
+
+    /// Moves and deliveries of one receive are one atomic batch in a real journal.
+    fn journal_received(&mut self, queue: usize, target: Option<usize>, received: &Received) {
+        let from = &self.members[queue];
+        if !received.moved.is_empty() {
+            let to = target.expect("moves have a target");
+            let mut out = Vec::new();
+            let slots = received.moved.iter().map(|m| MovedSlot { from: m.from, to: m.to });
+            let to = self.members[to].queue.id();
+            record::moved(&mut out, from.queue.id(), to, self.now, &from.arn(), slots);
+            self.journal.append(out, "");
+        }
+        if !received.deliveries.is_empty() {
+            let mut out = Vec::new();
+            let slots = received.deliveries.iter().map(|delivery| delivery.at);
+            let (id, deadline) = (from.queue.id(), received.deadline);
+            if received.is_repeated {
+                record::visibility_changed(&mut out, id, self.now, deadline, slots);
+            } else {
+                record::received(&mut out, id, self.now, deadline, slots);
+            }
+            self.journal.append(out, "");
+        }
+    }
+}
+
+/// The message in a record, first or relocated.
+pub(crate) fn sent_record(stored: &Stored) -> SentRecord<'_> {
+    match Record::decode(&stored.index) {
+        Some(Record::Sent(message)) => message,
+        Some(Record::Relocated(relocated)) => relocated.message,
+        other => panic!("{other:?} holds no message"),
+    }
+}
+
+fn define(journal: &mut Journal, definition: &Definition) -> u64 {
+    let json = serde_json::to_vec(definition).expect("definitions are JSON");
+    let mut out = Vec::new();
+    record::defined(&mut out, &json);
+    journal.append(out, "").0
+}
+
+fn journal_deleted(journal: &mut Journal, queue: QueueId, slots: Vec<SlotSeq>) {
+    if slots.is_empty() {
+        return;
+    }
+    let mut out = Vec::new();
+    record::deleted(&mut out, queue, slots.into_iter());
+    journal.append(out, "");
+}

@@ -1,0 +1,318 @@
+//! What a queue looks like from outside, to compare a live one with its replay.
+
+use std::collections::BTreeMap;
+
+use millrace_core::{MessageId, Timestamp};
+use millrace_engine::{
+    Counts, DeadLetters, DeduplicationScope, Kind, MessageState, Receive, ReceiveError, Redrive,
+    Settings,
+};
+
+use crate::harness::{Broker, Journal, Member, NewMessage, START};
+
+/// One message: all that clients can ever learn of it, and where it stands.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) state: MessageState,
+    pub(crate) receive_count: u32,
+    pub(crate) sent: Timestamp,
+    pub(crate) first_received: Option<Timestamp>,
+    pub(crate) deadline: Option<Timestamp>,
+    pub(crate) group: Option<String>,
+    pub(crate) source: Option<String>,
+    pub(crate) place: (u32, u64, u64, u32),
+}
+
+/// A queue's whole state, in an order that does not depend on its history.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Snapshot {
+    counts: Counts,
+    pub(crate) messages: BTreeMap<String, Seen>,
+    remembered: Vec<(u128, MessageId, u64, Timestamp)>,
+    settings: Settings,
+    oldest_sent: Option<Timestamp>,
+    next_deadline: Timestamp,
+    live_bytes: u64,
+    oldest_segment: Option<u32>,
+}
+
+pub(crate) fn snapshot(member: &Member, journal: &Journal) -> Snapshot {
+    member.queue.assert_consistent();
+    let messages = member.queue.messages().map(|view| {
+        let seen = Seen {
+            state: view.state,
+            receive_count: view.receive_count,
+            sent: view.sent,
+            first_received: (view.receive_count > 0).then_some(view.first_received),
+            deadline: (view.state != MessageState::Ready).then_some(view.deadline),
+            group: view.group.as_deref().map(str::to_owned),
+            source: view.source.as_deref().map(str::to_owned),
+            place: (view.at.slot, view.at.seq, view.position, view.record_len),
+        };
+        (journal.at(view.position).body.clone(), seen)
+    });
+    let messages: BTreeMap<_, _> = messages.collect();
+    let mut remembered: Vec<_> = member.queue.remembered_to(u32::MAX).collect();
+    remembered.sort_unstable();
+    assert_eq!(messages.len(), member.queue.messages().count(), "no message is there twice");
+    Snapshot {
+        counts: member.queue.counts(),
+        messages,
+        remembered,
+        settings: member.queue.settings().clone(),
+        oldest_sent: member.queue.oldest_sent(),
+        next_deadline: member.queue.next_deadline(),
+        live_bytes: member.queue.live_bytes(),
+        oldest_segment: member.queue.oldest_segment(true),
+    }
+}
+
+/// Panics unless the journal tells the state that the broker is in.
+pub(crate) fn assert_replay_is_live(broker: &mut Broker) {
+    broker.tick();
+    let mut replayed = broker.replayed();
+    assert_eq!(replayed.len(), broker.members.len(), "queues");
+    for (live, replayed) in broker.members.iter().zip(&mut replayed) {
+        assert_eq!(live.definition, replayed.definition);
+        let mut expired = Vec::new();
+        while replayed.queue.next_deadline() <= broker.now {
+            replayed.queue.tick(broker.now, 2, &mut expired);
+        }
+        assert!(expired.is_empty(), "what expired was journaled");
+        let told = snapshot(replayed, &broker.journal);
+        assert_eq!(snapshot(live, &broker.journal), told, "live and replayed");
+    }
+}
+
+fn fifo(delay_s: u32) -> Settings {
+    Settings { kind: Kind::Fifo, delay_s, ..Settings::default() }
+}
+
+fn message(group: &str) -> NewMessage<'_> {
+    NewMessage { group: Some(group), ..NewMessage::default() }
+}
+
+const ANY: Receive =
+    Receive { max: 10, visibility_timeout_s: None, attempt: None, in_flight_limit: u64::MAX };
+
+/// The first definition that is left tells a delay that equals the default, yet an earlier one,
+/// truncated, told another that the messages were sent with.
+#[test]
+fn relocated_definition_ends_delays_that_an_earlier_one_began() {
+    let mut broker = Broker::new();
+    let queue = broker.create("q.fifo", fifo(60));
+    for name in ["a", "b", "c", "d", "e"] {
+        broker.send(queue, name, message("g"));
+    }
+    broker.set(queue, fifo(0));
+
+    // The definitions of segment 0 go, the message "d" of segment 1 stays where it is.
+    broker.truncate(0);
+    broker.truncate(1);
+
+    assert_replay_is_live(&mut broker);
+    assert_eq!(broker.members[queue].queue.counts().ready, 5);
+}
+
+#[test]
+fn relocated_definition_applies_to_messages_that_replay_before_it() {
+    for (before_s, after_s) in [(60, 0), (0, 60), (60, 30), (30, 60)] {
+        let mut broker = Broker::new();
+        let queue = broker.create("q.fifo", fifo(before_s));
+        for name in ["a", "b", "c"] {
+            broker.send(queue, name, message("g"));
+        }
+        broker.set(queue, fifo(after_s));
+        broker.send(queue, "d", message("g"));
+        broker.send(queue, "e", message("g"));
+        assert_replay_is_live(&mut broker);
+
+        // Only the definitions move; all messages but the first three keep their first record.
+        broker.truncate(0);
+        assert_replay_is_live(&mut broker);
+        broker.truncate(1);
+
+        assert_replay_is_live(&mut broker);
+        broker.now = broker.now.plus_seconds(45);
+        assert_replay_is_live(&mut broker);
+    }
+}
+
+#[test]
+fn given_back_message_is_not_delayed_again_by_a_relocated_definition() {
+    let mut broker = Broker::new();
+    let queue = broker.create("q.fifo", fifo(0));
+    broker.send(queue, "a", message("g"));
+    let received = broker.receive(queue, &ANY).unwrap();
+    broker.set(queue, fifo(900));
+    broker.give_back(&received.receipts);
+    assert_eq!(broker.members[queue].queue.counts().ready, 1);
+
+    broker.truncate(0);
+
+    assert_replay_is_live(&mut broker);
+    assert_eq!(broker.members[queue].queue.counts().ready, 1);
+}
+
+#[test]
+fn remembered_sends_are_kept_once_and_in_order_however_often_they_are_relocated() {
+    let mut broker = Broker::new();
+    let queue = broker.create("q.fifo", fifo(0));
+    let dedup = |id| NewMessage { group: Some("g"), dedup: Some(id), delay_s: None };
+    broker.send(queue, "a", dedup("first"));
+    broker.now = broker.now.plus_seconds(10);
+    for name in ["b", "c", "d", "e", "f", "g"] {
+        broker.send(queue, name, dedup(name));
+    }
+
+    for _ in 0..3 {
+        broker.truncate(0);
+        broker.restart();
+        let remembered = broker.members[queue].queue.remembered_to(u32::MAX).count();
+        assert_eq!(remembered, 7);
+        assert_replay_is_live(&mut broker);
+    }
+
+    broker.purge(queue);
+    broker.send(queue, "h", dedup("first"));
+    let due = START.plus_seconds(310);
+    assert_eq!(broker.members[queue].queue.next_deadline(), due);
+}
+
+#[test]
+fn message_moved_from_a_queue_that_is_gone_survives() {
+    let mut broker = Broker::new();
+    let redrive = Redrive {
+        region: "us-east-1".to_owned(),
+        account: "000000000000".to_owned(),
+        name: "dead".to_owned(),
+        max_receive_count: 1,
+    };
+    let settings =
+        Settings { visibility_timeout_s: 0, redrive: Some(redrive), ..Settings::default() };
+    let source = broker.create("jobs", settings);
+    let dead = broker.create("dead", Settings::default());
+    broker.send(source, "a", NewMessage::default());
+    broker.receive(source, &ANY).unwrap();
+    assert_eq!(broker.receive(source, &ANY).unwrap().moved, ["a"]);
+
+    assert_replay_is_live(&mut broker);
+    broker.delete_queue(source);
+    let dead = dead - 1;
+    assert_replay_is_live(&mut broker);
+    broker.truncate(0);
+    broker.restart();
+
+    let received = broker.receive(dead, &ANY).unwrap();
+    assert_eq!(received.receipts[0].name, "a");
+    assert_eq!(
+        received.receipts[0].delivery.source.as_deref(),
+        Some("arn:aws:sqs:us-east-1:000000000000:jobs")
+    );
+}
+
+#[test]
+fn replay_tells_the_highest_queue_and_the_latest_time_of_what_is_left() {
+    let mut broker = Broker::new();
+    let kept = broker.create("kept", Settings::default());
+    let gone = broker.create("gone", Settings::default());
+    broker.now = broker.now.plus_seconds(5);
+    broker.send(kept, "a", NewMessage::default());
+    broker.send(kept, "b", NewMessage::default());
+    broker.delete_queue(gone);
+    broker.truncate(0);
+
+    let mut replay = millrace_engine::Replay::default();
+    for stored in &broker.journal.records {
+        replay.apply(&stored.index, stored.position, stored.len()).unwrap();
+    }
+    let finished = replay.finish(0);
+
+    assert_eq!(finished.highest_queue, 2);
+    assert_eq!(finished.latest, broker.now);
+}
+
+/// [`millrace_engine::Queue::first_ready`] asks the group whose turn it is; the one without a name
+/// had its turn still, though its last message was gone.
+#[test]
+fn queue_emptied_of_ready_messages_has_no_first() {
+    let mut broker = Broker::new();
+    let queue = broker.create("q", Settings::default());
+    broker.send(queue, "a", NewMessage::default());
+
+    broker.take_oldest(queue);
+
+    assert!(broker.members[queue].queue.first_ready().is_none());
+    broker.members[queue].queue.assert_consistent();
+}
+
+#[test]
+fn receive_asks_for_the_dead_letter_queue_only_if_it_can_do_nothing_else() {
+    let mut broker = Broker::new();
+    let redrive = Redrive {
+        region: "us-east-1".to_owned(),
+        account: "000000000000".to_owned(),
+        name: "dead.fifo".to_owned(),
+        max_receive_count: 1,
+    };
+    let settings = Settings { redrive: Some(redrive), visibility_timeout_s: 0, ..fifo(0) };
+    let queue = broker.create("jobs.fifo", settings);
+    broker.send(queue, "poison", message("g"));
+    broker.receive(queue, &ANY).unwrap();
+    broker.send(queue, "behind", message("g"));
+    broker.send(queue, "other", message("h"));
+    let queue = &mut broker.members[queue].queue;
+    let mut receive = |now_s| {
+        let now = START.plus_seconds(now_s);
+        queue.tick(now, 10, &mut Vec::new());
+        let hidden = Receive { visibility_timeout_s: Some(60), ..ANY };
+        queue.receive(now, &hidden, DeadLetters::Elsewhere)
+    };
+
+    // The group with the poison has its turn, gives nothing and goes to the end.
+    assert_eq!(receive(1).unwrap_err(), ReceiveError::NeedsDeadLetterQueue);
+    assert_eq!(receive(2).unwrap().deliveries.len(), 1);
+    assert_eq!(receive(3).unwrap_err(), ReceiveError::NeedsDeadLetterQueue);
+    queue.assert_consistent();
+    assert_eq!((queue.counts().ready, queue.counts().in_flight), (2, 1));
+}
+
+#[test]
+fn tick_does_at_most_its_budget_and_says_that_more_is_due() {
+    let mut broker = Broker::new();
+    let settings = Settings { delay_s: 1, retention_s: 60, ..Settings::default() };
+    let queue = broker.create("q", settings);
+    for name in ["a", "b", "c"] {
+        broker.send(queue, name, NewMessage::default());
+    }
+    let queue = &mut broker.members[queue].queue;
+    let mut expired = Vec::new();
+
+    let due = START.plus_seconds(1);
+    queue.tick(due, 2, &mut expired);
+    assert_eq!((queue.counts().ready, queue.counts().delayed), (2, 1));
+    assert_eq!(queue.next_deadline(), due);
+    queue.tick(due, 2, &mut expired);
+    assert_eq!(queue.counts().ready, 3);
+    assert!(expired.is_empty());
+
+    let over = START.plus_seconds(60);
+    assert_eq!(queue.next_deadline(), over);
+    queue.tick(over, 2, &mut expired);
+    assert_eq!((expired.len(), queue.next_deadline()), (2, over));
+    queue.tick(over, 2, &mut expired);
+    assert_eq!((expired.len(), queue.next_deadline()), (3, Timestamp::NEVER));
+}
+
+#[test]
+fn group_scope_key_differs_by_group_and_queue_scope_key_does_not() {
+    let key = millrace_engine::ReceiptKey::new([1; 16]);
+    let mut broker = Broker::new();
+    let by_queue = broker.create("a.fifo", fifo(0));
+    let settings = Settings { deduplication_scope: DeduplicationScope::MessageGroup, ..fifo(0) };
+    let by_group = broker.create("b.fifo", settings);
+    let of = |queue: usize, group| broker.members[queue].queue.dedup_key(&key, group, "d");
+
+    assert_eq!(of(by_queue, "g"), of(by_queue, "h"));
+    assert_ne!(of(by_group, "g"), of(by_group, "h"));
+}
