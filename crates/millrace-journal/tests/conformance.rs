@@ -1,5 +1,7 @@
 //! Every implementation, the same checks.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
+
 use std::path::Path;
 use std::sync::Arc;
 

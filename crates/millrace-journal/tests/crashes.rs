@@ -1,5 +1,7 @@
 //! Power lost, calls failed, at every call of a scripted run.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
+
 mod common;
 
 use std::collections::BTreeMap;

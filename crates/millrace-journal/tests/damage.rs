@@ -1,5 +1,7 @@
 //! Bytes that are not what was written: torn tail or corruption, never wrong data.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
+
 mod common;
 
 use common::{Seen, append, assert_readable, dir, open, open_with, segment_path, store};

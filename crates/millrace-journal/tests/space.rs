@@ -1,5 +1,7 @@
 //! Space: full disks, truncation, recycling, sidecars, locks.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
+
 mod common;
 
 use std::collections::BTreeMap;

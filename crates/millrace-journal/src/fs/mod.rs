@@ -7,6 +7,7 @@
 
 mod real;
 mod sim;
+mod world;
 
 use std::io;
 use std::path::Path;

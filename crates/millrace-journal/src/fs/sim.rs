@@ -11,10 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::world::{Image, NameChange, World, bounded, next_random};
 use super::{File, FileSystem};
-
-/// What a disk writes whole or not at all.
-const SECTOR_BYTES: usize = 512;
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,37 +29,6 @@ pub enum Fault {
 #[derive(Clone)]
 pub struct SimFileSystem {
     world: Arc<Mutex<World>>,
-}
-
-struct World {
-    random: u64,
-    now: Duration,
-    /// Mutating calls so far; faults are planned by their number.
-    calls: u64,
-    faults: BTreeMap<u64, Fault>,
-    is_off: bool,
-    syncs_fail: bool,
-    capacity_bytes: u64,
-    files: Vec<Image>,
-    names: BTreeMap<PathBuf, usize>,
-    durable_names: BTreeMap<PathBuf, usize>,
-    pending_names: Vec<NameChange>,
-    locks: Vec<PathBuf>,
-}
-
-#[derive(Default)]
-struct Image {
-    live: Vec<u8>,
-    durable: Vec<u8>,
-    /// Since the last sync: where, and what.
-    unsynced: Vec<(usize, Vec<u8>)>,
-    allocated_bytes: u64,
-}
-
-enum NameChange {
-    Set(PathBuf, usize),
-    Rename(PathBuf, PathBuf, usize),
-    Remove(PathBuf),
 }
 
 impl SimFileSystem {
@@ -278,109 +245,6 @@ impl FileSystem for SimFileSystem {
     }
 }
 
-impl World {
-    fn check_power(&self) -> io::Result<()> {
-        if self.is_off { Err(io::Error::other("power is off")) } else { Ok(()) }
-    }
-
-    /// Counts a mutating call and meets its planned fault, if any.
-    fn begin_call(&mut self) -> io::Result<()> {
-        self.check_power()?;
-        let number = self.calls;
-        self.calls += 1;
-        match self.faults.get(&number) {
-            None => Ok(()),
-            Some(Fault::Io) => Err(io::Error::other("simulated i/o error")),
-            Some(Fault::NoSpace) => Err(io::ErrorKind::StorageFull.into()),
-            Some(Fault::PowerLoss) => {
-                self.is_off = true;
-                Err(io::Error::other("simulated loss of power"))
-            }
-        }
-    }
-
-    fn change_name(&mut self, change: NameChange) {
-        change.apply(&mut self.names);
-        self.pending_names.push(change);
-    }
-
-    fn used_bytes(&self) -> u64 {
-        let mut ids: Vec<usize> = self.names.values().copied().collect();
-        ids.sort_unstable();
-        ids.dedup();
-        ids.iter().filter_map(|id| self.files.get(*id)).map(|image| image.allocated_bytes).sum()
-    }
-
-    /// Sets space aside for file `id` to be `bytes` long, if the disk has it.
-    fn grow(&mut self, id: usize, bytes: u64) -> io::Result<()> {
-        let used = self.used_bytes();
-        let capacity = self.capacity_bytes;
-        let image = self.files.get_mut(id).ok_or(io::ErrorKind::NotFound)?;
-        let wanted = bytes.saturating_sub(image.allocated_bytes);
-        if wanted > 0 && used.saturating_add(wanted) > capacity {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        image.allocated_bytes = image.allocated_bytes.max(bytes);
-        if (image.live.len() as u64) < bytes {
-            image.live.resize(bytes as usize, 0);
-        }
-        Ok(())
-    }
-}
-
-impl NameChange {
-    fn apply(&self, names: &mut BTreeMap<PathBuf, usize>) {
-        match self {
-            Self::Set(path, id) => names.insert(path.clone(), *id),
-            Self::Rename(from, to, id) => {
-                names.remove(from);
-                names.insert(to.clone(), *id)
-            }
-            Self::Remove(path) => names.remove(path),
-        };
-    }
-}
-
-impl Image {
-    fn write(&mut self, offset: usize, bytes: &[u8]) {
-        let end = offset + bytes.len();
-        if self.live.len() < end {
-            self.live.resize(end, 0);
-        }
-        if let Some(target) = self.live.get_mut(offset..end) {
-            target.copy_from_slice(bytes);
-        }
-        self.unsynced.push((offset, bytes.to_vec()));
-    }
-
-    fn sync(&mut self) {
-        for (offset, bytes) in std::mem::take(&mut self.unsynced) {
-            put(&mut self.durable, offset, &bytes);
-        }
-        self.durable.resize(self.live.len(), 0);
-    }
-
-    /// The durable image with an arbitrary part of the unsynced writes, sector by sector.
-    fn torn(&self, random: &mut u64) -> Self {
-        let mut durable = self.durable.clone();
-        for (offset, bytes) in &self.unsynced {
-            let mut start = *offset;
-            let end = offset + bytes.len();
-            while start < end {
-                let stop = ((start / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end);
-                if bounded(random, 2) == 0
-                    && let Some(piece) = bytes.get(start - offset..stop - offset)
-                {
-                    put(&mut durable, start, piece);
-                }
-                start = stop;
-            }
-        }
-        let allocated_bytes = self.allocated_bytes;
-        Self { live: durable.clone(), durable, unsynced: Vec::new(), allocated_bytes }
-    }
-}
-
 struct SimFile {
     world: Arc<Mutex<World>>,
     id: usize,
@@ -463,27 +327,4 @@ impl Drop for SimLock {
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         world.locks.retain(|held| *held != self.path);
     }
-}
-
-fn put(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
-    let end = offset + bytes.len();
-    if image.len() < end {
-        image.resize(end, 0);
-    }
-    if let Some(target) = image.get_mut(offset..end) {
-        target.copy_from_slice(bytes);
-    }
-}
-
-/// SplitMix64.
-fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
-fn bounded(state: &mut u64, bound: u64) -> u64 {
-    next_random(state) % bound.max(1)
 }

@@ -16,27 +16,27 @@
 //! `gather` (microseconds), then `settled` or `background` (to wake). Listeners are called with
 //! none of them held.
 
+mod admission;
+mod commit;
 mod gather;
 mod stats;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::error::{AppendError, ReadError, TruncateError, Unavailable};
-use crate::frame::{Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, Frame, FrameKind};
+use crate::error::{ReadError, TruncateError, Unavailable};
+use crate::frame::Chain;
 use crate::journal::{Journal, SegmentInfo, Visitor};
-use crate::position::{Opened, Position, Purpose, SegmentId, Ticket};
+use crate::position::{Opened, Position, SegmentId, Ticket};
 use crate::record::{Record, RecordBytes};
-use gather::{Gather, Group};
+use admission::BATCH_OVERHEAD_BYTES;
+pub use admission::Reservation;
+use gather::Gather;
 use stats::Counters;
 pub use stats::{SYNC_BUCKETS, Stats};
-
-/// What a batch can add to a frame beside its records.
-const BATCH_OVERHEAD_BYTES: u64 = (FRAME_HEADER_BYTES + FRAME_ALIGN) as u64;
 
 /// Bounds of a group commit.
 #[derive(Clone, Copy, Debug)]
@@ -95,13 +95,6 @@ struct BackgroundState {
     is_stopping: bool,
 }
 
-/// Space that is promised to one append. Dropped unused, it gives the space back.
-#[must_use]
-pub struct Reservation {
-    group_commit: Arc<GroupCommit>,
-    bytes: u64,
-}
-
 impl GroupCommit {
     #[must_use]
     pub fn new(journal: Box<dyn Journal>, mut options: GroupOptions) -> Arc<Self> {
@@ -150,28 +143,6 @@ impl GroupCommit {
     pub fn latest(&self) -> Ticket {
         let gather = self.lock_gather();
         Ticket(if gather.is_gathering() { gather.number() } else { gather.number() - 1 })
-    }
-
-    /// Asks for room for one batch. `bytes` is the sum of [`Record::encoded_bytes`], or more.
-    /// Once granted, the append cannot fail for lack of space.
-    pub fn reserve(
-        self: &Arc<Self>,
-        bytes: usize,
-        purpose: Purpose,
-    ) -> Result<Reservation, Unavailable> {
-        let bytes = bytes as u64 + BATCH_OVERHEAD_BYTES;
-        if bytes > self.options.max_waiting_bytes {
-            let limit_bytes = self.options.max_waiting_bytes - BATCH_OVERHEAD_BYTES;
-            return Err(Unavailable::TooLarge { bytes: bytes - BATCH_OVERHEAD_BYTES, limit_bytes });
-        }
-        let mut refusal = None;
-        while let Some(missing) = self.admit(bytes, purpose, refusal.is_some())? {
-            if let Some(refusal) = refusal {
-                return Err(refusal);
-            }
-            refusal = self.journal.prepare(missing).err();
-        }
-        Ok(Reservation { group_commit: Arc::clone(self), bytes })
     }
 
     /// Appends one atomic batch: all its records are in one frame. Pushes their final positions.
@@ -346,171 +317,6 @@ impl GroupCommit {
     }
 }
 
-/// Committing.
-impl GroupCommit {
-    /// Starts the threads "journal-commit", whose handle is returned, and "journal-prepare". They
-    /// hold the group commit until `close`.
-    pub fn spawn_committer(self: &Arc<Self>) -> std::io::Result<JoinHandle<()>> {
-        let this = Arc::clone(self);
-        let background = std::thread::Builder::new()
-            .name("journal-prepare".into())
-            .spawn(move || this.run_background())?;
-        *lock(&self.background_thread) = Some(background);
-        self.has_threads.store(true, Ordering::Relaxed);
-        lock(&self.settling).committers += 1;
-        let this = Arc::clone(self);
-        let spawned = std::thread::Builder::new().name("journal-commit".into()).spawn(move || {
-            // Also when unwinding, so that `close` does not wait for ever.
-            let _leave = LeaveOnDrop(&this);
-            this.run_committer();
-        });
-        if spawned.is_err() {
-            lock(&self.settling).committers -= 1;
-        }
-        spawned
-    }
-
-    /// Takes what has gathered, writes it as one frame and settles it. False if there was nothing
-    /// to do, or nothing may be done any more.
-    pub fn commit_step(&self) -> bool {
-        let mut chain = lock(&self.committer);
-        if self.is_poisoned.load(Ordering::Acquire) {
-            return false;
-        }
-        let Some(group) = self.lock_gather().take() else { return false };
-        let mut header = chain.next(FrameKind::Data, group.base, self.journal.prior());
-        header.records = group.records;
-        let frame = Frame::seal(header, group.body.clone(), self.salt);
-        let started = self.journal.now();
-        let appended = self.journal.append(&frame);
-        let took = self.journal.now().saturating_sub(started);
-        match appended {
-            Ok(()) => {
-                *chain = frame.chain();
-                self.settle(&group, took);
-            }
-            Err(error) => self.set_poison(error),
-        }
-        drop(chain);
-        self.tell();
-        if self.journal.has_background_work() {
-            self.wake_background();
-        }
-        true
-    }
-
-    /// Does one piece of the journal's background work, for callers without threads.
-    pub fn background_step(&self) -> bool {
-        self.journal.background_step()
-    }
-
-    fn settle(&self, group: &Group, took: Duration) {
-        self.lock_gather().settle(group, self.options.recent_bytes);
-        self.counters.record(group.records, group.body.len(), took);
-        self.committed.store(group.number, Ordering::Release);
-    }
-
-    fn set_poison(&self, error: AppendError) {
-        let reason = match error {
-            AppendError::Fenced(epoch) => Unavailable::Fenced(epoch),
-            AppendError::Unknown(reason) | AppendError::Unavailable(reason) => {
-                Unavailable::Poisoned(reason)
-            }
-        };
-        tracing::error!(%reason, "journal takes no more changes until it is opened anew");
-        *lock(&self.poison) = Some(reason);
-        self.is_poisoned.store(true, Ordering::Release);
-    }
-
-    /// Wakes those who wait. The empty lock orders the store before against a waiter that has
-    /// looked and is about to sleep.
-    fn tell(&self) {
-        drop(lock(&self.settling));
-        self.settled.notify_all();
-        let listeners = Arc::clone(&self.listeners.read().unwrap_or_else(PoisonError::into_inner));
-        for listener in listeners.iter() {
-            listener();
-        }
-    }
-
-    fn run_committer(&self) {
-        loop {
-            while self.commit_step() {}
-            let mut gather = self.lock_gather();
-            let is_poisoned = self.is_poisoned.load(Ordering::Acquire);
-            while (is_poisoned || gather.is_empty()) && !gather.is_closed {
-                gather.committer_is_asleep = true;
-                gather = self.gathered.wait(gather).unwrap_or_else(PoisonError::into_inner);
-            }
-            gather.committer_is_asleep = false;
-            if gather.is_closed && (is_poisoned || gather.is_empty()) {
-                return;
-            }
-        }
-    }
-
-    fn run_background(&self) {
-        loop {
-            while self.journal.background_step() {}
-            let mut state = lock(&self.background_wanted);
-            while !state.is_wanted && !state.is_stopping {
-                state = self.background.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            state.is_wanted = false;
-            if state.is_stopping {
-                return;
-            }
-        }
-    }
-
-    fn wake_background(&self) {
-        lock(&self.background_wanted).is_wanted = true;
-        self.background.notify_one();
-    }
-}
-
-/// Admission.
-impl GroupCommit {
-    /// Grants `bytes`, or names the segment that has to be prepared first.
-    ///
-    /// The promise rests on two facts. If the segment behind the gathering one is ready, whatever
-    /// is reserved crosses into it at most once and fits there whole, because all that waits is
-    /// bounded by a segment. If not, nothing may cross, so the reserved bytes must fit behind what
-    /// has gathered.
-    fn admit(
-        &self,
-        bytes: u64,
-        purpose: Purpose,
-        is_refused: bool,
-    ) -> Result<Option<SegmentId>, Unavailable> {
-        if let Some(poison) = self.poison() {
-            return Err(poison);
-        }
-        let mut gather = self.lock_gather();
-        if gather.is_closed {
-            return Err(Unavailable::Closed);
-        }
-        let waiting_bytes = gather.waiting_bytes + gather.reserved_bytes;
-        let limit_bytes = self.options.max_waiting_bytes;
-        if waiting_bytes + bytes > limit_bytes {
-            return Err(Unavailable::Backlog { waiting_bytes, limit_bytes });
-        }
-        let next = gather.tail().segment().next();
-        // While the thread is on its way to prepare the next segment, nobody waits for it, but
-        // half of this one is kept for what frees space.
-        let is_coming = self.has_threads.load(Ordering::Relaxed) && !self.journal.is_full();
-        let may_use_rest = match purpose {
-            Purpose::Store => is_coming && gather.fits_in_half(bytes),
-            Purpose::Reclaim => (is_coming || is_refused) && gather.fits(bytes),
-        };
-        if self.journal.is_ready(next) || may_use_rest {
-            gather.reserved_bytes += bytes;
-            return Ok(None);
-        }
-        Ok(Some(next))
-    }
-}
-
 impl GroupCommit {
     fn finish_read(
         &self,
@@ -527,30 +333,6 @@ impl GroupCommit {
 
     fn lock_gather(&self) -> MutexGuard<'_, Gather> {
         lock(&self.gather)
-    }
-}
-
-impl Reservation {
-    /// Takes the bytes out, so that dropping gives nothing back.
-    fn release(mut self) -> u64 {
-        std::mem::take(&mut self.bytes)
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.group_commit.lock_gather().reserved_bytes -= self.bytes;
-        }
-    }
-}
-
-struct LeaveOnDrop<'a>(&'a GroupCommit);
-
-impl Drop for LeaveOnDrop<'_> {
-    fn drop(&mut self) {
-        lock(&self.0.settling).committers -= 1;
-        self.0.settled.notify_all();
     }
 }
 

@@ -4,10 +4,11 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::recover::{Corruption, Found, Survey, find_end, lock_dir, survey};
+use super::recover::find_end;
 use super::scan::{Stop, scan, search};
 use super::segment::index_path;
 use super::sidecar::Sidecar;
+use super::survey::{Corruption, Found, Survey, lock_dir, survey};
 use crate::error::OpenError;
 use crate::frame::Chain;
 use crate::fs::FileSystem;

@@ -22,6 +22,7 @@ mod scan;
 mod segment;
 mod sidecar;
 mod space;
+mod survey;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -38,12 +39,13 @@ use crate::journal::{Journal, Placement, SegmentInfo, Visitor};
 use crate::position::{Durability, Opened, Position, SegmentId};
 use crate::record::Replayed;
 pub use check::{CheckReport, SegmentReport, SidecarState, check};
-pub use recover::{Corruption, fuzz_recovery};
+pub use recover::fuzz_recovery;
 pub use repair::{RepairReport, repair};
 pub use segment::SEGMENT_HEADER_BYTES;
 use segment::{Segment, SegmentHeader};
 use sidecar::Sidecar;
 use space::Preparing;
+pub use survey::Corruption;
 
 /// Settings of a local journal.
 #[derive(Clone, Copy, Debug)]

@@ -9,9 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::check::{CheckReport, check_survey, count_frames};
-use super::recover::{Corruption, Survey, lock_dir, survey};
 use super::segment::{SEGMENT_HEADER_BYTES, index_path, segment_path};
 use super::space::write_zeros;
+use super::survey::{Corruption, Survey, lock_dir, survey};
 use crate::error::OpenError;
 use crate::frame::Chain;
 use crate::fs::{File, FileSystem};

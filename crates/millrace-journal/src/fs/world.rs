@@ -1,0 +1,168 @@
+//! What a simulated disk is made of: images of files, names, and the faults that are planned.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::sim::Fault;
+
+/// What a disk writes whole or not at all.
+const SECTOR_BYTES: usize = 512;
+
+pub(super) struct World {
+    pub(super) random: u64,
+    pub(super) now: Duration,
+    /// Mutating calls so far; faults are planned by their number.
+    pub(super) calls: u64,
+    pub(super) faults: BTreeMap<u64, Fault>,
+    pub(super) is_off: bool,
+    pub(super) syncs_fail: bool,
+    pub(super) capacity_bytes: u64,
+    pub(super) files: Vec<Image>,
+    pub(super) names: BTreeMap<PathBuf, usize>,
+    pub(super) durable_names: BTreeMap<PathBuf, usize>,
+    pub(super) pending_names: Vec<NameChange>,
+    pub(super) locks: Vec<PathBuf>,
+}
+
+#[derive(Default)]
+pub(super) struct Image {
+    pub(super) live: Vec<u8>,
+    pub(super) durable: Vec<u8>,
+    /// Since the last sync: where, and what.
+    pub(super) unsynced: Vec<(usize, Vec<u8>)>,
+    pub(super) allocated_bytes: u64,
+}
+
+pub(super) enum NameChange {
+    Set(PathBuf, usize),
+    Rename(PathBuf, PathBuf, usize),
+    Remove(PathBuf),
+}
+
+impl World {
+    pub(super) fn check_power(&self) -> io::Result<()> {
+        if self.is_off { Err(io::Error::other("power is off")) } else { Ok(()) }
+    }
+
+    /// Counts a mutating call and meets its planned fault, if any.
+    pub(super) fn begin_call(&mut self) -> io::Result<()> {
+        self.check_power()?;
+        let number = self.calls;
+        self.calls += 1;
+        match self.faults.get(&number) {
+            None => Ok(()),
+            Some(Fault::Io) => Err(io::Error::other("simulated i/o error")),
+            Some(Fault::NoSpace) => Err(io::ErrorKind::StorageFull.into()),
+            Some(Fault::PowerLoss) => {
+                self.is_off = true;
+                Err(io::Error::other("simulated loss of power"))
+            }
+        }
+    }
+
+    pub(super) fn change_name(&mut self, change: NameChange) {
+        change.apply(&mut self.names);
+        self.pending_names.push(change);
+    }
+
+    pub(super) fn used_bytes(&self) -> u64 {
+        let mut ids: Vec<usize> = self.names.values().copied().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.iter().filter_map(|id| self.files.get(*id)).map(|image| image.allocated_bytes).sum()
+    }
+
+    /// Sets space aside for file `id` to be `bytes` long, if the disk has it.
+    pub(super) fn grow(&mut self, id: usize, bytes: u64) -> io::Result<()> {
+        let used = self.used_bytes();
+        let capacity = self.capacity_bytes;
+        let image = self.files.get_mut(id).ok_or(io::ErrorKind::NotFound)?;
+        let wanted = bytes.saturating_sub(image.allocated_bytes);
+        if wanted > 0 && used.saturating_add(wanted) > capacity {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        image.allocated_bytes = image.allocated_bytes.max(bytes);
+        if (image.live.len() as u64) < bytes {
+            image.live.resize(bytes as usize, 0);
+        }
+        Ok(())
+    }
+}
+
+impl NameChange {
+    pub(super) fn apply(&self, names: &mut BTreeMap<PathBuf, usize>) {
+        match self {
+            Self::Set(path, id) => names.insert(path.clone(), *id),
+            Self::Rename(from, to, id) => {
+                names.remove(from);
+                names.insert(to.clone(), *id)
+            }
+            Self::Remove(path) => names.remove(path),
+        };
+    }
+}
+
+impl Image {
+    pub(super) fn write(&mut self, offset: usize, bytes: &[u8]) {
+        let end = offset + bytes.len();
+        if self.live.len() < end {
+            self.live.resize(end, 0);
+        }
+        if let Some(target) = self.live.get_mut(offset..end) {
+            target.copy_from_slice(bytes);
+        }
+        self.unsynced.push((offset, bytes.to_vec()));
+    }
+
+    pub(super) fn sync(&mut self) {
+        for (offset, bytes) in std::mem::take(&mut self.unsynced) {
+            put(&mut self.durable, offset, &bytes);
+        }
+        self.durable.resize(self.live.len(), 0);
+    }
+
+    /// The durable image with an arbitrary part of the unsynced writes, sector by sector.
+    pub(super) fn torn(&self, random: &mut u64) -> Self {
+        let mut durable = self.durable.clone();
+        for (offset, bytes) in &self.unsynced {
+            let mut start = *offset;
+            let end = offset + bytes.len();
+            while start < end {
+                let stop = ((start / SECTOR_BYTES + 1) * SECTOR_BYTES).min(end);
+                if bounded(random, 2) == 0
+                    && let Some(piece) = bytes.get(start - offset..stop - offset)
+                {
+                    put(&mut durable, start, piece);
+                }
+                start = stop;
+            }
+        }
+        let allocated_bytes = self.allocated_bytes;
+        Self { live: durable.clone(), durable, unsynced: Vec::new(), allocated_bytes }
+    }
+}
+
+fn put(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    let end = offset + bytes.len();
+    if image.len() < end {
+        image.resize(end, 0);
+    }
+    if let Some(target) = image.get_mut(offset..end) {
+        target.copy_from_slice(bytes);
+    }
+}
+
+/// SplitMix64.
+pub(super) fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+pub(super) fn bounded(state: &mut u64, bound: u64) -> u64 {
+    next_random(state) % bound.max(1)
+}
