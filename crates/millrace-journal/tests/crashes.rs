@@ -165,6 +165,34 @@ fn power_loss_at_every_call_of_the_second_opening_is_survived() {
 }
 
 #[test]
+fn power_loss_after_a_kill_never_looks_like_damage() {
+    // The group that was being synced when the process died is replayed from the page cache; it
+    // must be durable before the OPEN frame says so.
+    for life in 0..12 {
+        for call in 0..12 {
+            for seed in 0..4 {
+                let fs = SimFileSystem::new(seed);
+                let mut ledger = Ledger::default();
+                let opening = open(&fs).unwrap();
+                for number in 0..life {
+                    ledger.step(&opening.group_commit, number).unwrap();
+                }
+                fs.fail_call(fs.calls() + 1, Fault::PowerLoss);
+                let _ = ledger.step(&opening.group_commit, 2);
+                drop(opening);
+                let fs = fs.killed();
+                fs.fail_call(fs.calls() + call, Fault::PowerLoss);
+                run(&fs, &mut ledger);
+
+                let opening = open(&fs.crashed(seed * 100 + call));
+                let opening = opening.unwrap_or_else(|error| panic!("call {call}: {error}"));
+                ledger.check(&opening);
+            }
+        }
+    }
+}
+
+#[test]
 fn kill_at_every_call_loses_nothing_acknowledged() {
     for call in 0..calls() {
         let fs = SimFileSystem::new(call);

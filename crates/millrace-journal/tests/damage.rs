@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Seen, append, assert_readable, dir, open, open_with, segment_path, store};
+use common::{Opening, Seen, append, assert_readable, dir, open, open_with, segment_path, store};
 use millrace_journal::{
     Durability, OpenError, Opened, Position, Purpose, SegmentId, SimFileSystem, check,
     fuzz_recovery, repair,
@@ -43,10 +43,15 @@ fn judge(fs: &SimFileSystem, bytes: &[u8], all: &[Seen], what: &dyn std::fmt::De
             assert_readable(&opening);
             let is_prefix = all.starts_with(&opening.seen);
             assert!(is_prefix, "{what:?}: wrong data {:?}", opening.seen);
+            let seen = opening.seen.clone();
+            let torn_tail = opening.opened.torn_tail;
+            drop(opening);
+            let opening = Opening { seen, ..open(&fs).unwrap() };
+            assert_eq!(opening.opened.torn_tail, None, "{what:?}: cut is not for good");
             if opening.seen.len() == all.len() {
                 return Found::Whole;
             }
-            assert!(opening.opened.torn_tail.is_some(), "{what:?}: lost without a word");
+            assert!(torn_tail.is_some(), "{what:?}: lost without a word");
             assert_eq!(opening.seen.len(), 3, "{what:?}: more than the last group was cut");
             Found::Cut
         }

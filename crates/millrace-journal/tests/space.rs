@@ -61,6 +61,14 @@ fn full_disk_refuses_stores_admits_reclaiming_and_recovers() {
     assert!(reclaimed > 3, "{reclaimed}");
     assert!(fs.calls() <= calls + 2 * reclaimed + 4, "the disk is not asked each time");
 
+    // It starts with the disk full to the last byte.
+    drop(opening);
+    let seen = open(&fs).unwrap().seen;
+    assert_eq!(seen.len() as u64, acknowledged.len() as u64 + reclaimed);
+    let opening = open(&fs).unwrap();
+    let group_commit = &opening.group_commit;
+    assert_eq!(store(group_commit, 500, &[5000]), Err(Unavailable::DiskFull));
+
     // Truncation brings space back at once.
     group_commit.truncate_before(group_commit.segments()[1].id).unwrap();
     store(group_commit, 500, &[5000]).unwrap();
@@ -130,7 +138,7 @@ fn dropped_reservation_gives_its_bytes_back() {
     let fs = SimFileSystem::new(1);
     let opening = open(&fs).unwrap();
     let group_commit = &opening.group_commit;
-    let all = group_commit.reserve(3900, Purpose::Store).unwrap();
+    let all = group_commit.reserve(3800, Purpose::Store).unwrap();
     let refused = group_commit.reserve(3000, Purpose::Store).err();
     assert!(matches!(refused, Some(Unavailable::Backlog { .. })), "{refused:?}");
 

@@ -33,7 +33,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::error::{AppendError, OpenError, ReadError, TruncateError, Unavailable};
-use crate::frame::{Chain, Frame, Prior, Verdict};
+use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, Prior, Verdict};
 use crate::fs::{File, FileSystem};
 use crate::journal::{Journal, Placement, SegmentInfo, Visitor};
 use crate::position::{Durability, Opened, Position, SegmentId};
@@ -84,6 +84,17 @@ pub struct LocalJournal {
     /// Release before, loaded with Acquire by, the next append.
     has_failed: AtomicBool,
     _lock: Box<dyn Send + Sync>,
+}
+
+/// Where DATA frames go. The end of a segment is kept for OPEN frames, so that a journal whose
+/// disk is full to the last byte still starts, many times over.
+fn placement_in(segment_bytes: u32) -> Placement {
+    const LEAST_BYTES: u32 = 2 * FRAME_HEADER_BYTES as u32;
+    let kept_bytes = (segment_bytes / 1024).max(LEAST_BYTES);
+    Placement {
+        segment_bytes: segment_bytes - kept_bytes,
+        segment_header_bytes: SEGMENT_HEADER_BYTES as u32,
+    }
 }
 
 /// What only the appender touches.
@@ -137,7 +148,7 @@ impl LocalJournal {
             segment: next,
             salt: self.salt,
             start: active.chain,
-            segment_bytes: self.placement.segment_bytes,
+            segment_bytes: self.options.segment_bytes,
         };
         if self.options.durability != Durability::Fsync {
             // The new header says where the old segment ends, so that must not be lost.
@@ -232,7 +243,8 @@ impl Journal for LocalJournal {
             self.activate(&mut active, next)?;
         }
         assert!(place == active.tail, "frame at {place} does not follow {}", active.tail);
-        assert!(frame.end().offset() <= self.placement.segment_bytes, "frame exceeds its segment");
+        let segment_bytes = active.segment.header.segment_bytes;
+        assert!(frame.end().offset() <= segment_bytes, "frame exceeds its segment");
         raise(&active.segment.zeroed_to, frame.end().offset());
         let file = &active.segment.file;
         file.write_at(&[&frame.head, &frame.body], u64::from(place.offset()))

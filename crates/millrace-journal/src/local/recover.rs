@@ -24,11 +24,11 @@ use super::segment::{
 use super::sidecar::Sidecar;
 use super::space::write_zeros;
 use super::survey::{Corruption, Found, lock_dir, survey};
-use super::{Active, LocalJournal, LocalOptions, Spare, State};
+use super::{Active, LocalJournal, LocalOptions, Spare, State, placement_in};
 use crate::error::{AppendError, OpenError};
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind, Prior};
 use crate::fs::{File, FileSystem, SimFileSystem};
-use crate::journal::{Journal, Placement};
+use crate::journal::Journal;
 use crate::position::{Opened, Position, SegmentId, TornTail};
 use crate::record::Replayed;
 
@@ -245,10 +245,7 @@ fn build(
     sealed: Sealed,
     end: &End,
 ) -> Result<LocalJournal, OpenError> {
-    let placement = Placement {
-        segment_bytes: options.segment_bytes,
-        segment_header_bytes: SEGMENT_HEADER_BYTES as u32,
-    };
+    let placement = placement_in(options.segment_bytes);
     let ends = sealed.ends.into_iter().chain([end.stop.offset]);
     let segments: Vec<Arc<Segment>> = found
         .into_iter()
@@ -304,11 +301,9 @@ fn start_epoch(journal: &mut LocalJournal) -> Result<(), OpenError> {
         (active.tail, active.segment.header.segment_bytes)
     };
     // A segment of another size than the one asked for is not appended to.
-    let place = if size == placement.segment_bytes {
-        placement.place(tail, FRAME_HEADER_BYTES as u32)
-    } else {
-        placement.roll(tail)
-    };
+    let end = tail.plus(FRAME_HEADER_BYTES as u32).offset();
+    let stays = size == journal.options.segment_bytes && end <= size;
+    let place = if stays { tail } else { placement.roll(tail) };
     let header = journal.opened_chain.next(FrameKind::Open, place, Prior::Durable);
     let frame = Frame::seal(header, bytes::Bytes::new(), journal.salt);
     journal.append(&frame).map_err(|error| match error {

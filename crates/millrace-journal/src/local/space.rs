@@ -82,7 +82,7 @@ impl LocalJournal {
 
     pub(super) fn space_held(&self) -> u64 {
         let recycled = u64::from(lock(&self.preparing).recycled.is_some());
-        let spare_bytes = u64::from(self.placement.segment_bytes);
+        let spare_bytes = u64::from(self.options.segment_bytes);
         let state = self.state();
         let bytes = |segment: &Arc<Segment>| u64::from(segment.header.segment_bytes);
         state.segments.values().map(bytes).sum::<u64>()
@@ -98,14 +98,14 @@ impl LocalJournal {
         let state = self.state();
         !state.unindexed.is_empty()
             || self.wanted_spare(&state).is_some()
-            || zero_goals(&state, self.placement.segment_bytes).next().is_some()
+            || zero_goals(&state, self.options.segment_bytes).next().is_some()
     }
 
     /// One step: space for those who wait first, then what keeps syncs short, then sidecars.
     pub(super) fn do_background(&self) -> bool {
         let (wanted, goal, unindexed) = {
             let state = self.state();
-            let goal = zero_goals(&state, self.placement.segment_bytes).next();
+            let goal = zero_goals(&state, self.options.segment_bytes).next();
             (self.wanted_spare(&state), goal, state.unindexed.front().copied())
         };
         if let Some(wanted) = wanted
@@ -128,7 +128,7 @@ impl LocalJournal {
     /// used. An idle journal holds no spare.
     fn wanted_spare(&self, state: &super::State) -> Option<SegmentId> {
         let (active, segment) = state.segments.last_key_value()?;
-        let is_due = segment.end.load(Ordering::Relaxed) >= self.placement.segment_bytes / 8;
+        let is_due = segment.end.load(Ordering::Relaxed) >= self.options.segment_bytes / 8;
         let is_missing = self.ready_until.load(Ordering::Relaxed) <= active.0;
         (is_due && is_missing && !self.is_full.load(Ordering::Relaxed)).then(|| active.next())
     }
@@ -163,7 +163,7 @@ impl LocalJournal {
 
     /// A file of zeros under the segment's name, durable name included.
     fn make_spare(&self, preparing: &mut Preparing, id: SegmentId) -> io::Result<Spare> {
-        let size = self.placement.segment_bytes;
+        let size = self.options.segment_bytes;
         let path = segment_path(&self.dir, id);
         if let Some((old, file)) = preparing.recycled.take() {
             self.fs.rename(&temporary_path(&self.dir, old, "old"), &path)?;
@@ -195,7 +195,7 @@ impl LocalJournal {
     fn recycle_step(&self) -> bool {
         let kept = self.remove_doomed(&mut lock(&self.preparing), Keep::OneFile);
         if let Some(Some((id, file))) = kept {
-            match write_zeros(&*file, 0, self.placement.segment_bytes) {
+            match write_zeros(&*file, 0, self.options.segment_bytes) {
                 Ok(()) => lock(&self.preparing).recycled = Some((id, file)),
                 // Not a journal file any more; the next start removes it.
                 Err(error) => tracing::warn!(%error, segment = %id, "file was not recycled"),
@@ -244,7 +244,7 @@ impl LocalJournal {
         let is_wanted = matches!(keep, Keep::OneFile)
             && preparing.recycled.is_none()
             && self.state().spares.is_empty()
-            && segment.header.segment_bytes == self.placement.segment_bytes;
+            && segment.header.segment_bytes == self.options.segment_bytes;
         // A reader that still holds the segment must keep finding its bytes: then the file is
         // unlinked, not used again. None can come anew, since it is in no list any more.
         let file = match Arc::try_unwrap(segment) {
