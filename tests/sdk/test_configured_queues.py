@@ -14,17 +14,36 @@ def attributes(server, name):
     return api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=["All"])["Attributes"]
 
 
+JOBS = """
+[queues.jobs]
+visibility_timeout = 60
+delay_seconds = 5
+dead_letter_queue = "jobs-dead"
+max_receive_count = 3
+
+[queues.jobs.tags]
+team = "blue"
+
+[queues.jobs-dead]
+retention_seconds = 1209600
+"""
+
+
 def test_queues_are_there_with_their_attributes(make_server):
-    server = make_server(config='[queues.jobs]\nvisibility_timeout = 60\ndead_letter_queue = "jobs-dead"\nmax_receive_count = 3\n')
+    server = make_server(config=JOBS)
 
     jobs = attributes(server, "jobs")
+    dead = attributes(server, "jobs-dead")
 
-    assert jobs["VisibilityTimeout"] == "60"
+    assert (jobs["VisibilityTimeout"], jobs["DelaySeconds"]) == ("60", "5")
     assert json.loads(jobs["RedrivePolicy"]) == {
-        "deadLetterTargetArn": "arn:aws:sqs:us-east-1:000000000000:jobs-dead",
+        "deadLetterTargetArn": dead["QueueArn"],
         "maxReceiveCount": 3,
     }
-    assert attributes(server, "jobs-dead")["VisibilityTimeout"] == "30"
+    assert dead["MessageRetentionPeriod"] == "1209600"
+    url = f"{server.endpoint}/000000000000/jobs"
+    tags = JsonApi(server.endpoint).call("ListQueueTags", QueueUrl=url)["Tags"]
+    assert tags == {"team": "blue"}
 
 
 def test_start_is_idempotent_and_keeps_messages(make_server):

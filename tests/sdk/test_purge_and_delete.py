@@ -3,6 +3,7 @@
 import pytest
 
 from support.expect import NO_QUEUE, PREFIX, refused
+from support.wire import JsonApi
 
 
 def test_purge_drops_ready_delayed_and_in_flight(server, sqs, queue, receive, counts):
@@ -90,10 +91,8 @@ def test_name_can_be_used_again_at_once_and_nothing_is_left(api, new_name):
     assert api.call("ListQueueTags", QueueUrl=url) == {}
 
 
-def test_rule_of_sixty_seconds_can_be_switched_on(make_server, new_name):
-    from support.wire import JsonApi
-
-    server = make_server(config="[limits]\nrecreate_cooldown = true\n")
+def test_rule_of_sixty_seconds_can_be_switched_on(make_server):
+    server = make_server(config="[limits]\nrecreate_cool_down = true\n")
     api = JsonApi(server.endpoint)
     url = api.call("CreateQueue", QueueName="again")["QueueUrl"]
     api.call("DeleteQueue", QueueUrl=url)
