@@ -101,6 +101,9 @@ pub trait Journal: Send + Sync {
     /// Does one piece of background work; false if there was none.
     fn background_step(&self) -> bool;
 
+    /// Does what of the background work the next start would otherwise have to make up for.
+    fn finish(&self);
+
     /// Monotonic time, for measuring.
     fn now(&self) -> Duration;
 }

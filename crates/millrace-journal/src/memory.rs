@@ -202,6 +202,8 @@ impl Journal for MemoryJournal {
         false
     }
 
+    fn finish(&self) {}
+
     fn now(&self) -> Duration {
         self.origin.elapsed()
     }

@@ -293,8 +293,8 @@ impl GroupCommit {
         self.counters.read(waiting_bytes, self.journal.disk_bytes(), self.poison())
     }
 
-    /// Refuses what has no reservation, commits what gathered, ends the threads and finishes the
-    /// background work. What is reserved but not appended yet is still taken by a later
+    /// Refuses what has no reservation, commits what gathered, ends the threads and does what
+    /// the next start would have to make up for. What is reserved but not appended yet is still taken by a later
     /// `commit_step`.
     pub fn close(&self) {
         self.lock_gather().is_closed = true;
@@ -313,7 +313,7 @@ impl GroupCommit {
         {
             tracing::error!("journal preparing thread panicked");
         }
-        while self.journal.background_step() {}
+        self.journal.finish();
     }
 }
 

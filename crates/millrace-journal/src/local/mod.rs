@@ -13,7 +13,7 @@
 //! more; its file was made before, in the background.
 //!
 //! Locks, in their order: `active` (held over write and sync), then `preparing` (held while a
-//! file is made), then a segment's `zeroed_to`, then `state` (microseconds).
+//! file is made), then a segment's `zeroed`, then `state` (microseconds).
 
 mod check;
 mod recover;
@@ -42,7 +42,7 @@ pub use check::{CheckReport, SegmentReport, SidecarState, check};
 pub use recover::fuzz_recovery;
 pub use repair::{RepairReport, repair};
 pub use segment::SEGMENT_HEADER_BYTES;
-use segment::{Segment, SegmentHeader};
+use segment::{Segment, SegmentHeader, Zeroed};
 use sidecar::Sidecar;
 use space::Preparing;
 pub use survey::Corruption;
@@ -120,7 +120,7 @@ struct State {
 #[derive(Clone)]
 struct Spare {
     file: Arc<dyn File>,
-    zeroed_to: Arc<Mutex<u32>>,
+    zeroed: Arc<Zeroed>,
 }
 
 impl LocalJournal {
@@ -154,14 +154,14 @@ impl LocalJournal {
             // The new header says where the old segment ends, so that must not be lost.
             active.segment.file.sync_data().map_err(|error| unknown(&error))?;
         }
-        raise(&spare.zeroed_to, SEGMENT_HEADER_BYTES as u32);
+        spare.zeroed.claim(SEGMENT_HEADER_BYTES as u32);
         spare.file.write_at(&[&header.encode()], 0).map_err(|error| unknown(&error))?;
         spare.file.sync_data().map_err(|error| unknown(&error))?;
         let segment = Arc::new(Segment {
             header,
             file: spare.file,
             end: AtomicU32::new(SEGMENT_HEADER_BYTES as u32),
-            zeroed_to: spare.zeroed_to,
+            zeroed: spare.zeroed,
         });
         let mut state = self.state_mut();
         state.unindexed.push_back(active.segment.header.segment);
@@ -245,7 +245,7 @@ impl Journal for LocalJournal {
         assert!(place == active.tail, "frame at {place} does not follow {}", active.tail);
         let segment_bytes = active.segment.header.segment_bytes;
         assert!(frame.end().offset() <= segment_bytes, "frame exceeds its segment");
-        raise(&active.segment.zeroed_to, frame.end().offset());
+        active.segment.zeroed.claim(frame.end().offset());
         let file = &active.segment.file;
         file.write_at(&[&frame.head, &frame.body], u64::from(place.offset()))
             .map_err(|error| unknown(&error))?;
@@ -333,15 +333,13 @@ impl Journal for LocalJournal {
         self.do_background()
     }
 
+    fn finish(&self) {
+        self.do_what_must_not_wait();
+    }
+
     fn now(&self) -> Duration {
         self.fs.now()
     }
-}
-
-/// Raises a watermark before writing below it, so that nobody zeroes there.
-fn raise(zeroed_to: &Mutex<u32>, to: u32) {
-    let mut zeroed_to = lock(zeroed_to);
-    *zeroed_to = to.max(*zeroed_to);
 }
 
 fn unknown(reason: &dyn std::fmt::Display) -> AppendError {

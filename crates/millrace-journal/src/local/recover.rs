@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use super::scan::{Stop, Traces, is_blank, scan, search};
 use super::segment::{
-    SEGMENT_HEADER_BYTES, Segment, SegmentHeader, index_path, segment_path, temporary_path,
+    SEGMENT_HEADER_BYTES, Segment, SegmentHeader, Zeroed, index_path, segment_path, temporary_path,
 };
 use super::sidecar::Sidecar;
 use super::space::write_zeros;
@@ -203,8 +203,8 @@ fn keep_spares(
             && is_blank(&**file)?;
         if is_fit {
             // Whether its zeros are on disk or only set aside is not known.
-            let zeroed_to = Arc::new(Mutex::new(0));
-            kept.insert(*id, Spare { file: Arc::clone(file), zeroed_to });
+            let zeroed = Zeroed::up_to(0);
+            kept.insert(*id, Spare { file: Arc::clone(file), zeroed });
         } else {
             fs.remove(&segment_path(dir, *id))?;
         }
@@ -339,7 +339,7 @@ impl Segment {
             file: found.file,
             end: AtomicU32::new(end),
             // Frames reach this far; what is behind may be zeroed or only set aside.
-            zeroed_to: Arc::new(Mutex::new(end)),
+            zeroed: Zeroed::up_to(end),
         }
     }
 }

@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::frame::Chain;
 use crate::fs::File;
@@ -48,9 +48,42 @@ pub(super) struct Segment {
     pub(super) file: Arc<dyn File>,
     /// Committed bytes. Stored with Release after the commit.
     pub(super) end: AtomicU32,
-    /// Bytes below this are frames or were zeroed, or are about to be frames. Held while zeros
-    /// are written, so that they never meet a frame.
-    pub(super) zeroed_to: Arc<Mutex<u32>>,
+    pub(super) zeroed: Arc<Zeroed>,
+}
+
+/// How far a file is zeroed, and the rule that keeps zeros from meeting frames: zeros are only
+/// written at and above `to`, with `step` held, and `to` follows once they are; frames are only
+/// written below `to`, which an appender that has outrun the zeros first raises, with `step` held.
+pub(super) struct Zeroed {
+    /// Stored with Release by whoever holds `step`, loaded with Acquire before writing below it.
+    to: AtomicU32,
+    step: Mutex<()>,
+}
+
+impl Zeroed {
+    pub(super) fn up_to(bytes: u32) -> Arc<Self> {
+        Arc::new(Self { to: AtomicU32::new(bytes), step: Mutex::new(()) })
+    }
+
+    /// Claims everything below `end` for frames. Waits for a step of zeroing only if the appender
+    /// has outrun it.
+    pub(super) fn claim(&self, end: u32) {
+        if self.to.load(Ordering::Acquire) < end {
+            let _step = super::lock(&self.step);
+            self.to.fetch_max(end, Ordering::AcqRel);
+        }
+    }
+
+    /// Lets `zero` write zeros from where they are missing up to a place that it returns.
+    pub(super) fn extend(&self, zero: impl FnOnce(u32) -> u32) {
+        let _step = super::lock(&self.step);
+        let end = zero(self.to.load(Ordering::Acquire));
+        self.to.fetch_max(end, Ordering::AcqRel);
+    }
+
+    pub(super) fn to(&self) -> u32 {
+        self.to.load(Ordering::Acquire)
+    }
 }
 
 impl SegmentHeader {

@@ -15,11 +15,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::segment::{Segment, index_path, segment_path, temporary_path};
+use super::segment::{Segment, Zeroed, index_path, segment_path, temporary_path};
 use super::{LocalJournal, Spare, lock, sidecar};
 use crate::error::Unavailable;
 use crate::fs::{File, is_out_of_space};
@@ -124,6 +123,15 @@ impl LocalJournal {
         unindexed.is_some_and(|segment| self.write_sidecar(segment))
     }
 
+    /// What the next start would have to make up for: removals and sidecars.
+    pub(super) fn do_what_must_not_wait(&self) {
+        while self.remove_doomed(&mut lock(&self.preparing), Keep::Nothing).is_some() {}
+        loop {
+            let Some(segment) = self.state().unindexed.front().copied() else { return };
+            self.write_sidecar(segment);
+        }
+    }
+
     /// The segment that should be made now: the next one, once an eighth of the active one is
     /// used. An idle journal holds no spare.
     fn wanted_spare(&self, state: &super::State) -> Option<SegmentId> {
@@ -168,7 +176,7 @@ impl LocalJournal {
         if let Some((old, file)) = preparing.recycled.take() {
             self.fs.rename(&temporary_path(&self.dir, old, "old"), &path)?;
             self.fs.sync_dir(&self.dir)?;
-            return Ok(Spare { file, zeroed_to: Arc::new(Mutex::new(size)) });
+            return Ok(Spare { file, zeroed: Zeroed::up_to(size) });
         }
         let temporary = temporary_path(&self.dir, id, "seg");
         let file = self.fs.create(&temporary)?;
@@ -182,7 +190,7 @@ impl LocalJournal {
             let _ = self.fs.remove(&temporary);
             return Err(error);
         }
-        Ok(Spare { file, zeroed_to: Arc::new(Mutex::new(0)) })
+        Ok(Spare { file, zeroed: Zeroed::up_to(0) })
     }
 
     fn has_doomed(&self) -> bool {
@@ -261,29 +269,37 @@ impl LocalJournal {
     }
 
     fn zero_step(&self, goal: &ZeroGoal) -> bool {
-        let mut zeroed_to = lock(&goal.zeroed_to);
-        let start = *zeroed_to;
-        let end = goal.to.min(start.saturating_add(ZERO_STEP_BYTES));
-        if start >= end {
-            return true;
-        }
-        let zeros = ZEROS.get(..(end - start) as usize).unwrap_or(&ZEROS);
-        // Written or not, nobody needs to try again: unzeroed space is slower, not wrong.
-        *zeroed_to = end;
-        // Synced here, so that the committer's next sync does not carry the zeros; and through a
-        // handle of its own, for the kernel reports a failed write-back once a handle, and the
-        // committer must not miss it.
-        let written = self.fs.open(&segment_path(&self.dir, goal.segment)).and_then(|file| {
-            file.write_at(&[zeros], u64::from(start))?;
-            Ok(file)
+        let mut written = Ok(None);
+        goal.zeroed.extend(|start| {
+            let end = goal.to.min(start.saturating_add(ZERO_STEP_BYTES));
+            let length = end.saturating_sub(start) as usize;
+            if length > 0 {
+                written = self.write_step(goal.segment, start, length).map(Some);
+            }
+            // Written or not, nobody needs to try again: unzeroed space is slower, not wrong.
+            end
         });
-        drop(zeroed_to);
-        if let Err(error) = written.and_then(|file| file.sync_data()) {
+        let synced = written.and_then(|file| file.map_or(Ok(()), |file| file.sync_data()));
+        if let Err(error) = synced {
             // The same file holds frames: after a failed sync no later one can be believed.
             tracing::error!(%error, "zeroing a journal segment failed");
             self.has_failed.store(true, Ordering::Release);
         }
         true
+    }
+
+    /// Writes zeros through a handle of its own, to be synced through it too: so the committer's
+    /// next sync does not carry them, and does not miss an error, which the kernel reports once a
+    /// handle.
+    fn write_step(
+        &self,
+        segment: SegmentId,
+        start: u32,
+        length: usize,
+    ) -> io::Result<Arc<dyn File>> {
+        let file = self.fs.open(&segment_path(&self.dir, segment))?;
+        file.write_at(&[ZEROS.get(..length).unwrap_or(&ZEROS)], u64::from(start))?;
+        Ok(file)
     }
 
     /// Writes the sidecar of a sealed segment.
@@ -313,7 +329,7 @@ impl LocalJournal {
 
 struct ZeroGoal {
     segment: SegmentId,
-    zeroed_to: Arc<Mutex<u32>>,
+    zeroed: Arc<Zeroed>,
     to: u32,
 }
 
@@ -324,16 +340,16 @@ fn zero_goals(state: &super::State, segment_bytes: u32) -> impl Iterator<Item = 
     let used = active.as_ref().map_or(0, |segment| segment.end.load(Ordering::Relaxed));
     let ahead = active.map(|segment| ZeroGoal {
         segment: segment.header.segment,
-        zeroed_to: Arc::clone(&segment.zeroed_to),
+        zeroed: Arc::clone(&segment.zeroed),
         to: used.saturating_add(ZERO_LEAD_BYTES).min(segment.header.segment_bytes),
     });
     let is_near = used >= segment_bytes / 4;
     let spares = state.spares.iter().filter(move |_| is_near).map(move |(id, spare)| ZeroGoal {
         segment: *id,
-        zeroed_to: Arc::clone(&spare.zeroed_to),
+        zeroed: Arc::clone(&spare.zeroed),
         to: segment_bytes,
     });
-    ahead.into_iter().chain(spares).filter(|goal| *lock(&goal.zeroed_to) < goal.to)
+    ahead.into_iter().chain(spares).filter(|goal| goal.zeroed.to() < goal.to)
 }
 
 /// Writes zeros over a part of a file and syncs it, in steps.
