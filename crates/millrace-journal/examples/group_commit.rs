@@ -45,7 +45,7 @@ fn main() {
     let elapsed = started.elapsed().as_secs_f64();
     latencies.sort_unstable();
     let stats = group_commit.stats();
-    let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
+    let at = |share: f64| latencies.get((latencies.len() as f64 * share) as usize);
     println!(
         "{threads} threads: {:.0} records/s, {:.1} records a group, {:.0} groups/s, \
          {:.0} MB/s, append to commit p50 {:?} p99 {:?}, write+sync mean {:?} p50 < {:?} p99 < {:?}",
@@ -53,8 +53,8 @@ fn main() {
         stats.records as f64 / stats.groups.max(1) as f64,
         stats.groups as f64 / elapsed,
         stats.bytes as f64 / elapsed / 1e6,
-        at(0.5),
-        at(0.99),
+        at(0.5).copied().unwrap_or_default(),
+        at(0.99).copied().unwrap_or_default(),
         stats.sync_time / stats.groups.max(1) as u32,
         stats.sync_quantile(0.5),
         stats.sync_quantile(0.99),

@@ -41,6 +41,15 @@ pub(super) struct End {
     pub(super) torn_tail: Option<TornTail>,
 }
 
+impl End {
+    /// Of a journal without frames.
+    fn empty() -> Self {
+        let offset = SEGMENT_HEADER_BYTES as u32;
+        let stop = Stop { offset, chain: Chain::default(), frames: 0, records: 0 };
+        Self { stop, torn_tail: None }
+    }
+}
+
 type Shown<'a> = dyn FnMut(Replayed<'_>) -> ControlFlow<()> + 'a;
 
 pub(super) fn open(
@@ -59,7 +68,8 @@ pub(super) fn open(
     for name in &survey.temporary {
         fs.remove(&dir.join(name)).map_err(OpenError::io("removing a temporary file"))?;
     }
-    if survey.segments.is_empty() {
+    let is_new = survey.segments.is_empty();
+    if is_new {
         survey.segments.push(create_first(&*fs, dir, options.segment_bytes)?);
     }
 
@@ -69,7 +79,8 @@ pub(super) fn open(
     };
     let replayed = replay_sealed(&*fs, dir, &survey.segments, &mut show)?;
     let last = survey.segments.last().ok_or_else(no_segment)?;
-    let end = find_end(last, &survey.spares, &mut show)?;
+    // A segment made a moment ago is not searched: that would read all of it.
+    let end = if is_new { End::empty() } else { find_end(last, &survey.spares, &mut show)? };
     cut(last, &end).map_err(OpenError::io("cutting the torn tail"))?;
     let spares = keep_spares(&*fs, dir, last.header.segment, &survey.spares, &options)
         .map_err(OpenError::io("looking at spare segments"))?;
@@ -136,7 +147,6 @@ fn replay_sealed(
             let reason = format!("frame is damaged, but segment {} follows", id.next());
             return Err(OpenError::Corrupt(Corruption::at(id, stop.offset, reason)));
         }
-        found.file.sync_data().map_err(OpenError::io(reading()))?;
         sealed.ends.push(stop.offset);
         sealed.unindexed.push_back(id);
     }

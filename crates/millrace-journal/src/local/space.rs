@@ -310,10 +310,9 @@ impl LocalJournal {
             (state.segments.get(&id).map(Arc::clone), next)
         };
         if let (Some(segment), Some(next_start)) = (segment, next) {
-            // Who has a sidecar is not scanned at start, so its bodies must be there.
-            let written = segment.file.sync_data().and_then(|()| {
-                sidecar::build(&*self.fs, &self.dir, &segment.header, &*segment.file, next_start)
-            });
+            // What it describes is durable: the segment was synced before the next one's header.
+            let (fs, dir) = (&*self.fs, &*self.dir);
+            let written = sidecar::build(fs, dir, &segment.header, &*segment.file, next_start);
             match written {
                 Ok(bytes) => {
                     self.state_mut().index_bytes.insert(id, bytes);
