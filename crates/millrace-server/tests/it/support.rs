@@ -187,6 +187,7 @@ impl Drop for Running {
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     buffer: Vec<u8>,
+    sent_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -213,11 +214,21 @@ impl Client {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Client { stream, buffer: Vec::new() }
+        Client { stream, buffer: Vec::new(), sent_bytes: 0 }
     }
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).unwrap();
+        self.sent_bytes += bytes.as_ref().len() as u64;
+    }
+
+    /// Waits until the server has read all that this client, the only one, has sent.
+    pub(crate) fn wait_until_read(&self, server: &Running) {
+        let until = std::time::Instant::now() + PATIENCE;
+        while server.counters.totals().bytes_in < self.sent_bytes {
+            assert!(std::time::Instant::now() < until, "not read");
+            std::thread::yield_now();
+        }
     }
 
     pub(crate) fn get(&mut self, path: &str) -> Reply {

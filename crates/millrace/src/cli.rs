@@ -1,0 +1,158 @@
+//! What can be asked on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::Config;
+
+/// A durable, fast message queue server that speaks Amazon SQS.
+#[derive(Debug, Parser)]
+#[command(name = "millrace", version, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server
+    Serve(Box<Flags>),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Look after the journal while no server uses it
+    #[command(subcommand)]
+    Journal(JournalCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print every setting, its value and where it comes from; secrets are masked
+    Show {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        flags: Box<Flags>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JournalCommand {
+    /// Read all of the journal and report damage; exits with 1 if there is any
+    Check {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        flags: DataFlags,
+    },
+    /// Cut the journal off at the first damage, keeping copies of what is taken away
+    Repair {
+        #[command(flatten)]
+        flags: DataFlags,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DataFlags {
+    /// Directory of the data [default: millrace-data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl DataFlags {
+    pub(crate) fn load(&self) -> anyhow::Result<Config> {
+        let flags =
+            Flags { data: self.data.clone(), config: self.config.clone(), ..Flags::default() };
+        Config::load_without_checks(&flags)
+    }
+}
+
+/// Flags of `serve`. Every one but `--config` names a setting that the environment and the file
+/// can give as well; flags win.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Flags {
+    /// Configuration file (TOML) [environment: MILLRACE_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Address to listen on; may be repeated [default: 127.0.0.1:4566]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Vec<String>,
+    /// Directory of the data [default: millrace-data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<String>,
+    /// When a change is answered: fsync (on disk), os (in the page cache), memory [default: fsync]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) durability: Option<String>,
+    /// Base of the queue URLs given to clients [default: what the request was sent to]
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
+    /// Region of requests that name none [default: us-east-1]
+    #[arg(long, value_name = "REGION")]
+    pub(crate) region: Option<String>,
+    /// Account of requests that name none [default: 000000000000]
+    #[arg(long, value_name = "DIGITS")]
+    pub(crate) account: Option<String>,
+    /// Serve the calls that tests need: advance the clock, reset
+    #[arg(long)]
+    pub(crate) test: bool,
+    /// Listen beyond this machine although no credentials are configured
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Certificate chain (PEM); turns TLS on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_cert: Option<String>,
+    /// Private key (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_key: Option<String>,
+    /// Threads that answer requests; 0 means one per core [default: 0]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) workers: Option<String>,
+    /// text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+    /// off, error, warn, info, debug, trace, or target=level pairs [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+    /// Open connections; 0 means 50000 or what the system allows [default: 0]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) max_connections: Option<String>,
+    /// Time that requests have to finish after SIGTERM [default: 20]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) drain_seconds: Option<String>,
+    /// Web page origin whose scripts may call; may be repeated; * for all [default: auto]
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) cors_origins: Vec<String>,
+}
+
+impl Flags {
+    /// The settings given, by key. Lists are joined by commas, as in the environment.
+    pub(crate) fn settings(&self) -> Vec<(&'static str, &'static str, String)> {
+        let truth = |is_set: bool| is_set.then(|| "true".to_owned());
+        let list = |values: &[String]| (!values.is_empty()).then(|| values.join(","));
+        let all = [
+            ("listen", "--listen", list(&self.listen)),
+            ("data", "--data", self.data.clone()),
+            ("durability", "--durability", self.durability.clone()),
+            ("public_url", "--public-url", self.public_url.clone()),
+            ("region", "--region", self.region.clone()),
+            ("account", "--account", self.account.clone()),
+            ("test", "--test", truth(self.test)),
+            ("insecure", "--insecure", truth(self.insecure)),
+            ("tls_cert", "--tls-cert", self.tls_cert.clone()),
+            ("tls_key", "--tls-key", self.tls_key.clone()),
+            ("workers", "--workers", self.workers.clone()),
+            ("log_format", "--log-format", self.log_format.clone()),
+            ("log_level", "--log-level", self.log_level.clone()),
+            ("limits.max_connections", "--max-connections", self.max_connections.clone()),
+            ("drain_seconds", "--drain-seconds", self.drain_seconds.clone()),
+            ("cors_origins", "--cors-origins", list(&self.cors_origins)),
+        ];
+        all.into_iter().filter_map(|(key, flag, value)| Some((key, flag, value?))).collect()
+    }
+}

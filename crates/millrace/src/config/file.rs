@@ -1,0 +1,316 @@
+//! The TOML file: settings by section, `[[credentials]]`, and `[queues.NAME]`.
+//!
+//! A key that means nothing is an error that names its line.
+
+use std::{
+    fmt,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{
+    Credential, UsageError,
+    layers::{Value, is_account},
+    settings::{Kind, SETTINGS, Setting, nearest},
+};
+
+/// A file that was read; by default, an empty one.
+#[derive(Default)]
+pub(crate) struct File {
+    path: PathBuf,
+    text: String,
+    settings: Vec<Entry>,
+    credentials: Vec<Item>,
+    queues: Vec<(String, Item)>,
+}
+
+/// A setting in the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) setting: &'static Setting,
+    pub(crate) value: Value,
+    pub(crate) line: usize,
+}
+
+/// A table of values that may not contain keys unknown to whoever takes them out.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) place: Place,
+    pub(crate) fields: Vec<(String, Field)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub(crate) place: Place,
+    pub(crate) value: FieldValue,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FieldValue {
+    Text(String),
+    Number(i64),
+    Truth(bool),
+    /// Names and what they are, as text.
+    Table(Vec<(String, String)>),
+}
+
+/// A line of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    path: PathBuf,
+    line: usize,
+}
+
+impl File {
+    pub(crate) fn read(path: &Path) -> anyhow::Result<File> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("reading configuration file {}", path.display()))?;
+        Ok(File::parse(path, text)?)
+    }
+
+    pub(crate) fn parse(path: &Path, text: String) -> Result<File, UsageError> {
+        let mut file = File { path: path.to_owned(), text, ..File::default() };
+        let text = std::mem::take(&mut file.text);
+        let table = DeTable::parse(&text).map_err(|error| {
+            let line = error.span().map_or(1, |span| line_of(&text, &span));
+            UsageError(format!("{}:{line}: {}", path.display(), error.message()))
+        });
+        file.text = text.clone();
+        for (key, value) in table?.get_ref() {
+            file.take_top(key, value)?;
+        }
+        Ok(file)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn settings(&self) -> impl Iterator<Item = Entry> {
+        self.settings.iter().cloned()
+    }
+
+    /// The tables `[queues.NAME]`.
+    pub(crate) fn queues(&self) -> &[(String, Item)] {
+        &self.queues
+    }
+
+    pub(crate) fn credentials(&self, account: &str) -> Result<Vec<Credential>, UsageError> {
+        const KNOWN: [&str; 4] = ["access_key", "secret_key", "account", "name"];
+        let mut credentials: Vec<Credential> = Vec::new();
+        for item in &self.credentials {
+            item.refuse_unknown(&KNOWN)?;
+            let credential = Credential {
+                access_key: item.text("access_key")?.unwrap_or_default(),
+                secret_key: item.text("secret_key")?.unwrap_or_default(),
+                account: item.text("account")?.unwrap_or_else(|| account.to_owned()),
+                name: item.text("name")?.unwrap_or_default(),
+            };
+            if credential.access_key.is_empty() || credential.secret_key.is_empty() {
+                return Err(item.place.wrong("credentials need access_key and secret_key"));
+            }
+            if !is_account(&credential.account) {
+                return Err(item.place.wrong("account is not twelve digits"));
+            }
+            if credentials.iter().any(|other| other.access_key == credential.access_key) {
+                return Err(item.place.wrong("access_key is given twice"));
+            }
+            credentials.push(credential);
+        }
+        Ok(credentials)
+    }
+
+    fn take_top(
+        &mut self,
+        key: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<(), UsageError> {
+        let place = self.place(key.span());
+        match (key.get_ref().as_ref(), value.get_ref()) {
+            ("credentials", DeValue::Array(items)) => {
+                for item in items {
+                    let DeValue::Table(table) = item.get_ref() else {
+                        return Err(place.wrong("credentials are tables: [[credentials]]"));
+                    };
+                    self.credentials.push(self.item(self.place(item.span()), table)?);
+                }
+                Ok(())
+            }
+            ("queues", DeValue::Table(queues)) => {
+                for (name, queue) in queues {
+                    let place = self.place(name.span());
+                    let DeValue::Table(table) = queue.get_ref() else {
+                        return Err(place.wrong("a queue is a table: [queues.NAME]"));
+                    };
+                    let item = self.item(place, table)?;
+                    self.queues.push((name.get_ref().to_string(), item));
+                }
+                Ok(())
+            }
+            ("credentials" | "queues", _) => Err(place.wrong("not a table")),
+            (section, DeValue::Table(table)) => {
+                for (key, value) in table {
+                    self.take_setting(&format!("{section}.{}", key.get_ref()), key.span(), value)?;
+                }
+                Ok(())
+            }
+            (name, _) => self.take_setting(name, key.span(), value),
+        }
+    }
+
+    fn take_setting(
+        &mut self,
+        name: &str,
+        span: Range<usize>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<(), UsageError> {
+        let place = self.place(span);
+        let Some(setting) = Setting::named(name) else {
+            let known = SETTINGS.iter().map(|setting| setting.key);
+            return Err(place.unknown(name, known.chain(["credentials", "queues"])));
+        };
+        let value = match (setting.kind, value.get_ref()) {
+            (Kind::Text, DeValue::String(text)) => Value::Text(text.to_string()),
+            (Kind::Truth, DeValue::Boolean(truth)) => Value::Truth(*truth),
+            (Kind::Number { .. }, DeValue::Integer(number)) => Value::Number(
+                integer(number).ok_or_else(|| place.wrong(format_args!("{name} is too large")))?,
+            ),
+            (Kind::List, DeValue::String(text)) => Value::List(vec![text.to_string()]),
+            (Kind::List, DeValue::Array(items)) => Value::List(
+                items
+                    .iter()
+                    .map(|item| match item.get_ref() {
+                        DeValue::String(text) => Ok(text.to_string()),
+                        _ => Err(place.wrong(format_args!("{name} is a list of strings"))),
+                    })
+                    .collect::<Result<_, _>>()?,
+            ),
+            (kind, found) => {
+                let expected = match kind {
+                    Kind::Text => "a string",
+                    Kind::Truth => "true or false",
+                    Kind::Number { .. } => "a whole number",
+                    Kind::List => "a list of strings",
+                };
+                let found = found.type_str();
+                return Err(place.wrong(format_args!("{name} is {expected}, not {found}")));
+            }
+        };
+        self.settings.push(Entry { setting, value, line: place.line });
+        Ok(())
+    }
+
+    fn item(&self, place: Place, table: &DeTable<'_>) -> Result<Item, UsageError> {
+        let fields = table.iter().map(|(key, value)| {
+            let place = self.place(key.span());
+            let name = key.get_ref().to_string();
+            let value = match value.get_ref() {
+                DeValue::Table(table) => FieldValue::Table(
+                    table
+                        .iter()
+                        .map(|(key, value)| {
+                            let place = self.place(key.span());
+                            Ok((key.get_ref().to_string(), as_text(value.get_ref(), &place)?))
+                        })
+                        .collect::<Result<_, UsageError>>()?,
+                ),
+                DeValue::String(text) => FieldValue::Text(text.to_string()),
+                DeValue::Boolean(truth) => FieldValue::Truth(*truth),
+                DeValue::Integer(number) => FieldValue::Number(
+                    integer(number).ok_or_else(|| place.wrong("number is too large"))?,
+                ),
+                other => {
+                    let found = other.type_str();
+                    return Err(place.wrong(format_args!("{name} cannot be of type {found}")));
+                }
+            };
+            Ok((name, Field { place, value }))
+        });
+        Ok(Item { place, fields: fields.collect::<Result<_, _>>()? })
+    }
+
+    fn place(&self, span: Range<usize>) -> Place {
+        Place { path: self.path.clone(), line: line_of(&self.text, &span) }
+    }
+}
+
+impl Item {
+    pub(crate) fn refuse_unknown(&self, known: &[&str]) -> Result<(), UsageError> {
+        match self.fields.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            Some((name, field)) => Err(field.place.unknown(name, known.iter().copied())),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|(found, _)| found == name).map(|(_, field)| field)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Result<Option<String>, UsageError> {
+        match self.field(name) {
+            None => Ok(None),
+            Some(Field { value: FieldValue::Text(text), .. }) => Ok(Some(text.clone())),
+            Some(field) => Err(field.place.wrong(format_args!("{name} is a string"))),
+        }
+    }
+
+    pub(crate) fn truth(&self, name: &str) -> Result<Option<bool>, UsageError> {
+        match self.field(name) {
+            None => Ok(None),
+            Some(Field { value: FieldValue::Truth(truth), .. }) => Ok(Some(*truth)),
+            Some(field) => Err(field.place.wrong(format_args!("{name} is true or false"))),
+        }
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, UsageError> {
+        match self.field(name) {
+            None => Ok(None),
+            Some(Field { value: FieldValue::Number(number), .. }) => Ok(Some(*number)),
+            Some(field) => Err(field.place.wrong(format_args!("{name} is a whole number"))),
+        }
+    }
+
+    pub(crate) fn table(&self, name: &str) -> Result<Vec<(String, String)>, UsageError> {
+        match self.field(name) {
+            None => Ok(Vec::new()),
+            Some(Field { value: FieldValue::Table(table), .. }) => Ok(table.clone()),
+            Some(field) => Err(field.place.wrong(format_args!("{name} is a table"))),
+        }
+    }
+}
+
+impl Place {
+    pub(crate) fn wrong(&self, what: impl fmt::Display) -> UsageError {
+        UsageError(format!("{}:{}: {what}", self.path.display(), self.line))
+    }
+
+    fn unknown<'a>(&self, name: &str, known: impl Iterator<Item = &'a str>) -> UsageError {
+        match nearest(name, known) {
+            Some(meant) => self.wrong(format_args!("unknown key {name}; did you mean {meant}?")),
+            None => self.wrong(format_args!("unknown key {name}")),
+        }
+    }
+}
+
+fn as_text(value: &DeValue<'_>, place: &Place) -> Result<String, UsageError> {
+    match value {
+        DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Boolean(truth) => Ok(truth.to_string()),
+        DeValue::Integer(number) => Ok(number.as_str().replace('_', "")),
+        other => Err(place.wrong(format_args!("a string is needed, not {}", other.type_str()))),
+    }
+}
+
+fn integer(number: &toml::de::DeInteger<'_>) -> Option<i64> {
+    i64::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok()
+}
+
+fn line_of(text: &str, span: &Range<usize>) -> usize {
+    1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count()
+}

@@ -1,0 +1,247 @@
+//! One value per setting, from the topmost layer that gives one.
+
+use std::{collections::HashMap, fmt, path::PathBuf};
+
+use millrace_server::TlsFiles;
+
+use super::{
+    Credential, UsageError,
+    file::File,
+    settings::{Kind, SETTINGS, Setting, nearest},
+};
+use crate::cli::Flags;
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag(&'static str),
+    Environment(String),
+    File { path: PathBuf, line: usize },
+    Default,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Text(String),
+    Number(i64),
+    Truth(bool),
+    List(Vec<String>),
+}
+
+/// A setting with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolved {
+    pub(crate) setting: &'static Setting,
+    pub(crate) value: Value,
+    pub(crate) origin: Origin,
+}
+
+/// All settings with their values, in the order of [`SETTINGS`].
+pub(crate) struct Layers {
+    resolved: Vec<Resolved>,
+}
+
+impl Layers {
+    pub(crate) fn resolve(
+        flags: &Flags,
+        environment: &[(String, String)],
+        file: &File,
+    ) -> Result<Layers, UsageError> {
+        let mut given: HashMap<&str, (Value, Origin)> = HashMap::new();
+        // From the lowest layer to the highest: later ones replace.
+        for entry in file.settings() {
+            let origin = Origin::File { path: file.path().to_owned(), line: entry.line };
+            check(entry.setting, &entry.value, &origin)?;
+            given.insert(entry.setting.key, (entry.value, origin));
+        }
+        for (name, value) in environment {
+            let Some(setting) = setting_of(name)? else { continue };
+            let origin = Origin::Environment(name.clone());
+            given.insert(setting.key, (parse(setting, value, &origin)?, origin));
+        }
+        for (key, flag, value) in flags.settings() {
+            let Some(setting) = Setting::named(key) else { continue };
+            let origin = Origin::Flag(flag);
+            given.insert(key, (parse(setting, &value, &origin)?, origin));
+        }
+        let resolved = SETTINGS.iter().map(|setting| {
+            let (value, origin) = match given.remove(setting.key) {
+                Some(found) => found,
+                None => (parse(setting, setting.default, &Origin::Default)?, Origin::Default),
+            };
+            Ok(Resolved { setting, value, origin })
+        });
+        Ok(Layers { resolved: resolved.collect::<Result<_, UsageError>>()? })
+    }
+
+    pub(crate) fn into_resolved(self) -> Vec<Resolved> {
+        self.resolved
+    }
+
+    pub(crate) fn text(&self, key: &str) -> String {
+        match self.value(key) {
+            Some(Value::Text(text)) => text.clone(),
+            _ => String::new(),
+        }
+    }
+
+    pub(crate) fn list(&self, key: &str) -> Vec<String> {
+        match self.value(key) {
+            Some(Value::List(list)) => list.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn truth(&self, key: &str) -> bool {
+        matches!(self.value(key), Some(Value::Truth(true)))
+    }
+
+    /// Within the setting's bounds, none of which is negative.
+    pub(crate) fn number(&self, key: &str) -> usize {
+        match self.value(key) {
+            Some(Value::Number(number)) => usize::try_from(*number).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn choice<T: Copy>(
+        &self,
+        key: &str,
+        choices: &[(&str, T)],
+    ) -> Result<T, UsageError> {
+        let text = self.text(key);
+        match choices.iter().find(|(name, _)| *name == text) {
+            Some((_, choice)) => Ok(*choice),
+            None => {
+                let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+                Err(self.wrong(key, format_args!("{text:?} is not one of {}", names.join(", "))))
+            }
+        }
+    }
+
+    pub(crate) fn account(&self, key: &str) -> Result<String, UsageError> {
+        let account = self.text(key);
+        if is_account(&account) {
+            return Ok(account);
+        }
+        Err(self.wrong(key, format_args!("{account:?} is not twelve digits")))
+    }
+
+    pub(crate) fn url(&self, key: &str) -> Result<Option<String>, UsageError> {
+        let url = self.text(key);
+        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        match rest {
+            _ if url.is_empty() => Ok(None),
+            Some(rest) if !rest.is_empty() && !rest.starts_with('/') => {
+                Ok(Some(url.trim_end_matches('/').to_owned()))
+            }
+            _ => Err(self.wrong(key, format_args!("{url:?} is not a URL like http://host:4566"))),
+        }
+    }
+
+    pub(crate) fn tls(&self) -> Result<Option<TlsFiles>, UsageError> {
+        match self.both("tls_cert", "tls_key")? {
+            None => Ok(None),
+            Some((certificate, key)) => {
+                Ok(Some(TlsFiles { certificate: certificate.into(), key: key.into() }))
+            }
+        }
+    }
+
+    pub(crate) fn single_credential(
+        &self,
+        account: &str,
+    ) -> Result<Option<Credential>, UsageError> {
+        let pair = self.both("access_key", "secret_key")?;
+        Ok(pair.map(|(access_key, secret_key)| Credential {
+            access_key,
+            secret_key,
+            account: account.to_owned(),
+            name: String::new(),
+        }))
+    }
+
+    /// Two settings that go together.
+    fn both(&self, one: &str, other: &str) -> Result<Option<(String, String)>, UsageError> {
+        match (self.text(one), self.text(other)) {
+            (first, second) if first.is_empty() && second.is_empty() => Ok(None),
+            (first, second) if !first.is_empty() && !second.is_empty() => Ok(Some((first, second))),
+            _ => Err(UsageError(format!("{one} and {other} need each other"))),
+        }
+    }
+
+    fn wrong(&self, key: &str, what: fmt::Arguments<'_>) -> UsageError {
+        let found = self.resolved.iter().find(|resolved| resolved.setting.key == key);
+        let origin = found.map_or(Origin::Default, |resolved| resolved.origin.clone());
+        UsageError(format!("{key} ({origin}): {what}"))
+    }
+
+    fn value(&self, key: &str) -> Option<&Value> {
+        let found = self.resolved.iter().find(|resolved| resolved.setting.key == key);
+        Some(&found?.value)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Flag(flag) => write!(formatter, "flag {flag}"),
+            Origin::Environment(name) => write!(formatter, "environment {name}"),
+            Origin::File { path, line } => write!(formatter, "{}:{line}", path.display()),
+            Origin::Default => formatter.write_str("default"),
+        }
+    }
+}
+
+pub(crate) fn is_account(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The setting that a variable names; an error if it looks like ours and is not.
+fn setting_of(variable: &str) -> Result<Option<&'static Setting>, UsageError> {
+    if !variable.starts_with("MILLRACE_") || variable == "MILLRACE_CONFIG" {
+        return Ok(None);
+    }
+    let names: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
+    if let Some(index) = names.iter().position(|name| name == variable) {
+        return Ok(SETTINGS.get(index));
+    }
+    let hint = match nearest(variable, names.iter().map(String::as_str)) {
+        Some(name) => format!("; did you mean {name}?"),
+        None => format!("; known are {}", names.join(", ")),
+    };
+    Err(UsageError(format!("environment variable {variable} sets nothing{hint}")))
+}
+
+fn parse(setting: &'static Setting, text: &str, origin: &Origin) -> Result<Value, UsageError> {
+    let wrong = |what: &str| UsageError(format!("{} ({origin}): {text:?} is {what}", setting.key));
+    let value = match setting.kind {
+        Kind::Text => Value::Text(text.to_owned()),
+        Kind::List => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            Value::List(items.map(str::to_owned).collect())
+        }
+        Kind::Truth => match text {
+            "true" | "1" | "on" | "yes" => Value::Truth(true),
+            "false" | "0" | "off" | "no" | "" => Value::Truth(false),
+            _ => return Err(wrong("neither true nor false")),
+        },
+        Kind::Number { .. } => {
+            Value::Number(text.replace('_', "").parse().map_err(|_| wrong("not a number"))?)
+        }
+    };
+    check(setting, &value, origin)?;
+    Ok(value)
+}
+
+fn check(setting: &Setting, value: &Value, origin: &Origin) -> Result<(), UsageError> {
+    if let (Kind::Number { min, max }, Value::Number(number)) = (setting.kind, value)
+        && !(min..=max).contains(number)
+    {
+        return Err(UsageError(format!(
+            "{} ({origin}): {number} is not within {min} to {max}",
+            setting.key
+        )));
+    }
+    Ok(())
+}

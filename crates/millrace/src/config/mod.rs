@@ -1,0 +1,232 @@
+//! What the process is told to do: flags over `MILLRACE_*` variables over a TOML file over
+//! defaults.
+//!
+//! `settings` lists every setting once; `layers` finds each one's value and origin; `file` reads
+//! the TOML file; `queues` reads the queues declared in it. This file turns the result into the
+//! types that the rest of the program uses, and refuses what cannot be.
+
+mod file;
+mod layers;
+mod queues;
+mod settings;
+
+use std::{
+    fmt,
+    net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+    time::Duration,
+};
+
+use millrace_journal::Durability;
+use millrace_server::{Cors, TlsFiles};
+
+use self::{file::File, layers::Layers};
+pub(crate) use self::{
+    layers::{Resolved, Value},
+    queues::DeclaredQueue,
+};
+use crate::cli::Flags;
+
+/// Something that cannot be asked for. The process ends with 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(pub(crate) String);
+
+/// Everything that can be set.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) listen: Vec<SocketAddr>,
+    pub(crate) data: PathBuf,
+    pub(crate) durability: Durability,
+    /// Without a slash at its end.
+    pub(crate) public_url: Option<String>,
+    pub(crate) region: String,
+    /// Twelve digits.
+    pub(crate) account: String,
+    pub(crate) is_test: bool,
+    pub(crate) is_insecure: bool,
+    pub(crate) credentials: Vec<Credential>,
+    pub(crate) tls: Option<TlsFiles>,
+    /// 0 means one per core.
+    pub(crate) workers: usize,
+    pub(crate) log_format: LogFormat,
+    pub(crate) log_level: String,
+    pub(crate) drain: Duration,
+    pub(crate) cors: Cors,
+    pub(crate) fair_queues: bool,
+    pub(crate) limits: Limits,
+    /// Dead-letter queues before the queues that use them.
+    pub(crate) queues: Vec<DeclaredQueue>,
+    resolved: Vec<Resolved>,
+}
+
+/// A pair of keys that clients sign with.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Credential {
+    pub(crate) access_key: String,
+    pub(crate) secret_key: String,
+    /// Whose queues it opens.
+    pub(crate) account: String,
+    /// For people.
+    pub(crate) name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// 0 means the default, or what the system allows.
+    pub(crate) max_connections: usize,
+    pub(crate) max_body_bytes: usize,
+    /// Messages of one queue that may be in flight.
+    pub(crate) in_flight: u64,
+    /// Whether a deleted queue's name rests for 60 seconds.
+    pub(crate) recreate_cool_down: bool,
+    /// Whether a queue may be purged only once in 60 seconds.
+    pub(crate) purge_cool_down: bool,
+}
+
+impl Config {
+    /// The configuration of a process about to serve.
+    pub(crate) fn load(flags: &Flags) -> anyhow::Result<Config> {
+        let config = Config::load_without_checks(flags)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The configuration of a process that does not listen.
+    pub(crate) fn load_without_checks(flags: &Flags) -> anyhow::Result<Config> {
+        let environment: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| {
+                Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+            })
+            .collect();
+        let named = environment.iter().find(|(name, _)| name == "MILLRACE_CONFIG");
+        let path = flags.config.clone().or_else(|| named.map(|(_, path)| PathBuf::from(path)));
+        let file = path.map(|path| File::read(&path)).transpose()?.unwrap_or_default();
+        Ok(Config::from_layers(flags, &environment, &file)?)
+    }
+
+    fn from_layers(
+        flags: &Flags,
+        environment: &[(String, String)],
+        file: &File,
+    ) -> Result<Config, UsageError> {
+        let layers = Layers::resolve(flags, environment, file)?;
+        let account = layers.account("account")?;
+        let region = layers.text("region");
+        let mut credentials = file.credentials(&account)?;
+        credentials.extend(layers.single_credential(&account)?);
+        let listen = layers.list("listen");
+        let listen = listen.iter().map(|address| parse_address(address));
+        let listen = listen.collect::<Result<Vec<_>, _>>()?;
+        Ok(Config {
+            data: PathBuf::from(layers.text("data")),
+            durability: layers.choice(
+                "durability",
+                &[
+                    ("fsync", Durability::Fsync),
+                    ("os", Durability::Os),
+                    ("memory", Durability::Memory),
+                ],
+            )?,
+            public_url: layers.url("public_url")?,
+            is_test: layers.truth("test"),
+            is_insecure: layers.truth("insecure"),
+            credentials,
+            tls: layers.tls()?,
+            workers: layers.number("workers"),
+            log_format: layers
+                .choice("log_format", &[("text", LogFormat::Text), ("json", LogFormat::Json)])?,
+            log_level: layers.text("log_level"),
+            drain: Duration::from_secs(layers.number("drain_seconds") as u64),
+            cors: cors(layers.list("cors_origins"), &listen),
+            fair_queues: layers.truth("fair_queues"),
+            limits: Limits {
+                max_connections: layers.number("limits.max_connections"),
+                max_body_bytes: layers.number("limits.max_body_bytes"),
+                in_flight: layers.number("limits.in_flight") as u64,
+                recreate_cool_down: layers.truth("limits.recreate_cool_down"),
+                purge_cool_down: layers.truth("limits.purge_cool_down"),
+            },
+            queues: queues::declared(file, &region, &account)?,
+            listen,
+            region,
+            account,
+            resolved: layers.into_resolved(),
+        })
+    }
+
+    /// Every setting with its value and origin, for `config show`.
+    pub(crate) fn resolved(&self) -> &[Resolved] {
+        &self.resolved
+    }
+
+    /// Where the journal's files are.
+    pub(crate) fn journal_dir(&self) -> PathBuf {
+        self.data.join("journal")
+    }
+
+    fn check(&self) -> Result<(), UsageError> {
+        if self.listen.is_empty() {
+            return Err(UsageError("listen: no address is given".to_owned()));
+        }
+        let open = self.listen.iter().find(|address| !address.ip().is_loopback());
+        if let Some(address) = open
+            && self.credentials.is_empty()
+            && !self.is_insecure
+        {
+            return Err(UsageError(format!(
+                "listening on {address} lets everybody who reaches it use the queues: configure \
+                 credentials (MILLRACE_ACCESS_KEY and MILLRACE_SECRET_KEY, or [[credentials]] in \
+                 the file), or say --insecure"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Credential")
+            .field("access_key", &self.access_key)
+            .field("account", &self.account)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `host:port`; a name is looked up, IPv4 first.
+fn parse_address(text: &str) -> Result<SocketAddr, UsageError> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let found: Vec<SocketAddr> = text
+        .to_socket_addrs()
+        .map_err(|error| {
+            UsageError(format!("listen: {text:?} is not an address like 127.0.0.1:4566: {error}"))
+        })?
+        .collect();
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(|| UsageError(format!("listen: {text:?} has no address")))
+}
+
+/// `auto`: all pages when only this machine can reach us, else none.
+fn cors(origins: Vec<String>, listen: &[SocketAddr]) -> Cors {
+    let is_local = listen.iter().all(|address| address.ip().is_loopback());
+    match origins.as_slice() {
+        [] => Cors::Off,
+        [auto] if auto == "auto" && is_local => Cors::Any,
+        [auto] if auto == "auto" => Cors::Off,
+        origins if origins.iter().any(|origin| origin == "*") => Cors::Any,
+        _ => Cors::Origins(origins),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Queues declared in the file: `[queues.NAME]`.
+
+use super::{
+    UsageError,
+    file::{File, Item},
+    layers::is_account,
+};
+
+/// A queue that is to exist when the server starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeclaredQueue {
+    pub(crate) name: String,
+    /// `None` means the configured region.
+    pub(crate) region: Option<String>,
+    /// `None` means the configured account.
+    pub(crate) account: Option<String>,
+    /// AWS names and values, sorted by name.
+    pub(crate) attributes: Vec<(String, String)>,
+    pub(crate) tags: Vec<(String, String)>,
+}
+
+/// Our names of numeric attributes, and those of AWS.
+const NUMBERS: [(&str, &str); 5] = [
+    ("visibility_timeout", "VisibilityTimeout"),
+    ("delay_seconds", "DelaySeconds"),
+    ("retention_seconds", "MessageRetentionPeriod"),
+    ("wait_seconds", "ReceiveMessageWaitTimeSeconds"),
+    ("max_message_bytes", "MaximumMessageSize"),
+];
+
+const OTHERS: [&str; 8] = [
+    "region",
+    "account",
+    "fifo",
+    "content_based_deduplication",
+    "dead_letter_queue",
+    "max_receive_count",
+    "attributes",
+    "tags",
+];
+
+/// A queue and the declared queue it needs.
+struct Declared<'a> {
+    queue: DeclaredQueue,
+    item: &'a Item,
+    needs: Option<usize>,
+}
+
+/// All queues, each after its dead-letter queue.
+pub(crate) fn declared(
+    file: &File,
+    region: &str,
+    account: &str,
+) -> Result<Vec<DeclaredQueue>, UsageError> {
+    let mut all = Vec::with_capacity(file.queues().len());
+    for (name, item) in file.queues() {
+        let queue = queue(name, item, region, account)?;
+        let target = item.text("dead_letter_queue")?;
+        let needs =
+            target.and_then(|target| file.queues().iter().position(|(other, _)| *other == target));
+        all.push(Declared { queue, item, needs });
+    }
+    in_order(all)
+}
+
+fn queue(
+    name: &str,
+    item: &Item,
+    region: &str,
+    account: &str,
+) -> Result<DeclaredQueue, UsageError> {
+    let known: Vec<&str> = NUMBERS.iter().map(|(ours, _)| *ours).chain(OTHERS).collect();
+    item.refuse_unknown(&known)?;
+    let own_region = item.text("region")?;
+    let own_account = item.text("account")?;
+    if own_account.as_deref().is_some_and(|account| !is_account(account)) {
+        return Err(item.place.wrong("account is not twelve digits"));
+    }
+    let mut attributes = item.table("attributes")?;
+    for (ours, theirs) in NUMBERS {
+        if let Some(number) = item.number(ours)? {
+            attributes.push((theirs.to_owned(), number.to_string()));
+        }
+    }
+    let is_fifo = name.ends_with(".fifo");
+    match item.truth("fifo")? {
+        Some(true) if !is_fifo => {
+            return Err(item.place.wrong(format_args!(
+                "the name of a FIFO queue ends with .fifo: [queues.\"{name}.fifo\"]"
+            )));
+        }
+        Some(false) if is_fifo => {
+            return Err(item.place.wrong("only FIFO queues have names that end with .fifo"));
+        }
+        _ if is_fifo && !attributes.iter().any(|(name, _)| name == "FifoQueue") => {
+            attributes.push(("FifoQueue".to_owned(), "true".to_owned()));
+        }
+        _ => {}
+    }
+    if let Some(truth) = item.truth("content_based_deduplication")? {
+        attributes.push(("ContentBasedDeduplication".to_owned(), truth.to_string()));
+    }
+    let region = own_region.as_deref().unwrap_or(region);
+    let account = own_account.as_deref().unwrap_or(account);
+    attributes.extend(redrive_policy(item, region, account)?);
+    attributes.sort();
+    if let Some(pair) = attributes.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(item.place.wrong(format_args!("{} is given twice", pair[0].0)));
+    }
+    Ok(DeclaredQueue {
+        name: name.to_owned(),
+        region: own_region,
+        account: own_account,
+        attributes,
+        tags: item.table("tags")?,
+    })
+}
+
+fn redrive_policy(
+    item: &Item,
+    region: &str,
+    account: &str,
+) -> Result<Option<(String, String)>, UsageError> {
+    let target = item.text("dead_letter_queue")?;
+    let receives = item.number("max_receive_count")?;
+    match (target, receives) {
+        (None, None) => Ok(None),
+        (Some(target), Some(receives)) => {
+            let target = match target.starts_with("arn:") {
+                true => target,
+                false => format!("arn:aws:sqs:{region}:{account}:{target}"),
+            };
+            let policy = serde_json::json!({
+                "deadLetterTargetArn": target,
+                "maxReceiveCount": receives,
+            });
+            Ok(Some(("RedrivePolicy".to_owned(), policy.to_string())))
+        }
+        _ => Err(item.place.wrong("dead_letter_queue and max_receive_count need each other")),
+    }
+}
+
+/// Takes what needs nothing that is left, until nothing is left.
+fn in_order(all: Vec<Declared<'_>>) -> Result<Vec<DeclaredQueue>, UsageError> {
+    let mut is_done = vec![false; all.len()];
+    let mut ordered = Vec::with_capacity(all.len());
+    while ordered.len() < all.len() {
+        let before = ordered.len();
+        for (index, declared) in all.iter().enumerate() {
+            let is_free = declared.needs.is_none_or(|needs| is_done[needs]);
+            if !is_done[index] && is_free {
+                is_done[index] = true;
+                ordered.push(declared.queue.clone());
+            }
+        }
+        if ordered.len() == before {
+            let stuck = all.iter().zip(&is_done).find(|(_, is_done)| !**is_done);
+            let place = stuck.map(|(declared, _)| &declared.item.place);
+            return Err(place.map_or_else(
+                || UsageError("dead-letter queues form a circle".to_owned()),
+                |place| place.wrong("dead-letter queues form a circle"),
+            ));
+        }
+    }
+    Ok(ordered)
+}

@@ -1,0 +1,117 @@
+//! Every setting, once: its key, its kind, its default.
+//!
+//! The key `limits.in_flight` is `in_flight` in the file's section `[limits]`, and the variable
+//! `MILLRACE_LIMITS__IN_FLIGHT`.
+
+/// A setting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    pub(crate) key: &'static str,
+    pub(crate) kind: Kind,
+    /// As the environment would give it.
+    pub(crate) default: &'static str,
+    pub(crate) is_secret: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    /// Bounds included.
+    Number {
+        min: i64,
+        max: i64,
+    },
+    Truth,
+    /// Separated by commas outside the file.
+    List,
+}
+
+/// No setting counts more than this.
+const MANY: i64 = 1_000_000_000;
+
+pub(crate) const SETTINGS: &[Setting] = &[
+    list("listen", "127.0.0.1:4566"),
+    text("data", "millrace-data"),
+    text("durability", "fsync"),
+    text("public_url", ""),
+    text("region", "us-east-1"),
+    text("account", "000000000000"),
+    truth("test", "false"),
+    truth("insecure", "false"),
+    text("access_key", ""),
+    secret("secret_key"),
+    text("tls_cert", ""),
+    text("tls_key", ""),
+    number("workers", "0", 0, 1024),
+    text("log_format", "text"),
+    text("log_level", "info"),
+    number("drain_seconds", "20", 0, 3600),
+    list("cors_origins", "auto"),
+    truth("fair_queues", "true"),
+    number("limits.max_connections", "0", 0, MANY),
+    // SQS: 1 MiB of payload, each byte of which JSON may write as six.
+    number("limits.max_body_bytes", "8388608", 1 << 20, 1 << 30),
+    // SQS: 120,000 messages in flight, developer guide "Message quotas".
+    number("limits.in_flight", "120000", 1, MANY),
+    truth("limits.recreate_cool_down", "false"),
+    truth("limits.purge_cool_down", "true"),
+];
+
+impl Setting {
+    pub(crate) fn named(key: &str) -> Option<&'static Setting> {
+        SETTINGS.iter().find(|setting| setting.key == key)
+    }
+
+    /// The variable that sets it.
+    pub(crate) fn variable(&self) -> String {
+        format!("MILLRACE_{}", self.key.replace('.', "__").to_ascii_uppercase())
+    }
+}
+
+/// The candidate nearest to a misspelt name, if one is near enough to be meant.
+pub(crate) fn nearest<'a>(
+    name: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    candidates
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= 1 + name.len() / 4)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein's.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (index, letter) in left.chars().enumerate() {
+        let mut diagonal = index;
+        row[0] = index + 1;
+        for (column, other) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+const fn text(key: &'static str, default: &'static str) -> Setting {
+    Setting { key, kind: Kind::Text, default, is_secret: false }
+}
+
+const fn secret(key: &'static str) -> Setting {
+    Setting { key, kind: Kind::Text, default: "", is_secret: true }
+}
+
+const fn truth(key: &'static str, default: &'static str) -> Setting {
+    Setting { key, kind: Kind::Truth, default, is_secret: false }
+}
+
+const fn list(key: &'static str, default: &'static str) -> Setting {
+    Setting { key, kind: Kind::List, default, is_secret: false }
+}
+
+const fn number(key: &'static str, default: &'static str, min: i64, max: i64) -> Setting {
+    Setting { key, kind: Kind::Number { min, max }, default, is_secret: false }
+}

@@ -1,0 +1,209 @@
+//! Which layer wins, what is refused, and that the shipped example says what is so.
+
+use std::path::Path;
+
+use super::*;
+use crate::config::layers::Origin;
+
+fn file(text: &str) -> Result<File, UsageError> {
+    File::parse(Path::new("m.toml"), text.to_owned())
+}
+
+fn load(flags: &Flags, environment: &[(&str, &str)], text: &str) -> Result<Config, UsageError> {
+    let environment: Vec<(String, String)> =
+        environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Config::from_layers(flags, &environment, &file(text)?)
+}
+
+fn from_file(text: &str) -> Result<Config, UsageError> {
+    load(&Flags::default(), &[], text)
+}
+
+fn origin(config: &Config, key: &str) -> String {
+    let found = config.resolved().iter().find(|resolved| resolved.setting.key == key);
+    found.unwrap().origin.to_string()
+}
+
+#[test]
+fn defaults_are_what_the_manual_says() {
+    let config = from_file("").unwrap();
+
+    assert_eq!(config.listen, ["127.0.0.1:4566".parse().unwrap()]);
+    assert_eq!(config.data, Path::new("millrace-data"));
+    assert_eq!(config.durability, Durability::Fsync);
+    assert_eq!((config.region.as_str(), config.account.as_str()), ("us-east-1", "000000000000"));
+    assert_eq!(config.limits.in_flight, 120_000);
+    assert!(config.limits.purge_cool_down && !config.limits.recreate_cool_down);
+    assert_eq!(config.cors, Cors::Any);
+    assert!(config.resolved().iter().all(|resolved| resolved.origin == Origin::Default));
+}
+
+#[test]
+fn flags_win_over_environment_over_file_over_defaults() {
+    let flags = Flags { region: Some("flag-1".into()), ..Flags::default() };
+    let environment = [("MILLRACE_REGION", "env-1"), ("MILLRACE_LIMITS__IN_FLIGHT", "7")];
+    let text = "# comment\nregion = 'file-1'\nworkers = 3\n[limits]\nin_flight = 5\n";
+
+    let config = load(&flags, &environment, text).unwrap();
+
+    assert_eq!(config.region, "flag-1");
+    assert_eq!(config.limits.in_flight, 7);
+    assert_eq!(config.workers, 3);
+    assert_eq!(origin(&config, "region"), "flag --region");
+    assert_eq!(origin(&config, "limits.in_flight"), "environment MILLRACE_LIMITS__IN_FLIGHT");
+    assert_eq!(origin(&config, "workers"), "m.toml:3");
+    assert_eq!(origin(&config, "data"), "default");
+}
+
+#[test]
+fn mistakes_are_named_with_their_place() {
+    for (text, message) in [
+        ("\nregoin = 'x'", "m.toml:2: unknown key regoin; did you mean region?"),
+        ("[limits]\nin_fligth = 5", "did you mean limits.in_flight?"),
+        ("[what]\never = 5", "m.toml:2: unknown key what.ever"),
+        ("workers = 'three'", "m.toml:1: workers is a whole number, not string"),
+        ("workers = -1", "workers (m.toml:1): -1 is not within 0 to 1024"),
+        ("durability = 'disk'", "durability (m.toml:1): \"disk\" is not one of fsync, os, memory"),
+        ("account = '12'", "not twelve digits"),
+        ("public_url = 'host'", "not a URL"),
+        ("tls_cert = 'a'", "tls_cert and tls_key need each other"),
+        ("listen = ['nowhere']", "is not an address"),
+        ("a = = b", "m.toml:1:"),
+        ("[[credentials]]\naccess_key = 'a'", "credentials need access_key and secret_key"),
+        ("[[credentials]]\nsecret = 'a'", "m.toml:2: unknown key secret"),
+        ("[queues.a]\nvisibilty_timeout = 1", "did you mean visibility_timeout?"),
+        ("[queues.a]\nfifo = true", "[queues.\"a.fifo\"]"),
+        ("[queues.a]\ndead_letter_queue = 'b'", "need each other"),
+        ("[queues.a]\ndelay_seconds = 1\nattributes = { DelaySeconds = 2 }", "is given twice"),
+        (
+            "[queues.a]\ndead_letter_queue = 'b'\nmax_receive_count = 1\n\
+             [queues.b]\ndead_letter_queue = 'a'\nmax_receive_count = 1",
+            "form a circle",
+        ),
+    ] {
+        let error = from_file(text).unwrap_err().to_string();
+        assert!(error.contains(message), "{text}: {error}");
+    }
+}
+
+#[test]
+fn unknown_variables_are_refused() {
+    let refused = |name: &str| load(&Flags::default(), &[(name, "1")], "").unwrap_err().to_string();
+
+    assert!(refused("MILLRACE_LISTN").contains("did you mean MILLRACE_LISTEN?"));
+    assert!(refused("MILLRACE_QQQQQQQQQQQQQQQQQQ").contains("known are MILLRACE_LISTEN"));
+    assert!(load(&Flags::default(), &[("OTHER", "1")], "").is_ok());
+}
+
+#[test]
+fn listening_widely_needs_credentials_or_insecure() {
+    let with = |text: &str| from_file(&format!("listen = ['0.0.0.0:1']\n{text}")).unwrap().check();
+
+    let refused = with("").unwrap_err().to_string();
+
+    assert!(refused.contains("0.0.0.0:1") && refused.contains("--insecure"));
+    assert!(with("insecure = true").is_ok());
+    assert!(with("access_key = 'a'\nsecret_key = 'b'").is_ok());
+    assert!(with("[[credentials]]\naccess_key = 'a'\nsecret_key = 'b'").is_ok());
+}
+
+#[test]
+fn pages_may_read_only_what_is_local_unless_configured() {
+    let cors = |text: &str| from_file(text).unwrap().cors;
+
+    assert_eq!(cors("listen = ['0.0.0.0:1']"), Cors::Off);
+    assert_eq!(cors("listen = ['0.0.0.0:1']\ncors_origins = ['*']"), Cors::Any);
+    assert_eq!(cors("cors_origins = []"), Cors::Off);
+    assert_eq!(cors("cors_origins = ['http://a']"), Cors::Origins(vec!["http://a".into()]));
+}
+
+#[test]
+fn credentials_come_from_the_file_and_the_environment() {
+    let text = "account = '111111111111'\n[[credentials]]\naccess_key = 'a'\nsecret_key = 'b'\n\
+                account = '222222222222'\nname = 'ci'\n";
+    let environment = [("MILLRACE_ACCESS_KEY", "c"), ("MILLRACE_SECRET_KEY", "d")];
+
+    let config = load(&Flags::default(), &environment, text).unwrap();
+
+    let [first, second] = config.credentials.as_slice() else { panic!() };
+    assert_eq!((first.account.as_str(), first.name.as_str()), ("222222222222", "ci"));
+    assert_eq!((second.access_key.as_str(), second.account.as_str()), ("c", "111111111111"));
+    assert!(!format!("{config:?}").contains("secret_key: \"b\""));
+}
+
+#[test]
+fn queues_come_in_dependency_order() {
+    let config = from_file(
+        "[queues.jobs]\nvisibility_timeout = 60\ndead_letter_queue = 'jobs-dead'\n\
+         max_receive_count = 5\ntags = { team = 'a' }\nattributes = { DelaySeconds = 3 }\n\
+         [queues.jobs-dead]\nretention_seconds = 1209600\n\
+         [queues.\"orders.fifo\"]\nfifo = true\ncontent_based_deduplication = true\n",
+    )
+    .unwrap();
+
+    let names: Vec<&str> = config.queues.iter().map(|queue| queue.name.as_str()).collect();
+    let jobs = &config.queues[names.iter().position(|name| *name == "jobs").unwrap()];
+    let dead = names.iter().position(|name| *name == "jobs-dead");
+    assert!(dead < names.iter().position(|name| *name == "jobs"));
+    let pairs: Vec<String> =
+        jobs.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(
+        pairs,
+        [
+            "DelaySeconds=3",
+            "RedrivePolicy={\"deadLetterTargetArn\":\"arn:aws:sqs:us-east-1:000000000000:jobs-dead\",\
+         \"maxReceiveCount\":5}",
+            "VisibilityTimeout=60",
+        ]
+    );
+    assert_eq!(jobs.tags, [("team".to_owned(), "a".to_owned())]);
+    let fifo = config.queues.iter().find(|queue| queue.name == "orders.fifo").unwrap();
+    assert_eq!(
+        fifo.attributes,
+        [
+            ("ContentBasedDeduplication".to_owned(), "true".to_owned()),
+            ("FifoQueue".to_owned(), "true".to_owned()),
+        ]
+    );
+}
+
+const EXAMPLE: &str = include_str!("../../../../docs/millrace.example.toml");
+
+#[test]
+fn the_example_names_every_setting_with_its_default() {
+    let example = from_file(EXAMPLE).unwrap();
+    let defaults = from_file("").unwrap();
+
+    for (given, default) in example.resolved().iter().zip(defaults.resolved()) {
+        assert_eq!(given.value, default.value, "{}", given.setting.key);
+        // Those without a default are shown in a comment.
+        let name = given.setting.key.rsplit('.').next().unwrap();
+        let is_shown =
+            given.origin != Origin::Default || EXAMPLE.contains(&format!("\n# {name} ="));
+        assert!(is_shown, "{} is missing", given.setting.key);
+    }
+}
+
+#[test]
+fn what_the_example_comments_out_is_valid() {
+    let uncommented: String = EXAMPLE
+        .lines()
+        .map(|line| {
+            line.strip_prefix("# ")
+                .filter(|rest| {
+                    rest.starts_with('[')
+                        || rest.split_once(" = ").is_some_and(|(key, _)| {
+                            key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+                        })
+                })
+                .unwrap_or(line)
+        })
+        .map(|line| format!("{line}\n"))
+        .collect();
+
+    let config = from_file(&uncommented).unwrap();
+
+    assert!(config.tls.is_some());
+    assert_eq!(config.credentials.len(), 2);
+    assert_eq!(config.queues.len(), 3);
+}

@@ -1,0 +1,108 @@
+//! `millrace journal check|repair`.
+
+use std::io::{self, Write};
+
+use anyhow::{Context, bail};
+use millrace_journal::{CheckReport, RealFileSystem};
+use serde_json::json;
+
+use crate::{config::Config, show::Format};
+
+/// Prints what the journal holds. Fails if it is damaged; a torn tail is not damage.
+pub(crate) fn check(config: &Config, format: Format) -> anyhow::Result<()> {
+    let dir = existing(config)?;
+    let report = millrace_journal::check(&*RealFileSystem::new(), &dir)
+        .with_context(|| format!("checking the journal in {}", dir.display()))?;
+    let text = match format {
+        Format::Text => as_text(&report),
+        Format::Json => format!("{:#}\n", as_json(&report)),
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    match report.corruption {
+        None => Ok(()),
+        Some(corruption) => bail!("{corruption}"),
+    }
+}
+
+/// Cuts the journal off at the first damage.
+pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
+    let dir = existing(config)?;
+    let report = millrace_journal::repair(&*RealFileSystem::new(), &dir)
+        .with_context(|| format!("repairing the journal in {}", dir.display()))?;
+    let mut out = io::stdout().lock();
+    let Some(cut) = report.cut else {
+        writeln!(out, "nothing to repair")?;
+        return Ok(());
+    };
+    writeln!(out, "cut at: {}", cut.at)?;
+    writeln!(out, "readable groups lost behind it: {}", cut.lost_frames)?;
+    for segment in &cut.removed {
+        writeln!(out, "removed segment {segment}")?;
+    }
+    for backup in &cut.backups {
+        writeln!(out, "kept a copy: {}", backup.display())?;
+    }
+    Ok(())
+}
+
+fn existing(config: &Config) -> anyhow::Result<std::path::PathBuf> {
+    let dir = config.journal_dir();
+    if !dir.is_dir() {
+        bail!("there is no journal in {}", config.data.display());
+    }
+    Ok(dir)
+}
+
+fn as_text(report: &CheckReport) -> String {
+    let mut text = String::new();
+    for segment in &report.segments {
+        text.push_str(&format!(
+            "segment {}: {} groups, {} records, {} bytes, {}, sidecar {}\n",
+            segment.id,
+            segment.frames,
+            segment.records,
+            segment.bytes,
+            if segment.is_sealed { "sealed" } else { "active" },
+            format!("{:?}", segment.sidecar).to_ascii_lowercase(),
+        ));
+    }
+    if let Some(torn) = report.torn_tail {
+        text.push_str(&format!(
+            "torn tail: {} bytes at segment {} offset {}; the next start cuts them off\n",
+            torn.bytes, torn.segment, torn.offset
+        ));
+    }
+    match &report.corruption {
+        Some(_) => text.push_str("damaged\n"),
+        None => text.push_str("sound\n"),
+    }
+    text
+}
+
+fn as_json(report: &CheckReport) -> serde_json::Value {
+    let segments = report.segments.iter().map(|segment| {
+        json!({
+            "segment": segment.id.to_string(),
+            "frames": segment.frames,
+            "records": segment.records,
+            "size_bytes": segment.bytes,
+            "is_sealed": segment.is_sealed,
+            "sidecar": format!("{:?}", segment.sidecar).to_ascii_lowercase(),
+        })
+    });
+    json!({
+        "is_sound": report.corruption.is_none(),
+        "segments": segments.collect::<Vec<_>>(),
+        "spares": report.spares,
+        "torn_tail": report.torn_tail.map(|torn| json!({
+            "segment": torn.segment.to_string(),
+            "offset": torn.offset,
+            "size_bytes": torn.bytes,
+        })),
+        "corruption": report.corruption.as_ref().map(|corruption| json!({
+            "segment": corruption.segment.to_string(),
+            "offset": corruption.offset,
+            "reason": corruption.reason,
+        })),
+    })
+}

@@ -1,0 +1,33 @@
+//! How many connections the system lets us have.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors that are not connections: segments, listeners, runtimes, and one for luck.
+const RESERVED_DESCRIPTORS: u64 = 256;
+
+/// Unless configured otherwise.
+const DEFAULT_CONNECTIONS: usize = 50_000;
+
+/// Raises the soft limit of open files to the hard one; without success, quietly goes on.
+pub(crate) fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        if let Err(error) = setrlimit(Resource::Nofile, raised) {
+            tracing::debug!(%error, "open files stay limited");
+        }
+    }
+}
+
+/// What was configured (0: the default), as far as open files allow.
+pub(crate) fn max_connections(configured: usize) -> usize {
+    let wanted = if configured == 0 { DEFAULT_CONNECTIONS } else { configured };
+    let Some(files) = getrlimit(Resource::Nofile).current else {
+        return wanted;
+    };
+    let possible = usize::try_from(files.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(wanted);
+    if configured > possible {
+        tracing::warn!(configured, possible, "open files limit connections");
+    }
+    wanted.min(possible.max(1))
+}

@@ -1,0 +1,51 @@
+//! The `millrace` program: command line, configuration, process.
+//!
+//! `cli` says what can be asked, `config` what can be set and where a value comes from, `serve`
+//! runs the server, `assemble` builds what it serves, `journal` looks after the files.
+
+mod assemble;
+mod cli;
+mod config;
+mod journal;
+mod limits;
+mod logging;
+mod serve;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{
+    cli::{Cli, Command, ConfigCommand, JournalCommand},
+    config::{Config, UsageError},
+};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// 0: done. 1: failed. 2: asked for something that cannot be.
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("millrace: {error:#}");
+            ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Serve(flags) => serve::serve(Config::load(&flags)?),
+        Command::Config(ConfigCommand::Show { json, flags }) => {
+            let format = if json { show::Format::Json } else { show::Format::Text };
+            show::show(&Config::load(&flags)?, format)
+        }
+        Command::Journal(JournalCommand::Check { json, flags }) => {
+            let format = if json { show::Format::Json } else { show::Format::Text };
+            journal::check(&flags.load()?, format)
+        }
+        Command::Journal(JournalCommand::Repair { flags }) => journal::repair(&flags.load()?),
+    }
+}

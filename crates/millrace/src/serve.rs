@@ -1,0 +1,149 @@
+//! `millrace serve`: open, listen, serve, drain, close.
+
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    thread,
+};
+
+use anyhow::Context;
+use millrace_journal::Durability;
+use millrace_server::{Drain, Limits, Options, Server, Timeouts};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{assemble, config::Config, limits, logging};
+
+/// Runs until a signal asks to stop, then drains.
+pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
+    logging::start(&config.log_level, config.log_format)?;
+    limits::raise_open_files();
+    let is_first_start = !config.data.exists();
+    // Before the data is opened: a second server finds the address taken, not the data locked.
+    let server = Server::bind(options(&config)).context("starting to listen")?;
+    let drain = Drain::new();
+    start_on_signals(drain.clone()).context("watching for signals")?;
+    let services = assemble::open_services(&config, &drain)
+        .with_context(|| format!("opening the data in {}", config.data.display()))?;
+
+    let addresses = server.addresses().to_vec();
+    if is_first_start || config.durability == Durability::Memory {
+        greet(&config, &addresses);
+    }
+    for address in &addresses {
+        tracing::info!(
+            endpoint = endpoint(&config, *address),
+            data = %config.data.display(),
+            durability = durability(config.durability),
+            workers = server.workers(),
+            version = env!("CARGO_PKG_VERSION"),
+            "serving"
+        );
+    }
+    if config.durability != Durability::Fsync {
+        tracing::warn!(
+            durability = durability(config.durability),
+            "acknowledged messages can be lost: {}",
+            match config.durability {
+                Durability::Memory => "nothing is written to disk",
+                _ => "they are not synced to disk",
+            }
+        );
+    }
+
+    let ran = server.run(services.service, drain, services.hooks);
+    // Also after a failure: what was acknowledged is to be durable.
+    let closed = (services.close)().context("closing the data");
+    let drained = ran.context("serving")?;
+    closed?;
+    tracing::info!(cut_off = drained.cut_off, "stopped");
+    Ok(())
+}
+
+fn options(config: &Config) -> Options {
+    Options {
+        listen: config.listen.clone(),
+        workers: config.workers,
+        tls: config.tls.clone(),
+        limits: Limits {
+            max_connections: limits::max_connections(config.limits.max_connections),
+            max_body_bytes: config.limits.max_body_bytes,
+            ..Limits::default()
+        },
+        timeouts: Timeouts { drain: config.drain, ..Timeouts::default() },
+        cors: config.cors.clone(),
+    }
+}
+
+/// The first signal starts the drain, the second ends the process at once.
+fn start_on_signals(drain: Drain) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (mut terminate, mut interrupt) = {
+        let _guard = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+    };
+    // Ends with the process.
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        runtime.block_on(async move {
+            for turn in 0.. {
+                let name = tokio::select! {
+                    _ = terminate.recv() => "SIGTERM",
+                    _ = interrupt.recv() => "SIGINT",
+                };
+                if turn > 0 {
+                    tracing::warn!(signal = name, "ending at once");
+                    std::process::exit(1);
+                }
+                tracing::info!(signal = name, "draining");
+                drain.start();
+            }
+        });
+    })?;
+    Ok(())
+}
+
+/// What a newcomer needs to know.
+fn greet(config: &Config, addresses: &[SocketAddr]) {
+    let Some(address) = addresses.first() else { return };
+    let endpoint = endpoint(config, *address);
+    let data = std::path::absolute(&config.data).unwrap_or_else(|_| config.data.clone());
+    eprintln!("Millrace {} serves Amazon SQS at {endpoint}\n", env!("CARGO_PKG_VERSION"));
+    eprintln!("    export AWS_ENDPOINT_URL={endpoint}");
+    if config.credentials.is_empty() {
+        eprintln!("    export AWS_REGION={}", config.region);
+        eprintln!("    export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any");
+    }
+    match config.durability {
+        Durability::Memory => eprintln!("\nData: in memory, gone when the process ends"),
+        _ => eprintln!("\nData: {}", data.display()),
+    }
+    eprintln!(
+        "Durability: {}\n",
+        match config.durability {
+            Durability::Fsync => "fsync (a change is answered once it is on disk)",
+            Durability::Os => "os (a change is answered once the system has it; for tests)",
+            Durability::Memory => "memory (for tests)",
+        }
+    );
+}
+
+fn endpoint(config: &Config, address: SocketAddr) -> String {
+    if let Some(url) = &config.public_url {
+        return url.clone();
+    }
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    // Nobody can connect to "all addresses".
+    let ip = match address {
+        SocketAddr::V4(address) if address.ip().is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        SocketAddr::V6(address) if address.ip().is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        address => address.ip(),
+    };
+    format!("{scheme}://{}", SocketAddr::new(ip, address.port()))
+}
+
+fn durability(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Fsync => "fsync",
+        Durability::Os => "os",
+        Durability::Memory => "memory",
+    }
+}

@@ -1,0 +1,102 @@
+//! `millrace config show`: every setting, its value and its origin.
+
+use std::io::{self, Write};
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::config::{Config, Resolved, Value};
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+pub(crate) fn show(config: &Config, format: Format) -> anyhow::Result<()> {
+    let text = match format {
+        Format::Text => as_text(config),
+        Format::Json => format!("{:#}\n", as_json(config)),
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn as_text(config: &Config) -> String {
+    let lines: Vec<(String, String)> = config
+        .resolved()
+        .iter()
+        .map(|resolved| {
+            let key = resolved.setting.key;
+            (format!("{key} = {}", value(resolved)), resolved.origin.to_string())
+        })
+        .collect();
+    // Long values push their origin out of the column, not everybody's.
+    let width = lines.iter().map(|(left, _)| left.len()).max().unwrap_or(0).min(48);
+    let mut text = String::new();
+    for (left, origin) in lines {
+        text.push_str(&format!("{left:width$}  # {origin}\n"));
+    }
+    for credential in &config.credentials {
+        let crate::config::Credential { access_key, account, name, .. } = credential;
+        text.push_str(&format!(
+            "credential {access_key}: account {account}, secret key ***{}{name}\n",
+            if name.is_empty() { "" } else { ", " }
+        ));
+    }
+    for queue in &config.queues {
+        text.push_str(&format!("queue {}:", queue.name));
+        for (name, value) in &queue.attributes {
+            text.push_str(&format!(" {name}={value}"));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn as_json(config: &Config) -> Json {
+    let settings: Map<String, Json> = config
+        .resolved()
+        .iter()
+        .map(|resolved| {
+            let entry = json!({ "value": value(resolved), "origin": resolved.origin.to_string() });
+            (resolved.setting.key.to_owned(), entry)
+        })
+        .collect();
+    let credentials = config.credentials.iter().map(|credential| {
+        json!({
+            "access_key": credential.access_key,
+            "secret_key": "***",
+            "account": credential.account,
+            "name": credential.name,
+        })
+    });
+    let queues = config.queues.iter().map(|queue| {
+        let as_map = |pairs: &[(String, String)]| -> Map<String, Json> {
+            pairs.iter().map(|(name, value)| (name.clone(), Json::from(value.clone()))).collect()
+        };
+        json!({
+            "name": queue.name,
+            "region": queue.region,
+            "account": queue.account,
+            "attributes": as_map(&queue.attributes),
+            "tags": as_map(&queue.tags),
+        })
+    });
+    json!({
+        "settings": settings,
+        "credentials": credentials.collect::<Vec<_>>(),
+        "queues": queues.collect::<Vec<_>>(),
+    })
+}
+
+/// As TOML has it, which is also JSON.
+fn value(resolved: &Resolved) -> Json {
+    match &resolved.value {
+        Value::Text(text) if resolved.setting.is_secret && !text.is_empty() => Json::from("***"),
+        Value::Text(text) => Json::from(text.clone()),
+        Value::Number(number) => Json::from(*number),
+        Value::Truth(truth) => Json::from(*truth),
+        Value::List(list) => Json::from(list.clone()),
+    }
+}

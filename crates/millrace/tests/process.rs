@@ -1,0 +1,214 @@
+//! The program as its users start it: exit codes, what it prints, signals.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, ChildStderr, Command, Output, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+fn millrace(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    command.args(arguments);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("MILLRACE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    millrace(arguments).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+struct Serving {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    address: String,
+    printed: String,
+}
+
+/// Starts a server on a free port and waits until it says that it serves.
+fn serve(data: &TempDir, arguments: &[&str]) -> Serving {
+    let mut child = millrace(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])
+        .arg("--data")
+        .arg(data.path().join("data"))
+        .args(arguments)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut printed = String::new();
+    let address = loop {
+        let start = printed.len();
+        assert!(stderr.read_line(&mut printed).unwrap() > 0, "ended: {printed}");
+        let Ok(line) = serde_json::from_str::<serde_json::Value>(&printed[start..]) else {
+            continue;
+        };
+        if line["message"] == "serving" {
+            break line["endpoint"].as_str().unwrap().trim_start_matches("http://").to_owned();
+        }
+    };
+    Serving { child, stderr, address, printed }
+}
+
+impl Serving {
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn get(stream: &mut TcpStream, path: &str) -> String {
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
+    let mut bytes = [0; 4096];
+    let count = stream.read(&mut bytes).unwrap();
+    String::from_utf8(bytes[..count].to_vec()).unwrap()
+}
+
+#[test]
+fn serves_until_told_to_stop_and_greets_newcomers() {
+    let data = TempDir::new().unwrap();
+    let mut serving = serve(&data, &[]);
+    let mut client = serving.connect();
+
+    let health = get(&mut client, "/health");
+    serving.signal(Signal::TERM);
+    let status = serving.child.wait().unwrap();
+    let mut rest = String::new();
+    serving.stderr.read_to_string(&mut rest).unwrap();
+
+    assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
+    let line = format!("export AWS_ENDPOINT_URL=http://{}\n", serving.address);
+    assert!(serving.printed.contains(&line), "{}", serving.printed);
+    assert!(serving.printed.contains("Durability: fsync"));
+    assert_eq!(status.code(), Some(0), "{rest}");
+    assert!(rest.contains("\"draining\"") && rest.contains("\"stopped\""), "{rest}");
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let data = TempDir::new().unwrap();
+    let mut serving = serve(&data, &["--drain-seconds", "600"]);
+    let mut client = serving.connect();
+    client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n").unwrap();
+    client.write_all(b"Expect: 100-continue\r\n\r\n").unwrap();
+    let mut go_on = [0; 25];
+    client.read_exact(&mut go_on).unwrap();
+
+    serving.signal(Signal::INT);
+    let mut line = String::new();
+    while !line.contains("draining") {
+        line.clear();
+        assert!(serving.stderr.read_line(&mut line).unwrap() > 0);
+    }
+    serving.signal(Signal::TERM);
+
+    assert_eq!(serving.child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn listening_widely_without_credentials_is_a_usage_error() {
+    let output = run(&["serve", "--listen", "0.0.0.0:0"]);
+
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--insecure"), "{}", stderr(&output));
+}
+
+#[test]
+fn wrong_flags_variables_and_files_are_usage_errors() {
+    let data = TempDir::new().unwrap();
+    let file = data.path().join("m.toml");
+    std::fs::write(&file, "nonsense = 1\n").unwrap();
+
+    let flag = run(&["serve", "--nonsense"]);
+    let key = run(&["serve", "--config", file.to_str().unwrap()]);
+    let variable = millrace(&["config", "show"]).env("MILLRACE_NONSENSE", "1").output().unwrap();
+    let missing = run(&["serve", "--config", "/nowhere/m.toml"]);
+
+    assert_eq!(flag.status.code(), Some(2));
+    assert_eq!(key.status.code(), Some(2));
+    assert!(stderr(&key).contains("m.toml:1: unknown key nonsense"));
+    assert_eq!(variable.status.code(), Some(2));
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(stderr(&missing).contains("/nowhere/m.toml"));
+}
+
+#[test]
+fn an_address_that_is_taken_is_a_failure() {
+    let data = TempDir::new().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let other = data.path().join("data");
+
+    let output = run(&["serve", "--listen", &address, "--data", other.to_str().unwrap()]);
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(&address), "{}", stderr(&output));
+}
+
+#[test]
+fn config_show_tells_origins_and_masks_secrets() {
+    let command = || {
+        let mut command = millrace(&["config", "show", "--region", "r-1"]);
+        command.env("MILLRACE_ACCESS_KEY", "AKID").env("MILLRACE_SECRET_KEY", "hush");
+        command
+    };
+
+    let text = stdout(&command().output().unwrap());
+    let json = stdout(&command().arg("--json").output().unwrap());
+
+    assert!(
+        text.lines()
+            .any(|line| line.starts_with("region = \"r-1\"") && line.ends_with("# flag --region"))
+    );
+    assert!(!text.contains("hush") && !json.contains("hush"));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["settings"]["secret_key"]["value"], "***");
+    assert_eq!(json["settings"]["secret_key"]["origin"], "environment MILLRACE_SECRET_KEY");
+    assert_eq!(json["settings"]["limits.in_flight"]["value"], 120_000);
+    assert_eq!(json["credentials"][0]["access_key"], "AKID");
+}
+
+#[test]
+fn checking_a_journal_that_is_not_there_fails() {
+    let data = TempDir::new().unwrap();
+
+    let output = run(&["journal", "check", "--data", data.path().to_str().unwrap()]);
+
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("there is no journal in"));
+}
+
+#[test]
+fn version_is_told() {
+    let output = run(&["--version"]);
+
+    assert_eq!(stdout(&output), format!("millrace {}\n", env!("CARGO_PKG_VERSION")));
+}
