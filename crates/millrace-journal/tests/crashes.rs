@@ -7,8 +7,10 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::{Opening, append, assert_readable, open, store};
-use millrace_journal::{Fault, GroupCommit, Purpose, SegmentId, SimFileSystem, Unavailable};
+use common::{Opening, SEGMENT_BYTES, append, assert_readable, open, open_with, store};
+use millrace_journal::{
+    Durability, Fault, GroupCommit, Purpose, SegmentId, SimFileSystem, Unavailable,
+};
 
 /// What the outside knows: batches by number, acknowledged or not.
 #[derive(Default)]
@@ -188,6 +190,31 @@ fn power_loss_after_a_kill_never_looks_like_damage() {
                 let opening = opening.unwrap_or_else(|error| panic!("call {call}: {error}"));
                 ledger.check(&opening);
             }
+        }
+    }
+}
+
+#[test]
+fn unsynced_journal_opens_after_power_loss_and_shows_whole_batches_in_order() {
+    for call in 0..100 {
+        for seed in 0..4 {
+            let open = |fs: &SimFileSystem| open_with(fs, Durability::Os, SEGMENT_BYTES);
+            let fs = SimFileSystem::new(seed);
+            fs.fail_call(call, Fault::PowerLoss);
+            let mut ledger = Ledger::default();
+            if let Ok(opening) = open(&fs) {
+                for number in 0..STEPS {
+                    if ledger.step(&opening.group_commit, number).is_err() {
+                        break;
+                    }
+                }
+            }
+            // Nothing was promised beyond the process.
+            ledger.batches.values_mut().for_each(|batch| batch.is_acknowledged = false);
+
+            let opening = open(&fs.crashed(seed * 1000 + call));
+            let opening = opening.unwrap_or_else(|error| panic!("call {call}: {error}"));
+            ledger.check(&opening);
         }
     }
 }
