@@ -19,7 +19,7 @@ pub struct Reservation {
 }
 
 impl GroupCommit {
-    /// Asks for room for one batch. `bytes` is the sum of [`Record::encoded_bytes`], or more.
+    /// Asks for room for one batch. `bytes` is the sum of [`crate::Record::encoded_bytes`], or more.
     /// Once granted, the append cannot fail for lack of space.
     pub fn reserve(
         self: &Arc<Self>,
