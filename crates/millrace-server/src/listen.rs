@@ -167,8 +167,10 @@ impl Server {
             lanes.push(Lane { worker: Arc::clone(&worker), sender });
             let shared = Arc::clone(&shared);
             let per_worker = hooks.per_worker.clone();
+            let stops_all = StopsAll(drain.clone());
             let thread = thread::Builder::new().name(format!("worker-{index}"));
             threads.push(thread.spawn(move || {
+                let _stops_all = stops_all;
                 let companion = || per_worker.map(|per_worker| per_worker(index));
                 worker::run(&worker, &shared, receiver, companion)
             })?);
@@ -191,6 +193,16 @@ impl Server {
 impl std::fmt::Debug for Tls {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Tls")
+    }
+}
+
+/// When a worker ends, all end: normally we drain by then, and otherwise something is wrong that
+/// must not leave every other connection unanswered.
+struct StopsAll(Drain);
+
+impl Drop for StopsAll {
+    fn drop(&mut self) {
+        self.0.start();
     }
 }
 

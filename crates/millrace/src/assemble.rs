@@ -1,9 +1,19 @@
-//! Builds what the server serves.
+//! Builds what the server serves: journal, broker, services.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::{Context, anyhow, bail};
+use millrace_broker::Broker;
+use millrace_core::SystemClock;
+use millrace_engine::{Finished, Replay};
+use millrace_journal::{
+    Durability, GroupCommit, GroupOptions, Journal, LocalJournal, LocalOptions, MemoryJournal,
+    RealFileSystem,
+};
 use millrace_server::{Drain, Hooks};
-use millrace_wire::{Request, Response, Service};
+use millrace_services::{AccessKey, DeclaredQueue, Options, SqsOptions};
+use millrace_wire::Service;
 
 use crate::config::Config;
 
@@ -18,22 +28,151 @@ pub(crate) struct Services<S> {
 /// Opens the data and the services on it. Held requests are answered when `drain` starts.
 pub(crate) fn open_services(
     config: &Config,
-    _drain: &Drain,
+    drain: &Drain,
 ) -> anyhow::Result<Services<impl Service>> {
-    tracing::debug!(
-        account = config.account,
-        is_test = config.is_test,
-        fair_queues = config.fair_queues,
-        "opening services"
+    let clock = Arc::new(SystemClock::new());
+    let (log, replayed) = open_log(config)?;
+    clock.at_least(replayed.latest);
+    tracing::info!(
+        queues = replayed.queues.len(),
+        messages = replayed.queues.iter().map(|queue| messages(&queue.queue)).sum::<u64>(),
+        epoch = log.opened().epoch.0,
+        "journal replayed"
     );
-    Ok(Services { service: Arc::new(Nothing), hooks: Hooks::default(), close: Box::new(|| Ok(())) })
+    if let Some(torn) = log.opened().torn_tail {
+        tracing::warn!(
+            segment = torn.segment.0,
+            offset = torn.offset,
+            bytes = torn.bytes,
+            "torn tail cut off: what was being written when the last run ended"
+        );
+    }
+    let committer = log.spawn_committer().context("starting the journal's threads")?;
+    let options = millrace_broker::Options {
+        in_flight_limit: config.limits.in_flight,
+        purge_cool_down: config.limits.purge_cool_down,
+        ..millrace_broker::Options::default()
+    };
+    let random = Box::new(|| fastrand::u128(..));
+    let broker = Broker::new(log.clone(), clock, options, replayed, random)?;
+    broker.spawn_threads().context("starting the broker's threads")?;
+    let services = Arc::new(millrace_services::Services::new(broker.clone(), &options_of(config)));
+    declare_queues(config, &services, &log)?;
+
+    let (companion, is_ready) = (broker.clone(), log.clone());
+    let drain = drain.clone();
+    let hooks = Hooks {
+        per_worker: Some(Arc::new(move |_| {
+            let (driver, broker, drain) =
+                (companion.commit_driver(), companion.clone(), drain.clone());
+            Box::pin(async move {
+                let drained = async {
+                    drain.started().await;
+                    broker.drain();
+                };
+                tokio::join!(driver, drained);
+            })
+        })),
+        is_ready: Arc::new(move || is_ready.poison().is_none()),
+    };
+    let close = Box::new(move || {
+        broker.close();
+        committer.join().map_err(|_| anyhow!("the journal's thread panicked"))?;
+        match log.poison() {
+            None => Ok(()),
+            Some(reason) => Err(anyhow!("journal: {reason}")),
+        }
+    });
+    Ok(Services { service: services, hooks, close })
 }
 
-/// Serves nothing yet.
-struct Nothing;
+/// Opens the journal and rebuilds the queues from it.
+fn open_log(config: &Config) -> anyhow::Result<(Arc<GroupCommit>, Finished)> {
+    let local = LocalOptions { durability: config.durability, ..LocalOptions::default() };
+    let mut replay = Replay::default();
+    let journal: Box<dyn Journal> = match config.durability {
+        Durability::Memory => Box::new(MemoryJournal::new(local.segment_bytes)),
+        _ => Box::new(open_local(&config.journal_dir(), local, &mut replay)?),
+    };
+    let log = GroupCommit::new(journal, GroupOptions::default());
+    let first_seq = Broker::first_seq(log.opened().epoch.0);
+    Ok((log, replay.finish(first_seq)))
+}
 
-impl Service for Nothing {
-    async fn call(&self, _request: Request<'_>) -> Response {
-        Response::new(501, "text/plain", "not implemented\n")
+fn open_local(
+    dir: &Path,
+    options: LocalOptions,
+    replay: &mut Replay,
+) -> anyhow::Result<LocalJournal> {
+    let mut failure = None;
+    let mut apply = |record: millrace_journal::Replayed<'_>| {
+        if failure.is_none() {
+            let applied = replay.apply(record.index, record.position.0, record.record_len);
+            failure = applied.err();
+        }
+    };
+    let opened = LocalJournal::open(RealFileSystem::new(), dir, options, &mut apply);
+    let (journal, _) = opened.context("opening the journal")?;
+    match failure {
+        None => Ok(journal),
+        Some(failure) => Err(failure).context("replaying the journal"),
     }
+}
+
+fn messages(queue: &millrace_engine::Queue) -> u64 {
+    let counts = queue.counts();
+    counts.ready + counts.delayed + counts.in_flight
+}
+
+fn options_of(config: &Config) -> Options {
+    let access_key = |credential: &crate::config::Credential| AccessKey {
+        access_key: credential.access_key.clone(),
+        secret_key: credential.secret_key.clone(),
+        account: credential.account.clone(),
+        name: credential.name.clone(),
+    };
+    let public_host = config.public_url.as_deref().and_then(|url| url.split("://").nth(1));
+    let public_host = public_host.map(|rest| rest.split('/').next().unwrap_or(rest).to_owned());
+    Options {
+        region: config.region.clone(),
+        account: config.account.clone(),
+        access_keys: config.credentials.iter().map(access_key).collect(),
+        host_names: public_host.into_iter().collect(),
+        is_test: config.is_test,
+        sqs: SqsOptions {
+            public_url: config.public_url.clone(),
+            recreate_cool_down: config.limits.recreate_cool_down,
+        },
+    }
+}
+
+/// Creates the configured queues before anybody can ask for them.
+fn declare_queues(
+    config: &Config,
+    services: &millrace_services::Services,
+    log: &GroupCommit,
+) -> anyhow::Result<()> {
+    if config.queues.is_empty() {
+        return Ok(());
+    }
+    let declared: Vec<DeclaredQueue> = config
+        .queues
+        .iter()
+        .map(|queue| DeclaredQueue {
+            region: queue.region.clone().unwrap_or_else(|| config.region.clone()),
+            account: queue.account.clone().unwrap_or_else(|| config.account.clone()),
+            name: queue.name.clone(),
+            attributes: queue.attributes.clone(),
+            tags: queue.tags.iter().cloned().collect(),
+        })
+        .collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    if let Err(error) = runtime.block_on(services.declare_queues(&declared)) {
+        if let Some(reason) = log.poison() {
+            bail!("journal: {reason}");
+        }
+        bail!("declaring the configured queues: {}", error.message);
+    }
+    tracing::info!(queues = declared.len(), "configured queues are there");
+    Ok(())
 }

@@ -53,7 +53,6 @@ pub(crate) struct Config {
     pub(crate) log_level: String,
     pub(crate) drain: Duration,
     pub(crate) cors: Cors,
-    pub(crate) fair_queues: bool,
     pub(crate) limits: Limits,
     /// Dead-letter queues before the queues that use them.
     pub(crate) queues: Vec<DeclaredQueue>,
@@ -145,7 +144,6 @@ impl Config {
             log_level: layers.text("log_level"),
             drain: Duration::from_secs(layers.number("drain_seconds") as u64),
             cors: cors(layers.list("cors_origins"), &listen),
-            fair_queues: layers.truth("fair_queues"),
             limits: Limits {
                 max_connections: layers.number("limits.max_connections"),
                 max_body_bytes: layers.number("limits.max_body_bytes"),

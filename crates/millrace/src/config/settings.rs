@@ -47,7 +47,6 @@ pub(crate) const SETTINGS: &[Setting] = &[
     text("log_level", "info"),
     number("drain_seconds", "20", 0, 3600),
     list("cors_origins", "auto"),
-    truth("fair_queues", "true"),
     number("limits.max_connections", "0", 0, MANY),
     // SQS: 1 MiB of payload, each byte of which JSON may write as six.
     number("limits.max_body_bytes", "8388608", 1 << 20, 1 << 30),
