@@ -13,6 +13,8 @@ use millrace_engine::{
     ReceiveError, Received, Replay, Send, Sent, Settings, VisibilityError,
 };
 
+use crate::replay::assert_replay_is_live;
+
 /// Test time begins here.
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 
@@ -386,6 +388,8 @@ impl Broker {
             let oldest = member.queue.oldest_segment(true);
             assert!(oldest.is_none_or(|oldest| oldest > segment), "nothing is left behind");
         }
+        // A crash may leave both the old records and the new.
+        assert_replay_is_live(self);
         self.journal.records.retain(|record| !is_old(record.position));
     }
 

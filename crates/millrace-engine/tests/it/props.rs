@@ -382,15 +382,15 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn standard_queues_do_what_the_model_does() {
-    check(200, Kind::Standard, DeduplicationScope::Queue);
+    check(120, Kind::Standard, DeduplicationScope::Queue);
 }
 
 #[test]
 fn fifo_queues_do_what_the_model_does() {
-    check(200, Kind::Fifo, DeduplicationScope::Queue);
+    check(120, Kind::Fifo, DeduplicationScope::Queue);
 }
 
 #[test]
 fn fifo_queues_that_deduplicate_by_group_do_what_the_model_does() {
-    check(100, Kind::Fifo, DeduplicationScope::MessageGroup);
+    check(60, Kind::Fifo, DeduplicationScope::MessageGroup);
 }
