@@ -20,7 +20,7 @@ pub struct DeclaredQueue {
 
 impl Sqs {
     /// Creates the queue, or brings the attributes and tags of the one that is there in line.
-    pub async fn declare(&self, declared: &DeclaredQueue) -> Result<(), ApiError> {
+    pub(crate) async fn declare(&self, declared: &DeclaredQueue) -> Result<(), ApiError> {
         let key = QueueKey::new(&declared.region, &declared.account, &declared.name);
         let given: Vec<(&str, &str)> =
             declared.attributes.iter().map(|(name, value)| (&**name, &**value)).collect();

@@ -40,7 +40,7 @@ pub struct SqsOptions {
 }
 
 /// The service.
-pub struct Sqs {
+pub(crate) struct Sqs {
     broker: Arc<Broker>,
     options: SqsOptions,
     deleted: queues::RecentlyDeleted,
@@ -63,7 +63,7 @@ pub(crate) struct SqsRequest<'a> {
 }
 
 impl Sqs {
-    pub fn new(broker: Arc<Broker>, options: SqsOptions) -> Sqs {
+    pub(crate) fn new(broker: Arc<Broker>, options: SqsOptions) -> Sqs {
         Sqs { broker, options, deleted: queues::RecentlyDeleted::default() }
     }
 
