@@ -94,7 +94,7 @@ def produce(connection, url, ledger, name):
         yield answer
 
 
-def produce_fifo(connection, url, ledger, name, groups=3):
+def produce_fifo(connection, url, ledger, name, groups=8):
     """Sends in order to its own groups; a cut send is tried again with the same deduplication id
     and another body, until one is acknowledged."""
     for n in itertools.count():
@@ -118,11 +118,11 @@ def produce_fifo(connection, url, ledger, name, groups=3):
 
 
 def consume(connection, url, ledger):
-    """Receives and deletes; every fifth batch is left to come again."""
+    """Receives and deletes; every tenth batch is left to come again."""
     for n in itertools.count():
         asked_at = time.monotonic()
         answer = connection.call(
-            "ReceiveMessage", QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1, VisibilityTimeout=2
+            "ReceiveMessage", QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1, VisibilityTimeout=1
         )
         if answer is None:
             yield None
@@ -130,7 +130,7 @@ def consume(connection, url, ledger):
         messages = answer.get("Messages", [])
         bodies = [message["Body"] for message in messages]
         ledger.received(bodies, asked_at)
-        if messages and n % 5:
+        if messages and n % 10:
             entries = [{"Id": f"id{m}", "ReceiptHandle": x["ReceiptHandle"]} for m, x in enumerate(messages)]
             ledger.delete_begins(bodies)
             answer = connection.call("DeleteMessageBatch", QueueUrl=url, Entries=entries)
@@ -157,6 +157,7 @@ def drain(connection, url, ledger, is_empty):
         ledger.received(bodies, asked_at)
         drained += bodies
         entries = [{"Id": f"id{m}", "ReceiptHandle": x["ReceiptHandle"]} for m, x in enumerate(messages)]
+        ledger.delete_begins(bodies)
         deleted = connection.call("DeleteMessageBatch", QueueUrl=url, Entries=entries)
         assert "Failed" not in deleted, deleted
         ledger.delete_acknowledged(bodies)

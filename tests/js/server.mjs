@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 const BINARY =
-  process.env.MILLRACE_BIN ??
+  process.env.SERVER_BINARY ??
   join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "fast", "millrace");
 
 function freePort() {

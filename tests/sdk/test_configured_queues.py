@@ -7,7 +7,6 @@ from support.server import binary
 from support.wire import JsonApi
 
 
-
 def attributes(server, name):
     api = JsonApi(server.endpoint)
     url = api.call("GetQueueUrl", QueueName=name)["QueueUrl"]
@@ -81,7 +80,7 @@ def test_unknown_key_stops_the_start(tmp_path):
     command = [str(binary()), "serve", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data")]
 
     ended = subprocess.run(
-        [*command, "--config", str(config)], capture_output=True, text=True, timeout=20, check=False
+        [*command, "--config", str(config)], capture_output=True, text=True, timeout=20, check=False, env={}
     )
 
     assert ended.returncode != 0

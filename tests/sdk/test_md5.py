@@ -72,7 +72,7 @@ def test_random_attributes_agree_with_the_definition(sqs, queue, receive):
         attributes = {}
         for _ in range(rng.randint(1, 10)):
             name = "".join(rng.choices("abzAZ09_-", k=rng.randint(1, 30)))
-            label = "".join(rng.choices(["", "", ".x", ".\u00e9", ".a b"], k=1))
+            label = "".join(rng.choices(["", "", ".x", ".a-b_C.9"], k=1))
             kind = rng.choice(["String", "Number", "Binary"])
             if kind == "Binary":
                 value = {"BinaryValue": rng.randbytes(rng.randint(1, 100))}

@@ -231,7 +231,7 @@ ATTRIBUTES = [
     string("value"),
     string("h\u00e9 \u2603 \U0001f600 <&>\"'\r\n\t"),
     string("v", "String.custom"),
-    string("1", "String.a.b-c d"),
+    string("1", "String.a.b-c_D9"),
     string("0", "Number"),
     string("-1.50", "Number"),
     string("007", "Number"),

@@ -1,6 +1,6 @@
 """The real binary as a test fixture: one process, one port, one data directory, one log.
 
-The binary is `$MILLRACE_BIN`, else the one that `cargo build --profile fast -p millrace` leaves in
+The binary is `$SERVER_BINARY`, else the one that `cargo build --profile fast -p millrace` leaves in
 the target directory.
 """
 
@@ -20,8 +20,8 @@ STOP_TIMEOUT_S = 20
 
 
 def binary() -> Path:
-    if "MILLRACE_BIN" in os.environ:
-        return Path(os.environ["MILLRACE_BIN"])
+    if "SERVER_BINARY" in os.environ:
+        return Path(os.environ["SERVER_BINARY"])
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return target / "fast" / "millrace"
 

@@ -83,7 +83,7 @@ impl Drop for Server {
 }
 
 fn binary() -> PathBuf {
-    if let Some(path) = env::var_os("MILLRACE_BIN") {
+    if let Some(path) = env::var_os("SERVER_BINARY") {
         return path.into();
     }
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
