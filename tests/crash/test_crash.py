@@ -16,7 +16,6 @@ import pytest
 
 from crash.clients import Connection, Load, consume, drain, produce, produce_fifo
 from crash.ledger import FifoLedger, QueueLedger
-from support.server import Server
 
 ROUNDS = int(os.environ.get("CRASH_ROUNDS", "20"))
 SEED = int(os.environ.get("CRASH_SEED", random.randrange(2**32)))
@@ -28,12 +27,22 @@ def is_empty(connection, url):
     return all(value == "0" for value in got.values())
 
 
+def kill_again_and_again(server, load, rng):
+    for _ in range(ROUNDS):
+        time.sleep(rng.uniform(0.05, 0.9))  # The moment of the crash is the test's own random.
+        load.serving.clear()
+        server.kill()
+        server.start()
+        load.serving.set()
+        assert not load.failures, load.failures
+
+
 @pytest.mark.timeout(120 + 5 * ROUNDS)
-def test_killed_server_keeps_every_promise(tmp_path, capsys):
+def test_killed_server_keeps_every_promise(make_server, capsys):
     rng = random.Random(SEED)
     with capsys.disabled():
         print(f"\ncrash: seed {SEED}, {ROUNDS} rounds; CRASH_SEED={SEED} CRASH_ROUNDS={ROUNDS} repeats it")
-    server = Server(tmp_path, durability="fsync", test=False).start()
+    server = make_server(durability="fsync", test=False)
     admin = Connection(server.port)
     plain_url = admin.call("CreateQueue", QueueName="plain")["QueueUrl"]
     fifo_attributes = {"FifoQueue": "true"}
@@ -48,15 +57,10 @@ def test_killed_server_keeps_every_promise(tmp_path, capsys):
         load.run(produce_fifo, fifo_url, fifo, f"p{n}")
         load.run(consume, plain_url, plain)
         load.run(consume, fifo_url, fifo)
-
-    for _ in range(ROUNDS):
-        time.sleep(rng.uniform(0.05, 0.9))  # The moment of the crash is the test's own random.
-        load.serving.clear()
-        server.kill()
-        server.start()
-        load.serving.set()
-        assert not load.failures, load.failures
-    load.end()
+    try:
+        kill_again_and_again(server, load, rng)
+    finally:
+        load.end()
 
     admin = Connection(server.port)
     for url, ledger in ((plain_url, plain), (fifo_url, fifo)):
@@ -70,4 +74,3 @@ def test_killed_server_keeps_every_promise(tmp_path, capsys):
             )
         assert ledger.errors == []
         assert len(ledger.acknowledged) > ROUNDS
-    server.close()

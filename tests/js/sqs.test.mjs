@@ -236,7 +236,7 @@ describe("queues", () => {
     const tasks = await sqs.listMessageMoveTasks({ SourceArn: deadLetterTargetArn });
     assert.equal(tasks.Results[0].SourceArn, deadLetterTargetArn);
     await assert.rejects(sqs.cancelMessageMoveTask({ TaskHandle: "garbage" }), {
-      name: "InvalidParameterValueException",
+      name: "InvalidParameterValue",
     });
   });
 });

@@ -148,3 +148,36 @@ def test_request_far_above_every_limit_is_refused_without_being_fatal(server, js
         pass  # The server may hang up before it has read what it will not take.
 
     assert server.get("/health")[0] == 200
+
+
+class TestInFlight:
+    """The limit is 120,000 messages; configured lower here to be reached."""
+
+    @pytest.fixture
+    def server(self, make_server):
+        return make_server(config="[limits]\nin_flight = 20\n")
+
+    def fill(self, api, name, **attributes):
+        url = api.call("CreateQueue", QueueName=name, Attributes=attributes)["QueueUrl"]
+        for n in range(30):
+            group = {"MessageGroupId": f"g{n}"} if name.endswith(".fifo") else {}
+            api.call("SendMessage", QueueUrl=url, MessageBody=str(n), **group)
+        for _ in range(2):
+            got = api.call("ReceiveMessage", QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+            assert len(got) == 10
+        return url, got
+
+    def test_short_poll_is_refused_and_long_poll_is_empty(self, api):
+        url, messages = self.fill(api, "plain")
+
+        refused(api, "ReceiveMessage", "OverLimit", None, 403, QueueUrl=url)
+        assert api.call("ReceiveMessage", QueueUrl=url, WaitTimeSeconds=1) == {}
+
+        api.call("DeleteMessage", QueueUrl=url, ReceiptHandle=messages[0]["ReceiptHandle"])
+        assert len(api.call("ReceiveMessage", QueueUrl=url)["Messages"]) == 1
+
+    def test_fifo_queue_is_just_empty(self, api):
+        fifo = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+        url, _ = self.fill(api, "f.fifo", **fifo)
+
+        assert api.call("ReceiveMessage", QueueUrl=url) == {}
