@@ -87,7 +87,7 @@ impl Broker {
                 (secret, append_secret(&log, &secret)?)
             }
         };
-        let move_tasks = MoveTasks::new(replayed.tasks)?;
+        let move_tasks = MoveTasks::new(replayed.tasks, clock.now())?;
         let broker = Broker {
             catalog: Catalog::new(first_id, replayed.queues),
             commits: Arc::default(),
@@ -112,7 +112,7 @@ impl Broker {
         for queue in broker.catalog.all() {
             broker.arm(&queue, &mut queue.lock());
         }
-        broker.maintenance.want();
+        broker.maintenance.hurry();
         Ok(Arc::new(broker))
     }
 
@@ -176,7 +176,7 @@ impl Broker {
             self.visit(&queue, self.now());
         }
         self.timers.poke();
-        self.maintenance.want();
+        self.maintenance.hurry();
     }
 
     /// From now on long polls are answered at once: the server drains.

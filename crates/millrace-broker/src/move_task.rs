@@ -86,12 +86,15 @@ struct Entry {
 pub(crate) struct MoveTasks(Mutex<Vec<Entry>>);
 
 impl MoveTasks {
-    pub(crate) fn new(replayed: Vec<(Vec<u8>, u64)>) -> Result<MoveTasks, BrokerError> {
+    pub(crate) fn new(
+        replayed: Vec<(Vec<u8>, u64)>,
+        now: Timestamp,
+    ) -> Result<MoveTasks, BrokerError> {
         let mut entries = Vec::with_capacity(replayed.len());
         for (json, position) in replayed {
             let task: MoveTask = serde_json::from_slice(&json)
                 .map_err(|error| BrokerError::Internal(format!("move task: {error}")))?;
-            entries.push(Entry { task, position, next_at: Timestamp(0) });
+            entries.push(Entry { task, position, next_at: now });
         }
         entries
             .sort_by(|a, b| (a.task.started_ms, &a.task.id).cmp(&(b.task.started_ms, &b.task.id)));
@@ -209,9 +212,10 @@ impl Broker {
         Ok((id, ticket))
     }
 
+    /// Moves what is due by now: all that a rate has earned since the last turn, up to a turn's
+    /// worth.
     fn run_move_task(&self, entry: &mut Entry, now: Timestamp) {
-        let turn = entry.task.max_per_second.map_or(MOVES_PER_TURN, |_| 1);
-        for _ in 0..turn {
+        for _ in 0..MOVES_PER_TURN {
             match self.move_one(entry) {
                 Ok(true) => {}
                 Ok(false) => {
@@ -232,9 +236,12 @@ impl Broker {
                     return;
                 }
             }
-        }
-        if let Some(rate) = entry.task.max_per_second {
-            entry.next_at = now.plus_millis(1000 / u64::from(rate.max(1)));
+            if let Some(rate) = entry.task.max_per_second {
+                entry.next_at = entry.next_at.plus_millis(1000 / u64::from(rate.max(1)));
+                if entry.next_at > now {
+                    return;
+                }
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::auth::Auth;
 use crate::caller::Caller;
-use crate::sqs::Sqs;
+use crate::sqs::{Sqs, as_json};
 
 /// The clock is never advanced by more at a time: ten years.
 const ADVANCE_MAX_S: f64 = 315_360_000.0;
@@ -39,6 +39,7 @@ impl Admin {
         target: &Target<'_>,
         auth: &Auth,
         sqs: &Sqs,
+        request_id: &str,
     ) -> Result<Response, ApiError> {
         if request.path == "/_localstack/health" {
             let version = env!("CARGO_PKG_VERSION");
@@ -54,7 +55,7 @@ impl Admin {
             is_authenticated: auth.is_on(),
         };
         match (request.method, request.path) {
-            (_, "/_aws/sqs/messages") => self.messages(request, target, &caller, sqs),
+            (_, "/_aws/sqs/messages") => self.messages(request, target, &caller, sqs, request_id),
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 let reset = self.broker.reset().await;
                 reset.map_err(|_| ApiError::internal_failure())?;
@@ -72,6 +73,7 @@ impl Admin {
         target: &Target<'_>,
         caller: &Caller<'_>,
         sqs: &Sqs,
+        request_id: &str,
     ) -> Result<Response, ApiError> {
         let parsed;
         let parameters = if target.parameters.is_empty() {
@@ -83,17 +85,17 @@ impl Admin {
         let flag = |name: &str| {
             parameters.get(name).is_some_and(|value| matches!(value, "true" | "True" | "1"))
         };
-        let answer = sqs.peek(
+        let messages = sqs.peek(
             &sqs.admin_request(request, caller),
             parameters.get("QueueUrl"),
             flag("ShowInvisible"),
             flag("ShowDelayed"),
         )?;
-        let protocol = match target.protocol {
-            Protocol::QueryAsJson => Protocol::QueryAsJson,
-            _ => Protocol::Query,
-        };
-        Ok(wire_sqs::response(&answer, "ReceiveMessage", protocol, ""))
+        if target.protocol == Protocol::QueryAsJson {
+            return Ok(json(as_json(&messages).to_string()));
+        }
+        let answer = wire_sqs::Answer::ReceiveMessage { messages };
+        Ok(wire_sqs::response(&answer, "ReceiveMessage", Protocol::Query, request_id))
     }
 
     fn advance(&self, request: &Request<'_>) -> Result<Response, ApiError> {

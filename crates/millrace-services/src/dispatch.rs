@@ -60,7 +60,8 @@ impl Services {
         };
         let Target { service, protocol, .. } = target;
         if request.path.starts_with("/_") {
-            let answer = self.admin.answer(request, &target, &self.auth, &self.sqs).await;
+            let answer =
+                self.admin.answer(request, &target, &self.auth, &self.sqs, request_id).await;
             return answer.unwrap_or_else(|e| e.response(ServiceName::Sqs, protocol, request_id));
         }
         if target.action.is_empty() && protocol != Protocol::Json {

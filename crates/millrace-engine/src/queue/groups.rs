@@ -1,9 +1,9 @@
 //! Message groups and the order in which receives visit them.
 //!
 //! Groups that have something to receive stand in rings. A FIFO queue has one ring. A standard
-//! queue has one for each power of two of messages in flight, and receives visit the ring of the
-//! fewest first (fair queues): a group with much in flight waits until quieter ones have had their
-//! turn. Within a ring groups take turns. All moves cost the same, however many groups there are.
+//! queue has one for groups with little in flight and one for each power of two of messages in
+//! flight above that, and receives visit the ring of the fewest first (fair queues): a noisy group
+//! waits until quieter ones have had their turn. Within a ring groups take turns. All moves cost the same, however many groups there are.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use super::slab::NONE;
 pub(super) const UNGROUPED: u32 = 0;
 
 const RINGS: usize = 33;
+/// Messages in flight from which on a group has to wait for quieter ones.
+const NOISY: u32 = 30;
 const OUTSIDE: u8 = u8::MAX;
 
 #[derive(Debug)]
@@ -119,7 +121,11 @@ impl Groups {
         if group == UNGROUPED {
             return 0;
         }
-        (u32::BITS - self.at(group).in_flight.leading_zeros()) as u8
+        match self.at(group).in_flight {
+            // Developer guide, "Fair queues": below 30 in flight a group is not noisy.
+            ..NOISY => 0,
+            in_flight => (u32::BITS - in_flight.leading_zeros()) as u8,
+        }
     }
 
     /// Puts the group at the end of that ring; it stays where it is if it is in it already.

@@ -389,7 +389,7 @@ impl ModelQueue {
         }
     }
 
-    /// Groups with fewer in flight (by powers of two) come first.
+    /// Groups with 30 in flight or more come after those with fewer (by powers of two).
     fn check_fairness(&self, outcome: &Outcome) {
         let bucket = |group: &Option<String>, taken: &[&String]| match group {
             None => 0,
@@ -398,7 +398,10 @@ impl ModelQueue {
                     matches!(message.state, State::InFlight(_)) || taken.contains(&&message.name)
                 };
                 let members = self.messages.iter().filter(|message| message.group == *group);
-                members.filter(is_in_flight).count().checked_ilog2().map_or(0, |log| log + 1)
+                match members.filter(is_in_flight).count() {
+                    ..30 => 0,
+                    in_flight => in_flight.ilog2() + 1,
+                }
             }
         };
         let mut taken: Vec<&String> = Vec::new();

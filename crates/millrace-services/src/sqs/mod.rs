@@ -27,6 +27,7 @@ use millrace_wire::sqs::{Action, Answer, Text, decode_json, decode_query};
 use millrace_wire::{ApiError, Request};
 
 pub use declare::DeclaredQueue;
+pub(crate) use peek::as_json;
 
 use crate::caller::Caller;
 

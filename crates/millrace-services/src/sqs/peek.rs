@@ -1,10 +1,15 @@
 //! `/_aws/sqs/messages`: all messages of a queue without receiving them, in the form that tools of
 //! other servers look for. `ShowInvisible` adds those in flight, `ShowDelayed` the delayed.
 
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use millrace_broker::{Incoming, MessageState, Peeked};
-use millrace_core::AttributeDigest;
+use millrace_core::{AttributeDigest, hex};
 use millrace_wire::ApiError;
-use millrace_wire::sqs::{Answer, ReceivedAttribute, ReceivedMessage, Text};
+use millrace_wire::sqs::{ReceivedAttribute, ReceivedMessage, Text};
+use serde_json::{Value, json};
 
 use super::receive::{ALL_ATTRIBUTES, system_attributes};
 use super::{Sqs, SqsRequest, error};
@@ -20,7 +25,7 @@ impl Sqs {
         queue_url: Option<&str>,
         show_invisible: bool,
         show_delayed: bool,
-    ) -> Result<Answer, ApiError> {
+    ) -> Result<Vec<ReceivedMessage>, ApiError> {
         let url = queue_url.map(|url| Text(url.into()));
         let queue = self.queue(request, url.as_ref())?;
         let kind = queue.definition().settings.kind;
@@ -41,7 +46,7 @@ impl Sqs {
             attributes.push(("IsDelayed", (state == MessageState::Delayed).to_string().into()));
             shown(message, attributes)
         });
-        Ok(Answer::ReceiveMessage { messages: messages.collect() })
+        Ok(messages.collect())
     }
 
     /// What the admin paths need of a request.
@@ -63,10 +68,41 @@ impl Sqs {
     }
 }
 
-fn shown(
-    message: Incoming,
-    attributes: Vec<(&'static str, std::borrow::Cow<'static, str>)>,
-) -> ReceivedMessage {
+/// The XML answer of ReceiveMessage, element for element as JSON.
+pub(crate) fn as_json(messages: &[ReceivedMessage]) -> Value {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let message = |message: &ReceivedMessage| {
+        let attribute =
+            |(name, value): &(&str, Cow<'_, str>)| json!({ "Name": name, "Value": value });
+        let attributes: Vec<Value> = message.attributes.iter().map(attribute).collect();
+        let message_attribute = |attribute: &ReceivedAttribute| {
+            let data_type = text(&attribute.data_type);
+            let (member, value) = if data_type.starts_with("Binary") {
+                ("BinaryValue", STANDARD.encode(&attribute.value))
+            } else {
+                ("StringValue", text(&attribute.value))
+            };
+            json!({ "Name": text(&attribute.name), "Value": { member: value, "DataType": data_type } })
+        };
+        let mut shown = json!({
+            "MessageId": text(&message.message_id),
+            "ReceiptHandle": message.receipt_handle,
+            "MD5OfBody": text(&hex(&message.md5_of_body)),
+            "Body": text(&message.body),
+            "Attribute": attributes,
+        });
+        if let Some(digest) = &message.md5_of_message_attributes {
+            shown["MD5OfMessageAttributes"] = text(&hex(digest)).into();
+            shown["MessageAttribute"] =
+                message.message_attributes.iter().map(message_attribute).collect();
+        }
+        shown
+    };
+    let messages: Vec<Value> = messages.iter().map(message).collect();
+    json!({ "ReceiveMessageResponse": { "ReceiveMessageResult": { "Message": messages } } })
+}
+
+fn shown(message: Incoming, attributes: Vec<(&'static str, Cow<'static, str>)>) -> ReceivedMessage {
     let mut digest = AttributeDigest::default();
     let stored = &message.content.attributes;
     for (name, data_type, value) in stored {
