@@ -4,6 +4,7 @@ own per test; tests that need another configuration or a restart start their own
 import concurrent.futures
 import itertools
 import os
+import shutil
 
 import boto3
 import pytest
@@ -44,6 +45,7 @@ def server(tmp_path_factory):
     server = Server(tmp_path_factory.mktemp("shared")).start()
     yield server
     server.close()
+    shutil.rmtree(server.data)
 
 
 @pytest.fixture

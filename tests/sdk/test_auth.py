@@ -1,6 +1,7 @@
 """Signatures are checked as soon as credentials are configured, in both forms and protocols."""
 
 import datetime
+import shutil
 import socket
 import subprocess
 import urllib.parse
@@ -28,6 +29,7 @@ def guarded(tmp_path_factory):
     server = Server(tmp_path_factory.mktemp("guarded"), config=CONFIG, test=False).start()
     yield server
     server.close()
+    shutil.rmtree(server.data)
 
 
 def post_json(server, signer, body="{}", at=None, change=None):

@@ -327,7 +327,10 @@ def test_second_server_on_the_same_data_is_refused(server):
     second.data = server.data
     second.spawn()
 
-    assert second.process.wait(20) != 0
+    try:
+        assert second.process.wait(20) != 0
+    finally:
+        second.process.kill()
     assert server.get("/health")[0] == 200
 
 
