@@ -383,15 +383,16 @@ def test_url_of_a_missing_queue_is_refused(api, new_name):
     refused(api, "GetQueueUrl", NO_QUEUE, QueueName=new_name())
 
 
-class TestListing:
-    @pytest.fixture(scope="class")
-    def prefix(self, sqs):
-        # One page of real size would be slow to create; paging works the same on seven.
-        prefix = f"listed-{time.time_ns()}-"
-        for n in range(7):
-            sqs.create_queue(QueueName=f"{prefix}{n}")
-        return prefix
+@pytest.fixture(scope="module")
+def prefix(sqs):
+    """Of seven queues: one page of real size would be slow to create, paging works the same."""
+    prefix = f"listed-{time.time_ns()}-"
+    for n in range(7):
+        sqs.create_queue(QueueName=f"{prefix}{n}")
+    return prefix
 
+
+class TestListing:
     def test_prefix(self, api, prefix):
         urls = api.call("ListQueues", QueueNamePrefix=prefix)
 

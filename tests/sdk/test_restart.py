@@ -142,6 +142,7 @@ def test_receipt_handles(server, sqs, create, how):
         group = {"MessageGroupId": "g"} if name.endswith(".fifo") else {}
         sqs.send_message(QueueUrl=url, MessageBody="x", **group)
         (message,) = receive(sqs, url, VisibilityTimeout=600)
+        create(f"behind-{name}")  # Its record stands behind that of the receive.
 
         server.restart(how)
 
@@ -151,6 +152,23 @@ def test_receipt_handles(server, sqs, create, how):
         sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
         server.advance(901)
         assert bodies(sqs, url) == []
+
+
+def test_delete_outlives_a_forgotten_receive(server, sqs, create):
+    """A crash may forget a receive of a standard queue, never what its handle then does."""
+    url = create("q")
+    for n in range(10):
+        sqs.send_message(QueueUrl=url, MessageBody=str(n))
+    got = receive(sqs, url, VisibilityTimeout=600)
+    server.restart("kill")
+
+    deletes = [{"Id": str(n), "ReceiptHandle": m["ReceiptHandle"]} for n, m in enumerate(got)]
+    deleted = sqs.delete_message_batch(QueueUrl=url, Entries=deletes)
+
+    assert len(deleted["Successful"]) == 10
+    server.restart("kill")
+    server.advance(601)
+    assert bodies(sqs, url) == []
 
 
 def test_visibility_changes(server, sqs, create, how):
