@@ -27,6 +27,19 @@ class OpenPoll:
             f"X-Amz-Target: AmazonSQS.ReceiveMessage\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
         )
 
+        self.server_port, self.port = address.port, self.socket.getsockname()[1]
+
+    def wait_until_read(self):
+        """Returns when the server has taken the request out of its socket's buffer."""
+        ends = f":{self.server_port:04X} 0100007F:{self.port:04X} "
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            with open("/proc/net/tcp") as table:
+                lines = [line.split() for line in table if ends in line]
+            if lines and lines[0][4].endswith(":00000000"):
+                return
+        raise AssertionError("the server does not read the request")
+
     def close(self):
         self.socket.close()
 
@@ -209,6 +222,7 @@ def test_poll_with_a_message_there_does_not_wait(sqs, queue, receive):
 def test_client_that_left_takes_no_message_along(server, sqs, queue, receive, leave):
     url = queue()
     poll = OpenPoll(server.endpoint, url)
+    poll.wait_until_read()
     let_park()
     getattr(poll, leave)()
     server.get("/health")
@@ -222,6 +236,8 @@ def test_client_that_left_takes_no_message_along(server, sqs, queue, receive, le
 def test_many_clients_that_left_take_no_message_along(server, sqs, queue, receive):
     url = queue()
     polls = [OpenPoll(server.endpoint, url) for _ in range(50)]
+    for poll in polls:
+        poll.wait_until_read()
     let_park()
     for poll in polls:
         poll.close()
