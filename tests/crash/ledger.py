@@ -99,5 +99,7 @@ class FifoLedger(QueueLedger):
                 if earlier not in in_answer and earlier not in self.deleting:
                     self.errors.append(f"{body} came before {earlier}")
             in_answer.add(key)
-            later = [k for k in in_answer if k.startswith(f"{group}:") and int(k.rpartition(":")[2]) > int(number)]
+            later = [
+                k for k in in_answer if k.startswith(f"{group}:") and int(k.rpartition(":")[2]) > int(number)
+            ]
             self.errors += [f"{body} came behind {k} in one answer" for k in later]

@@ -88,7 +88,13 @@ def test_own_signer_is_accepted(guarded):
 
 REFUSED = {
     "no signature": (None, {}, "MissingAuthenticationToken", "MissingAuthenticationTokenException", 403),
-    "unknown key": (Signer("OTHER", "SECRET"), {}, "InvalidClientTokenId", "UnrecognizedClientException", 403),
+    "unknown key": (
+        Signer("OTHER", "SECRET"),
+        {},
+        "InvalidClientTokenId",
+        "UnrecognizedClientException",
+        403,
+    ),
     "bad secret": (Signer("AKID", "WRONG"), {}, "SignatureDoesNotMatch", "InvalidSignatureException", 403),
     "wrong service": (
         Signer("AKID", "SECRET", service="s3"),

@@ -154,9 +154,7 @@ def test_fifo_batch_with_an_incomplete_entry_fails_whole(api, fifo_url, missing)
         "or MessageDeduplicationId provided explicitly",
     }[missing]
 
-    refused(
-        api, "SendMessageBatch", "InvalidParameterValue", message, QueueUrl=fifo_url, Entries=entries
-    )
+    refused(api, "SendMessageBatch", "InvalidParameterValue", message, QueueUrl=fifo_url, Entries=entries)
 
     assert api.call("ReceiveMessage", QueueUrl=fifo_url, MaxNumberOfMessages=10) == {}
 

@@ -198,7 +198,10 @@ class TestPolicy:
     @pytest.mark.parametrize(
         ("change", "reason"),
         [
-            ({"maxReceiveCount": None}, "Redrive policy does not contain mandatory attribute: maxReceiveCount."),
+            (
+                {"maxReceiveCount": None},
+                "Redrive policy does not contain mandatory attribute: maxReceiveCount.",
+            ),
             (
                 {"deadLetterTargetArn": None},
                 "Redrive policy does not contain mandatory attribute: deadLetterTargetArn.",
@@ -311,7 +314,10 @@ class TestRedriveAllowPolicy:
             {"redrivePermission": "sometimes"},
             {"redrivePermission": "byQueue"},
             {"redrivePermission": "byQueue", "sourceQueueArns": []},
-            {"redrivePermission": "byQueue", "sourceQueueArns": [f"arn:aws:sqs:us-east-1:000000000000:q{n}" for n in range(11)]},
+            {
+                "redrivePermission": "byQueue",
+                "sourceQueueArns": [f"arn:aws:sqs:us-east-1:000000000000:q{n}" for n in range(11)],
+            },
             {"redrivePermission": "allowAll", "sourceQueueArns": ["arn:aws:sqs:us-east-1:000000000000:q"]},
             {"redrivePermission": "allowAll", "other": 1},
         ],

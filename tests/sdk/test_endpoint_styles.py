@@ -217,9 +217,7 @@ class TestJsonRendering:
         assert message["Body"] == "x"
 
     def test_attributes_are_a_list(self, get, path):
-        answer = get(
-            path, self.ACCEPT, Action="GetQueueAttributes", **{"AttributeName.1": "DelaySeconds"}
-        )
+        answer = get(path, self.ACCEPT, Action="GetQueueAttributes", **{"AttributeName.1": "DelaySeconds"})
 
         result = answer.json()["GetQueueAttributesResponse"]["GetQueueAttributesResult"]
         assert result["Attributes"] == [{"Name": "DelaySeconds", "Value": "0"}]

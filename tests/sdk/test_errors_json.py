@@ -106,9 +106,7 @@ def test_wrong_type_is_refused(json_api, queue, action, given):
 
 @pytest.mark.parametrize("target", ["AmazonSQS.NoSuchAction", "AmazonSQS.", "AmazonSQS"])
 def test_unknown_action_is_refused(server, target):
-    answer = request(
-        server.endpoint, "POST", "/", "{}", {"Content-Type": JSON_TYPE, "X-Amz-Target": target}
-    )
+    answer = request(server.endpoint, "POST", "/", "{}", {"Content-Type": JSON_TYPE, "X-Amz-Target": target})
 
     assert answer.status in (400, 404)
     assert json_error(answer).shape.endswith("#UnknownOperationException")

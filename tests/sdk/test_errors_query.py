@@ -20,7 +20,7 @@ def test_error_is_the_xml_of_sqs(server):
     root = answer.xml()
 
     assert answer.status == 400
-    assert answer.text.startswith("<?xml version=\"1.0\"?>")
+    assert answer.text.startswith('<?xml version="1.0"?>')
     assert answer.headers["Content-Type"].startswith("text/xml")
     assert root.tag == f"{{{XML_NAMESPACE}}}ErrorResponse"
     assert [child.tag.rpartition("}")[2] for child in root] == ["Error", "RequestId"]
@@ -178,9 +178,7 @@ def test_request_without_an_action_is_refused(server, text):
 
 
 def test_unknown_attribute_name(server, queue):
-    answer = form(
-        server, {"Action": "GetQueueAttributes", "QueueUrl": queue(), "AttributeName.1": "Foobar"}
-    )
+    answer = form(server, {"Action": "GetQueueAttributes", "QueueUrl": queue(), "AttributeName.1": "Foobar"})
 
     error = xml_error(answer)
     assert (error.status, error.code, error.message) == (

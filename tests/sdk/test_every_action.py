@@ -39,9 +39,7 @@ def receive_one(api, url):
 def test_create_queue(api, new_name):
     name = new_name()
 
-    answer = api.call(
-        "CreateQueue", QueueName=name, Attributes={"DelaySeconds": "3"}, tags={"team": "blue"}
-    )
+    answer = api.call("CreateQueue", QueueName=name, Attributes={"DelaySeconds": "3"}, tags={"team": "blue"})
 
     assert answer == {"QueueUrl": f"{api.endpoint}/{ACCOUNT}/{name}"}
     assert attribute(api, answer["QueueUrl"], "DelaySeconds") == "3"
@@ -100,7 +98,9 @@ def test_send_and_receive_message(api, url):
         "text": {"DataType": "String", "StringValue": "h\u00e9 & <b>\r\n"},
         "bytes": {"DataType": "Binary.gz", "BinaryValue": base64.b64encode(b"\x00\xff").decode()},
     }
-    trace = {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988-bd862e3fe1be46a994272793"}}
+    trace = {
+        "AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988-bd862e3fe1be46a994272793"}
+    }
 
     sent = api.call(
         "SendMessage",
@@ -156,9 +156,7 @@ def test_change_message_visibility(api, url):
     api.call("SendMessage", QueueUrl=url, MessageBody="x")
     handle = receive_one(api, url)["ReceiptHandle"]
 
-    answer = api.call(
-        "ChangeMessageVisibility", QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=0
-    )
+    answer = api.call("ChangeMessageVisibility", QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=0)
 
     assert answer == {}
     assert receive_one(api, url)["Body"] == "x"

@@ -159,7 +159,9 @@ def test_head_has_no_body(raw):
 
 
 def test_every_answer_has_its_own_request_id(server):
-    ids = {request(server.endpoint, "POST", "/", "{}", HEADERS).headers["x-amzn-RequestId"] for _ in range(20)}
+    ids = {
+        request(server.endpoint, "POST", "/", "{}", HEADERS).headers["x-amzn-RequestId"] for _ in range(20)
+    }
 
     assert len(ids) == 20
 

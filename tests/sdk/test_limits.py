@@ -29,9 +29,7 @@ def test_body_of_exactly_the_limit_and_one_byte_more(api, url, character):
     api.call("SendMessage", QueueUrl=url, MessageBody=body)
     assert received(api, url)["Body"] == body
 
-    refused(
-        api, "SendMessage", "InvalidParameterValue", TOO_LONG, QueueUrl=url, MessageBody=body + "a"
-    )
+    refused(api, "SendMessage", "InvalidParameterValue", TOO_LONG, QueueUrl=url, MessageBody=body + "a")
 
 
 ATTRIBUTES = [
@@ -64,7 +62,9 @@ def test_attributes_count(api, url, given):
 
 
 def test_system_attributes_do_not_count(api, url):
-    trace = {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988-bd862e3fe1be46a994272793"}}
+    trace = {
+        "AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988-bd862e3fe1be46a994272793"}
+    }
 
     api.call("SendMessage", QueueUrl=url, MessageBody="a" * LIMIT, MessageSystemAttributes=trace)
 

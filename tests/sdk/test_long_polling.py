@@ -142,9 +142,7 @@ def test_change_to_zero_wakes_a_poll(sqs, queue, poll, receive):
     (message,) = receive(url)
     waiting = poll(url)
 
-    sqs.change_message_visibility(
-        QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
-    )
+    sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0)
 
     assert bodies_of(waiting) == ["x"]
 

@@ -43,9 +43,7 @@ def test_attribute_vectors(api, new_name, attributes, digest):
     url = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
     assert md5_of_attributes(attributes) == digest
 
-    sent = api.call(
-        "SendMessage", QueueUrl=url, MessageBody="x", MessageAttributes=encoded(attributes)
-    )
+    sent = api.call("SendMessage", QueueUrl=url, MessageBody="x", MessageAttributes=encoded(attributes))
     (message,) = api.call("ReceiveMessage", QueueUrl=url, MessageAttributeNames=["All"])["Messages"]
 
     assert sent["MD5OfMessageAttributes"] == digest

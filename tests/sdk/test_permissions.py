@@ -13,9 +13,7 @@ def url(api, new_name):
 
 
 def add(api, url, label="share", accounts=("111111111111",), actions=("ReceiveMessage",)):
-    api.call(
-        "AddPermission", QueueUrl=url, Label=label, AWSAccountIds=list(accounts), Actions=list(actions)
-    )
+    api.call("AddPermission", QueueUrl=url, Label=label, AWSAccountIds=list(accounts), Actions=list(actions))
 
 
 def policy(api, url):
@@ -107,9 +105,7 @@ def test_same_label_is_refused(api, url):
 def test_unknown_label_is_refused(api, url):
     error = refused(api, "RemovePermission", "InvalidParameterValue", QueueUrl=url, Label="L")
 
-    assert error.message.startswith(
-        "Value L for parameter Label is invalid. Reason: can't find label"
-    )
+    assert error.message.startswith("Value L for parameter Label is invalid. Reason: can't find label")
 
 
 def test_eight_actions_are_too_many(api, url):

@@ -97,8 +97,7 @@ def test_rule_of_sixty_seconds_can_be_switched_on(make_server):
     url = api.call("CreateQueue", QueueName="again")["QueueUrl"]
     api.call("DeleteQueue", QueueUrl=url)
     message = (
-        "You must wait 60 seconds after deleting a queue before you can create another "
-        "with the same name."
+        "You must wait 60 seconds after deleting a queue before you can create another with the same name."
     )
 
     refused(api, "CreateQueue", PREFIX + "QueueDeletedRecently", message, QueueName="again")

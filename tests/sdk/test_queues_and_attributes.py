@@ -204,13 +204,10 @@ def test_throughput_attributes_need_a_fifo_queue(api, new_name, name):
 
 
 def test_fifo_queue_cannot_change_its_kind(api, new_name):
-    url = api.call(
-        "CreateQueue", QueueName=new_name(suffix=".fifo"), Attributes={"FifoQueue": "true"}
-    )["QueueUrl"]
-    message = (
-        "Invalid value for the parameter FifoQueue. "
-        "Reason: Modifying queue type is not supported."
-    )
+    url = api.call("CreateQueue", QueueName=new_name(suffix=".fifo"), Attributes={"FifoQueue": "true"})[
+        "QueueUrl"
+    ]
+    message = "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported."
 
     api.call("SetQueueAttributes", QueueUrl=url, Attributes={"FifoQueue": "true"})
     refused(
@@ -296,9 +293,7 @@ def test_create_is_idempotent_for_the_given_attributes(api, new_name):
 def test_create_with_another_value_is_refused(api, new_name):
     name = new_name()
     url = api.call("CreateQueue", QueueName=name, Attributes={"DelaySeconds": "1"})["QueueUrl"]
-    message = (
-        "A queue already exists with the same name and a different value for attribute DelaySeconds"
-    )
+    message = "A queue already exists with the same name and a different value for attribute DelaySeconds"
 
     refused(
         api, "CreateQueue", "QueueAlreadyExists", message, QueueName=name, Attributes={"DelaySeconds": "2"}

@@ -8,10 +8,7 @@ GARBAGE = ["garbage", "a" * 1025, "AQEB+/=", "\u00e9", "MQ==", "x y"]
 
 
 def expired(handle):
-    return (
-        f"Value {handle} for parameter ReceiptHandle is invalid. "
-        "Reason: The receipt handle has expired."
-    )
+    return f"Value {handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
 
 
 @pytest.fixture
@@ -58,9 +55,7 @@ def test_handles_are_opaque_short_and_new_with_every_receive(sqs, queue, receive
 def test_garbage_is_refused(api, url, action, handle):
     timeout = {"VisibilityTimeout": 1} if action == "ChangeMessageVisibility" else {}
 
-    refused(
-        api, action, "ReceiptHandleIsInvalid", None, 404, QueueUrl=url, ReceiptHandle=handle, **timeout
-    )
+    refused(api, action, "ReceiptHandleIsInvalid", None, 404, QueueUrl=url, ReceiptHandle=handle, **timeout)
 
 
 def test_tampered_handle_is_refused(api, url, received):
@@ -68,18 +63,14 @@ def test_tampered_handle_is_refused(api, url, received):
     middle = len(handle) // 2
     tampered = handle[:middle] + ("A" if handle[middle] != "A" else "B") + handle[middle + 1 :]
 
-    refused(
-        api, "DeleteMessage", "ReceiptHandleIsInvalid", None, 404, QueueUrl=url, ReceiptHandle=tampered
-    )
+    refused(api, "DeleteMessage", "ReceiptHandleIsInvalid", None, 404, QueueUrl=url, ReceiptHandle=tampered)
 
 
 def test_handle_of_another_queue_is_refused(api, queue, url, received, counts):
     other = queue()
     handle = received(other)
 
-    refused(
-        api, "DeleteMessage", "ReceiptHandleIsInvalid", None, 404, QueueUrl=url, ReceiptHandle=handle
-    )
+    refused(api, "DeleteMessage", "ReceiptHandleIsInvalid", None, 404, QueueUrl=url, ReceiptHandle=handle)
 
     assert counts(other) == (0, 1, 0)
 
@@ -91,9 +82,7 @@ def test_handle_of_an_earlier_queue_of_that_name_is_refused(api, sqs, new_name, 
     sqs.delete_queue(QueueUrl=url)
     sqs.create_queue(QueueName=name)
 
-    refused(
-        api, "DeleteMessage", "ReceiptHandleIsInvalid", None, 404, QueueUrl=url, ReceiptHandle=handle
-    )
+    refused(api, "DeleteMessage", "ReceiptHandleIsInvalid", None, 404, QueueUrl=url, ReceiptHandle=handle)
 
 
 def test_standard_delete_works_after_the_deadline(server, sqs, queue, received, bodies):

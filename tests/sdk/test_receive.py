@@ -28,9 +28,7 @@ def test_message_count_is_bounded(api, url, count):
         "Reason: Must be between 1 and 10, if provided."
     )
 
-    refused(
-        api, "ReceiveMessage", "InvalidParameterValue", message, QueueUrl=url, MaxNumberOfMessages=count
-    )
+    refused(api, "ReceiveMessage", "InvalidParameterValue", message, QueueUrl=url, MaxNumberOfMessages=count)
 
 
 @pytest.mark.parametrize("seconds", [21, -1])

@@ -93,7 +93,9 @@ def test_messages_in_every_state(server, sqs, create, how):
         "text": {"DataType": "String.x", "StringValue": "h\u00e9\r\n"},
         "bytes": {"DataType": "Binary", "BinaryValue": bytes(range(256))},
     }
-    trace = {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988-bd862e3fe1be46a994272793"}}
+    trace = {
+        "AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1-5759e988-bd862e3fe1be46a994272793"}
+    }
     sqs.send_message(QueueUrl=url, MessageBody="in flight")
     (in_flight,) = receive(sqs, url, VisibilityTimeout=600)
     sqs.send_message(QueueUrl=url, MessageBody="deleted")
@@ -175,9 +177,7 @@ def test_visibility_changes(server, sqs, create, how):
     url = create("q", VisibilityTimeout="30")
     sqs.send_message(QueueUrl=url, MessageBody="longer")
     (message,) = receive(sqs, url)
-    sqs.change_message_visibility(
-        QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=500
-    )
+    sqs.change_message_visibility(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=500)
 
     server.restart(how)
 

@@ -98,12 +98,17 @@ def test_missing_or_empty_body_is_refused(api, url, given):
 @pytest.mark.parametrize("delay", [901, -1])
 def test_delay_is_bounded(api, url, delay):
     message = (
-        f"Value {delay} for parameter DelaySeconds is invalid. "
-        "Reason: DelaySeconds must be >= 0 and <= 900."
+        f"Value {delay} for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900."
     )
 
     refused(
-        api, "SendMessage", "InvalidParameterValue", message, QueueUrl=url, MessageBody="x", DelaySeconds=delay
+        api,
+        "SendMessage",
+        "InvalidParameterValue",
+        message,
+        QueueUrl=url,
+        MessageBody="x",
+        DelaySeconds=delay,
     )
 
 
@@ -158,9 +163,7 @@ def test_fifo_ids_are_checked(api, fifo_url, parameter, value):
     given = {"MessageGroupId": "g", "MessageDeduplicationId": "d"} | {parameter: value}
     message = f"Value {value} for parameter {parameter} is invalid. Reason: {parameter} {GROUP_RULE}"
 
-    refused(
-        api, "SendMessage", "InvalidParameterValue", message, QueueUrl=fifo_url, MessageBody="x", **given
-    )
+    refused(api, "SendMessage", "InvalidParameterValue", message, QueueUrl=fifo_url, MessageBody="x", **given)
 
 
 @pytest.mark.parametrize("parameter", ["MessageGroupId", "MessageDeduplicationId"])
@@ -170,9 +173,7 @@ def test_empty_fifo_id_is_not_a_missing_one(json_api, new_name, parameter):
     given = {"MessageGroupId": "g", "MessageDeduplicationId": "d"} | {parameter: ""}
     message = f"Value  for parameter {parameter} is invalid. Reason: {parameter} {GROUP_RULE}"
 
-    refused(
-        json_api, "SendMessage", "InvalidParameterValue", message, QueueUrl=url, MessageBody="x", **given
-    )
+    refused(json_api, "SendMessage", "InvalidParameterValue", message, QueueUrl=url, MessageBody="x", **given)
 
 
 @pytest.mark.parametrize("value", ["a" * 129, "with space"])
@@ -348,7 +349,10 @@ TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sample
 
 def test_trace_header_attribute(api, url):
     sent = api.call(
-        "SendMessage", QueueUrl=url, MessageBody="x", MessageSystemAttributes={"AWSTraceHeader": string(TRACE)}
+        "SendMessage",
+        QueueUrl=url,
+        MessageBody="x",
+        MessageSystemAttributes={"AWSTraceHeader": string(TRACE)},
     )
 
     assert sent["MD5OfMessageSystemAttributes"] == "5ae4d5d7636402d80f4eb6d213245a88"

@@ -42,8 +42,7 @@ class TestMessages:
             messages = result.get("Message", [])
             messages = messages if isinstance(messages, list) else [messages]
             return {
-                message["Body"]: {a["Name"]: a["Value"] for a in message["Attribute"]}
-                for message in messages
+                message["Body"]: {a["Name"]: a["Value"] for a in message["Attribute"]} for message in messages
             }
 
         return look

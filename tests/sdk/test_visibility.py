@@ -142,9 +142,7 @@ def test_total_since_the_receive_is_bounded(server, api, message):
         "Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]"
     )
 
-    refused(
-        api, "ChangeMessageVisibility", "InvalidParameterValue", total, VisibilityTimeout=MAX_S, **given
-    )
+    refused(api, "ChangeMessageVisibility", "InvalidParameterValue", total, VisibilityTimeout=MAX_S, **given)
     api.call("ChangeMessageVisibility", VisibilityTimeout=MAX_S - 20, **given)
 
 

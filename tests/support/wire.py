@@ -125,9 +125,7 @@ def xml_error(answer: Answer) -> ApiError:
     root = answer.xml()
     error = root.find("{*}Error")
     assert error is not None, answer.text
-    return ApiError(
-        answer.status, error.findtext("{*}Code"), error.findtext("{*}Message"), None, answer
-    )
+    return ApiError(answer.status, error.findtext("{*}Code"), error.findtext("{*}Message"), None, answer)
 
 
 LIST_NAMES = {
