@@ -3,9 +3,29 @@
 use md5::{Digest, Md5};
 use sha2::Sha256;
 
+use crate::md5_lanes::{self, LANES};
+
 /// MD5 of `bytes`.
 pub fn md5(bytes: &[u8]) -> [u8; 16] {
     Md5::digest(bytes).into()
+}
+
+/// MD5 of each of `messages`, side by side where that is faster.
+pub fn md5_of_each(messages: &[&[u8]]) -> Vec<[u8; 16]> {
+    let mut digests = vec![[0; 16]; messages.len()];
+    for (messages, digests) in messages.chunks(LANES).zip(digests.chunks_mut(LANES)) {
+        let total: usize = messages.iter().map(|message| message.len() + 64).sum();
+        let longest = messages.iter().map(|message| message.len() + 64).max().unwrap_or_default();
+        // Side by side costs as much as the longest message alone, times four.
+        if total > 4 * longest {
+            md5_lanes::digests(messages, digests);
+        } else {
+            for (digest, message) in digests.iter_mut().zip(messages) {
+                *digest = md5(message);
+            }
+        }
+    }
+    digests
 }
 
 /// SHA-256 of `bytes` as 64 lower-case hexadecimal digits: what content-based deduplication takes
@@ -75,6 +95,22 @@ mod tests {
     fn body_digest_is_the_md5_of_its_bytes() {
         assert_eq!(text(md5("hé".as_bytes())), "33fcd01258e6ba07ef405dc9e721f3a7");
         assert_eq!(text(md5(b"Test")), "0cbc6611f5540bd0809a388dc95a615b");
+    }
+
+    #[test]
+    fn digests_side_by_side_are_the_same() {
+        let bytes: Vec<u8> = (0..2000u32).map(|i| (i * 31 % 251) as u8).collect();
+        let lengths = [0, 1, 55, 56, 57, 63, 64, 65, 119, 120, 127, 128, 200, 1000, 1024, 1999];
+        for count in 1..=40 {
+            let length = |i: usize| lengths[(i * 7 + count) % lengths.len()];
+            let messages: Vec<&[u8]> =
+                (0..count).map(|i| &bytes[i % 5..][..length(i).min(1990)]).collect();
+            let expected: Vec<_> = messages.iter().map(|message| md5(message)).collect();
+            assert_eq!(md5_of_each(&messages), expected, "{count}");
+            let mut forced = vec![[0; 16]; count.min(LANES)];
+            md5_lanes::digests(&messages[..count.min(LANES)], &mut forced);
+            assert_eq!(forced, expected[..count.min(LANES)], "{count}");
+        }
     }
 
     #[test]

@@ -6,9 +6,10 @@ mod arn;
 mod digest;
 mod ids;
 pub mod limits;
+mod md5_lanes;
 mod time;
 
 pub use arn::{Arn, QueueKey};
-pub use digest::{AttributeDigest, hex, md5, sha256_hex};
+pub use digest::{AttributeDigest, hex, md5, md5_of_each, sha256_hex};
 pub use ids::{MessageId, QueueId};
 pub use time::{Clock, SystemClock, Timestamp};

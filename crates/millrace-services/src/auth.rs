@@ -1,6 +1,7 @@
 //! Whose request it is. Off: anybody may do anything, and the signature, if there is one, only
 //! tells the region. On as soon as credentials are configured: every request must be signed.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -35,11 +36,14 @@ pub(crate) struct Auth {
 }
 
 /// An authenticated caller.
-pub(crate) struct Identity {
-    pub region: String,
-    pub account: String,
-    pub sender_id: String,
+pub(crate) struct Identity<'a> {
+    pub region: Cow<'a, str>,
+    pub account: Cow<'a, str>,
+    pub sender_id: Cow<'a, str>,
 }
+
+/// No region of AWS has a name half as long.
+const REGION_BYTES: usize = 64;
 
 /// SenderId where nobody is authenticated: of the form that AWS user ids have.
 const ANONYMOUS_SENDER: &str = "AIDAMILLRACEANONYMOUS";
@@ -67,15 +71,24 @@ impl Auth {
     }
 
     /// The caller of a request, if it may call at all.
-    pub(crate) fn identify(
-        &self,
+    pub(crate) fn identify<'a>(
+        &'a self,
         request: &Request<'_>,
-        target: &Target<'_>,
-    ) -> Result<Identity, ApiError> {
-        let region = target.region.as_deref().unwrap_or(&self.region).to_owned();
+        target: &'a Target<'_>,
+    ) -> Result<Identity<'a>, ApiError> {
+        let region = target.region.as_deref().unwrap_or(&self.region);
+        // It becomes part of names and records: AWS refuses regions that it does not have.
+        if !is_region(region) {
+            return Err(ApiError::signature_does_not_match(
+                "Credential should be scoped to a valid region.",
+            ));
+        }
         let Some(verifier) = &self.verifier else {
-            let sender_id = ANONYMOUS_SENDER.to_owned();
-            return Ok(Identity { region, account: self.account.clone(), sender_id });
+            return Ok(Identity {
+                region: region.into(),
+                account: (&*self.account).into(),
+                sender_id: ANONYMOUS_SENDER.into(),
+            });
         };
         // The wall's time, not the server's clock: that may be advanced in test mode.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -85,9 +98,15 @@ impl Auth {
         };
         let verified = verifier.verify(request, scope, now).map_err(ApiError::from)?;
         Ok(Identity {
-            region: verified.region,
-            account: verified.credential.account.clone(),
-            sender_id: format!("AIDA{}", verified.access_key.trim_start_matches("AKIA")),
+            region: verified.region.into(),
+            account: verified.credential.account.clone().into(),
+            sender_id: format!("AIDA{}", verified.access_key.trim_start_matches("AKIA")).into(),
         })
     }
+}
+
+/// Whether a text may name a region: a short word of letters, digits and dashes.
+fn is_region(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=REGION_BYTES).contains(&text.len()) && text.bytes().all(is_allowed)
 }

@@ -23,6 +23,7 @@ impl GroupCommit {
         lock(&self.settling).committers += 1;
         let this = Arc::clone(self);
         let spawned = std::thread::Builder::new().name("journal-commit".into()).spawn(move || {
+            super::priority::ask_for_real_time();
             // Also when unwinding, so that `close` does not wait for ever.
             let _leave = LeaveOnDrop(&this);
             this.run_committer();

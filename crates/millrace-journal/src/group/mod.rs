@@ -19,6 +19,7 @@
 mod admission;
 mod commit;
 mod gather;
+mod priority;
 mod stats;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

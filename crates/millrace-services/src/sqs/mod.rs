@@ -18,7 +18,6 @@ mod settle;
 mod tags;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use millrace_broker::{Broker, SharedQueue};
 use millrace_core::{Arn, QueueKey, Timestamp, limits};
@@ -55,8 +54,7 @@ pub(crate) struct SqsRequest<'a> {
     pub sender_id: &'a str,
     /// X-Ray header, if the client set it.
     pub trace_header: Option<&'a str>,
-    /// `http://host:port`, without a slash.
-    pub base_url: String,
+    pub origin: Origin<'a>,
     pub action: &'a str,
     /// A signature vouches for region and account.
     pub is_authenticated: bool,
@@ -88,7 +86,7 @@ impl Sqs {
             account: caller.account,
             sender_id: caller.sender_id,
             trace_header: trace_header.filter(|text| text.len() <= check::TRACE_HEADER_BYTES),
-            base_url: self.base_url(request),
+            origin: self.origin(request),
             action: &target.action,
             is_authenticated: caller.is_authenticated,
             path_queue: target.path_queue,
@@ -99,7 +97,9 @@ impl Sqs {
     async fn act(&self, request: &SqsRequest<'_>, action: &Action<'_>) -> Result<Answer, ApiError> {
         match action {
             Action::AddPermission(input) => self.add_permission(request, input).await,
-            Action::CancelMessageMoveTask(input) => self.cancel_message_move_task(input).await,
+            Action::CancelMessageMoveTask(input) => {
+                self.cancel_message_move_task(request, input).await
+            }
             Action::ChangeMessageVisibility(input) => {
                 self.change_message_visibility(request, input).await
             }
@@ -115,7 +115,7 @@ impl Sqs {
             Action::ListDeadLetterSourceQueues(input) => {
                 self.list_dead_letter_source_queues(request, input)
             }
-            Action::ListMessageMoveTasks(input) => self.list_message_move_tasks(input),
+            Action::ListMessageMoveTasks(input) => self.list_message_move_tasks(request, input),
             Action::ListQueues(input) => self.list_queues(request, input),
             Action::ListQueueTags(input) => self.list_queue_tags(request, input),
             Action::PurgeQueue(input) => self.purge_queue(request, input).await,
@@ -124,7 +124,9 @@ impl Sqs {
             Action::SendMessage(input) => self.send_message(request, input).await,
             Action::SendMessageBatch(input) => self.send_message_batch(request, input).await,
             Action::SetQueueAttributes(input) => self.set_queue_attributes(request, input).await,
-            Action::StartMessageMoveTask(input) => self.start_message_move_task(input).await,
+            Action::StartMessageMoveTask(input) => {
+                self.start_message_move_task(request, input).await
+            }
             Action::TagQueue(input) => self.tag_queue(request, input).await,
             Action::UntagQueue(input) => self.untag_queue(request, input).await,
         }
@@ -177,15 +179,15 @@ impl Sqs {
     }
 
     fn queue_url(&self, request: &SqsRequest<'_>, key: &QueueKey) -> String {
-        format!("{}/{}/{}", request.base_url, key.account, key.name)
+        format!("{}/{}/{}", request.origin, key.account, key.name)
     }
 
     /// Where the client reached the server, so that it will again.
-    fn base_url(&self, request: &Request<'_>) -> String {
+    fn origin<'a>(&'a self, request: &Request<'a>) -> Origin<'a> {
         if let Some(public) = &self.options.public_url {
-            return public.trim_end_matches('/').to_owned();
+            return Origin::Public(public.trim_end_matches('/'));
         }
-        let forwarded = request.header("x-forwarded-proto").map(|list| first_of(list));
+        let forwarded = request.header("x-forwarded-proto").map(first_of);
         let scheme = match forwarded {
             Some("https") => "https",
             Some("http") => "http",
@@ -194,7 +196,25 @@ impl Sqs {
         };
         let host = request.header("x-forwarded-host").map(first_of);
         let host = host.or_else(|| request.header("host")).unwrap_or("localhost");
-        format!("{scheme}://{host}")
+        Origin::Requested { scheme, host }
+    }
+}
+
+/// What queue URLs begin with: scheme, host and port, without a slash at the end.
+#[derive(Clone, Copy)]
+pub(crate) enum Origin<'a> {
+    /// As configured.
+    Public(&'a str),
+    /// As the client said.
+    Requested { scheme: &'static str, host: &'a str },
+}
+
+impl std::fmt::Display for Origin<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Origin::Public(url) => f.write_str(url),
+            Origin::Requested { scheme, host } => write!(f, "{scheme}://{host}"),
+        }
     }
 }
 
@@ -243,5 +263,5 @@ fn queue_of_arn(arn: &str) -> Option<QueueKey> {
 
 /// Seconds that make up a cool-down, from an earlier instant.
 fn is_within_cool_down(since: Timestamp, now: Timestamp) -> bool {
-    now < since.plus_millis(Duration::from_secs(limits::COOL_DOWN_S).as_millis() as u64)
+    now < since.plus_seconds(limits::COOL_DOWN_S)
 }

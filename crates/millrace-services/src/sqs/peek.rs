@@ -51,7 +51,7 @@ impl Sqs {
 
     /// What the admin paths need of a request.
     pub(crate) fn admin_request<'a>(
-        &self,
+        &'a self,
         request: &millrace_wire::Request<'a>,
         caller: &crate::caller::Caller<'a>,
     ) -> SqsRequest<'a> {
@@ -60,7 +60,7 @@ impl Sqs {
             account: caller.account,
             sender_id: caller.sender_id,
             trace_header: None,
-            base_url: self.base_url(request),
+            origin: self.origin(request),
             action: "ReceiveMessage",
             is_authenticated: caller.is_authenticated,
             path_queue: None,

@@ -102,7 +102,7 @@ impl RedriveAllowPolicy {
                      byQueue.",
                 ));
             }
-            Some(arns) => check_source_arns(arns).map_err(|reason| invalid(reason))?,
+            Some(arns) => check_source_arns(arns).map_err(invalid)?,
             None => {}
         }
         Ok(Some(RedriveAllowPolicy(map)))

@@ -1,7 +1,7 @@
 //! SendMessage, SendMessageBatch.
 
 use millrace_broker::{Accepted, Kind, NewContent, Outgoing, Settings};
-use millrace_core::{AttributeDigest, MessageId, limits, md5, sha256_hex};
+use millrace_core::{AttributeDigest, MessageId, limits, md5, md5_of_each, sha256_hex};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{Answer, BatchAnswer, SendMessage, SendMessageBatch, SentMessage};
 
@@ -33,7 +33,8 @@ impl Sqs {
         let checked = check(input, &definition.settings)?;
         check_size(checked.size_bytes, &definition.settings, "are invalid")?;
         let mut content_id = String::new();
-        let prepared = prepare(request, &definition.settings, &checked, &mut content_id, input);
+        let hashed = (&checked, md5(checked.body));
+        let prepared = prepare(request, &definition.settings, hashed, &mut content_id, input);
         let accepted = self.broker.send(&queue, std::slice::from_ref(&prepared.outgoing)).await;
         let accepted = accepted.map_err(|error| error::of_broker(error, ""))?;
         let accepted = accepted.first().copied().ok_or_else(ApiError::internal_failure)?;
@@ -78,8 +79,11 @@ impl Sqs {
         }
         let mut content_ids = vec![String::new(); checked.len()];
         let (mut outgoing, mut sent) = (Vec::new(), Vec::new());
-        for ((entry, message), content_id) in checked.iter().zip(&mut content_ids) {
-            let prepared = prepare(request, settings, message, content_id, entry);
+        let bodies: Vec<&[u8]> = checked.iter().map(|(_, message)| message.body).collect();
+        let digests = md5_of_each(&bodies);
+        let hashed = checked.iter().zip(digests).zip(&mut content_ids);
+        for (((entry, message), body_md5), content_id) in hashed {
+            let prepared = prepare(request, settings, (message, body_md5), content_id, entry);
             outgoing.push(prepared.outgoing);
             sent.push(prepared.sent);
         }
@@ -111,11 +115,11 @@ fn check_fifo_batch(entries: &[SendMessage<'_>], settings: &Settings) -> Result<
     Ok(())
 }
 
-/// Hashes and encodes a checked message. `content_id` holds a content-based deduplication id.
+/// Encodes a checked message whose body has that digest. `content_id` holds a content-based deduplication id.
 fn prepare<'r>(
     request: &'r SqsRequest<'_>,
     settings: &Settings,
-    checked: &Checked<'r>,
+    (checked, body_md5): (&Checked<'r>, [u8; 16]),
     content_id: &'r mut String,
     input: &SendMessage<'_>,
 ) -> Prepared<'r> {
@@ -126,7 +130,6 @@ fn prepare<'r>(
         }
         given => given,
     };
-    let body_md5 = md5(checked.body);
     let md5_of_message_attributes = (!checked.attributes.is_empty()).then(|| {
         let mut digest = AttributeDigest::default();
         checked.attributes.iter().for_each(|a| digest.add(a.name, a.data_type, a.value));
