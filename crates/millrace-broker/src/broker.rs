@@ -277,8 +277,12 @@ impl Broker {
         if next >= state.armed_at {
             return;
         }
-        let at = if state.waiters.is_empty() {
-            next.max(self.now().plus_millis(UNWATCHED_VISIT_MS))
+        let now = self.now();
+        let at = if next <= now {
+            // More is due than one visit does; others that are due come first.
+            now.plus_millis(1)
+        } else if state.waiters.is_empty() {
+            next.max(now.plus_millis(UNWATCHED_VISIT_MS))
         } else {
             next
         };

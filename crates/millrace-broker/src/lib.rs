@@ -3,10 +3,11 @@
 //!
 //! What it promises: a future that resolves to success resolves after its records are committed
 //! (receives from standard queues excepted: forgetting one is a redelivery). What it never does:
-//! block on the disk in a future, spawn, or poll in a loop.
+//! block on a commit in a future, spawn, or poll in a loop. (Reads of messages that are not in
+//! memory go to the page cache, or to the disk.)
 //!
-//! Locks, in their order: the catalog's change lock, the catalog's maps, queues by ascending id,
-//! move tasks, timers, the journal's buffer. None is held across an await.
+//! Locks, in their order: maintenance, move tasks, the catalog's change lock, queues by ascending
+//! id, the catalog's maps, timers, the journal's buffer. None is held across an await.
 //!
 //! In reading order: [`Broker`] and how it opens, [`SharedQueue`], sends, receives, deletes, the
 //! catalog, then what runs behind: waits for commits, waiters, timers, move tasks, maintenance.

@@ -5,28 +5,43 @@
 //! again first. When the log is longer than twice the live bytes plus a slack, the live messages of
 //! the oldest segment are appended again, too.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use millrace_core::{MessageId, Timestamp};
 use millrace_engine::record::{self, Record as EngineRecord, SlotSeq};
-use millrace_journal::{Position, Purpose, Record, SegmentId, Ticket};
+use millrace_journal::record::RECORD_HEADER_BYTES;
+use millrace_journal::{Position, Purpose, Record, SegmentId, SegmentInfo, Ticket};
 
 use crate::broker::Broker;
 use crate::catalog::definition_record;
 use crate::error::BrokerError;
-use crate::queue::SharedQueue;
+use crate::queue::{SharedQueue, State};
 
 /// Deletes come by the thousand; what they free is looked at this often.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Until a commit under way is looked at again.
 const COMMIT_PAUSE: Duration = Duration::from_millis(5);
+/// Until sends that are remembered for five minutes are fewer.
+const REMEMBERED_PAUSE_MS: u64 = 10_000;
+/// Messages relocated before their commit is awaited: clients' records wait behind them.
+const RELOCATED_BYTES: usize = 4 << 20;
+/// What a message's record may grow by when it is relocated, besides the ARN of its source.
+const RELOCATION_BYTES: usize = 64;
+/// Bytes of a `Remembered` record in the log.
+const REMEMBERED_BYTES: u64 = RECORD_HEADER_BYTES as u64 + 57;
+/// Remembered sends that are appended again at a time.
+const REMEMBERED_AT_A_TIME: usize = 1_000;
 
 pub(crate) struct Maintenance {
     is_wanted: AtomicBool,
     state: Mutex<Sleep>,
     changed: Condvar,
     log: Mutex<LogState>,
+    /// The oldest segment that a message was in when it changed queues, since this was last set to
+    /// the highest number.
+    moved_from: AtomicU32,
 }
 
 #[derive(Default)]
@@ -39,7 +54,14 @@ struct LogState {
     secret: ([u8; 16], u64),
     /// What must be committed before all segments before that one may go.
     pending: Option<(Ticket, SegmentId)>,
+    /// Of the latest relocation.
+    relocated: Option<Ticket>,
+    /// Until then remembered sends are left where they are.
+    rests_until: Timestamp,
 }
+
+/// A remembered send: key, message, sequence, expiry.
+type RememberedSend = (u128, MessageId, u64, Timestamp);
 
 impl Maintenance {
     pub(crate) fn new(secret: ([u8; 16], u64)) -> Maintenance {
@@ -47,7 +69,13 @@ impl Maintenance {
             is_wanted: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Condvar::new(),
-            log: Mutex::new(LogState { secret, pending: None }),
+            log: Mutex::new(LogState {
+                secret,
+                pending: None,
+                relocated: None,
+                rests_until: Timestamp(0),
+            }),
+            moved_from: AtomicU32::new(u32::MAX),
         }
     }
 
@@ -57,6 +85,12 @@ impl Maintenance {
             drop(self.sleep_state());
             self.changed.notify_all();
         }
+    }
+
+    /// Messages of that segment or later ones changed queues and keep their records. To be called
+    /// with both queues locked.
+    pub(crate) fn moved_from(&self, segment: Option<u32>) {
+        self.moved_from.fetch_min(segment.unwrap_or(u32::MAX), Ordering::AcqRel);
     }
 
     /// A move task wants to go on now.
@@ -138,9 +172,22 @@ impl Broker {
                 }
             }
         }
+        if let Some(ticket) = log.relocated {
+            if self.log.outcome(ticket).is_none() {
+                return Ok(Some(COMMIT_PAUSE));
+            }
+            log.relocated = None;
+        }
+        let rest_ms = log.rests_until.millis_since(self.now());
+        if rest_ms > 0 {
+            return Ok(Some(Duration::from_millis(rest_ms)));
+        }
         let segments = self.log.segments();
         let [oldest, .., active] = segments.as_slice() else { return Ok(None) };
         let queues = self.catalog.all();
+        // Queues are looked at one after the other: what moves on meanwhile from one that is still
+        // to come to one that was seen already tells of itself.
+        self.maintenance.moved_from.store(u32::MAX, Ordering::Release);
         let mut live_bytes = 0;
         let mut boundary = active.id;
         for queue in &queues {
@@ -150,8 +197,13 @@ impl Broker {
                 boundary = boundary.min(SegmentId(segment));
             }
         }
+        let moved_from = self.maintenance.moved_from.load(Ordering::Acquire);
+        boundary = boundary.min(SegmentId(moved_from));
         if boundary > oldest.id {
-            self.append_catalog_again(&mut log, &queues, boundary)?;
+            if !self.append_catalog_again(&mut log, &queues, &segments, boundary)? {
+                log.rests_until = self.now().plus_millis(REMEMBERED_PAUSE_MS);
+                return Ok(Some(Duration::from_millis(REMEMBERED_PAUSE_MS)));
+            }
             // Everything so far: also what moved messages out of these segments.
             log.pending = Some((self.log.latest(), boundary));
             return Ok(Some(Duration::ZERO));
@@ -159,18 +211,37 @@ impl Broker {
         let log_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
         if log_bytes > live_bytes.saturating_mul(2).saturating_add(self.options.slack_bytes) {
             self.relocate_messages(oldest.id)?;
+            log.relocated = Some(self.log.latest());
             return Ok(Some(COMMIT_PAUSE));
         }
         Ok(None)
     }
 
-    /// Appends again what is not a message and stands before `boundary`.
+    /// Appends again what is not a message and stands before `boundary`. False: not now.
     fn append_catalog_again(
         &self,
         log: &mut LogState,
         queues: &[Arc<SharedQueue>],
+        segments: &[SegmentInfo],
         boundary: SegmentId,
-    ) -> Result<(), BrokerError> {
+    ) -> Result<bool, BrokerError> {
+        let (last, now) = (boundary.0.saturating_sub(1), self.now());
+        let mut remembered = Vec::new();
+        for queue in queues {
+            let state = queue.lock();
+            let sends = state.queue.remembered_to(last).filter(|(.., expires)| *expires > now);
+            let sends: Vec<RememberedSend> = sends.collect();
+            if !sends.is_empty() {
+                remembered.push((queue, state.definition.clone(), sends));
+            }
+        }
+        let sends: usize = remembered.iter().map(|(_, _, sends)| sends.len()).sum();
+        let freed = segments.iter().filter(|segment| segment.id < boundary);
+        let freed_bytes: u64 = freed.map(|segment| segment.bytes).sum();
+        if sends as u64 * REMEMBERED_BYTES > freed_bytes / 3 {
+            // Copying them would hardly free anything, and again and again. They expire soon.
+            return Ok(false);
+        }
         let is_before = |position: u64| (position >> 32) < u64::from(boundary.0);
         if is_before(log.secret.1) {
             let mut index = Vec::new();
@@ -179,23 +250,52 @@ impl Broker {
         }
         for queue in queues {
             let mut state = queue.lock();
-            if state.is_deleted {
-                continue;
-            }
-            if is_before(state.definition_position) {
+            if !state.is_deleted && is_before(state.definition_position) {
                 let index = definition_record(&state.definition)?;
                 state.definition_position = self.append_again(&index)?;
             }
-            let last = boundary.0.saturating_sub(1);
-            let remembered: Vec<_> = state.queue.remembered_to(last).collect();
-            for (key, id, seq, expires) in remembered {
-                let mut index = Vec::new();
-                record::remembered(&mut index, queue.id(), expires, seq, id, key);
-                let position = self.append_again(&index)?;
-                state.queue.remembered_at(key, position);
+        }
+        self.move_tasks.append_again(is_before, |index| self.append_again(index))?;
+        for (queue, definition, sends) in remembered {
+            for sends in sends.chunks(REMEMBERED_AT_A_TIME) {
+                let mut state = queue.lock();
+                // Purged or deleted meanwhile? Then they are forgotten: look again.
+                if state.is_deleted || !Arc::ptr_eq(&state.definition, &definition) {
+                    return Ok(false);
+                }
+                self.append_remembered(queue, &mut state, sends)?;
             }
         }
-        self.move_tasks.append_again(is_before, |index| self.append_again(index))
+        Ok(true)
+    }
+
+    /// Appends remembered sends again, those excepted that have expired.
+    fn append_remembered(
+        &self,
+        queue: &SharedQueue,
+        state: &mut State,
+        sends: &[RememberedSend],
+    ) -> Result<(), BrokerError> {
+        let now = self.now();
+        let current: Vec<_> = sends.iter().filter(|(.., expires)| *expires > now).collect();
+        if current.is_empty() {
+            return Ok(());
+        }
+        let index = |(key, id, seq, expires): &&RememberedSend| {
+            let mut index = Vec::with_capacity(REMEMBERED_BYTES as usize);
+            record::remembered(&mut index, queue.id(), *expires, *seq, *id, *key);
+            index
+        };
+        let indexes: Vec<Vec<u8>> = current.iter().map(index).collect();
+        let records: Vec<_> = indexes.iter().map(|index| Record { index, payload: &[] }).collect();
+        let bytes = records.iter().map(Record::encoded_bytes).sum();
+        let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
+        let mut positions = Vec::with_capacity(records.len());
+        self.log.append(reservation, &records, &mut positions);
+        for ((key, ..), position) in current.iter().zip(positions) {
+            state.queue.remembered_at(*key, position.0);
+        }
+        Ok(())
     }
 
     fn append_again(&self, index: &[u8]) -> Result<u64, BrokerError> {
@@ -206,7 +306,7 @@ impl Broker {
         Ok(positions.first().map_or(0, |position| position.0))
     }
 
-    /// Appends the live messages of a segment again.
+    /// Appends live messages of a segment again, not too many at a time.
     fn relocate_messages(&self, segment: SegmentId) -> Result<(), BrokerError> {
         let mut found: Vec<(Arc<SharedQueue>, SlotSeq, Position)> = Vec::new();
         let mut collect = |replayed: millrace_journal::Replayed<'_>| {
@@ -220,8 +320,12 @@ impl Broker {
         };
         let replayed = self.log.replay_segment(segment, &mut collect);
         replayed.map_err(|error| BrokerError::Internal(format!("segment: {error}")))?;
+        let mut relocated_bytes = 0;
         for (queue, at, position) in found {
-            self.relocate_message(&queue, at, position)?;
+            relocated_bytes += self.relocate_message(&queue, at, position)?;
+            if relocated_bytes > RELOCATED_BYTES {
+                return Ok(());
+            }
         }
         // What was dead-lettered stands in another queue than its record says.
         for queue in self.catalog.all() {
@@ -235,23 +339,26 @@ impl Broker {
                 messages.map(|view| (view.at, Position(view.position))).collect()
             };
             for (at, position) in moved {
-                self.relocate_message(&queue, at, position)?;
+                relocated_bytes += self.relocate_message(&queue, at, position)?;
+                if relocated_bytes > RELOCATED_BYTES {
+                    return Ok(());
+                }
             }
         }
         Ok(())
     }
 
-    /// Appends one message again, if it still is the one whose record stands there.
+    /// Appends one message again, if it still is the one whose record stands there. Returns how
+    /// many bytes that took.
     fn relocate_message(
         &self,
         queue: &SharedQueue,
         at: SlotSeq,
         position: Position,
-    ) -> Result<(), BrokerError> {
-        let mut state = queue.lock();
-        let Some(view) = state.queue.find(at).filter(|view| view.position == position.0) else {
-            return Ok(());
-        };
+    ) -> Result<usize, BrokerError> {
+        let find = |state: &State| state.queue.find(at).filter(|view| view.position == position.0);
+        // Read without the lock: old records come from the disk.
+        let Some(view) = find(&queue.lock()) else { return Ok(0) };
         let stored = self.log.read(position, view.record_len);
         let stored = stored.map_err(|error| crate::receive::unreadable(&error))?;
         let message = match EngineRecord::decode(&stored.index) {
@@ -259,16 +366,20 @@ impl Broker {
             Some(EngineRecord::Relocated(relocated)) => relocated.message,
             _ => return Err(BrokerError::Internal("record holds no message".to_owned())),
         };
+        let source_bytes = view.source.as_ref().map_or(0, |source| source.len());
+        let bytes = view.record_len as usize + RELOCATION_BYTES + source_bytes;
+        let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
+        let mut state = queue.lock();
+        let Some(view) = find(&state) else { return Ok(0) };
         let mut index = Vec::new();
         record::relocated(&mut index, &state.queue.relocation(at, &message, &view));
         let record = Record { index: &index, payload: &stored.payload };
-        let reservation = self.log.reserve(record.encoded_bytes(), Purpose::Reclaim)?;
         let mut positions = Vec::new();
         let ticket = self.log.append(reservation, &[record], &mut positions);
         if let Some(position) = positions.first() {
             state.queue.relocated(at, position.0, record.encoded_bytes() as u32);
         }
         state.latest = Some(ticket);
-        Ok(())
+        Ok(record.encoded_bytes())
     }
 }

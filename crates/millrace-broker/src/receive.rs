@@ -124,7 +124,10 @@ impl Broker {
             if place.timer.is_none() {
                 place.timer = Some(self.timers.arm_waiter(place.waiter.clone(), until));
             }
-            place.waiter.woken().await;
+            // A drain that began meanwhile may have woken all before this one stood in line.
+            if !self.is_draining() {
+                place.waiter.woken().await;
+            }
         }
     }
 
@@ -150,8 +153,9 @@ impl Broker {
                 None if !has_looked_up => DeadLetters::Elsewhere,
                 _ => DeadLetters::Deliver,
             };
-            // 8 KiB: expiries aside, a receive names at most 10 messages and moves 64.
-            let reservation = self.log.reserve(8 << 10, Purpose::Reclaim)?;
+            // Besides what is named here, both records and their headers: 64 moves at most.
+            let bytes = (4 << 10) + queue.arn().len() + 16 * receive.max;
+            let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
             let received = match state.queue.receive(now, receive, dead) {
                 Ok(received) => received,
                 Err(ReceiveError::NeedsDeadLetterQueue) => {
@@ -177,6 +181,9 @@ impl Broker {
             state.latest = Some(ticket);
             if let (Some(target), Some(target_state)) = (&target, &mut target_state) {
                 target_state.latest = Some(ticket);
+                if !received.moved.is_empty() {
+                    self.maintenance.moved_from(target_state.queue.oldest_segment(false));
+                }
                 target_state.waiters.wake(received.moved.len() as u64);
                 Counters::add(&queue.counters().messages_dead_lettered, received.moved.len());
                 self.arm(target, target_state);
@@ -297,12 +304,13 @@ pub(crate) fn unreadable(error: &ReadError) -> BrokerError {
     BrokerError::Internal(format!("message content cannot be read: {error}"))
 }
 
-/// Locks a queue and, if there is one, another, by ascending id.
+/// Locks a queue and, if there is one, another, by ascending id. None for the other if it is the
+/// same.
 pub(crate) fn lock_both<'a>(
     queue: &'a SharedQueue,
     other: Option<&'a SharedQueue>,
 ) -> (MutexGuard<'a, State>, Option<MutexGuard<'a, State>>) {
-    match other {
+    match other.filter(|other| other.id() != queue.id()) {
         Some(other) if other.id() < queue.id() => {
             let other = other.lock();
             (queue.lock(), Some(other))

@@ -1,0 +1,161 @@
+//! What runs behind the calls: expiry and keeping the log short, over a journal in memory.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millrace_broker::{
+    Broker, Creation, Kind, NewContent, NewQueue, Options, Outgoing, Settings, SharedQueue,
+};
+use millrace_core::{MessageId, QueueKey, SystemClock};
+use millrace_engine::Replay;
+use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+
+const SEGMENT_BYTES: u32 = 256 << 10;
+
+struct Bench {
+    log: Arc<GroupCommit>,
+    broker: Arc<Broker>,
+    ids: u128,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
+        let log = GroupCommit::new(journal, GroupOptions::default());
+        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let options = Options { slack_bytes: 0, ..Options::default() };
+        let clock = Arc::new(SystemClock::new());
+        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
+        Bench { log, broker, ids: 0 }
+    }
+
+    fn create(&self, name: &str, settings: Settings) -> Arc<SharedQueue> {
+        let new = NewQueue {
+            key: QueueKey::new("us-east-1", "000000000000", name),
+            settings,
+            attributes: BTreeMap::new(),
+            tags: BTreeMap::new(),
+        };
+        match self.broker.begin_create_queue(&new).unwrap().0 {
+            Creation::Created(queue) | Creation::Existing(queue) => queue,
+        }
+    }
+
+    fn send(&mut self, queue: &SharedQueue, body: &[u8], is_fifo: bool) {
+        self.ids += 1;
+        let (mut content, id) = (Vec::new(), self.ids.to_string());
+        NewContent { body, ..NewContent::default() }.encode(&mut content);
+        let message = Outgoing {
+            id: MessageId::from_random(self.ids),
+            content,
+            group: is_fifo.then_some("g"),
+            deduplication_id: is_fifo.then_some(&id),
+            delay_s: None,
+        };
+        self.broker.begin_send(queue, &[message]).unwrap();
+        self.commit();
+    }
+
+    fn commit(&self) {
+        while self.log.commit_step() {}
+    }
+
+    /// Segments after so many turns of the maintenance thread.
+    fn segments_after(&self, turns: usize) -> Vec<u32> {
+        for _ in 0..turns {
+            self.broker.maintain();
+            self.commit();
+        }
+        self.log.segments().iter().map(|segment| segment.id.0).collect()
+    }
+}
+
+#[test]
+fn remembered_sends_are_not_copied_over_and_over() {
+    let mut bench = Bench::new();
+    let fifo = Settings { kind: Kind::Fifo, ..Settings::default() };
+    let queue = bench.create("q.fifo", fifo);
+    for _ in 0..20_000 {
+        bench.send(&queue, b"x", true);
+    }
+    // Gone but remembered: more than two segments hold nothing else.
+    let newest = bench.segments_after(1).last().copied();
+    delete_all(&bench, &queue);
+
+    let segments = bench.segments_after(50);
+
+    let written = segments.last().copied().unwrap() - newest.unwrap();
+    assert!(written <= 12, "{written} segments were written to free a few");
+    bench.broker.advance_clock(Duration::from_secs(320));
+    assert!(bench.segments_after(50).len() <= 2, "what nobody remembers goes");
+}
+
+#[test]
+fn a_backlog_that_nobody_reads_expires_as_fast_as_it_was_sent() {
+    let mut bench = Bench::new();
+    let queue = bench.create("q", Settings { retention_s: 60, ..Settings::default() });
+    for _ in 0..5_000 {
+        bench.send(&queue, b"x", false);
+    }
+    bench.broker.advance_clock(Duration::from_secs(61));
+
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(3));
+        bench.broker.run_due();
+    }
+
+    assert_eq!(queue.counts().ready, 0);
+}
+
+#[test]
+fn a_full_segment_is_relocated_in_pieces_and_nothing_is_lost() {
+    let mut bench = Bench::new();
+    let queue = bench.create("kept", Settings::default());
+    let other = bench.create("freed", Settings::default());
+    let body = vec![b'x'; 1_000];
+    for _ in 0..200 {
+        bench.send(&queue, &body, false);
+    }
+    for _ in 0..5_000 {
+        bench.send(&other, &body, false);
+    }
+    wait(bench.broker.delete_queue(&other), &bench).unwrap();
+
+    let segments = bench.segments_after(50);
+
+    assert!(segments[0] > 1, "the first segment is gone: {segments:?}");
+    assert_eq!(bench.broker.peek(&queue, 1_000).unwrap().len(), 200);
+}
+
+fn delete_all(bench: &Bench, queue: &SharedQueue) {
+    let receive = millrace_engine::Receive {
+        max: 100,
+        visibility_timeout_s: None,
+        attempt: None,
+        in_flight_limit: u64::MAX,
+    };
+    while let Some((received, _)) = bench.broker.try_receive(queue, &receive).unwrap() {
+        let handle = |delivery: &millrace_engine::Delivery| {
+            let text = bench.broker.receipt_handle(queue, delivery);
+            bench.broker.open_receipt_handle(&text).unwrap()
+        };
+        let handles: Vec<_> = received.deliveries.iter().map(handle).collect();
+        bench.broker.begin_delete(queue, &handles).unwrap();
+        bench.commit();
+    }
+}
+
+/// Runs a call whose only wait is for a commit.
+fn wait<T>(future: impl Future<Output = T>, bench: &Bench) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    loop {
+        bench.commit();
+        if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
+}
