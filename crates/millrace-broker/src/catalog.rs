@@ -13,6 +13,9 @@ use crate::error::BrokerError;
 use crate::message::Peeked;
 use crate::queue::SharedQueue;
 
+/// Stored bytes of messages that are looked at in one call.
+const PEEK_BYTES: usize = 64 << 20;
+
 pub(crate) struct Catalog {
     /// One change of the set of queues at a time.
     changes: Mutex<Changes>,
@@ -176,7 +179,7 @@ impl Broker {
         let queue = Arc::new(SharedQueue::new(engine, definition.clone(), 0));
         let ticket = {
             let mut state = queue.lock();
-            self.append_definition(&mut state, &definition, &[])?
+            self.append_definition(&mut state, &definition, &[], Purpose::Store)?
         };
         changes.next_id += 1;
         self.catalog.maps_mut().insert(queue.clone());
@@ -204,7 +207,8 @@ impl Broker {
             } else {
                 let now = self.now();
                 definition.modified_ms = now.0;
-                let ticket = self.append_definition(&mut state, &definition, &[])?;
+                let ticket =
+                    self.append_definition(&mut state, &definition, &[], Purpose::Store)?;
                 state.queue.set_settings(definition.settings.clone(), now);
                 state.definition = Arc::new(definition);
                 let receivable = state.queue.receivable();
@@ -234,7 +238,8 @@ impl Broker {
             definition.purged_ms = now.0;
             let mut index = Vec::new();
             record::purged(&mut index, queue.id());
-            let ticket = self.append_definition(&mut state, &definition, &[&index])?;
+            let ticket =
+                self.append_definition(&mut state, &definition, &[&index], Purpose::Reclaim)?;
             state.definition = Arc::new(definition);
             state.queue.purge();
             ticket
@@ -272,12 +277,18 @@ impl Broker {
         (state.queue.counts(), state.queue.oldest_sent())
     }
 
-    /// Up to `limit` messages, oldest first, as they are: nothing is received.
+    /// Up to `limit` messages, oldest first, as they are: nothing is received. Fewer if they are
+    /// large.
     pub fn peek(&self, queue: &SharedQueue, limit: usize) -> Result<Vec<Peeked>, BrokerError> {
         let views: Vec<_> = {
             let mut state = queue.lock();
             self.tick(queue, &mut state, self.now(), usize::MAX);
-            state.queue.messages().take(limit).collect()
+            let mut bytes = 0;
+            let fits = |view: &millrace_engine::MessageView| {
+                bytes += view.record_len as usize;
+                bytes <= PEEK_BYTES
+            };
+            state.queue.messages().take(limit).take_while(fits).collect()
         };
         let peeked = views.into_iter().map(|view| {
             let position = millrace_journal::Position(view.position);
@@ -313,13 +324,14 @@ impl Broker {
         state: &mut crate::queue::State,
         definition: &Definition,
         others: &[&[u8]],
+        purpose: Purpose,
     ) -> Result<millrace_journal::Ticket, BrokerError> {
         let index = definition_record(definition)?;
         let record = |index| Record { index, payload: &[] };
         let mut records: Vec<Record<'_>> = others.iter().copied().map(record).collect();
         records.push(record(&index));
         let bytes = records.iter().map(Record::encoded_bytes).sum();
-        let reservation = self.log.reserve(bytes, Purpose::Store)?;
+        let reservation = self.log.reserve(bytes, purpose)?;
         let mut positions = Vec::new();
         let ticket = self.log.append(reservation, &records, &mut positions);
         state.definition_position = positions.last().map_or(0, |position| position.0);

@@ -33,3 +33,10 @@ pub enum BrokerError {
     #[error("{0}")]
     Internal(String),
 }
+
+impl BrokerError {
+    /// Nothing is wrong but that too much waits to be stored: the caller should slow down.
+    pub fn is_backlog(&self) -> bool {
+        matches!(self, BrokerError::Unavailable(Unavailable::Backlog { .. }))
+    }
+}
