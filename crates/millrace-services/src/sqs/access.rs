@@ -38,9 +38,18 @@ pub(super) fn allows(policy: Option<&str>, account: &str, action: &str) -> bool 
             who == "*" || who == account || who == format!("arn:aws:iam::{account}:root")
         }) && any(&statement["Action"], |pattern| is_action(pattern, action))
     };
+    // A denial in terms of what it does not cover, or of users, is not worked out: it denies.
+    let may_deny = |statement: &Value| {
+        let names = |name: &str| statement.get(name).is_some();
+        names("NotPrincipal")
+            || names("NotAction")
+            || any(&statement["Principal"]["AWS"], |who| who.contains(account))
+    };
     let statements = items(&policy["Statement"]);
+    let is_denied = statements.iter().any(|statement| {
+        statement["Effect"] == "Deny" && (applies(statement) || may_deny(statement))
+    });
     let applying: Vec<_> = statements.into_iter().filter(|s| applies(s)).collect();
-    let is_denied = applying.iter().any(|statement| statement["Effect"] == "Deny");
     let is_allowed = applying
         .iter()
         .any(|statement| statement["Effect"] == "Allow" && statement["Condition"].is_null());
@@ -92,5 +101,8 @@ mod tests {
         assert!(allows(Some(&policy("Allow", "*", "sqs:*")), "3", "ReceiveMessage"));
         assert!(!allows(Some(&policy("Allow", "*", "sqs:*")), "3", "DeleteQueue"));
         assert!(!allows(Some(&policy("Deny", "*", "sqs:*")), "3", "ReceiveMessage"));
+        let denied = r#"{"Statement":[{"Effect":"Allow","Principal":"*","Action":"sqs:*"},
+            {"Effect":"Deny","NotPrincipal":{"AWS":"arn:aws:iam::2:root"},"Action":"sqs:*"}]}"#;
+        assert!(!allows(Some(denied), "3", "ReceiveMessage"));
     }
 }

@@ -27,6 +27,11 @@ impl Sqs {
         let Some(queue) = self.broker.queue_by_key(&key) else {
             return self.create(key, &given, declared.tags.clone()).await.map(|_| ());
         };
+        let mut wanted = Attributes::of(&queue.definition());
+        wanted.set(given.iter().copied())?;
+        if let Some(redrive) = &wanted.settings.redrive {
+            self.check_redrive_target(&key, wanted.settings.kind, redrive, &given)?;
+        }
         let update = self.broker.update_queue(&queue, |definition| {
             let mut attributes = Attributes::of(definition);
             attributes.set(given.iter().copied())?;

@@ -171,6 +171,15 @@ pub(crate) fn invalid_value(
     ))
 }
 
+/// `timeout_s` would keep the message hidden for longer than 12 hours since its receive.
+pub(crate) fn beyond_visibility_limit(timeout_s: u32) -> ApiError {
+    invalid_value(
+        timeout_s,
+        "VisibilityTimeout",
+        "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]",
+    )
+}
+
 /// The broker's failures. `handle` is the receipt handle's text where one is involved.
 pub(crate) fn of_broker(error: BrokerError, handle: &str) -> ApiError {
     match error {
@@ -186,12 +195,7 @@ pub(crate) fn of_broker(error: BrokerError, handle: &str) -> ApiError {
             "ReceiptHandle",
             "Message does not exist or is not available for visibility timeout change.",
         ),
-        BrokerError::BeyondVisibilityLimit => invalid_value(
-            limits::VISIBILITY_TIMEOUT_S.end(),
-            "VisibilityTimeout",
-            "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]",
-        ),
-        BrokerError::PurgeInProgress => purge_queue_in_progress(""),
+        error if error.is_backlog() => modelled("RequestThrottled", 403, "Rate exceeded."),
         BrokerError::Unavailable(reason) => {
             tracing::warn!(%reason, "change refused");
             ApiError::service_unavailable("The service cannot store changes at the moment.")

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use millrace_broker::{MoveTask, MoveTaskStatus, SharedQueue, StartMoveTask};
+use millrace_broker::{MoveTask, MoveTaskError, MoveTaskStatus, SharedQueue, StartMoveTask};
 use millrace_core::limits;
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{
@@ -10,17 +10,18 @@ use millrace_wire::sqs::{
 };
 use serde_json::{Value, json};
 
-use super::{Sqs, error, queue_of_arn, required};
+use super::{Sqs, SqsRequest, error, queue_of_arn, required};
 
 impl Sqs {
     pub(super) async fn start_message_move_task(
         &self,
+        request: &SqsRequest<'_>,
         input: &StartMessageMoveTask<'_>,
     ) -> Result<Answer, ApiError> {
         let source_arn = required(input.source_arn.as_ref(), "SourceArn")?;
-        let source = self.queue_of_parameter(source_arn, "SourceArn")?;
+        let source = self.queue_of_parameter(request, source_arn, "SourceArn")?;
         let destination = match input.destination_arn.as_ref().filter(|arn| !arn.is_empty()) {
-            Some(arn) => Some(self.queue_of_parameter(arn, "DestinationArn")?),
+            Some(arn) => Some(self.queue_of_parameter(request, arn, "DestinationArn")?),
             None => None,
         };
         if self.broker.dead_letter_sources(source.key()).is_empty() {
@@ -62,23 +63,29 @@ impl Sqs {
 
     pub(super) async fn cancel_message_move_task(
         &self,
+        request: &SqsRequest<'_>,
         input: &CancelMessageMoveTask<'_>,
     ) -> Result<Answer, ApiError> {
         let handle = required(input.task_handle.as_ref(), "TaskHandle")?;
         let (id, source_arn) = open_task_handle(handle).ok_or_else(|| {
             ApiError::invalid_parameter_value("Value for parameter TaskHandle is invalid.")
         })?;
-        self.queue_of_parameter(&source_arn, "SourceArn")?;
+        let source = self.queue_of_parameter(request, &source_arn, "SourceArn")?;
+        // The handle's ARN is only said by the client: the task must really be of that queue.
+        if !self.broker.move_tasks(source.key(), usize::MAX).iter().any(|task| task.id == id) {
+            return Err(error::of_move_task(MoveTaskError::NoSuchTask));
+        }
         let moved = self.broker.cancel_move_task(&id).await.map_err(error::of_move_task)?;
         Ok(Answer::CancelMessageMoveTask { moved })
     }
 
     pub(super) fn list_message_move_tasks(
         &self,
+        request: &SqsRequest<'_>,
         input: &ListMessageMoveTasks<'_>,
     ) -> Result<Answer, ApiError> {
         let source_arn = required(input.source_arn.as_ref(), "SourceArn")?;
-        let source = self.queue_of_parameter(source_arn, "SourceArn")?;
+        let source = self.queue_of_parameter(request, source_arn, "SourceArn")?;
         let limit = input.max_results.unwrap_or(1);
         let limit =
             u64::try_from(limit).ok().filter(|limit| limits::MOVE_TASK_RESULTS.contains(limit));
@@ -91,16 +98,21 @@ impl Sqs {
         Ok(Answer::ListMessageMoveTasks { results: tasks.into_iter().map(result).collect() })
     }
 
+    /// The queue that an ARN parameter names, if the caller's account owns it.
     fn queue_of_parameter(
         &self,
+        request: &SqsRequest<'_>,
         arn: &str,
         parameter: &str,
     ) -> Result<std::sync::Arc<SharedQueue>, ApiError> {
-        queue_of_arn(arn).and_then(|key| self.broker.queue_by_key(&key)).ok_or_else(|| {
+        let queue = queue_of_arn(arn).and_then(|key| self.broker.queue_by_key(&key));
+        let queue = queue.ok_or_else(|| {
             error::resource_not_found(format!(
                 "The resource that you specified for the {parameter} parameter doesn't exist."
             ))
-        })
+        })?;
+        self.check_access(request, &queue)?;
+        Ok(queue)
     }
 }
 

@@ -19,6 +19,9 @@ const ACTIONS: [&str; 9] = [
     "PurgeQueue",
 ];
 
+/// Statements of one policy ("Limitations to custom policies").
+const STATEMENTS: usize = 20;
+
 impl Sqs {
     pub(super) async fn add_permission(
         &self,
@@ -56,7 +59,21 @@ impl Sqs {
                 return Err(error::invalid_value(label, "Label", "Already exists."));
             }
             statements.push(statement);
-            definition.attributes.insert("Policy".to_owned(), policy.to_string());
+            if statements.len() > STATEMENTS {
+                return Err(error::over_limit(format!(
+                    "{} statements were found, maximum allowed is {STATEMENTS}.",
+                    statements.len()
+                )));
+            }
+            let text = policy.to_string();
+            if text.len() > limits::POLICY_BYTES {
+                return Err(error::over_limit(format!(
+                    "The policy would have {} bytes, maximum allowed is {}.",
+                    text.len(),
+                    limits::POLICY_BYTES
+                )));
+            }
+            definition.attributes.insert("Policy".to_owned(), text);
             Ok(())
         });
         update.await.map_err(|error| error::of_broker(error, ""))??;

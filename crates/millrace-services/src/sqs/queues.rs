@@ -76,7 +76,11 @@ impl Sqs {
             Creation::Created(queue) => Ok(queue),
             Creation::Existing(queue) => {
                 let current = Attributes::of(&queue.definition());
-                let differs = |name: &str| !is_same(wanted.value(name), current.value(name));
+                let differs = |name: &str| match name {
+                    // The count may be a number here and a text there.
+                    "RedrivePolicy" => wanted.settings.redrive != current.settings.redrive,
+                    _ => !is_same(wanted.value(name), current.value(name)),
+                };
                 match given.iter().find(|(name, _)| differs(name)) {
                     Some((name, _)) => Err(error::queue_name_exists(name)),
                     None => Ok(queue),
@@ -113,6 +117,7 @@ impl Sqs {
         let account = owner.filter(|owner| is_account(owner)).unwrap_or(request.account);
         let queue = self.broker.queue(request.region, account, name);
         let queue = queue.ok_or_else(error::queue_does_not_exist)?;
+        self.check_access(request, &queue)?;
         Ok(Answer::GetQueueUrl { queue_url: self.queue_url(request, queue.key()) })
     }
 
@@ -224,7 +229,7 @@ impl Sqs {
         (urls, token)
     }
 
-    fn check_redrive_target(
+    pub(super) fn check_redrive_target(
         &self,
         source: &QueueKey,
         kind: Kind,

@@ -1,6 +1,6 @@
 //! DeleteMessage, ChangeMessageVisibility and their batches.
 
-use millrace_broker::{Handle, SharedQueue};
+use millrace_broker::{BrokerError, Handle, SharedQueue};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{
     Answer, BatchAnswer, ChangeMessageVisibility, ChangeMessageVisibilityBatch, DeleteMessage,
@@ -20,7 +20,10 @@ impl Sqs {
         let (text, handle) = self.handle(&queue, input.receipt_handle.as_ref())?;
         let outcomes = self.broker.delete(&queue, &[handle]).await;
         let outcomes = outcomes.map_err(|error| error::of_broker(error, text))?;
-        single(outcomes, text)
+        for outcome in outcomes {
+            outcome.map_err(|error| error::of_broker(error, text))?;
+        }
+        Ok(Answer::Void)
     }
 
     pub(super) async fn delete_message_batch(
@@ -44,7 +47,7 @@ impl Sqs {
         }
         let outcomes = self.broker.delete(&queue, &handles).await;
         let outcomes = outcomes.map_err(|error| error::of_broker(error, ""))?;
-        Ok(Answer::DeleteMessageBatch(sort(ids, outcomes, failed)))
+        Ok(Answer::DeleteMessageBatch(sort(ids, outcomes, failed, error::of_broker)))
     }
 
     pub(super) async fn change_message_visibility(
@@ -60,7 +63,10 @@ impl Sqs {
         let timeout_s = check_visibility_timeout(timeout)?;
         let outcomes = self.broker.change_visibility(&queue, &[(handle, timeout_s)]).await;
         let outcomes = outcomes.map_err(|error| error::of_broker(error, text))?;
-        single(outcomes, text)
+        for outcome in outcomes {
+            outcome.map_err(|error| not_changed(error, text, timeout_s))?;
+        }
+        Ok(Answer::Void)
     }
 
     pub(super) async fn change_message_visibility_batch(
@@ -83,7 +89,7 @@ impl Sqs {
             });
             match change {
                 Ok(((text, handle), timeout_s)) => {
-                    ids.push((entry.id.as_ref(), text));
+                    ids.push((entry.id.as_ref(), (text, timeout_s)));
                     changes.push((handle, timeout_s));
                 }
                 Err(error) => failed.push(batch::failed(entry.id.as_ref(), error)),
@@ -91,7 +97,8 @@ impl Sqs {
         }
         let outcomes = self.broker.change_visibility(&queue, &changes).await;
         let outcomes = outcomes.map_err(|error| error::of_broker(error, ""))?;
-        Ok(Answer::ChangeMessageVisibilityBatch(sort(ids, outcomes, failed)))
+        let refusal = |error, (text, timeout_s)| not_changed(error, text, timeout_s);
+        Ok(Answer::ChangeMessageVisibilityBatch(sort(ids, outcomes, failed, refusal)))
     }
 
     /// A receipt handle's text and what it says, if it is one of this queue.
@@ -110,25 +117,26 @@ impl Sqs {
     }
 }
 
-type Outcome = Result<(), millrace_broker::BrokerError>;
-
-fn single(outcomes: impl IntoIterator<Item = Outcome>, handle: &str) -> Result<Answer, ApiError> {
-    for outcome in outcomes {
-        outcome.map_err(|error| error::of_broker(error, handle))?;
+/// Why a message's visibility timeout was not changed.
+fn not_changed(error: BrokerError, handle: &str, timeout_s: u32) -> ApiError {
+    match error {
+        BrokerError::BeyondVisibilityLimit => error::beyond_visibility_limit(timeout_s),
+        error => error::of_broker(error, handle),
     }
-    Ok(Answer::Void)
 }
 
-fn sort(
-    ids: Vec<(Option<&Text<'_>>, &str)>,
-    outcomes: impl IntoIterator<Item = Outcome>,
+/// Sorts a batch's entries by outcome; `given` is what error texts say of an entry.
+fn sort<T>(
+    ids: Vec<(Option<&Text<'_>>, T)>,
+    outcomes: impl IntoIterator<Item = Result<(), BrokerError>>,
     mut failed: Vec<FailedEntry>,
+    refusal: impl Fn(BrokerError, T) -> ApiError,
 ) -> BatchAnswer<String> {
     let mut successful = Vec::with_capacity(ids.len());
-    for ((id, handle), outcome) in ids.into_iter().zip(outcomes) {
+    for ((id, given), outcome) in ids.into_iter().zip(outcomes) {
         match outcome {
             Ok(()) => successful.extend(id.map(|id| id.as_str().to_owned())),
-            Err(error) => failed.push(batch::failed(id, error::of_broker(error, handle))),
+            Err(error) => failed.push(batch::failed(id, refusal(error, given))),
         }
     }
     BatchAnswer { successful, failed }
