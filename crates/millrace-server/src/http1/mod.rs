@@ -23,7 +23,8 @@ mod response;
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
-    task::Poll,
+    task::{Context as TaskContext, Poll},
+    time::{Duration, Instant},
 };
 
 use millrace_wire::{Request, Response, Service};
@@ -46,6 +47,9 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Bytes of later requests that are kept while one is being answered.
 const MAX_LOOKAHEAD_BYTES: usize = 64 * 1024;
+
+/// A call that waits longer may be a long poll, not just for the disk.
+const LONG_WAIT: Duration = Duration::from_millis(20);
 
 /// Bodies up to this size are sent in one piece with their head.
 const JOINED_BODY_BYTES: usize = 4 * 1024;
@@ -334,26 +338,48 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
     }
 
     /// Runs the service, watching the client whenever the service waits.
+    ///
+    /// A service that waited long, such as for a message, may hand out something that is lost if
+    /// the client has left. So after a long wait the socket is looked at first, and before that the
+    /// runtime gets a turn to learn what happened to it.
     async fn call(&mut self, request: Request<'_>) -> Result<Response, Closed> {
         let mut call = pin!(self.context.service.call(request));
         let cell = self.context.cell();
+        let mut waits_since: Option<Instant> = None;
+        let mut turn: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
         poll_fn(|task| {
+            let mut read_ahead = |task: &mut TaskContext<'_>| {
+                while self.lookahead.len() < MAX_LOOKAHEAD_BYTES {
+                    let room = MAX_LOOKAHEAD_BYTES - self.lookahead.len();
+                    let io = Pin::new(&mut self.wire.io);
+                    let lookahead = &mut *self.lookahead;
+                    let keep = |bytes: &[u8]| lookahead.extend_from_slice(bytes);
+                    match scratch::poll_read(io, task, room, keep) {
+                        Poll::Pending => break,
+                        Poll::Ready(Ok(0) | Err(_)) => return Err(Closed::ByPeer),
+                        Poll::Ready(Ok(count)) => cell.bytes_in(count),
+                    }
+                }
+                Ok(())
+            };
+            if waits_since.is_some_and(|since| since.elapsed() >= LONG_WAIT) {
+                let turn = turn.get_or_insert_with(|| Box::pin(tokio::task::yield_now()));
+                if turn.as_mut().poll(task).is_pending() {
+                    return Poll::Pending;
+                }
+                if let Err(closed) = read_ahead(task) {
+                    return Poll::Ready(Err(closed));
+                }
+            }
+            turn = None;
             if let Poll::Ready(response) = call.as_mut().poll(task) {
                 return Poll::Ready(Ok(response));
             }
-            while self.lookahead.len() < MAX_LOOKAHEAD_BYTES {
-                let room = MAX_LOOKAHEAD_BYTES - self.lookahead.len();
-                let io = Pin::new(&mut self.wire.io);
-                let lookahead = &mut *self.lookahead;
-                let read =
-                    scratch::poll_read(io, task, room, |bytes| lookahead.extend_from_slice(bytes));
-                match read {
-                    Poll::Pending => break,
-                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Closed::ByPeer)),
-                    Poll::Ready(Ok(count)) => cell.bytes_in(count),
-                }
+            waits_since.get_or_insert_with(Instant::now);
+            match read_ahead(task) {
+                Ok(()) => Poll::Pending,
+                Err(closed) => Poll::Ready(Err(closed)),
             }
-            Poll::Pending
         })
         .await
     }
