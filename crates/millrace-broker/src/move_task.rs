@@ -22,6 +22,10 @@ use crate::receive::lock_both;
 const KEPT_PER_SOURCE: usize = 10;
 /// Tasks that may run at a time.
 const RUNNING_AT_A_TIME: usize = 100;
+/// Due at once, and its rate has earned nothing yet.
+const AFTER_RESTART: Timestamp = Timestamp(0);
+/// Expiries that one move handles on its way.
+const TICK_BUDGET: usize = 256;
 /// Messages that a task without a rate moves before others get their turn.
 const MOVES_PER_TURN: u64 = 100;
 
@@ -215,6 +219,9 @@ impl Broker {
     /// Moves what is due by now: all that a rate has earned since the last turn, up to a turn's
     /// worth.
     fn run_move_task(&self, entry: &mut Entry, now: Timestamp) {
+        if entry.next_at == AFTER_RESTART {
+            entry.next_at = now;
+        }
         for _ in 0..MOVES_PER_TURN {
             match self.move_one(entry) {
                 Ok(true) => {}
@@ -256,12 +263,20 @@ impl Broker {
     fn move_one(&self, entry: &mut Entry) -> Result<bool, BrokerError> {
         let task = &entry.task;
         let source = self.queue_by_arn(&task.source)?;
-        let next = source.lock().queue.first_ready();
+        let next = {
+            let mut state = source.lock();
+            self.tick(&source, &mut state, self.now(), TICK_BUDGET);
+            state.queue.first_ready()
+        };
         let Some(view) = next.filter(|_| task.moved < task.to_move) else { return Ok(false) };
         let destination = match task.destination.as_deref().or(view.source.as_deref()) {
             Some(arn) => self.queue_by_arn(arn)?,
             None => self.only_source_of(&source)?,
         };
+        if destination.id() == source.id() {
+            // A queue that dead-letters to itself; its lock cannot be taken twice.
+            return Err(BrokerError::QueueDoesNotExist);
+        }
         self.move_message(entry, &source, &destination, &view)?;
         Ok(true)
     }

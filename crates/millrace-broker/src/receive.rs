@@ -1,11 +1,12 @@
 //! Receiving: at once if there is something, else by waiting in line.
 
+use std::borrow::Cow;
 use std::sync::{Arc, MutexGuard};
 
 use millrace_core::{MessageId, Timestamp};
 use millrace_engine::record::{self, MovedSlot, Record as EngineRecord};
 use millrace_engine::{
-    Content, DeadLetters, Delivery, Handle, Kind, Receive, ReceiveError, Received,
+    Content, DeadLetters, Delivery, Handle, Kind, MessageView, Receive, ReceiveError, Received,
 };
 use millrace_journal::{Position, Purpose, ReadError, RecordBytes, Ticket};
 
@@ -75,11 +76,15 @@ impl Broker {
             }
             Err(error) => return Err(error),
         };
-        let undelivered = Undelivered { broker: self, queue, deliveries: &received.deliveries };
+        // What a repeated attempt gets belongs to the earlier one too, whose client may hold it.
+        let returnable = if received.is_repeated { &[][..] } else { &received.deliveries[..] };
+        let undelivered = Undelivered { broker: self, queue, deliveries: returnable };
+        let mut deliveries = Cow::Borrowed(&received.deliveries[..]);
         if settings.kind == Kind::Fifo {
             self.committed(Some(ticket)).await?;
+            deliveries = Cow::Owned(find_again(queue, &received.deliveries));
         }
-        let incoming = self.read_deliveries(queue, &received.deliveries)?;
+        let incoming = self.read_deliveries(queue, &deliveries)?;
         std::mem::forget(undelivered);
         Counters::add(&queue.counters().messages_received, incoming.len());
         Ok(incoming)
@@ -271,21 +276,44 @@ impl Broker {
         incoming.collect()
     }
 
-    /// Gives deliveries back that did not reach their client.
+    /// Gives deliveries back that did not reach their client. If the journal takes no changes they
+    /// come back when their visibility timeout ends: memory never runs ahead of what a restart
+    /// would show.
     fn give_back(&self, queue: &SharedQueue, deliveries: &[Delivery]) {
+        if deliveries.is_empty() {
+            return;
+        }
+        let reservation = match self.log.reserve(64 + 12 * deliveries.len(), Purpose::Reclaim) {
+            Ok(reservation) => reservation,
+            Err(error) => {
+                tracing::warn!(queue = %queue.key(), %error, "messages could not be given back");
+                return;
+            }
+        };
         let mut state = queue.lock();
         let returned = state.queue.give_back(deliveries);
         if returned.is_empty() {
             return;
         }
-        let mut index = Vec::new();
         let count = returned.len() as u64;
+        let mut index = Vec::with_capacity(32 + 12 * returned.len());
         record::returned(&mut index, queue.id(), self.now(), returned.into_iter());
-        if let Err(error) = self.append_indexes(&mut state, Purpose::Reclaim, &[index]) {
-            tracing::warn!(queue = %queue.key(), %error, "return of messages was not journaled");
-        }
+        let record = millrace_journal::Record { index: &index, payload: &[] };
+        state.latest = Some(self.log.append(reservation, &[record], &mut Vec::new()));
         state.waiters.wake(count);
     }
+}
+
+/// The deliveries that still are in the queue, with their records' present positions: while a
+/// receive waited for its commit, others may have deleted or purged messages, and maintenance may
+/// have moved records out of segments that are gone.
+fn find_again(queue: &SharedQueue, deliveries: &[Delivery]) -> Vec<Delivery> {
+    let state = queue.lock();
+    let present = |delivery: &Delivery| {
+        let MessageView { position, record_len, .. } = state.queue.find(delivery.at)?;
+        Some(Delivery { position, record_len, ..delivery.clone() })
+    };
+    deliveries.iter().filter_map(present).collect()
 }
 
 /// The content of a message's record, and the id that its index part holds.
