@@ -146,3 +146,20 @@ def test_every_parameter_is_needed(api, url, missing):
     del given[missing]
 
     refused(api, "AddPermission", "MissingParameter", QueueUrl=url, **given)
+
+
+def test_a_policy_has_at_most_20_statements(api, url):
+    for number in range(20):
+        add(api, url, f"label{number}")
+
+    refused(
+        api,
+        "AddPermission",
+        "OverLimit",
+        status=403,
+        QueueUrl=url,
+        Label="one-more",
+        AWSAccountIds=["111111111111"],
+        Actions=["ReceiveMessage"],
+    )
+    assert len(policy(api, url)["Statement"]) == 20

@@ -1,9 +1,11 @@
 """Queues of different regions and accounts are different queues, whatever their names."""
 
+import json
+
 import pytest
 from conftest import sdk_client
 
-from support.wire import JsonApi, QueryApi, scope_header
+from support.wire import ApiError, JsonApi, QueryApi, scope_header
 
 CREDENTIALS = """
 [[credentials]]
@@ -103,3 +105,39 @@ class TestAccounts:
 
         code = caught.value.response["Error"]["Code"]
         assert code in ("AWS.SimpleQueueService.NonExistentQueue", "AccessDenied", "AccessDeniedException")
+
+    def test_url_of_another_accounts_queue_is_not_told(self, clients):
+        one, two = clients
+        one.create_queue(QueueName="private")
+
+        with pytest.raises(two.exceptions.ClientError) as caught:
+            two.get_queue_url(QueueName="private", QueueOwnerAWSAccountId="111122223333")
+
+        assert caught.value.response["Error"]["Code"].startswith("AccessDenied")
+
+    def test_dead_letters_of_another_account_cannot_be_moved(self, clients):
+        one, two = clients
+        dead = arn(one, one.create_queue(QueueName="dead")["QueueUrl"])
+        policy = json.dumps({"deadLetterTargetArn": dead, "maxReceiveCount": 1})
+        one.create_queue(QueueName="source", Attributes={"RedrivePolicy": policy})
+        own = two.create_queue(QueueName="own")["QueueUrl"]
+        task = one.start_message_move_task(SourceArn=dead)["TaskHandle"]
+        calls = [
+            lambda: two.start_message_move_task(SourceArn=dead, DestinationArn=arn(two, own)),
+            lambda: two.list_message_move_tasks(SourceArn=dead),
+            lambda: two.cancel_message_move_task(TaskHandle=task),
+        ]
+
+        for call in calls:
+            with pytest.raises(two.exceptions.ClientError) as caught:
+                call()
+            assert caught.value.response["Error"]["Code"].startswith("AccessDenied")
+
+
+@pytest.mark.parametrize("region", ["r" * 9000, "a:b", ""])
+def test_a_scope_without_a_sensible_region_is_refused(server, region):
+    api = JsonApi(server.endpoint, headers={"Authorization": scope_header(region)})
+
+    with pytest.raises(ApiError) as caught:
+        api.call("CreateQueue", QueueName="q")
+    assert (caught.value.status, caught.value.code) == (403, "SignatureDoesNotMatch")
