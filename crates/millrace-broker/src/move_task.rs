@@ -3,6 +3,7 @@
 //! Each message is moved by one atomic batch that deletes it here, accepts it there as a new
 //! message and counts it. One task runs per source queue; the last ten of each source are kept.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -102,6 +103,15 @@ impl MoveTasks {
         }
         entries
             .sort_by(|a, b| (a.task.started_ms, &a.task.id).cmp(&(b.task.started_ms, &b.task.id)));
+        // The journal may still tell of tasks that were dropped before the restart.
+        let mut kept = HashMap::<String, usize>::new();
+        entries.reverse();
+        entries.retain(|entry| {
+            let kept = kept.entry(entry.task.source.clone()).or_default();
+            *kept += 1;
+            *kept <= KEPT_PER_SOURCE
+        });
+        entries.reverse();
         Ok(MoveTasks(Mutex::new(entries)))
     }
 
@@ -109,13 +119,21 @@ impl MoveTasks {
         self.entries().clear();
     }
 
-    /// Appends tasks again whose records are about to go.
+    /// Appends tasks again whose records are about to go. Ended tasks of queues that are gone go
+    /// with them.
     pub(crate) fn append_again(
         &self,
         is_before: impl Fn(u64) -> bool,
+        is_known: impl Fn(&str) -> bool,
         append: impl Fn(&[u8]) -> Result<u64, BrokerError>,
     ) -> Result<(), BrokerError> {
-        for entry in self.entries().iter_mut().filter(|entry| is_before(entry.position)) {
+        let mut entries = self.entries();
+        entries.retain(|Entry { task, position, .. }| {
+            !is_before(*position)
+                || task.status == MoveTaskStatus::Running
+                || is_known(&task.source)
+        });
+        for entry in entries.iter_mut().filter(|entry| is_before(entry.position)) {
             entry.position = append(&task_record(&entry.task)?)?;
         }
         Ok(())
@@ -163,8 +181,10 @@ impl Broker {
     /// Lets each task that is due move some messages. Returns how soon the next is due.
     pub(crate) fn run_move_tasks(&self) -> Option<Duration> {
         let mut next: Option<Duration> = None;
-        let mut entries = self.move_tasks.entries();
-        for entry in entries.iter_mut() {
+        // Locked for one task's turn at a time: others want to list, start and cancel.
+        for number in 0.. {
+            let mut entries = self.move_tasks.entries();
+            let Some(entry) = entries.get_mut(number) else { break };
             if entry.task.status != MoveTaskStatus::Running {
                 continue;
             }
@@ -244,7 +264,8 @@ impl Broker {
                 }
             }
             if let Some(rate) = entry.task.max_per_second {
-                entry.next_at = entry.next_at.plus_millis(1000 / u64::from(rate.max(1)));
+                entry.next_at =
+                    entry.next_at.plus_millis(1000_u64.div_ceil(u64::from(rate.max(1))));
                 if entry.next_at > now {
                     return;
                 }
@@ -346,7 +367,10 @@ impl Broker {
         }
     }
 
-    fn queue_by_arn(&self, arn: &str) -> Result<std::sync::Arc<SharedQueue>, BrokerError> {
+    pub(crate) fn queue_by_arn(
+        &self,
+        arn: &str,
+    ) -> Result<std::sync::Arc<SharedQueue>, BrokerError> {
         millrace_core::Arn::parse(arn)
             .and_then(|arn| arn.queue())
             .and_then(|key| self.queue_by_key(&key))
