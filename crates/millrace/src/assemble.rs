@@ -53,8 +53,7 @@ pub(crate) fn open_services(
         purge_cool_down: config.limits.purge_cool_down,
         ..millrace_broker::Options::default()
     };
-    let random = Box::new(|| fastrand::u128(..));
-    let broker = Broker::new(log.clone(), clock, options, replayed, random)?;
+    let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(random_bits))?;
     broker.spawn_threads().context("starting the broker's threads")?;
     let services = Arc::new(millrace_services::Services::new(broker.clone(), &options_of(config)));
     declare_queues(config, &services, &log)?;
@@ -84,6 +83,18 @@ pub(crate) fn open_services(
         }
     });
     Ok(Services { service: services, hooks, close })
+}
+
+/// From the system's generator: receipt handles are sealed with it.
+fn random_bits() -> u128 {
+    let mut bits = [0; 16];
+    match getrandom::fill(&mut bits) {
+        Ok(()) => u128::from_ne_bytes(bits),
+        Err(error) => {
+            tracing::error!(%error, "the system gives no random bits");
+            std::process::abort()
+        }
+    }
 }
 
 /// Opens the journal and rebuilds the queues from it.

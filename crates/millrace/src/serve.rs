@@ -109,7 +109,7 @@ fn greet(config: &Config, addresses: &[SocketAddr]) {
     eprintln!("Millrace {} serves Amazon SQS at {endpoint}\n", env!("CARGO_PKG_VERSION"));
     eprintln!("    export AWS_ENDPOINT_URL={endpoint}");
     if config.credentials.is_empty() {
-        eprintln!("    export AWS_REGION={}", config.region);
+        eprintln!("    export AWS_REGION={0} AWS_DEFAULT_REGION={0}", config.region);
         eprintln!("    export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any");
     }
     match config.durability {

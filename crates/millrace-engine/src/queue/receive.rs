@@ -167,10 +167,15 @@ impl Queue {
         handle: &Handle,
         timeout_s: u32,
     ) -> Result<Timestamp, VisibilityError> {
+        let is_fifo = self.settings.kind == Kind::Fifo;
         let entry = self
             .slab
             .find(handle.slot, handle.seq)
-            .filter(|entry| entry.receive_count() == handle.receive_count)
+            .filter(|entry| match entry.receive_count() {
+                count if is_fifo => count == handle.receive_count,
+                // A crash may have forgotten the latest receives of a standard queue.
+                count => count <= handle.receive_count,
+            })
             .ok_or(VisibilityError::NotAvailable)?;
         let can_hide_again =
             self.settings.kind == Kind::Standard && entry.state() == MessageState::Ready;

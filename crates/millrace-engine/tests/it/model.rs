@@ -163,7 +163,12 @@ impl ModelQueue {
         let Some(at) = self.at(&handle.name) else { return Visibility::NotAvailable };
         let message = &mut self.messages[at];
         let is_hidden = matches!(message.state, State::InFlight(_));
-        if message.receives != handle.receives || (is_fifo && !is_hidden) {
+        // A crash may have forgotten later receives of a standard queue.
+        let is_latest = match is_fifo {
+            true => message.receives == handle.receives,
+            false => message.receives <= handle.receives,
+        };
+        if !is_latest || (is_fifo && !is_hidden) {
             return Visibility::NotAvailable;
         }
         let until = now + u64::from(s) * 1000;
