@@ -43,7 +43,8 @@ enum Look {
 impl Broker {
     /// Receives messages, waiting for the first as long as asked for. Standard receives are
     /// journaled but not waited for: a crash makes them redeliveries. FIFO receives wait for
-    /// their commit. Cancel safe: what was taken for a caller that left is given back at once.
+    /// their commit. Cancel safe: what was taken for a caller that left is given back at once, except
+    /// to an attempt that can be repeated by its id.
     pub async fn receive(
         &self,
         queue: &Arc<SharedQueue>,
@@ -76,8 +77,9 @@ impl Broker {
             }
             Err(error) => return Err(error),
         };
-        // What a repeated attempt gets belongs to the earlier one too, whose client may hold it.
-        let returnable = if received.is_repeated { &[][..] } else { &received.deliveries[..] };
+        // A client that names its attempt repeats it if the answer is lost, and gets the same. Both
+        // may be under way at once, so what one of them leaves is the other's.
+        let returnable = if attempt.is_some() { &[][..] } else { &received.deliveries[..] };
         let undelivered = Undelivered { broker: self, queue, deliveries: returnable };
         let mut deliveries = Cow::Borrowed(&received.deliveries[..]);
         if settings.kind == Kind::Fifo {
