@@ -106,6 +106,24 @@ class TestMessages:
         for _ in range(2):
             assert len(api.call("ReceiveMessage", QueueUrl=url)["Messages"]) == 12
 
+    def test_json_endpoint_for_sdks(self, server, sqs, queue):
+        url = queue()
+        for n in range(12):
+            sqs.send_message(QueueUrl=url, MessageBody=str(n))
+        api = JsonApi(server.endpoint, path=MESSAGES)
+
+        for _ in range(2):
+            assert len(api.call("ReceiveMessage", QueueUrl=url)["Messages"]) == 12
+
+    def test_queue_in_the_path(self, server, sqs, queue):
+        url = queue()
+        sqs.send_message(QueueUrl=url, MessageBody="x")
+        account, name = url.split("/")[-2:]
+
+        answer = request(server.endpoint, "GET", f"{MESSAGES}/us-east-1/{account}/{name}")
+
+        assert answer.xml().findtext("{*}ReceiveMessageResult/{*}Message/{*}Body") == "x"
+
     def test_missing_queue(self, peek):
         answer = peek("http://localhost/000000000000/none")
 

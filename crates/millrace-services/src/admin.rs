@@ -14,12 +14,22 @@ use crate::auth::Auth;
 use crate::caller::Caller;
 use crate::sqs::{Sqs, as_json};
 
+/// Where messages are shown without receiving them.
+const MESSAGES: &str = "/_aws/sqs/messages";
+
 /// The clock is never advanced by more at a time: ten years.
 const ADVANCE_MAX_S: f64 = 315_360_000.0;
 
 pub(crate) struct Admin {
     broker: Arc<Broker>,
     is_test: bool,
+}
+
+/// What a peek needs of a ReceiveMessage.
+#[derive(Deserialize)]
+struct QueueOnly {
+    #[serde(rename = "QueueUrl")]
+    queue_url: String,
 }
 
 #[derive(Deserialize)]
@@ -55,7 +65,9 @@ impl Admin {
             is_authenticated: auth.is_on(),
         };
         match (request.method, request.path) {
-            (_, "/_aws/sqs/messages") => self.messages(request, target, &caller, sqs, request_id),
+            (_, path) if path.starts_with(MESSAGES) => {
+                self.messages(request, target, &caller, sqs, request_id)
+            }
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 let reset = self.broker.reset().await;
                 reset.map_err(|_| ApiError::internal_failure())?;
@@ -67,6 +79,8 @@ impl Admin {
         }
     }
 
+    /// The queue is named by `QueueUrl`, as a parameter or in the JSON of an SDK's ReceiveMessage,
+    /// or by the path: `/_aws/sqs/messages/{region}/{account}/{name}`.
     fn messages(
         &self,
         request: &Request<'_>,
@@ -85,9 +99,19 @@ impl Admin {
         let flag = |name: &str| {
             parameters.get(name).is_some_and(|value| matches!(value, "true" | "True" | "1"))
         };
+        let of_body = match target.protocol {
+            Protocol::Json => serde_json::from_slice::<QueueOnly>(request.body).ok(),
+            _ => None,
+        };
+        let of_path = request.path.strip_prefix(MESSAGES).filter(|rest| rest.len() > 1);
+        let of_path = of_path.map(|rest| format!("/queue{rest}"));
+        let queue_url = parameters
+            .get("QueueUrl")
+            .or(of_body.as_ref().map(|body| body.queue_url.as_str()))
+            .or(of_path.as_deref());
         let messages = sqs.peek(
             &sqs.admin_request(request, caller),
-            parameters.get("QueueUrl"),
+            queue_url,
             flag("ShowInvisible"),
             flag("ShowDelayed"),
         )?;
@@ -95,7 +119,11 @@ impl Admin {
             return Ok(json(as_json(&messages).to_string()));
         }
         let answer = wire_sqs::Answer::ReceiveMessage { messages };
-        Ok(wire_sqs::response(&answer, "ReceiveMessage", Protocol::Query, request_id))
+        let protocol = match target.protocol {
+            Protocol::Json => Protocol::Json,
+            _ => Protocol::Query,
+        };
+        Ok(wire_sqs::response(&answer, "ReceiveMessage", protocol, request_id))
     }
 
     fn advance(&self, request: &Request<'_>) -> Result<Response, ApiError> {
