@@ -1,0 +1,405 @@
+//! What clients do: send, receive, delete, change visibility; each checked against the oracle.
+
+use std::sync::Arc;
+
+use millrace_broker::{BrokerError, Kind, NewContent, Outgoing, SharedQueue};
+use millrace_core::MessageId;
+use millrace_engine::{Receive, Received};
+
+use crate::invariants::{self, Bounds, Receipt, check_receive};
+use crate::model::{Change, Message, QueueModel, State};
+use crate::oracle::{Mark, Serial};
+use crate::world::{Held, Step, Trouble, World};
+
+/// Senders leave a queue alone that holds this many.
+const FULL_QUEUE: usize = 50;
+
+/// A message about to be sent.
+struct Draft {
+    uid: u64,
+    id: MessageId,
+    group: Option<String>,
+    dedup_id: Option<String>,
+    delay_s: Option<u32>,
+    content: Vec<u8>,
+}
+
+/// A queue and handles of its messages.
+pub(crate) type HeldOfQueue = (Arc<SharedQueue>, Vec<Held>);
+
+/// What a receive was asked, for the oracle.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub queue: u64,
+    pub max: usize,
+    pub visibility_timeout_s: Option<u32>,
+    pub attempt: Option<String>,
+}
+
+/// What a receive took.
+pub(crate) struct Taken {
+    pub seqs: Vec<u64>,
+    pub is_repeat: bool,
+    pub serial: Serial,
+}
+
+impl World {
+    pub(crate) fn send(&mut self) -> Step {
+        let Some(queue) = self.some_queue()? else { return Ok(()) };
+        let (id, now) = (queue.id().0, self.now());
+        self.oracle.live.tick(now);
+        let Some(model) = self.oracle.live.queues.get(&id).cloned() else { return Ok(()) };
+        if model.messages.len() > FULL_QUEUE {
+            return Ok(());
+        }
+        let count = self.random.pick(&[1, 1, 1, 2, 4, 10]);
+        let drafts: Vec<Draft> = (0..count).map(|_| self.draft(model.kind())).collect();
+        let outgoing: Vec<Outgoing<'_>> = drafts.iter().map(Draft::outgoing).collect();
+        let sent = self.broker()?.begin_send(&queue, &outgoing);
+        let accepted = match sent {
+            Ok((accepted, _)) => accepted,
+            Err(error) => {
+                self.note(format!("send {count} to {}: {error}", queue.key().name));
+                return self.check_refusal(&error);
+            }
+        };
+        if accepted.len() != drafts.len() {
+            return Err(format!("{} of {} accepted", accepted.len(), drafts.len()).into());
+        }
+        let mut stored: Vec<(Message, Option<String>)> = Vec::new();
+        let mut seqs = Vec::new();
+        for (draft, accepted) in drafts.iter().zip(&accepted) {
+            let group = draft.group.as_deref().unwrap_or_default();
+            let key = draft.dedup_id.as_deref().map(|id| model.dedup_key(group, id));
+            let in_batch = stored.iter().find(|(_, known)| key.is_some() && *known == key);
+            let known = key.as_ref().and_then(|key| model.dedup.get(key));
+            let earlier = known
+                .map(|k| (k.id, k.seq))
+                .or(in_batch.map(|(message, _)| (message.id, message.seq)));
+            if let Some(earlier) = earlier {
+                if earlier != (accepted.id, accepted.seq) {
+                    return Err(format!("{key:?} is {earlier:?}, accepted {accepted:?}").into());
+                }
+                continue;
+            }
+            if accepted.id != draft.id {
+                return Err(format!("{key:?} is new, yet taken for {accepted:?}").into());
+            }
+            self.oracle.check_seq(id, accepted.seq)?;
+            stored.push((draft.message(&model, accepted.seq, now), key));
+            seqs.push(accepted.seq);
+        }
+        let name = &queue.key().name;
+        self.note(format!("send {count} to {name}: {seqs:x?}"));
+        if !stored.is_empty() {
+            self.record(Change::Sent { queue: id, messages: stored })?;
+        }
+        self.compare_queue(id)
+    }
+
+    fn draft(&mut self, kind: Kind) -> Draft {
+        self.next_uid += 1;
+        let uid = self.next_uid;
+        let is_fifo = kind == Kind::Fifo;
+        let group =
+            (is_fifo || self.random.chance(40)).then(|| format!("g{}", self.random.below(4)));
+        let dedup_id = is_fifo.then(|| match self.random.below(3) {
+            0 => format!("d{}", self.random.below(8)),
+            _ => format!("u{uid}"),
+        });
+        let delay_s =
+            (!is_fifo && self.random.chance(25)).then(|| self.random.pick(&[0, 1, 20, 900]));
+        let mut body = format!("{uid};");
+        let filler = self.random.below(self.profile.body_bytes);
+        body.extend((0..filler).map(|_| 'x'));
+        let mut content = Vec::new();
+        let deduplication_id = dedup_id.as_deref().unwrap_or_default();
+        NewContent { body: body.as_bytes(), deduplication_id, ..NewContent::default() }
+            .encode(&mut content);
+        let id = MessageId::from_random(self.random.wide_bits());
+        Draft { uid, id, group, dedup_id, delay_s, content }
+    }
+
+    pub(crate) fn receive(&mut self) -> Step {
+        let Some(queue) = self.some_queue()? else { return Ok(()) };
+        let asked = self.question(&queue, "t");
+        let receive = Receive {
+            max: asked.max,
+            visibility_timeout_s: asked.visibility_timeout_s,
+            // Any injective number does: the broker hashes the texts of its own callers.
+            attempt: asked.attempt.as_ref().map(|text| u128::from(text.as_bytes()[1])),
+            in_flight_limit: self.profile.in_flight_limit,
+        };
+        let before = self.before(&asked);
+        let received = self.broker()?.try_receive(&queue, &receive);
+        let mark = self.mark()?;
+        let name = queue.key().name.clone();
+        match received {
+            Ok(Some((received, _))) => {
+                let taken = self.note_receive(&asked, before, (Answer::Given, mark))?;
+                let seqs: Vec<u64> = received.deliveries.iter().map(|d| d.at.seq).collect();
+                self.note(format!("receive {} from {name}: {seqs:x?}", asked.max));
+                self.check_received(&queue, &received, taken.as_ref())?;
+                self.hold(&queue, &received)
+            }
+            Ok(None) | Err(BrokerError::OverLimit) => {
+                let taken = self.note_receive(&asked, before, (Answer::Nothing, mark))?;
+                self.note(format!("receive {} from {name}: none", asked.max));
+                match taken.filter(|taken| !taken.seqs.is_empty()) {
+                    Some(taken) => Err(format!("took {:x?} silently", taken.seqs).into()),
+                    None => Ok(()),
+                }
+            }
+            Err(error) => {
+                self.note(format!("receive {} from {name}: {error}", asked.max));
+                self.check_refusal(&error)?;
+                self.note_receive(&asked, before, (Answer::Refused, mark)).map(drop)
+            }
+        }
+    }
+
+    /// A receive of that queue; attempt ids begin with `prefix`.
+    pub(crate) fn question(&mut self, queue: &SharedQueue, prefix: &str) -> Asked {
+        let is_fifo = queue.definition().settings.kind == Kind::Fifo;
+        let has_attempt = is_fifo && self.random.chance(40);
+        Asked {
+            queue: queue.id().0,
+            max: self.random.pick(&[1, 1, 3, 10]),
+            visibility_timeout_s: self
+                .random
+                .chance(50)
+                .then(|| self.random.pick(&[0, 1, 10, 60, 43_200])),
+            attempt: has_attempt.then(|| format!("{prefix}{}", self.random.below(3))),
+        }
+    }
+
+    /// The queue as it is before a receive.
+    pub(crate) fn before(&mut self, asked: &Asked) -> Option<QueueModel> {
+        let now = self.now();
+        self.oracle.live.tick(now);
+        self.oracle.live.queues.get(&asked.queue).cloned()
+    }
+
+    /// Finds out what a receive did, checks it, and tells the oracle. `None`: nothing.
+    pub(crate) fn note_receive(
+        &mut self,
+        asked: &Asked,
+        before: Option<QueueModel>,
+        (answer, mark): (Answer, Mark),
+    ) -> Result<Option<Taken>, Trouble> {
+        let (id, now) = (asked.queue, self.now());
+        let (Some(before), Some(queue)) = (before, self.queue_by_id(id)?) else { return Ok(None) };
+        let attempt = asked.attempt.as_deref();
+        if answer == Answer::Given
+            && let Some(seqs) = self.oracle.repeated(now, id, attempt)
+        {
+            let settings = &before.definition.settings;
+            let timeout_s = asked.visibility_timeout_s.unwrap_or(settings.visibility_timeout_s);
+            let deadline = now + u64::from(timeout_s) * 1000;
+            let changes = seqs.iter().map(|seq| (*seq, deadline)).collect();
+            let change = Change::Visibility { queue: id, changes };
+            let serial = self.oracle.record(now, mark, change);
+            self.oracle.remember(now, id, attempt, &seqs);
+            self.compare_queue(id)?;
+            return Ok(Some(Taken { seqs, is_repeat: true, serial }));
+        }
+        let redrive = before.definition.settings.redrive.clone();
+        let target = redrive
+            .as_ref()
+            .and_then(|redrive| self.oracle.live.by_name(&redrive.name))
+            .filter(|target| target.definition.id != id)
+            .cloned();
+        let after = self.look_into(&queue)?;
+        let seen = match &target {
+            Some(target) => match self.queue_by_id(target.definition.id)? {
+                Some(shared) => Some((target, self.look_into(&shared)?)),
+                None => None,
+            },
+            None => None,
+        };
+        let dead = seen.as_ref().map(|(target, seen)| (*target, seen));
+        let receipt = invariants::receipt(now, &before, &after, dead)?;
+        let bounds = Bounds {
+            max: asked.max,
+            in_flight_limit: self.profile.in_flight_limit,
+            may_stop_early: redrive.is_some(),
+            max_receive_count: redrive.filter(|_| target.is_some()).map(|r| r.max_receive_count),
+        };
+        if answer != Answer::Refused {
+            check_receive(&before, bounds, &receipt)?;
+        }
+        let to = target.map_or(0, |target| target.definition.id);
+        self.note_receipt(asked, &before, receipt, (to, mark))
+    }
+
+    fn note_receipt(
+        &mut self,
+        asked: &Asked,
+        before: &QueueModel,
+        receipt: Receipt,
+        (to, mark): (u64, Mark),
+    ) -> Result<Option<Taken>, Trouble> {
+        let (id, now) = (asked.queue, self.now());
+        let Receipt { deadline, seqs, moved } = receipt;
+        if seqs.is_empty() && moved.is_empty() {
+            self.compare_queue(id)?;
+            return Ok(None);
+        }
+        let timeout_s =
+            asked.visibility_timeout_s.unwrap_or(before.definition.settings.visibility_timeout_s);
+        let wanted = now + u64::from(timeout_s) * 1000;
+        if !seqs.is_empty() && deadline != wanted {
+            return Err(format!("hidden until {deadline}, should be {wanted}").into());
+        }
+        let seen = moved.iter().map(|step| step.to).filter(|seq| seq & invariants::UNSEEN == 0);
+        let mut new_seqs: Vec<u64> = seen.collect();
+        new_seqs.sort_unstable();
+        for seq in new_seqs {
+            self.oracle.check_seq(to, seq)?;
+        }
+        let change = Change::Received { queue: id, deadline, seqs: seqs.clone(), to, moved };
+        let serial = self.oracle.record(now, mark, change);
+        self.oracle.remember(now, id, asked.attempt.as_deref(), &seqs);
+        self.compare_queue(id)?;
+        self.compare_queue(to)?;
+        Ok(Some(Taken { seqs, is_repeat: false, serial }))
+    }
+
+    /// What the answer says is what happened, and in order.
+    fn check_received(
+        &self,
+        queue: &SharedQueue,
+        received: &Received,
+        taken: Option<&Taken>,
+    ) -> Step {
+        let is_repeat = taken.is_some_and(|taken| taken.is_repeat);
+        let mut taken: Vec<u64> = taken.map(|taken| taken.seqs.clone()).unwrap_or_default();
+        let seqs: Vec<u64> = received.deliveries.iter().map(|d| d.at.seq).collect();
+        let mut sorted = seqs.clone();
+        sorted.sort_unstable();
+        taken.sort_unstable();
+        if sorted != taken || received.is_repeated != is_repeat {
+            return Err(format!("delivered {received:?}, took {taken:x?}").into());
+        }
+        let model = self.oracle.live.queues.get(&queue.id().0);
+        for (number, delivery) in received.deliveries.iter().enumerate() {
+            let message = model.and_then(|model| model.messages.get(&delivery.at.seq));
+            if message.is_none_or(|message| message.receive_count != delivery.receive_count) {
+                return Err(format!("delivered {delivery:?}, is {message:?}").into());
+            }
+            let is_fifo = model.is_some_and(|model| model.kind() == Kind::Fifo);
+            let later = received.deliveries.get(number + 1..).unwrap_or_default();
+            let is_late = |other: &&millrace_engine::Delivery| {
+                other.group == delivery.group && other.at.seq < delivery.at.seq
+            };
+            if is_fifo && let Some(late) = later.iter().find(is_late) {
+                return Err(format!("{late:?} comes after {delivery:?}").into());
+            }
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, queue: &SharedQueue, received: &Received) -> Step {
+        let client = self.random.below(self.clients.len() as u64) as usize;
+        for delivery in &received.deliveries {
+            let text = self.broker()?.receipt_handle(queue, delivery);
+            self.keep_handle(client, queue.id().0, text)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn keep_handle(&mut self, client: usize, queue: u64, text: String) -> Step {
+        let handle = self.broker()?.open_receipt_handle(&text);
+        let handle = handle.ok_or_else(|| format!("handle {text} does not open"))?;
+        if handle.queue.0 != queue {
+            return Err(format!("handle of {queue:#x} says {handle:?}").into());
+        }
+        if let Some(client) = self.clients.get_mut(client) {
+            client.handles.push(Held { text, handle });
+        }
+        Ok(())
+    }
+
+    /// Handles of one queue that a client holds, new, old, used and useless ones.
+    pub(crate) fn some_handles(&mut self) -> Result<Option<HeldOfQueue>, String> {
+        let index = self.random.below(self.clients.len() as u64) as usize;
+        let held = self.clients.get(index).map(|c| c.handles.clone()).unwrap_or_default();
+        if held.is_empty() {
+            return Ok(None);
+        }
+        // Mostly a recent one.
+        let newest = held.len() as u64 - 1;
+        let back =
+            if self.random.chance(70) { self.random.below(12) } else { self.random.below(400) };
+        let Some(first) = held.get((newest - back.min(newest)) as usize) else { return Ok(None) };
+        let queue = first.handle.queue.0;
+        let Some(shared) = self.queue_by_id(queue)? else {
+            if let Some(client) = self.clients.get_mut(index) {
+                client.handles.retain(|held| held.handle.queue.0 != queue);
+            }
+            return Ok(None);
+        };
+        let of_queue: Vec<&Held> = held.iter().filter(|h| h.handle.queue.0 == queue).collect();
+        let mut chosen = vec![first.clone()];
+        for _ in 0..self.random.pick(&[0, 0, 0, 1, 3, 9]) {
+            let back = self.random.below(of_queue.len().min(15) as u64) as usize;
+            chosen.extend(of_queue.get(of_queue.len() - 1 - back).map(|held| (*held).clone()));
+        }
+        for held in &chosen {
+            if self.broker()?.open_receipt_handle(&held.text) != Some(held.handle) {
+                return Err(format!("handle {held:?} no longer opens"));
+            }
+        }
+        Ok(Some((shared, chosen)))
+    }
+
+    /// Tells the oracle of a change that the latest append made.
+    pub(crate) fn record(&mut self, change: Change) -> Result<Serial, String> {
+        let mark = self.mark()?;
+        Ok(self.oracle.record(self.now(), mark, change))
+    }
+
+    /// To be taken right after a call whose change is found out later.
+    pub(crate) fn mark(&self) -> Result<Mark, String> {
+        Ok(Mark::of(&self.node()?.log))
+    }
+}
+
+/// How a receive ended, as far as the oracle must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Given,
+    Nothing,
+    Refused,
+}
+
+impl Draft {
+    fn outgoing(&self) -> Outgoing<'_> {
+        Outgoing {
+            id: self.id,
+            content: self.content.clone(),
+            group: self.group.as_deref(),
+            deduplication_id: self.dedup_id.as_deref(),
+            delay_s: self.delay_s,
+        }
+    }
+
+    fn message(&self, queue: &QueueModel, seq: u64, now: u64) -> Message {
+        let delay_s = self.delay_s.unwrap_or(queue.definition.settings.delay_s);
+        let end = now + u64::from(delay_s) * 1000;
+        Message {
+            uid: self.uid,
+            id: self.id,
+            seq,
+            group: self.group.clone(),
+            sent: now,
+            kept_from: now,
+            state: if delay_s == 0 { State::Ready } else { State::Delayed(end) },
+            receive_count: 0,
+            first_received: 0,
+            last_received: 0,
+            was_received: false,
+            source: None,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What clients do with receipt handles, old and new: delete and change visibility.
+
+use millrace_broker::{BrokerError, Handle, Kind};
+use millrace_core::limits;
+
+use crate::model::{Change, QueueModel, State};
+use crate::world::{Step, World};
+
+/// What an entry of a batch should answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Done,
+    HandleExpired,
+    NotAvailable,
+    BeyondVisibilityLimit,
+}
+
+impl World {
+    pub(crate) fn delete(&mut self) -> Step {
+        let Some((queue, held)) = self.some_handles()? else { return Ok(()) };
+        let (id, now) = (queue.id().0, self.now());
+        self.oracle.live.tick(now);
+        let Some(mut model) = self.oracle.live.queues.get(&id).cloned() else { return Ok(()) };
+        let handles: Vec<Handle> = held.iter().map(|held| held.handle).collect();
+        let outcome = self.broker()?.begin_delete(&queue, &handles);
+        let name = queue.key().name.clone();
+        let outcomes = match outcome {
+            Ok((outcomes, _)) => outcomes,
+            Err(error) => {
+                self.note(format!("delete in {name}: {error}"));
+                return self.check_refusal(&error);
+            }
+        };
+        let mut deleted = Vec::new();
+        for (handle, outcome) in handles.iter().zip(&outcomes) {
+            let wanted = delete_one(&mut model, handle, &mut deleted);
+            check_verdict(outcome, wanted, handle)?;
+        }
+        self.note(format!("delete in {name}: {deleted:x?}"));
+        if !deleted.is_empty() {
+            self.record(Change::Deleted { queue: id, seqs: deleted })?;
+        }
+        self.compare_queue(id)
+    }
+
+    pub(crate) fn change_visibility(&mut self) -> Step {
+        let Some((queue, held)) = self.some_handles()? else { return Ok(()) };
+        let (id, now) = (queue.id().0, self.now());
+        self.oracle.live.tick(now);
+        let Some(mut model) = self.oracle.live.queues.get(&id).cloned() else { return Ok(()) };
+        let changes: Vec<(Handle, u32)> = held
+            .iter()
+            .map(|held| (held.handle, self.random.pick(&[0, 0, 1, 30, 600, 43_200])))
+            .collect();
+        let outcome = self.broker()?.begin_change_visibility(&queue, &changes);
+        let name = queue.key().name.clone();
+        let outcomes = match outcome {
+            Ok((outcomes, _)) => outcomes,
+            Err(error) => {
+                self.note(format!("change visibility in {name}: {error}"));
+                return self.check_refusal(&error);
+            }
+        };
+        let mut changed = Vec::new();
+        for ((handle, timeout_s), outcome) in changes.iter().zip(&outcomes) {
+            let wanted = change_one(&mut model, now, handle, *timeout_s, &mut changed);
+            check_verdict(outcome, wanted, handle)?;
+        }
+        self.note(format!("change visibility in {name}: {changed:x?}"));
+        if !changed.is_empty() {
+            self.record(Change::Visibility { queue: id, changes: changed })?;
+        }
+        self.compare_queue(id)
+    }
+}
+
+fn delete_one(model: &mut QueueModel, handle: &Handle, deleted: &mut Vec<u64>) -> Verdict {
+    let Some(message) = model.messages.get(&handle.seq) else { return Verdict::Done };
+    let is_current = message.is_in_flight() && message.receive_count == handle.receive_count;
+    if model.kind() == Kind::Fifo && !is_current {
+        return Verdict::HandleExpired;
+    }
+    model.messages.remove(&handle.seq);
+    deleted.push(handle.seq);
+    Verdict::Done
+}
+
+fn change_one(
+    model: &mut QueueModel,
+    now: u64,
+    handle: &Handle,
+    timeout_s: u32,
+    changed: &mut Vec<(u64, u64)>,
+) -> Verdict {
+    let is_standard = model.kind() == Kind::Standard;
+    let Some(message) = model.messages.get_mut(&handle.seq) else { return Verdict::NotAvailable };
+    let can_change = match message.state {
+        State::InFlight(_) => true,
+        State::Ready => is_standard,
+        State::Delayed(_) => false,
+    };
+    // A crash may have forgotten the latest receives of a standard queue.
+    let is_current = match is_standard {
+        true => message.receive_count <= handle.receive_count,
+        false => message.receive_count == handle.receive_count,
+    };
+    if !can_change || !is_current {
+        return Verdict::NotAvailable;
+    }
+    let deadline = now + u64::from(timeout_s) * 1000;
+    let received = message.last_received.max(message.kept_from);
+    let hidden_ms = deadline.saturating_sub(received);
+    if hidden_ms > limits::VISIBILITY_TIMEOUT_S.end() * 1000 {
+        return Verdict::BeyondVisibilityLimit;
+    }
+    message.state = if timeout_s == 0 { State::Ready } else { State::InFlight(deadline) };
+    changed.push((handle.seq, deadline));
+    Verdict::Done
+}
+
+fn check_verdict(
+    outcome: &Result<(), BrokerError>,
+    wanted: Verdict,
+    handle: &Handle,
+) -> Result<(), String> {
+    let verdict = match outcome {
+        Ok(()) => Verdict::Done,
+        Err(BrokerError::HandleExpired) => Verdict::HandleExpired,
+        Err(BrokerError::NotAvailable) => Verdict::NotAvailable,
+        Err(BrokerError::BeyondVisibilityLimit) => Verdict::BeyondVisibilityLimit,
+        Err(error) => return Err(format!("{handle:?}: {error}")),
+    };
+    if verdict != wanted {
+        return Err(format!("{handle:?}: {verdict:?}, should be {wanted:?}"));
+    }
+    Ok(())
+}

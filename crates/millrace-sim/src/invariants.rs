@@ -1,0 +1,231 @@
+//! What is compared: every queue, message by message, with the model; and the rules of a receive.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use millrace_broker::{Broker, Kind, MessageState, Peeked, SharedQueue};
+
+use crate::model::{Message, Model, Move, QueueModel, State};
+
+/// A message as the broker shows it, and where its record ends.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub message: Message,
+    pub end: u64,
+}
+
+/// Every message of a queue, by sequence. Ends what is over on the way.
+pub fn look_into(broker: &Broker, queue: &SharedQueue) -> Result<BTreeMap<u64, Seen>, String> {
+    broker.count_messages(queue);
+    let peeked = broker.peek(queue, usize::MAX).map_err(|error| error.to_string())?;
+    let mut all = BTreeMap::new();
+    for peeked in peeked {
+        let seen = seen(peeked)?;
+        if let Some(twice) = all.insert(seen.message.seq, seen) {
+            return Err(format!("sequence twice in one queue: {twice:?}"));
+        }
+    }
+    Ok(all)
+}
+
+fn seen(peeked: Peeked) -> Result<Seen, String> {
+    let Peeked { id, content, delivery, state, deadline } = peeked;
+    let body = String::from_utf8_lossy(&content.body);
+    let uid = uid_of(&body).ok_or_else(|| format!("body of {id} is not ours"))?;
+    let state = match state {
+        MessageState::Ready => State::Ready,
+        MessageState::Delayed => State::Delayed(deadline.0),
+        MessageState::InFlight => State::InFlight(deadline.0),
+        MessageState::Free => return Err(format!("message {id} is free")),
+    };
+    let message = Message {
+        uid,
+        id,
+        seq: delivery.at.seq,
+        group: delivery.group.as_deref().map(str::to_owned),
+        sent: delivery.sent.0,
+        kept_from: 0,
+        state,
+        receive_count: delivery.receive_count,
+        first_received: delivery.first_received.0,
+        last_received: 0,
+        was_received: false,
+        source: delivery.source.as_deref().map(str::to_owned),
+    };
+    Ok(Seen { message, end: delivery.position + u64::from(delivery.record_len) })
+}
+
+/// The number at the start of a body.
+pub fn uid_of(body: &str) -> Option<u64> {
+    body.split_once(';')?.0.parse().ok()
+}
+
+/// The broker holds what the model holds: queues, definitions, messages, counts, tasks.
+pub fn compare(broker: &Broker, model: &Model) -> Result<(), String> {
+    let queues = broker.queues();
+    let ids: BTreeSet<u64> = queues.iter().map(|queue| queue.id().0).collect();
+    let wanted: BTreeSet<u64> = model.queues.keys().copied().collect();
+    if ids != wanted {
+        return Err(format!("queues are {ids:x?}, should be {wanted:x?}"));
+    }
+    for queue in &queues {
+        if let Some(wanted) = model.queues.get(&queue.id().0) {
+            compare_queue(broker, queue, wanted)?;
+        }
+    }
+    Ok(())
+}
+
+/// One queue is as the model has it.
+pub fn compare_queue(
+    broker: &Broker,
+    queue: &SharedQueue,
+    wanted: &QueueModel,
+) -> Result<(), String> {
+    let name = &queue.key().name;
+    if *queue.definition() != wanted.definition {
+        return Err(format!("{name}: {:?}, should be {:?}", queue.definition(), wanted.definition));
+    }
+    let all = look_into(broker, queue)?;
+    for (seq, seen) in &all {
+        let Some(message) = wanted.messages.get(seq) else {
+            return Err(format!("{name}: should not hold {:?}", seen.message));
+        };
+        let first_received = match message.receive_count {
+            0 => seen.message.first_received, // Means nothing before the first receive.
+            _ => message.first_received,
+        };
+        let wanted = Message {
+            kept_from: 0,
+            last_received: 0,
+            was_received: false,
+            first_received,
+            ..message.clone()
+        };
+        if seen.message != wanted {
+            return Err(format!("{name}: {:?}\n  should be {wanted:?}", seen.message));
+        }
+    }
+    if let Some((_, lost)) = wanted.messages.iter().find(|(seq, _)| !all.contains_key(seq)) {
+        return Err(format!("{name}: has lost {lost:?}"));
+    }
+    let counts = queue.counts();
+    let delayed = wanted.messages.len() as u64 - wanted.ready() - wanted.in_flight();
+    if (counts.ready, counts.in_flight, counts.delayed)
+        != (wanted.ready(), wanted.in_flight(), delayed)
+    {
+        return Err(format!("{name}: counts are {counts:?}"));
+    }
+    Ok(())
+}
+
+/// Marks the sequence of a message that expired before anybody saw it.
+pub const UNSEEN: u64 = 1 << 63;
+
+/// What a receive did to a queue, as seen afterwards.
+#[derive(Clone, Debug, Default)]
+pub struct Receipt {
+    pub deadline: u64,
+    /// Ascending, not in the order delivered.
+    pub seqs: Vec<u64>,
+    pub moved: Vec<Move>,
+}
+
+/// Finds out what a receive did by comparing the queue, and the dead-letter queue, with what they
+/// held before.
+pub fn receipt(
+    now: u64,
+    before: &QueueModel,
+    after: &BTreeMap<u64, Seen>,
+    dead: Option<(&QueueModel, &BTreeMap<u64, Seen>)>,
+) -> Result<Receipt, String> {
+    let mut receipt = Receipt { deadline: now, ..Receipt::default() };
+    for (seq, message) in &before.messages {
+        match after.get(seq) {
+            None => {
+                let found = dead.and_then(|(known, target)| {
+                    let is_it = |seen: &&Seen| {
+                        seen.message.uid == message.uid
+                            && !known.messages.contains_key(&seen.message.seq)
+                    };
+                    target.values().find(is_it)
+                });
+                let to = match found {
+                    Some(found) => found.message.seq,
+                    None if dead.is_some_and(|(target, _)| is_over_in(target, message, now)) => {
+                        UNSEEN | seq
+                    }
+                    None => return Err(format!("lost {message:?}")),
+                };
+                receipt.moved.push(Move { from: *seq, to });
+            }
+            Some(seen) if seen.message.receive_count == message.receive_count + 1 => {
+                receipt.seqs.push(*seq);
+                if let State::InFlight(deadline) = seen.message.state {
+                    receipt.deadline = deadline;
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(receipt)
+}
+
+/// Whether a dead-lettered message expires on arrival: its retention goes on, by the rules of the
+/// queue that it comes to.
+fn is_over_in(target: &QueueModel, message: &Message, now: u64) -> bool {
+    let retention_ms = u64::from(target.definition.settings.retention_s) * 1000;
+    target.kind() == Kind::Standard && message.kept_from + retention_ms <= now
+}
+
+/// What a receive asked for and may get.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    pub max: usize,
+    pub in_flight_limit: u64,
+    /// Of the redrive policy, if its target exists.
+    pub max_receive_count: Option<u32>,
+    /// There is a redrive policy: a receive that delivers something may leave the rest.
+    pub may_stop_early: bool,
+}
+
+/// The rules of a receive, given the queue before it.
+pub fn check_receive(before: &QueueModel, bounds: Bounds, receipt: &Receipt) -> Result<(), String> {
+    let room = bounds.in_flight_limit.saturating_sub(before.in_flight());
+    let max = bounds.max.min(usize::try_from(room).unwrap_or(usize::MAX));
+    if receipt.seqs.len() > max {
+        return Err(format!("{} deliveries, at most {max} allowed", receipt.seqs.len()));
+    }
+    let is_dead =
+        |message: &Message| bounds.max_receive_count.is_some_and(|n| message.receive_count >= n);
+    let mut taken: BTreeSet<u64> = receipt.seqs.iter().copied().collect();
+    taken.extend(receipt.moved.iter().map(|step| step.from));
+    for seq in &taken {
+        let message = before.messages.get(seq).ok_or("delivered what was not there")?;
+        if message.state != State::Ready {
+            return Err(format!("received while not ready: {message:?}"));
+        }
+        if is_dead(message) == receipt.seqs.contains(seq) {
+            return Err(format!("dead-lettered is {} for {message:?}", is_dead(message)));
+        }
+        if before.kind() == Kind::Fifo
+            && let Some(first) = before.predecessors(message).find(|m| !taken.contains(&m.seq))
+        {
+            return Err(format!("received {message:?}\n  before {first:?}"));
+        }
+    }
+    let may_stop_early = bounds.may_stop_early && !receipt.seqs.is_empty();
+    if receipt.seqs.len() == max || may_stop_early {
+        return Ok(());
+    }
+    let mut rest = before.clone();
+    rest.messages.retain(|seq, _| !receipt.moved.iter().any(|step| step.from == *seq));
+    for seq in &receipt.seqs {
+        if let Some(message) = rest.messages.get_mut(seq) {
+            message.state = State::InFlight(u64::MAX);
+        }
+    }
+    match rest.receivable().first().and_then(|seq| rest.messages.get(seq)) {
+        Some(left) => Err(format!("{} of {max} received, left {left:?}", receipt.seqs.len())),
+        None => Ok(()),
+    }
+}
