@@ -1,0 +1,5 @@
+//! The Query decoder: the first byte chooses the action, the rest is the form.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| millrace_wire::fuzz::query(input));
