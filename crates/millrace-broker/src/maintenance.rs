@@ -255,8 +255,7 @@ impl Broker {
                 state.definition_position = self.append_again(&index)?;
             }
         }
-        let is_known = |arn: &str| self.queue_by_arn(arn).is_ok();
-        self.move_tasks.append_again(is_before, is_known, |index| self.append_again(index))?;
+        self.move_tasks.append_again(is_before, |index| self.append_again(index))?;
         for (queue, definition, sends) in remembered {
             for sends in sends.chunks(REMEMBERED_AT_A_TIME) {
                 let mut state = queue.lock();

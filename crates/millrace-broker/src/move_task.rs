@@ -119,21 +119,13 @@ impl MoveTasks {
         self.entries().clear();
     }
 
-    /// Appends tasks again whose records are about to go. Ended tasks of queues that are gone go
-    /// with them.
+    /// Appends tasks again whose records are about to go.
     pub(crate) fn append_again(
         &self,
         is_before: impl Fn(u64) -> bool,
-        is_known: impl Fn(&str) -> bool,
         append: impl Fn(&[u8]) -> Result<u64, BrokerError>,
     ) -> Result<(), BrokerError> {
-        let mut entries = self.entries();
-        entries.retain(|Entry { task, position, .. }| {
-            !is_before(*position)
-                || task.status == MoveTaskStatus::Running
-                || is_known(&task.source)
-        });
-        for entry in entries.iter_mut().filter(|entry| is_before(entry.position)) {
+        for entry in self.entries().iter_mut().filter(|entry| is_before(entry.position)) {
             entry.position = append(&task_record(&entry.task)?)?;
         }
         Ok(())
@@ -367,10 +359,7 @@ impl Broker {
         }
     }
 
-    pub(crate) fn queue_by_arn(
-        &self,
-        arn: &str,
-    ) -> Result<std::sync::Arc<SharedQueue>, BrokerError> {
+    fn queue_by_arn(&self, arn: &str) -> Result<std::sync::Arc<SharedQueue>, BrokerError> {
         millrace_core::Arn::parse(arn)
             .and_then(|arn| arn.queue())
             .and_then(|key| self.queue_by_key(&key))

@@ -86,7 +86,7 @@ impl Broker {
             self.committed(Some(ticket)).await?;
             deliveries = Cow::Owned(find_again(queue, &received.deliveries));
         }
-        let incoming = self.read_deliveries(queue, &deliveries)?;
+        let incoming = self.read_deliveries(queue, &deliveries);
         std::mem::forget(undelivered);
         Counters::add(&queue.counters().messages_received, incoming.len());
         Ok(incoming)
@@ -260,20 +260,29 @@ impl Broker {
         self.log.append(reservation, records, &mut Vec::new())
     }
 
-    /// Reads the contents of received messages.
-    fn read_deliveries(
-        &self,
-        queue: &SharedQueue,
-        deliveries: &[Delivery],
-    ) -> Result<Vec<Incoming>, BrokerError> {
-        let wanted: Vec<(Position, u32)> =
-            deliveries.iter().map(|d| (Position(d.position), d.record_len)).collect();
+    /// Reads the contents of received messages. One that the disk has damaged is left out: it stays
+    /// hidden, its receive counted, so that it does not stand in the way of the others and ends
+    /// in the dead-letter queue, if there is one.
+    fn read_deliveries(&self, queue: &SharedQueue, deliveries: &[Delivery]) -> Vec<Incoming> {
+        let place = |delivery: &Delivery| (Position(delivery.position), delivery.record_len);
+        let wanted: Vec<(Position, u32)> = deliveries.iter().map(place).collect();
         let mut records = Vec::with_capacity(wanted.len());
-        self.log.read_many(&wanted, &mut records).map_err(|error| unreadable(&error))?;
-        let incoming = deliveries.iter().zip(records).map(|(delivery, record)| {
-            let (id, content) = decode(&record)?;
+        let are_whole = self.log.read_many(&wanted, &mut records).is_ok();
+        let mut records = records.into_iter();
+        let incoming = deliveries.iter().filter_map(|delivery| {
+            let record = match records.next() {
+                Some(record) if are_whole => Ok(record),
+                _ => self.log.read(Position(delivery.position), delivery.record_len),
+            };
+            let decoded = record.map_err(|error| unreadable(&error)).and_then(|r| decode(&r));
+            let (id, content) = decoded
+                .inspect_err(|error| {
+                    let position = delivery.position;
+                    tracing::error!(queue = %queue.key(), position, %error, "message is damaged");
+                })
+                .ok()?;
             let receipt_handle = self.receipt_handle(queue, delivery);
-            Ok(Incoming { id, receipt_handle, content, delivery: delivery.clone() })
+            Some(Incoming { id, receipt_handle, content, delivery: delivery.clone() })
         });
         incoming.collect()
     }

@@ -1,0 +1,92 @@
+//! A message whose record the disk has damaged.
+
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use millrace_broker::{Broker, Creation, NewContent, NewQueue, Options, Outgoing, ReceiveRequest};
+use millrace_core::{MessageId, QueueKey, SystemClock};
+use millrace_engine::{Replay, Settings};
+use millrace_journal::{
+    Durability, GroupCommit, GroupOptions, LocalJournal, LocalOptions, RealFileSystem,
+};
+
+fn open(dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) {
+    let options = LocalOptions { durability: Durability::Os, segment_bytes: 64 << 10 };
+    let mut replay = Replay::default();
+    let (journal, _) = LocalJournal::open(RealFileSystem::new(), dir, options, &mut |record| {
+        replay.apply(record.index, record.position.0, record.record_len).unwrap();
+    })
+    .unwrap();
+    // Nothing is kept in memory, so that contents come from the disk.
+    let options = GroupOptions { recent_bytes: 0, ..GroupOptions::default() };
+    let log = GroupCommit::new(Box::new(journal), options);
+    let replayed = replay.finish(Broker::first_seq(log.opened().epoch.0));
+    let clock = Arc::new(SystemClock::new());
+    let mut bits = 0;
+    let random = Box::new(move || {
+        bits += 1;
+        bits
+    });
+    let broker = Broker::new(log.clone(), clock, Options::default(), replayed, random).unwrap();
+    (log, broker)
+}
+
+/// Runs a future whose only waits are for commits.
+fn run<T>(log: &GroupCommit, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => assert!(log.commit_step(), "waits for more than a commit"),
+        }
+    }
+}
+
+fn message(body: &str) -> Outgoing<'static> {
+    let mut content = Vec::new();
+    NewContent { body: body.as_bytes(), ..NewContent::default() }.encode(&mut content);
+    let id = MessageId::from_random(body.len() as u128);
+    Outgoing { id, content, group: None, deduplication_id: None, delay_s: None }
+}
+
+/// Changes one byte of `needle` in the files of `dir`.
+fn damage(dir: &Path, needle: &[u8]) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(needle.len()).position(|window| window == needle) {
+            bytes[at] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+            return;
+        }
+    }
+    panic!("not found");
+}
+
+#[test]
+fn damaged_message_does_not_stand_in_the_way_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = QueueKey::new("us-east-1", "000000000000", "jobs");
+    let new = NewQueue {
+        key: key.clone(),
+        settings: Settings::default(),
+        attributes: Default::default(),
+        tags: Default::default(),
+    };
+    let (log, broker) = open(dir.path());
+    let Creation::Created(queue) = run(&log, broker.create_queue(&new)).unwrap() else { panic!() };
+    let messages = ["first message", "second message!", "third message!!!"].map(message);
+    run(&log, broker.send(&queue, &messages)).unwrap();
+    damage(dir.path(), b"second message!");
+
+    let request =
+        ReceiveRequest { max: 10, visibility_timeout_s: None, wait_time_s: None, attempt_id: None };
+    let received = run(&log, broker.receive(&queue, &request)).unwrap();
+
+    let bodies: Vec<_> = received.iter().map(|message| &message.content.body[..]).collect();
+    assert_eq!(bodies, [b"first message".as_slice(), b"third message!!!"]);
+    assert_eq!(queue.counts().in_flight, 3, "the damaged one is hidden, its receive counted");
+    broker.close();
+}

@@ -1,0 +1,3 @@
+//! The broker over a real directory.
+
+mod damage;
