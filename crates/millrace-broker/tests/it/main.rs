@@ -1,3 +1,6 @@
-//! The broker over a real directory.
+//! The broker as a whole: over a real directory, and over a journal in memory.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod behind;
 mod damage;

@@ -1,7 +1,5 @@
 //! What runs behind the calls: expiry and keeping the log short, over a journal in memory.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
