@@ -141,3 +141,13 @@ def test_a_scope_without_a_sensible_region_is_refused(server, region):
     with pytest.raises(ApiError) as caught:
         api.call("CreateQueue", QueueName="q")
     assert (caught.value.status, caught.value.code) == (403, "SignatureDoesNotMatch")
+
+
+def test_access_key_of_twelve_digits_names_the_account(server):
+    scopes = [scope_header("us-east-1", access_key=key) for key in ("111122223333", "test")]
+    api, other = (JsonApi(server.endpoint, headers={"Authorization": scope}) for scope in scopes)
+
+    url = api.call("CreateQueue", QueueName="of-111122223333")["QueueUrl"]
+
+    assert url.endswith("/111122223333/of-111122223333")
+    assert url not in other.call("ListQueues").get("QueueUrls", [])

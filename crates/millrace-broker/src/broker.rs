@@ -18,7 +18,7 @@ use crate::queue::{SharedQueue, State};
 use crate::timers::{Due, Timers};
 
 /// Expiries that one visit of the timers handles before it lets others have the queue.
-const TICK_BUDGET: usize = 1_000;
+pub(crate) const TICK_BUDGET: usize = 1_000;
 /// A queue that nobody waits for is visited at most this often.
 const UNWATCHED_VISIT_MS: u64 = 1_000;
 /// Queue ids of one epoch; sequences of one epoch.

@@ -8,10 +8,10 @@ use millrace_core::{QueueId, QueueKey, Timestamp, limits};
 use millrace_engine::{Counts, Definition, Queue, ReplayedQueue, Settings, record};
 use millrace_journal::{Purpose, Record};
 
-use crate::broker::Broker;
+use crate::broker::{Broker, TICK_BUDGET};
 use crate::error::BrokerError;
 use crate::message::Peeked;
-use crate::queue::SharedQueue;
+use crate::queue::{SharedQueue, State};
 
 /// Stored bytes of messages that are looked at in one call.
 const PEEK_BYTES: usize = 64 << 20;
@@ -272,17 +272,27 @@ impl Broker {
 
     /// Messages by state as of now, and when the oldest was sent.
     pub fn count_messages(&self, queue: &SharedQueue) -> (Counts, Option<Timestamp>) {
-        let mut state = queue.lock();
-        self.tick(queue, &mut state, self.now(), usize::MAX);
+        let state = self.lock_up_to_date(queue);
         (state.queue.counts(), state.queue.oldest_sent())
+    }
+
+    /// Locks a queue once all that is due is done, in steps between which others get the lock.
+    fn lock_up_to_date<'q>(&self, queue: &'q SharedQueue) -> MutexGuard<'q, State> {
+        loop {
+            let mut state = queue.lock();
+            let now = self.now();
+            self.tick(queue, &mut state, now, TICK_BUDGET);
+            if state.queue.next_deadline() > now {
+                return state;
+            }
+        }
     }
 
     /// Up to `limit` messages, oldest first, as they are: nothing is received. Fewer if they are
     /// large.
     pub fn peek(&self, queue: &SharedQueue, limit: usize) -> Result<Vec<Peeked>, BrokerError> {
         let views: Vec<_> = {
-            let mut state = queue.lock();
-            self.tick(queue, &mut state, self.now(), usize::MAX);
+            let state = self.lock_up_to_date(queue);
             let mut bytes = 0;
             let fits = |view: &millrace_engine::MessageView| {
                 bytes += view.record_len as usize;
@@ -321,7 +331,7 @@ impl Broker {
     /// Appends a definition, after `others`, and notes where it stands.
     fn append_definition(
         &self,
-        state: &mut crate::queue::State,
+        state: &mut State,
         definition: &Definition,
         others: &[&[u8]],
         purpose: Purpose,

@@ -17,6 +17,8 @@ use crate::queue::{Counters, SharedQueue, State};
 use crate::timers::TimerKey;
 use crate::waiter::Waiter;
 
+/// Rounds of dead letters, 64 at a time, that one look at a queue moves.
+const ROUNDS_PER_LOOK: usize = 16;
 /// Expiries that one receive handles on its way.
 const TICK_BUDGET: usize = 256;
 
@@ -86,7 +88,7 @@ impl Broker {
             self.committed(Some(ticket)).await?;
             deliveries = Cow::Owned(find_again(queue, &received.deliveries));
         }
-        let incoming = self.read_deliveries(queue, &deliveries);
+        let incoming = self.read_deliveries(queue, &deliveries)?;
         std::mem::forget(undelivered);
         Counters::add(&queue.counters().messages_received, incoming.len());
         Ok(incoming)
@@ -148,7 +150,7 @@ impl Broker {
         // Where dead letters go is looked up only when there are some.
         let mut target = None;
         let mut has_looked_up = false;
-        loop {
+        for _ in 0..ROUNDS_PER_LOOK {
             let (mut state, mut target_state) = lock_both(queue, target.as_deref());
             if state.is_deleted {
                 return Err(BrokerError::QueueDoesNotExist);
@@ -202,6 +204,11 @@ impl Broker {
             self.arm(queue, &mut state);
             return Ok(Look::Found(received, ticket));
         }
+        // Dead letters without end: others get their turn before this receive goes on.
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+        Ok(Look::Nothing)
     }
 
     /// One wake may have stood for more messages than this receive took.
@@ -217,10 +224,9 @@ impl Broker {
 
     fn wait_in_line(&self, queue: &SharedQueue, state: &mut State, waiter: Option<&Arc<Waiter>>) {
         let Some(waiter) = waiter else { return };
-        // Already in line unless it was woken, and then in vain: it keeps its seniority.
-        let was_woken = waiter.take_wake();
-        state.waiters.remove(waiter);
-        if was_woken {
+        // Not in line: it is new, or left the line when it was woken. That was in vain, so it keeps
+        // its seniority.
+        if waiter.take_wake() {
             state.waiters.push_first(waiter.clone());
         } else {
             state.waiters.push_last(waiter.clone());
@@ -263,28 +269,43 @@ impl Broker {
     /// Reads the contents of received messages. One that the disk has damaged is left out: it stays
     /// hidden, its receive counted, so that it does not stand in the way of the others and ends
     /// in the dead-letter queue, if there is one.
-    fn read_deliveries(&self, queue: &SharedQueue, deliveries: &[Delivery]) -> Vec<Incoming> {
+    fn read_deliveries(
+        &self,
+        queue: &SharedQueue,
+        deliveries: &[Delivery],
+    ) -> Result<Vec<Incoming>, BrokerError> {
         let place = |delivery: &Delivery| (Position(delivery.position), delivery.record_len);
         let wanted: Vec<(Position, u32)> = deliveries.iter().map(place).collect();
         let mut records = Vec::with_capacity(wanted.len());
-        let are_whole = self.log.read_many(&wanted, &mut records).is_ok();
-        let mut records = records.into_iter();
-        let incoming = deliveries.iter().filter_map(|delivery| {
-            let record = match records.next() {
-                Some(record) if are_whole => Ok(record),
-                _ => self.log.read(Position(delivery.position), delivery.record_len),
-            };
-            let decoded = record.map_err(|error| unreadable(&error)).and_then(|r| decode(&r));
-            let (id, content) = decoded
-                .inspect_err(|error| {
-                    let position = delivery.position;
-                    tracing::error!(queue = %queue.key(), position, %error, "message is damaged");
-                })
-                .ok()?;
-            let receipt_handle = self.receipt_handle(queue, delivery);
-            Some(Incoming { id, receipt_handle, content, delivery: delivery.clone() })
-        });
-        incoming.collect()
+        if self.log.read_many(&wanted, &mut records).is_ok() {
+            let incoming = deliveries.iter().zip(&records);
+            return incoming
+                .map(|(delivery, record)| self.incoming(queue, delivery, record))
+                .collect();
+        }
+        let mut incoming = Vec::with_capacity(deliveries.len());
+        for (delivery, (position, record_len)) in deliveries.iter().zip(wanted) {
+            match self.log.read(position, record_len) {
+                Ok(record) => incoming.push(self.incoming(queue, delivery, &record)?),
+                // Gone: deleted a moment ago by another handle.
+                Err(error @ (ReadError::Damaged(_) | ReadError::Gone(_))) => {
+                    tracing::error!(queue = %queue.key(), %error, "message left out");
+                }
+                Err(error) => return Err(unreadable(&error)),
+            }
+        }
+        Ok(incoming)
+    }
+
+    fn incoming(
+        &self,
+        queue: &SharedQueue,
+        delivery: &Delivery,
+        record: &RecordBytes,
+    ) -> Result<Incoming, BrokerError> {
+        let (id, content) = decode(record)?;
+        let receipt_handle = self.receipt_handle(queue, delivery);
+        Ok(Incoming { id, receipt_handle, content, delivery: delivery.clone() })
     }
 
     /// Gives deliveries back that did not reach their client. If the journal takes no changes they

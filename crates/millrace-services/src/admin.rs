@@ -89,6 +89,9 @@ impl Admin {
         sqs: &Sqs,
         request_id: &str,
     ) -> Result<Response, ApiError> {
+        if !matches!(&*target.action, "" | "ReceiveMessage") {
+            return Err(ApiError::invalid_action(&target.action));
+        }
         let parsed;
         let parameters = if target.parameters.is_empty() {
             parsed = Parameters::parse(request.query, &[])?;

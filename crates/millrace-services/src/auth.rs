@@ -10,6 +10,8 @@ use millrace_wire::protocol::{ServiceName, Target};
 use millrace_wire::sigv4::{Credential, Credentials, Verifier};
 use millrace_wire::{ApiError, Request};
 
+use crate::sqs::is_account;
+
 /// Configured credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessKey {
@@ -86,7 +88,7 @@ impl Auth {
         let Some(verifier) = &self.verifier else {
             return Ok(Identity {
                 region: region.into(),
-                account: (&*self.account).into(),
+                account: claimed_account(target).unwrap_or(&self.account).into(),
                 sender_id: ANONYMOUS_SENDER.into(),
             });
         };
@@ -103,6 +105,12 @@ impl Auth {
             sender_id: format!("AIDA{}", verified.access_key.trim_start_matches("AKIA")).into(),
         })
     }
+}
+
+/// Where nobody is authenticated, an access key of twelve digits names the account: what clients of
+/// other self-hosted servers do to have several.
+fn claimed_account<'a>(target: &'a Target<'_>) -> Option<&'a str> {
+    target.access_key.as_deref().filter(|key| is_account(key))
 }
 
 /// Whether a text may name a region: a short word of letters, digits and dashes.

@@ -222,7 +222,8 @@ fn first_of(list: &str) -> &str {
     list.split(',').next().unwrap_or_default().trim()
 }
 
-fn is_account(text: &str) -> bool {
+/// Whether a text has the form of an account: twelve digits.
+pub(crate) fn is_account(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
