@@ -1,0 +1,199 @@
+"""Requests that are large, deep, or of very many parts: each is answered soon, with an error that
+fits, in bounded memory."""
+
+import gzip
+import json
+import time
+import urllib.parse
+import zlib
+
+import pytest
+
+from crash.clients import Connection
+from faults.rig import Memory, connect, json_request, read_response
+from support.wire import FORM_TYPE
+
+MIB = 1 << 20
+MANY = 100_000
+TOO_MANY = {404}  # MalformedQueryString has this status.
+ANSWER_S = 5  # Generous: what takes seconds is quadratic.
+
+
+def form(body: bytes, path="/") -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {FORM_TYPE}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def parameters(pattern: str, action: str) -> bytes:
+    """100,000 parameters of a form, numbered."""
+    numbered = "&".join(pattern.format(n=n) for n in range(1, MANY + 1))
+    return f"Action={action}&{numbered}".encode()
+
+
+def send_json(body: bytes, action="SendMessage", extra="") -> bytes:
+    return json_request(action, body, extra)
+
+
+def head_of(lines: bytes) -> bytes:
+    return b"GET /health HTTP/1.1\r\nHost: a\r\n" + lines + b"\r\n"
+
+
+def chunked(chunk: bytes, count: int) -> bytes:
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return head + (b"%x\r\n%s\r\n" % (len(chunk), chunk)) * count + b"0\r\n\r\n"
+
+
+NOISE = zlib.compress(bytes(range(256)) * 4000)
+# name → statuses, and the request, made when it is needed.
+CASES = {
+    "arrays nested 1,000,000 deep": ({400}, lambda _: send_json(b"[" * 1_000_000)),
+    "arrays nested and closed": ({400}, lambda _: send_json(b"[" * MANY + b"]" * MANY)),
+    "objects nested 100,000 deep": ({400}, lambda _: send_json(b'{"a":' * MANY + b"1" + b"}" * MANY)),
+    "deep in an unknown member": (
+        {400},
+        lambda url: send_json(b'{"QueueUrl":"%s","x":%s%s}' % (url, b"[" * MANY, b"]" * MANY)),
+    ),
+    "100,000 members": (
+        {400},
+        lambda _: send_json(json.dumps({f"member{n}": n for n in range(MANY)}).encode()),
+    ),
+    "100,000 entries of a batch": (
+        {400},
+        lambda url: send_json(
+            json.dumps({
+                "QueueUrl": url.decode(),
+                "Entries": [{"Id": f"i{n}", "MessageBody": "x"} for n in range(MANY)],
+            }).encode(),
+            "SendMessageBatch",
+        ),
+    ),
+    "50,000 message attributes": (
+        {400},
+        lambda url: send_json(
+            json.dumps({
+                "QueueUrl": url.decode(),
+                "MessageBody": "x",
+                "MessageAttributes": {f"a{n}": {"DataType": "String", "StringValue": "x"} for n in range(50_000)},
+            }).encode()
+        ),
+    ),
+    "100,000 attribute names": (
+        {200, 400},
+        lambda url: send_json(
+            json.dumps({"QueueUrl": url.decode(), "AttributeNames": ["All"] * MANY}).encode(),
+            "GetQueueAttributes",
+        ),
+    ),
+    "a body of 7 MiB": (
+        {400},
+        lambda url: send_json(b'{"QueueUrl":"%s","MessageBody":"%s"}' % (url, b"x" * (7 * MIB))),
+    ),
+    "a body of 7 MiB in escapes": (
+        {400},
+        lambda url: send_json(b'{"QueueUrl":"%s","MessageBody":"%s"}' % (url, b"\\u00e9" * (7 * MIB // 6))),
+    ),
+    "a number of 1,000,000 digits": (
+        {400},
+        lambda url: send_json(
+            b'{"QueueUrl":"%s","MessageBody":"x","DelaySeconds":%s}' % (url, b"9" * 1_000_000)
+        ),
+    ),
+    "a body beyond the limit": ({413}, lambda _: send_json(b"x" * (9 * MIB))),
+    "a length beyond all bounds": (
+        {413},
+        lambda _: b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999\r\n\r\nx",
+    ),
+    "noise": ({400, 403, 404}, lambda _: send_json(NOISE * 3)),
+    "compressed noise, said so": ({400}, lambda _: send_json(NOISE, extra="Content-Encoding: gzip\r\n")),
+    "a bomb, compressed": (
+        {400},
+        lambda _: send_json(gzip.compress(bytes(64 * MIB), 1), extra="Content-Encoding: gzip\r\n"),
+    ),
+    "a header of 1 MiB": ({431}, lambda _: head_of(b"X: " + b"x" * MIB + b"\r\n")),
+    "10,000 headers": ({431}, lambda _: head_of(b"X: x\r\n" * 10_000)),
+    "a header without an end": ({400, 431}, lambda _: b"GET / HTTP/1.1\r\nX: " + b"x" * MIB),
+    "a request line of 1 MiB": ({400, 414, 431}, lambda _: b"GET /" + b"x" * MIB + b" HTTP/1.1\r\nHost: a\r\n\r\n"),
+    "1,000,000 empty lines first": ({400, 431}, lambda _: b"\r\n" * 1_000_000 + head_of(b"")),
+    "1,000,000 chunks of a byte": ({400, 404}, lambda _: chunked(b"x", 1_000_000)),
+    "a chunk's endless size": (
+        {400},
+        lambda _: b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 100_000,
+    ),
+    "100,000 parameters": (TOO_MANY, lambda _: form(parameters("p{n}=x", "SendMessage"))),
+    "100,000 parameters in the path": (
+        {400, 414, 431},
+        lambda _: b"GET /?%s HTTP/1.1\r\nHost: a\r\n\r\n" % parameters("p{n}=x", "ListQueues"),
+    ),
+    "100,000 times the same parameter": (TOO_MANY, lambda _: form(b"Action=SendMessage" + b"&MessageBody=x" * MANY)),
+    "100,000 attributes by number": (
+        TOO_MANY,
+        lambda url: form(
+            b"QueueUrl=%s&" % urllib.parse.quote(url).encode()
+            + parameters("MessageAttribute.{n}.Name=a{n}", "SendMessage")
+        ),
+    ),
+    "100,000 entries by number": (
+        TOO_MANY,
+        lambda url: form(
+            b"QueueUrl=%s&" % urllib.parse.quote(url).encode()
+            + parameters("SendMessageBatchRequestEntry.{n}.Id=i{n}", "SendMessageBatch")
+        ),
+    ),
+    "100,000 tags by number": (TOO_MANY, lambda _: form(b"QueueName=t&" + parameters("Tag.{n}.Key=k{n}", "CreateQueue"))),
+    "100,000 names by number": (
+        TOO_MANY,
+        lambda url: form(
+            b"QueueUrl=%s&" % urllib.parse.quote(url).encode()
+            + parameters("AttributeName.{n}=All", "GetQueueAttributes")
+        ),
+    ),
+    "1,000,000 ampersands": ({400}, lambda _: form(b"Action=SendMessage" + b"&" * 1_000_000)),
+    "1,000,000 percent signs": ({400}, lambda _: form(b"Action=SendMessage&MessageBody=" + b"%" * 1_000_000)),
+    "an index beyond all bounds": (
+        {400},
+        lambda url: form(
+            b"QueueUrl=%s&Action=SendMessageBatch&SendMessageBatchRequestEntry.18446744073709551615.Id=a"
+            % urllib.parse.quote(url).encode()
+        ),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def big_server(tmp_path_factory):
+    from support.server import Server
+
+    server = Server(tmp_path_factory.mktemp("big")).start()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def url(big_server) -> bytes:
+    created = Connection(big_server.port).call("CreateQueue", QueueName="big")
+    return created["QueueUrl"].encode()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_big_request_is_answered_soon(big_server, url, name):
+    statuses, make = CASES[name]
+    request = make(url)
+    memory = Memory(big_server)
+
+    began = time.monotonic()
+    connection = connect(big_server, timeout=20)
+    try:
+        connection.sendall(request)
+    except (ConnectionResetError, BrokenPipeError):
+        pass  # Refused before all was sent; the answer is there.
+    with connection.makefile("rb") as stream:
+        status, headers, body = read_response(stream)
+    took_s = time.monotonic() - began
+    connection.close()
+
+    assert status in statuses, (status, body[:300])
+    if "json" in headers["content-type"] and status != 200:
+        assert json.loads(body)["__type"]
+    assert took_s < ANSWER_S, f"{took_s:.1f} s for {len(request)} bytes"
+    memory.check(print)
+    assert big_server.get("/health")[0] == 200

@@ -1,0 +1,160 @@
+"""What the disk shows after a crash is not what was written: a torn tail is cut off, damage before
+it is refused and repaired by hand.
+
+After a crash the server is started and killed once more, without clients. What that appends was
+never acknowledged to anybody, so it may be torn; and it says that all before it was durable, so
+damage there is no torn tail.
+"""
+
+import re
+import time
+
+import pytest
+
+from crash.clients import Connection, drain
+from faults.rig import SCALE, Journal, LedgeredLoad, is_empty
+
+FRAME_MAGIC = b"MRFR"
+
+
+def unacknowledged_end(server) -> tuple[str, int, int]:
+    """Starts and kills without clients: segment, and the range that was appended."""
+    journal = Journal(server)
+    _, before = journal.end()
+    server.start()
+    server.kill()
+    segment, after = journal.end()
+    assert after > before, "a start appends something"
+    return segment, before, after
+
+
+def garbage(journal, rng, segment, begin, end):
+    """Behind the end: noise, as a sector that was never written may hold."""
+    journal.write(segment, end, rng.randbytes(rng.randrange(1, 100_000)))
+
+
+def half_a_frame(journal, rng, segment, begin, end):
+    """Behind the end: the beginning of the last frame again, as if the next had been cut."""
+    head = journal.read(segment, begin, end - begin)
+    journal.write(segment, end, head[: rng.randrange(8, len(head))])
+
+
+def forged_frame(journal, rng, segment, begin, end):
+    """Behind the end: a frame's magic and a length beyond every bound."""
+    journal.write(segment, end, rng.randbytes(4) + FRAME_MAGIC + b"\1\2\0\0" + b"\xff" * 36)
+
+
+def flipped_bit(journal, rng, segment, begin, end):
+    at = rng.randrange(begin, end)
+    (byte,) = journal.read(segment, at, 1)
+    journal.write(segment, at, bytes([byte ^ 1 << rng.randrange(8)]))
+
+
+def zeroed(journal, rng, segment, begin, end):
+    at = rng.randrange(begin + 1, end - 8)
+    journal.write(segment, at, bytes(end - at))
+
+
+def shortened(journal, rng, segment, begin, end):
+    """The file ends in the middle of the last frame."""
+    with journal.path(segment).open("r+b") as file:
+        file.truncate(rng.randrange(begin + 1, end))
+
+
+def shortened_to_the_end(journal, rng, segment, begin, end):
+    """The file ends with the last frame: nothing is torn, the space behind is gone."""
+    with journal.path(segment).open("r+b") as file:
+        file.truncate(end)
+
+
+TEARS = [garbage, half_a_frame, forged_frame, flipped_bit, zeroed, shortened, shortened_to_the_end]
+
+
+@pytest.mark.timeout(60 + 60 * SCALE)
+def test_torn_tail_is_cut_off_and_costs_nothing(make_server, rng, say):
+    server = make_server(durability="fsync", test=False)
+    journal = Journal(server)
+    load = LedgeredLoad(server)
+
+    for tear in rng.sample(TEARS, len(TEARS)) * SCALE:
+        with load:
+            time.sleep(rng.uniform(0.1, 0.4))
+            load.kill(server)
+        segment, begin, end = unacknowledged_end(server)
+        tear(journal, rng, segment, begin, end)
+        report = journal.report()
+        is_torn = tear is not shortened_to_the_end
+        assert report["is_sound"], (tear.__name__, report)
+        assert (report["torn_tail"] is not None) == is_torn, (tear.__name__, report)
+
+        logged = server.log.stat().st_size
+        server.start()
+
+        with server.log.open("rb") as log:
+            log.seek(logged)
+            assert (b"torn tail cut off" in log.read()) == is_torn, tear.__name__
+
+    load.check(say)
+    server.stop()
+    assert journal.report()["torn_tail"] is None
+
+
+@pytest.mark.parametrize("number", range(SCALE))
+def test_damage_in_the_middle_is_refused_and_repaired(make_server, rng, say, number):
+    server = make_server(durability="fsync", test=False)
+    journal = Journal(server)
+    early, late = LedgeredLoad(server, "early"), LedgeredLoad(server, "late")
+    with early:
+        time.sleep(0.4)
+    # From here on the early queues are left alone, but for what is still in flight there.
+    server.stop()
+    _, safe = journal.end()
+    server.start()
+    with late:
+        time.sleep(0.4)
+        late.kill(server)
+    segment, end, _ = unacknowledged_end(server)
+    at = rng.randrange(safe, end - 64)
+    how = rng.choice(["bit", "noise", "zeros"])
+    if how == "bit":
+        bad = bytes([journal.read(segment, at, 1)[0] ^ 1 << rng.randrange(8)])
+    else:
+        bad = rng.randbytes(200) if how == "noise" else bytes(300)
+    journal.write(segment, at, bad[: end - at])
+
+    # The start is refused, and says where.
+    server.spawn()
+    assert server.process.wait(20) == 1, server.log_tail()
+    told = re.search(r"journal is corrupt: segment (\w+) offset (\d+)", server.log.read_text())
+    assert told, server.log_tail()
+    offset = int(told[2])
+    assert told[1] == segment
+    assert safe <= offset <= at, "the damage is not where it is said to be"
+    say(f"{how} at {at}, between {safe} and {end}; refused at {offset}")
+
+    # `check` finds the same and changes nothing; `repair` cuts there and keeps a copy.
+    before = journal.read(segment, 0, end)
+    report = journal.report()
+    assert not report["is_sound"]
+    assert (report["corruption"]["segment"], report["corruption"]["offset"]) == (segment, offset)
+    assert f"offset {offset}" in journal.command("check").stderr
+    assert journal.read(segment, 0, end) == before
+    repaired = journal.command("repair")
+    assert repaired.returncode == 0, repaired
+    assert f"segment {segment} offset {offset}" in repaired.stdout, repaired.stdout
+    assert (journal.directory / f"{segment}.seg.bak").read_bytes()[:end] == before
+    assert journal.read(segment, 0, offset) == before[:offset]
+    assert journal.report()["is_sound"]
+    assert journal.command("repair").stdout == "nothing to repair\n"
+
+    # All from before the cut is there. Behind it messages and deletes are lost: of the later
+    # queues nothing can be said but that they hold what was sent.
+    server.start()
+    early.check(say)
+    connection = Connection(server.port)
+    queues = connection.call("ListQueues").get("QueueUrls", [])
+    for url, ledger in late.queues:
+        if url not in queues:
+            continue
+        for body in drain(connection, url, type(ledger)(), lambda url=url: is_empty(connection, url)):
+            assert ledger.key(body) in ledger.sending, f"{body} was never sent"
