@@ -1,6 +1,7 @@
 //! Long polls and other futures: started, polled when woken, dropped when their client vanishes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use millrace_broker::{BrokerError, Incoming, Kind, ReceiveRequest};
 
@@ -12,6 +13,8 @@ use crate::oracle::Mark;
 use crate::world::{Step, World};
 
 const PARKED_POLLS: usize = 12;
+/// More than what any poll may set off.
+const SETTLE_ROUNDS: usize = 8;
 
 impl World {
     pub(crate) fn start_long_poll(&mut self) -> Step {
@@ -41,8 +44,13 @@ impl World {
 
     /// The client of a long poll is gone.
     pub(crate) fn drop_long_poll(&mut self) -> Step {
-        let is_poll = |task: &&Task| matches!(task.purpose, Purpose::LongPoll(_));
-        let polls: Vec<u64> = self.tasks.iter().filter(is_poll).map(|task| task.number).collect();
+        // Those that hold something are the interesting ones.
+        let must_hold = self.random.chance(60);
+        let is_chosen = |task: &&Task| match &task.purpose {
+            Purpose::LongPoll(poll) => poll.taken.is_some() || !must_hold,
+            Purpose::Commit { .. } => false,
+        };
+        let polls: Vec<u64> = self.tasks.iter().filter(is_chosen).map(|task| task.number).collect();
         if polls.is_empty() {
             return Ok(());
         }
@@ -56,7 +64,9 @@ impl World {
         drop(task);
         let mark = self.mark()?;
         self.note(format!("poll {number} is dropped, took {:x?}", poll.taken));
-        self.note_return(&poll, can_return, mark)
+        self.note_return(&poll, can_return, mark)?;
+        // Now, before anything else may hide that nobody was told.
+        if self.random.chance(30) { self.settle() } else { Ok(()) }
     }
 
     /// Whether the journal would take the return of what a poll took.
@@ -241,26 +251,43 @@ impl World {
 
     /// Polls all that are woken until nobody is, after which nobody may wait for what is there.
     pub(crate) fn settle(&mut self) -> Step {
-        self.broker()?.run_due();
-        self.poll_all()?;
+        let mut sleeper = None;
+        for _ in 0..SETTLE_ROUNDS {
+            self.broker()?.run_due();
+            while self.tasks.iter().any(Task::is_woken) {
+                self.poll_all()?;
+                self.broker()?.run_due();
+            }
+            sleeper = self.sleeper();
+            if sleeper.is_none() {
+                self.note("settled".to_owned());
+                return Ok(());
+            }
+            // What was received for no time at all is due again a moment later.
+            self.advance(Duration::from_millis(2));
+        }
+        Err(sleeper.unwrap_or_default().into())
+    }
+
+    /// A long poll that waits in vain: past its time, or for what it could have.
+    fn sleeper(&mut self) -> Option<String> {
         let now = self.now();
         self.oracle.live.tick(now);
         for task in &self.tasks {
             let Purpose::LongPoll(poll) = &task.purpose else { continue };
-            let (None, Some(model)) = (&poll.taken, self.oracle.live.queues.get(&poll.asked.queue))
-            else {
+            if poll.taken.is_some() {
                 continue;
-            };
-            if poll.until <= now {
-                return Err(format!("poll {} waits past its time", task.number).into());
             }
+            if poll.until <= now {
+                return Some(format!("poll {} waits past its time", task.number));
+            }
+            let Some(model) = self.oracle.live.queues.get(&poll.asked.queue) else { continue };
             let has_room = model.in_flight() < self.profile.in_flight_limit;
             if has_room && let Some(seq) = model.receivable().first() {
                 let name = &model.definition.name;
-                return Err(format!("poll {} sleeps, {name} has {seq:#x}", task.number).into());
+                return Some(format!("poll {} sleeps, {name} has {seq:#x}", task.number));
             }
         }
-        self.note("settled".to_owned());
-        Ok(())
+        None
     }
 }

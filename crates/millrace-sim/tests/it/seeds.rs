@@ -4,7 +4,7 @@
 use millrace_sim::{Output, Report, run};
 
 const SEEDS: u64 = 200;
-const STEPS: u64 = 250;
+const STEPS: u64 = 200;
 
 #[track_caller]
 fn passes(seed: u64, steps: u64) -> Report {
