@@ -21,10 +21,12 @@ SCALE = int(os.environ.get("FAULT_SCALE", "1"))
 
 class LedgeredLoad:
     """Producers and consumers of a standard and a FIFO queue that a fault must not disturb: no
-    call of theirs may be cut. As a context, it runs while the block does."""
+    call of theirs may be cut or answered 503, unless the test is about that. As a context, it runs
+    while the block does."""
 
-    def __init__(self, server, name="load", producers=2):
+    def __init__(self, server, name="load", producers=2, may_be_cut=False):
         self.port = server.port
+        self.may_be_cut = may_be_cut
         self.queues = []
         self.producers = producers
         self.generation = 0
@@ -53,7 +55,8 @@ class LedgeredLoad:
 
     def uncut(self, connection, client, *arguments):
         for answer in client(connection, *arguments):
-            assert answer is not None or self.load.ended.is_set(), "a client's call was cut"
+            is_fine = answer is not None or self.may_be_cut or self.load.ended.is_set()
+            assert is_fine, "a client's call was cut"
             yield answer
 
     def kill(self, server):
@@ -158,6 +161,12 @@ class Memory:
         grown = self.highest_mb - self.start_mb
         say(f"memory: {self.start_mb:.0f} MB at first, grown by {grown:.0f} MB at most, bound {growth_mb}")
         assert grown < growth_mb
+
+
+def log_since(server, offset) -> bytes:
+    with server.log.open("rb") as log:
+        log.seek(offset)
+        return log.read()
 
 
 def wait_until(condition, seconds, what):

@@ -6,7 +6,7 @@ import time
 
 from faults.rig import SCALE, LedgeredLoad
 
-ROUNDS = 8 * SCALE
+ROUNDS = 6 * SCALE
 
 
 def test_stopped_and_continued_server_keeps_every_promise(make_server, rng, say):

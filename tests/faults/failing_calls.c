@@ -1,0 +1,37 @@
+/* Preloaded into the server: SIGUSR2 makes one system call fail with EIO from then on, in all
+ * threads. A seccomp filter does it, so it also meets calls that pass by the C library. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static unsigned number;
+
+static void fail_from_now_on(int signal) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
+    static const char refused[] = "fault: the filter was refused\n";
+    (void)signal;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0) {
+        if (write(STDERR_FILENO, refused, sizeof refused - 1) < 0) _exit(97);
+    }
+}
+
+__attribute__((constructor)) static void prepare(void) {
+    const char *name = getenv("FAULT_CALL");
+    if (name == NULL) return;
+    number = name[0] == 'f' ? SYS_fdatasync : SYS_pwritev;
+    signal(SIGUSR2, fail_from_now_on);
+}

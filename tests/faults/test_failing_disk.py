@@ -1,0 +1,59 @@
+"""A write or a sync fails under load: nothing more is taken until a restart has looked, and then
+everything acknowledged is there."""
+
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from faults.rig import SCALE, Journal, LedgeredLoad, log_since, wait_until
+from support.wire import ApiError, JsonApi
+
+SOURCE = Path(__file__).with_name("failing_calls.c")
+FILTER_REFUSED = b"the filter was refused"
+OUTCOME = re.compile(rb"journal takes no more changes until it is opened anew|" + FILTER_REFUSED)
+
+
+@pytest.fixture(scope="module")
+def failing_calls(tmp_path_factory) -> Path:
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler to make system calls fail")
+    library = tmp_path_factory.mktemp("preload") / "failing_calls.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, SOURCE], check=True)
+    return library
+
+
+@pytest.mark.parametrize("call", ["fdatasync", "pwritev"])
+@pytest.mark.timeout(60 + 30 * SCALE)
+def test_failed_call_poisons_and_restart_loses_nothing(make_server, failing_calls, rng, say, call):
+    server = make_server(
+        durability="fsync", test=False, env={"LD_PRELOAD": str(failing_calls), "FAULT_CALL": call}
+    )
+    load = LedgeredLoad(server, may_be_cut=True)
+    url, _ = load.queues[0]
+    api = JsonApi(server.endpoint)
+
+    for _ in range(2 * SCALE):
+        logged = server.log.stat().st_size
+        with load:
+            time.sleep(rng.uniform(0.2, 0.6))
+            load.load.serving.clear()  # Who is refused waits a second.
+            server.process.send_signal(signal.SIGUSR2)
+            wait_until(lambda logged=logged: OUTCOME.search(log_since(server, logged)), 10, "poisoned")
+            if OUTCOME.search(log_since(server, logged))[0] == FILTER_REFUSED:
+                pytest.skip("the system does not let calls fail: seccomp is refused")
+            with pytest.raises(ApiError) as refused:
+                api.call("SendMessage", QueueUrl=url, MessageBody="refused")
+            assert (refused.value.status, refused.value.code) == (503, "ServiceUnavailable")
+            assert server.get("/health")[0] == 200
+            assert server.get("/ready")[0] == 503
+            assert api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=["All"])
+        assert server.stop() == 1, "a poisoned server ends as if all were well"
+        assert Journal(server).report()["is_sound"]
+        server.start()
+
+    load.check(say)
