@@ -12,6 +12,7 @@ import time
 import pytest
 
 from crash.clients import Connection, drain
+from crash.ledger import QueueLedger
 from faults.rig import SCALE, Journal, LedgeredLoad, is_empty, log_since
 
 FRAME_MAGIC = b"MRFR"
@@ -156,3 +157,73 @@ def test_damage_in_the_middle_is_refused_and_repaired(make_server, rng, say, num
             continue
         for body in drain(connection, url, type(ledger)(), lambda url=url: is_empty(connection, url)):
             assert ledger.key(body) in ledger.sending, f"{body} was never sent"
+
+
+def sealed_segment(server, journal, rng) -> tuple[str, str, list[str]]:
+    """Sends until a segment is sealed and kills: its name, the queue, and the bodies."""
+    connection = Connection(server.port)
+    url = connection.call("CreateQueue", QueueName="large")["QueueUrl"]
+    bodies = []
+    while len(bodies) < 90 or not list(journal.directory.glob("*.idx")):
+        bodies.append(f"m{len(bodies)}-" + chr(97 + rng.randrange(26)) * rng.randrange(900_000, 1_000_000))
+        assert connection.call("SendMessage", QueueUrl=url, MessageBody=bodies[-1]) is not None
+        assert len(bodies) < 300, "no segment is ever sealed"
+    server.kill()
+    return min(journal.directory.glob("*.idx")).stem, url, bodies
+
+
+def test_damaged_sidecar_is_made_anew(make_server, rng, say):
+    server = make_server(durability="os")
+    journal = Journal(server)
+    segment, url, bodies = sealed_segment(server, journal, rng)
+    sidecar = journal.directory / f"{segment}.idx"
+
+    for how in ("flipped", "shortened", "emptied", "replaced", "missing"):
+        data = bytearray(sidecar.read_bytes())
+        if how == "flipped":
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        elif how == "shortened":
+            del data[rng.randrange(1, len(data)) :]
+        else:
+            data = rng.randbytes(len(data)) if how == "replaced" else b""
+        sidecar.write_bytes(data)
+        if how == "missing":
+            sidecar.unlink()
+        state = {found["segment"]: found["sidecar"] for found in journal.report()["segments"]}
+        server.start()
+        shown = Connection(server.port).call("GetQueueAttributes", QueueUrl=url, AttributeNames=["All"])
+        server.kill()
+
+        say(f"{how}: {state[segment]}")
+        assert state[segment] in ("invalid", "missing")
+        assert shown["Attributes"]["ApproximateNumberOfMessages"] == str(len(bodies))
+
+    server.start()
+    ledger = QueueLedger()
+    ledger.send_begins(bodies)
+    connection = Connection(server.port)
+    assert sorted(drain(connection, url, ledger, lambda: is_empty(connection, url))) == sorted(bodies)
+
+
+def test_damaged_body_in_a_sealed_segment_takes_only_its_message(make_server, rng, say):
+    """A start does not read such bodies: the damage shows when the message would be received."""
+    server = make_server(durability="fsync")
+    journal = Journal(server)
+    segment, url, bodies = sealed_segment(server, journal, rng)
+    victim = rng.choice(bodies[:40])
+    data = journal.path(segment).read_bytes()
+    at = data.index(victim.encode()[:100]) + rng.randrange(100, 900_000)
+    journal.write(segment, at, bytes([data[at] ^ 1]))
+    assert journal.report()["corruption"]["segment"] == segment
+
+    server.start()
+    connection = Connection(server.port)
+    received = set()
+    while messages := connection.call("ReceiveMessage", QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
+        for message in messages:
+            received.add(message["Body"])
+            connection.call("DeleteMessage", QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+    say(f"byte {at} of segment {segment}: {len(received)} of {len(bodies)} came")
+    assert received == set(bodies) - {victim}
+    assert f"record at position {segment}" in server.log.read_text()
