@@ -17,7 +17,7 @@ use crate::queue::{Counters, SharedQueue, State};
 use crate::timers::TimerKey;
 use crate::waiter::Waiter;
 
-/// Rounds of dead letters, 64 at a time, that one look at a queue moves.
+/// Rounds of dead letters, 64 at a time, or of expiries that one look at a queue handles.
 const ROUNDS_PER_LOOK: usize = 16;
 /// Expiries that one receive handles on its way.
 const TICK_BUDGET: usize = 256;
@@ -157,6 +157,9 @@ impl Broker {
             }
             let now = self.now();
             self.tick(queue, &mut state, now, TICK_BUDGET);
+            if state.queue.has_expired(now) {
+                continue; // More than one tick's worth: what is expired is not to be delivered.
+            }
             let dead = match &mut target_state {
                 Some(target) if !target.is_deleted => DeadLetters::Move(&mut target.queue),
                 None if !has_looked_up => DeadLetters::Elsewhere,
@@ -204,7 +207,7 @@ impl Broker {
             self.arm(queue, &mut state);
             return Ok(Look::Found(received, ticket));
         }
-        // Dead letters without end: others get their turn before this receive goes on.
+        // Dead letters or expiries without end: others get their turn before this receive goes on.
         if let Some(waiter) = waiter {
             waiter.wake();
         }

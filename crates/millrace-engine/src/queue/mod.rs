@@ -175,6 +175,12 @@ impl Queue {
         self.dedup.expire(now, budget);
     }
 
+    /// Whether messages older than the retention period are left for [`Queue::tick`] to drop.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        let retention_ms = u64::from(self.settings.retention_s) * 1000;
+        self.oldest_message().is_some_and(|(sent, _)| sent.saturating_add(retention_ms) <= now.0)
+    }
+
     /// When [`Queue::tick`] next has something to do; [`Timestamp::NEVER`] if it never has.
     pub fn next_deadline(&self) -> Timestamp {
         let timer = self.timers.first().map(|(deadline, _, _)| *deadline);

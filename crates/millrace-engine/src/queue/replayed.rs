@@ -28,7 +28,7 @@ impl Queue {
             self.dedup.expire(sent.sent, 2);
         }
         self.stored(sent.at, None, position, record_len);
-        self.next_seq = self.next_seq.max(sent.at.seq + 1);
+        self.next_seq = self.next_seq.max(sent.at.seq.saturating_add(1));
     }
 
     /// `Received`.
@@ -83,7 +83,7 @@ impl Queue {
     ) {
         self.arn = Arc::from(source);
         for moved in slots.iter() {
-            target.next_seq = target.next_seq.max(moved.to.seq + 1);
+            target.next_seq = target.next_seq.max(moved.to.seq.saturating_add(1));
             if self.slab.find(moved.from.slot, moved.from.seq).is_some() {
                 target.vacate(moved.to.slot);
                 target.slab.take_at(moved.to.slot);
@@ -136,7 +136,7 @@ impl Queue {
         position: u64,
     ) {
         self.dedup.insert(key, Remembered { seq, id, expires: expires.0, position });
-        self.next_seq = self.next_seq.max(seq + 1);
+        self.next_seq = self.next_seq.max(seq.saturating_add(1));
     }
 
     /// `Defined`, the first that is left: the delay was last changed by it or by one before it that
