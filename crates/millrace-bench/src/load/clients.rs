@@ -1,0 +1,264 @@
+//! Producers and consumers, each with a connection of its own.
+
+use std::{cell::RefCell, ops::Range, rc::Rc, sync::Arc, time::Duration};
+
+use anyhow::{Result, bail};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{
+    connection::Connection,
+    latency::{Latencies, Verb},
+    ledger::Id,
+    request::Protocol,
+    response::{failed_entries, find_values},
+    run::{Count, Phase, Run},
+};
+
+/// Before the next try after an error, or after an empty receive that did not wait.
+const PAUSE: Duration = Duration::from_millis(10);
+/// While the backlog is at its bound. The timer's own resolution.
+const BACKLOG_PAUSE: Duration = Duration::from_millis(1);
+
+/// Which received messages are deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settle {
+    DeleteAll,
+    /// All but every n-th, counted by sequence number.
+    KeepEvery(u64),
+    KeepAll,
+}
+
+pub(crate) struct Client {
+    run: Arc<Run>,
+    latencies: Rc<RefCell<Latencies>>,
+    connection: Connection,
+    /// A signed copy of a request, or a delete.
+    scratch: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) fn new(run: Arc<Run>, latencies: Rc<RefCell<Latencies>>) -> Client {
+        let connection = Connection::new(run.scenario.endpoint.address);
+        Client { run, latencies, connection, scratch: Vec::new() }
+    }
+
+    /// Sends until the limit of messages is reached or the run no longer produces.
+    pub(crate) async fn produce(mut self, producer: u16) {
+        let run = Arc::clone(&self.run);
+        let scenario = &run.scenario;
+        let mut template = scenario.endpoint.dialect.send(&run.queue_url, scenario.shape);
+        let interval = scenario.interval();
+        let mut due = Instant::now()
+            + interval.mul_f64(f64::from(producer) / scenario.producers.max(1) as f64);
+        while run.phase() <= Phase::Measure {
+            if scenario.backlog_max > 0 && run.ledger.waiting() > scenario.backlog_max {
+                sleep(BACKLOG_PAUSE).await;
+                continue;
+            }
+            let start = pace(interval, &mut due).await;
+            let count = scenario.shape.batch;
+            let Some(first) = run.ledger.take(count, run.limit(), run.now_us()) else { return };
+            for index in 0..count {
+                let sequence = first + index;
+                let group = scenario.group_of(sequence, producer);
+                template
+                    .patch(index as usize, Id { run: run.ledger.run(), producer, group, sequence });
+            }
+            let mut scratch = std::mem::take(&mut self.scratch);
+            let request = template.bytes(&scenario.endpoint.dialect, &mut scratch);
+            let acknowledged = self.request(Verb::Send, start, request, |body| {
+                let failed = failed(&run, body, count);
+                (0..count).filter(|index| !failed.contains(&(*index as usize))).for_each(|index| {
+                    run.ledger.acknowledge(first + index);
+                });
+                run.add(Count::FailedEntries, failed.len() as u64);
+                count - failed.len() as u64
+            });
+            if let Some(acknowledged) = acknowledged.await {
+                run.add(Count::Sent, acknowledged);
+            }
+            self.scratch = scratch;
+        }
+    }
+
+    /// Receives, checks and deletes until the run stops.
+    pub(crate) async fn consume(mut self) {
+        let run = Arc::clone(&self.run);
+        let (scenario, dialect) = (&run.scenario, &run.scenario.endpoint.dialect);
+        let batch = scenario.shape.batch;
+        let body = dialect.receive(&run.queue_url, batch, scenario.wait_s);
+        let delete = if batch == 1 { "DeleteMessage" } else { "DeleteMessageBatch" };
+        let open = dialect.open(delete, &run.queue_url);
+        let (mut receive, mut request, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+        dialect.write("ReceiveMessage", &body, &mut receive);
+        let mut received = Received::default();
+        while run.phase() < Phase::Stop {
+            if dialect.keys.is_some() {
+                dialect.write("ReceiveMessage", &body, &mut receive);
+            }
+            let outcome = self.request(Verb::Receive, Instant::now(), &receive, |body| {
+                received.take(body, dialect.protocol);
+            });
+            if outcome.await.is_none() {
+                continue;
+            }
+            if received.is_empty() {
+                run.add(Count::Empty, 1);
+                if scenario.wait_s == 0 {
+                    sleep(PAUSE).await;
+                }
+                continue;
+            }
+            self.check(&mut received);
+            if received.is_empty() {
+                continue;
+            }
+            rest.clone_from(&open);
+            dialect.delete(received.handles(), batch, &mut rest);
+            dialect.write(delete, &rest, &mut request);
+            let outcome = self.request(Verb::Delete, Instant::now(), &request, |body| {
+                let failed = failed(&run, body, batch.min(received.len()));
+                received.ids(&failed).for_each(|id| run.ledger.delete(id));
+                run.add(Count::FailedEntries, failed.len() as u64);
+                received.len() - failed.len() as u64
+            });
+            if let Some(deleted) = outcome.await {
+                run.add(Count::Deleted, deleted);
+            }
+        }
+    }
+
+    /// Notes what was received, and leaves only what is to be deleted.
+    fn check(&self, received: &mut Received) {
+        let run = &self.run;
+        run.add(Count::Received, received.len());
+        let (now_us, is_measured) = (run.now_us(), run.phase() == Phase::Measure);
+        let mut latencies = self.latencies.borrow_mut();
+        for (id, _) in &received.messages {
+            let sent_us = run.ledger.receive(*id);
+            if let Some(sent_us) = sent_us.filter(|_| is_measured) {
+                let taken = Duration::from_micros(now_us.saturating_sub(sent_us));
+                latencies.record(Verb::EndToEnd, taken);
+            }
+        }
+        drop(latencies);
+        let all = received.len();
+        match run.scenario.settle {
+            Settle::DeleteAll => {}
+            Settle::KeepAll => received.messages.clear(),
+            Settle::KeepEvery(every) => received
+                .messages
+                .retain(|(id, _)| id.is_none_or(|id| !id.sequence.is_multiple_of(every))),
+        }
+        run.add(Count::Kept, all - received.len());
+    }
+
+    /// One request; `done` sees the body of a success. Failures are counted, and followed by a
+    /// pause.
+    async fn request<T>(
+        &mut self,
+        verb: Verb,
+        start: Instant,
+        bytes: &[u8],
+        done: impl FnOnce(&[u8]) -> T,
+    ) -> Option<T> {
+        let run = Arc::clone(&self.run);
+        let outcome = match self.connection.exchange(bytes).await {
+            Ok((200, body)) => {
+                if run.phase() == Phase::Measure {
+                    self.latencies.borrow_mut().record(verb, start.elapsed());
+                }
+                Ok(done(body))
+            }
+            Ok((status, body)) => refused(status, body),
+            Err(error) => Err(error),
+        };
+        run.add(Count::Requests, 1);
+        match self.connection.take_closed_by_server() {
+            0 => {}
+            closed => run.add(Count::ClosedByServer, closed),
+        }
+        match outcome {
+            Ok(value) => Some(value),
+            Err(error) => {
+                run.fail(&error);
+                sleep(PAUSE).await;
+                None
+            }
+        }
+    }
+}
+
+/// What one receive brought: ids, and raw receipt handles in one buffer.
+#[derive(Default)]
+struct Received {
+    messages: Vec<(Option<Id>, Range<usize>)>,
+    body: Vec<u8>,
+    bodies: Vec<Range<usize>>,
+    handles: Vec<Range<usize>>,
+}
+
+impl Received {
+    fn take(&mut self, body: &[u8], protocol: Protocol) {
+        self.messages.clear();
+        self.body.clear();
+        find_values(body, "ReceiptHandle", protocol, &mut self.handles);
+        if self.handles.is_empty() {
+            return;
+        }
+        find_values(body, "Body", protocol, &mut self.bodies);
+        for (handle, text) in self.handles.iter().zip(&self.bodies) {
+            let start = self.body.len();
+            self.body.extend_from_slice(body.get(handle.clone()).unwrap_or_default());
+            let id = body.get(text.clone()).and_then(Id::parse);
+            self.messages.push((id, start..self.body.len()));
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    fn len(&self) -> u64 {
+        self.messages.len() as u64
+    }
+
+    fn handles(&self) -> impl Iterator<Item = &[u8]> {
+        self.messages.iter().map(|(_, at)| self.body.get(at.clone()).unwrap_or_default())
+    }
+
+    fn ids(&self, left_out: &[usize]) -> impl Iterator<Item = Option<Id>> {
+        let all = self.messages.iter().enumerate();
+        all.filter(|(index, _)| !left_out.contains(index)).map(|(_, (id, _))| *id)
+    }
+}
+
+/// When the next request starts for the purpose of its latency: now, or, if the last answer came
+/// too late for the schedule, when it should have started. The timer's own lateness is not the
+/// server's.
+async fn pace(interval: Duration, due: &mut Instant) -> Instant {
+    let now = Instant::now();
+    if interval.is_zero() {
+        return now;
+    }
+    let scheduled = *due;
+    *due += interval;
+    if scheduled <= now {
+        return scheduled;
+    }
+    sleep_until(scheduled).await;
+    Instant::now()
+}
+
+/// Entries that an answer to a request of `count` names as failed. Single requests fail whole.
+fn failed(run: &Run, body: &[u8], count: u64) -> Vec<usize> {
+    if run.scenario.shape.batch == 1 {
+        return Vec::new();
+    }
+    failed_entries(body, count as usize, run.scenario.endpoint.dialect.protocol)
+}
+
+fn refused<T>(status: u16, body: &[u8]) -> Result<T> {
+    let text = String::from_utf8_lossy(body.get(..body.len().min(300)).unwrap_or_default());
+    bail!("status {status}: {text}")
+}

@@ -1,0 +1,139 @@
+//! `load`: drives an SQS endpoint and checks every message.
+//!
+//! A closed loop unless a rate is given: each connection has one request under way. Every body
+//! begins with an id, and the ledger says at the end which ids were lost or came twice.
+
+mod clients;
+mod connection;
+mod endpoint;
+mod latency;
+mod ledger;
+mod report;
+mod request;
+mod response;
+mod run;
+mod scenario;
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+pub(crate) use clients::Settle;
+pub(crate) use connection::Connection;
+pub(crate) use endpoint::Endpoint;
+pub(crate) use latency::{Percentiles, Verb, histogram, nanoseconds, percentiles};
+pub(crate) use ledger::{ID_BYTES, Id};
+pub(crate) use report::Report;
+pub(crate) use request::{Grouping, Keys, Protocol, Shape};
+pub(crate) use response::find_values;
+pub(crate) use run::{Count, run, run_on};
+pub(crate) use scenario::{Mode, Scenario};
+
+#[derive(Args, Debug)]
+pub(crate) struct Flags {
+    #[arg(value_enum)]
+    mode: Mode,
+    /// Where the server is
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4566")]
+    endpoint: String,
+    #[arg(long, value_enum, default_value = "json")]
+    protocol: Protocol,
+    /// Sign with these keys (Signature Version 4)
+    #[arg(long, value_name = "ACCESS:SECRET")]
+    sign: Option<String>,
+    /// Messages of a request; 1 uses the single actions
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10))]
+    batch: u64,
+    /// Connections in all; pc shares them between producers and consumers
+    #[arg(long, value_name = "NUMBER")]
+    conns: Option<usize>,
+    /// Threads of the generator
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Seconds to measure
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    duration: f64,
+    /// Seconds before measuring
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    warm_up: f64,
+    /// Messages to send, instead of a duration [drain: 10000]
+    #[arg(long, value_name = "NUMBER")]
+    count: Option<u64>,
+    /// Bytes of a message's body
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    size: usize,
+    /// Use a FIFO queue
+    #[arg(long)]
+    fifo: bool,
+    /// Message groups; without --fifo, a fair queue [default: with --fifo one a producer]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    groups: u32,
+    /// Send by a schedule of so many messages a second instead of as fast as answers come
+    #[arg(long, value_name = "PER SECOND", default_value_t = 0.0)]
+    rate: f64,
+    /// Producers of pc pause while more messages wait; 0 for no bound
+    #[arg(long, value_name = "NUMBER", default_value_t = scenario::BACKLOG_MAX)]
+    backlog: u64,
+    /// WaitTimeSeconds of receives
+    #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+    wait: u32,
+    /// Report CPU and memory of this process
+    #[arg(long, value_name = "PID")]
+    server_pid: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[expect(clippy::print_stdout, reason = "the result")]
+pub(crate) fn run_command(flags: &Flags) -> Result<()> {
+    let report = run(&flags.scenario()?)?;
+    if flags.json {
+        println!("{:#}", report.json());
+    } else {
+        println!("{report}");
+    }
+    match report.violations() {
+        none if none.is_empty() => Ok(()),
+        some => bail!("{}", some.join(", ")),
+    }
+}
+
+impl Flags {
+    fn scenario(&self) -> Result<Scenario> {
+        let keys = match self.sign.as_ref().map(|keys| keys.split_once(':')) {
+            None => None,
+            Some(None) => bail!("--sign takes ACCESS:SECRET"),
+            Some(Some((access_key, secret_key))) => {
+                Some(Keys { access_key: access_key.to_owned(), secret_key: secret_key.to_owned() })
+            }
+        };
+        if self.size < ID_BYTES {
+            bail!("--size is {}, an id alone takes {ID_BYTES} bytes", self.size);
+        }
+        let is_latency = self.mode == Mode::Latency;
+        let connections = self.conns.unwrap_or(if is_latency { 1 } else { 8 }).max(1);
+        let grouping = match (self.fifo, self.groups) {
+            (true, _) => Grouping::Fifo,
+            (false, 0) => Grouping::None,
+            (false, _) => Grouping::Fair,
+        };
+        let endpoint = Endpoint::new(&self.endpoint, self.protocol, keys)?;
+        let usual = Scenario::new(self.mode, endpoint, connections);
+        let default_count = if self.mode == Mode::Drain { 10_000 } else { 0 };
+        Ok(Scenario {
+            shape: Shape { batch: self.batch, size_bytes: self.size, grouping },
+            groups: self.groups,
+            threads: self.threads,
+            warm_up: Duration::from_secs_f64(self.warm_up.max(0.0)),
+            duration: Duration::from_secs_f64(self.duration.max(0.0)),
+            count: self.count.unwrap_or(default_count),
+            rate: self.rate,
+            backlog_max: if self.mode == Mode::Pc { self.backlog } else { 0 },
+            wait_s: self.wait,
+            server_pid: self.server_pid,
+            ..usual
+        })
+    }
+}

@@ -1,0 +1,235 @@
+//! What a run found: rates, percentiles, cost and the verdict on every id.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{
+    latency::{Latencies, Percentiles, Verb},
+    ledger::Verdict,
+    run::{COUNTS, Count, Run},
+    scenario::Mode,
+};
+use crate::process;
+
+/// What processes had used at one instant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    pub(crate) server_cpu: Duration,
+    pub(crate) server_resident_bytes: u64,
+    pub(crate) own_cpu: Duration,
+}
+
+/// Counters and cost at one instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) at: Instant,
+    pub(crate) counts: [u64; COUNTS],
+    pub(crate) cost: Cost,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    mode: Mode,
+    pub(crate) elapsed: Duration,
+    counts: [u64; COUNTS],
+    /// CPU times of the measured phase; memory at its end.
+    pub(crate) cost: Cost,
+    is_server_known: bool,
+    pub(crate) latencies: Latencies,
+    pub(crate) verdict: Verdict,
+    /// Of `drain`: how long filling took, and what it cost.
+    pub(crate) preload: Option<(Duration, Cost)>,
+    pub(crate) first_error: Option<String>,
+    checks_losses: bool,
+}
+
+impl Cost {
+    pub(crate) fn now(server: Option<u32>) -> Cost {
+        let cpu = |pid| process::cpu_time(pid).unwrap_or_default();
+        Cost {
+            server_cpu: server.map(cpu).unwrap_or_default(),
+            server_resident_bytes: server
+                .and_then(|pid| process::resident_bytes(pid).ok())
+                .unwrap_or_default(),
+            own_cpu: cpu(std::process::id()),
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(
+        run: &Run,
+        before: &Snapshot,
+        after: &Snapshot,
+        latencies: Latencies,
+    ) -> Report {
+        let cost = Cost {
+            server_cpu: after.cost.server_cpu.saturating_sub(before.cost.server_cpu),
+            server_resident_bytes: after.cost.server_resident_bytes,
+            own_cpu: after.cost.own_cpu.saturating_sub(before.cost.own_cpu),
+        };
+        Report {
+            mode: run.scenario.mode,
+            elapsed: after.at - before.at,
+            counts: std::array::from_fn(|index| after.counts[index] - before.counts[index]),
+            cost,
+            is_server_known: run.scenario.server_pid.is_some(),
+            latencies,
+            verdict: run.ledger.verdict(),
+            preload: None,
+            first_error: run.first_error(),
+            checks_losses: run.scenario.consumers > 0,
+        }
+    }
+
+    pub(crate) fn with_preload(self, preload: Option<(Duration, Cost)>) -> Report {
+        Report { preload, ..self }
+    }
+
+    pub(crate) fn count(&self, count: Count) -> u64 {
+        self.counts[count as usize]
+    }
+
+    pub(crate) fn per_second(&self, count: Count) -> f64 {
+        self.count(count) as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// What the mode is about: messages sent, or messages taken through.
+    pub(crate) fn headline(&self) -> Count {
+        match self.mode {
+            Mode::Send | Mode::Latency => Count::Sent,
+            Mode::Drain | Mode::Pc => Count::Deleted,
+        }
+    }
+
+    /// Messages a second.
+    pub(crate) fn rate(&self) -> f64 {
+        let headline = self.headline();
+        // A drain that keeps messages is about receiving them.
+        let is_kept = self.mode == Mode::Drain && self.count(headline) == 0;
+        self.per_second(if is_kept { Count::Received } else { headline })
+    }
+
+    pub(crate) fn server_cpu_us_per_message(&self) -> Option<f64> {
+        let messages = self.count(self.headline());
+        (self.is_server_known && messages > 0)
+            .then(|| self.cost.server_cpu.as_secs_f64() * 1e6 / messages as f64)
+    }
+
+    pub(crate) fn percentiles(&self, verb: Verb) -> Percentiles {
+        self.latencies.percentiles(verb)
+    }
+
+    /// What must not happen: a loss, a duplicate, a stranger, a broken order; empty if all is well.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        let verdict = &self.verdict;
+        let lost = if self.checks_losses { verdict.lost } else { 0 };
+        let checks = [
+            (lost, "lost"),
+            (verdict.duplicates, "duplicated"),
+            (verdict.foreign, "foreign"),
+            (verdict.out_of_order, "out of order"),
+        ];
+        checks
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} messages {what}"))
+            .collect()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let rates: serde_json::Map<_, _> = NAMES
+            .iter()
+            .take(5)
+            .map(|(count, name)| ((*name).to_owned(), self.per_second(*count).into()))
+            .collect();
+        let counts: serde_json::Map<_, _> = NAMES
+            .iter()
+            .map(|(count, name)| ((*name).to_owned(), self.count(*count).into()))
+            .collect();
+        let latencies: serde_json::Map<_, _> = self
+            .latencies
+            .named()
+            .map(|(name, percentiles)| (name.to_owned(), percentiles.json()))
+            .collect();
+        let server = self.is_server_known.then(|| {
+            json!({
+                "cpu_s": self.cost.server_cpu.as_secs_f64(),
+                "cpu_s_per_million": self.server_cpu_us_per_message(),
+                "resident_bytes": self.cost.server_resident_bytes,
+            })
+        });
+        let verdict = &self.verdict;
+        json!({
+            "elapsed_s": self.elapsed.as_secs_f64(),
+            "per_s": rates,
+            "counts": counts,
+            "latency_us": latencies,
+            "server": server,
+            "own_cpu_s": self.cost.own_cpu.as_secs_f64(),
+            "preload_s": self.preload.map(|(elapsed, _)| elapsed.as_secs_f64()),
+            "check": {
+                "acknowledged": verdict.acknowledged, "received": verdict.received,
+                "deleted": verdict.deleted, "lost": self.checks_losses.then_some(verdict.lost),
+                "duplicates": verdict.duplicates, "unacknowledged": verdict.unacknowledged,
+                "foreign": verdict.foreign, "out_of_order": verdict.out_of_order,
+            },
+            "first_error": self.first_error,
+        })
+    }
+}
+
+const NAMES: [(Count, &str); COUNTS] = [
+    (Count::Sent, "sent"),
+    (Count::Received, "received"),
+    (Count::Deleted, "deleted"),
+    (Count::Requests, "requests"),
+    (Count::Empty, "empty"),
+    (Count::FailedRequests, "failed_requests"),
+    (Count::FailedEntries, "failed_entries"),
+    (Count::ClosedByServer, "closed_by_server"),
+    (Count::Kept, "kept"),
+];
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some((elapsed, _)) = self.preload {
+            writeln!(f, "filled in   {:.1} s", elapsed.as_secs_f64())?;
+        }
+        writeln!(
+            f,
+            "rate        {:.0} messages/s over {:.2} s",
+            self.rate(),
+            self.elapsed.as_secs_f64()
+        )?;
+        for (name, percentiles) in self.latencies.named() {
+            writeln!(f, "{name:<11} {percentiles}")?;
+        }
+        if let Some(cpu_us) = self.server_cpu_us_per_message() {
+            let mib = self.cost.server_resident_bytes as f64 / f64::from(1 << 20);
+            writeln!(
+                f,
+                "server      {cpu_us:.2} CPU s per million messages, {mib:.0} MiB resident"
+            )?;
+        }
+        writeln!(f, "generator   {:.2} CPU s", self.cost.own_cpu.as_secs_f64())?;
+        for (count, name) in NAMES {
+            if self.count(count) > 0 {
+                writeln!(f, "{name:<16} {:>12}", self.count(count))?;
+            }
+        }
+        let Verdict { acknowledged, received, deleted, unacknowledged, .. } = self.verdict;
+        writeln!(
+            f,
+            "check: {acknowledged} acknowledged, {received} received, {deleted} deleted, {unacknowledged} unacknowledged"
+        )?;
+        if let Some(error) = &self.first_error {
+            writeln!(f, "first error: {error}")?;
+        }
+        match self.violations() {
+            none if none.is_empty() => write!(f, "nothing lost, duplicated or out of order"),
+            some => write!(f, "VIOLATED: {}", some.join(", ")),
+        }
+    }
+}

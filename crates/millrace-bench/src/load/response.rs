@@ -1,0 +1,202 @@
+//! Answers: where one ends, and the values in it.
+//!
+//! Values are found by their names rather than by parsing everything: message bodies are our own
+//! and hold no quotes or angle brackets. What a batch refused is parsed in full.
+
+use std::ops::Range;
+
+use anyhow::{Context, Result, bail};
+use memchr::{memchr, memmem};
+
+use super::request::Protocol;
+
+const HEADERS_MAX: usize = 32;
+
+/// One complete answer at the start of a buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// The server says that it closes the connection.
+    pub(crate) closes: bool,
+    pub(crate) body: Range<usize>,
+}
+
+/// Parses the answer in `buffer`; `None` while it is incomplete. A chunked body is joined in
+/// place, once all of it is there.
+pub(crate) fn parse(buffer: &mut [u8]) -> Result<Option<Answer>> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut head = httparse::Response::new(&mut headers);
+    let start = match head.parse(buffer).context("answer is not HTTP")? {
+        httparse::Status::Complete(start) => start,
+        httparse::Status::Partial => return Ok(None),
+    };
+    let status = head.code.unwrap_or(0);
+    let (mut length, mut is_chunked, mut closes) = (None, false, head.version == Some(0));
+    for header in head.headers.iter() {
+        if header.name.eq_ignore_ascii_case("content-length") {
+            let text = std::str::from_utf8(header.value).context("content-length")?;
+            length = Some(text.trim().parse::<usize>().context("content-length")?);
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            is_chunked = header.value.eq_ignore_ascii_case(b"chunked");
+        } else if header.name.eq_ignore_ascii_case("connection") {
+            closes = header.value.eq_ignore_ascii_case(b"close");
+        }
+    }
+    if is_chunked {
+        let end = join_chunks(buffer, start)?;
+        return Ok(end.map(|end| Answer { status, closes, body: start..end }));
+    }
+    let Some(length) = length else { bail!("answer has no content-length and is not chunked") };
+    let end = start.checked_add(length).context("content-length is too large")?;
+    Ok((buffer.len() >= end).then_some(Answer { status, closes, body: start..end }))
+}
+
+/// Appends where each value of `name` stands in `body`, quotes or tags left out.
+pub(crate) fn find_values(
+    body: &[u8],
+    name: &str,
+    protocol: Protocol,
+    found: &mut Vec<Range<usize>>,
+) {
+    let (key, end) = match protocol {
+        Protocol::Json => (format!("\"{name}\""), b'"'),
+        Protocol::Query => (format!("<{name}>"), b'<'),
+    };
+    found.clear();
+    let finder = memmem::Finder::new(key.as_bytes());
+    let mut at = 0;
+    while let Some(hit) = body.get(at..).and_then(|rest| finder.find(rest)) {
+        at += hit + key.len();
+        if protocol == Protocol::Json {
+            let rest = &body[at..];
+            let Some(open) = memchr(b'"', rest) else { return };
+            let is_key = rest[..open].trim_ascii() == b":";
+            if !is_key {
+                continue;
+            }
+            at += open + 1;
+        }
+        let Some(length) = memchr(end, &body[at..]) else { return };
+        found.push(at..at + length);
+        at += length;
+    }
+}
+
+/// Which entries of a batch of `count` failed: none where all of `count` are named as done.
+pub(crate) fn failed_entries(body: &[u8], count: usize, protocol: Protocol) -> Vec<usize> {
+    let done = match protocol {
+        Protocol::Json => memmem::find_iter(body, b"\"Id\"").count(),
+        Protocol::Query => memmem::find_iter(body, b"<Id>").count(),
+    };
+    if done == count && memmem::find(body, b"SenderFault").is_none() {
+        return Vec::new();
+    }
+    let text = String::from_utf8_lossy(body);
+    let successes: Vec<usize> = match protocol {
+        Protocol::Json => {
+            let parsed: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            let entries = parsed["Successful"].as_array().into_iter().flatten();
+            entries.filter_map(|entry| entry["Id"].as_str()?.parse().ok()).collect()
+        }
+        Protocol::Query => {
+            // Result entries end with the same tag as they begin, error entries have another.
+            let entries = text.split("ResultEntry>").skip(1).step_by(2);
+            entries
+                .filter_map(|entry| entry.split_once("<Id>")?.1.split('<').next()?.parse().ok())
+                .collect()
+        }
+    };
+    (0..count).filter(|index| !successes.contains(index)).collect()
+}
+
+/// Joins the chunks that begin at `start`; where the body ends, or `None` while some are missing.
+fn join_chunks(buffer: &mut [u8], start: usize) -> Result<Option<usize>> {
+    let (mut at, mut chunks) = (start, Vec::new());
+    loop {
+        let Some(line) = buffer.get(at..).and_then(|rest| memmem::find(rest, b"\r\n")) else {
+            return Ok(None);
+        };
+        let digits = std::str::from_utf8(&buffer[at..at + line]).context("chunk size")?;
+        let size = digits.split(';').next().unwrap_or_default().trim();
+        let size = usize::from_str_radix(size, 16).context("chunk size")?;
+        at += line + 2;
+        let end = at.checked_add(size).context("chunk is too large")?;
+        if buffer.len() < end.saturating_add(2) {
+            return Ok(None);
+        }
+        if size == 0 {
+            break;
+        }
+        chunks.push(at..end);
+        at = end + 2;
+    }
+    let mut end = start;
+    for chunk in chunks {
+        let size = chunk.len();
+        buffer.copy_within(chunk, end);
+        end += size;
+    }
+    Ok(Some(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(body: &[u8], name: &str, protocol: Protocol) -> Vec<String> {
+        let mut found = Vec::new();
+        find_values(body, name, protocol, &mut found);
+        found.into_iter().map(|at| String::from_utf8_lossy(&body[at]).into_owned()).collect()
+    }
+
+    #[test]
+    fn an_answer_is_complete_with_its_last_byte() {
+        let all = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+        for end in 0..all.len() {
+            assert_eq!(parse(&mut all[..end].to_vec()).unwrap(), None);
+        }
+
+        let answer = parse(&mut all.to_vec()).unwrap().unwrap();
+
+        assert_eq!((answer.status, answer.closes, &all[answer.body]), (200, false, &b"{}"[..]));
+    }
+
+    #[test]
+    fn chunks_are_joined() {
+        let all = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n";
+        for end in 0..all.len() {
+            assert_eq!(parse(&mut all[..end].to_vec()).unwrap(), None);
+        }
+
+        let mut buffer = all.to_vec();
+        let answer = parse(&mut buffer).unwrap().unwrap();
+
+        assert_eq!(&buffer[answer.body], b"abcde");
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        assert!(parse(&mut b"SSH-2.0-x\r\n\r\n".to_vec()).is_err());
+        assert!(parse(&mut b"HTTP/1.1 200 OK\r\n\r\n".to_vec()).is_err());
+    }
+
+    #[test]
+    fn values_are_found_in_both_protocols() {
+        let json = br#"{"Messages":[{"MD5OfBody":"x","Body" : "one"},{"Body":"two"}]}"#;
+        assert_eq!(values(json, "Body", Protocol::Json), ["one", "two"]);
+
+        let xml = b"<Message><MD5OfBody>x</MD5OfBody><Body>one</Body></Message><Body>two</Body>";
+        assert_eq!(values(xml, "Body", Protocol::Query), ["one", "two"]);
+    }
+
+    #[test]
+    fn failed_entries_are_those_not_named_as_done() {
+        let json = br#"{"Successful":[{"Id":"1"}],"Failed":[{"Id":"0","SenderFault":true}]}"#;
+        assert_eq!(failed_entries(json, 2, Protocol::Json), [0]);
+        assert!(failed_entries(br#"{"Successful":[{"Id":"0"}]}"#, 1, Protocol::Json).is_empty());
+
+        let xml = b"<DeleteMessageBatchResultEntry><Id>1</Id></DeleteMessageBatchResultEntry>\
+            <BatchResultErrorEntry><Id>0</Id><SenderFault>true</SenderFault></BatchResultErrorEntry>";
+        assert_eq!(failed_entries(xml, 2, Protocol::Query), [0]);
+    }
+}

@@ -1,0 +1,305 @@
+//! One run: a scenario, driven through its phases by a few threads of clients.
+//!
+//! ```text
+//! warm up → measure → settle (consumers catch up) → stop
+//! ```
+//! Only what happens in `measure` counts towards rates and percentiles; every id counts towards
+//! the verdict.
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use tokio::{runtime, task::LocalSet};
+
+use super::{
+    clients::Client,
+    latency::Latencies,
+    ledger::{Ledger, Order},
+    report::{Cost, Report, Snapshot},
+    request::{Grouping, Shape},
+    scenario::{Mode, Scenario},
+};
+
+/// How often phases are looked at.
+const TURN: Duration = Duration::from_millis(2);
+/// Consumers that make no progress for so long are not waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Preloading a queue uses this many connections and batches of ten, whatever is measured after.
+const PRELOAD_CONNECTIONS: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    WarmUp,
+    Measure,
+    Settle,
+    Stop,
+}
+
+/// What clients count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Count {
+    Sent,
+    Received,
+    Deleted,
+    Requests,
+    Empty,
+    FailedRequests,
+    FailedEntries,
+    ClosedByServer,
+    /// Received and left undeleted on purpose.
+    Kept,
+}
+
+pub(crate) const COUNTS: usize = 9;
+
+/// What all clients of a run share.
+pub(crate) struct Run {
+    pub(crate) scenario: Scenario,
+    pub(crate) queue_url: String,
+    pub(crate) ledger: Ledger,
+    started: Instant,
+    phase: AtomicU8,
+    limit: AtomicU64,
+    producing: AtomicUsize,
+    counts: [AtomicU64; COUNTS],
+    first_error: Mutex<Option<String>>,
+}
+
+/// Runs a scenario on a queue of its own, which it deletes afterwards.
+pub(crate) fn run(scenario: &Scenario) -> Result<Report> {
+    let queue_url = scenario.create_queue()?;
+    let report = run_on(scenario, &queue_url);
+    scenario.endpoint.delete_queue(&queue_url)?;
+    report
+}
+
+/// Runs a scenario on a queue that exists and stays.
+pub(crate) fn run_on(scenario: &Scenario, queue_url: &str) -> Result<Report> {
+    let mut run = Arc::new(Run::new(scenario, queue_url));
+    let mut preload = None;
+    if scenario.mode == Mode::Drain {
+        let loading = Run { scenario: preloading(scenario), ..Run::new(scenario, queue_url) };
+        let loading = Arc::new(loading);
+        let report = drive(&loading, Watch::Producers)?;
+        preload = Some((report.elapsed, report.cost));
+        // The ledger goes on, everything else begins anew.
+        let loaded = Arc::into_inner(loading).context("clients still hold the run")?;
+        run = Arc::new(Run {
+            ledger: loaded.ledger,
+            started: loaded.started,
+            ..Run::new(scenario, queue_url)
+        });
+    }
+    let watch = match scenario.mode {
+        Mode::Drain => Watch::Consumers,
+        Mode::Send | Mode::Latency if scenario.count > 0 => Watch::Producers,
+        Mode::Send | Mode::Latency | Mode::Pc => Watch::Clock,
+    };
+    let report = drive(&run, watch)?;
+    Ok(report.with_preload(preload))
+}
+
+impl Run {
+    fn new(scenario: &Scenario, queue_url: &str) -> Run {
+        let is_fifo = scenario.shape.grouping == Grouping::Fifo;
+        let order = if is_fifo { Order::Fifo } else { Order::Any };
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let tag = now.unwrap_or_default().as_micros() as u32;
+        Run {
+            scenario: scenario.clone(),
+            queue_url: queue_url.to_owned(),
+            ledger: Ledger::new(tag, order),
+            started: Instant::now(),
+            phase: AtomicU8::new(0),
+            limit: AtomicU64::new(if scenario.count > 0 { scenario.count } else { u64::MAX }),
+            producing: AtomicUsize::new(0),
+            counts: Default::default(),
+            first_error: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        match self.phase.load(Relaxed) {
+            0 => Phase::WarmUp,
+            1 => Phase::Measure,
+            2 => Phase::Settle,
+            _ => Phase::Stop,
+        }
+    }
+
+    /// Messages that may be sent in all.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Relaxed)
+    }
+
+    pub(crate) fn now_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    pub(crate) fn add(&self, count: Count, number: u64) {
+        self.counts[count as usize].fetch_add(number, Relaxed);
+    }
+
+    /// Counts a failed request and keeps the first error's text.
+    pub(crate) fn fail(&self, error: &anyhow::Error) {
+        self.add(Count::FailedRequests, 1);
+        let mut first = self.first_error.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert_with(|| format!("{error:#}"));
+    }
+
+    pub(crate) fn first_error(&self) -> Option<String> {
+        self.first_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn count(&self, count: Count) -> u64 {
+        self.counts[count as usize].load(Relaxed)
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Relaxed);
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let counts = std::array::from_fn(|index| self.counts[index].load(Relaxed));
+        Snapshot { at: Instant::now(), counts, cost: Cost::now(self.scenario.server_pid) }
+    }
+
+    /// Measures for the scenario's duration, then lets consumers catch up.
+    fn watch_clock(&self) -> Result<(Snapshot, Snapshot)> {
+        thread::sleep(self.scenario.warm_up);
+        self.enter(Phase::Measure);
+        let before = self.snapshot();
+        thread::sleep(self.scenario.duration);
+        let after = self.snapshot();
+        self.enter(Phase::Settle);
+        self.wait_for_progress(Count::Requests, || self.producing.load(Relaxed) == 0)?;
+        if self.scenario.consumers > 0 {
+            // What is missing then is the verdict's business.
+            let _ = self.wait_for_progress(Count::Received, || self.is_settled());
+        }
+        Ok((before, after))
+    }
+
+    fn is_settled(&self) -> bool {
+        let (received, deleted) = (self.count(Count::Received), self.count(Count::Deleted));
+        self.ledger.waiting() == 0 && deleted + self.count(Count::Kept) >= received
+    }
+
+    /// Waits until `is_done`; gives up when `progress` stands still.
+    fn wait_for_progress(&self, progress: Count, is_done: impl Fn() -> bool) -> Result<()> {
+        let (mut last, mut since) = (self.count(progress), Instant::now());
+        while !is_done() {
+            thread::sleep(TURN);
+            if self.count(progress) != last {
+                (last, since) = (self.count(progress), Instant::now());
+            } else if since.elapsed() > PATIENCE {
+                let why = self.first_error().unwrap_or_else(|| "no error".to_owned());
+                bail!(
+                    "no progress for {PATIENCE:?}, {} messages wait: {why}",
+                    self.ledger.waiting()
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What ends the measured phase.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watch {
+    /// The scenario's duration, after a warm-up.
+    Clock,
+    /// All that may be sent was sent.
+    Producers,
+    /// All that was acknowledged is settled.
+    Consumers,
+}
+
+/// Starts the clients, leads them through the phases, ends them.
+fn drive(run: &Arc<Run>, watch: Watch) -> Result<Report> {
+    let scenario = &run.scenario;
+    let threads = scenario.threads.max(1);
+    run.producing.store(scenario.producers, Relaxed);
+    if watch != Watch::Clock {
+        run.enter(Phase::Measure);
+    }
+    let start = run.snapshot();
+    let workers: Vec<_> = (0..threads)
+        .map(|thread| {
+            let run = Arc::clone(run);
+            let mine = move |index: &usize| index % threads == thread;
+            thread::spawn(move || work(&run, mine))
+        })
+        .collect();
+    let watched = match watch {
+        Watch::Clock => run.watch_clock(),
+        Watch::Producers => run
+            .wait_for_progress(Count::Requests, || run.producing.load(Relaxed) == 0)
+            .map(|()| (start, run.snapshot())),
+        Watch::Consumers => run
+            .wait_for_progress(Count::Received, || run.is_settled())
+            .map(|()| (start, run.snapshot())),
+    };
+    run.enter(Phase::Stop);
+    let mut latencies = Latencies::new();
+    for worker in workers {
+        match worker.join() {
+            Ok(outcome) => latencies.merge(&outcome?),
+            Err(_) => bail!("a thread of clients panicked"),
+        }
+    }
+    let (before, after) = watched?;
+    Ok(Report::new(run, &before, &after, latencies))
+}
+
+/// One thread: its share of the clients on a runtime of its own, until the run stops.
+fn work(run: &Arc<Run>, is_mine: impl Fn(&usize) -> bool) -> Result<Latencies> {
+    let latencies = Rc::new(RefCell::new(Latencies::new()));
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let clients = LocalSet::new();
+    for producer in (0..run.scenario.producers).filter(&is_mine) {
+        let client = Client::new(Arc::clone(run), Rc::clone(&latencies));
+        let run = Arc::clone(run);
+        clients.spawn_local(async move {
+            client.produce(producer as u16).await;
+            run.producing.fetch_sub(1, Relaxed);
+        });
+    }
+    for _ in (0..run.scenario.consumers).filter(&is_mine) {
+        clients.spawn_local(Client::new(Arc::clone(run), Rc::clone(&latencies)).consume());
+    }
+    // Dropping the set ends clients that still wait in a long poll.
+    clients.block_on(&runtime, async {
+        while run.phase() != Phase::Stop {
+            tokio::time::sleep(TURN).await;
+        }
+    });
+    drop(clients);
+    Ok(latencies.take_or_clone())
+}
+
+/// What fills a queue before it is drained.
+fn preloading(scenario: &Scenario) -> Scenario {
+    let shape = Shape { batch: 10, ..scenario.shape };
+    let producers = PRELOAD_CONNECTIONS;
+    Scenario { mode: Mode::Send, shape, producers, consumers: 0, rate: 0.0, ..scenario.clone() }
+}
+
+trait TakeOrClone<T> {
+    fn take_or_clone(self) -> T;
+}
+
+impl<T: Clone> TakeOrClone<T> for Rc<RefCell<T>> {
+    fn take_or_clone(self) -> T {
+        Rc::try_unwrap(self).map_or_else(|shared| shared.borrow().clone(), RefCell::into_inner)
+    }
+}

@@ -1,0 +1,153 @@
+//! What a run does: where to, with how many clients, how fast, for how long.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::{
+    clients::Settle,
+    endpoint::Endpoint,
+    request::{Grouping, Shape},
+};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Mode {
+    /// Producers only
+    Send,
+    /// Fill a queue with --count messages, then time receiving and deleting them
+    Drain,
+    /// Producers and consumers together
+    Pc,
+    /// Serial sends
+    Latency,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) mode: Mode,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) shape: Shape,
+    /// Message groups; 0 means one for each producer.
+    pub(crate) groups: u32,
+    pub(crate) producers: usize,
+    pub(crate) consumers: usize,
+    pub(crate) threads: usize,
+    pub(crate) warm_up: Duration,
+    pub(crate) duration: Duration,
+    /// Messages to send; 0 for as many as fit into `duration`.
+    pub(crate) count: u64,
+    /// Messages a second by a schedule; 0 for as fast as answers come.
+    pub(crate) rate: f64,
+    /// Producers pause while more than so many messages wait; 0 for no bound.
+    pub(crate) backlog_max: u64,
+    pub(crate) wait_s: u32,
+    pub(crate) settle: Settle,
+    pub(crate) server_pid: Option<u32>,
+}
+
+/// Messages that may wait before producers pause, so that `pc` measures the rate through the
+/// queue and not the rate at which a backlog grows.
+pub(crate) const BACKLOG_MAX: u64 = 10_000;
+
+impl Scenario {
+    /// A scenario with the usual values: single messages of 1 KB, 5 s after 1 s of warm-up.
+    pub(crate) fn new(mode: Mode, endpoint: Endpoint, connections: usize) -> Scenario {
+        let (producers, consumers) = match mode {
+            Mode::Send | Mode::Latency => (connections, 0),
+            Mode::Drain => (0, connections),
+            // At least one of each.
+            Mode::Pc => (connections.div_ceil(2), (connections / 2).max(1)),
+        };
+        Scenario {
+            mode,
+            endpoint,
+            shape: Shape { batch: 1, size_bytes: 1024, grouping: Grouping::None },
+            groups: 0,
+            producers,
+            consumers,
+            threads: 1,
+            warm_up: Duration::from_secs(1),
+            duration: Duration::from_secs(5),
+            count: 0,
+            rate: 0.0,
+            backlog_max: if mode == Mode::Pc { BACKLOG_MAX } else { 0 },
+            wait_s: 1,
+            settle: Settle::DeleteAll,
+            server_pid: None,
+        }
+    }
+
+    /// Creates a queue of this scenario's kind under a fresh name.
+    pub(crate) fn create_queue(&self) -> Result<String> {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let unique = now.unwrap_or_default().as_nanos();
+        // Longer than a run: a message that comes again was given out twice.
+        let mut attributes = vec![("VisibilityTimeout", "3600")];
+        let mut name = format!("bench-{unique}");
+        if self.shape.grouping == Grouping::Fifo {
+            name += ".fifo";
+            attributes.push(("FifoQueue", "true"));
+        }
+        self.endpoint.create_queue(&name, &attributes).context("creating a queue")
+    }
+
+    pub(crate) fn group_of(&self, sequence: u64, producer: u16) -> u32 {
+        match self.groups {
+            0 => u32::from(producer),
+            groups => (sequence % u64::from(groups)) as u32,
+        }
+    }
+
+    /// Time between the starts of one producer's requests; zero in a closed loop.
+    pub(crate) fn interval(&self) -> Duration {
+        if self.rate <= 0.0 {
+            return Duration::ZERO;
+        }
+        Duration::from_secs_f64(self.producers as f64 * self.shape.batch as f64 / self.rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::request::Protocol;
+    use super::*;
+
+    fn scenario(mode: Mode, connections: usize) -> Scenario {
+        let endpoint = Endpoint::new("http://127.0.0.1:1", Protocol::Json, None).unwrap();
+        Scenario::new(mode, endpoint, connections)
+    }
+
+    #[test]
+    fn connections_are_shared_between_producers_and_consumers() {
+        let clients = |mode, connections| {
+            let scenario = scenario(mode, connections);
+            (scenario.producers, scenario.consumers)
+        };
+
+        assert_eq!(clients(Mode::Pc, 8), (4, 4));
+        assert_eq!(clients(Mode::Pc, 1), (1, 1));
+        assert_eq!(clients(Mode::Send, 8), (8, 0));
+        assert_eq!(clients(Mode::Drain, 8), (0, 8));
+    }
+
+    #[test]
+    fn a_rate_is_shared_by_producers_and_entries() {
+        let mut scenario = scenario(Mode::Send, 4);
+        assert_eq!(scenario.interval(), Duration::ZERO);
+
+        (scenario.rate, scenario.shape.batch) = (400.0, 10);
+
+        assert_eq!(scenario.interval(), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn groups_take_turns() {
+        let mut scenario = scenario(Mode::Send, 4);
+        assert_eq!(scenario.group_of(7, 3), 3);
+
+        scenario.groups = 5;
+
+        assert_eq!(scenario.group_of(7, 3), 2);
+    }
+}

@@ -1,0 +1,106 @@
+//! `micro`: what codecs and digests cost on one core, the best of several runs.
+//!
+//! The engine's and the journal's costs are measured by the examples of their crates.
+
+use std::{hint::black_box, time::Instant};
+
+use bytes::Bytes;
+use millrace_core::{md5, md5_of_each};
+use millrace_wire::{
+    protocol::Protocol,
+    query::Parameters,
+    sqs::{Answer, BatchAnswer, ReceivedMessage, SentMessage, decode_json, decode_query, encode},
+};
+
+const BODY_BYTES: usize = 1024;
+const MESSAGE_ID: &str = "5e0b2a53-8f2c-4d8e-9a55-0c2f3d1e6b7a";
+const URL: &str = "http://localhost:4566/000000000000/queue";
+
+/// Prints nanoseconds per operation.
+pub(crate) fn run() {
+    let text = "x".repeat(BODY_BYTES);
+    decode(&text);
+    encode_answers(&text);
+    digests(&text);
+}
+
+fn decode(text: &str) {
+    let single = serde_json::json!({ "QueueUrl": URL, "MessageBody": text }).to_string();
+    report("decode JSON SendMessage, 1 KB", || {
+        black_box(decode_json("SendMessage", black_box(single.as_bytes())).is_ok());
+    });
+    let entries: Vec<_> = (0..10)
+        .map(|index| serde_json::json!({ "Id": index.to_string(), "MessageBody": text }))
+        .collect();
+    let batch = serde_json::json!({ "QueueUrl": URL, "Entries": entries }).to_string();
+    report("decode JSON SendMessageBatch, 10 x 1 KB", || {
+        black_box(decode_json("SendMessageBatch", black_box(batch.as_bytes())).is_ok());
+    });
+    let form = format!("Action=SendMessage&Version=2012-11-05&QueueUrl={URL}&MessageBody={text}");
+    report("decode Query SendMessage, 1 KB", || {
+        let parameters = Parameters::parse("", black_box(form.as_bytes())).unwrap_or_default();
+        black_box(decode_query("SendMessage", &parameters).is_ok());
+    });
+}
+
+fn encode_answers(text: &str) {
+    let message = || ReceivedMessage {
+        message_id: [b'a'; 36],
+        receipt_handle: "A".repeat(54),
+        md5_of_body: [0xab; 16],
+        body: Bytes::copy_from_slice(text.as_bytes()),
+        attributes: Vec::new(),
+        md5_of_message_attributes: None,
+        message_attributes: Vec::new(),
+    };
+    let sent = |index: u32| SentMessage {
+        id: Some(index.to_string()),
+        message_id: [b'a'; 36],
+        md5_of_message_body: [0xab; 16],
+        md5_of_message_attributes: None,
+        md5_of_message_system_attributes: None,
+        sequence_number: None,
+    };
+    let received = Answer::ReceiveMessage { messages: (0..10).map(|_| message()).collect() };
+    let single = Answer::SendMessage(SentMessage { id: None, ..sent(0) });
+    let batch = BatchAnswer { successful: (0..10).map(sent).collect(), failed: Vec::new() };
+    let batch = Answer::SendMessageBatch(batch);
+    let mut out = Vec::new();
+    for (name, answer, action) in [
+        ("encode JSON SendMessage", &single, "SendMessage"),
+        ("encode JSON SendMessageBatch, 10 entries", &batch, "SendMessageBatch"),
+        ("encode JSON ReceiveMessage, 10 x 1 KB", &received, "ReceiveMessage"),
+    ] {
+        report(name, || {
+            out.clear();
+            encode(black_box(answer), action, Protocol::Json, MESSAGE_ID, &mut out);
+            black_box(out.len());
+        });
+    }
+}
+
+fn digests(text: &str) {
+    let messages = [text.as_bytes(); 10];
+    report("MD5 of 1 KB", || {
+        black_box(md5(black_box(text.as_bytes())));
+    });
+    report("MD5 of each of 10 x 1 KB", || {
+        black_box(md5_of_each(black_box(&messages)));
+    });
+}
+
+#[expect(clippy::print_stdout, reason = "the result")]
+fn report(name: &str, mut operation: impl FnMut()) {
+    const OPERATIONS: u32 = 1000;
+    const RUNS: u32 = 30;
+
+    let mut best_ns = f64::INFINITY;
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        for _ in 0..OPERATIONS {
+            operation();
+        }
+        best_ns = best_ns.min(start.elapsed().as_nanos() as f64 / f64::from(OPERATIONS));
+    }
+    println!("{name:<44} {best_ns:>9.0} ns");
+}

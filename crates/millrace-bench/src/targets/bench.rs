@@ -1,0 +1,154 @@
+//! What every measurement needs: servers on fresh directories, the ceiling, rounds and medians.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use super::{
+    probe,
+    server::{Server, Settings},
+    table::{Row, median},
+};
+use crate::load::{self, Count, Endpoint, Keys, Mode, Percentiles, Report, Scenario};
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// Seconds, small backlogs: shows that everything works.
+    Quick,
+    Usual,
+    /// The deepest backlog as well.
+    Full,
+}
+
+pub(crate) struct Bench {
+    pub(crate) scale: Scale,
+    pub(crate) rows: Vec<Row>,
+    /// What went wrong with messages; nothing may.
+    pub(crate) violations: Vec<String>,
+    pub(crate) requests: u64,
+    pub(crate) closed_by_server: u64,
+    binary: PathBuf,
+    directory: TempDir,
+    ceiling: Server,
+    servers: u32,
+}
+
+/// A scenario on Millrace and on the ceiling, round by round.
+pub(crate) struct Comparison {
+    /// Messages a second, the median.
+    pub(crate) rate: f64,
+    /// The median of the rounds' ratios.
+    pub(crate) ratio: f64,
+    pub(crate) cpu_us: f64,
+    pub(crate) reports: Vec<Report>,
+    pub(crate) ceiling_reports: Vec<Report>,
+}
+
+impl Bench {
+    pub(crate) fn new(scale: Scale, binary: PathBuf, directory: TempDir) -> Result<Bench> {
+        Ok(Bench {
+            scale,
+            rows: Vec::new(),
+            violations: Vec::new(),
+            requests: 0,
+            closed_by_server: 0,
+            binary,
+            directory,
+            ceiling: Server::start_ceiling()?,
+            servers: 0,
+        })
+    }
+
+    /// Adds a row, and says so to who waits.
+    pub(crate) fn add(&mut self, row: Row) {
+        let Row { target, what, measured, .. } = &row;
+        eprintln!("  {target:>2}  {what}: {measured}");
+        self.rows.push(row);
+    }
+
+    /// A server on a directory of its own, whose clients must sign.
+    pub(crate) fn server_with_keys(&mut self, keys: Keys) -> Result<Server> {
+        Server::start(&Settings { keys: Some(keys), ..self.settings("fsync") })
+    }
+
+    /// Settings of a server on a directory of its own.
+    pub(crate) fn settings(&mut self, durability: &'static str) -> Settings {
+        self.servers += 1;
+        let data = self.directory.path().join(format!("data-{}", self.servers));
+        Settings { binary: self.binary.clone(), data, durability, keys: None }
+    }
+
+    /// Removes what a server left, so that directories do not fill the disk.
+    pub(crate) fn remove(&self, data: &Path) -> Result<()> {
+        std::fs::remove_dir_all(data).with_context(|| format!("removing {}", data.display()))
+    }
+
+    /// A scenario with this scale's durations.
+    pub(crate) fn scenario(&self, mode: Mode, endpoint: Endpoint, connections: usize) -> Scenario {
+        Scenario {
+            warm_up: Duration::from_millis(self.pick(200, 1000, 1000)),
+            duration: Duration::from_millis(self.pick(500, 5000, 5000)),
+            ..Scenario::new(mode, endpoint, connections)
+        }
+    }
+
+    /// Runs a scenario on `server`.
+    pub(crate) fn measure(&mut self, server: &Server, scenario: Scenario) -> Result<Report> {
+        let report = load::run(&Scenario { server_pid: Some(server.pid()), ..scenario })?;
+        self.requests += report.count(Count::Requests);
+        self.closed_by_server += report.count(Count::ClosedByServer);
+        self.violations.extend(report.violations());
+        if let Some(error) = &report.first_error {
+            self.violations.push(format!("a request failed: {error}"));
+        }
+        Ok(report)
+    }
+
+    /// Runs a scenario on `server` and on the ceiling by turns.
+    pub(crate) fn compare(
+        &mut self,
+        server: &Server,
+        scenario: impl Fn(&Bench, Endpoint) -> Scenario,
+    ) -> Result<Comparison> {
+        let (mut reports, mut ceiling_reports) = (Vec::new(), Vec::new());
+        for _ in 0..self.rounds() {
+            let ceiling = scenario(self, self.ceiling.endpoint()?);
+            let server_pid = Some(self.ceiling.pid());
+            ceiling_reports.push(load::run(&Scenario { server_pid, ..ceiling })?);
+            let scenario = scenario(self, server.endpoint()?);
+            reports.push(self.measure(server, scenario)?);
+        }
+        let pairs = reports.iter().zip(&ceiling_reports);
+        Ok(Comparison {
+            rate: median(reports.iter().map(Report::rate)),
+            ratio: median(pairs.map(|(own, ceiling)| own.rate() / ceiling.rate().max(1.0))),
+            cpu_us: median(reports.iter().filter_map(Report::server_cpu_us_per_message)),
+            reports,
+            ceiling_reports,
+        })
+    }
+
+    /// What the disk does now, where the servers' data is.
+    pub(crate) fn fdatasync(&self) -> Result<Percentiles> {
+        let duration = Duration::from_millis(self.pick(200, 2000, 2000));
+        probe::fdatasync(self.directory.path(), duration)
+    }
+
+    pub(crate) fn rounds(&self) -> u64 {
+        self.pick(1, 3, 3)
+    }
+
+    /// A number by scale.
+    pub(crate) fn pick(&self, quick: u64, usual: u64, full: u64) -> u64 {
+        match self.scale {
+            Scale::Quick => quick,
+            Scale::Usual => usual,
+            Scale::Full => full,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Target 8: idle long polls cost next to nothing, and one send wakes one of them.
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use tokio::{
+    runtime,
+    sync::mpsc,
+    task::{JoinSet, LocalSet},
+    time::{sleep, timeout},
+};
+
+use super::{
+    bench::Bench,
+    server::Server,
+    table::{Row, median, thousands},
+};
+use crate::{
+    load::{Connection, Endpoint, Grouping, Shape, find_values},
+    process,
+};
+
+/// SQS: the longest WaitTimeSeconds.
+const WAIT_S: u32 = 20;
+const WAKES: usize = 20;
+/// How long a second waiter gets to show that it was woken too.
+const OTHERS: Duration = Duration::from_millis(20);
+
+/// A poll came back with messages: of which queue, and when.
+struct Woken {
+    queue: usize,
+    at: Instant,
+}
+
+pub(crate) fn idle(bench: &mut Bench) -> Result<()> {
+    let settings = bench.settings("fsync");
+    let server = Server::start(&settings)?;
+    let endpoint = server.endpoint()?;
+    let (polls, queues) = (bench.pick(500, 10_000, 10_000), bench.pick(50, 1000, 1000));
+    let polls = polls.min(process::raise_open_files().saturating_sub(200));
+    let mut urls = Vec::new();
+    let mut socket = std::net::TcpStream::connect(endpoint.address).context("connecting")?;
+    for number in 0..queues {
+        let body = endpoint.dialect.create_queue(&format!("idle-{number}"), &[]);
+        let answer = endpoint.call_over(&mut socket, "CreateQueue", &body)?;
+        let mut found = Vec::new();
+        find_values(&answer, "QueueUrl", endpoint.dialect.protocol, &mut found);
+        let url = found.into_iter().next().and_then(|at| answer.get(at)).context("no queue URL")?;
+        urls.push(String::from_utf8_lossy(url).into_owned());
+    }
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    LocalSet::new().block_on(&runtime, watch(bench, &server, &endpoint, &urls, polls))?;
+    drop(server);
+    bench.remove(&settings.data)
+}
+
+async fn watch(
+    bench: &mut Bench,
+    server: &Server,
+    endpoint: &Endpoint,
+    urls: &[String],
+    polls: u64,
+) -> Result<()> {
+    let before = server.resident_bytes()?;
+    let mut connections = Vec::new();
+    for _ in 0..polls {
+        let mut connection = Connection::new(endpoint.address);
+        connection.connect().await?;
+        connections.push(connection);
+    }
+    // Bounded by the number of polls: each reports once.
+    let (woken, mut wakes) = mpsc::channel(polls as usize);
+    let failed = Rc::new(RefCell::new(None));
+    let mut tasks = JoinSet::new();
+    for (number, connection) in connections.into_iter().enumerate() {
+        let queue = number % urls.len();
+        let request = receive_request(endpoint, &urls[queue]);
+        let (woken, failed) = (woken.clone(), Rc::clone(&failed));
+        tasks.spawn_local(async move {
+            if let Err(error) = poll(connection, &request, queue, &woken).await {
+                failed.borrow_mut().get_or_insert(error);
+            }
+        });
+    }
+    // The last polls are on their way.
+    sleep(Duration::from_secs(1)).await;
+    let window = Duration::from_millis(bench.pick(2000, 10_000, 10_000));
+    let cpu_before = process::cpu_time(server.pid())?;
+    sleep(window).await;
+    let share =
+        (process::cpu_time(server.pid())? - cpu_before).as_secs_f64() / window.as_secs_f64();
+    let each = server.resident_bytes()?.saturating_sub(before) as f64 / polls as f64;
+    add_idle(bench, polls, urls.len(), share, each);
+
+    let (taken_us, wrong) = wake(endpoint, urls, &mut wakes).await?;
+    tasks.shutdown().await;
+    if let Some(error) = failed.borrow_mut().take() {
+        return Err(error).context("a long poll failed");
+    }
+    let slowest_us = taken_us.iter().copied().fold(0.0, f64::max);
+    let count = taken_us.len();
+    let p50_us = median(taken_us);
+    bench.add(Row {
+        target: "8",
+        what: format!("send wakes one of {} polls, {count} times", thousands(polls as f64)),
+        measured: format!("p50 {p50_us:.0}, max {slowest_us:.0} µs, {wrong} woke none or more"),
+        goal: "within 1 ms, exactly one".to_owned(),
+        is_met: Some(slowest_us <= 1000.0 && wrong == 0),
+        ..Row::default()
+    });
+    Ok(())
+}
+
+fn add_idle(bench: &mut Bench, polls: u64, queues: usize, share: f64, each: f64) {
+    let what =
+        format!("{} idle polls on {} queues", thousands(polls as f64), thousands(queues as f64));
+    bench.add(Row {
+        target: "8",
+        what: format!("{what}, CPU"),
+        measured: format!("{:.2} % of a core", share * 100.0),
+        goal: "< 1 %".to_owned(),
+        is_met: Some(share < 0.01),
+        ..Row::default()
+    });
+    bench.add(Row {
+        target: "8",
+        what: format!("{what}, memory each"),
+        measured: format!("{:.1} KB", each / 1000.0),
+        goal: "≤ 20 KB".to_owned(),
+        is_met: Some(each <= 20_000.0),
+        ..Row::default()
+    });
+}
+
+/// Sends to one queue after the other. Times from the answer to the send until a poll has the
+/// message, and how many sends did not wake exactly one.
+async fn wake(
+    endpoint: &Endpoint,
+    urls: &[String],
+    wakes: &mut mpsc::Receiver<Woken>,
+) -> Result<(Vec<f64>, u64)> {
+    let shape = Shape { batch: 1, size_bytes: 1024, grouping: Grouping::None };
+    let mut sender = Connection::new(endpoint.address);
+    let (mut taken_us, mut wrong, mut scratch) = (Vec::new(), 0, Vec::new());
+    for (queue, url) in urls.iter().enumerate().take(WAKES) {
+        let template = endpoint.dialect.send(url, shape);
+        let request = template.bytes(&endpoint.dialect, &mut scratch);
+        let (status, _) = sender.exchange(request).await?;
+        ensure!(status == 200, "send was answered with status {status}");
+        let answered = Instant::now();
+        let first = timeout(Duration::from_secs(1), wakes.recv()).await.ok().flatten();
+        let second = timeout(OTHERS, wakes.recv()).await.ok().flatten();
+        match (&first, &second) {
+            (Some(woken), None) if woken.queue == queue => {}
+            _ => wrong += 1,
+        }
+        if let Some(woken) = first {
+            // A poll may be answered before the send is.
+            let taken = woken.at.saturating_duration_since(answered);
+            taken_us.push(taken.as_secs_f64() * 1e6);
+        }
+    }
+    Ok((taken_us, wrong))
+}
+
+async fn poll(
+    mut connection: Connection,
+    request: &[u8],
+    queue: usize,
+    woken: &mpsc::Sender<Woken>,
+) -> Result<()> {
+    let (status, body) = connection.exchange(request).await?;
+    ensure!(status == 200, "receive was answered with status {status}");
+    if body.len() > 2 {
+        // Whoever asked may have ended.
+        let _ = woken.send(Woken { queue, at: Instant::now() }).await;
+    }
+    Ok(())
+}
+
+fn receive_request(endpoint: &Endpoint, url: &str) -> Vec<u8> {
+    let body = endpoint.dialect.receive(url, 10, WAIT_S);
+    let mut request = Vec::new();
+    endpoint.dialect.write("ReceiveMessage", &body, &mut request);
+    request
+}

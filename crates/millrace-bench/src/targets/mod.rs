@@ -1,0 +1,127 @@
+//! `targets`: measures Millrace and prints a table of goals, met or missed.
+//!
+//! Every rate is measured by turns with the ceiling's, in rounds whose medians count: on a busy
+//! machine ratios hold still where rates do not. What the disk can do is measured beside it.
+//! Not measured: HTTPS and HTTP/2, for the generator speaks plain HTTP/1.1.
+
+mod bench;
+mod depth;
+mod idle;
+mod latency;
+mod probe;
+mod server;
+mod space;
+mod table;
+mod throughput;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use bench::{Bench, Scale};
+use table::{Format, Row};
+
+use crate::{load::Percentiles, process};
+
+#[derive(Args, Debug)]
+pub(crate) struct Flags {
+    /// Seconds and small backlogs: shows that everything works, measures nothing well
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Also drain from 10,000,000 messages (12 GB of disk)
+    #[arg(long)]
+    full: bool,
+    /// Only these targets, such as 1,2,5
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=11))]
+    only: Vec<u8>,
+    /// The server [default: the millrace built beside this program]
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// Where data is put while measuring: the disk in question [default: the system's directory
+    /// for temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print a Markdown table
+    #[arg(long)]
+    markdown: bool,
+}
+
+type Measurement = fn(&mut Bench) -> Result<()>;
+
+const TARGETS: [(u8, Measurement); 11] = [
+    (1, |bench| throughput::many_connections(bench, "1")),
+    (2, |bench| throughput::many_connections(bench, "2")),
+    (3, throughput::few_connections),
+    (4, depth::drains),
+    (5, latency::latency),
+    (6, throughput::protocols),
+    (7, space::memory),
+    (8, idle::idle),
+    (9, space::restart),
+    (10, space::disk),
+    (11, throughput::batch_gain),
+];
+
+#[expect(clippy::print_stdout, reason = "the result")]
+pub(crate) fn run_command(flags: Flags) -> Result<()> {
+    let scale = match (flags.quick, flags.full) {
+        (true, _) => Scale::Quick,
+        (false, true) => Scale::Full,
+        (false, false) => Scale::Usual,
+    };
+    let binary = flags.binary.clone().map_or_else(server::binary_beside_this, Ok)?;
+    let directory = match &flags.dir {
+        Some(dir) => tempfile::tempdir_in(dir),
+        None => tempfile::tempdir(),
+    };
+    warn_if_busy();
+    let mut bench = Bench::new(scale, binary, directory.context("making a directory")?)?;
+    let before = bench.fdatasync()?;
+    for (number, measure) in TARGETS {
+        if flags.only.is_empty() || flags.only.contains(&number) {
+            measure(&mut bench).with_context(|| format!("target {number}"))?;
+        }
+    }
+    if flags.only.is_empty() || flags.only.contains(&5) {
+        latency::closes(&mut bench);
+    }
+    let after = bench.fdatasync()?;
+    warn_if_busy();
+    bench.rows.sort_by_key(|row| row.target.parse::<u8>().unwrap_or(u8::MAX));
+
+    let format = if flags.markdown { Format::Markdown } else { Format::Text };
+    print!("{}", table::print(&bench.rows, format));
+    println!("\n{}", summary(&bench, &before, &after));
+    match bench.violations.first() {
+        None => Ok(()),
+        Some(first) => bail!("{} violations, the first: {first}", bench.violations.len()),
+    }
+}
+
+fn summary(bench: &Bench, before: &Percentiles, after: &Percentiles) -> String {
+    let count = |wanted| bench.rows.iter().filter(|row: &&Row| row.is_met == Some(wanted)).count();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let quick = if bench.scale == Scale::Quick { " Quick: only shows that it works." } else { "" };
+    format!(
+        "{} met, {} missed. {cores} cores, {} rounds, 1 KB messages. fdatasync of 1 KB before and \
+         after: p50 {:.0} and {:.0} µs, p99 {:.0} and {:.0} µs.{quick}",
+        count(true),
+        count(false),
+        bench.rounds(),
+        before.p50_us,
+        after.p50_us,
+        before.p99_us,
+        after.p99_us,
+    )
+}
+
+fn warn_if_busy() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if let Some(load) = process::load_average().filter(|load| *load > cores as f64) {
+        eprintln!(
+            "warning: load average {load:.1} on {cores} cores: rates and latencies are those of a \
+             busy machine"
+        );
+    }
+}

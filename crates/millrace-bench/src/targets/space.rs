@@ -1,0 +1,175 @@
+//! Targets 7, 9 and 10: memory, restarts and disk.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::{
+    bench::Bench,
+    server::{Server, Settings},
+    table::{Row, thousands},
+    throughput::batches,
+};
+use crate::{
+    load::{self, Mode, Report, Scenario, Settle},
+    process::disk_bytes,
+};
+
+const MB: f64 = 1e6;
+/// Time for the server to give back segments that are no longer needed.
+const RECLAIM: Duration = Duration::from_secs(15);
+
+/// Target 7: at rest, by waiting message, by message in flight, by queue.
+pub(crate) fn memory(bench: &mut Bench) -> Result<()> {
+    let settings = bench.settings("fsync");
+    let server = Server::start(&settings)?;
+    let rest = server.resident_bytes()? as f64;
+    bench.add(Row {
+        target: "7",
+        what: "memory at rest".to_owned(),
+        measured: format!("{:.1} MB", rest / MB),
+        goal: "≤ 40 MB".to_owned(),
+        is_met: Some(rest <= 40.0 * MB),
+        ..Row::default()
+    });
+
+    // Buffers of connections grow once; that is not the messages' memory.
+    fill_and_receive(bench, &server, 10_000, Settle::DeleteAll)?;
+    let count = bench.pick(20_000, 1_000_000, 10_000_000);
+    let before = server.resident_bytes()? as f64;
+    let kept = fill_and_receive(bench, &server, count, Settle::KeepAll)?;
+    let waiting = kept.preload.map_or(0.0, |(_, cost)| cost.server_resident_bytes as f64);
+    for (what, resident) in
+        [("waiting", waiting), ("in flight", kept.cost.server_resident_bytes as f64)]
+    {
+        let each = (resident - before).max(0.0) / count as f64;
+        bench.add(Row {
+            target: "7",
+            what: format!("memory per message, {} x 1 KB {what}", thousands(count as f64)),
+            measured: format!("{each:.0} bytes"),
+            goal: "≤ 64 bytes".to_owned(),
+            is_met: Some(each <= 64.0),
+            ..Row::default()
+        });
+    }
+    drop(server);
+    bench.remove(&settings.data)?;
+    queues(bench)
+}
+
+fn queues(bench: &mut Bench) -> Result<()> {
+    let settings = bench.settings("fsync");
+    let server = Server::start(&settings)?;
+    let (endpoint, count) = (server.endpoint()?, bench.pick(500, 10_000, 10_000));
+    let mut socket = std::net::TcpStream::connect(endpoint.address).context("connecting")?;
+    for number in 0..count {
+        let body = endpoint.dialect.create_queue(&format!("queue-{number}"), &[]);
+        endpoint.call_over(&mut socket, "CreateQueue", &body)?;
+    }
+    let resident = server.resident_bytes()? as f64;
+    bench.add(Row {
+        target: "7",
+        what: format!("memory with {} queues", thousands(count as f64)),
+        measured: format!("{:.1} MB", resident / MB),
+        goal: "≤ 200 MB".to_owned(),
+        is_met: Some(resident <= 200.0 * MB),
+        ..Row::default()
+    });
+    drop(server);
+    bench.remove(&settings.data)
+}
+
+/// Target 9: from the start of the process to its first answer.
+pub(crate) fn restart(bench: &mut Bench) -> Result<()> {
+    let settings = bench.settings("fsync");
+    Server::start(&settings)?.kill();
+    let empty_ms = restart_ms(bench, &settings)?;
+    bench.add(Row {
+        target: "9",
+        what: "restart after SIGKILL, empty".to_owned(),
+        measured: format!("{empty_ms:.0} ms"),
+        goal: "≤ 50 ms".to_owned(),
+        is_met: Some(empty_ms <= 50.0),
+        ..Row::default()
+    });
+
+    let server = Server::start(&settings)?;
+    let count = bench.pick(20_000, 1_000_000, 1_000_000);
+    let scenario = batches(bench.scenario(Mode::Send, server.endpoint()?, 64), 10);
+    let scenario = Scenario { count, ..scenario };
+    let queue_url = scenario.create_queue()?;
+    load::run_on(&scenario, &queue_url)?;
+    server.kill();
+    let full_ms = restart_ms(bench, &settings)?;
+    // A second for each million, but no less than an empty start may take.
+    let limit_ms = (count as f64 / 1000.0).max(50.0);
+    bench.add(Row {
+        target: "9",
+        what: format!("restart after SIGKILL, {} waiting", thousands(count as f64)),
+        measured: format!("{full_ms:.0} ms"),
+        goal: format!("≤ {limit_ms:.0} ms"),
+        is_met: Some(full_ms <= limit_ms),
+        ..Row::default()
+    });
+    bench.remove(&settings.data)
+}
+
+/// The median over rounds; each ends with another SIGKILL.
+fn restart_ms(bench: &Bench, settings: &Settings) -> Result<f64> {
+    let mut taken_ms = Vec::new();
+    for _ in 0..bench.rounds() {
+        let started = Instant::now();
+        let server = Server::start(settings)?;
+        server.endpoint()?.call("ListQueues", b"{}")?;
+        taken_ms.push(started.elapsed().as_secs_f64() * 1000.0);
+        server.kill();
+    }
+    Ok(super::table::median(taken_ms))
+}
+
+/// Target 10: what the disk holds after a drain, and with one message left in each segment.
+pub(crate) fn disk(bench: &mut Bench) -> Result<()> {
+    let count = bench.pick(20_000, 1_000_000, 1_000_000);
+    // A segment of 64 MiB holds about 60,000 messages of 1 KB.
+    let every = 50_000;
+    for (what, settle) in
+        [("drained", Settle::DeleteAll), ("one left of 50,000", Settle::KeepEvery(every))]
+    {
+        let settings = bench.settings("fsync");
+        let server = Server::start(&settings)?;
+        let live = if settle == Settle::DeleteAll { 0 } else { count.div_ceil(every) };
+        let limit = 2.0 * (live * 1024) as f64 + 256.0 * MB;
+        let scenario = batches(bench.scenario(Mode::Drain, server.endpoint()?, 8), 10);
+        let scenario = Scenario { count, settle, ..scenario };
+        let queue_url = scenario.create_queue()?;
+        load::run_on(&scenario, &queue_url)?;
+        let started = Instant::now();
+        let mut used = disk_bytes(&settings.data) as f64;
+        while used > limit && started.elapsed() < RECLAIM {
+            std::thread::sleep(Duration::from_millis(100));
+            used = disk_bytes(&settings.data) as f64;
+        }
+        bench.add(Row {
+            target: "10",
+            what: format!("disk after {} messages, {what}", thousands(count as f64)),
+            measured: format!("{:.0} MB", used / MB),
+            goal: format!("≤ {:.0} MB", limit / MB),
+            is_met: Some(used <= limit),
+            ..Row::default()
+        });
+        drop(server);
+        bench.remove(&settings.data)?;
+    }
+    Ok(())
+}
+
+/// Fills a queue of its own with `count` messages and receives them all.
+fn fill_and_receive(
+    bench: &mut Bench,
+    server: &Server,
+    count: u64,
+    settle: Settle,
+) -> Result<Report> {
+    let scenario = batches(bench.scenario(Mode::Drain, server.endpoint()?, 8), 10);
+    bench.measure(server, Scenario { count, settle, ..scenario })
+}

@@ -1,0 +1,133 @@
+//! The table of targets: aligned text, or Markdown.
+
+/// One measurement beside its goal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Row {
+    pub(crate) target: &'static str,
+    pub(crate) what: String,
+    pub(crate) measured: String,
+    pub(crate) ratio: Option<f64>,
+    pub(crate) cpu_us: Option<f64>,
+    pub(crate) goal: String,
+    /// `None`: there is no goal, or it was not measured as the goal wants it.
+    pub(crate) is_met: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Markdown,
+}
+
+const HEAD: [&str; 7] = ["target", "what", "measured", "of ceiling", "CPU µs", "goal", ""];
+/// The columns that hold numbers.
+const RIGHT: [bool; 7] = [false, false, true, true, true, false, false];
+
+pub(crate) fn print(rows: &[Row], format: Format) -> String {
+    let mut lines = vec![HEAD.map(str::to_owned)];
+    lines.extend(rows.iter().map(cells));
+    let widths: Vec<usize> = (0..HEAD.len())
+        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    let mut out = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        let cells = line.iter().zip(&widths).zip(RIGHT).map(|((cell, width), is_right)| {
+            if is_right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        let cells: Vec<String> = cells.collect();
+        match format {
+            Format::Text => out += cells.join("  ").trim_end(),
+            Format::Markdown => out += &format!("| {} |", cells.join(" | ")),
+        }
+        out.push('\n');
+        if index == 0 && format == Format::Markdown {
+            let rules = widths.iter().zip(RIGHT).map(|(width, is_right)| {
+                let end = if is_right { ":" } else { "-" };
+                format!("{}{end}", "-".repeat(width + 1))
+            });
+            out += &format!("|{}|\n", rules.collect::<Vec<_>>().join("|"));
+        }
+    }
+    out
+}
+
+fn cells(row: &Row) -> [String; 7] {
+    let met = match row.is_met {
+        Some(true) => "met",
+        Some(false) => "missed",
+        None => "",
+    };
+    [
+        row.target.to_owned(),
+        row.what.clone(),
+        row.measured.clone(),
+        row.ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
+        row.cpu_us.map(|cpu| format!("{cpu:.1}")).unwrap_or_default(),
+        row.goal.clone(),
+        met.to_owned(),
+    ]
+}
+
+/// A number with separators, as people read it: 1,234,567.
+pub(crate) fn thousands(number: f64) -> String {
+    let digits = format!("{:.0}", number.max(0.0));
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// The middle of `values`; zero of none.
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Vec<Row> {
+        let row = Row {
+            target: "2",
+            what: "send".to_owned(),
+            measured: "9,000/s".to_owned(),
+            ratio: Some(0.512),
+            cpu_us: None,
+            goal: "≥ 0.5".to_owned(),
+            is_met: Some(true),
+        };
+        vec![row.clone(), Row { what: "send in tens".to_owned(), is_met: Some(false), ..row }]
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let text = print(&rows(), Format::Text);
+
+        let starts: Vec<_> = text.lines().skip(1).map(|line| line.find('≥').unwrap()).collect();
+        assert_eq!(starts[0], starts[1]);
+        assert!(text.lines().nth(1).unwrap().ends_with("met"));
+        assert!(text.lines().nth(2).unwrap().ends_with("missed"));
+    }
+
+    #[test]
+    fn markdown_has_a_rule_below_its_head() {
+        let text = print(&rows(), Format::Markdown);
+        let lines: Vec<_> = text.lines().collect();
+
+        assert!(lines[0].starts_with("| target |") && lines[1].starts_with("|--"));
+        assert!(lines.iter().all(|line| line.matches('|').count() == 8));
+        assert!(lines[2].contains("|  0.51 |") || lines[2].contains(" 0.51 |"));
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_medians_are_in_the_middle() {
+        assert_eq!((thousands(999.4), thousands(1_234_567.0)), ("999".into(), "1,234,567".into()));
+        assert_eq!((median([3.0, 1.0, 2.0]), median([])), (2.0, 0.0));
+    }
+}

@@ -1,0 +1,197 @@
+//! Targets 1, 2, 3, 6 and 11: messages a second, and what one costs.
+
+use anyhow::Result;
+
+use super::{
+    bench::{Bench, Comparison},
+    server::Server,
+    table::{Row, median, thousands},
+};
+use crate::load::{Count, Endpoint, Keys, Mode, Protocol, Report, Scenario, Shape, Verb};
+
+/// What one answer may take besides its sync: 0.15 ms.
+const ANSWER_US: f64 = 150.0;
+
+/// Targets 1 and 2: with 64 connections, through the queue and sends alone.
+pub(crate) fn many_connections(bench: &mut Bench, target: &'static str) -> Result<()> {
+    let settings = bench.settings("fsync");
+    let server = Server::start(&settings)?;
+    // Mode, batch, share of the ceiling, CPU µs a message.
+    let goals = match target {
+        "1" => [(Mode::Pc, 10, 0.5, 9.0), (Mode::Pc, 1, 0.6, 40.0)],
+        _ => [(Mode::Send, 1, 0.5, 13.0), (Mode::Send, 10, 0.4, 4.5)],
+    };
+    for (mode, batch, share, cpu_us) in goals {
+        let found = bench.compare(&server, |bench, endpoint| {
+            batches(bench.scenario(mode, endpoint, 64), batch)
+        })?;
+        let verb = if mode == Mode::Pc { "through the queue" } else { "send" };
+        bench.add(Row {
+            target,
+            what: format!("{verb} {}, 64 connections", amount(batch)),
+            measured: format!("{}/s", thousands(found.rate)),
+            ratio: Some(found.ratio),
+            cpu_us: Some(found.cpu_us),
+            goal: format!("≥ {share} x ceiling, CPU ≤ {cpu_us} µs"),
+            is_met: Some(found.ratio >= share && found.cpu_us <= cpu_us),
+        });
+    }
+    drop(server);
+    bench.remove(&settings.data)
+}
+
+/// Target 3: the disk sets the rate of few connections; without it, the code does.
+pub(crate) fn few_connections(bench: &mut Bench) -> Result<()> {
+    let settings = bench.settings("fsync");
+    let server = Server::start(&settings)?;
+    for connections in [1, 8] {
+        let sync = bench.fdatasync()?;
+        let found = bench.compare(&server, |bench, endpoint| {
+            bench.scenario(Mode::Send, endpoint, connections)
+        })?;
+        let possible = connections as f64 * 1e6 / (sync.p50_us + ANSWER_US);
+        let share = found.rate / possible;
+        bench.add(Row {
+            measured: format!("{}/s, {share:.2} of the disk's", thousands(found.rate)),
+            goal: format!("≥ 0.9 x {}/s (fdatasync {:.0} µs)", thousands(possible), sync.p50_us),
+            is_met: Some(share >= 0.9),
+            ..send_row(connections, "fsync", &found)
+        });
+    }
+    drop(server);
+    bench.remove(&settings.data)?;
+
+    let settings = bench.settings("os");
+    let server = Server::start(&settings)?;
+    for connections in [1, 8] {
+        let found = bench.compare(&server, |bench, endpoint| {
+            bench.scenario(Mode::Send, endpoint, connections)
+        })?;
+        let p50 = times(&found, |report| report.percentiles(Verb::Send).p50_us);
+        let p99 = times(&found, |report| report.percentiles(Verb::Send).p99_us);
+        bench.add(Row {
+            measured: format!("{}/s, p50 x {p50:.1}, p99 x {p99:.1}", thousands(found.rate)),
+            goal: "≥ 0.65 x ceiling, p50 ≤ x 2, p99 ≤ x 4".to_owned(),
+            is_met: Some(found.ratio >= 0.65 && p50 <= 2.0 && p99 <= 4.0),
+            ..send_row(connections, "os", &found)
+        });
+    }
+    drop(server);
+    bench.remove(&settings.data)
+}
+
+/// Target 6: Query and signatures, against unsigned JSON on the same number of connections.
+pub(crate) fn protocols(bench: &mut Bench) -> Result<()> {
+    let settings = bench.settings("fsync");
+    let keys = || "bench".to_owned();
+    let (plain, signed) = (
+        Server::start(&settings)?,
+        bench.server_with_keys(Keys { access_key: keys(), secret_key: keys() })?,
+    );
+    let (mut query, mut sigv4, mut rates, mut cpus) =
+        (vec![], vec![], [vec![], vec![]], [vec![], vec![]]);
+    for _ in 0..bench.rounds() {
+        let mut pc = |server: &Server, endpoint: Endpoint| -> Result<Report> {
+            let scenario = batches(bench.scenario(Mode::Pc, endpoint, 64), 10);
+            bench.measure(server, scenario)
+        };
+        let json = pc(&plain, plain.endpoint()?)?.rate().max(1.0);
+        let others =
+            [pc(&plain, plain.endpoint_in(Protocol::Query)?)?, pc(&signed, signed.endpoint()?)?];
+        for (index, report) in others.iter().enumerate() {
+            rates[index].push(report.rate());
+            cpus[index].extend(report.server_cpu_us_per_message());
+        }
+        query.push(others[0].rate() / json);
+        sigv4.push(others[1].rate() / json);
+    }
+    let found = [("Query protocol", query), ("SigV4, signing included", sigv4)];
+    for (index, (name, shares)) in found.into_iter().enumerate() {
+        let share = median(shares);
+        bench.add(Row {
+            target: "6",
+            what: format!("{name}, through in tens"),
+            measured: format!("{}/s, {share:.2} x JSON", thousands(median(rates[index].clone()))),
+            cpu_us: Some(median(cpus[index].clone())),
+            goal: "≥ 0.8 x unsigned JSON".to_owned(),
+            is_met: Some(share >= 0.8),
+            ..Row::default()
+        });
+    }
+    Ok(())
+}
+
+/// Target 11: what batches gain, and that requests are neither wasted nor empty.
+pub(crate) fn batch_gain(bench: &mut Bench) -> Result<()> {
+    let settings = bench.settings("fsync");
+    let server = Server::start(&settings)?;
+    let mut pc = |batch| {
+        bench.compare(&server, |bench, endpoint| {
+            batches(bench.scenario(Mode::Pc, endpoint, 8), batch)
+        })
+    };
+    let (ones, tens) = (pc(1)?, pc(10)?);
+    let gain = tens.rate / ones.rate.max(1.0);
+    bench.add(Row {
+        target: "11",
+        what: "tens over ones, 8 connections".to_owned(),
+        measured: format!("x {gain:.1}"),
+        goal: "≥ x 6".to_owned(),
+        is_met: Some(gain >= 6.0),
+        ..Row::default()
+    });
+    for (name, found, wanted) in [("ones", &ones, 3.0), ("tens", &tens, 0.3)] {
+        let per_message = median(found.reports.iter().map(requests_per_message));
+        let empty: u64 = found.reports.iter().map(|report| report.count(Count::Empty)).sum();
+        bench.add(Row {
+            target: "11",
+            what: format!("requests per message, {name}"),
+            measured: format!("{per_message:.2}, {empty} empty receives"),
+            ratio: Some(found.ratio),
+            cpu_us: Some(found.cpu_us),
+            goal: format!("{wanted:.2}, none empty"),
+            // One per cent: requests under way when the clock starts and stops.
+            is_met: Some(per_message <= wanted * 1.01 && empty == 0),
+        });
+    }
+    drop(server);
+    bench.remove(&settings.data)
+}
+
+pub(crate) fn batches(scenario: Scenario, batch: u64) -> Scenario {
+    Scenario { shape: Shape { batch, ..scenario.shape }, ..scenario }
+}
+
+/// Send, receive and delete each by its own count: their rates differ while a backlog grows.
+fn requests_per_message(report: &Report) -> f64 {
+    let verbs = [
+        (Verb::Send, Count::Sent),
+        (Verb::Receive, Count::Received),
+        (Verb::Delete, Count::Deleted),
+    ];
+    let each = verbs.iter().map(|(verb, messages)| {
+        report.percentiles(*verb).count as f64 / report.count(*messages).max(1) as f64
+    });
+    each.sum()
+}
+
+fn amount(batch: u64) -> &'static str {
+    if batch == 1 { "in ones" } else { "in tens" }
+}
+
+fn send_row(connections: usize, durability: &str, found: &Comparison) -> Row {
+    let plural = if connections == 1 { "" } else { "s" };
+    Row {
+        target: "3",
+        what: format!("send, {connections} connection{plural}, {durability}"),
+        ratio: Some(found.ratio),
+        cpu_us: Some(found.cpu_us),
+        ..Row::default()
+    }
+}
+
+/// How many times the ceiling's value ours is: the median of the rounds.
+fn times(found: &Comparison, value: impl Fn(&Report) -> f64) -> f64 {
+    let pairs = found.reports.iter().zip(&found.ceiling_reports);
+    median(pairs.map(|(own, ceiling)| value(own) / value(ceiling).max(1.0)))
+}
