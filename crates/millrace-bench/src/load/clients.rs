@@ -8,10 +8,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::{
     connection::Connection,
     latency::{Latencies, Verb},
-    ledger::Id,
+    ledger::{ID_BYTES, Id},
     request::Protocol,
     response::{failed_entries, find_values},
     run::{Count, Phase, Run},
+    template::{SendTemplate, filler},
 };
 
 /// Before the next try after an error, or after an empty receive that did not wait.
@@ -46,7 +47,8 @@ impl Client {
     pub(crate) async fn produce(mut self, producer: u16) {
         let run = Arc::clone(&self.run);
         let scenario = &run.scenario;
-        let mut template = scenario.endpoint.dialect.send(&run.queue_url, scenario.shape);
+        let mut template =
+            SendTemplate::new(&scenario.endpoint.dialect, &run.queue_url, scenario.shape);
         let interval = scenario.interval();
         let mut due = Instant::now()
             + interval.mul_f64(f64::from(producer) / scenario.producers.max(1) as f64);
@@ -91,13 +93,13 @@ impl Client {
         let open = dialect.open(delete, &run.queue_url);
         let (mut receive, mut request, mut rest) = (Vec::new(), Vec::new(), Vec::new());
         dialect.write("ReceiveMessage", &body, &mut receive);
-        let mut received = Received::default();
+        let (mut received, filler) = (Received::default(), filler(scenario.shape.size_bytes));
         while run.phase() < Phase::Stop {
             if dialect.keys.is_some() {
                 dialect.write("ReceiveMessage", &body, &mut receive);
             }
             let outcome = self.request(Verb::Receive, Instant::now(), &receive, |body| {
-                received.take(body, dialect.protocol);
+                received.take(body, dialect.protocol, &filler);
             });
             if outcome.await.is_none() {
                 continue;
@@ -199,7 +201,8 @@ struct Received {
 }
 
 impl Received {
-    fn take(&mut self, body: &[u8], protocol: Protocol) {
+    /// A message whose body is not what was sent has no id.
+    fn take(&mut self, body: &[u8], protocol: Protocol, filler: &[u8]) {
         self.messages.clear();
         self.body.clear();
         find_values(body, "ReceiptHandle", protocol, &mut self.handles);
@@ -210,7 +213,9 @@ impl Received {
         for (handle, text) in self.handles.iter().zip(&self.bodies) {
             let start = self.body.len();
             self.body.extend_from_slice(body.get(handle.clone()).unwrap_or_default());
-            let id = body.get(text.clone()).and_then(Id::parse);
+            let text = body.get(text.clone()).unwrap_or_default();
+            let is_whole = text.get(ID_BYTES..) == Some(filler);
+            let id = Id::parse(text).filter(|_| is_whole);
             self.messages.push((id, start..self.body.len()));
         }
     }
@@ -261,4 +266,52 @@ fn failed(run: &Run, body: &[u8], count: u64) -> Vec<usize> {
 fn refused<T>(status: u16, body: &[u8]) -> Result<T> {
     let text = String::from_utf8_lossy(body.get(..body.len().min(300)).unwrap_or_default());
     bail!("status {status}: {text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(bodies: [&str; 2]) -> Received {
+        let answer = format!(
+            r#"{{"Messages":[{{"ReceiptHandle":"h1","Body":"{}"}},{{"ReceiptHandle":"h2","Body":"{}"}}]}}"#,
+            bodies[0], bodies[1]
+        );
+        let mut received = Received::default();
+        received.take(answer.as_bytes(), Protocol::Json, b"rest");
+        received
+    }
+
+    #[test]
+    fn handles_and_ids_belong_together() {
+        let id = Id { run: 1, producer: 2, group: 3, sequence: 4 };
+        let body = String::from_utf8(id.digits().to_vec()).unwrap() + "rest";
+
+        let received = received([&body, "other"]);
+
+        assert_eq!(received.handles().collect::<Vec<_>>(), [b"h1", b"h2"]);
+        assert_eq!(received.ids(&[]).collect::<Vec<_>>(), [Some(id), None]);
+        assert_eq!(received.ids(&[0]).collect::<Vec<_>>(), [None]);
+    }
+
+    #[test]
+    fn an_altered_body_has_no_id() {
+        let id = Id { run: 1, producer: 2, group: 3, sequence: 4 };
+        let digits = String::from_utf8(id.digits().to_vec()).unwrap();
+
+        let received = received([&format!("{digits}res"), &format!("{digits}west")]);
+
+        assert_eq!(received.ids(&[]).collect::<Vec<_>>(), [None, None]);
+    }
+
+    #[tokio::test]
+    async fn a_late_schedule_counts_from_when_it_was_due() {
+        let mut due = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        let scheduled = due;
+
+        let start = pace(Duration::from_millis(10), &mut due).await;
+
+        assert_eq!((start, due), (scheduled, scheduled + Duration::from_millis(10)));
+        assert!(pace(Duration::ZERO, &mut due).await > scheduled);
+    }
 }

@@ -72,7 +72,7 @@ pub(crate) struct Verdict {
     pub(crate) duplicates: u64,
     /// Received although the send was not acknowledged: allowed, the answer may have been lost.
     pub(crate) unacknowledged: u64,
-    /// Messages of some other run.
+    /// Messages of some other run, or altered on the way.
     pub(crate) foreign: u64,
     /// First receives behind a later message of the same producer and group.
     pub(crate) out_of_order: u64,

@@ -13,6 +13,7 @@ mod request;
 mod response;
 mod run;
 mod scenario;
+mod template;
 
 use std::time::Duration;
 
@@ -25,10 +26,11 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use latency::{Percentiles, Verb, histogram, nanoseconds, percentiles};
 pub(crate) use ledger::{ID_BYTES, Id};
 pub(crate) use report::Report;
-pub(crate) use request::{Grouping, Keys, Protocol, Shape};
+pub(crate) use request::{Keys, Protocol};
 pub(crate) use response::find_values;
 pub(crate) use run::{Count, run, run_on};
 pub(crate) use scenario::{Mode, Scenario};
+pub(crate) use template::{Grouping, SendTemplate, Shape};
 
 #[derive(Args, Debug)]
 pub(crate) struct Flags {

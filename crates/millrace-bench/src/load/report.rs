@@ -128,7 +128,7 @@ impl Report {
         let checks = [
             (lost, "lost"),
             (verdict.duplicates, "duplicated"),
-            (verdict.foreign, "foreign"),
+            (verdict.foreign, "foreign or altered"),
             (verdict.out_of_order, "out of order"),
         ];
         checks

@@ -25,8 +25,8 @@ use super::{
     latency::Latencies,
     ledger::{Ledger, Order},
     report::{Cost, Report, Snapshot},
-    request::{Grouping, Shape},
     scenario::{Mode, Scenario},
+    template::{Grouping, Shape},
 };
 
 /// How often phases are looked at.

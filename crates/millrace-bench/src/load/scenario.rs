@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::{
     clients::Settle,
     endpoint::Endpoint,
-    request::{Grouping, Shape},
+    template::{Grouping, Shape},
 };
 
 /// What is measured.

@@ -25,6 +25,9 @@ pub(crate) enum Scale {
     Full,
 }
 
+/// How long the disk is probed in each round.
+const BESIDE: Duration = Duration::from_millis(300);
+
 pub(crate) struct Bench {
     pub(crate) scale: Scale,
     pub(crate) rows: Vec<Row>,
@@ -45,6 +48,8 @@ pub(crate) struct Comparison {
     /// The median of the rounds' ratios.
     pub(crate) ratio: f64,
     pub(crate) cpu_us: f64,
+    /// The median of what one fdatasync took beside each round.
+    pub(crate) sync_us: f64,
     pub(crate) reports: Vec<Report>,
     pub(crate) ceiling_reports: Vec<Report>,
 }
@@ -97,9 +102,23 @@ impl Bench {
         }
     }
 
-    /// Runs a scenario on `server`.
+    /// Runs a scenario on `server`, on a queue of its own.
     pub(crate) fn measure(&mut self, server: &Server, scenario: Scenario) -> Result<Report> {
-        let report = load::run(&Scenario { server_pid: Some(server.pid()), ..scenario })?;
+        let queue_url = scenario.create_queue()?;
+        let report = self.measure_on(server, scenario, &queue_url)?;
+        server.endpoint()?.delete_queue(&queue_url)?;
+        Ok(report)
+    }
+
+    /// Runs a scenario on a queue of `server` that exists and stays.
+    pub(crate) fn measure_on(
+        &mut self,
+        server: &Server,
+        scenario: Scenario,
+        queue_url: &str,
+    ) -> Result<Report> {
+        let scenario = Scenario { server_pid: Some(server.pid()), ..scenario };
+        let report = load::run_on(&scenario, queue_url)?;
         self.requests += report.count(Count::Requests);
         self.closed_by_server += report.count(Count::ClosedByServer);
         self.violations.extend(report.violations());
@@ -115,11 +134,12 @@ impl Bench {
         server: &Server,
         scenario: impl Fn(&Bench, Endpoint) -> Scenario,
     ) -> Result<Comparison> {
-        let (mut reports, mut ceiling_reports) = (Vec::new(), Vec::new());
+        let (mut reports, mut ceiling_reports, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.rounds() {
             let ceiling = scenario(self, self.ceiling.endpoint()?);
             let server_pid = Some(self.ceiling.pid());
             ceiling_reports.push(load::run(&Scenario { server_pid, ..ceiling })?);
+            syncs.push(probe::fdatasync(self.directory.path(), BESIDE)?.p50_us);
             let scenario = scenario(self, server.endpoint()?);
             reports.push(self.measure(server, scenario)?);
         }
@@ -128,6 +148,7 @@ impl Bench {
             rate: median(reports.iter().map(Report::rate)),
             ratio: median(pairs.map(|(own, ceiling)| own.rate() / ceiling.rate().max(1.0))),
             cpu_us: median(reports.iter().filter_map(Report::server_cpu_us_per_message)),
+            sync_us: median(syncs),
             reports,
             ceiling_reports,
         })

@@ -80,6 +80,7 @@ fn drain(bench: &mut Bench, backlog: Backlog) -> Result<Comparison> {
         rate: median(all.iter().map(|found| found.rate)),
         ratio: median(all.iter().map(|found| found.ratio)),
         cpu_us: cpu_s * 1e6 / (backlog.count * reports.len() as u64) as f64,
+        sync_us: median(all.iter().map(|found| found.sync_us)),
         reports,
         ceiling_reports: Vec::new(),
     })
@@ -107,6 +108,7 @@ fn add(bench: &mut Bench, backlog: Backlog, found: &Comparison, small_rate: Opti
         measured,
         ratio: Some(found.ratio),
         cpu_us: Some(found.cpu_us),
+        sync_us: Some(found.sync_us),
         goal,
         is_met: Some(is_met),
     });

@@ -11,7 +11,7 @@ use super::{
     server::Server,
     table::{Row, median, thousands},
 };
-use crate::load::{Connection, Id, Mode, Scenario, Verb, histogram, nanoseconds};
+use crate::load::{Connection, Id, Mode, Scenario, SendTemplate, Verb, histogram, nanoseconds};
 
 /// Sends in a row on one connection. Amazon's service is seen to close after 80, so that the
 /// 81st and 161st are slow there.
@@ -138,7 +138,7 @@ async fn serial_sends(
     positions: &mut [Histogram<u64>],
 ) -> Result<u64> {
     let dialect = &scenario.endpoint.dialect;
-    let mut template = dialect.send(queue_url, scenario.shape);
+    let mut template = SendTemplate::new(dialect, queue_url, scenario.shape);
     let mut connection = Connection::new(scenario.endpoint.address);
     connection.connect().await?;
     let mut scratch = Vec::new();

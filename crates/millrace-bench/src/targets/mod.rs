@@ -43,8 +43,11 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Print a Markdown table
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     markdown: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 type Measurement = fn(&mut Bench) -> Result<()>;
@@ -90,9 +93,17 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
     warn_if_busy();
     bench.rows.sort_by_key(|row| row.target.parse::<u8>().unwrap_or(u8::MAX));
 
-    let format = if flags.markdown { Format::Markdown } else { Format::Text };
+    let format = match (flags.markdown, flags.json) {
+        (true, _) => Format::Markdown,
+        (false, true) => Format::Json,
+        (false, false) => Format::Text,
+    };
     print!("{}", table::print(&bench.rows, format));
-    println!("\n{}", summary(&bench, &before, &after));
+    let summary = summary(&bench, &before, &after);
+    match format {
+        Format::Json => eprintln!("{summary}"),
+        Format::Text | Format::Markdown => println!("\n{summary}"),
+    }
     match bench.violations.first() {
         None => Ok(()),
         Some(first) => bail!("{} violations, the first: {first}", bench.violations.len()),
@@ -104,8 +115,8 @@ fn summary(bench: &Bench, before: &Percentiles, after: &Percentiles) -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let quick = if bench.scale == Scale::Quick { " Quick: only shows that it works." } else { "" };
     format!(
-        "{} met, {} missed. {cores} cores, {} rounds, 1 KB messages. fdatasync of 1 KB before and \
-         after: p50 {:.0} and {:.0} µs, p99 {:.0} and {:.0} µs.{quick}",
+        "{} met, {} missed. {cores} cores, rounds: {}, messages of 1 KB; sync µs: the median \
+         fdatasync of a 1 KB append beside each measurement. Before and after it all: p50 {:.0} and {:.0} µs, p99 {:.0} and {:.0} µs.{quick}",
         count(true),
         count(false),
         bench.rounds(),

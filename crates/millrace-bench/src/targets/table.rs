@@ -1,4 +1,6 @@
-//! The table of targets: aligned text, or Markdown.
+//! The table of targets: aligned text, Markdown or JSON.
+
+use serde_json::{Value, json};
 
 /// One measurement beside its goal.
 #[derive(Clone, Debug, Default)]
@@ -8,6 +10,8 @@ pub(crate) struct Row {
     pub(crate) measured: String,
     pub(crate) ratio: Option<f64>,
     pub(crate) cpu_us: Option<f64>,
+    /// What an fdatasync of 1 KB took beside it, the median.
+    pub(crate) sync_us: Option<f64>,
     pub(crate) goal: String,
     /// `None`: there is no goal, or it was not measured as the goal wants it.
     pub(crate) is_met: Option<bool>,
@@ -17,13 +21,20 @@ pub(crate) struct Row {
 pub(crate) enum Format {
     Text,
     Markdown,
+    Json,
 }
 
-const HEAD: [&str; 7] = ["target", "what", "measured", "of ceiling", "CPU µs", "goal", ""];
+const COLUMNS: usize = 8;
+const HEAD: [&str; COLUMNS] =
+    ["target", "what", "measured", "of ceiling", "CPU µs", "sync µs", "goal", ""];
 /// The columns that hold numbers.
-const RIGHT: [bool; 7] = [false, false, true, true, true, false, false];
+const RIGHT: [bool; COLUMNS] = [false, false, true, true, true, true, false, false];
 
 pub(crate) fn print(rows: &[Row], format: Format) -> String {
+    if format == Format::Json {
+        let rows: Vec<Value> = rows.iter().map(json).collect();
+        return format!("{:#}\n", Value::from(rows));
+    }
     let mut lines = vec![HEAD.map(str::to_owned)];
     lines.extend(rows.iter().map(cells));
     let widths: Vec<usize> = (0..HEAD.len())
@@ -36,7 +47,7 @@ pub(crate) fn print(rows: &[Row], format: Format) -> String {
         });
         let cells: Vec<String> = cells.collect();
         match format {
-            Format::Text => out += cells.join("  ").trim_end(),
+            Format::Text | Format::Json => out += cells.join("  ").trim_end(),
             Format::Markdown => out += &format!("| {} |", cells.join(" | ")),
         }
         out.push('\n');
@@ -51,7 +62,15 @@ pub(crate) fn print(rows: &[Row], format: Format) -> String {
     out
 }
 
-fn cells(row: &Row) -> [String; 7] {
+fn json(row: &Row) -> Value {
+    json!({
+        "target": row.target, "what": row.what, "measured": row.measured,
+        "of_ceiling": row.ratio, "cpu_us": row.cpu_us, "sync_us": row.sync_us,
+        "goal": row.goal, "is_met": row.is_met,
+    })
+}
+
+fn cells(row: &Row) -> [String; COLUMNS] {
     let met = match row.is_met {
         Some(true) => "met",
         Some(false) => "missed",
@@ -63,6 +82,7 @@ fn cells(row: &Row) -> [String; 7] {
         row.measured.clone(),
         row.ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
         row.cpu_us.map(|cpu| format!("{cpu:.1}")).unwrap_or_default(),
+        row.sync_us.map(|sync| format!("{sync:.0}")).unwrap_or_default(),
         row.goal.clone(),
         met.to_owned(),
     ]
@@ -99,6 +119,7 @@ mod tests {
             measured: "9,000/s".to_owned(),
             ratio: Some(0.512),
             cpu_us: None,
+            sync_us: Some(90.2),
             goal: "≥ 0.5".to_owned(),
             is_met: Some(true),
         };
@@ -121,8 +142,15 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
 
         assert!(lines[0].starts_with("| target |") && lines[1].starts_with("|--"));
-        assert!(lines.iter().all(|line| line.matches('|').count() == 8));
+        assert!(lines.iter().all(|line| line.matches('|').count() == COLUMNS + 1));
         assert!(lines[2].contains("|  0.51 |") || lines[2].contains(" 0.51 |"));
+    }
+
+    #[test]
+    fn json_keeps_numbers() {
+        let rows: Value = serde_json::from_str(&print(&rows(), Format::Json)).unwrap();
+
+        assert_eq!((&rows[0]["of_ceiling"], &rows[1]["is_met"]), (&0.512.into(), &false.into()));
     }
 
     #[test]
