@@ -1,13 +1,21 @@
 //! What the disk itself can do: fdatasync after each append of 1 KB into a file of zeros.
+//!
+//! The thread asks for real-time priority, as the journal's does: on a busy machine the wait for
+//! a core would otherwise be taken for the disk's.
 
 use std::{
     fs::OpenOptions,
     io::{Seek, SeekFrom, Write},
     path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
 
 use crate::load::{Percentiles, histogram, nanoseconds, percentiles};
 
@@ -16,6 +24,17 @@ const FILE_BYTES: usize = 16 << 20;
 
 /// Appends for `duration`, at least once and at most until the file is full.
 pub(crate) fn fdatasync(directory: &Path, duration: Duration) -> Result<Percentiles> {
+    let probing = || {
+        ask_for_real_time();
+        append(directory, duration)
+    };
+    match thread::scope(|scope| scope.spawn(probing).join()) {
+        Ok(found) => found,
+        Err(_) => bail!("the probe panicked"),
+    }
+}
+
+fn append(directory: &Path, duration: Duration) -> Result<Percentiles> {
     let path = directory.join("fdatasync-probe");
     let file = OpenOptions::new().create(true).truncate(true).write(true).open(&path);
     let mut file = file.with_context(|| format!("creating {}", path.display()))?;
@@ -37,6 +56,15 @@ pub(crate) fn fdatasync(directory: &Path, duration: Duration) -> Result<Percenti
     }
     std::fs::remove_file(&path).context("removing the probe")?;
     Ok(percentiles(&times))
+}
+
+/// Round-robin scheduling at the lowest real-time priority, where that is allowed.
+fn ask_for_real_time() {
+    let Ok(lowest) = ThreadPriorityValue::try_from(1u8) else { return };
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin);
+    let priority = ThreadPriority::Crossplatform(lowest);
+    // Without the privilege the probe goes on as it is.
+    let _ = set_thread_priority_and_policy(thread_native_id(), priority, policy);
 }
 
 #[cfg(test)]
