@@ -167,7 +167,7 @@ impl Broker {
             };
             // Besides what is named here, both records and their headers: 64 moves at most.
             let bytes = (4 << 10) + queue.arn().len() + 16 * receive.max;
-            let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
+            let reservation = self.log.reserve(bytes, Purpose::Lease)?;
             let received = match state.queue.receive(now, receive, dead) {
                 Ok(received) => received,
                 Err(ReceiveError::NeedsDeadLetterQueue) => {

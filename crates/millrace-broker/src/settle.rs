@@ -91,7 +91,7 @@ impl Broker {
         queue: &SharedQueue,
         changes: &[(Handle, u32)],
     ) -> Result<(Outcomes, Option<Ticket>), BrokerError> {
-        let reservation = self.log.reserve(64 + 80 * changes.len(), Purpose::Reclaim)?;
+        let reservation = self.log.reserve(64 + 80 * changes.len(), Purpose::Lease)?;
         let mut outcomes = Outcomes::new();
         let mut indexes: SmallVec<[Vec<u8>; 10]> = SmallVec::new();
         let mut state = queue.lock();

@@ -89,6 +89,10 @@ pub enum Durability {
 pub enum Purpose {
     /// Adds to what must be kept. Refused as soon as no further segment can be had.
     Store,
+    /// Receives and visibility changes: nothing that must be kept, but no space comes of them
+    /// either. May use some of the room that is left when the disk is full, so that what is
+    /// received can be deleted.
+    Lease,
     /// Deletes, purges, relocation: what lets segments go. May use the room that is left when the
     /// disk is full, for without it a full disk could never be emptied.
     Reclaim,

@@ -16,6 +16,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
     Closed, Drain, Limits, Timeouts,
+    budget::BodyBudget,
     clock::Deadline,
     counters::Cell,
     http1::{End, Http1},
@@ -30,6 +31,7 @@ pub(crate) struct Shared<S> {
     pub(crate) service: Arc<S>,
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
+    pub(crate) bodies: BodyBudget,
     pub(crate) timeouts: Timeouts,
     pub(crate) drain: Drain,
     pub(crate) tls: Option<TlsAcceptor>,

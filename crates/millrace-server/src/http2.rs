@@ -143,6 +143,7 @@ impl<S: Service> Streams<S> {
             return Err(413);
         }
         let mut collected = Vec::new();
+        let mut held = self.context.bodies.hold();
         loop {
             let frame = tokio::time::timeout(self.context.timeouts.body, body.frame());
             let data = match frame.await {
@@ -153,6 +154,9 @@ impl<S: Service> Streams<S> {
             };
             if data.len() > limit - collected.len() {
                 return Err(413);
+            }
+            if !held.grow(data.len()) {
+                return Err(503);
             }
             collected.extend_from_slice(&data);
         }

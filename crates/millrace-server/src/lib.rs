@@ -12,6 +12,7 @@
 //! Read in this order: `options`, `listen` (bind, accept, run, drain), `worker` (one runtime per
 //! core), `connection` (TLS, which protocol), `http1`, `http2`, `policy` (health, CORS).
 
+mod budget;
 mod clock;
 mod connection;
 mod counters;

@@ -18,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     Closed, Counters, Drain, Hooks, Limits, Options, Timeouts,
+    budget::BodyBudget,
     connection::Shared,
     options::Cors,
     policy::Policy,
@@ -154,6 +155,7 @@ impl Server {
         let shared = Arc::new(Shared {
             service,
             policy: Policy::new(self.cors, hooks.clone(), drain.clone()),
+            bodies: BodyBudget::new(self.limits.max_unfinished_bytes),
             limits: self.limits,
             timeouts: self.timeouts,
             drain: drain.clone(),

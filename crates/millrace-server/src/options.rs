@@ -40,6 +40,8 @@ pub struct Limits {
     pub max_head_bytes: usize,
     /// A request's body; beyond: 413.
     pub max_body_bytes: usize,
+    /// All bodies together that are still coming in; beyond, large ones get a 503.
+    pub max_unfinished_bytes: usize,
     /// Concurrent streams on one HTTP/2 connection.
     pub max_streams: u32,
 }
@@ -104,6 +106,7 @@ impl Default for Limits {
             max_head_bytes: 64 * 1024,
             // SQS: 1 MiB of payload, each byte of which JSON may write as six (`\u0001`).
             max_body_bytes: 8 * 1024 * 1024,
+            max_unfinished_bytes: 256 * 1024 * 1024,
             max_streams: 256,
         }
     }

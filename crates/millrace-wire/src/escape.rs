@@ -33,6 +33,11 @@ pub(crate) fn json_string(out: &mut Vec<u8>, text: &[u8]) {
 /// parser's line-end normalisation, for message digests depend on them; control characters that
 /// XML 1.0 cannot express become U+FFFD.
 pub(crate) fn xml_text(out: &mut Vec<u8>, text: &[u8]) {
+    // U+FFFE and U+FFFF are no XML characters; in UTF-8 both begin with this byte.
+    if text.iter().fold(false, |found, byte| found | (*byte == 0xef)) {
+        let replaced = String::from_utf8_lossy(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
+        return escape(out, replaced.as_bytes(), xml_needs_escape, put_xml);
+    }
     escape(out, text, xml_needs_escape, put_xml);
 }
 
@@ -177,5 +182,8 @@ mod tests {
         xml_text(&mut out, b"a\x00\x1b\tb\n");
 
         assert_eq!(String::from_utf8(out).unwrap(), "a\u{fffd}\u{fffd}\tb\n");
+        let mut out = Vec::new();
+        xml_text(&mut out, "<\u{fffe}\u{ff01}\u{ffff}".as_bytes());
+        assert_eq!(String::from_utf8(out).unwrap(), "&lt;\u{fffd}\u{ff01}\u{fffd}");
     }
 }

@@ -70,7 +70,8 @@ impl GroupCommit {
         // half of this one is kept for what frees space.
         let is_coming = self.has_threads.load(Ordering::Relaxed) && !self.journal.is_full();
         let may_use_rest = match purpose {
-            Purpose::Store => is_coming && gather.fits_in_half(bytes),
+            Purpose::Store => is_coming && gather.fits_in_quarters(2, bytes),
+            Purpose::Lease => (is_coming || is_refused) && gather.fits_in_quarters(3, bytes),
             Purpose::Reclaim => (is_coming || is_refused) && gather.fits(bytes),
         };
         if self.journal.is_ready(next) || may_use_rest {

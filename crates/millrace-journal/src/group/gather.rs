@@ -153,8 +153,9 @@ impl Gather {
         self.end_with(bytes) <= u64::from(self.placement.segment_bytes)
     }
 
-    pub(super) fn fits_in_half(&self, bytes: u64) -> bool {
-        self.end_with(bytes) <= u64::from(self.placement.segment_bytes / 2)
+    /// The same for the first quarters of the segment.
+    pub(super) fn fits_in_quarters(&self, quarters: u32, bytes: u64) -> bool {
+        self.end_with(bytes) <= u64::from(self.placement.segment_bytes / 4 * quarters)
     }
 
     /// The record's bytes, if they are in memory: shared when its group is closed, copied while

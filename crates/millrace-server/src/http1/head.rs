@@ -46,6 +46,8 @@ pub(crate) enum Refusal {
     HeadTooLarge,
     TooManyHeaders,
     BodyTooLarge,
+    /// Other bodies hold all the memory there is for them.
+    Busy,
     Version,
     TransferCoding,
 }
@@ -56,6 +58,7 @@ impl Refusal {
             Refusal::Malformed(_) => 400,
             Refusal::HeadTooLarge | Refusal::TooManyHeaders => 431,
             Refusal::BodyTooLarge => 413,
+            Refusal::Busy => 503,
             Refusal::Version => 505,
             Refusal::TransferCoding => 501,
         }
@@ -67,6 +70,7 @@ impl Refusal {
             Refusal::HeadTooLarge => "request head is too large",
             Refusal::TooManyHeaders => "request has too many headers",
             Refusal::BodyTooLarge => "request body is too large",
+            Refusal::Busy => "too many large requests at a time",
             Refusal::Version => "HTTP version is not supported",
             Refusal::TransferCoding => "transfer coding is not supported",
         }

@@ -231,6 +231,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             BodyLength::Bytes(_) => None,
             BodyLength::Chunked => Some(Chunked::new(limits.max_body_bytes, limits.max_head_bytes)),
         };
+        let mut held = self.context.bodies.hold();
         let mut pace = Pace::new(&self.context);
         let mut owes_continue = framing.expects_continue;
         loop {
@@ -248,7 +249,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
                 self.wire.write(&self.context, b"HTTP/1.1 100 Continue\r\n\r\n", b"").await?;
             }
             pace.set_deadline(&self.context);
-            pace.received_bytes += self.read_more(Closed::SlowRequest).await?;
+            let count = self.read_more(Closed::SlowRequest).await?;
+            pace.received_bytes += count;
+            if !held.grow(count) {
+                return Err(Stop::Refused(Refusal::Busy));
+            }
         }
     }
 

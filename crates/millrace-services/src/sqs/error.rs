@@ -1,6 +1,8 @@
 //! Which wire codes an SQS failure gets: the only place that assigns them.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use millrace_broker::{BrokerError, MoveTaskError};
 use millrace_core::limits;
@@ -197,7 +199,7 @@ pub(crate) fn of_broker(error: BrokerError, handle: &str) -> ApiError {
         ),
         error if error.is_backlog() => modelled("RequestThrottled", 403, "Rate exceeded."),
         BrokerError::Unavailable(reason) => {
-            tracing::warn!(%reason, "change refused");
+            warn_once_a_second(&reason);
             ApiError::service_unavailable("The service cannot store changes at the moment.")
         }
         error => {
@@ -218,5 +220,14 @@ pub(crate) fn of_move_task(error: MoveTaskError) -> ApiError {
         }
         MoveTaskError::NoSuchTask => resource_not_found("Task does not exist."),
         MoveTaskError::Broker(error) => of_broker(error, ""),
+    }
+}
+
+/// On a full disk every send is refused: one line a second says so.
+fn warn_once_a_second(reason: &dyn std::fmt::Display) {
+    static LAST_S: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    if LAST_S.swap(now, Ordering::Relaxed) != now {
+        tracing::warn!(%reason, "changes are refused");
     }
 }
