@@ -12,7 +12,7 @@ use std::time::Duration;
 use millrace_core::{MessageId, Timestamp};
 use millrace_engine::record::{self, Record as EngineRecord, SlotSeq};
 use millrace_journal::record::RECORD_HEADER_BYTES;
-use millrace_journal::{Position, Purpose, Record, SegmentId, SegmentInfo, Ticket};
+use millrace_journal::{Position, Purpose, Record, SegmentId, SegmentInfo, Ticket, Unavailable};
 
 use crate::broker::Broker;
 use crate::catalog::definition_record;
@@ -209,7 +209,10 @@ impl Broker {
             return Ok(Some(Duration::ZERO));
         }
         let log_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
-        if log_bytes > live_bytes.saturating_mul(2).saturating_add(self.options.slack_bytes) {
+        // On a full disk there is no slack: what is wanted is the next segment.
+        let is_full = matches!(self.log.reserve(0, Purpose::Store), Err(Unavailable::DiskFull));
+        let slack_bytes = if is_full { 0 } else { self.options.slack_bytes };
+        if log_bytes > live_bytes.saturating_mul(2).saturating_add(slack_bytes) {
             self.relocate_messages(oldest.id)?;
             log.relocated = Some(self.log.latest());
             return Ok(Some(COMMIT_PAUSE));
