@@ -5,7 +5,8 @@
 //!
 //! * The segment after the active one is made while the active one fills. Making it sets the
 //!   space aside, which is quick and is what admission needs; zeroing follows in steps.
-//! * A first segment is appended to at once; zeros run a few steps ahead of its tail.
+//! * A first segment is appended to at once; its start is zeroed at once too, the rest when it is
+//!   used in earnest.
 //! * A truncated segment's file is kept, one at most, zeroed whole under a temporary name, and
 //!   becomes the next spare. So a file under a segment's name never holds older frames; were
 //!   it otherwise, they would still not count, for their place names another segment.
@@ -26,8 +27,11 @@ use crate::position::SegmentId;
 
 /// Written between two looks at what else there is to do: a page-cache copy of 0.5 to 2.5 ms.
 const ZERO_STEP_BYTES: u32 = 1 << 20;
-/// How far zeros are kept ahead of the tail of a segment that was not zeroed before use.
+/// What of a first segment is zeroed at once, so that a server with little to do writes little.
 const ZERO_LEAD_BYTES: u32 = 4 << 20;
+/// When so much of it is used, the rest is zeroed in one go. Running a little ahead of each append
+/// instead would add a sync to every commit.
+const ZERO_ALL_FROM_BYTES: u32 = 1 << 20;
 /// A full disk is asked again no more often than this, and only when somebody needs it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -332,7 +336,7 @@ struct ZeroGoal {
     to: u32,
 }
 
-/// Files that are not zeroed as far as they should be: the active one some way ahead of its tail,
+/// Files that are not zeroed as far as they should be: the active one, if it was not before use, and
 /// spares whole once the active one is a quarter full.
 fn zero_goals(state: &super::State, segment_bytes: u32) -> impl Iterator<Item = ZeroGoal> {
     let active = state.segments.last_key_value().map(|(_, segment)| Arc::clone(segment));
@@ -340,7 +344,10 @@ fn zero_goals(state: &super::State, segment_bytes: u32) -> impl Iterator<Item = 
     let ahead = active.map(|segment| ZeroGoal {
         segment: segment.header.segment,
         zeroed: Arc::clone(&segment.zeroed),
-        to: used.saturating_add(ZERO_LEAD_BYTES).min(segment.header.segment_bytes),
+        to: match used {
+            ..ZERO_ALL_FROM_BYTES => ZERO_LEAD_BYTES.min(segment.header.segment_bytes),
+            _ => segment.header.segment_bytes,
+        },
     });
     let is_near = used >= segment_bytes / 4;
     let spares = state.spares.iter().filter(move |_| is_near).map(move |(id, spare)| ZeroGoal {
