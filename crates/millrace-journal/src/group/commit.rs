@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::gather::Group;
+use super::priority::Priority;
 use super::{GroupCommit, lock};
 use crate::error::{AppendError, Unavailable};
 use crate::frame::{Frame, FrameKind};
@@ -23,7 +24,6 @@ impl GroupCommit {
         lock(&self.settling).committers += 1;
         let this = Arc::clone(self);
         let spawned = std::thread::Builder::new().name("journal-commit".into()).spawn(move || {
-            super::priority::ask_for_real_time();
             // Also when unwinding, so that `close` does not wait for ever.
             let _leave = LeaveOnDrop(&this);
             this.run_committer();
@@ -37,11 +37,16 @@ impl GroupCommit {
     /// Takes what has gathered, writes it as one frame and settles it. False if there was nothing
     /// to do, or nothing may be done any more.
     pub fn commit_step(&self) -> bool {
+        self.commit_group().is_some()
+    }
+
+    /// The same; how many records were in the group.
+    fn commit_group(&self) -> Option<u32> {
         let mut chain = lock(&self.committer);
         if self.is_poisoned.load(Ordering::Acquire) {
-            return false;
+            return None;
         }
-        let Some(group) = self.lock_gather().take() else { return false };
+        let group = self.lock_gather().take()?;
         let mut header = chain.next(FrameKind::Data, group.base, self.journal.prior());
         header.records = group.records;
         let frame = Frame::seal(header, group.body.clone(), self.salt);
@@ -60,7 +65,7 @@ impl GroupCommit {
         if self.journal.has_background_work() {
             self.wake_background();
         }
-        true
+        Some(group.records)
     }
 
     /// Does one piece of the journal's background work, for callers without threads.
@@ -98,8 +103,11 @@ impl GroupCommit {
     }
 
     fn run_committer(&self) {
+        let mut priority = Priority::new();
         loop {
-            while self.commit_step() {}
+            while let Some(records) = self.commit_group() {
+                priority.observe(records);
+            }
             let mut gather = self.lock_gather();
             let is_poisoned = self.is_poisoned.load(Ordering::Acquire);
             while (is_poisoned || gather.is_empty()) && !gather.is_closed {
