@@ -111,8 +111,10 @@ class Probe:
     def __enter__(self):
         def run():
             try:
-                while not self.ended.wait(0.01):
+                while True:  # A fault may be over before the first turn is.
                     self.turn()
+                    if self.ended.wait(0.01):
+                        break
             except Exception as failure:  # Shown by the test; a thread cannot raise.
                 self.failure = failure
 
