@@ -5,7 +5,8 @@
 //! many clients keep the cores busy, it also takes the cores from the very threads whose appends
 //! the next group would gather: groups get small, and every commit costs the same. Measured with
 //! 64 connections on two cores: 64,000 sends a second at ordinary priority, 47,000 at real-time.
-//! So it is asked for while groups are small, and given up when they are not.
+//! So it is asked for while groups are small, and given up when they are not. The price: with many
+//! clients on cores that other programs keep busy, commits wait for a core again.
 
 use thread_priority::{
     NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue,
