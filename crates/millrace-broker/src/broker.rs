@@ -1,7 +1,7 @@
 //! The broker as a whole: how it opens, its clock, its threads and its end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -48,6 +48,9 @@ impl Default for Options {
 /// A source of unguessable bits.
 pub type Random = Box<dyn FnMut() -> u128 + Send>;
 
+/// Told of a queue that was just deleted, while nobody can find it any more.
+pub type OnDelete = Box<dyn Fn(&SharedQueue) + Send + Sync>;
+
 /// Queues by name over one journal.
 pub struct Broker {
     pub(crate) log: Arc<GroupCommit>,
@@ -64,6 +67,7 @@ pub struct Broker {
     pub(crate) random: Mutex<Random>,
     is_draining: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) on_delete: OnceLock<OnDelete>,
 }
 
 impl Broker {
@@ -98,6 +102,7 @@ impl Broker {
             first_seq: epoch << EPOCH_SHIFT,
             is_draining: AtomicBool::new(false),
             threads: Mutex::default(),
+            on_delete: OnceLock::new(),
             random: Mutex::new(random),
             log,
             clock,
@@ -162,6 +167,12 @@ impl Broker {
             }
         }
         self.timers.next()
+    }
+
+    /// Has `listener` told of each queue that is deleted: its last figures would be lost with it.
+    /// The first listener stays.
+    pub fn on_delete(&self, listener: OnDelete) {
+        let _ = self.on_delete.set(listener);
     }
 
     /// The server's time.
@@ -261,7 +272,7 @@ impl Broker {
         if expired.is_empty() {
             return;
         }
-        crate::queue::Counters::add(&queue.counters().messages_expired, expired.len());
+        crate::figures::Counters::add(&queue.counters.messages_expired, expired.len());
         let mut index = Vec::new();
         record::deleted(&mut index, queue.id(), expired.into_iter());
         if let Err(error) = self.append_indexes(state, Purpose::Reclaim, &[index]) {

@@ -266,6 +266,9 @@ impl Broker {
             self.catalog.maps_mut().remove(queue);
             ticket
         };
+        if let Some(listener) = self.on_delete.get() {
+            listener(queue);
+        }
         self.maintenance.want();
         self.committed(Some(ticket)).await
     }
@@ -277,7 +280,7 @@ impl Broker {
     }
 
     /// Locks a queue once all that is due is done, in steps between which others get the lock.
-    fn lock_up_to_date<'q>(&self, queue: &'q SharedQueue) -> MutexGuard<'q, State> {
+    pub(crate) fn lock_up_to_date<'q>(&self, queue: &'q SharedQueue) -> MutexGuard<'q, State> {
         loop {
             let mut state = queue.lock();
             let now = self.now();

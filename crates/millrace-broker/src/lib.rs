@@ -16,6 +16,7 @@ mod broker;
 mod catalog;
 mod commit;
 mod error;
+mod figures;
 mod maintenance;
 mod message;
 mod move_task;
@@ -26,15 +27,16 @@ mod settle;
 mod timers;
 mod waiter;
 
-pub use broker::{Broker, Options, Random};
+pub use broker::{Broker, OnDelete, Options, Random};
 pub use catalog::{Creation, NewQueue};
 pub use error::BrokerError;
+pub use figures::{QueueFigures, QueueTotals};
 pub use message::{Accepted, Incoming, Outgoing, Peeked};
 pub use move_task::{MoveTask, MoveTaskError, MoveTaskStatus, StartMoveTask};
-pub use queue::{Counters, SharedQueue};
+pub use queue::SharedQueue;
 pub use receive::ReceiveRequest;
 
 pub use millrace_engine::{
-    Attribute, Content, Counts, DeduplicationScope, Definition, Handle, Kind, MessageState,
-    NewContent, Redrive, Settings,
+    Attribute, Content, Counts, DeduplicationScope, Definition, Fairness, Gauges, Handle, Kind,
+    MessageState, NewContent, Redrive, Settings,
 };

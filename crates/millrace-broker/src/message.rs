@@ -9,6 +9,8 @@ pub struct Outgoing<'a> {
     pub id: MessageId,
     /// [`millrace_engine::NewContent`], encoded.
     pub content: Vec<u8>,
+    /// Body, attribute names, types and values, as the message size limit counts them.
+    pub size_bytes: usize,
     pub group: Option<&'a str>,
     /// FIFO queues: as given or computed from the body.
     pub deduplication_id: Option<&'a str>,

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use millrace_core::{MessageId, QueueKey, Timestamp};
 use millrace_engine::record::{self, SentRecord};
-use millrace_engine::{Kind, MessageView, Send, Sent};
+use millrace_engine::{Content, Kind, MessageView, Send, Sent};
 use millrace_journal::{Position, Purpose, Record, Ticket};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::broker::Broker;
 use crate::error::BrokerError;
-use crate::queue::{Counters, SharedQueue};
+use crate::queue::SharedQueue;
 use crate::receive::lock_both;
 
 /// Tasks of one source that are remembered (ListMessageMoveTasks shows at most ten).
@@ -306,6 +306,7 @@ impl Broker {
         let position = Position(view.position);
         let stored = self.log.read(position, view.record_len);
         let stored = stored.map_err(|error| crate::receive::unreadable(&error))?;
+        let size_bytes = Content::decode(&stored.payload).map_or(0, |content| content.size_bytes());
         let bytes = view.record_len as usize + task_index.len() + 1024;
         let reservation = self.log.reserve(bytes, Purpose::Store)?;
         let id = MessageId::from_random(self.random_bits());
@@ -341,9 +342,9 @@ impl Broker {
         entry.task = counted;
         from.queue.take(view.at);
         (from.latest, to.latest) = (Some(ticket), Some(ticket));
+        to.sends.add(size_bytes);
         to.waiters.wake(u64::from(deadline.0 == 0));
         self.arm(destination, &mut to);
-        Counters::add(&destination.counters().messages_sent, 1);
         Ok(())
     }
 

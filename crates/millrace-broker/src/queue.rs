@@ -1,12 +1,12 @@
 //! One queue as many connections share it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use millrace_core::{QueueId, QueueKey, Timestamp};
 use millrace_engine::{Counts, Definition, Queue};
 use millrace_journal::Ticket;
 
+use crate::figures::{Counters, Sends};
 use crate::waiter::Waiters;
 
 /// A queue behind its short lock. Kept alive by those who use it; a deleted queue refuses them.
@@ -16,7 +16,7 @@ pub struct SharedQueue {
     key: QueueKey,
     arn: String,
     state: Mutex<State>,
-    counters: Counters,
+    pub(crate) counters: Counters,
 }
 
 #[derive(Debug)]
@@ -31,24 +31,7 @@ pub(crate) struct State {
     /// Of the latest append: who repeats a change waits for the change that it repeats.
     pub latest: Option<Ticket>,
     pub is_deleted: bool,
-}
-
-/// Totals since start, for metrics: what the AWS/SQS namespace counts.
-#[derive(Debug, Default)]
-pub struct Counters {
-    pub messages_sent: AtomicU64,
-    pub sent_bytes: AtomicU64,
-    pub messages_received: AtomicU64,
-    pub messages_deleted: AtomicU64,
-    pub empty_receives: AtomicU64,
-    pub messages_dead_lettered: AtomicU64,
-    pub messages_expired: AtomicU64,
-}
-
-impl Counters {
-    pub(crate) fn add(counter: &AtomicU64, count: usize) {
-        counter.fetch_add(count as u64, Ordering::Relaxed);
-    }
+    pub sends: Sends,
 }
 
 impl SharedQueue {
@@ -66,6 +49,7 @@ impl SharedQueue {
                 armed_at: Timestamp::NEVER,
                 latest: None,
                 is_deleted: false,
+                sends: Sends::default(),
             }),
             counters: Counters::default(),
         }
@@ -92,10 +76,6 @@ impl SharedQueue {
     /// `arn:aws:sqs:<region>:<account>:<name>`.
     pub fn arn(&self) -> &str {
         &self.arn
-    }
-
-    pub fn counters(&self) -> &Counters {
-        &self.counters
     }
 
     /// The queue's definition as it is now.

@@ -12,8 +12,9 @@ use millrace_journal::{Position, Purpose, ReadError, RecordBytes, Ticket};
 
 use crate::broker::Broker;
 use crate::error::BrokerError;
+use crate::figures::Counters;
 use crate::message::Incoming;
-use crate::queue::{Counters, SharedQueue, State};
+use crate::queue::{SharedQueue, State};
 use crate::timers::TimerKey;
 use crate::waiter::Waiter;
 
@@ -74,7 +75,7 @@ impl Broker {
                 return Err(BrokerError::OverLimit);
             }
             Ok(Look::Nothing) | Err(BrokerError::OverLimit) => {
-                Counters::add(&queue.counters().empty_receives, 1);
+                Counters::add(&queue.counters.empty_receives, 1);
                 return Ok(Vec::new());
             }
             Err(error) => return Err(error),
@@ -90,7 +91,7 @@ impl Broker {
         }
         let incoming = self.read_deliveries(queue, &deliveries)?;
         std::mem::forget(undelivered);
-        Counters::add(&queue.counters().messages_received, incoming.len());
+        Counters::add(&queue.counters.messages_received, incoming.len());
         Ok(incoming)
     }
 
@@ -197,7 +198,7 @@ impl Broker {
                     self.maintenance.moved_from(target_state.queue.oldest_segment(false));
                 }
                 target_state.waiters.wake(received.moved.len() as u64);
-                Counters::add(&queue.counters().messages_dead_lettered, received.moved.len());
+                Counters::add(&queue.counters.messages_dead_lettered, received.moved.len());
                 self.arm(target, target_state);
             }
             if received.deliveries.is_empty() {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::message::{Accepted, Outgoing};
-use crate::queue::{Counters, SharedQueue};
+use crate::queue::SharedQueue;
 
 /// Bytes of a `Sent` record's index part besides the group id.
 const INDEX_BYTES: usize = 96;
@@ -56,7 +56,10 @@ impl Broker {
             });
             let Outgoing { id, group, delay_s, .. } = *message;
             match state.queue.send(now, &Send { id, group, dedup, delay_s }) {
-                Sent::Duplicate { id, seq } => accepted.push(Accepted { id, seq }),
+                Sent::Duplicate { id, seq } => {
+                    state.sends.deduplicated += 1;
+                    accepted.push(Accepted { id, seq });
+                }
                 Sent::Stored { at, sent, deadline } => {
                     let queue = queue.id();
                     let dedup_bits = dedup.unwrap_or_default();
@@ -97,15 +100,15 @@ impl Broker {
             let record_len = record.encoded_bytes() as u32;
             state.queue.stored(stored.at, stored.dedup, position.0, record_len);
         }
+        for stored in &stored {
+            state.sends.add(messages[stored.number].size_bytes);
+        }
         state.latest = Some(ticket);
         if !state.waiters.is_empty() {
             let receivable = state.queue.receivable();
             state.waiters.wake(ready.min(receivable));
         }
         self.arm(queue, &mut state);
-        drop(state);
-        Counters::add(&queue.counters().messages_sent, stored.len());
-        Counters::add(&queue.counters().sent_bytes, content_bytes);
         Ok((accepted, Some(ticket)))
     }
 }

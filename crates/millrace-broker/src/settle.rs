@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 
 use crate::broker::Broker;
 use crate::error::BrokerError;
-use crate::queue::{Counters, SharedQueue};
+use crate::figures::Counters;
+use crate::queue::SharedQueue;
 
 const TICK_BUDGET: usize = 256;
 
@@ -51,6 +52,8 @@ impl Broker {
             deleted.extend(outcome.ok().flatten());
             outcomes.push(outcome.map(|_| ()).map_err(|_| BrokerError::HandleExpired));
         }
+        let succeeded = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        Counters::add(&queue.counters.messages_deleted, succeeded);
         if deleted.is_empty() {
             // Repeats of deletes whose commit may still be under way.
             return Ok((outcomes, state.latest));
@@ -67,7 +70,6 @@ impl Broker {
             state.waiters.wake(ready.min(count as u64));
         }
         drop(state);
-        Counters::add(&queue.counters().messages_deleted, count);
         self.maintenance.want();
         Ok((outcomes, Some(ticket)))
     }

@@ -70,6 +70,13 @@ pub struct Content {
 }
 
 impl Content {
+    /// Body, attribute names, types and values, as the message size limit counts them.
+    pub fn size_bytes(&self) -> usize {
+        let attributes = self.attributes.iter();
+        let bytes = attributes.map(|(name, kind, value)| name.len() + kind.len() + value.len());
+        self.body.len() + bytes.sum::<usize>()
+    }
+
     /// Reads the stored form; `None` if it is not whole.
     pub fn decode(payload: &Bytes) -> Option<Content> {
         let mut rest = Rest { bytes: payload, at: 0 };

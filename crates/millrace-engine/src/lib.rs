@@ -30,8 +30,8 @@ mod replay;
 pub use content::{Attribute, Content, NewContent};
 pub use definition::{DeduplicationScope, Definition, Kind, Redrive, Settings};
 pub use queue::{
-    Counts, DeadLetters, Delivery, Expired, MessageState, MessageView, Moved, Queue, Receive,
-    ReceiveError, Received, Send, Sent, VisibilityError,
+    Counts, DeadLetters, Delivery, Expired, Fairness, Gauges, MessageState, MessageView, Moved,
+    Queue, Receive, ReceiveError, Received, Send, Sent, VisibilityError,
 };
 pub use receipt::{Handle, ReceiptKey};
 pub use replay::{Finished, Replay, ReplayError, ReplayedQueue};

@@ -378,6 +378,7 @@ impl Draft {
         Outgoing {
             id: self.id,
             content: self.content.clone(),
+            size_bytes: self.content.len(),
             group: self.group.as_deref(),
             deduplication_id: self.dedup_id.as_deref(),
             delay_s: self.delay_s,

@@ -49,6 +49,7 @@ impl Bench {
         let message = Outgoing {
             id: MessageId::from_random(self.ids),
             content,
+            size_bytes: body.len(),
             group: is_fifo.then_some("g"),
             deduplication_id: is_fifo.then_some(&id),
             delay_s: None,

@@ -48,7 +48,8 @@ fn message(body: &str) -> Outgoing<'static> {
     let mut content = Vec::new();
     NewContent { body: body.as_bytes(), ..NewContent::default() }.encode(&mut content);
     let id = MessageId::from_random(body.len() as u128);
-    Outgoing { id, content, group: None, deduplication_id: None, delay_s: None }
+    let size_bytes = body.len();
+    Outgoing { id, content, size_bytes, group: None, deduplication_id: None, delay_s: None }
 }
 
 /// Changes one byte of `needle` in the files of `dir`.

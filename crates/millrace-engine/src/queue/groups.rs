@@ -165,6 +165,11 @@ impl Groups {
         }
     }
 
+    /// Whether there is a group with a name.
+    pub(super) fn has_names(&self) -> bool {
+        !self.names.is_empty()
+    }
+
     /// Every group that is or was, by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> + '_ {
         (0..).zip(&self.groups)

@@ -1,6 +1,7 @@
 //! One queue's state and the commands that change it.
 
 mod check;
+mod gauges;
 mod groups;
 mod lists;
 mod live;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use millrace_core::{MessageId, QueueId, Timestamp, limits};
 
+pub use gauges::{Fairness, Gauges};
 pub use moves::{MessageView, Moved};
 pub use receive::{
     DeadLetters, Delivery, Expired, Receive, ReceiveError, Received, VisibilityError,

@@ -154,6 +154,7 @@ fn prepare<'r>(
         outgoing: Outgoing {
             id: MessageId::from_random(fastrand::u128(..)),
             content,
+            size_bytes: checked.size_bytes,
             group: checked.group,
             deduplication_id,
             delay_s: checked.delay_s,

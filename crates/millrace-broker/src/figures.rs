@@ -1,0 +1,115 @@
+//! What each queue has done and holds: the one place that CloudWatch, Prometheus and the console
+//! read. Totals count from the start of the process and never fall.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use millrace_core::Timestamp;
+use millrace_engine::Gauges;
+
+use crate::broker::Broker;
+use crate::queue::{SharedQueue, State};
+
+/// What a queue has done since the process started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueTotals {
+    /// Messages added by senders and move tasks; those that repeat an earlier one not included.
+    pub messages_sent: u64,
+    /// Body, attribute names, types and values of those, as the message size limit counts them.
+    pub sent_bytes: u64,
+    /// FIFO: sends that repeated one within the deduplication window.
+    pub messages_deduplicated: u64,
+    /// Messages returned by receives.
+    pub messages_received: u64,
+    /// Deletes that succeeded, those of messages already gone included.
+    pub messages_deleted: u64,
+    /// Receives that returned nothing.
+    pub empty_receives: u64,
+    /// Messages moved from here to the dead-letter queue.
+    pub messages_dead_lettered: u64,
+    /// Messages dropped at the end of the retention period.
+    pub messages_expired: u64,
+}
+
+/// What a queue has done and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueFigures {
+    /// Since the process started.
+    pub totals: QueueTotals,
+    /// As of the last command or timer.
+    pub gauges: Gauges,
+    /// Smallest and largest message sent since [`Broker::close_size_period`], bytes.
+    pub sent_sizes: Option<(u64, u64)>,
+}
+
+impl QueueFigures {
+    /// Seconds since the oldest message was sent; 0 if there is none.
+    pub fn oldest_age_s(&self, now: Timestamp) -> u64 {
+        self.gauges.oldest_sent.map_or(0, |sent| now.millis_since(sent) / 1000)
+    }
+}
+
+/// Counted without the queue's lock.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub messages_received: AtomicU64,
+    pub messages_deleted: AtomicU64,
+    pub empty_receives: AtomicU64,
+    pub messages_dead_lettered: AtomicU64,
+    pub messages_expired: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64, count: usize) {
+        counter.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}
+
+/// Counted under the queue's lock, which a send holds anyway.
+#[derive(Debug, Default)]
+pub(crate) struct Sends {
+    messages: u64,
+    bytes: u64,
+    pub deduplicated: u64,
+    sizes: Option<(u64, u64)>,
+}
+
+impl Sends {
+    pub(crate) fn add(&mut self, size_bytes: usize) {
+        let size = size_bytes as u64;
+        self.messages += 1;
+        self.bytes += size;
+        let (smallest, largest) = self.sizes.unwrap_or((size, size));
+        self.sizes = Some((smallest.min(size), largest.max(size)));
+    }
+}
+
+impl Broker {
+    /// What the queue has done and holds. Ends delays and visibility timeouts that are over first;
+    /// O(groups), so not for requests.
+    pub fn queue_figures(&self, queue: &SharedQueue) -> QueueFigures {
+        figures(queue, &self.lock_up_to_date(queue))
+    }
+
+    /// As [`Broker::queue_figures`], and smallest and largest message are counted anew from here.
+    pub fn close_size_period(&self, queue: &SharedQueue) -> QueueFigures {
+        let mut state = self.lock_up_to_date(queue);
+        let figures = figures(queue, &state);
+        state.sends.sizes = None;
+        figures
+    }
+}
+
+fn figures(queue: &SharedQueue, state: &State) -> QueueFigures {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let totals = QueueTotals {
+        messages_sent: state.sends.messages,
+        sent_bytes: state.sends.bytes,
+        messages_deduplicated: state.sends.deduplicated,
+        messages_received: read(&queue.counters.messages_received),
+        messages_deleted: read(&queue.counters.messages_deleted),
+        empty_receives: read(&queue.counters.empty_receives),
+        messages_dead_lettered: read(&queue.counters.messages_dead_lettered),
+        messages_expired: read(&queue.counters.messages_expired),
+    };
+    QueueFigures { totals, gauges: state.queue.gauges(), sent_sizes: state.sends.sizes }
+}

@@ -1,0 +1,190 @@
+//! What a queue holds at one moment, for metrics. Reads every group, so it is meant for a look a
+//! minute or a second, not for requests.
+
+use std::collections::HashSet;
+
+use millrace_core::Timestamp;
+
+use super::slab::{Entry, MessageState, NONE};
+use super::{Counts, Queue, groups};
+use crate::definition::Kind;
+
+/// How far the search for the oldest message looks past those that do not count.
+const LOOKED_AT: usize = 1_000;
+
+/// AWS/SQS, ApproximateAgeOfOldestMessage: a message received three times or more no longer counts.
+const POISON_RECEIVES: u32 = 3;
+
+/// What a queue holds at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// Messages by state.
+    pub counts: Counts,
+    /// When the oldest message was sent; of those received three times or more only if all are.
+    pub oldest_sent: Option<Timestamp>,
+    /// FIFO queues: message groups that have messages in flight.
+    pub groups_in_flight: u64,
+    /// Standard queues that hold messages of message groups.
+    pub fairness: Option<Fairness>,
+}
+
+/// What fair queues are watched by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fairness {
+    /// Groups that have to wait for quieter ones.
+    pub noisy_groups: u64,
+    /// Messages of all other groups, by state.
+    pub quiet: Counts,
+    /// When the oldest message of those was sent.
+    pub quiet_oldest_sent: Option<Timestamp>,
+}
+
+impl Queue {
+    /// What the queue holds, as of the last command. O(groups), and O(hidden messages) while a
+    /// group is noisy.
+    pub fn gauges(&self) -> Gauges {
+        let is_fifo = self.settings.kind == Kind::Fifo;
+        let groups_in_flight = if is_fifo {
+            self.groups.iter().filter(|(_, group)| group.in_flight > 0).count() as u64
+        } else {
+            0
+        };
+        Gauges {
+            counts: self.counts,
+            oldest_sent: self.oldest_of(|entry| entry.receive_count() < POISON_RECEIVES),
+            groups_in_flight,
+            fairness: (!is_fifo && self.groups.has_names()).then(|| self.fairness()),
+        }
+    }
+
+    fn fairness(&self) -> Fairness {
+        let is_noisy = |number: u32| self.groups.fair_ring(number) > 0;
+        let noisy: HashSet<u32> = self
+            .groups
+            .iter()
+            .map(|(number, _)| number)
+            .filter(|number| *number != groups::UNGROUPED && is_noisy(*number))
+            .collect();
+        if noisy.is_empty() {
+            let quiet_oldest_sent = self.oldest_of(|_| true);
+            return Fairness { noisy_groups: 0, quiet: self.counts, quiet_oldest_sent };
+        }
+        let slots = self.timers.iter().map(|(_, _, slot)| self.slab.at(*slot));
+        let delayed = slots
+            .filter(|e| e.state() == MessageState::Delayed && noisy.contains(&e.group))
+            .count() as u64;
+        let sum = |of: fn(&groups::Group) -> u32| -> u64 {
+            noisy.iter().map(|number| u64::from(of(self.groups.at(*number)))).sum()
+        };
+        let (members, in_flight) = (sum(|group| group.members), sum(|group| group.in_flight));
+        Fairness {
+            noisy_groups: noisy.len() as u64,
+            quiet: Counts {
+                ready: self.counts.ready.saturating_sub(members - in_flight - delayed),
+                delayed: self.counts.delayed - delayed,
+                in_flight: self.counts.in_flight - in_flight,
+            },
+            quiet_oldest_sent: self.oldest_of(|entry| !noisy.contains(&entry.group)),
+        }
+    }
+
+    /// When the oldest message that counts was sent; if the search ends early, the oldest of all.
+    fn oldest_of(&self, counts: impl Fn(&Entry) -> bool) -> Option<Timestamp> {
+        let mut slot = self.oldest;
+        let listed = std::iter::from_fn(move || {
+            let this = (slot != NONE).then_some(slot)?;
+            slot = self.slab.at(this).newer;
+            Some(this)
+        });
+        let sent_of = |slot: u32| {
+            let entry = self.slab.at(slot);
+            counts(entry).then_some(entry.sent)
+        };
+        let listed = listed.take(LOOKED_AT).find_map(sent_of);
+        let moved = self.out_of_order.iter().take(LOOKED_AT).find_map(|(_, slot)| sent_of(*slot));
+        let found = [listed, moved].into_iter().flatten().min().map(Timestamp);
+        found.or_else(|| self.oldest_sent())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::{MessageId, QueueId};
+
+    use super::super::{DeadLetters, Receive, Send};
+    use super::*;
+    use crate::definition::Settings;
+
+    const NOW: Timestamp = Timestamp(1_000_000);
+
+    fn queue(kind: Kind) -> Queue {
+        let settings = Settings { kind, ..Settings::default() };
+        Queue::new(QueueId(1), "arn:aws:sqs:r:000000000000:q", settings, 1)
+    }
+
+    fn send(queue: &mut Queue, now: Timestamp, group: Option<&str>, delay_s: u32) {
+        let id = MessageId::from_random(0);
+        queue.send(now, &Send { id, group, dedup: None, delay_s: Some(delay_s) });
+    }
+
+    fn receive(queue: &mut Queue, max: usize, timeout_s: u32) -> usize {
+        let receive = Receive {
+            max,
+            visibility_timeout_s: Some(timeout_s),
+            attempt: None,
+            in_flight_limit: 120_000,
+        };
+        queue.receive(NOW, &receive, DeadLetters::Deliver).unwrap().deliveries.len()
+    }
+
+    #[test]
+    fn messages_of_noisy_groups_do_not_count_as_quiet() {
+        let mut queue = queue(Kind::Standard);
+        for _ in 0..40 {
+            send(&mut queue, NOW, Some("noisy"), 0);
+        }
+        assert_eq!(receive(&mut queue, 35, 30), 35);
+        send(&mut queue, NOW, Some("noisy"), 60);
+        send(&mut queue, NOW.plus_seconds(1), Some("quiet"), 0);
+        send(&mut queue, NOW.plus_seconds(2), None, 60);
+
+        let fairness = queue.gauges().fairness.unwrap();
+
+        let quiet = Counts { ready: 1, delayed: 1, in_flight: 0 };
+        let quiet_oldest_sent = Some(NOW.plus_seconds(1));
+        assert_eq!(fairness, Fairness { noisy_groups: 1, quiet, quiet_oldest_sent });
+    }
+
+    #[test]
+    fn a_queue_without_groups_is_not_watched_for_fairness() {
+        let mut queue = queue(Kind::Standard);
+        send(&mut queue, NOW, None, 0);
+
+        assert_eq!(queue.gauges().fairness, None);
+    }
+
+    #[test]
+    fn fifo_queues_count_groups_in_flight() {
+        let mut queue = queue(Kind::Fifo);
+        for group in ["a", "a", "b", "c"] {
+            send(&mut queue, NOW, Some(group), 0);
+        }
+        receive(&mut queue, 3, 30);
+
+        assert_eq!(queue.gauges().groups_in_flight, 2);
+    }
+
+    #[test]
+    fn a_message_received_three_times_no_longer_counts_as_the_oldest() {
+        let mut queue = queue(Kind::Standard);
+        send(&mut queue, NOW, None, 0);
+        for _ in 0..3 {
+            assert_eq!(receive(&mut queue, 1, 0), 1);
+        }
+        assert_eq!(queue.gauges().oldest_sent, Some(NOW), "there is no other");
+
+        send(&mut queue, NOW.plus_seconds(7), None, 0);
+
+        assert_eq!(queue.gauges().oldest_sent, Some(NOW.plus_seconds(7)));
+    }
+}
