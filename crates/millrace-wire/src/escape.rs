@@ -23,7 +23,7 @@ const JSON_ESCAPES: [u8; 256] = {
 };
 
 /// Appends `text`, which is UTF-8, as a quoted JSON string.
-pub(crate) fn json_string(out: &mut Vec<u8>, text: &[u8]) {
+pub fn json_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     escape(out, text, json_needs_escape, put_json);
     out.push(b'"');

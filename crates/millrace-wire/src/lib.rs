@@ -16,4 +16,5 @@ pub mod sigv4;
 pub mod sqs;
 
 pub use error::{ApiError, no_action_response};
+pub use escape::json_string;
 pub use http::{Header, Request, Response, Service};

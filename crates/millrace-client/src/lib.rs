@@ -1,0 +1,22 @@
+//! Queues over the network, whoever serves them: Millrace, Amazon SQS, IronMQ.
+//!
+//! A [`Peer`] is one queue at one endpoint. Everything else here either speaks a protocol and is a
+//! peer ([`sqs`]) or uses any peer. Nothing here knows how Millrace stores a message, so
+//! what works here works, and is measured, against every server alike.
+
+mod credentials;
+mod error;
+mod message;
+mod peer;
+
+pub mod sqs;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod transport;
+
+pub use credentials::Credentials;
+pub use error::{CallError, CallErrorKind, EntryError};
+pub use message::{
+    AttributeValue, Delivery, MessageAttribute, Outgoing, ReceiptHandle, Sent, attribute,
+};
+pub use peer::{Capabilities, Peer, ReceiveRequest, SystemAttributes, Visibility};

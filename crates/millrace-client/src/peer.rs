@@ -1,0 +1,107 @@
+//! The seam: what a queue can do, whichever protocol it speaks.
+
+use std::time::Duration;
+
+use crate::error::{CallError, EntryError};
+use crate::message::{Delivery, Outgoing, ReceiptHandle, Sent};
+
+/// One queue at one endpoint. Each method is one call on the wire and never splits or repeats
+/// it; more entries than [`Capabilities::max_batch`] are the caller's mistake, which the server's
+/// answer tells.
+///
+/// Methods with several entries answer for each, in the order given; `Err` means that the call as
+/// a whole failed, and [`CallError::is_ambiguous`] tells whether it may have taken effect.
+///
+/// Cancel safety: a call that is dropped may still take effect; messages of a dropped receive
+/// stay hidden for their visibility timeout.
+pub trait Peer: Send + Sync + 'static {
+    /// Sends messages. `Ok` for an entry means that the server has accepted it.
+    fn send(
+        &self,
+        messages: &[Outgoing],
+    ) -> impl Future<Output = Result<Vec<Result<Sent, EntryError>>, CallError>> + Send;
+
+    /// Receives up to `max` messages; an empty answer is no error.
+    fn receive(
+        &self,
+        request: ReceiveRequest,
+    ) -> impl Future<Output = Result<Vec<Delivery>, CallError>> + Send;
+
+    /// Deletes received messages.
+    fn delete(
+        &self,
+        handles: &[ReceiptHandle],
+    ) -> impl Future<Output = Result<Vec<Result<(), EntryError>>, CallError>> + Send;
+
+    /// Hides messages for the time given, counted from now; zero makes them visible at once.
+    /// Answers the handle to use from now on: IronMQ gives a new one, SQS keeps the old.
+    fn change_visibility(
+        &self,
+        changes: &[Visibility],
+    ) -> impl Future<Output = Result<Vec<Result<ReceiptHandle, EntryError>>, CallError>> + Send;
+
+    /// What this queue can do.
+    fn capabilities(&self) -> Capabilities;
+}
+
+/// One entry of a visibility change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Visibility {
+    pub handle: ReceiptHandle,
+    /// Whole seconds on the wire, rounded up; 0 to 12 h on SQS.
+    pub timeout: Duration,
+}
+
+/// What to receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiveRequest {
+    /// At least 1, at most [`Capabilities::max_receive`].
+    pub max: u32,
+    /// How long the server waits for a first message; zero answers at once. Beyond
+    /// [`Capabilities::long_poll`] it is cut.
+    pub wait: Duration,
+    /// The queue's own visibility timeout unless given.
+    pub visibility: Option<Duration>,
+    /// Which system attributes to ask for.
+    pub attributes: SystemAttributes,
+}
+
+/// Whether a receive asks for the attributes that the server keeps about a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SystemAttributes {
+    /// All of them, and all message attributes.
+    #[default]
+    All,
+    /// Neither: the cheapest answer.
+    None,
+}
+
+impl Default for ReceiveRequest {
+    /// Up to ten messages, long polling for 20 s, all attributes.
+    fn default() -> ReceiveRequest {
+        ReceiveRequest {
+            max: 10,
+            wait: Duration::from_secs(20),
+            visibility: None,
+            attributes: SystemAttributes::All,
+        }
+    }
+}
+
+/// What a queue can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Entries of one send, delete or visibility call.
+    pub max_batch: usize,
+    /// Bytes of bodies and attributes in one send call.
+    pub max_batch_bytes: usize,
+    /// Messages of one receive.
+    pub max_receive: u32,
+    /// The longest a receive may wait; `None` where there is no long polling.
+    pub long_poll: Option<Duration>,
+    /// Whether messages of one group are delivered in order (a FIFO queue).
+    pub ordered_groups: bool,
+    /// Whether a visibility change may shorten and lengthen at will, zero included. Without it only
+    /// zero (release) and the queue's own timeout (touch) exist.
+    pub exact_visibility: bool,
+}

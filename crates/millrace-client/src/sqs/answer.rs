@@ -1,0 +1,106 @@
+//! Which answers are errors, and of which kind.
+
+use serde::Deserialize;
+
+use crate::error::{CallError, CallErrorKind};
+use crate::transport::Answer;
+
+#[derive(Default, Deserialize)]
+struct ErrorBody {
+    #[serde(rename = "__type", default)]
+    shape: String,
+    #[serde(default, alias = "Message")]
+    message: String,
+}
+
+/// The error that an answer with a status other than 200 means.
+pub(super) fn error_of(answer: &Answer) -> CallError {
+    let body: ErrorBody = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let after_namespace = body.shape.rsplit('#').next().unwrap_or_default();
+    let shape = after_namespace.split(':').next().unwrap_or_default();
+    let status = answer.status.as_u16();
+    let kind = kind_of(shape, status);
+    let code = if shape.is_empty() { format!("HTTP {status}") } else { shape.to_owned() };
+    let mut error = CallError::new(kind, code, body.message);
+    error.retry_after = answer.retry_after();
+    // A server in trouble may fail after the deed; refusals and throttling come before it.
+    error.is_ambiguous = kind == CallErrorKind::Server;
+    error
+}
+
+fn kind_of(shape: &str, status: u16) -> CallErrorKind {
+    match shape {
+        "QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue" => {
+            CallErrorKind::NoSuchQueue
+        }
+        "BatchRequestTooLong" | "AWS.SimpleQueueService.BatchRequestTooLong" => {
+            CallErrorKind::BatchTooLarge
+        }
+        // FIFO queues answer OverLimit when too much is in flight, KMS throttles on its own.
+        "ThrottlingException"
+        | "Throttling"
+        | "RequestThrottled"
+        | "RequestThrottledException"
+        | "TooManyRequestsException"
+        | "SlowDown"
+        | "OverLimit"
+        | "KmsThrottled" => CallErrorKind::Throttled,
+        "AccessDenied"
+        | "AccessDeniedException"
+        | "UnrecognizedClientException"
+        | "InvalidSignatureException"
+        | "IncompleteSignatureException"
+        | "ExpiredTokenException"
+        | "MissingAuthenticationTokenException"
+        | "InvalidClientTokenId"
+        | "SignatureDoesNotMatch"
+        | "OptInRequired" => CallErrorKind::Auth,
+        _ => match status {
+            401 | 403 => CallErrorKind::Auth,
+            429 => CallErrorKind::Throttled,
+            408 | 500.. => CallErrorKind::Server,
+            _ => CallErrorKind::Refused,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use hyper::http::{HeaderMap, StatusCode};
+
+    use super::*;
+
+    fn error(status: u16, body: &str) -> CallError {
+        let mut headers = HeaderMap::new();
+        headers.insert("retry-after", "7".parse().unwrap());
+        let status = StatusCode::from_u16(status).unwrap();
+        error_of(&Answer { status, headers, body: Bytes::copy_from_slice(body.as_bytes()) })
+    }
+
+    #[test]
+    fn errors_are_told_apart_by_shape_then_by_status() {
+        let cases = [
+            (400, "com.amazonaws.sqs#QueueDoesNotExist", CallErrorKind::NoSuchQueue),
+            (400, "com.amazonaws.sqs#BatchRequestTooLong", CallErrorKind::BatchTooLarge),
+            (400, "com.amazon.coral.service#ThrottlingException", CallErrorKind::Throttled),
+            (403, "com.amazonaws.sqs#RequestThrottled", CallErrorKind::Throttled),
+            (403, "AccessDeniedException:http://x", CallErrorKind::Auth),
+            (400, "com.amazonaws.sqs#ReceiptHandleIsInvalid", CallErrorKind::Refused),
+            (503, "com.amazon.coral.service#ServiceUnavailableException", CallErrorKind::Server),
+        ];
+        for (status, shape, kind) in cases {
+            let found = error(status, &format!(r#"{{"__type":"{shape}","message":"m"}}"#));
+            assert_eq!(found.kind, kind, "{shape}");
+            assert_eq!(found.message, "m");
+            assert!(!found.code.contains(['#', ':']));
+        }
+
+        for (status, kind) in [(502, CallErrorKind::Server), (429, CallErrorKind::Throttled)] {
+            let found = error(status, "<html>");
+            assert_eq!(found.kind, kind);
+            assert_eq!(found.code, format!("HTTP {status}"));
+            assert_eq!(found.retry_after.unwrap().as_secs(), 7);
+        }
+    }
+}

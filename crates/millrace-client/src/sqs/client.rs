@@ -1,0 +1,198 @@
+//! Any action of SQS, signed if there are credentials.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use hyper::http::{HeaderMap, HeaderValue, Method, Uri, header};
+use millrace_wire::sigv4::{SignRequest, Signer};
+
+use super::answer::error_of;
+use crate::credentials::Credentials;
+use crate::error::{CallError, CallErrorKind};
+use crate::transport::{Call, Endpoint, Lane, Repeat, Transport, TransportOptions};
+
+/// Speaks AWS JSON 1.0 with one endpoint. Clones share the connections.
+#[derive(Clone, Debug)]
+pub struct SqsClient {
+    transport: Arc<Transport>,
+    region: Arc<str>,
+    credentials: Option<Arc<Credentials>>,
+    /// What every request carries.
+    headers: HeaderMap,
+}
+
+/// How to reach the service.
+#[derive(Clone, Debug, Default)]
+pub struct SqsOptions {
+    /// Taken from the endpoint's name if it has one, else `us-east-1`.
+    pub region: Option<String>,
+    /// Without, requests are not signed.
+    pub credentials: Option<Credentials>,
+    pub transport: TransportOptions,
+}
+
+/// An action of the service, as the header `X-Amz-Target` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Action(&'static str);
+
+/// How the server may take its time over a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It answers as soon as it can.
+    None,
+    /// It may wait that long on purpose: a long poll.
+    UpTo(Duration),
+}
+
+impl SqsClient {
+    /// Opens no connection yet.
+    ///
+    /// # Errors
+    ///
+    /// If the endpoint's name does not fit a header.
+    pub fn new(endpoint: Endpoint, options: SqsOptions) -> Result<SqsClient, CallError> {
+        let host = HeaderValue::from_str(&endpoint.authority).map_err(bad_header)?;
+        let region = options.region.or_else(|| region_of(&endpoint.host));
+        let mut headers = HeaderMap::with_capacity(8);
+        headers.insert(header::HOST, host);
+        let content_type = HeaderValue::from_static("application/x-amz-json-1.0");
+        headers.insert(header::CONTENT_TYPE, content_type);
+        Ok(SqsClient {
+            transport: Arc::new(Transport::new(endpoint, &options.transport)),
+            region: region.as_deref().unwrap_or("us-east-1").into(),
+            credentials: options.credentials.map(Arc::new),
+            headers,
+        })
+    }
+
+    /// Calls `action` with a JSON object and returns the JSON object of the answer, which may be
+    /// empty.
+    ///
+    /// Cancel safety: the server may still do what was asked.
+    ///
+    /// # Errors
+    ///
+    /// The server's error, or what broke on the way.
+    pub async fn call(
+        &self,
+        action: Action,
+        body: Bytes,
+        wait: Wait,
+        repeat: Repeat,
+    ) -> Result<Bytes, CallError> {
+        let (lane, wait) = match wait {
+            Wait::None => (Lane::Quick, Duration::ZERO),
+            Wait::UpTo(wait) => (Lane::Hold, wait),
+        };
+        let headers = self.headers(action, &body)?;
+        let (method, path) = (Method::POST, Uri::from_static("/"));
+        let call = Call { lane, method, path, headers, body, wait, repeat };
+        let answer = self.transport.call(call).await?;
+        if answer.status.as_u16() == 200 { Ok(answer.body) } else { Err(error_of(&answer)) }
+    }
+
+    /// The connections.
+    pub fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    pub fn region(&self) -> &str {
+        &self.region
+    }
+
+    fn headers(&self, action: Action, body: &Bytes) -> Result<HeaderMap, CallError> {
+        let mut headers = self.headers.clone();
+        headers.insert("x-amz-target", HeaderValue::from_static(action.0));
+        let Some(credentials) = &self.credentials else { return Ok(headers) };
+
+        let signer = Signer {
+            access_key: &credentials.access_key,
+            secret: &credentials.secret,
+            session_token: credentials.session_token.as_deref(),
+            region: &self.region,
+            service: "sqs",
+        };
+        let signed: Vec<_> = headers
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+            .collect();
+        let request = SignRequest { method: "POST", path: "/", query: "", headers: &signed, body };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        for (name, value) in signer.sign(&request, now) {
+            headers.insert(name, HeaderValue::try_from(value).map_err(bad_header)?);
+        }
+        Ok(headers)
+    }
+}
+
+macro_rules! actions {
+    ($($constant:ident $name:literal),* $(,)?) => {
+        impl Action {
+            $(pub const $constant: Action = Action(concat!("AmazonSQS.", $name));)*
+
+            /// The action of that name, such as `ListQueues`.
+            pub fn named(name: &str) -> Option<Action> {
+                match name {
+                    $($name => Some(Action::$constant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+actions! {
+    ADD_PERMISSION "AddPermission",
+    CANCEL_MESSAGE_MOVE_TASK "CancelMessageMoveTask",
+    CHANGE_MESSAGE_VISIBILITY "ChangeMessageVisibility",
+    CHANGE_MESSAGE_VISIBILITY_BATCH "ChangeMessageVisibilityBatch",
+    CREATE_QUEUE "CreateQueue",
+    DELETE_MESSAGE "DeleteMessage",
+    DELETE_MESSAGE_BATCH "DeleteMessageBatch",
+    DELETE_QUEUE "DeleteQueue",
+    GET_QUEUE_ATTRIBUTES "GetQueueAttributes",
+    GET_QUEUE_URL "GetQueueUrl",
+    LIST_DEAD_LETTER_SOURCE_QUEUES "ListDeadLetterSourceQueues",
+    LIST_MESSAGE_MOVE_TASKS "ListMessageMoveTasks",
+    LIST_QUEUES "ListQueues",
+    LIST_QUEUE_TAGS "ListQueueTags",
+    PURGE_QUEUE "PurgeQueue",
+    RECEIVE_MESSAGE "ReceiveMessage",
+    REMOVE_PERMISSION "RemovePermission",
+    SEND_MESSAGE "SendMessage",
+    SEND_MESSAGE_BATCH "SendMessageBatch",
+    SET_QUEUE_ATTRIBUTES "SetQueueAttributes",
+    START_MESSAGE_MOVE_TASK "StartMessageMoveTask",
+    TAG_QUEUE "TagQueue",
+    UNTAG_QUEUE "UntagQueue",
+}
+
+/// `eu-west-1` of `sqs.eu-west-1.amazonaws.com`.
+fn region_of(host: &str) -> Option<String> {
+    let rest = host.strip_prefix("sqs.")?;
+    let (region, _) = rest.split_once(".amazonaws.com")?;
+    Some(region.to_owned())
+}
+
+fn bad_header(error: impl std::fmt::Display) -> CallError {
+    CallError::new(CallErrorKind::Refused, "bad-header", error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_region_is_in_amazon_host_names_only() {
+        assert_eq!(region_of("sqs.eu-west-1.amazonaws.com").as_deref(), Some("eu-west-1"));
+        assert_eq!(region_of("sqs.cn-north-1.amazonaws.com.cn").as_deref(), Some("cn-north-1"));
+        assert_eq!(region_of("localhost"), None);
+    }
+
+    #[test]
+    fn actions_are_found_by_name() {
+        assert_eq!(Action::named("SendMessage"), Some(Action::SEND_MESSAGE));
+        assert_eq!(Action::named("Nonsense"), None);
+    }
+}

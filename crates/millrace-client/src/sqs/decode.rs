@@ -1,0 +1,305 @@
+//! Answers from JSON. Texts without escapes stay slices of the answer.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use bytestring::ByteString;
+use millrace_wire::sqs::{Map, Text};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use crate::error::{CallError, CallErrorKind, EntryError};
+use crate::message::{AttributeValue, Delivery, MessageAttribute, ReceiptHandle, Sent};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct SentMessage<'a> {
+    #[serde(borrow)]
+    message_id: Text<'a>,
+    #[serde(borrow, default)]
+    sequence_number: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Batch<'a> {
+    #[serde(borrow, default)]
+    successful: Option<Vec<Success<'a>>>,
+    #[serde(borrow, default)]
+    failed: Option<Vec<Failure<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Success<'a> {
+    #[serde(borrow)]
+    id: Text<'a>,
+    #[serde(borrow, default)]
+    message_id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    sequence_number: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Failure<'a> {
+    #[serde(borrow)]
+    id: Text<'a>,
+    #[serde(borrow)]
+    code: Text<'a>,
+    #[serde(borrow, default)]
+    message: Option<Text<'a>>,
+    #[serde(default)]
+    sender_fault: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Received<'a> {
+    #[serde(borrow, default)]
+    messages: Option<Vec<Message<'a>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Message<'a> {
+    #[serde(borrow)]
+    message_id: Text<'a>,
+    #[serde(borrow)]
+    receipt_handle: Text<'a>,
+    #[serde(borrow)]
+    body: Text<'a>,
+    #[serde(borrow, default)]
+    attributes: Map<'a>,
+    #[serde(borrow, default)]
+    message_attributes: Pairs<'a, Attribute<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Attribute<'a> {
+    #[serde(borrow)]
+    data_type: Text<'a>,
+    #[serde(borrow, default)]
+    string_value: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    binary_value: Option<Text<'a>>,
+}
+
+/// A JSON object as a list, in the order received.
+struct Pairs<'a, V>(Vec<(Text<'a>, V)>);
+
+/// The answer to one send.
+pub(super) fn sent(body: &Bytes) -> Result<Sent, CallError> {
+    let sent: SentMessage<'_> = parse(body)?;
+    Ok(Sent {
+        message_id: slice(body, sent.message_id),
+        sequence_number: sent.sequence_number.map(|text| slice(body, text)),
+    })
+}
+
+/// The answer to a batch of `count` sends.
+pub(super) fn sent_batch(
+    body: &Bytes,
+    count: usize,
+) -> Result<Vec<Result<Sent, EntryError>>, CallError> {
+    entries(body, count, |success| Sent {
+        message_id: slice(body, success.message_id.unwrap_or_default()),
+        sequence_number: success.sequence_number.map(|text| slice(body, text)),
+    })
+}
+
+/// The answer to a batch whose successes say nothing.
+pub(super) fn done_batch(
+    body: &Bytes,
+    count: usize,
+) -> Result<Vec<Result<(), EntryError>>, CallError> {
+    entries(body, count, |_| ())
+}
+
+pub(super) fn received(body: &Bytes) -> Result<Vec<Delivery>, CallError> {
+    let received: Received<'_> = parse(body)?;
+    let messages = received.messages.unwrap_or_default().into_iter();
+    messages.map(|message| delivery(body, message)).collect()
+}
+
+fn entries<T>(
+    body: &Bytes,
+    count: usize,
+    succeeded: impl Fn(Success<'_>) -> T,
+) -> Result<Vec<Result<T, EntryError>>, CallError> {
+    let batch: Batch<'_> = parse(body)?;
+    let mut all: Vec<Option<Result<T, EntryError>>> = Vec::new();
+    all.resize_with(count, || None);
+    let mut put = |id: &str, outcome| {
+        if let Some(slot) = id.parse().ok().and_then(|index: usize| all.get_mut(index)) {
+            *slot = Some(outcome);
+        }
+    };
+    for success in batch.successful.unwrap_or_default() {
+        let id = success.id.clone();
+        put(&id.0, Ok(succeeded(success)));
+    }
+    for failure in batch.failed.unwrap_or_default() {
+        let message = failure.message.unwrap_or_default();
+        let error = EntryError::new(failure.code.0, message.0, failure.sender_fault);
+        put(&failure.id.0, Err(error));
+    }
+    // An entry that the answer leaves out may or may not have been carried out.
+    let missing =
+        || EntryError::new("NotAnswered", "the answer has no result for the entry", false);
+    Ok(all.into_iter().map(|entry| entry.unwrap_or_else(|| Err(missing()))).collect())
+}
+
+fn delivery(body: &Bytes, message: Message<'_>) -> Result<Delivery, CallError> {
+    let system = message.attributes.0.into_iter();
+    let attributes = message.message_attributes.0.into_iter();
+    Ok(Delivery {
+        handle: ReceiptHandle {
+            message_id: slice(body, message.message_id),
+            token: slice(body, message.receipt_handle),
+        },
+        body: slice(body, message.body),
+        system_attributes: system
+            .map(|(name, value)| (slice(body, name), slice(body, value)))
+            .collect(),
+        attributes: attributes
+            .map(|(name, attribute)| message_attribute(body, name, attribute))
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+fn message_attribute(
+    body: &Bytes,
+    name: Text<'_>,
+    attribute: Attribute<'_>,
+) -> Result<MessageAttribute, CallError> {
+    let value = match (attribute.string_value, attribute.binary_value) {
+        (Some(text), _) => AttributeValue::Text(slice(body, text)),
+        (None, encoded) => {
+            let bytes = STANDARD.decode(encoded.unwrap_or_default().0.as_bytes());
+            AttributeValue::Binary(bytes.map_err(malformed)?.into())
+        }
+    };
+    Ok(MessageAttribute {
+        name: slice(body, name),
+        data_type: slice(body, attribute.data_type),
+        value,
+    })
+}
+
+/// `text` as a slice of `body` if it is one.
+fn slice(body: &Bytes, text: Text<'_>) -> ByteString {
+    match text.0 {
+        Cow::Borrowed(text) => {
+            let bytes = body.slice_ref(text.as_bytes());
+            ByteString::try_from(bytes).unwrap_or_else(|_| ByteString::from(text))
+        }
+        Cow::Owned(text) => text.into(),
+    }
+}
+
+pub(super) fn parse<'a, T: Deserialize<'a>>(body: &'a Bytes) -> Result<T, CallError> {
+    // Actions without output answer nothing on AWS, an empty object elsewhere.
+    let text: &[u8] = if body.is_empty() { b"{}" } else { body };
+    serde_json::from_slice(text).map_err(malformed)
+}
+
+fn malformed(error: impl fmt::Display) -> CallError {
+    let message = format!("the answer cannot be read: {error}");
+    CallError::new(CallErrorKind::Malformed, "malformed-answer", message).ambiguous()
+}
+
+impl<V> Default for Pairs<'_, V> {
+    fn default() -> Self {
+        Pairs(Vec::new())
+    }
+}
+
+impl<'de: 'a, 'a, V: Deserialize<'de>> Deserialize<'de> for Pairs<'a, V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<'a, V>, D::Error> {
+        deserializer.deserialize_map(PairsVisitor(PhantomData))
+    }
+}
+
+struct PairsVisitor<V>(PhantomData<V>);
+
+impl<'de, V: Deserialize<'de>> Visitor<'de> for PairsVisitor<V> {
+    type Value = Pairs<'de, V>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Pairs<'de, V>, M::Error> {
+        let mut pairs = Vec::new();
+        while let Some(pair) = map.next_entry()? {
+            pairs.push(pair);
+        }
+        Ok(Pairs(pairs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::attribute;
+
+    #[test]
+    fn deliveries_are_slices_of_the_answer() {
+        let answer = Bytes::from_static(
+            br#"{"Messages":[{"MessageId":"m1","ReceiptHandle":"r1","MD5OfBody":"x","Body":"plain",
+            "Attributes":{"ApproximateReceiveCount":"2","SentTimestamp":"1700000000000"},
+            "MessageAttributes":{"a":{"StringValue":"v","DataType":"String"},
+            "b":{"BinaryValue":"AP8=","DataType":"Binary"}}},
+            {"MessageId":"m2","ReceiptHandle":"r2","Body":"l\u00e4ng\n"}]}"#,
+        );
+
+        let [first, second] = received(&answer).unwrap().try_into().unwrap();
+
+        assert!(answer.as_ptr_range().contains(&first.body.as_bytes().as_ptr()));
+        assert_eq!((&*first.body, &*first.handle.token), ("plain", "r1"));
+        assert_eq!(first.receive_count(), Some(2));
+        assert_eq!(first.sent_at().unwrap().0, 1_700_000_000_000);
+        assert_eq!(first.system_attribute(attribute::GROUP_ID), None);
+        let values: Vec<_> = first.attributes.into_iter().map(|found| found.value).collect();
+        let binary = AttributeValue::Binary(Bytes::from_static(&[0, 255]));
+        assert_eq!(values, [AttributeValue::Text("v".into()), binary]);
+        assert_eq!(&*second.body, "l\u{e4}ng\n");
+    }
+
+    #[test]
+    fn empty_answers_hold_no_messages() {
+        for text in ["", "{}", r#"{"Messages":null}"#, r#"{"Messages":[]}"#] {
+            assert_eq!(received(&Bytes::from(text)).unwrap(), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn entries_come_back_in_the_order_sent_and_missing_ones_are_errors() {
+        let answer = Bytes::from_static(
+            br#"{"Successful":[{"Id":"2","MessageId":"c"},{"Id":"0","MessageId":"a"},{"Id":"9"}],
+            "Failed":[{"Id":"1","Code":"InternalError","Message":"m","SenderFault":false}]}"#,
+        );
+
+        let outcomes = sent_batch(&answer, 4).unwrap();
+
+        assert_eq!(&*outcomes[0].as_ref().unwrap().message_id, "a");
+        assert_eq!(outcomes[1].as_ref().unwrap_err().code, "InternalError");
+        assert_eq!(&*outcomes[2].as_ref().unwrap().message_id, "c");
+        assert!(outcomes[3].as_ref().unwrap_err().is_retryable());
+    }
+
+    #[test]
+    fn what_is_no_answer_is_malformed_and_ambiguous() {
+        for text in ["<html>", r#"{"Messages":[{}]}"#, r#"{"Messages":3}"#] {
+            let error = received(&Bytes::from(text)).unwrap_err();
+            assert_eq!(error.kind, CallErrorKind::Malformed, "{text}");
+            assert!(error.is_ambiguous);
+        }
+    }
+}
