@@ -17,15 +17,15 @@ use std::{
 };
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::{
-    body::{Body, Incoming},
+    body::{Body, Frame, Incoming, SizeHint},
     header::{HeaderName, HeaderValue},
     rt::{Executor, Read, ReadBufCursor, Write},
     server::conn::http2::Builder,
     service::service_fn,
 };
-use millrace_wire::{Header, Request, Response, Service};
+use millrace_wire::{BodyStream, Header, Request, Response, Service};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
@@ -88,15 +88,25 @@ struct Streams<S> {
 }
 
 /// Counts a stream as active until it is dropped.
-struct Active<'a, S>(&'a Streams<S>);
+struct Active<S>(Arc<Streams<S>>);
+
+/// A response's body, whole or made while it is sent. The stream is active until it is sent.
+struct Reply<S> {
+    whole: Bytes,
+    stream: Option<Box<dyn BodyStream>>,
+    _active: Active<S>,
+}
 
 impl<S: Service> Streams<S> {
-    async fn answer(&self, request: hyper::Request<Incoming>) -> hyper::Response<Full<Bytes>> {
-        let _active = Active::new(self);
+    async fn answer(
+        self: Arc<Self>,
+        request: hyper::Request<Incoming>,
+    ) -> hyper::Response<Reply<S>> {
+        let active = Active::new(self.clone());
         let context = &self.context;
         let (parts, body) = request.into_parts();
         let head = Parts { parts: &parts };
-        let (response, is_refused) = match self.collect(body).await {
+        let (mut response, is_refused) = match self.collect(body).await {
             Ok(body) => (self.call(&head, &body).await, false),
             Err(status) => (Response::new(status, "text/plain", &b""[..]), true),
         };
@@ -113,9 +123,10 @@ impl<S: Service> Streams<S> {
         let allowed = context.policy.allowed_origin(head.origin());
         let is_head = parts.method == hyper::Method::HEAD;
         let body_bytes = response.body.len();
-        let response = into_hyper(response, allowed, is_head);
+        let stream = response.stream.take().filter(|_| !is_head);
+        let response = into_hyper(response, stream.is_none(), allowed, is_head);
         context.cell().bytes_out(if is_head { 0 } else { body_bytes });
-        response
+        response.map(|whole| Reply { whole, stream, _active: active })
     }
 
     async fn call(&self, head: &Parts<'_>, body: &[u8]) -> Response {
@@ -165,14 +176,46 @@ impl<S: Service> Streams<S> {
     }
 }
 
-impl<'a, S> Active<'a, S> {
-    fn new(streams: &'a Streams<S>) -> Active<'a, S> {
+impl<S> Active<S> {
+    fn new(streams: Arc<Streams<S>>) -> Active<S> {
         streams.active.fetch_add(1, Relaxed);
         Active(streams)
     }
 }
 
-impl<S> Drop for Active<'_, S> {
+impl<S> Body for Reply<S> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        task: &mut Task<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let Some(stream) = &mut self.stream else {
+            let whole = std::mem::take(&mut self.whole);
+            return Poll::Ready((!whole.is_empty()).then(|| Ok(Frame::data(whole))));
+        };
+        loop {
+            match ready!(stream.poll_next(task)) {
+                Some(piece) if piece.is_empty() => {}
+                piece => return Poll::Ready(piece.map(|piece| Ok(Frame::data(piece.into())))),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.stream.is_none() && self.whole.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.stream {
+            Some(_) => SizeHint::default(),
+            None => SizeHint::with_exact(self.whole.len() as u64),
+        }
+    }
+}
+
+impl<S> Drop for Active<S> {
     fn drop(&mut self) {
         self.0.active.fetch_sub(1, Relaxed);
         let context = &self.0.context;
@@ -206,13 +249,14 @@ impl Parts<'_> {
 
 fn into_hyper(
     response: Response,
+    is_whole: bool,
     allowed: Option<AllowedOrigin<'_>>,
     is_head: bool,
-) -> hyper::Response<Full<Bytes>> {
-    let has_length = has_length(response.status);
+) -> hyper::Response<Bytes> {
+    let has_length = is_whole && has_length(response.status);
     let length = response.body.len();
     let body = if is_head || !has_length { Vec::new() } else { response.body };
-    let mut out = hyper::Response::new(Full::new(Bytes::from(body)));
+    let mut out = hyper::Response::new(Bytes::from(body));
     *out.status_mut() = hyper::StatusCode::from_u16(response.status)
         .unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
     let headers = out.headers_mut();

@@ -1,6 +1,8 @@
 //! What the server hands to the services, and what it gets back.
 
+use std::fmt;
 use std::net::IpAddr;
+use std::task::{Context, Poll};
 
 /// One HTTP header as received: the name in the case that the client used.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +54,24 @@ pub struct Response {
     pub headers: Vec<(&'static str, String)>,
     /// The whole body.
     pub body: Vec<u8>,
+    /// A body made while it is sent, instead of `body`; sent without a length.
+    pub stream: Option<Box<dyn BodyStream>>,
+}
+
+/// A response body made while it is sent, such as server-sent events.
+///
+/// The server asks for the next piece once it has written the one before, so a slow client slows
+/// the stream down. It drops the stream when the client leaves. As with every held request, the
+/// service ends its streams when the server drains.
+pub trait BodyStream: Send + Sync {
+    /// The next piece; `None` at the end. An empty piece is passed over.
+    fn poll_next(&mut self, task: &mut Context<'_>) -> Poll<Option<Vec<u8>>>;
+}
+
+impl fmt::Debug for dyn BodyStream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("BodyStream")
+    }
 }
 
 impl Response {

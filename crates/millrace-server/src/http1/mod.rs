@@ -19,6 +19,7 @@ mod buffer;
 mod head;
 mod io;
 mod response;
+mod stream;
 
 use std::{
     future::poll_fn,
@@ -34,7 +35,7 @@ use self::{
     body::Chunked,
     head::{BodyLength, Framing, Head, Headers, Refusal},
     io::Wire,
-    response::Connection,
+    response::{BodyEnd, Connection},
 };
 pub(crate) use self::{
     buffer::ReadBuffer,
@@ -270,7 +271,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
         tracing::debug!(peer = %self.context.peer, reason = refusal.text(), "request refused");
         self.context.cell().request();
         self.out.clear();
-        let framing = response::Framing { connection: Connection::Close, allowed_origin: None };
+        let framing = response::Framing {
+            connection: Connection::Close,
+            body: BodyEnd::Length,
+            allowed_origin: None,
+        };
         response::push_head(&mut self.out, &response, framing);
         self.out.extend_from_slice(&response.body);
         if self.wire.write(&self.context, &self.out, b"").await.is_ok() {
@@ -312,7 +317,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             peer: context.peer,
             is_tls: context.is_tls,
         };
-        let response = match context.policy.answer(&request) {
+        let mut response = match context.policy.answer(&request) {
             Some(response) => response,
             None => self.call(request).await?,
         };
@@ -326,14 +331,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             request_id = response.request_id,
             "request answered"
         );
+        let allowed_origin = context.policy.allowed_origin(head.origin);
+        if response.stream.is_some() && head.method != "HEAD" {
+            return self.send_stream(&mut response, allowed_origin, head.is_http_10).await;
+        }
         let is_draining = context.drain.is_started();
         let connection = match (head.is_kept_alive && !is_draining, head.is_http_10) {
             (false, _) => Connection::Close,
             (true, true) => Connection::KeptAloud,
             (true, false) => Connection::Kept,
         };
-        let allowed_origin = context.policy.allowed_origin(head.origin);
-        let framing = response::Framing { connection, allowed_origin };
+        let framing = response::Framing { connection, body: BodyEnd::Length, allowed_origin };
         self.send(&response, framing, head.method == "HEAD").await?;
         match connection {
             Connection::Kept | Connection::KeptAloud => Ok(()),

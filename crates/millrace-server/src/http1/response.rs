@@ -11,6 +11,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Framing<'a> {
     pub(crate) connection: Connection,
+    pub(crate) body: BodyEnd,
     pub(crate) allowed_origin: Option<AllowedOrigin<'a>>,
 }
 
@@ -21,6 +22,17 @@ pub(crate) enum Connection {
     Kept,
     /// `keep-alive`, for HTTP/1.0.
     KeptAloud,
+    Close,
+}
+
+/// How the client learns where the body ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyEnd {
+    /// `Content-Length`.
+    Length,
+    /// `Transfer-Encoding: chunked`.
+    Chunked,
+    /// The connection closes: HTTP/1.0 knows no chunks.
     Close,
 }
 
@@ -52,7 +64,9 @@ pub(crate) fn push_head(out: &mut Vec<u8>, response: &Response, framing: Framing
         Connection::KeptAloud => out.extend_from_slice(b"Connection: keep-alive\r\n"),
         Connection::Close => out.extend_from_slice(b"Connection: close\r\n"),
     }
-    if has_length(response.status) {
+    if framing.body == BodyEnd::Chunked {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    } else if framing.body == BodyEnd::Length && has_length(response.status) {
         let mut digits = itoa::Buffer::new();
         push_header(out, "Content-Length", digits.format(response.body.len()).as_bytes());
     }

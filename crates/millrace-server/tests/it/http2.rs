@@ -34,7 +34,7 @@ pub(crate) fn request(method: Method, path: &str) -> Request<()> {
     Request::builder().method(method).uri(format!("http://test.example{path}")).body(()).unwrap()
 }
 
-async fn connect(server: &Running) -> (SendRequest<Bytes>, JoinHandle<()>) {
+pub(crate) async fn connect(server: &Running) -> (SendRequest<Bytes>, JoinHandle<()>) {
     let stream = TcpStream::connect(server.address).await.unwrap();
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
     let connection = tokio::spawn(async { connection.await.unwrap_or(()) });

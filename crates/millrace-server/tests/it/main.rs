@@ -11,4 +11,5 @@ mod framing;
 mod http2;
 mod keep_alive;
 mod policy;
+mod stream;
 mod tls;

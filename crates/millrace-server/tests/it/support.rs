@@ -9,7 +9,7 @@ use std::{
 };
 
 use millrace_server::{Counters, Drain, Drained, Hooks, Options, Server};
-use millrace_wire::{Request, Response, Service};
+use millrace_wire::{BodyStream, Request, Response, Service};
 
 /// Long enough for a busy machine; only a failing test waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -24,11 +24,31 @@ pub(crate) enum Event {
 }
 
 /// Answers by path: `/echo` with what it got, `/hold` when drained or released, `/big/N` with N
-/// bytes, `/empty` with 204, all else with `ok`.
+/// bytes, `/empty` with 204, `/stream` with what the test pushes, all else with `ok`.
 pub(crate) struct Fake {
     drain: Drain,
     events: mpsc::Sender<Event>,
     release: tokio::sync::Semaphore,
+    /// Pieces of the latest `/stream`.
+    pieces: std::sync::Mutex<Option<tokio::sync::mpsc::Sender<Vec<u8>>>>,
+}
+
+/// A body of the pieces that the test pushes.
+struct Pieces {
+    pieces: tokio::sync::mpsc::Receiver<Vec<u8>>,
+    events: mpsc::Sender<Event>,
+}
+
+impl BodyStream for Pieces {
+    fn poll_next(&mut self, task: &mut std::task::Context<'_>) -> std::task::Poll<Option<Vec<u8>>> {
+        self.pieces.poll_recv(task)
+    }
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        let _ = self.events.send(Event::Dropped);
+    }
 }
 
 struct Guard<'a> {
@@ -49,6 +69,7 @@ impl Service for Fake {
         match request.path {
             "/echo" => echo(&request),
             "/hold" => self.hold().await,
+            "/stream" => self.stream(),
             "/empty" => Response { status: 204, ..Response::default() },
             "/evil" => Response {
                 headers: vec![("X-Evil", "a\r\nInjected: yes".into())],
@@ -63,6 +84,16 @@ impl Service for Fake {
 }
 
 impl Fake {
+    fn stream(&self) -> Response {
+        let (sender, pieces) = tokio::sync::mpsc::channel(8);
+        *self.pieces.lock().unwrap() = Some(sender);
+        self.events.send(Event::Held).unwrap();
+        Response {
+            stream: Some(Box::new(Pieces { pieces, events: self.events.clone() })),
+            ..Response::new(200, "text/event-stream", "")
+        }
+    }
+
     async fn hold(&self) -> Response {
         let mut guard = Guard { events: &self.events, has_answered: false };
         self.events.send(Event::Held).unwrap();
@@ -118,6 +149,7 @@ pub(crate) fn start_with(options: Options, hooks: Hooks) -> Running {
         drain: drain.clone(),
         events: sender,
         release: tokio::sync::Semaphore::new(0),
+        pieces: std::sync::Mutex::default(),
     });
     let addresses = server.addresses().to_vec();
     let counters = server.counters();
@@ -156,6 +188,15 @@ impl Running {
     /// Lets one held call answer.
     pub(crate) fn release(&self) {
         self.service.release.add_permits(1);
+    }
+
+    /// Pushes a piece into the latest `/stream`; none ends it.
+    pub(crate) fn push(&self, piece: Option<&str>) {
+        let mut pieces = self.service.pieces.lock().unwrap();
+        match piece {
+            Some(piece) => pieces.as_ref().unwrap().try_send(piece.into()).unwrap(),
+            None => *pieces = None,
+        }
     }
 
     pub(crate) fn stop(mut self) -> Drained {
@@ -273,6 +314,14 @@ impl Client {
             reply.body = self.buffer.drain(..length).collect();
         }
         reply
+    }
+
+    /// The next so many bytes, of a body without a length.
+    pub(crate) fn bytes(&mut self, count: usize) -> String {
+        while self.buffer.len() < count {
+            assert!(self.read_some() > 0, "closed inside a body");
+        }
+        String::from_utf8(self.buffer.drain(..count).collect()).unwrap()
     }
 
     pub(crate) fn is_closed(&mut self) -> bool {
