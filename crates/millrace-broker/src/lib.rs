@@ -13,6 +13,7 @@
 //! catalog, then what runs behind: waits for commits, waiters, timers, move tasks, maintenance.
 
 mod broker;
+mod browse;
 mod catalog;
 mod commit;
 mod error;
@@ -28,6 +29,7 @@ mod timers;
 mod waiter;
 
 pub use broker::{Broker, OnDelete, Options, Random};
+pub use browse::{Browse, Browsed};
 pub use catalog::{Creation, NewQueue};
 pub use error::BrokerError;
 pub use figures::{QueueFigures, QueueTotals};
@@ -37,6 +39,6 @@ pub use queue::SharedQueue;
 pub use receive::ReceiveRequest;
 
 pub use millrace_engine::{
-    Attribute, Content, Counts, DeduplicationScope, Definition, Fairness, Gauges, Handle, Kind,
-    MessageState, NewContent, Redrive, Settings,
+    Attribute, BrowseCursor, BrowseFilter, Content, Counts, DeduplicationScope, Definition,
+    Fairness, Gauges, Handle, Kind, MessageState, NewContent, Redrive, Settings, record::SlotSeq,
 };

@@ -30,8 +30,9 @@ mod replay;
 pub use content::{Attribute, Content, NewContent};
 pub use definition::{DeduplicationScope, Definition, Kind, Redrive, Settings};
 pub use queue::{
-    Counts, DeadLetters, Delivery, Expired, Fairness, Gauges, MessageState, MessageView, Moved,
-    Queue, Receive, ReceiveError, Received, Send, Sent, VisibilityError,
+    BrowseCursor, BrowseFilter, BrowsePage, Counts, DeadLetters, Delivery, Expired, Fairness,
+    Gauges, MessageState, MessageView, Moved, Queue, Receive, ReceiveError, Received, Send, Sent,
+    VisibilityError,
 };
 pub use receipt::{Handle, ReceiptKey};
 pub use replay::{Finished, Replay, ReplayError, ReplayedQueue};

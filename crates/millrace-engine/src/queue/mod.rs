@@ -1,5 +1,6 @@
 //! One queue's state and the commands that change it.
 
+mod browse;
 mod check;
 mod gauges;
 mod groups;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use millrace_core::{MessageId, QueueId, Timestamp, limits};
 
+pub use browse::{BrowseCursor, BrowseFilter, BrowsePage};
 pub use gauges::{Fairness, Gauges};
 pub use moves::{MessageView, Moved};
 pub use receive::{

@@ -177,7 +177,7 @@ impl Queue {
         self.origins.insert(slot, Origin { source, sent, first_received });
     }
 
-    fn view(&self, slot: u32) -> MessageView {
+    pub(super) fn view(&self, slot: u32) -> MessageView {
         let entry = self.slab.at(slot);
         let delivery = self.delivery(slot);
         MessageView {

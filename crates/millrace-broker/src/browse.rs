@@ -1,0 +1,105 @@
+//! Looking at messages without receiving them, page by page.
+
+use millrace_core::MessageId;
+use millrace_engine::{BrowseCursor, BrowseFilter, MessageView};
+use millrace_journal::{Position, ReadError};
+
+use crate::broker::Broker;
+use crate::error::BrokerError;
+use crate::message::Peeked;
+use crate::queue::SharedQueue;
+
+/// Entries that are visited before the queue's lock is given to others: some microseconds.
+const VISITS_PER_LOCK: usize = 512;
+
+/// One look at a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Browse {
+    pub filter: BrowseFilter,
+    pub from: BrowseCursor,
+    /// Messages wanted.
+    pub limit: usize,
+    /// Entries visited at most; what is left is behind the cursor.
+    pub max_visits: usize,
+    /// Stored bytes read at most, one message at the least.
+    pub max_bytes: usize,
+}
+
+/// What a look at a queue showed.
+#[derive(Debug)]
+pub struct Browsed {
+    pub messages: Vec<Peeked>,
+    /// None at the end.
+    pub next: Option<BrowseCursor>,
+}
+
+impl Broker {
+    /// Messages as they are, read back outside the queue's lock. Nothing is received, counted or
+    /// journaled. Blocks for reads, mostly of the page cache. Messages that leave between the two
+    /// steps are left out.
+    pub fn browse(&self, queue: &SharedQueue, browse: &Browse) -> Result<Browsed, BrokerError> {
+        // Ends what is due, so that no message is shown as hidden past its time.
+        self.count_messages(queue);
+        let mut browsed = Browsed { messages: Vec::new(), next: Some(browse.from) };
+        let (mut visits, mut bytes) = (browse.max_visits, 0);
+        while let Some(from) = browsed.next
+            && browsed.messages.len() < browse.limit
+            && visits > 0
+        {
+            let at_a_time = visits.min(VISITS_PER_LOCK);
+            visits -= at_a_time;
+            let wanted = browse.limit - browsed.messages.len();
+            let page = {
+                let state = queue.lock();
+                if state.is_deleted {
+                    return Err(BrokerError::QueueDoesNotExist);
+                }
+                state.queue.browse(browse.filter, from, wanted, at_a_time)
+            };
+            for view in page.messages {
+                bytes += view.record_len as usize;
+                browsed.messages.extend(self.look_at(queue, view)?);
+            }
+            browsed.next = page.next;
+            if bytes >= browse.max_bytes {
+                break;
+            }
+        }
+        Ok(browsed)
+    }
+
+    /// The message of that id that `browse` showed at that place, if it still is in the queue.
+    pub fn browse_one(
+        &self,
+        queue: &SharedQueue,
+        at: millrace_engine::record::SlotSeq,
+        id: MessageId,
+    ) -> Result<Option<Peeked>, BrokerError> {
+        let Some(view) = queue.lock().queue.find(at) else { return Ok(None) };
+        Ok(self.look_at(queue, view)?.filter(|message| message.id == id))
+    }
+
+    /// Reads a message back; none if it left, or its record was moved away, since it was seen.
+    fn look_at(
+        &self,
+        queue: &SharedQueue,
+        view: MessageView,
+    ) -> Result<Option<Peeked>, BrokerError> {
+        let record = match self.log.read(Position(view.position), view.record_len) {
+            Ok(record) => record,
+            Err(error @ (ReadError::Gone(_) | ReadError::Damaged(_))) => {
+                tracing::debug!(queue = %queue.key(), %error, "message left out");
+                return Ok(None);
+            }
+            Err(error) => return Err(crate::receive::unreadable(&error)),
+        };
+        let (id, content) = crate::receive::decode(&record)?;
+        Ok(Some(Peeked {
+            id,
+            content,
+            state: view.state,
+            deadline: view.deadline,
+            delivery: view.into(),
+        }))
+    }
+}
