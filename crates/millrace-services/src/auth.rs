@@ -89,7 +89,7 @@ impl Auth {
             return Ok(Identity {
                 region: region.into(),
                 account: claimed_account(target).unwrap_or(&self.account).into(),
-                sender_id: ANONYMOUS_SENDER.into(),
+                sender_id: sender_id(None),
             });
         };
         // The wall's time, not the server's clock: that may be advanced in test mode.
@@ -102,8 +102,16 @@ impl Auth {
         Ok(Identity {
             region: verified.region.into(),
             account: verified.credential.account.clone().into(),
-            sender_id: format!("AIDA{}", verified.access_key.trim_start_matches("AKIA")).into(),
+            sender_id: sender_id(Some(&verified.access_key)),
         })
+    }
+}
+
+/// What messages show as the SenderId of who holds that key.
+pub(crate) fn sender_id(access_key: Option<&str>) -> Cow<'static, str> {
+    match access_key {
+        Some(key) => format!("AIDA{}", key.trim_start_matches("AKIA")).into(),
+        None => ANONYMOUS_SENDER.into(),
     }
 }
 

@@ -8,7 +8,7 @@ use millrace_wire::protocol::{Protocol, ServiceName, Target, detect};
 use millrace_wire::{ApiError, Request, Response, Service, no_action_response, sqs as wire_sqs};
 
 use crate::admin::Admin;
-use crate::auth::{AccessKey, Auth};
+use crate::auth::{self, AccessKey, Auth};
 use crate::caller::Caller;
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 
@@ -26,6 +26,15 @@ pub struct Options {
     /// The clock may be advanced and the state reset over HTTP.
     pub is_test: bool,
     pub sqs: SqsOptions,
+}
+
+/// In whose name this process itself asks for something.
+#[derive(Clone, Copy, Debug)]
+pub struct Principal<'a> {
+    pub region: &'a str,
+    pub account: &'a str,
+    /// None where no credentials are configured: then everything is allowed.
+    pub access_key: Option<&'a str>,
 }
 
 /// All services on one port.
@@ -80,10 +89,38 @@ impl Services {
             sender_id: &identity.sender_id,
             is_authenticated: self.auth.is_on(),
         };
+        self.act(request, &target, &caller, request_id).await
+    }
+
+    /// Answers a request of this process itself, such as the console's, as if `principal` had
+    /// signed it. Same checks, effects and errors as for clients, without the admin paths.
+    pub async fn call_as(&self, principal: &Principal<'_>, request: Request<'_>) -> Response {
+        let id = MessageId::from_random(fastrand::u128(..)).text();
+        let request_id = str::from_utf8(&id).unwrap_or_default();
+        let target = match detect(&request) {
+            Ok(target) => target,
+            Err(error) => return error.response(ServiceName::Sqs, Protocol::Json, request_id),
+        };
+        let sender_id = auth::sender_id(principal.access_key);
+        let caller = Caller {
+            region: principal.region,
+            account: principal.account,
+            sender_id: &sender_id,
+            is_authenticated: principal.access_key.is_some(),
+        };
+        self.act(&request, &target, &caller, request_id).await
+    }
+
+    async fn act(
+        &self,
+        request: &Request<'_>,
+        target: &Target<'_>,
+        caller: &Caller<'_>,
+        request_id: &str,
+    ) -> Response {
+        let Target { service, protocol, .. } = *target;
         let answer = match service {
-            ServiceName::Sqs | ServiceName::Unknown => {
-                self.sqs.call(request, &target, &caller).await
-            }
+            ServiceName::Sqs | ServiceName::Unknown => self.sqs.call(request, target, caller).await,
             _ if protocol == Protocol::Json => Err(ApiError::unknown_operation()),
             _ => Err(ApiError::invalid_action(&target.action)),
         };

@@ -9,5 +9,5 @@ mod dispatch;
 mod sqs;
 
 pub use auth::AccessKey;
-pub use dispatch::{Options, Services};
+pub use dispatch::{Options, Principal, Services};
 pub use sqs::{DeclaredQueue, SqsOptions};
