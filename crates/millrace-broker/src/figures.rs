@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millrace_core::Timestamp;
-use millrace_engine::Gauges;
+use millrace_engine::{Counts, Gauges};
 
 use crate::broker::Broker;
 use crate::queue::{SharedQueue, State};
@@ -39,6 +39,17 @@ pub struct QueueFigures {
     pub gauges: Gauges,
     /// Smallest and largest message sent since [`Broker::close_size_period`], bytes.
     pub sent_sizes: Option<(u64, u64)>,
+}
+
+/// What is cheap to know of a queue, for looks at many queues each second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueGlance {
+    /// Since the process started.
+    pub totals: QueueTotals,
+    /// As of the last command or timer.
+    pub counts: Counts,
+    /// When the oldest message was sent, as retention counts it.
+    pub oldest_sent: Option<Timestamp>,
 }
 
 impl QueueFigures {
@@ -90,6 +101,16 @@ impl Broker {
         figures(queue, &self.lock_up_to_date(queue))
     }
 
+    /// What is known of the queue without working anything out: O(1) under its lock.
+    pub fn glance(&self, queue: &SharedQueue) -> QueueGlance {
+        let state = queue.lock();
+        QueueGlance {
+            totals: totals(queue, &state),
+            counts: state.queue.counts(),
+            oldest_sent: state.queue.oldest_sent(),
+        }
+    }
+
     /// As [`Broker::queue_figures`], and smallest and largest message are counted anew from here.
     pub fn close_size_period(&self, queue: &SharedQueue) -> QueueFigures {
         let mut state = self.lock_up_to_date(queue);
@@ -100,8 +121,16 @@ impl Broker {
 }
 
 fn figures(queue: &SharedQueue, state: &State) -> QueueFigures {
+    QueueFigures {
+        totals: totals(queue, state),
+        gauges: state.queue.gauges(),
+        sent_sizes: state.sends.sizes,
+    }
+}
+
+fn totals(queue: &SharedQueue, state: &State) -> QueueTotals {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let totals = QueueTotals {
+    QueueTotals {
         messages_sent: state.sends.messages,
         sent_bytes: state.sends.bytes,
         messages_deduplicated: state.sends.deduplicated,
@@ -110,6 +139,5 @@ fn figures(queue: &SharedQueue, state: &State) -> QueueFigures {
         empty_receives: read(&queue.counters.empty_receives),
         messages_dead_lettered: read(&queue.counters.messages_dead_lettered),
         messages_expired: read(&queue.counters.messages_expired),
-    };
-    QueueFigures { totals, gauges: state.queue.gauges(), sent_sizes: state.sends.sizes }
+    }
 }

@@ -32,7 +32,7 @@ pub use broker::{Broker, OnDelete, Options, Random};
 pub use browse::{Browse, Browsed};
 pub use catalog::{Creation, NewQueue};
 pub use error::BrokerError;
-pub use figures::{QueueFigures, QueueTotals};
+pub use figures::{QueueFigures, QueueGlance, QueueTotals};
 pub use message::{Accepted, Incoming, Outgoing, Peeked};
 pub use move_task::{MoveTask, MoveTaskError, MoveTaskStatus, StartMoveTask};
 pub use queue::SharedQueue;
