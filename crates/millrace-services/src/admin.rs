@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::auth::Auth;
 use crate::caller::Caller;
+use crate::cloudwatch::Monitor;
 use crate::sqs::{Sqs, as_json};
 
 /// Where messages are shown without receiving them.
@@ -22,6 +23,7 @@ const ADVANCE_MAX_S: f64 = 315_360_000.0;
 
 pub(crate) struct Admin {
     broker: Arc<Broker>,
+    monitor: Arc<Monitor>,
     is_test: bool,
 }
 
@@ -39,8 +41,8 @@ struct Advance {
 }
 
 impl Admin {
-    pub(crate) fn new(broker: Arc<Broker>, is_test: bool) -> Admin {
-        Admin { broker, is_test }
+    pub(crate) fn new(broker: Arc<Broker>, monitor: Arc<Monitor>, is_test: bool) -> Admin {
+        Admin { broker, monitor, is_test }
     }
 
     pub(crate) async fn answer(
@@ -73,7 +75,7 @@ impl Admin {
                 reset.map_err(|_| ApiError::internal_failure())?;
                 Ok(json("{}".to_owned()))
             }
-            ("POST", "/_millrace/clock/advance") if self.is_test => self.advance(request),
+            ("POST", "/_millrace/clock/advance") if self.is_test => self.advance(request).await,
             ("GET", "/_millrace/clock") if self.is_test => Ok(self.clock()),
             _ => Ok(Response::new(404, "application/json", r#"{"error":"no such path"}"#)),
         }
@@ -129,7 +131,7 @@ impl Admin {
         Ok(wire_sqs::response(&answer, "ReceiveMessage", protocol, request_id))
     }
 
-    fn advance(&self, request: &Request<'_>) -> Result<Response, ApiError> {
+    async fn advance(&self, request: &Request<'_>) -> Result<Response, ApiError> {
         let advance: Advance = serde_json::from_slice(request.body)
             .map_err(|error| ApiError::serialization(error.to_string()))?;
         if !(0.0..=ADVANCE_MAX_S).contains(&advance.seconds) {
@@ -138,6 +140,7 @@ impl Admin {
             ));
         }
         self.broker.advance_clock(Duration::from_secs_f64(advance.seconds));
+        self.monitor.tick().await;
         Ok(self.clock())
     }
 

@@ -10,6 +10,7 @@ use millrace_wire::{ApiError, Request, Response, Service, no_action_response, sq
 use crate::admin::Admin;
 use crate::auth::{self, AccessKey, Auth};
 use crate::caller::Caller;
+use crate::cloudwatch::Monitor;
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 
 /// What the services may decide.
@@ -45,12 +46,12 @@ pub struct Services {
 }
 
 impl Services {
-    pub fn new(broker: Arc<Broker>, options: &Options) -> Services {
+    pub fn new(broker: Arc<Broker>, monitor: Arc<Monitor>, options: &Options) -> Services {
         let Options { region, account, access_keys, host_names, .. } = options;
         Services {
             auth: Auth::new(access_keys, host_names.clone(), region, account),
             sqs: Sqs::new(broker.clone(), options.sqs.clone()),
-            admin: Admin::new(broker, options.is_test),
+            admin: Admin::new(broker, monitor, options.is_test),
         }
     }
 

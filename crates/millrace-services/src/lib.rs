@@ -5,9 +5,11 @@
 mod admin;
 mod auth;
 mod caller;
+mod cloudwatch;
 mod dispatch;
 mod sqs;
 
 pub use auth::AccessKey;
+pub use cloudwatch::Monitor;
 pub use dispatch::{Options, Principal, Services};
 pub use sqs::{DeclaredQueue, SqsOptions};

@@ -11,8 +11,9 @@ use millrace_journal::{
     Durability, GroupCommit, GroupOptions, Journal, LocalJournal, LocalOptions, MemoryJournal,
     RealFileSystem,
 };
+use millrace_metrics::MetricStore;
 use millrace_server::{Drain, Hooks};
-use millrace_services::{AccessKey, DeclaredQueue, Options, SqsOptions};
+use millrace_services::{AccessKey, DeclaredQueue, Monitor, Options, SqsOptions};
 use millrace_wire::Service;
 
 use crate::config::Config;
@@ -55,7 +56,12 @@ pub(crate) fn open_services(
     };
     let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(random_bits))?;
     broker.spawn_threads().context("starting the broker's threads")?;
-    let services = Arc::new(millrace_services::Services::new(broker.clone(), &options_of(config)));
+    let monitor = start_monitor(config, &broker)?;
+    let services = Arc::new(millrace_services::Services::new(
+        broker.clone(),
+        monitor.clone(),
+        &options_of(config),
+    ));
     declare_queues(config, &services, &log)?;
 
     let (companion, is_ready) = (broker.clone(), log.clone());
@@ -75,6 +81,7 @@ pub(crate) fn open_services(
         is_ready: Arc::new(move || is_ready.poison().is_none()),
     };
     let close = Box::new(move || {
+        monitor.close();
         broker.close();
         committer.join().map_err(|_| anyhow!("the journal's thread panicked"))?;
         match log.poison() {
@@ -95,6 +102,15 @@ fn random_bits() -> u128 {
             std::process::abort()
         }
     }
+}
+
+/// Opens the history of metrics and has it gather.
+fn start_monitor(config: &Config, broker: &Arc<Broker>) -> anyhow::Result<Arc<Monitor>> {
+    let dir = config.data.join("metrics");
+    let dir = (config.durability != Durability::Memory).then_some(dir.as_path());
+    let store = MetricStore::open(dir, broker.now()).context("opening the metrics")?;
+    let monitor = Monitor::start(broker.clone(), Arc::new(store));
+    Ok(Arc::new(monitor.context("starting the thread of metrics")?))
 }
 
 /// Opens the journal and rebuilds the queues from it.

@@ -1,0 +1,244 @@
+//! Which series there are: a number for each entity and for each of its metrics.
+//!
+//! ```text
+//! frame  1 | entity (varint) | region | account | name space | dimensions (varint) | name | value …
+//!        2 | entity (varint) | column (varint) | unit (byte) | metric
+//!        3 | day (varint) | entity (varint) | column (varint) …      had values on that day
+//! ```
+//! Texts stand behind their length.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::Path;
+
+use crate::day::DAY_S;
+use crate::log::Log;
+use crate::number::{Reader, put_text, put_varint};
+use crate::store::StoreError;
+use crate::{Entity, HOURS_KEPT_S, Scope, Unit};
+
+/// Series at most, so that nobody fills memory with names.
+const SERIES_MAX: usize = 1_000_000;
+/// Series of one entity at most.
+const COLUMNS_MAX: usize = 10_000;
+
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    log: Log,
+    ids: HashMap<Entity, u32>,
+    entities: BTreeMap<u32, Known>,
+    series: usize,
+    next_id: u32,
+}
+
+/// A known entity and its series; a column is the number of one of them.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub entity: Entity,
+    pub columns: Vec<Column>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub metric: String,
+    pub unit: Unit,
+    /// The latest time of a value, seconds; after a restart the end of its day.
+    pub seen_s: u64,
+    /// The day that the file knows of.
+    noted_day: u64,
+}
+
+impl Catalog {
+    pub(crate) fn in_memory() -> Catalog {
+        Catalog {
+            log: Log::in_memory(),
+            ids: HashMap::new(),
+            entities: BTreeMap::new(),
+            series: 0,
+            next_id: 0,
+        }
+    }
+
+    /// Opens or creates the file. Entities without values since the oldest data point are left out,
+    /// and the file is written anew without them.
+    pub(crate) fn open(path: &Path, now_s: u64) -> io::Result<Catalog> {
+        let mut catalog = Catalog::in_memory();
+        let log = Log::open(path, |_, _, payload| {
+            if catalog.apply(payload).is_none() {
+                tracing::warn!("a frame of the catalog of metrics makes no sense and is left out");
+            }
+        })?;
+        drop(log);
+        catalog.entities.retain(|_, known| {
+            let seen_s = known.columns.iter().map(|column| column.seen_s).max().unwrap_or_default();
+            seen_s + HOURS_KEPT_S + DAY_S >= now_s
+        });
+        catalog.ids.retain(|_, id| catalog.entities.contains_key(id));
+        catalog.series = catalog.entities.values().map(|known| known.columns.len()).sum();
+        Log::replace(path, catalog.frames())?;
+        catalog.log = Log::open(path, |_, _, _| ())?;
+        Ok(catalog)
+    }
+
+    /// The number of an entity, if it is known.
+    pub(crate) fn id(&self, entity: &Entity) -> Option<u32> {
+        self.ids.get(entity).copied()
+    }
+
+    pub(crate) fn known(&self, id: u32) -> Option<&Known> {
+        self.entities.get(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Known> {
+        self.entities.values()
+    }
+
+    /// The number of an entity, a new one if it is not known.
+    pub(crate) fn entity(&mut self, entity: &Entity) -> Result<u32, StoreError> {
+        if let Some(id) = self.id(entity) {
+            return Ok(id);
+        }
+        if self.series >= SERIES_MAX {
+            return Err(StoreError::TooManySeries);
+        }
+        let id = self.next_id;
+        self.log.append(&entity_frame(id, entity))?;
+        self.insert(id, entity.clone());
+        Ok(id)
+    }
+
+    /// The number of a series of an entity, a new one if it is not known.
+    pub(crate) fn column(&mut self, id: u32, metric: &str, unit: Unit) -> Result<u16, StoreError> {
+        let columns = self.entities.get(&id).map_or(&[][..], |known| &known.columns);
+        let known = columns.iter().position(|c| c.metric == metric && c.unit == unit);
+        let number = known.unwrap_or(columns.len());
+        let column = u16::try_from(number).map_err(|_| StoreError::TooManySeries)?;
+        if known.is_none() {
+            if columns.len() >= COLUMNS_MAX || self.series >= SERIES_MAX {
+                return Err(StoreError::TooManySeries);
+            }
+            self.log.append(&column_frame(id, column, metric, unit))?;
+            self.add_column(id, metric, unit);
+        }
+        Ok(column)
+    }
+
+    /// Notes that these series have values at that time.
+    pub(crate) fn saw(&mut self, time_s: u64, seen: &[(u32, u16)]) -> io::Result<()> {
+        let day = time_s / DAY_S;
+        let mut frame = vec![3];
+        put_varint(&mut frame, day);
+        let head = frame.len();
+        for (id, column) in seen {
+            let known = self.entities.get_mut(id);
+            let Some(known) = known.and_then(|known| known.columns.get_mut(usize::from(*column)))
+            else {
+                continue;
+            };
+            known.seen_s = known.seen_s.max(time_s);
+            if known.noted_day < day {
+                known.noted_day = day;
+                put_varint(&mut frame, u64::from(*id));
+                put_varint(&mut frame, u64::from(*column));
+            }
+        }
+        if frame.len() > head {
+            self.log.append(&frame)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn log(&mut self) -> &mut Log {
+        &mut self.log
+    }
+
+    fn insert(&mut self, id: u32, entity: Entity) {
+        self.ids.insert(entity.clone(), id);
+        self.entities.insert(id, Known { entity, columns: Vec::new() });
+        self.next_id = self.next_id.max(id.saturating_add(1));
+    }
+
+    fn add_column(&mut self, id: u32, metric: &str, unit: Unit) {
+        if let Some(known) = self.entities.get_mut(&id) {
+            let metric = metric.to_owned();
+            known.columns.push(Column { metric, unit, seen_s: 0, noted_day: 0 });
+            self.series += 1;
+        }
+    }
+
+    fn apply(&mut self, payload: &[u8]) -> Option<()> {
+        let mut reader = Reader(payload);
+        match reader.byte()? {
+            1 => {
+                let id = reader.number()?;
+                let scope = Scope { region: reader.text()?.into(), account: reader.text()?.into() };
+                let namespace = reader.text()?;
+                let count: u16 = reader.number()?;
+                let mut dimensions = Vec::with_capacity(usize::from(count));
+                for _ in 0..count {
+                    dimensions.push((reader.text()?.to_owned(), reader.text()?.to_owned()));
+                }
+                self.insert(id, Entity::new(scope, namespace, dimensions));
+            }
+            2 => {
+                let (id, column) = (reader.number()?, reader.number::<usize>()?);
+                let unit = Unit::of_code(reader.byte()?)?;
+                let metric = reader.text()?;
+                if self.entities.get(&id)?.columns.len() != column {
+                    return None;
+                }
+                self.add_column(id, metric, unit);
+            }
+            3 => {
+                let day = reader.varint()?;
+                while !reader.is_empty() {
+                    let (id, column) = (reader.number()?, reader.number::<usize>()?);
+                    let column = self.entities.get_mut(&id)?.columns.get_mut(column)?;
+                    column.noted_day = column.noted_day.max(day);
+                    column.seen_s = column.noted_day * DAY_S + DAY_S - 1;
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn frames(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
+        self.entities.iter().flat_map(|(id, known)| {
+            let entity = std::iter::once(entity_frame(*id, &known.entity));
+            let numbered = || (0..).zip(&known.columns);
+            let columns = numbered().map(|(n, c)| column_frame(*id, n, &c.metric, c.unit));
+            let seen = numbered().map(|(n, c): (u16, _)| {
+                let mut frame = vec![3];
+                put_varint(&mut frame, c.noted_day);
+                put_varint(&mut frame, u64::from(*id));
+                put_varint(&mut frame, u64::from(n));
+                frame
+            });
+            entity.chain(columns).chain(seen).collect::<Vec<_>>()
+        })
+    }
+}
+
+fn entity_frame(id: u32, entity: &Entity) -> Vec<u8> {
+    let mut frame = vec![1];
+    put_varint(&mut frame, u64::from(id));
+    for text in [&entity.scope.region, &entity.scope.account, &entity.namespace] {
+        put_text(&mut frame, text);
+    }
+    put_varint(&mut frame, entity.dimensions().len() as u64);
+    for (name, value) in entity.dimensions() {
+        put_text(&mut frame, name);
+        put_text(&mut frame, value);
+    }
+    frame
+}
+
+fn column_frame(id: u32, column: u16, metric: &str, unit: Unit) -> Vec<u8> {
+    let mut frame = vec![2];
+    put_varint(&mut frame, u64::from(id));
+    put_varint(&mut frame, u64::from(column));
+    frame.push(unit as u8);
+    put_text(&mut frame, metric);
+    frame
+}

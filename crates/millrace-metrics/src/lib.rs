@@ -1,0 +1,41 @@
+//! Metrics as CloudWatch keeps them: one data point a minute for 15 days, one per five minutes for
+//! 63 days, one an hour for 455 days, on disk; statistics over periods, metric math and alarms.
+//!
+//! What it promises: what [`MetricStore::record`] took survives a crash once [`MetricStore::sync`]
+//! returned; sums over any periods are the sums of what was recorded, before and after roll-up. What
+//! it never does: look at a clock (time is an argument), keep history in memory, or grow without
+//! bound.
+//!
+//! In reading order: `key` (what names a series), `summary` and `statistic` (a data point and what
+//! is asked of it), `log`, `row`, `day` and `catalog` (the files), `store`, `source` (the minute
+//! that has not ended), `math` (expressions), `alarm`.
+
+mod catalog;
+mod day;
+mod key;
+mod log;
+mod number;
+mod row;
+mod source;
+mod statistic;
+mod store;
+mod summary;
+mod unit;
+
+pub use key::{Entity, Scope};
+pub use source::{Sample, Source, Value};
+pub use statistic::Statistic;
+pub use store::{
+    ListFilter, Listed, MetricStore, Point, Record, SeriesQuery, StoreError, by_period,
+};
+pub use summary::Summary;
+pub use unit::Unit;
+
+/// Seconds of the finest data points that are kept.
+pub const BASE_PERIOD_S: u64 = 60;
+/// CloudWatch: data points with a period of 60 seconds are kept for 15 days.
+pub const MINUTES_KEPT_S: u64 = 15 * 86_400;
+/// CloudWatch: data points with a period of 300 seconds are kept for 63 days.
+pub const FIVE_MINUTES_KEPT_S: u64 = 63 * 86_400;
+/// CloudWatch: data points with a period of 3,600 seconds are kept for 455 days.
+pub const HOURS_KEPT_S: u64 = 455 * 86_400;

@@ -1,0 +1,226 @@
+//! An append-only file of checked frames.
+//!
+//! ```text
+//! file   "MRMETRC1" | frame …
+//! frame  length u32 | CRC32C of the payload u32 | payload
+//! ```
+//! Integers are little-endian. A frame that is not whole at the end of the file is what was being
+//! written during a crash; it is cut off. A frame with a wrong checksum elsewhere is skipped.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+const MAGIC: &[u8; 8] = b"MRMETRC1";
+const HEAD_BYTES: usize = 8;
+/// Frames at most; a longer length is damage.
+const FRAME_BYTES_MAX: usize = 64 << 20;
+
+/// A file of frames, or the same in memory.
+#[derive(Debug)]
+pub(crate) struct Log {
+    medium: Medium,
+    len: u64,
+    /// Appended to since the last sync.
+    is_dirty: bool,
+}
+
+#[derive(Debug)]
+enum Medium {
+    File(Arc<File>),
+    Memory(Vec<u8>),
+}
+
+impl Log {
+    /// An empty log that ends with the process.
+    pub(crate) fn in_memory() -> Log {
+        Log { medium: Medium::Memory(MAGIC.to_vec()), len: MAGIC.len() as u64, is_dirty: false }
+    }
+
+    /// Opens or creates a file, and shows each sound frame with its place and length in the file.
+    pub(crate) fn open(path: &Path, mut frame: impl FnMut(u64, u32, &[u8])) -> io::Result<Log> {
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        if bytes.len() < MAGIC.len() && MAGIC.starts_with(&bytes) {
+            file.set_len(0)?;
+            file.write_all_at(MAGIC, 0)?;
+            let len = MAGIC.len() as u64;
+            return Ok(Log { medium: Medium::File(Arc::new(file)), len, is_dirty: true });
+        }
+        if !bytes.starts_with(MAGIC) {
+            let what = format!("{} is no file of metrics", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        let sound = scan(&bytes, MAGIC.len(), |at, payload| {
+            frame(at as u64, (HEAD_BYTES + payload.len()) as u32, payload);
+        });
+        if sound < bytes.len() {
+            tracing::warn!(
+                file = %path.display(),
+                bytes = bytes.len() - sound,
+                "end of a file of metrics cut off: what was being written when the last run ended"
+            );
+            file.set_len(sound as u64)?;
+        }
+        file.flush()?;
+        Ok(Log { medium: Medium::File(Arc::new(file)), len: sound as u64, is_dirty: false })
+    }
+
+    /// Writes a whole file anew: it is there completely or not at all.
+    pub(crate) fn replace(path: &Path, frames: impl Iterator<Item = Vec<u8>>) -> io::Result<()> {
+        let temporary = path.with_extension("new");
+        let mut file = io::BufWriter::new(File::create(&temporary)?);
+        file.write_all(MAGIC)?;
+        for payload in frames {
+            file.write_all(&head(&payload))?;
+            file.write_all(&payload)?;
+        }
+        file.into_inner()?.sync_all()?;
+        std::fs::rename(&temporary, path)?;
+        path.parent().map_or(Ok(()), sync_dir)
+    }
+
+    /// Appends a frame and returns its place and length. After an error the file is as it was.
+    pub(crate) fn append(&mut self, payload: &[u8]) -> io::Result<(u64, u32)> {
+        let mut frame = Vec::with_capacity(HEAD_BYTES + payload.len());
+        frame.extend_from_slice(&head(payload));
+        frame.extend_from_slice(payload);
+        let at = self.len;
+        match &mut self.medium {
+            Medium::Memory(bytes) => bytes.extend_from_slice(&frame),
+            Medium::File(file) => {
+                if let Err(error) = file.write_all_at(&frame, at) {
+                    // A torn frame would end the log there for ever.
+                    let _ = file.set_len(at);
+                    return Err(error);
+                }
+            }
+        }
+        self.len += frame.len() as u64;
+        self.is_dirty = true;
+        Ok((at, frame.len() as u32))
+    }
+
+    /// The file to be synced, if anything was appended since this was last asked.
+    pub(crate) fn take_dirty(&mut self) -> Option<Arc<File>> {
+        match &self.medium {
+            Medium::File(file) if std::mem::take(&mut self.is_dirty) => Some(file.clone()),
+            _ => None,
+        }
+    }
+
+    /// Shows the payload of each sound frame within that part of the file.
+    pub(crate) fn read(&self, at: u64, len: u32, mut frame: impl FnMut(&[u8])) -> io::Result<()> {
+        match &self.medium {
+            Medium::Memory(bytes) => {
+                let end = (at as usize).saturating_add(len as usize).min(bytes.len());
+                scan(bytes.get(..end).unwrap_or_default(), at as usize, |_, p| frame(p));
+            }
+            Medium::File(file) => {
+                let mut bytes = vec![0; len as usize];
+                file.read_exact_at(&mut bytes, at)?;
+                scan(&bytes, 0, |_, payload| frame(payload));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+fn head(payload: &[u8]) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    let (len, checksum) = head.split_at_mut(4);
+    len.copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    checksum.copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+    head
+}
+
+/// Shows each sound frame from `at` on, with its place, and returns where the whole ones end.
+fn scan(bytes: &[u8], mut at: usize, mut frame: impl FnMut(usize, &[u8])) -> usize {
+    loop {
+        let Some(head) = bytes.get(at..).and_then(|rest| rest.first_chunk::<HEAD_BYTES>()) else {
+            return at;
+        };
+        let [a, b, c, d, checksum @ ..] = *head;
+        let len = u32::from_le_bytes([a, b, c, d]) as usize;
+        let start = at + HEAD_BYTES;
+        let Some(payload) =
+            bytes.get(start..start.saturating_add(len)).filter(|_| len <= FRAME_BYTES_MAX)
+        else {
+            return at;
+        };
+        let is_sound = crc32c::crc32c(payload) == u32::from_le_bytes(checksum) && len > 0;
+        if is_sound {
+            frame(at, payload);
+        } else if start + len == bytes.len() || len == 0 {
+            return at;
+        }
+        at = start + len;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(path: &Path) -> (Vec<Vec<u8>>, Log) {
+        let mut frames = Vec::new();
+        let log = Log::open(path, |_, _, payload| frames.push(payload.to_vec())).unwrap();
+        (frames, log)
+    }
+
+    #[test]
+    fn a_torn_end_is_cut_off_at_any_byte_and_appending_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let (_, mut log) = frames(&path);
+        log.append(b"first").unwrap();
+        let whole = log.len;
+        log.append(b"second").unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+
+        for end in whole..log.len {
+            std::fs::write(&path, &bytes[..end as usize]).unwrap();
+            let (found, mut log) = frames(&path);
+            assert_eq!(found, [b"first"], "cut at {end}");
+            log.append(b"third").unwrap();
+            assert_eq!(frames(&path).0, [&b"first"[..], b"third"]);
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_never_gives_wrong_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let (_, mut log) = frames(&path);
+        let written = [&b"first"[..], b"second", b"third"];
+        for payload in written {
+            log.append(payload).unwrap();
+        }
+        let bytes = std::fs::read(&path).unwrap();
+
+        for at in MAGIC.len()..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            std::fs::write(&path, &damaged).unwrap();
+            let (found, _) = frames(&path);
+            assert!(found.len() < 3 && found.iter().all(|f| written.contains(&&f[..])), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_something_else_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::fs::write(&path, b"something else").unwrap();
+
+        assert!(Log::open(&path, |_, _, _| ()).is_err());
+    }
+}

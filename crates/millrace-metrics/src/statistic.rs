@@ -1,0 +1,137 @@
+//! What is asked of a data point.
+
+use crate::Summary;
+
+/// A statistic over the values of a period.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Statistic {
+    SampleCount,
+    Average,
+    Sum,
+    Minimum,
+    Maximum,
+    /// `p95`: the value below or at which so many percent of the values are.
+    Percentile(f64),
+    /// `tm90`: the mean of the lower 90 percent of the values.
+    TrimmedMean(f64),
+    /// `IQM`: the mean of the middle half of the values.
+    InterquartileMean,
+}
+
+impl Statistic {
+    /// Any statistic by its name, such as `Sum` or `p99.9`.
+    pub fn of_name(name: &str) -> Option<Statistic> {
+        Statistic::simple(name).or_else(|| Statistic::extended(name))
+    }
+
+    /// One of the five that every data point has.
+    pub fn simple(name: &str) -> Option<Statistic> {
+        Some(match name {
+            "SampleCount" => Statistic::SampleCount,
+            "Average" => Statistic::Average,
+            "Sum" => Statistic::Sum,
+            "Minimum" => Statistic::Minimum,
+            "Maximum" => Statistic::Maximum,
+            _ => return None,
+        })
+    }
+
+    /// One that needs the distribution of the values: `p0` to `p100`, `tm0` to `tm100`, `IQM`.
+    pub fn extended(name: &str) -> Option<Statistic> {
+        if name.eq_ignore_ascii_case("iqm") {
+            return Some(Statistic::InterquartileMean);
+        }
+        let (make, digits): (fn(f64) -> Statistic, &str) =
+            if let Some(digits) = name.strip_prefix("tm").or(name.strip_prefix("TM")) {
+                (Statistic::TrimmedMean, digits)
+            } else {
+                (Statistic::Percentile, name.strip_prefix('p').or(name.strip_prefix('P'))?)
+            };
+        let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let percent: f64 = digits.parse().ok().filter(|_| is_plain)?;
+        (0.0..=100.0).contains(&percent).then(|| make(percent))
+    }
+
+    /// The statistic's value; `None` if the distribution that it needs is not known.
+    pub fn value(self, of: &Summary) -> Option<f64> {
+        Some(match self {
+            Statistic::SampleCount => of.count,
+            Statistic::Average => of.sum / of.count,
+            Statistic::Sum => of.sum,
+            Statistic::Minimum => of.min,
+            Statistic::Maximum => of.max,
+            Statistic::Percentile(percent) => percentile(&of.values()?, percent)?,
+            Statistic::TrimmedMean(percent) => mean_between(&of.values()?, 0.0, percent)?,
+            Statistic::InterquartileMean => mean_between(&of.values()?, 25.0, 75.0)?,
+        })
+    }
+}
+
+fn percentile(values: &[(f64, f64)], percent: f64) -> Option<f64> {
+    let total: f64 = values.iter().map(|(_, count)| count).sum();
+    let wanted = total * percent / 100.0;
+    let mut seen = 0.0;
+    for (value, count) in values {
+        seen += count;
+        if seen >= wanted {
+            return Some(*value);
+        }
+    }
+    values.last().map(|(value, _)| *value)
+}
+
+/// The mean of the values between two percentiles; those on the border count in part.
+fn mean_between(values: &[(f64, f64)], from: f64, to: f64) -> Option<f64> {
+    let total: f64 = values.iter().map(|(_, count)| count).sum();
+    let (from, to) = (total * from / 100.0, total * to / 100.0);
+    let (mut seen, mut sum, mut weight) = (0.0_f64, 0.0, 0.0);
+    for (value, count) in values {
+        let inside = (seen + count).min(to) - seen.max(from);
+        if inside > 0.0 {
+            sum += value * inside;
+            weight += inside;
+        }
+        seen += count;
+    }
+    (weight > 0.0).then(|| sum / weight).or_else(|| values.first().map(|(value, _)| *value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_to_ten() -> Summary {
+        Summary::of_values((1..=10).map(|value| (f64::from(value), 1.0))).unwrap()
+    }
+
+    #[test]
+    fn names_are_those_of_cloudwatch() {
+        assert_eq!(Statistic::of_name("Sum"), Some(Statistic::Sum));
+        assert_eq!(Statistic::of_name("p99.9"), Some(Statistic::Percentile(99.9)));
+        assert_eq!(Statistic::of_name("tm90"), Some(Statistic::TrimmedMean(90.0)));
+        for name in ["", "p", "p101", "sum", "p-1", "pinf", "p1e1", "q5"] {
+            assert_eq!(Statistic::of_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn statistics_of_one_to_ten() {
+        let all = one_to_ten();
+        let value = |name| Statistic::of_name(name).unwrap().value(&all).unwrap();
+
+        assert_eq!(value("SampleCount"), 10.0);
+        assert_eq!(value("Average"), 5.5);
+        assert_eq!((value("Minimum"), value("Maximum"), value("Sum")), (1.0, 10.0, 55.0));
+        assert_eq!((value("p50"), value("p90"), value("p0"), value("p100")), (5.0, 9.0, 1.0, 10.0));
+        assert_eq!(value("tm50"), 3.0);
+        assert_eq!(value("IQM"), 5.5);
+    }
+
+    #[test]
+    fn percentiles_need_the_distribution() {
+        let set = Summary::of_set(3.0, 9.0, 1.0, 5.0);
+
+        assert_eq!(Statistic::Percentile(50.0).value(&set), None);
+        assert_eq!(Statistic::Average.value(&set), Some(3.0));
+    }
+}

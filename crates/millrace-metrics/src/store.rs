@@ -1,0 +1,526 @@
+//! The history of all series, on disk.
+//!
+//! ```text
+//! metrics/catalog.log      which series there are
+//! metrics/20614-1m.log     data points of the day 20614 (days since 1970), one a minute
+//! metrics/20580-5m.log     … rolled up to one per five minutes
+//! metrics/20310-1h.log     … rolled up to one an hour
+//! ```
+//! A day has one file. Rolling up writes the coarser file whole and removes the finer one, so that a
+//! crash between leaves both, and the finer one is then removed.
+
+mod rollup;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
+
+use millrace_core::Timestamp;
+
+use crate::catalog::Catalog;
+use crate::day::{DAY_S, Day, Resolution};
+use crate::log::sync_dir;
+use crate::row::Row;
+use crate::source::Source;
+use crate::{BASE_PERIOD_S, Entity, Sample, Scope, Summary, Unit};
+
+/// Minutes that a source is taken to have gone on as it was, when the clock jumps.
+const FILLED_MINUTES: u64 = 6 * 60;
+/// Minutes whose values are kept in memory while they cannot be written.
+const UNWRITTEN_MAX: usize = 60;
+
+/// Why metrics were not stored or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("metrics cannot be read or written: {0}")]
+    Io(#[from] io::Error),
+    #[error("there are too many series of metrics")]
+    TooManySeries,
+    #[error("an earlier sync of metrics failed; they are stored again after a restart")]
+    Poisoned,
+}
+
+/// Metrics of all name spaces. Calls may block on the disk.
+pub struct MetricStore {
+    /// None: everything is in memory.
+    dir: Option<PathBuf>,
+    inner: RwLock<Inner>,
+    source: OnceLock<Arc<dyn Source>>,
+    is_poisoned: AtomicBool,
+}
+
+struct Inner {
+    catalog: Catalog,
+    days: BTreeMap<u64, DayFile>,
+    /// The minute that the source gathers for, seconds.
+    open_s: u64,
+    /// Closed minutes that could not be written yet.
+    unwritten: Vec<(u64, Vec<Sample>)>,
+    has_new_file: bool,
+}
+
+struct DayFile {
+    resolution: Resolution,
+    /// Opened when it is first needed.
+    opened: Mutex<Option<Day>>,
+}
+
+/// A data point at the resolution at which it is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Start of its minute, five minutes or hour.
+    pub time_s: u64,
+    pub unit: Unit,
+    pub summary: Summary,
+}
+
+/// Which series is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct SeriesQuery<'a> {
+    pub entity: &'a Entity,
+    pub metric: &'a str,
+    /// None: of any unit.
+    pub unit: Option<Unit>,
+}
+
+/// Which series are listed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ListFilter<'a> {
+    pub namespace: Option<&'a str>,
+    pub metric: Option<&'a str>,
+    /// Each must be among the dimensions; without a value its name must.
+    pub dimensions: &'a [(String, Option<String>)],
+}
+
+/// A series that exists.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    pub namespace: String,
+    pub metric: String,
+    pub dimensions: Vec<(String, String)>,
+}
+
+/// A value of a series at a time.
+#[derive(Clone, Debug)]
+pub struct Record<'a> {
+    pub entity: &'a Entity,
+    pub metric: &'a str,
+    pub unit: Unit,
+    pub time_s: u64,
+    pub summary: Summary,
+}
+
+impl MetricStore {
+    /// Opens or creates the store in `dir`; without one it lives in memory.
+    pub fn open(dir: Option<&Path>, now: Timestamp) -> Result<MetricStore, StoreError> {
+        let (catalog, days) = match dir {
+            None => (Catalog::in_memory(), BTreeMap::new()),
+            Some(dir) => {
+                std::fs::create_dir_all(dir)?;
+                let catalog = Catalog::open(&dir.join("catalog.log"), now.seconds())?;
+                (catalog, find_days(dir)?)
+            }
+        };
+        let open_s = minute(now.seconds());
+        let inner = Inner { catalog, days, open_s, unwritten: Vec::new(), has_new_file: false };
+        Ok(MetricStore {
+            dir: dir.map(Path::to_owned),
+            inner: RwLock::new(inner),
+            source: OnceLock::new(),
+            is_poisoned: AtomicBool::new(false),
+        })
+    }
+
+    /// Has `source` gather values from now on. The first source stays.
+    pub fn set_source(&self, source: Arc<dyn Source>, now: Timestamp) {
+        self.inner_mut().open_s = minute(now.seconds());
+        let _ = self.source.set(source);
+    }
+
+    /// Stores values. They are durable after [`MetricStore::sync`]. Times older than the finest data
+    /// points are left out.
+    pub fn record(&self, records: &[Record<'_>]) -> Result<(), StoreError> {
+        if self.is_poisoned.load(Ordering::Relaxed) {
+            return Err(StoreError::Poisoned);
+        }
+        self.inner_mut().record(self.dir.as_deref(), records)
+    }
+
+    /// Makes durable what was recorded before. After a failure nothing is stored any more.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        let (files, has_new_file) = {
+            let mut inner = self.inner_mut();
+            let mut files: Vec<_> = inner.catalog.log().take_dirty().into_iter().collect();
+            for day in inner.days.values_mut() {
+                let opened = day.opened.get_mut().unwrap_or_else(PoisonError::into_inner);
+                files.extend(opened.as_mut().and_then(|day| day.log().take_dirty()));
+            }
+            (files, std::mem::take(&mut inner.has_new_file))
+        };
+        let mut synced = files.iter().try_for_each(|file| file.sync_data());
+        if let Some(dir) = self.dir.as_ref().filter(|_| has_new_file) {
+            synced = synced.and_then(|()| sync_dir(dir));
+        }
+        if synced.is_err() {
+            self.is_poisoned.store(true, Ordering::Relaxed);
+        }
+        Ok(synced?)
+    }
+
+    /// Stores what the source has gathered if its minute has ended; call it at least once a minute.
+    /// Returns when to call it next. It is durable after [`MetricStore::sync`].
+    pub fn close_minute(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
+        let open_s = self.inner().open_s;
+        let now_s = minute(now.seconds());
+        if now_s > open_s {
+            self.gather(now, now_s)?;
+        }
+        Ok(Timestamp((self.inner().open_s + BASE_PERIOD_S) * 1000))
+    }
+
+    /// Stores what the source has gathered in the minute that has not ended: before the end of the
+    /// process. What comes in the same minute later is added to it.
+    pub fn flush(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.gather(now, minute(now.seconds()))?;
+        self.sync()
+    }
+
+    /// Rolls up and drops what is old enough.
+    pub fn expire(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.inner_mut().expire(self.dir.as_deref(), now.seconds())
+    }
+
+    /// The data points of series from `range.start` to before `range.end`, in order of time; of each
+    /// time and unit one. The minute that has not ended is included.
+    pub fn points(
+        &self,
+        queries: &[SeriesQuery<'_>],
+        range_s: Range<u64>,
+        now: Timestamp,
+    ) -> Result<Vec<Vec<Point>>, StoreError> {
+        let mut found: Vec<BTreeMap<(u64, Unit), Summary>> = vec![BTreeMap::new(); queries.len()];
+        let inner = self.inner();
+        let open_s = inner.open_s;
+        inner.read(self.dir.as_deref(), queries, &range_s, &mut found)?;
+        drop(inner);
+        let source = self.source.get().filter(|_| range_s.contains(&open_s));
+        if let Some(source) = source {
+            let mut peeked = HashMap::new();
+            for (query, found) in queries.iter().zip(&mut found) {
+                let values =
+                    peeked.entry(query.entity).or_insert_with(|| source.peek(query.entity, now));
+                for value in values.iter().filter(|value| query.is_for(value.metric, value.unit)) {
+                    add(found, (open_s, value.unit), &value.summary);
+                }
+            }
+        }
+        let point = |((time_s, unit), summary)| Point { time_s, unit, summary };
+        Ok(found.into_iter().map(|points| points.into_iter().map(point).collect()).collect())
+    }
+
+    /// Series of that scope that had values since `since`, in order of name.
+    pub fn list(&self, scope: &Scope, filter: &ListFilter<'_>, since: Timestamp) -> Vec<Listed> {
+        let inner = self.inner();
+        let mut listed = Vec::new();
+        for known in inner.catalog.iter() {
+            let entity = &known.entity;
+            if entity.scope != *scope || !filter.is_for(entity) {
+                continue;
+            }
+            let is_wanted = |metric: &str| filter.metric.is_none_or(|wanted| wanted == metric);
+            let columns = known
+                .columns
+                .iter()
+                .filter(|column| column.seen_s >= since.seconds() && is_wanted(&column.metric));
+            listed.extend(columns.map(|column| Listed {
+                namespace: entity.namespace.clone(),
+                metric: column.metric.clone(),
+                dimensions: entity.dimensions().to_vec(),
+            }));
+        }
+        drop(inner);
+        listed.sort();
+        listed.dedup();
+        listed
+    }
+
+    /// Bytes of all files that are open.
+    pub fn disk_bytes(&self) -> u64 {
+        let Some(dir) = &self.dir else { return 0 };
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+    }
+
+    /// Closes the source's minute and begins the one at `next_s`.
+    fn gather(&self, now: Timestamp, next_s: u64) -> Result<(), StoreError> {
+        let Some(source) = self.source.get() else {
+            self.inner_mut().open_s = next_s;
+            return Ok(());
+        };
+        let samples = source.close(now);
+        let mut inner = self.inner_mut();
+        let open_s = std::mem::replace(&mut inner.open_s, next_s);
+        // Between, nothing was gathered: the clock jumped, or the process stood still.
+        let first_filled_s =
+            (open_s + BASE_PERIOD_S).max(next_s.saturating_sub(FILLED_MINUTES * 60));
+        let idle: Vec<Sample> = match first_filled_s < next_s {
+            true => samples.iter().map(Sample::idle).collect(),
+            false => Vec::new(),
+        };
+        inner.unwritten.push((open_s, samples));
+        let skipped = (first_filled_s..next_s).step_by(BASE_PERIOD_S as usize);
+        let filled: Vec<_> = skipped.map(|time_s| (time_s, idle.clone())).collect();
+        for (time_s, samples) in filled {
+            inner.write(self.dir.as_deref(), time_s, &samples)?;
+        }
+        inner.write_unwritten(self.dir.as_deref())
+    }
+
+    fn inner(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn inner_mut(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn write_unwritten(&mut self, dir: Option<&Path>) -> Result<(), StoreError> {
+        let unwritten = std::mem::take(&mut self.unwritten);
+        for (number, (time_s, samples)) in unwritten.iter().enumerate() {
+            if let Err(error) = self.write(dir, *time_s, samples) {
+                let first = number.max(unwritten.len().saturating_sub(UNWRITTEN_MAX));
+                self.unwritten = unwritten.get(first..).unwrap_or_default().to_vec();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        dir: Option<&Path>,
+        time_s: u64,
+        samples: &[Sample],
+    ) -> Result<(), StoreError> {
+        let records = samples.iter().flat_map(|sample| {
+            sample.values.iter().map(move |value| Record {
+                entity: &sample.entity,
+                metric: value.metric,
+                unit: value.unit,
+                time_s,
+                summary: value.summary.clone(),
+            })
+        });
+        self.record(dir, &records.collect::<Vec<_>>())
+    }
+
+    fn record(&mut self, dir: Option<&Path>, records: &[Record<'_>]) -> Result<(), StoreError> {
+        let mut rows: BTreeMap<u64, BTreeMap<u32, BTreeMap<u16, Summary>>> = BTreeMap::new();
+        for record in records {
+            let id = self.catalog.entity(record.entity)?;
+            let column = self.catalog.column(id, record.metric, record.unit)?;
+            let cells = rows.entry(minute(record.time_s)).or_default().entry(id).or_default();
+            match cells.get_mut(&column) {
+                Some(known) => known.add(&record.summary),
+                None => drop(cells.insert(column, record.summary.clone())),
+            }
+        }
+        for (time_s, entities) in rows {
+            let row = |(entity, cells): (u32, BTreeMap<u16, Summary>)| Row {
+                entity,
+                cells: cells.into_iter().collect(),
+            };
+            let rows: Vec<Row> = entities.into_iter().map(row).collect();
+            let seen: Vec<(u32, u16)> = rows
+                .iter()
+                .flat_map(|row| row.cells.iter().map(|(column, _)| (row.entity, *column)))
+                .collect();
+            // First, or a crash could leave values of an entity that nobody has seen.
+            self.catalog.saw(time_s, &seen)?;
+            self.append(dir, time_s, &rows)?;
+        }
+        Ok(())
+    }
+
+    /// Appends rows of a minute, unless its day has been rolled up already.
+    fn append(&mut self, dir: Option<&Path>, time_s: u64, rows: &[Row]) -> io::Result<()> {
+        let day = time_s / DAY_S;
+        let file = self.days.entry(day).or_insert_with(|| {
+            self.has_new_file = true;
+            DayFile::unopened(Resolution::Minute)
+        });
+        if file.resolution != Resolution::Minute {
+            return Ok(());
+        }
+        let mut opened = file.opened(dir, day)?;
+        match opened.as_mut() {
+            Some(day) => day.append((time_s % DAY_S / BASE_PERIOD_S) as u16, rows),
+            None => Ok(()),
+        }
+    }
+
+    fn read(
+        &self,
+        dir: Option<&Path>,
+        queries: &[SeriesQuery<'_>],
+        range_s: &Range<u64>,
+        found: &mut [BTreeMap<(u64, Unit), Summary>],
+    ) -> Result<(), StoreError> {
+        if range_s.is_empty() {
+            return Ok(());
+        }
+        let mut wanted: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (number, query) in queries.iter().enumerate() {
+            if let Some(id) = self.catalog.id(query.entity) {
+                wanted.entry(id).or_default().push(number);
+            }
+        }
+        let days = range_s.start / DAY_S..=(range_s.end - 1) / DAY_S;
+        for (day, file) in self.days.range(days) {
+            let day_s = day * DAY_S;
+            let within = |time_s: u64| (time_s.clamp(day_s, day_s + DAY_S) - day_s).div_ceil(60);
+            // A data point counts if it begins within the range.
+            let minutes = within(range_s.start) as u16..within(range_s.end) as u16;
+            let opened = file.opened(dir, *day)?;
+            let Some(opened) = opened.as_ref() else { continue };
+            opened.read(
+                minutes,
+                |id| wanted.contains_key(&id),
+                |minute, row| {
+                    let numbers = wanted.get(&row.entity).map_or(&[][..], Vec::as_slice);
+                    let Some(known) = self.catalog.known(row.entity) else { return };
+                    for (column, summary) in &row.cells {
+                        let Some(column) = known.columns.get(usize::from(*column)) else {
+                            continue;
+                        };
+                        let key = (day_s + u64::from(minute) * 60, column.unit);
+                        for number in numbers {
+                            let is_for = queries
+                                .get(*number)
+                                .is_some_and(|query| query.is_for(&column.metric, column.unit));
+                            if let Some(found) = found.get_mut(*number).filter(|_| is_for) {
+                                add(found, key, summary);
+                            }
+                        }
+                    }
+                },
+            )?;
+        }
+        for (time_s, samples) in self.unwritten.iter().filter(|(t, _)| range_s.contains(t)) {
+            for (query, found) in queries.iter().zip(&mut *found) {
+                let of_query = samples.iter().filter(|sample| sample.entity == *query.entity);
+                for value in of_query.flat_map(|sample| &sample.values) {
+                    if query.is_for(value.metric, value.unit) {
+                        add(found, (*time_s, value.unit), &value.summary);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DayFile {
+    fn unopened(resolution: Resolution) -> DayFile {
+        DayFile { resolution, opened: Mutex::new(None) }
+    }
+
+    /// The opened file.
+    fn opened(&self, dir: Option<&Path>, day: u64) -> io::Result<MutexGuard<'_, Option<Day>>> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if opened.is_none() {
+            *opened = Some(match dir {
+                None => Day::in_memory(),
+                Some(dir) => Day::open(&day_path(dir, day, self.resolution))?,
+            });
+        }
+        Ok(opened)
+    }
+}
+
+impl SeriesQuery<'_> {
+    fn is_for(&self, metric: &str, unit: Unit) -> bool {
+        self.metric == metric && self.unit.is_none_or(|wanted| wanted == unit)
+    }
+}
+
+impl ListFilter<'_> {
+    fn is_for(&self, entity: &Entity) -> bool {
+        let has = |(name, value): &(String, Option<String>)| {
+            let mut dimensions = entity.dimensions().iter();
+            dimensions.any(|(n, v)| n == name && value.as_ref().is_none_or(|value| value == v))
+        };
+        self.namespace.is_none_or(|namespace| namespace == entity.namespace)
+            && self.dimensions.iter().all(has)
+    }
+}
+
+impl Sample {
+    /// What it would be if nothing had happened.
+    fn idle(&self) -> Sample {
+        let mut idle = self.clone();
+        for value in idle.values.iter_mut().filter(|value| !value.is_gauge) {
+            value.summary = Summary::of(0.0);
+        }
+        idle
+    }
+}
+
+/// Takes data points together to periods that begin at `origin_s` and its multiples of `period_s`
+/// after and before.
+pub fn by_period(points: &[Point], origin_s: u64, period_s: u64) -> BTreeMap<(u64, Unit), Summary> {
+    let mut periods = BTreeMap::new();
+    let offset_s = origin_s % period_s.max(1);
+    for point in points {
+        let time_s = point.time_s.saturating_sub(offset_s);
+        let start_s = time_s - time_s % period_s.max(1) + offset_s;
+        add(&mut periods, (start_s, point.unit), &point.summary);
+    }
+    periods
+}
+
+fn add(to: &mut BTreeMap<(u64, Unit), Summary>, key: (u64, Unit), summary: &Summary) {
+    match to.get_mut(&key) {
+        Some(known) => known.add(summary),
+        None => drop(to.insert(key, summary.clone())),
+    }
+}
+
+fn minute(time_s: u64) -> u64 {
+    time_s - time_s % BASE_PERIOD_S
+}
+
+fn day_path(dir: &Path, day: u64, resolution: Resolution) -> PathBuf {
+    dir.join(format!("{day}-{}.log", resolution.name()))
+}
+
+/// The files of a directory; of a day that has two, the finer one was rolled up and is removed.
+fn find_days(dir: &Path) -> io::Result<BTreeMap<u64, DayFile>> {
+    let mut days: BTreeMap<u64, DayFile> = BTreeMap::new();
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        let Some((day, name)) = stem.filter(|_| is_log).and_then(|stem| stem.split_once('-'))
+        else {
+            continue;
+        };
+        let resolution = Resolution::ALL.into_iter().find(|r| r.name() == name);
+        let Some((day, resolution)) = day.parse().ok().zip(resolution) else { continue };
+        let Some(other) = days.insert(day, DayFile::unopened(resolution)) else { continue };
+        let (finer, coarser) = (other.resolution.min(resolution), other.resolution.max(resolution));
+        std::fs::remove_file(day_path(dir, day, finer))?;
+        days.insert(day, DayFile::unopened(coarser));
+    }
+    Ok(days)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Rolling up: a day's file written anew with fewer data points.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use super::{DayFile, Inner, StoreError, day_path};
+use crate::Summary;
+use crate::day::{DAY_S, Day, Resolution, frame};
+use crate::log::{Log, sync_dir};
+use crate::row::Row;
+
+const MINUTES_OF_DAY: u16 = 1_440;
+
+impl Inner {
+    /// Rolls up or drops every day that has been kept long enough.
+    pub(super) fn expire(&mut self, dir: Option<&Path>, now_s: u64) -> Result<(), StoreError> {
+        let is_old =
+            |day: u64, resolution: Resolution| (day + 1) * DAY_S + resolution.kept_s() <= now_s;
+        let old: Vec<u64> =
+            self.days.iter().filter(|(d, f)| is_old(**d, f.resolution)).map(|(d, _)| *d).collect();
+        for day in old {
+            while let Some(file) = self.days.get(&day)
+                && is_old(day, file.resolution)
+            {
+                match file.resolution.coarser() {
+                    Some(coarser) => self.roll_up(dir, day, coarser)?,
+                    None => self.drop_day(dir, day)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn roll_up(
+        &mut self,
+        dir: Option<&Path>,
+        day: u64,
+        coarser: Resolution,
+    ) -> Result<(), StoreError> {
+        let Some(file) = self.days.get(&day) else { return Ok(()) };
+        let finer = file.resolution;
+        let rolled = {
+            let opened = file.opened(dir, day)?;
+            let Some(opened) = opened.as_ref() else { return Ok(()) };
+            match dir {
+                None => {
+                    let mut rolled = Day::in_memory();
+                    for minute in steps(coarser) {
+                        rolled.append(minute, &rows_of(opened, minute, coarser)?)?;
+                    }
+                    Some(rolled)
+                }
+                Some(dir) => {
+                    let mut failure = None;
+                    let frames = steps(coarser).filter_map(|minute| {
+                        let rows = rows_of(opened, minute, coarser);
+                        let rows = rows.map_err(|error| failure = Some(error)).ok()?;
+                        (!rows.is_empty()).then(|| frame(minute, &rows))
+                    });
+                    Log::replace(&day_path(dir, day, coarser), frames)?;
+                    if let Some(error) = failure {
+                        std::fs::remove_file(day_path(dir, day, coarser))?;
+                        return Err(error.into());
+                    }
+                    None
+                }
+            }
+        };
+        let file = DayFile { resolution: coarser, opened: std::sync::Mutex::new(rolled) };
+        self.days.insert(day, file);
+        if let Some(dir) = dir {
+            std::fs::remove_file(day_path(dir, day, finer))?;
+        }
+        Ok(())
+    }
+
+    fn drop_day(&mut self, dir: Option<&Path>, day: u64) -> Result<(), StoreError> {
+        let Some(file) = self.days.remove(&day) else { return Ok(()) };
+        if let Some(dir) = dir {
+            std::fs::remove_file(day_path(dir, day, file.resolution))?;
+            sync_dir(dir)?;
+        }
+        Ok(())
+    }
+}
+
+fn steps(resolution: Resolution) -> impl Iterator<Item = u16> {
+    (0..MINUTES_OF_DAY).step_by(usize::from(resolution.period_minutes()))
+}
+
+/// All rows of one coarser period, taken together.
+fn rows_of(day: &Day, minute: u16, coarser: Resolution) -> io::Result<Vec<Row>> {
+    let mut entities: BTreeMap<u32, BTreeMap<u16, Summary>> = BTreeMap::new();
+    let minutes = minute..minute + coarser.period_minutes();
+    day.read(
+        minutes,
+        |_| true,
+        |_, row| {
+            let cells = entities.entry(row.entity).or_default();
+            for (column, summary) in row.cells {
+                match cells.get_mut(&column) {
+                    Some(known) => known.add(&summary),
+                    None => drop(cells.insert(column, summary)),
+                }
+            }
+        },
+    )?;
+    let row = |(entity, cells): (u32, BTreeMap<u16, Summary>)| Row {
+        entity,
+        cells: cells.into_iter().collect(),
+    };
+    Ok(entities.into_iter().map(row).collect())
+}

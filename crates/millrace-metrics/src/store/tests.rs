@@ -1,0 +1,218 @@
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{FIVE_MINUTES_KEPT_S, HOURS_KEPT_S, MINUTES_KEPT_S, Statistic, Value};
+
+/// A midnight.
+const START_S: u64 = 20_000 * DAY_S;
+
+fn entity(name: &str) -> Entity {
+    let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+    Entity::new(scope, "Shop", vec![("Name".into(), name.into())])
+}
+
+fn at(time_s: u64) -> Timestamp {
+    Timestamp(time_s * 1000)
+}
+
+fn record(store: &MetricStore, name: &str, time_s: u64, value: f64) {
+    let entity = entity(name);
+    let summary = Summary::of(value);
+    let record = Record { entity: &entity, metric: "Sales", unit: Unit::Count, time_s, summary };
+    store.record(&[record]).unwrap();
+}
+
+fn sums(store: &MetricStore, name: &str, range_s: Range<u64>, period_s: u64) -> Vec<(u64, f64)> {
+    let entity = entity(name);
+    let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None };
+    let points = store.points(&[query], range_s.clone(), at(range_s.end)).unwrap().remove(0);
+    let periods = by_period(&points, range_s.start, period_s);
+    let sum = |s: &Summary| Statistic::Sum.value(s).unwrap();
+    periods.iter().map(|((time_s, _), summary)| (*time_s, sum(summary))).collect()
+}
+
+#[test]
+fn values_of_a_minute_add_up_and_survive_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    for (time_s, value) in [(5, 1.0), (59, 2.0), (60, 4.0), (190, 8.0)] {
+        record(&store, "a", START_S + time_s, value);
+    }
+    record(&store, "b", START_S, 100.0);
+    store.sync().unwrap();
+    drop(store);
+
+    let store = MetricStore::open(Some(dir.path()), at(START_S + 600)).unwrap();
+    record(&store, "a", START_S + 30, 16.0);
+
+    let minutes = [(START_S, 19.0), (START_S + 60, 4.0), (START_S + 180, 8.0)];
+    assert_eq!(sums(&store, "a", START_S..START_S + 600, 60), minutes);
+    assert_eq!(sums(&store, "a", START_S + 60..START_S + 180, 60), minutes[1..2]);
+    assert_eq!(sums(&store, "a", START_S..START_S + 600, 300), [(START_S, 31.0)]);
+    assert_eq!(sums(&store, "b", START_S..START_S + 600, 60), [(START_S, 100.0)]);
+    assert_eq!(sums(&store, "c", START_S..START_S + 600, 60), []);
+}
+
+#[test]
+fn series_are_listed_for_as_long_as_asked_and_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    record(&store, "a", START_S, 1.0);
+    record(&store, "b", START_S + 3 * DAY_S, 1.0);
+    store.sync().unwrap();
+    drop(store);
+    let store = MetricStore::open(Some(dir.path()), at(START_S + 4 * DAY_S)).unwrap();
+    let scope = entity("a").scope;
+    let names = |filter: &ListFilter<'_>, since_s| -> Vec<String> {
+        let listed = store.list(&scope, filter, at(since_s));
+        listed.into_iter().map(|listed| listed.dimensions[0].1.clone()).collect()
+    };
+
+    assert_eq!(names(&ListFilter::default(), START_S), ["a", "b"]);
+    assert_eq!(names(&ListFilter::default(), START_S + 2 * DAY_S), ["b"]);
+    let dimension = |value: Option<&str>| [("Name".to_owned(), value.map(str::to_owned))];
+    for (dimensions, expected) in [(dimension(Some("a")), 1), (dimension(None), 2)] {
+        let filter = ListFilter { dimensions: &dimensions, ..ListFilter::default() };
+        assert_eq!(names(&filter, START_S).len(), expected);
+    }
+    let filter = ListFilter { metric: Some("Returns"), ..ListFilter::default() };
+    assert_eq!(names(&filter, START_S).len(), 0);
+    let other = Scope { account: "111111111111".into(), ..scope.clone() };
+    assert!(store.list(&other, &ListFilter::default(), at(START_S)).is_empty());
+}
+
+#[test]
+fn a_crash_while_rolling_up_leaves_one_file_of_the_day() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    record(&store, "a", START_S, 7.0);
+    store.sync().unwrap();
+    let finer = dir.path().join("20000-1m.log");
+    let copy = std::fs::read(&finer).unwrap();
+    store.expire(at(START_S + DAY_S + MINUTES_KEPT_S)).unwrap();
+    assert!(!finer.exists());
+    std::fs::write(&finer, copy).unwrap();
+    drop(store);
+
+    let store = MetricStore::open(Some(dir.path()), at(START_S + DAY_S + MINUTES_KEPT_S)).unwrap();
+
+    assert_eq!(sums(&store, "a", START_S..START_S + DAY_S, 300), [(START_S, 7.0)]);
+    assert!(!finer.exists());
+}
+
+#[test]
+fn data_points_are_dropped_after_455_days() {
+    for dir in [None, Some(tempfile::tempdir().unwrap())] {
+        let path = dir.as_ref().map(|dir| dir.path());
+        let store = MetricStore::open(path, at(START_S)).unwrap();
+        record(&store, "a", START_S + 3_700, 7.0);
+        let all = START_S..START_S + DAY_S;
+
+        store.expire(at(START_S + DAY_S + HOURS_KEPT_S - 1)).unwrap();
+        assert_eq!(sums(&store, "a", all.clone(), 3_600), [(START_S + 3_600, 7.0)]);
+        store.expire(at(START_S + DAY_S + HOURS_KEPT_S)).unwrap();
+        assert_eq!(sums(&store, "a", all, 3_600), []);
+    }
+}
+
+proptest! {
+    /// What was recorded is what is found, in periods of any length, before and after roll-ups.
+    #[test]
+    fn roll_ups_keep_sums_counts_and_extremes(
+        values in proptest::collection::vec((0..3_u8, 0..2 * DAY_S, -50..50_i32), 1..80),
+    ) {
+        let store = MetricStore::open(None, at(START_S)).unwrap();
+        let mut model: HashMap<(u8, u64), Vec<i32>> = HashMap::new();
+        for (name, time_s, value) in &values {
+            record(&store, &name.to_string(), START_S + time_s, f64::from(*value));
+            model.entry((*name, START_S + time_s - time_s % 3_600)).or_default().push(*value);
+        }
+        let end_s = START_S + 2 * DAY_S;
+        for kept_s in [0, MINUTES_KEPT_S, FIVE_MINUTES_KEPT_S] {
+            store.expire(at(end_s + kept_s)).unwrap();
+            let mut found = HashMap::new();
+            for name in 0..3_u8 {
+                let entity = entity(&name.to_string());
+                let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None };
+                let points = store.points(&[query], START_S..end_s, at(end_s)).unwrap().remove(0);
+                for ((time_s, _), summary) in by_period(&points, START_S, 3_600) {
+                    found.insert((name, time_s), summary);
+                }
+            }
+            prop_assert_eq!(found.len(), model.len());
+            for (key, values) in &model {
+                let summary = &found[key];
+                let numbers = (summary.count, summary.sum, summary.min, summary.max);
+                let sum: i32 = values.iter().sum();
+                let extremes = (values.iter().min().unwrap(), values.iter().max().unwrap());
+                let expected = (values.len() as f64, f64::from(sum), f64::from(*extremes.0), f64::from(*extremes.1));
+                prop_assert_eq!(numbers, expected);
+            }
+        }
+    }
+}
+
+/// One entity that counts what the test says.
+struct Tally(Mutex<f64>);
+
+impl Tally {
+    fn value(&self) -> Vec<Value> {
+        let summary = Summary::of(*self.0.lock().unwrap());
+        vec![Value { metric: "Sales", unit: Unit::Count, summary, is_gauge: false }]
+    }
+}
+
+impl Source for Tally {
+    fn peek(&self, entity: &Entity, _: Timestamp) -> Vec<Value> {
+        if *entity == self::entity("a") { self.value() } else { Vec::new() }
+    }
+
+    fn close(&self, _: Timestamp) -> Vec<Sample> {
+        let sample = Sample { entity: entity("a"), values: self.value() };
+        *self.0.lock().unwrap() = 0.0;
+        vec![sample]
+    }
+
+    fn entities(&self) -> Vec<Entity> {
+        vec![entity("a")]
+    }
+}
+
+#[test]
+fn the_open_minute_is_seen_and_closed_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let tally = Arc::new(Tally(Mutex::new(0.0)));
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    store.set_source(tally.clone(), at(START_S));
+    let all = START_S..START_S + 600;
+
+    *tally.0.lock().unwrap() = 3.0;
+    assert_eq!(store.close_minute(at(START_S + 59)).unwrap(), at(START_S + 60));
+    assert_eq!(sums(&store, "a", all.clone(), 60), [(START_S, 3.0)]);
+    assert_eq!(store.close_minute(at(START_S + 60)).unwrap(), at(START_S + 120));
+    *tally.0.lock().unwrap() = 5.0;
+    assert_eq!(sums(&store, "a", all.clone(), 60), [(START_S, 3.0), (START_S + 60, 5.0)]);
+    store.flush(at(START_S + 100)).unwrap();
+    drop(store);
+
+    let store = MetricStore::open(Some(dir.path()), at(START_S + 110)).unwrap();
+    store.set_source(tally.clone(), at(START_S + 110));
+    *tally.0.lock().unwrap() = 7.0;
+    store.close_minute(at(START_S + 120)).unwrap();
+    let minutes = [(START_S, 3.0), (START_S + 60, 12.0), (START_S + 120, 0.0)];
+    assert_eq!(sums(&store, "a", all, 60), minutes);
+}
+
+#[test]
+fn minutes_that_the_clock_skips_count_as_idle() {
+    let tally = Arc::new(Tally(Mutex::new(4.0)));
+    let store = MetricStore::open(None, at(START_S)).unwrap();
+    store.set_source(tally, at(START_S));
+
+    store.close_minute(at(START_S + 200)).unwrap();
+
+    let minutes = [0, 60, 120, 180].map(|s| (START_S + s, if s == 0 { 4.0 } else { 0.0 }));
+    assert_eq!(sums(&store, "a", START_S..START_S + 600, 60), minutes);
+}

@@ -1,0 +1,219 @@
+//! The thread "metrics": it closes each minute and does everything about metrics that may wait for
+//! the disk, so that no request of another service does.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use millrace_broker::Broker;
+use millrace_core::Timestamp;
+use millrace_metrics::{MetricStore, Source, StoreError};
+use tokio::sync::oneshot;
+
+use super::queues::QueueMetrics;
+
+/// Requests that may wait for the thread; beyond, clients are told to come back.
+const JOBS_WAITING: usize = 1_024;
+/// Jobs that share one sync.
+const JOBS_PER_SYNC: usize = 64;
+/// How often old data points are looked for.
+const EXPIRE_MS: u64 = 3_600_000;
+
+/// What a job wants to happen after it has run.
+enum After {
+    Nothing,
+    /// To be told whether what it recorded is durable.
+    Sync(Box<dyn FnOnce(bool) + Send>),
+}
+
+enum Message {
+    Job(Box<dyn FnOnce() -> After + Send>),
+    /// Look at the clock now.
+    Tick(oneshot::Sender<()>),
+    Close,
+}
+
+/// Why a job was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MonitorError {
+    #[error("too many requests about metrics wait")]
+    Busy,
+    #[error("the thread \"metrics\" has ended")]
+    Closed,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The store of metrics and the thread that works on it.
+pub struct Monitor {
+    store: Arc<MetricStore>,
+    sender: SyncSender<Message>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Worker {
+    broker: Arc<Broker>,
+    store: Arc<MetricStore>,
+    receiver: Receiver<Message>,
+    next_tick: Timestamp,
+    next_expiry: Timestamp,
+    is_closing: bool,
+}
+
+impl Monitor {
+    /// Starts the thread, which gathers the metrics of the broker's queues into `store`.
+    pub fn start(broker: Arc<Broker>, store: Arc<MetricStore>) -> std::io::Result<Monitor> {
+        let now = broker.now();
+        let source: Arc<dyn Source> = QueueMetrics::new(broker.clone());
+        store.set_source(source, now);
+        let (sender, receiver) = sync_channel(JOBS_WAITING);
+        let worker = Worker {
+            broker,
+            store: store.clone(),
+            receiver,
+            next_tick: now,
+            next_expiry: now,
+            is_closing: false,
+        };
+        let thread = std::thread::Builder::new().name("metrics".into()).spawn(|| worker.run())?;
+        Ok(Monitor { store, sender, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// The store, for those who may wait for the disk.
+    pub fn store(&self) -> &Arc<MetricStore> {
+        &self.store
+    }
+
+    /// Runs a job on the thread and returns what it says.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, MonitorError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Job(Box::new(move || {
+            // Nobody waits any more: the client has left.
+            let _ = reply.send(job());
+            After::Nothing
+        })))?;
+        answer.await.map_err(|_| MonitorError::Closed)
+    }
+
+    /// Runs a job that records something and returns when that is durable.
+    pub(crate) async fn run_durably<T: Send + 'static, E: From<MonitorError> + Send + 'static>(
+        &self,
+        job: impl FnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Message::Job(Box::new(move || match job() {
+            Err(error) => {
+                let _ = reply.send(Err(error));
+                After::Nothing
+            }
+            Ok(value) => After::Sync(Box::new(move |is_durable| {
+                let poisoned = || MonitorError::Store(StoreError::Poisoned).into();
+                let _ = reply.send(is_durable.then_some(value).ok_or_else(poisoned));
+            })),
+        })))?;
+        answer.await.map_err(|_| MonitorError::Closed)?
+    }
+
+    /// Has the thread look at the clock, which was moved. Resolves when it has.
+    pub(crate) async fn tick(&self) {
+        let (reply, answer) = oneshot::channel();
+        if self.send(Message::Tick(reply)).is_ok() {
+            let _ = answer.await;
+        }
+    }
+
+    /// Stores what was gathered in the minute that has not ended, and ends the thread.
+    pub fn close(&self) {
+        let _ = self.sender.send(Message::Close);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread \"metrics\" panicked");
+        }
+    }
+
+    fn send(&self, message: Message) -> Result<(), MonitorError> {
+        self.sender.try_send(message).map_err(|error| match error {
+            TrySendError::Full(_) => MonitorError::Busy,
+            TrySendError::Disconnected(_) => MonitorError::Closed,
+        })
+    }
+}
+
+impl Worker {
+    fn run(mut self) {
+        while !self.is_closing {
+            let wait_ms = self.next_tick.millis_since(self.broker.now());
+            match self.receiver.recv_timeout(Duration::from_millis(wait_ms)) {
+                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(Message::Tick(reply)) => {
+                    self.tick();
+                    let _ = reply.send(());
+                }
+                Ok(Message::Job(job)) => self.work(job),
+                Err(RecvTimeoutError::Timeout) => self.tick(),
+            }
+        }
+        if let Err(error) = self.store.flush(self.broker.now()) {
+            tracing::error!(%error, "the metrics of the last minute are lost");
+        }
+    }
+
+    /// Runs this job and those that wait, and syncs once for all of them.
+    fn work(&mut self, first: Box<dyn FnOnce() -> After + Send>) {
+        let mut job = Some(first);
+        let (mut waiting, mut ticks) = (Vec::new(), Vec::new());
+        let mut done = 0;
+        while let Some(run) = job.take() {
+            if let After::Sync(reply) = run() {
+                waiting.push(reply);
+            }
+            done += 1;
+            if done == JOBS_PER_SYNC {
+                break;
+            }
+            match self.receiver.try_recv() {
+                Ok(Message::Job(next)) => job = Some(next),
+                Ok(Message::Tick(reply)) => ticks.push(reply),
+                Ok(Message::Close) => self.is_closing = true,
+                Err(_) => {}
+            }
+        }
+        if !waiting.is_empty() {
+            let synced = self.store.sync();
+            if let Err(error) = &synced {
+                tracing::error!(%error, "metrics are not durable");
+            }
+            waiting.into_iter().for_each(|reply| reply(synced.is_ok()));
+        }
+        if !ticks.is_empty() {
+            self.tick();
+            for reply in ticks {
+                let _ = reply.send(());
+            }
+        }
+    }
+
+    /// Closes the minute if it has ended.
+    fn tick(&mut self) {
+        let now = self.broker.now();
+        if now < self.next_tick {
+            return;
+        }
+        let closed = self.store.close_minute(now);
+        let synced = closed.and_then(|next| self.store.sync().map(|()| next));
+        self.next_tick = synced.unwrap_or_else(|error| {
+            tracing::error!(%error, "metrics of a minute are not stored yet");
+            now.plus_seconds(millrace_metrics::BASE_PERIOD_S)
+        });
+        if now >= self.next_expiry {
+            self.next_expiry = now.plus_millis(EXPIRE_MS);
+            if let Err(error) = self.store.expire(now) {
+                tracing::error!(%error, "old metrics are not rolled up");
+            }
+        }
+    }
+}

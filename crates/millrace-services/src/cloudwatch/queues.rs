@@ -1,0 +1,188 @@
+//! The name space `AWS/SQS`: what queues have done and hold, as metrics.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millrace_broker::{Broker, Kind, QueueFigures, QueueTotals, SharedQueue};
+use millrace_core::{QueueId, Timestamp};
+use millrace_metrics::{Entity, Sample, Source, Summary, Unit, Value};
+
+/// CloudWatch: a queue has metrics up to six hours after it was last active.
+const ACTIVE_S: u64 = 6 * 3_600;
+
+/// Reads the figures of all queues once a minute, and those of one when asked.
+pub(super) struct QueueMetrics {
+    broker: Arc<Broker>,
+    gathered: Mutex<Gathered>,
+}
+
+#[derive(Default)]
+struct Gathered {
+    queues: HashMap<QueueId, Seen>,
+    /// Of queues deleted since the last close.
+    deleted: Vec<Sample>,
+}
+
+/// A queue as it was at the last close.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    totals: QueueTotals,
+    active_until: Timestamp,
+}
+
+impl QueueMetrics {
+    /// Metrics of the broker's queues, those of deleted ones included.
+    pub(super) fn new(broker: Arc<Broker>) -> Arc<QueueMetrics> {
+        let metrics = Arc::new(QueueMetrics { broker, gathered: Mutex::default() });
+        let listener = Arc::downgrade(&metrics);
+        metrics.broker.on_delete(Box::new(move |queue| {
+            if let Some(metrics) = listener.upgrade() {
+                metrics.queue_deleted(queue);
+            }
+        }));
+        metrics
+    }
+
+    /// Its last figures would be lost with the queue.
+    fn queue_deleted(&self, queue: &SharedQueue) {
+        let mut gathered = self.gathered();
+        let figures = self.broker.queue_figures(queue);
+        let seen = gathered.queues.remove(&queue.id()).unwrap_or_default();
+        if figures.totals != seen.totals {
+            let values = values(queue, &figures, &seen.totals, self.broker.now());
+            let counted = values.into_iter().filter(|value| !value.is_gauge).collect();
+            gathered
+                .deleted
+                .push(Sample { entity: Entity::of_queue(queue.key()), values: counted });
+        }
+    }
+
+    fn gathered(&self) -> MutexGuard<'_, Gathered> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for QueueMetrics {
+    fn peek(&self, entity: &Entity, now: Timestamp) -> Vec<Value> {
+        let [(dimension, name)] = entity.dimensions() else { return Vec::new() };
+        if entity.namespace != "AWS/SQS" || dimension != "QueueName" {
+            return Vec::new();
+        }
+        let gathered = self.gathered();
+        let deleted = gathered.deleted.iter().filter(|sample| sample.entity == *entity);
+        let mut found: Vec<Value> =
+            deleted.flat_map(|sample| sample.values.iter().cloned()).collect();
+        let queue = self.broker.queue(&entity.scope.region, &entity.scope.account, name);
+        if let Some(queue) = queue {
+            let figures = self.broker.queue_figures(&queue);
+            let seen = gathered.queues.get(&queue.id()).copied().unwrap_or_default();
+            if is_active(&figures, &seen, now) {
+                found.extend(values(&queue, &figures, &seen.totals, now));
+            }
+        }
+        found
+    }
+
+    fn close(&self, now: Timestamp) -> Vec<Sample> {
+        let mut gathered = self.gathered();
+        // Listed under the lock: a queue deleted from here on is counted after this close.
+        let queues = self.broker.queues();
+        let mut samples = std::mem::take(&mut gathered.deleted);
+        let mut seen_now = HashMap::with_capacity(queues.len());
+        for queue in queues {
+            let figures = self.broker.close_size_period(&queue);
+            let seen = gathered.queues.get(&queue.id()).copied().unwrap_or_default();
+            let active_until = match has_activity(&figures, &seen) {
+                true => now.plus_seconds(ACTIVE_S),
+                false => seen.active_until,
+            };
+            if now < active_until {
+                let values = values(&queue, &figures, &seen.totals, now);
+                samples.push(Sample { entity: Entity::of_queue(queue.key()), values });
+            }
+            seen_now.insert(queue.id(), Seen { totals: figures.totals, active_until });
+        }
+        gathered.queues = seen_now;
+        samples
+    }
+
+    fn entities(&self) -> Vec<Entity> {
+        self.broker.queues().iter().map(|queue| Entity::of_queue(queue.key())).collect()
+    }
+}
+
+fn is_active(figures: &QueueFigures, seen: &Seen, now: Timestamp) -> bool {
+    now < seen.active_until || has_activity(figures, seen)
+}
+
+/// Whether something has happened since the last close, or waits to.
+fn has_activity(figures: &QueueFigures, seen: &Seen) -> bool {
+    let counts = figures.gauges.counts;
+    figures.totals != seen.totals || counts.ready + counts.delayed + counts.in_flight > 0
+}
+
+/// The metrics of a queue: what it holds, and what was counted since `before`.
+fn values(
+    queue: &SharedQueue,
+    figures: &QueueFigures,
+    before: &QueueTotals,
+    now: Timestamp,
+) -> Vec<Value> {
+    let QueueFigures { totals, gauges, .. } = figures;
+    let age_s = |sent: Option<Timestamp>| sent.map_or(0, |sent| now.millis_since(sent) / 1000);
+    let gauge = |metric, unit, value: u64| Value {
+        metric,
+        unit,
+        summary: Summary::of(value as f64),
+        is_gauge: true,
+    };
+    let count = |metric, total: u64, before: u64| Value {
+        metric,
+        unit: Unit::Count,
+        summary: Summary::of(total.saturating_sub(before) as f64),
+        is_gauge: false,
+    };
+    let mut values = vec![
+        gauge("ApproximateNumberOfMessagesVisible", Unit::Count, gauges.counts.ready),
+        gauge("ApproximateNumberOfMessagesNotVisible", Unit::Count, gauges.counts.in_flight),
+        gauge("ApproximateNumberOfMessagesDelayed", Unit::Count, gauges.counts.delayed),
+        gauge("ApproximateAgeOfOldestMessage", Unit::Seconds, age_s(gauges.oldest_sent)),
+        count("NumberOfMessagesSent", totals.messages_sent, before.messages_sent),
+        count("NumberOfMessagesReceived", totals.messages_received, before.messages_received),
+        count("NumberOfMessagesDeleted", totals.messages_deleted, before.messages_deleted),
+        count("NumberOfEmptyReceives", totals.empty_receives, before.empty_receives),
+    ];
+    let sent = totals.messages_sent.saturating_sub(before.messages_sent);
+    if let Some((smallest, largest)) = figures.sent_sizes.filter(|_| sent > 0) {
+        let bytes = totals.sent_bytes.saturating_sub(before.sent_bytes);
+        let [sent, bytes, smallest, largest] = [sent, bytes, smallest, largest].map(|n| n as f64);
+        let summary = Summary::of_set(sent, bytes, smallest, largest);
+        let unit = Unit::Bytes;
+        values.push(Value { metric: "SentMessageSize", unit, summary, is_gauge: false });
+    }
+    if queue.definition().settings.kind == Kind::Fifo {
+        let (now, before) = (totals.messages_deduplicated, before.messages_deduplicated);
+        values.push(count("NumberOfDeduplicatedSentMessages", now, before));
+        let groups = gauges.groups_in_flight;
+        values.push(gauge("ApproximateNumberOfGroupsWithInflightMessages", Unit::Count, groups));
+    }
+    if let Some(fairness) = &gauges.fairness {
+        let quiet = fairness.quiet;
+        values.extend([
+            gauge("ApproximateNumberOfNoisyGroups", Unit::Count, fairness.noisy_groups),
+            gauge("ApproximateNumberOfMessagesVisibleInQuietGroups", Unit::Count, quiet.ready),
+            gauge(
+                "ApproximateNumberOfMessagesNotVisibleInQuietGroups",
+                Unit::Count,
+                quiet.in_flight,
+            ),
+            gauge("ApproximateNumberOfMessagesDelayedInQuietGroups", Unit::Count, quiet.delayed),
+            gauge(
+                "ApproximateAgeOfOldestMessageInQuietGroups",
+                Unit::Seconds,
+                age_s(fairness.quiet_oldest_sent),
+            ),
+        ]);
+    }
+    values
+}
