@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use millrace_core::{Clock, QueueId, Timestamp, limits};
 use millrace_engine::{Finished, ReceiptKey, record};
-use millrace_journal::{GroupCommit, Purpose, Record, Ticket};
+use millrace_journal::{GroupCommit, Purpose, Record, Ticket, Unavailable};
 
 use crate::catalog::Catalog;
 use crate::commit::CommitWaits;
@@ -21,6 +21,11 @@ use crate::timers::{Due, Timers};
 pub(crate) const TICK_BUDGET: usize = 1_000;
 /// A queue that nobody waits for is visited at most this often.
 const UNWATCHED_VISIT_MS: u64 = 1_000;
+/// Until a queue is visited again whose expired messages the journal had no room to tell of.
+const REFUSED_VISIT_MS: u64 = 1_000;
+/// Messages that expire by one record, and what that takes: 12 bytes each, and headers.
+const EXPIRED_AT_A_TIME: usize = 256;
+const EXPIRY_BYTES: usize = 64 + 12 * EXPIRED_AT_A_TIME;
 /// Queue ids of one epoch; sequences of one epoch.
 const EPOCH_SHIFT: u32 = 40;
 
@@ -252,33 +257,42 @@ impl Broker {
     fn visit(&self, queue: &SharedQueue, now: Timestamp) {
         let mut state = queue.lock();
         state.armed_at = Timestamp::NEVER;
-        self.tick(queue, &mut state, now, TICK_BUDGET);
+        if let Err(error) = self.tick(queue, &mut state, now, TICK_BUDGET) {
+            tracing::debug!(queue = %queue.key(), %error, "expiry has to wait");
+            // Who waits for a message would be refused, too.
+            let again_at = now.plus_millis(REFUSED_VISIT_MS);
+            self.timers.arm_queue(queue.id(), again_at, state.armed_at);
+            state.armed_at = again_at;
+            return;
+        }
         let State { queue: engine, waiters, .. } = &mut *state;
         waiters.wake(engine.receivable());
         self.arm(queue, &mut state);
     }
 
-    /// Ticks the queue and journals what expired. If the journal refuses, the messages are gone
-    /// from memory all the same; after a restart they expire again.
+    /// Ticks the queue, drops what expired and journals that. If the journal refuses, the expired
+    /// messages stay: memory never runs ahead of what a restart would show. They must not be
+    /// delivered, so receiving fails with the same error.
     pub(crate) fn tick(
         &self,
         queue: &SharedQueue,
         state: &mut State,
         now: Timestamp,
         budget: usize,
-    ) {
-        let mut expired = Vec::new();
-        state.queue.tick(now, budget, &mut expired);
-        if expired.is_empty() {
-            return;
+    ) -> Result<(), Unavailable> {
+        state.queue.tick(now, budget);
+        if !state.queue.has_expired(now) {
+            return Ok(());
         }
+        let reservation = self.log.reserve(EXPIRY_BYTES, Purpose::Reclaim)?;
+        let expired = state.queue.expire(now, budget.min(EXPIRED_AT_A_TIME));
         crate::figures::Counters::add(&queue.counters.messages_expired, expired.len());
-        let mut index = Vec::new();
+        let mut index = Vec::with_capacity(32 + 12 * expired.len());
         record::deleted(&mut index, queue.id(), expired.into_iter());
-        if let Err(error) = self.append_indexes(state, Purpose::Reclaim, &[index]) {
-            tracing::warn!(queue = %queue.key(), %error, "expiry was not journaled");
-        }
+        let record = Record { index: &index, payload: &[] };
+        state.latest = Some(self.log.append(reservation, &[record], &mut Vec::new()));
         self.maintenance.want();
+        Ok(())
     }
 
     /// Sees to it that the timers visit the queue when it next has something to do.

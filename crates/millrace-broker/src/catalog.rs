@@ -193,10 +193,12 @@ impl Broker {
         change: impl FnOnce(&mut Definition) -> Result<T, E>,
     ) -> Result<Result<T, E>, BrokerError> {
         let (value, ticket) = {
-            let mut state = queue.lock();
+            // A longer retention must not bring back what has expired.
+            let mut state = self.lock_up_to_date(queue);
             if state.is_deleted {
                 return Err(BrokerError::QueueDoesNotExist);
             }
+            self.tick(queue, &mut state, self.now(), TICK_BUDGET)?;
             let mut definition = Definition::clone(&state.definition);
             let value = match change(&mut definition) {
                 Ok(value) => value,
@@ -273,19 +275,21 @@ impl Broker {
         self.committed(Some(ticket)).await
     }
 
-    /// Messages by state as of now, and when the oldest was sent.
+    /// Messages by state as of now, and when the oldest was sent. While the journal takes no
+    /// changes, messages that have expired are counted.
     pub fn count_messages(&self, queue: &SharedQueue) -> (Counts, Option<Timestamp>) {
         let state = self.lock_up_to_date(queue);
         (state.queue.counts(), state.queue.oldest_sent())
     }
 
-    /// Locks a queue once all that is due is done, in steps between which others get the lock.
+    /// Locks a queue once all that is due is done, in steps between which others get the lock. What
+    /// has expired is left if the journal takes no changes.
     pub(crate) fn lock_up_to_date<'q>(&self, queue: &'q SharedQueue) -> MutexGuard<'q, State> {
         loop {
             let mut state = queue.lock();
             let now = self.now();
-            self.tick(queue, &mut state, now, TICK_BUDGET);
-            if state.queue.next_deadline() > now {
+            let is_refused = self.tick(queue, &mut state, now, TICK_BUDGET).is_err();
+            if is_refused || state.queue.next_deadline() > now {
                 return state;
             }
         }

@@ -84,6 +84,27 @@ struct Entry {
     task: MoveTask,
     position: u64,
     next_at: Timestamp,
+    /// Microseconds, below a thousand, that the next move is due after `next_at`: most rates are
+    /// no whole number of milliseconds.
+    next_us: u64,
+}
+
+impl Entry {
+    fn new(task: MoveTask, position: u64, next_at: Timestamp) -> Entry {
+        Entry { task, position, next_at, next_us: 0 }
+    }
+
+    /// The whole millisecond from which the next move is due.
+    fn due_at(&self) -> Timestamp {
+        self.next_at.plus_millis(u64::from(self.next_us > 0))
+    }
+
+    /// One message was moved: the next is due when the rate has earned it.
+    fn earn(&mut self, rate: u32) {
+        let us = self.next_us + 1_000_000_u64.div_ceil(u64::from(rate.max(1)));
+        self.next_at = self.next_at.plus_millis(us / 1000);
+        self.next_us = us % 1000;
+    }
 }
 
 /// All tasks, oldest first.
@@ -99,7 +120,7 @@ impl MoveTasks {
         for (json, position) in replayed {
             let task: MoveTask = serde_json::from_slice(&json)
                 .map_err(|error| BrokerError::Internal(format!("move task: {error}")))?;
-            entries.push(Entry { task, position, next_at: now });
+            entries.push(Entry::new(task, position, now));
         }
         entries
             .sort_by(|a, b| (a.task.started_ms, &a.task.id).cmp(&(b.task.started_ms, &b.task.id)));
@@ -181,11 +202,11 @@ impl Broker {
                 continue;
             }
             let now = self.now();
-            if entry.next_at <= now {
+            if entry.due_at() <= now {
                 self.run_move_task(entry, now);
             }
             if entry.task.status == MoveTaskStatus::Running {
-                let pause = Duration::from_millis(entry.next_at.millis_since(now));
+                let pause = Duration::from_millis(entry.due_at().millis_since(now));
                 next = Some(next.map_or(pause, |next| next.min(pause)));
             }
         }
@@ -194,7 +215,12 @@ impl Broker {
 
     fn begin_move_task(&self, start: &StartMoveTask) -> Result<(String, Ticket), MoveTaskError> {
         let source = self.queue_by_key(&start.source).ok_or(BrokerError::QueueDoesNotExist)?;
-        let to_move = self.count_messages(&source).0.ready;
+        let to_move = {
+            let mut state = self.lock_up_to_date(&source);
+            let ticked = self.tick(&source, &mut state, self.now(), TICK_BUDGET);
+            ticked.map_err(BrokerError::from)?;
+            state.queue.counts().ready
+        };
         let mut entries = self.move_tasks.entries();
         let running = || entries.iter().filter(|e| e.task.status == MoveTaskStatus::Running);
         if running().any(|entry| entry.task.source == source.arn()) {
@@ -215,7 +241,7 @@ impl Broker {
             started_ms: now.0,
             lacks_destination: false,
         };
-        let mut entry = Entry { task: task.clone(), position: 0, next_at: now };
+        let mut entry = Entry::new(task.clone(), 0, now);
         let ticket = self.append_task(&mut entry, task)?;
         let id = entry.task.id.clone();
         entries.push(entry);
@@ -256,9 +282,8 @@ impl Broker {
                 }
             }
             if let Some(rate) = entry.task.max_per_second {
-                entry.next_at =
-                    entry.next_at.plus_millis(1000_u64.div_ceil(u64::from(rate.max(1))));
-                if entry.next_at > now {
+                entry.earn(rate);
+                if entry.due_at() > now {
                     return;
                 }
             }
@@ -278,7 +303,7 @@ impl Broker {
         let source = self.queue_by_arn(&task.source)?;
         let next = {
             let mut state = source.lock();
-            self.tick(&source, &mut state, self.now(), TICK_BUDGET);
+            self.tick(&source, &mut state, self.now(), TICK_BUDGET)?;
             state.queue.first_ready()
         };
         let Some(view) = next.filter(|_| task.moved < task.to_move) else { return Ok(false) };
@@ -389,4 +414,36 @@ fn task_record(task: &MoveTask) -> Result<Vec<u8>, BrokerError> {
     let mut index = Vec::with_capacity(json.len() + 1);
     record::move_task(&mut index, &json);
     Ok(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_kept_that_is_no_whole_number_of_milliseconds() {
+        let task = MoveTask {
+            id: String::new(),
+            source: String::new(),
+            destination: None,
+            max_per_second: None,
+            status: MoveTaskStatus::Running,
+            moved: 0,
+            to_move: 0,
+            started_ms: 0,
+            lacks_destination: false,
+        };
+        for rate in [1, 3, 7, 300, 333, 400, 499, 500] {
+            let mut entry = Entry::new(task.clone(), 0, Timestamp(1_000));
+            for moved in 1..=10 * rate {
+                entry.earn(rate);
+                let earliest_ms = u64::from(moved) * 1000 / u64::from(rate);
+                let due_ms = entry.due_at().0 - 1_000;
+                assert!(due_ms >= earliest_ms, "{moved} at {rate}/s due after {due_ms} ms");
+                // A microsecond is lost with each at most: a two-thousandth at 500/s.
+                let latest_ms = earliest_ms + earliest_ms / 2_000 + 2;
+                assert!(due_ms <= latest_ms, "{moved} at {rate}/s due after {due_ms} ms");
+            }
+        }
+    }
 }

@@ -157,7 +157,7 @@ impl Broker {
                 return Err(BrokerError::QueueDoesNotExist);
             }
             let now = self.now();
-            self.tick(queue, &mut state, now, TICK_BUDGET);
+            self.tick(queue, &mut state, now, TICK_BUDGET)?;
             if state.queue.has_expired(now) {
                 continue; // More than one tick's worth: what is expired is not to be delivered.
             }

@@ -46,7 +46,7 @@ impl Broker {
         if state.is_deleted {
             return Err(BrokerError::QueueDoesNotExist);
         }
-        self.tick(queue, &mut state, self.now(), TICK_BUDGET);
+        self.tick(queue, &mut state, self.now(), TICK_BUDGET)?;
         for handle in handles {
             let outcome = state.queue.delete(handle);
             deleted.extend(outcome.ok().flatten());
@@ -101,7 +101,7 @@ impl Broker {
             return Err(BrokerError::QueueDoesNotExist);
         }
         let now = self.now();
-        self.tick(queue, &mut state, now, TICK_BUDGET);
+        self.tick(queue, &mut state, now, TICK_BUDGET)?;
         for (handle, timeout_s) in changes {
             let outcome = state.queue.change_visibility(now, handle, *timeout_s);
             if let Ok(deadline) = outcome {

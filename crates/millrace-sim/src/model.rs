@@ -3,7 +3,7 @@
 //! A [`Change`] is what one journaled batch says. Applying changes in order gives the state that
 //! the broker must show, and, since a crash keeps a prefix of the batches, the state after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millrace_broker::{DeduplicationScope, Definition, Kind, MoveTask, MoveTaskStatus};
 use millrace_core::{MessageId, limits};
@@ -53,6 +53,9 @@ pub struct QueueModel {
     /// By sequence.
     pub messages: BTreeMap<u64, Message>,
     pub dedup: BTreeMap<String, Remembered>,
+    /// Sequences of messages whose retention is over. A broker whose journal takes no changes may
+    /// still hold them, but never deliver them.
+    pub expired: BTreeSet<u64>,
 }
 
 /// A message that changed queues, by sequence.
@@ -112,7 +115,10 @@ impl QueueModel {
     /// Ends what is over by `now`.
     pub fn tick(&mut self, now: u64) {
         let retention_ms = u64::from(self.definition.settings.retention_s) * 1000;
-        self.messages.retain(|_, message| message.kept_from + retention_ms > now);
+        let over = self.messages.values().filter(|m| m.kept_from + retention_ms <= now);
+        let over: Vec<u64> = over.map(|message| message.seq).collect();
+        self.messages.retain(|seq, _| !over.contains(seq));
+        self.expired.extend(over);
         for message in self.messages.values_mut() {
             if message.deadline().is_some_and(|at| at <= now) {
                 message.state = State::Ready;
@@ -180,8 +186,12 @@ impl Model {
             Change::Defined(definition) => match self.queues.get_mut(&definition.id) {
                 Some(queue) => queue.redefine(*definition),
                 None => {
-                    let (messages, dedup) = Default::default();
-                    let queue = QueueModel { definition: *definition, messages, dedup };
+                    let queue = QueueModel {
+                        definition: *definition,
+                        messages: BTreeMap::new(),
+                        dedup: BTreeMap::new(),
+                        expired: BTreeSet::new(),
+                    };
                     self.queues.insert(queue.definition.id, queue);
                 }
             },
@@ -191,6 +201,7 @@ impl Model {
             Change::Purged { queue } => self.on(queue, |queue| {
                 queue.messages.clear();
                 queue.dedup.clear();
+                queue.expired.clear();
                 queue.definition.purged_ms = now;
             }),
             Change::Sent { queue, messages } => self.on(queue, |queue| {

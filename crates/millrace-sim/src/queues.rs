@@ -79,13 +79,7 @@ impl World {
     pub(crate) fn update_queue(&mut self) -> Step {
         let Some(queue) = self.some_queue()? else { return Ok(()) };
         let mut settings = queue.definition().settings.clone();
-        let retention_s = settings.retention_s;
         self.vary(&mut settings, &queue.key().name);
-        if self.may_miss_expiries {
-            settings.retention_s = retention_s;
-        }
-        // So that what is over by now is over for the old settings.
-        self.broker()?.count_messages(&queue);
         let broker = Arc::clone(self.broker()?);
         let (shared, step) = (Arc::clone(&queue), self.step);
         let wanted = settings.clone();

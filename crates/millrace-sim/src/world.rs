@@ -20,8 +20,6 @@ use crate::random::Random;
 use crate::trace::{Output, Trace};
 
 pub(crate) const DIR: &str = "/data";
-/// More than the expiry of all messages of a queue takes.
-const EXPIRY_BYTES: usize = 4096;
 /// Steps between two comparisons of everything.
 const COMPARED_EVERY: u64 = 40;
 
@@ -58,7 +56,7 @@ pub(crate) struct Profile {
 }
 
 /// A broker and the journal below it.
-pub(crate) struct Node {
+pub struct Node {
     pub log: Arc<GroupCommit>,
     pub broker: Arc<Broker>,
 }
@@ -123,9 +121,6 @@ pub struct World {
     pub(crate) is_faulty: bool,
     pub(crate) is_full: bool,
     pub(crate) is_closing: bool,
-    /// The journal refused something once: expiries may not have been journaled, and a
-    /// longer retention would show what expired after a restart.
-    pub(crate) may_miss_expiries: bool,
     pub(crate) restarts: u64,
     pub(crate) commits: u64,
     pub(crate) truncations: u64,
@@ -182,7 +177,6 @@ impl World {
             is_faulty: false,
             is_full: false,
             is_closing: false,
-            may_miss_expiries: false,
             restarts: 0,
             commits: 0,
             truncations: 0,
@@ -211,7 +205,6 @@ impl World {
     }
 
     fn take_step(&mut self) -> Step {
-        self.note_refusals();
         if self.random.below(1000) < self.profile.restarts {
             return self.restart_somehow();
         }
@@ -295,7 +288,7 @@ impl World {
         let now = self.now();
         self.oracle.live.tick(now);
         let Some(node) = &self.node else { return Ok(()) };
-        if let Err(error) = invariants::compare(&node.broker, &self.oracle.live) {
+        if let Err(error) = invariants::compare(node, &self.oracle.live) {
             return if self.power_is_off() { Ok(()) } else { Err(error) };
         }
         self.compare_tasks()
@@ -303,21 +296,13 @@ impl World {
 
     /// One queue is as the oracle says.
     pub(crate) fn compare_queue(&mut self, id: u64) -> Step {
-        self.note_refusals();
         let now = self.now();
         self.oracle.live.tick(now);
         let Some(node) = &self.node else { return Ok(()) };
         let Some(queue) = node.broker.queue_by_id(QueueId(id)) else { return Ok(()) };
         let Some(wanted) = self.oracle.live.queues.get(&id) else { return Ok(()) };
-        let compared = invariants::compare_queue(&node.broker, &queue, wanted);
+        let compared = invariants::compare_queue(node, &queue, wanted);
         compared.map_err(|error| self.blame(error))
-    }
-
-    fn note_refusals(&mut self) {
-        let Some(node) = &self.node else { return };
-        let would_refuse =
-            node.log.reserve(EXPIRY_BYTES, millrace_journal::Purpose::Reclaim).is_err();
-        self.may_miss_expiries |= would_refuse || self.is_faulty || self.is_full;
     }
 
     pub(crate) fn look_into(&self, queue: &SharedQueue) -> Result<BTreeMap<u64, Seen>, Trouble> {

@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use millrace_broker::{
-    Broker, Creation, Kind, NewContent, NewQueue, Options, Outgoing, Settings, SharedQueue,
+    Broker, BrokerError, Creation, Kind, NewContent, NewQueue, Options, Outgoing, Settings,
+    SharedQueue,
 };
 use millrace_core::{MessageId, QueueKey, SystemClock};
-use millrace_engine::Replay;
-use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+use millrace_engine::{Receive, Replay};
+use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal, Unavailable};
 
 const SEGMENT_BYTES: u32 = 256 << 10;
+
+const ANY: Receive =
+    Receive { max: 100, visibility_timeout_s: None, attempt: None, in_flight_limit: u64::MAX };
 
 struct Bench {
     log: Arc<GroupCommit>,
@@ -21,8 +26,12 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        Bench::with(GroupOptions::default())
+    }
+
+    fn with(options: GroupOptions) -> Bench {
         let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
-        let log = GroupCommit::new(journal, GroupOptions::default());
+        let log = GroupCommit::new(journal, options);
         let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
         let options = Options { slack_bytes: 0, ..Options::default() };
         let clock = Arc::new(SystemClock::new());
@@ -43,6 +52,11 @@ impl Bench {
     }
 
     fn send(&mut self, queue: &SharedQueue, body: &[u8], is_fifo: bool) {
+        self.begin_send(queue, body, is_fifo);
+        self.commit();
+    }
+
+    fn begin_send(&mut self, queue: &SharedQueue, body: &[u8], is_fifo: bool) {
         self.ids += 1;
         let (mut content, id) = (Vec::new(), self.ids.to_string());
         NewContent { body, ..NewContent::default() }.encode(&mut content);
@@ -55,11 +69,14 @@ impl Bench {
             delay_s: None,
         };
         self.broker.begin_send(queue, &[message]).unwrap();
-        self.commit();
     }
 
     fn commit(&self) {
         while self.log.commit_step() {}
+    }
+
+    fn expired(&self, queue: &SharedQueue) -> u64 {
+        self.broker.glance(queue).totals.messages_expired
     }
 
     /// Segments after so many turns of the maintenance thread.
@@ -110,6 +127,32 @@ fn a_backlog_that_nobody_reads_expires_as_fast_as_it_was_sent() {
 }
 
 #[test]
+fn expired_messages_stay_until_the_journal_has_room_and_are_not_delivered() {
+    let mut bench = Bench::with(GroupOptions { max_waiting_bytes: 6_000, ..Default::default() });
+    let queue = bench.create("q", Settings { retention_s: 60, ..Settings::default() });
+    let other = bench.create("other", Settings::default());
+    bench.commit();
+    bench.send(&queue, b"x", false);
+    bench.begin_send(&other, &[b'x'; 4_000], false);
+    bench.broker.advance_clock(Duration::from_secs(61));
+
+    let refused = bench.broker.try_receive(&queue, &ANY).map(|_| ());
+    let mut update = std::pin::pin!(bench.broker.update_queue(&queue, |definition| {
+        definition.settings.retention_s = 3_600;
+        Ok::<(), std::convert::Infallible>(())
+    }));
+    let updated = update.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+
+    assert!(matches!(refused, Err(BrokerError::Unavailable(Unavailable::Backlog { .. }))));
+    assert!(matches!(updated, Poll::Ready(Err(BrokerError::Unavailable(_)))), "would revive it");
+    assert_eq!((queue.counts().ready, bench.expired(&queue)), (1, 0));
+
+    bench.commit();
+    assert!(bench.broker.try_receive(&queue, &ANY).unwrap().is_none());
+    assert_eq!((queue.counts().ready, bench.expired(&queue)), (0, 1));
+}
+
+#[test]
 fn a_full_segment_is_relocated_in_pieces_and_nothing_is_lost() {
     let mut bench = Bench::new();
     let queue = bench.create("kept", Settings::default());
@@ -130,13 +173,7 @@ fn a_full_segment_is_relocated_in_pieces_and_nothing_is_lost() {
 }
 
 fn delete_all(bench: &Bench, queue: &SharedQueue) {
-    let receive = millrace_engine::Receive {
-        max: 100,
-        visibility_timeout_s: None,
-        attempt: None,
-        in_flight_limit: u64::MAX,
-    };
-    while let Some((received, _)) = bench.broker.try_receive(queue, &receive).unwrap() {
+    while let Some((received, _)) = bench.broker.try_receive(queue, &ANY).unwrap() {
         let handle = |delivery: &millrace_engine::Delivery| {
             let text = bench.broker.receipt_handle(queue, delivery);
             bench.broker.open_receipt_handle(&text).unwrap()
@@ -150,10 +187,10 @@ fn delete_all(bench: &Bench, queue: &SharedQueue) {
 /// Runs a call whose only wait is for a commit.
 fn wait<T>(future: impl Future<Output = T>, bench: &Bench) -> T {
     let mut future = std::pin::pin!(future);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut context = Context::from_waker(Waker::noop());
     loop {
         bench.commit();
-        if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut context) {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return value;
         }
     }

@@ -298,7 +298,7 @@ mod tests {
             send(&mut target, now, 0);
         }
         receive(&mut source, 2_000, 3, DeadLetters::Elsewhere);
-        source.tick(Timestamp(2_001), 10, &mut Vec::new());
+        source.tick(Timestamp(2_001), 10);
         receive(&mut source, 2_001, 3, DeadLetters::Move(&mut target));
 
         for sizes in [(1, 1), (2, 100), (100, 2)] {

@@ -154,10 +154,9 @@ impl Queue {
         }
     }
 
-    /// Does what is due: ends delays and visibility timeouts, drops messages older than the
-    /// retention period (appended to `expired`, to be journaled as deleted), forgets sends. At most
-    /// `budget` of each, so that no command pays for thousands of others.
-    pub fn tick(&mut self, now: Timestamp, budget: usize, expired: &mut Vec<SlotSeq>) {
+    /// Does what is due and needs no record: ends delays and visibility timeouts, forgets sends. At
+    /// most `budget` of each, so that no command pays for thousands of others.
+    pub fn tick(&mut self, now: Timestamp, budget: usize) {
         for _ in 0..budget {
             match self.timers.first() {
                 Some(&(deadline, _, slot)) if deadline <= now.0 => {
@@ -166,26 +165,31 @@ impl Queue {
                 _ => break,
             }
         }
-        let retention_ms = u64::from(self.settings.retention_s) * 1000;
-        for _ in 0..budget {
-            match self.oldest_message() {
-                Some((sent, slot)) if sent.saturating_add(retention_ms) <= now.0 => {
-                    expired.push(SlotSeq { slot, seq: self.slab.at(slot).seq });
-                    self.remove(slot);
-                }
-                _ => break,
-            }
-        }
         self.dedup.expire(now, budget);
     }
 
-    /// Whether messages older than the retention period are left for [`Queue::tick`] to drop.
+    /// Drops messages older than the retention period, `budget` at most. What it returns is to be
+    /// journaled as deleted, so ask for room in the journal first: a message that only memory has
+    /// lost would come back with the next start.
+    pub fn expire(&mut self, now: Timestamp, budget: usize) -> Vec<SlotSeq> {
+        let mut expired = Vec::new();
+        while expired.len() < budget && self.has_expired(now) {
+            let Some((_, slot)) = self.oldest_message() else { break };
+            expired.push(SlotSeq { slot, seq: self.slab.at(slot).seq });
+            self.remove(slot);
+        }
+        expired
+    }
+
+    /// Whether messages older than the retention period are left for [`Queue::expire`] to drop.
+    /// They are not to be delivered.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         let retention_ms = u64::from(self.settings.retention_s) * 1000;
         self.oldest_message().is_some_and(|(sent, _)| sent.saturating_add(retention_ms) <= now.0)
     }
 
-    /// When [`Queue::tick`] next has something to do; [`Timestamp::NEVER`] if it never has.
+    /// When [`Queue::tick`] or [`Queue::expire`] next has something to do; [`Timestamp::NEVER`] if
+    /// neither ever has.
     pub fn next_deadline(&self) -> Timestamp {
         let timer = self.timers.first().map(|(deadline, _, _)| *deadline);
         let retention_ms = u64::from(self.settings.retention_s) * 1000;
@@ -277,6 +281,9 @@ impl Queue {
         }
         let delay_ms = u64::from(self.settings.delay_s) * 1000;
         for slot in 0..self.slab.len() {
+            if !self.slab.is_used(slot) {
+                continue;
+            }
             let entry = self.slab.at(slot);
             let is_untouched = !entry.has(Entry::RECEIVED)
                 && matches!(entry.state(), MessageState::Ready | MessageState::Delayed);

@@ -93,7 +93,7 @@ pub enum VisibilityError {
 }
 
 impl Queue {
-    /// Receives up to `receive.max` messages. Call [`Queue::tick`] first.
+    /// Receives up to `receive.max` messages. Call [`Queue::tick`] and [`Queue::expire`] first.
     pub fn receive(
         &mut self,
         now: Timestamp,

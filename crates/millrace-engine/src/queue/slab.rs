@@ -1,4 +1,7 @@
 //! The table of messages: 64 bytes each, in chunks so that it grows without copying.
+//!
+//! After a replay, chunks that no message is in are absent: a record that names a high slot costs
+//! its own chunk and 24 bytes for each absent one below (25 MB at most), not 64 bytes a slot.
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
@@ -114,13 +117,16 @@ impl Entry {
 /// All messages of a queue by slot.
 #[derive(Debug, Default)]
 pub(super) struct Slab {
+    /// All but the last are full or absent, that is empty.
     chunks: Vec<Vec<Entry>>,
+    /// Absent chunks, highest first; used when no slot is free.
+    absent: Vec<u32>,
     free: Option<u32>,
     used: u64,
 }
 
 impl Slab {
-    /// Slots ever used.
+    /// The slot behind the highest ever used.
     pub(super) fn len(&self) -> u32 {
         match self.chunks.last() {
             Some(last) => ((self.chunks.len() - 1) * CHUNK + last.len()) as u32,
@@ -152,12 +158,20 @@ impl Slab {
 
     /// Whether the slot holds a message.
     pub(super) fn is_used(&self, slot: u32) -> bool {
-        slot < self.len() && self.at(slot).state() != MessageState::Free
+        let chunk = self.chunks.get((slot >> CHUNK_BITS) as usize);
+        let entry = chunk.and_then(|chunk| chunk.get(slot as usize & (CHUNK - 1)));
+        entry.is_some_and(|entry| entry.state() != MessageState::Free)
     }
 
     /// A free slot, taken. The caller fills it and gives it a state.
     pub(super) fn take(&mut self) -> u32 {
         self.used += 1;
+        if self.free.is_none()
+            && let Some(chunk) = self.absent.pop()
+        {
+            self.fill(chunk as usize);
+            self.link_free_of(chunk);
+        }
         match self.free {
             Some(slot) => {
                 let next = self.at(slot).newer;
@@ -170,8 +184,19 @@ impl Slab {
 
     /// Takes that very slot, which is free: replay puts messages where they were.
     pub(super) fn take_at(&mut self, slot: u32) {
-        while self.len() <= slot {
-            self.push();
+        let (chunk, index) = ((slot >> CHUNK_BITS) as usize, slot as usize & (CHUNK - 1));
+        if chunk >= self.chunks.len() {
+            if let Some(last) = self.chunks.len().checked_sub(1) {
+                self.fill(last);
+            }
+            self.chunks.resize_with(chunk + 1, Vec::new);
+        }
+        if chunk + 1 < self.chunks.len() {
+            self.fill(chunk);
+        } else {
+            while self.chunks[chunk].len() <= index {
+                self.push();
+            }
         }
         self.used += 1;
     }
@@ -187,7 +212,24 @@ impl Slab {
     /// Links all free slots, lowest first, after replay.
     pub(super) fn link_free(&mut self) {
         self.free = None;
-        for slot in (0..self.len()).rev() {
+        self.absent.clear();
+        for chunk in (0..self.chunks.len() as u32).rev() {
+            match self.chunks[chunk as usize].is_empty() {
+                true => self.absent.push(chunk),
+                false => self.link_free_of(chunk),
+            }
+        }
+    }
+
+    /// Free slots that are linked, those of absent chunks left out; reads all of them.
+    pub(super) fn free_slots(&self) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.free, |slot| Some(self.at(*slot).newer).filter(|s| *s != NONE))
+    }
+
+    /// Puts the free slots of one chunk before those that are linked already.
+    fn link_free_of(&mut self, chunk: u32) {
+        for index in (0..self.chunks[chunk as usize].len()).rev() {
+            let slot = chunk << CHUNK_BITS | index as u32;
             if self.at(slot).state() == MessageState::Free {
                 self.at_mut(slot).newer = self.free.unwrap_or(NONE);
                 self.free = Some(slot);
@@ -195,9 +237,11 @@ impl Slab {
         }
     }
 
-    /// Free slots; reads all of them.
-    pub(super) fn free_slots(&self) -> impl Iterator<Item = u32> + '_ {
-        std::iter::successors(self.free, |slot| Some(self.at(*slot).newer).filter(|s| *s != NONE))
+    /// Makes a chunk full.
+    fn fill(&mut self, chunk: usize) {
+        let chunk = &mut self.chunks[chunk];
+        chunk.reserve_exact(CHUNK - chunk.len());
+        chunk.resize(CHUNK, Entry::FREE);
     }
 
     fn push(&mut self) -> u32 {
@@ -239,6 +283,43 @@ mod tests {
         slab.link_free();
 
         assert_eq!((slab.take(), slab.take(), slab.take(), slab.take()), (0, 1, 2, 4));
+    }
+
+    #[test]
+    fn a_high_slot_does_not_cost_those_below_it() {
+        const HIGHEST: u32 = u32::MAX - 1;
+        let mut slab = Slab::default();
+        for slot in [2, HIGHEST, 3 << CHUNK_BITS] {
+            slab.take_at(slot);
+            slab.at_mut(slot).set_state(MessageState::Ready);
+        }
+        slab.link_free();
+
+        assert_eq!(slab.chunks.iter().filter(|chunk| !chunk.is_empty()).count(), 3);
+        assert!([2, HIGHEST, 3 << CHUNK_BITS].into_iter().all(|slot| slab.is_used(slot)));
+        assert!(!slab.is_used(1 << CHUNK_BITS) && slab.find(1 << CHUNK_BITS, 0).is_none());
+        assert_eq!((slab.used(), slab.len()), (3, u32::MAX));
+    }
+
+    #[test]
+    fn absent_chunks_are_used_when_no_slot_is_free() {
+        let mut slab = Slab::default();
+        let chunk = CHUNK as u32;
+        slab.take_at(2 * chunk);
+        slab.at_mut(2 * chunk).set_state(MessageState::Ready);
+        slab.link_free();
+
+        let taken: Vec<u32> = (0..2 * chunk + 1)
+            .map(|_| {
+                let slot = slab.take();
+                slab.at_mut(slot).set_state(MessageState::Ready);
+                slot
+            })
+            .collect();
+
+        let wanted: Vec<u32> = (0..2 * chunk).chain([2 * chunk + 1]).collect();
+        assert_eq!(taken, wanted);
+        assert_eq!(slab.used(), u64::from(2 * chunk) + 2);
     }
 
     #[test]

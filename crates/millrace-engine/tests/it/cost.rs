@@ -56,7 +56,7 @@ impl Backlog {
             let begun = Instant::now();
             for _ in 0..RECEIVES_PER_ROUND {
                 let queue = &mut backlog.queue;
-                queue.tick(NOW, 10, &mut Vec::new());
+                queue.tick(NOW, 10);
                 let received = queue.receive(NOW, &receive, DeadLetters::Deliver).unwrap();
                 assert_eq!(received.deliveries.len(), 10);
                 for delivery in received.deliveries {

@@ -160,7 +160,8 @@ impl Broker {
         for member in &mut self.members {
             let mut expired = Vec::new();
             while member.queue.next_deadline() <= self.now {
-                member.queue.tick(self.now, 3, &mut expired);
+                member.queue.tick(self.now, 3);
+                expired.extend(member.queue.expire(self.now, 3));
             }
             journal_deleted(&mut self.journal, member.queue.id(), expired);
         }

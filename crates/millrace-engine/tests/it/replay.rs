@@ -76,7 +76,8 @@ pub(crate) fn assert_replay_is_live(broker: &mut Broker) {
         assert_eq!(live.definition, replayed.definition);
         let mut expired = Vec::new();
         while replayed.queue.next_deadline() <= broker.now {
-            replayed.queue.tick(broker.now, 2, &mut expired);
+            replayed.queue.tick(broker.now, 2);
+            expired.extend(replayed.queue.expire(broker.now, 2));
         }
         assert!(expired.is_empty(), "what expired was journaled");
         let told = snapshot(replayed, &broker.journal);
@@ -264,7 +265,7 @@ fn receive_asks_for_the_dead_letter_queue_only_if_it_can_do_nothing_else() {
     let queue = &mut broker.members[queue].queue;
     let mut receive = |now_s| {
         let now = START.plus_seconds(now_s);
-        queue.tick(now, 10, &mut Vec::new());
+        queue.tick(now, 10);
         let hidden = Receive { visibility_timeout_s: Some(60), ..ANY };
         queue.receive(now, &hidden, DeadLetters::Elsewhere)
     };
@@ -286,22 +287,21 @@ fn tick_does_at_most_its_budget_and_says_that_more_is_due() {
         broker.send(queue, name, NewMessage::default());
     }
     let queue = &mut broker.members[queue].queue;
-    let mut expired = Vec::new();
 
     let due = START.plus_seconds(1);
-    queue.tick(due, 2, &mut expired);
+    queue.tick(due, 2);
     assert_eq!((queue.counts().ready, queue.counts().delayed), (2, 1));
     assert_eq!(queue.next_deadline(), due);
-    queue.tick(due, 2, &mut expired);
+    queue.tick(due, 2);
     assert_eq!(queue.counts().ready, 3);
-    assert!(expired.is_empty());
+    assert_eq!(queue.expire(due, 2), []);
 
     let over = START.plus_seconds(60);
     assert_eq!(queue.next_deadline(), over);
-    queue.tick(over, 2, &mut expired);
-    assert_eq!((expired.len(), queue.next_deadline()), (2, over));
-    queue.tick(over, 2, &mut expired);
-    assert_eq!((expired.len(), queue.next_deadline()), (3, Timestamp::NEVER));
+    queue.tick(over, 2);
+    assert_eq!(queue.counts().ready, 3, "a tick alone drops nothing");
+    assert_eq!((queue.expire(over, 2).len(), queue.next_deadline()), (2, over));
+    assert_eq!((queue.expire(over, 2).len(), queue.next_deadline()), (1, Timestamp::NEVER));
 }
 
 #[test]
