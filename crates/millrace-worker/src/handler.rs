@@ -1,0 +1,130 @@
+//! What the user of the library writes: the work done for a message.
+
+use std::fmt;
+
+use bytestring::ByteString;
+use millrace_client::Delivery;
+use tokio_util::sync::CancellationToken;
+
+use crate::outcome::{HandlerError, Outcome};
+
+/// A message for a handler. Cloning copies nothing of the body.
+#[derive(Clone, Debug)]
+pub struct Message {
+    delivery: Delivery,
+    receive_count: u32,
+    cancel: CancellationToken,
+}
+
+impl Message {
+    pub(crate) fn new(delivery: Delivery, receive_count: u32, cancel: CancellationToken) -> Message {
+        Message { delivery, receive_count, cancel }
+    }
+
+    /// The body as sent.
+    pub fn body(&self) -> &ByteString {
+        &self.delivery.body
+    }
+
+    /// The id that the server gave it.
+    pub fn id(&self) -> &ByteString {
+        self.delivery.message_id()
+    }
+
+    /// How often it was received, this time included; 1 if the server does not say.
+    pub fn receive_count(&self) -> u32 {
+        self.receive_count
+    }
+
+    /// All that came with it.
+    pub fn delivery(&self) -> &Delivery {
+        &self.delivery
+    }
+
+    /// Resolves when the work is better stopped: the lease is lost, so that another worker may have
+    /// the message, or the worker ends. What is done anyway may be done twice.
+    pub async fn cancelled(&self) {
+        self.cancel.cancelled().await;
+    }
+
+    /// Whether [`Message::cancelled`] has resolved.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+}
+
+/// The work done for messages. Runs as a task of its own for each batch; when the worker is cut off,
+/// the future is dropped, which must stop the work.
+pub trait Handler: Send + Sync + 'static {
+    /// Handles as many messages as the worker's batch size says at most, and tells of each, in
+    /// order, what is to become of it: some may have succeeded and others not. Messages without an
+    /// outcome are retried; outcomes beyond the messages are ignored. An error stands for all of
+    /// the messages.
+    fn handle(
+        &self,
+        messages: Vec<Message>,
+    ) -> impl Future<Output = Result<Vec<Outcome>, HandlerError>> + Send;
+
+    /// What becomes of a message whose handling failed with an error or a panic; a retry unless
+    /// overridden.
+    fn on_error(&self, message: &Message, error: &HandlerError) -> Outcome {
+        let _ = (message, error);
+        Outcome::RETRY
+    }
+}
+
+/// A handler made of a function of one message. With a batch size above 1, the messages of a batch
+/// are handled one after the other.
+pub fn each<F, Fut>(function: F) -> Each<F>
+where
+    F: Fn(Message) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Outcome, HandlerError>> + Send,
+{
+    Each { function, on_error: Box::new(|_, _| Outcome::RETRY) }
+}
+
+/// Made by [`each`].
+pub struct Each<F> {
+    function: F,
+    on_error: Box<ErrorHandler>,
+}
+
+type ErrorHandler = dyn Fn(&Message, &HandlerError) -> Outcome + Send + Sync;
+
+impl<F> Each<F> {
+    /// The same handler with a word on what becomes of a message after an error or a panic.
+    pub fn on_error(
+        mut self,
+        on_error: impl Fn(&Message, &HandlerError) -> Outcome + Send + Sync + 'static,
+    ) -> Each<F> {
+        self.on_error = Box::new(on_error);
+        self
+    }
+}
+
+impl<F, Fut> Handler for Each<F>
+where
+    F: Fn(Message) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Outcome, HandlerError>> + Send,
+{
+    async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
+        let mut outcomes = Vec::with_capacity(messages.len());
+        for message in messages {
+            outcomes.push(match (self.function)(message.clone()).await {
+                Ok(outcome) => outcome,
+                Err(error) => Handler::on_error(self, &message, &error),
+            });
+        }
+        Ok(outcomes)
+    }
+
+    fn on_error(&self, message: &Message, error: &HandlerError) -> Outcome {
+        (self.on_error)(message, error)
+    }
+}
+
+impl<F> fmt::Debug for Each<F> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Each").finish_non_exhaustive()
+    }
+}

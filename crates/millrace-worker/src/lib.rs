@@ -1,0 +1,5 @@
+mod backoff;
+mod concurrency;
+mod outcome;
+mod poll_interval;
+mod prefetch;

@@ -1,0 +1,262 @@
+//! The worker's one loop. It owns all state; whatever takes time is a task that reports back with an
+//! event, so that nothing here needs a lock and every task has an owner.
+//!
+//! ```text
+//!            receive.rs          handle.rs            settle.rs
+//!  peer ──► receives ──► lanes ──► handlers ──► outboxes ──► deletes, releases, dead letters ──► peer
+//!                          └────────── extend.rs: leases ──────────┘
+//! ```
+//!
+//! Bounds: handlers by the limit; waiting messages by free slots and the prefetch; messages that
+//! wait to be settled by [`SETTLING`]; calls by those.
+
+mod extend;
+mod handle;
+mod receive;
+mod settle;
+
+use std::{any::Any, collections::HashMap, sync::Arc};
+
+use millrace_client::{CallError, Capabilities, Delivery, EntryError, Peer, ReceiptHandle, Sent};
+use tokio::{
+    sync::watch,
+    task::{Id, JoinError, JoinSet},
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    concurrency::Limit,
+    drain::{Asked, Drain, Progress, Stage},
+    handler::Handler,
+    held::HeldMessages,
+    lanes::Lanes,
+    lease::{Extension, Leases},
+    metrics::{Metrics, Summary},
+    options::Options,
+    outcome::{HandlerError, Outcome},
+    prefetch::Prefetch,
+    settlement::{Entry, Outbox},
+};
+use handle::Unit;
+use receive::Receiver;
+
+/// Finished messages that may wait to be settled before the worker stops receiving: what a server
+/// that is slow to delete can make it hold.
+const SETTLING: usize = 1_000;
+
+/// What a task reports.
+enum Event {
+    Received { asked: usize, sent: Instant, result: Result<Vec<Delivery>, CallError> },
+    Handled(Result<Vec<Outcome>, HandlerError>),
+    Deleted { entries: Vec<Entry>, result: Result<Vec<Result<(), EntryError>>, CallError> },
+    Hidden { entries: Vec<Entry>, result: VisibilityResult },
+    DeadLettered { entry: Entry, result: Result<Vec<Result<Sent, EntryError>>, CallError> },
+    Extended { extensions: Vec<Extension>, sent: Instant, result: VisibilityResult },
+}
+
+type VisibilityResult = Result<Vec<Result<ReceiptHandle, EntryError>>, CallError>;
+
+pub(crate) struct Pipeline<P, H> {
+    peer: Arc<P>,
+    dead_letters: Option<Arc<P>>,
+    handler: Arc<H>,
+    options: Options,
+    capabilities: Capabilities,
+    metrics: Metrics,
+
+    held: HeldMessages,
+    lanes: Lanes,
+    leases: Leases,
+    limit: Limit,
+    prefetch: Prefetch,
+    receiver: Receiver,
+    /// Handlers under way, by their task.
+    units: HashMap<Id, Unit>,
+    /// Messages in the hands of handlers.
+    running: usize,
+    deletes: Outbox,
+    hides: Outbox,
+    dead_letter_sends: Outbox,
+
+    asked: watch::Receiver<Asked>,
+    progress: Progress,
+    cut_off: u64,
+    tasks: JoinSet<Event>,
+}
+
+impl<P: Peer, H: Handler> Pipeline<P, H> {
+    pub(crate) fn new(
+        (peer, dead_letters): (Arc<P>, Option<Arc<P>>),
+        handler: Arc<H>,
+        options: Options,
+        metrics: Metrics,
+        drain: &Drain,
+    ) -> Pipeline<P, H> {
+        let now = Instant::now();
+        let options = options.bounded();
+        Pipeline {
+            capabilities: peer.capabilities(),
+            held: HeldMessages::default(),
+            lanes: Lanes::default(),
+            leases: Leases::new(options.visibility_timeout, options.max_lease),
+            limit: Limit::new(options.concurrency, now),
+            prefetch: Prefetch::default(),
+            receiver: Receiver::new(&options, now),
+            units: HashMap::new(),
+            running: 0,
+            deletes: Outbox::new(options.linger),
+            hides: Outbox::new(options.linger),
+            dead_letter_sends: Outbox::new(options.linger),
+            asked: drain.subscribe(),
+            progress: Progress::new(options.drain),
+            cut_off: 0,
+            tasks: JoinSet::new(),
+            peer,
+            dead_letters,
+            handler,
+            options,
+            metrics,
+        }
+    }
+
+    /// Runs until asked to end, or until the options say so.
+    pub(crate) async fn run(mut self) -> Summary {
+        // What was asked before the start counts.
+        self.asked.mark_changed();
+        loop {
+            let now = Instant::now();
+            self.step(now);
+            if self.is_done() {
+                break;
+            }
+            let wake = self.next_due(now);
+            tokio::select! {
+                Some(joined) = self.tasks.join_next_with_id() => self.on_joined(joined),
+                Ok(()) = self.asked.changed() => self.on_asked(),
+                () = sleep_until(wake.unwrap_or(now)), if wake.is_some() => {}
+            }
+            // What else is ready shares the next step, and so its batches.
+            while let Some(joined) = self.tasks.try_join_next_with_id() {
+                self.on_joined(joined);
+            }
+        }
+        self.end()
+    }
+
+    /// Starts all that may be started now.
+    fn step(&mut self, now: Instant) {
+        if self.progress.advance(now) {
+            self.enter_stage(now);
+        }
+        self.end_leases(now);
+        self.start_handlers(now);
+        self.start_settlements(now);
+        self.start_extensions(now);
+        self.start_receives(now);
+        self.metrics.running.set(self.units.len() as i64);
+        self.metrics.waiting.set(self.lanes.waiting() as i64);
+        self.metrics.concurrency_limit.set(self.limit.get() as i64);
+    }
+
+    /// Nothing is held any more, and nothing will come; or there is no time left.
+    fn is_done(&self) -> bool {
+        match self.progress.stage() {
+            Stage::Ended => true,
+            // A receive under way is not waited for.
+            Stage::CutOff => self.held.is_empty() && self.units.is_empty(),
+            Stage::Running | Stage::Draining | Stage::Cancelling => {
+                self.receiver.is_closed()
+                    && self.receiver.open() == 0
+                    && self.held.is_empty()
+                    && self.units.is_empty()
+            }
+        }
+    }
+
+    /// When there is something to do without any event.
+    fn next_due(&self, now: Instant) -> Option<Instant> {
+        let dues = [
+            self.leases.next_due(),
+            self.deletes.next_due(),
+            self.hides.next_due(),
+            self.dead_letter_sends.next_due(),
+            self.receiver.next_due(now),
+            self.progress.ends(),
+        ];
+        // What is due and was not done waits for an event.
+        dues.into_iter().flatten().filter(|due| *due > now).min()
+    }
+
+    fn on_asked(&mut self) {
+        let asked = *self.asked.borrow_and_update();
+        let now = Instant::now();
+        if self.progress.ask(asked, now) {
+            self.enter_stage(now);
+        }
+    }
+
+    fn enter_stage(&mut self, now: Instant) {
+        let stage = self.progress.stage();
+        if stage == Stage::Running {
+            return;
+        }
+        tracing::info!(?stage, running = self.running, waiting = self.lanes.waiting(), "ending");
+        self.receiver.close();
+        self.release_waiting(now);
+        if stage >= Stage::Cancelling {
+            self.held.values().for_each(|held| held.cancel.cancel());
+        }
+        if stage >= Stage::CutOff {
+            // Their messages are released once the tasks are gone: not before the work has stopped.
+            self.units.values().for_each(|unit| unit.abort.abort());
+        }
+    }
+
+    fn on_joined(&mut self, joined: Result<(Id, Event), JoinError>) {
+        let now = Instant::now();
+        match joined {
+            Ok((_, Event::Received { asked, sent, result })) => {
+                self.on_received(asked, sent, result, now);
+            }
+            Ok((id, Event::Handled(result))) => self.on_handled(id, result, now),
+            Ok((_, Event::Deleted { entries, result })) => self.on_deleted(entries, result, now),
+            Ok((_, Event::Hidden { entries, result })) => self.on_hidden(entries, result, now),
+            Ok((_, Event::DeadLettered { entry, result })) => {
+                self.on_dead_lettered(entry, result, now);
+            }
+            Ok((_, Event::Extended { extensions, sent, result })) => {
+                self.on_extended(extensions, sent, result, now);
+            }
+            Err(error) => self.on_join_error(error, now),
+        }
+    }
+
+    fn on_join_error(&mut self, error: JoinError, now: Instant) {
+        let id = error.id();
+        if error.is_cancelled() {
+            self.on_cut_off(id, now);
+            return;
+        }
+        let panic = error.into_panic();
+        if self.units.contains_key(&id) {
+            self.on_handled(id, Err(describe(panic.as_ref()).into()), now);
+        } else {
+            // A peer that panics is broken, and what it was doing is unknown.
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    fn end(self) -> Summary {
+        let summary = Summary { cut_off: self.cut_off, ..self.metrics.summary() };
+        for _ in self.held.values() {
+            self.metrics.ended(crate::metrics::Ended::Abandoned);
+        }
+        Summary { abandoned: summary.abandoned + self.held.len() as u64, ..summary }
+    }
+}
+
+fn describe(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("the handler panicked: {}", text.unwrap_or("without a text"))
+}

@@ -1,0 +1,255 @@
+//! When to receive, and how much: never without a free slot, or a place in the prefetch.
+//!
+//! At rest there is exactly one receive under way. While receives come back full, one more each time
+//! may be under way, up to the maximum.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use millrace_client::{
+    CallError, CallErrorKind, Delivery, Peer, ReceiveRequest, SystemAttributes,
+};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{Event, Pipeline, SETTLING};
+use crate::{
+    backoff,
+    drain::Stage,
+    handler::Handler,
+    held::{Held, State},
+    metrics::Ended,
+    options::{Options, Until},
+    poll_interval::PollInterval,
+    settlement::{Settlement, Urgency},
+};
+
+/// How long the answer of a receive may take beyond the wait asked for.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The wait of a receive that finds out whether the queue is empty: SQS asks all its servers only
+/// if a receive waits.
+const EMPTY_WAIT: Duration = Duration::from_secs(1);
+/// The pause after a receive that failed for reasons that do not go away by themselves.
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+/// The pause after other failures grows from this …
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// … or, when throttled, from this …
+const FIRST_THROTTLED_PAUSE: Duration = Duration::from_secs(1);
+/// … to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// The receives under way and when there may be more.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    open: usize,
+    /// Messages that the open receives may bring.
+    asked: usize,
+    /// Receives that may be open.
+    allowed: usize,
+    not_before: Instant,
+    failures: u32,
+    interval: PollInterval,
+    /// Messages that may still be received.
+    left: Option<u64>,
+    is_closed: bool,
+    /// Whether a receive has begun with nothing in hand and nothing else under way.
+    began_empty_handed: bool,
+    /// Whether a slot waits for the pause to end.
+    is_wanted: bool,
+}
+
+impl Receiver {
+    pub(super) fn new(options: &Options, now: Instant) -> Receiver {
+        Receiver {
+            open: 0,
+            asked: 0,
+            allowed: 1,
+            not_before: now,
+            failures: 0,
+            interval: PollInterval::new(options.poll_interval, options.max_idle_latency),
+            left: options.max_messages,
+            is_closed: options.max_messages == Some(0),
+            began_empty_handed: false,
+            is_wanted: false,
+        }
+    }
+
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    pub(super) fn next_due(&self, now: Instant) -> Option<Instant> {
+        let waits = !self.is_closed && self.is_wanted && self.not_before > now;
+        waits.then_some(self.not_before)
+    }
+}
+
+impl<P: Peer, H: Handler> Pipeline<P, H> {
+    pub(super) fn start_receives(&mut self, now: Instant) {
+        if self.receiver.is_closed {
+            return;
+        }
+        self.receiver.is_wanted = self.messages_wanted() > 0;
+        while self.receiver.open < self.receiver.allowed && self.receiver.not_before <= now {
+            let wanted = self.messages_wanted();
+            if wanted == 0 {
+                break;
+            }
+            self.start_receive(wanted, now);
+        }
+    }
+
+    /// How many messages the next receive is to ask for.
+    fn messages_wanted(&self) -> usize {
+        let most = usize::try_from(self.capabilities.max_receive).unwrap_or(1).max(1);
+        let waiting = self.lanes.waiting();
+        let in_hand = self.running + waiting + self.receiver.asked;
+        let slots = self.limit.get().saturating_mul(self.options.batch_size);
+        let free = (slots + self.prefetch.messages(most)).saturating_sub(in_hand);
+        let settling = self.held.len() - self.running - waiting;
+        if settling >= SETTLING || self.held.body_bytes() > self.options.max_held_bytes {
+            return 0;
+        }
+        // Handlers have something to do: better one full receive than several small ones.
+        if waiting > 0 && free < most {
+            return 0;
+        }
+        let left = self.receiver.left.map_or(u64::MAX, |left| {
+            left.saturating_sub(u64::try_from(self.receiver.asked).unwrap_or(u64::MAX))
+        });
+        free.min(most).min(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+
+    fn start_receive(&mut self, asked: usize, now: Instant) {
+        let is_first = self.receiver.open == 0;
+        self.receiver.began_empty_handed = is_first && self.held.is_empty();
+        self.receiver.open += 1;
+        self.receiver.asked += asked;
+        let wait = match self.options.until {
+            Until::Empty => self.options.wait.min(EMPTY_WAIT),
+            Until::Drained | Until::Once => self.options.wait,
+        };
+        let wait = wait.min(self.capabilities.long_poll.unwrap_or_default());
+        let request = ReceiveRequest {
+            max: u32::try_from(asked).unwrap_or(1),
+            wait,
+            visibility: Some(self.options.visibility_timeout),
+            attributes: SystemAttributes::All,
+        };
+        let peer = Arc::clone(&self.peer);
+        self.tasks.spawn(async move {
+            let result = timeout(wait + ANSWER, peer.receive(request)).await;
+            let result = result.unwrap_or_else(|_| Err(no_answer()));
+            Event::Received { asked, sent: now, result }
+        });
+    }
+
+    pub(super) fn on_received(
+        &mut self,
+        asked: usize,
+        sent: Instant,
+        result: Result<Vec<Delivery>, CallError>,
+        now: Instant,
+    ) {
+        self.receiver.open -= 1;
+        self.receiver.asked -= asked;
+        let deliveries = match result {
+            Ok(deliveries) => deliveries,
+            Err(error) => return self.on_receive_failed(&error, now),
+        };
+        let received = deliveries.len();
+        self.receiver.failures = 0;
+        self.metrics.received.inc_by(received as u64);
+        let label = if received == 0 { "empty" } else { "messages" };
+        self.metrics.receives.get_or_create(&[("result", label)]).inc();
+        self.metrics.last_receive.set(unix_time_s());
+        self.pace(received, asked, sent, now);
+        if let Some(left) = &mut self.receiver.left {
+            *left = left.saturating_sub(received as u64);
+            self.receiver.is_closed |= *left == 0;
+        }
+        self.receiver.is_closed |= match self.options.until {
+            Until::Drained => false,
+            Until::Once => true,
+            Until::Empty => received == 0 && self.receiver.began_empty_handed,
+        };
+        for delivery in deliveries {
+            self.hold(delivery, sent, now);
+        }
+    }
+
+    fn pace(&mut self, received: usize, asked: usize, sent: Instant, now: Instant) {
+        if received >= asked {
+            self.prefetch.on_full_receive(now.saturating_duration_since(sent));
+            self.receiver.allowed =
+                (self.receiver.allowed + 1).min(self.options.max_receives_open);
+        } else {
+            self.receiver.allowed = 1;
+        }
+        if self.capabilities.long_poll.is_none() {
+            self.receiver.not_before = now + self.receiver.interval.after_receive(received, asked, now);
+        }
+    }
+
+    fn on_receive_failed(&mut self, error: &CallError, now: Instant) {
+        self.metrics.receives.get_or_create(&[("result", "failed")]).inc();
+        self.receiver.failures = self.receiver.failures.saturating_add(1);
+        self.receiver.allowed = 1;
+        let failures = self.receiver.failures;
+        let pause = match error.kind {
+            CallErrorKind::Throttled => {
+                backoff::call_delay(FIRST_THROTTLED_PAUSE, failures, LONGEST_PAUSE)
+            }
+            _ if error.is_retryable() => backoff::call_delay(FIRST_PAUSE, failures, LONGEST_PAUSE),
+            _ => REFUSED_PAUSE,
+        };
+        let pause = pause.max(error.retry_after.unwrap_or_default());
+        self.receiver.not_before = self.receiver.not_before.max(now + pause);
+        tracing::warn!(%error, failures, pause_ms = pause.as_millis() as u64, "receive failed");
+    }
+
+    fn hold(&mut self, delivery: Delivery, sent: Instant, now: Instant) {
+        if let Some(key) = self.held.find(delivery.message_id()) {
+            // Its lease was lost, and it came back here while its handler was still at work. The
+            // newest receipt handle is the one that counts; a second handler is not needed.
+            self.adopt(key, delivery, sent);
+            return;
+        }
+        let group = delivery.group_id().filter(|_| self.capabilities.ordered_groups).cloned();
+        let key = self.held.insert(Held {
+            receive_count: delivery.receive_count().unwrap_or(1),
+            delivery,
+            group: group.clone(),
+            received: sent,
+            state: State::Waiting,
+            is_lost: false,
+            is_in_request: false,
+            cancel: CancellationToken::new(),
+        });
+        self.leases.hold(key, sent);
+        if self.progress.stage() == Stage::Running {
+            self.lanes.push(key, group);
+        } else {
+            self.settle(key, Settlement::Hide(Duration::ZERO), Urgency::Urgent, Ended::Released, now);
+        }
+    }
+}
+
+fn no_answer() -> CallError {
+    CallError::new(CallErrorKind::Transport, "timeout", "no answer in time").ambiguous()
+}
+
+fn unix_time_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,204 @@
+//! What is to be told to the server about finished messages, gathered into batches, and told again
+//! where an entry failed.
+//!
+//! A batch goes out when it is full, when something in it is urgent, or when its oldest entry has
+//! waited for the linger time. Failed entries come back alone, after a growing pause.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{backoff, held::Key};
+
+/// What the server is to be told about a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Settlement {
+    /// Handled.
+    Delete,
+    /// To be received again after this time; zero gives it back at once.
+    Hide(Duration),
+    /// To be copied into the dead-letter queue for this reason, then deleted.
+    DeadLetter(String),
+}
+
+/// Whether an entry may wait for others to share its call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// Up to the linger time.
+    Linger,
+    /// Somebody waits for it: its lane, another worker, or the end of this one.
+    Urgent,
+}
+
+/// Entries of one kind on their way to the server.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    linger: Duration,
+    ready: VecDeque<Entry>,
+    /// Entries that failed, by the time of their next attempt.
+    failed: BTreeMap<(Instant, Key), Entry>,
+    urgent: usize,
+}
+
+/// One message to be told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) key: Key,
+    /// When it was finished.
+    pub(crate) since: Instant,
+    /// Attempts that failed.
+    pub(crate) failures: u32,
+    urgency: Urgency,
+}
+
+/// Pauses between attempts grow from this …
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// … to this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+impl Outbox {
+    /// Entries wait for `linger` at most unless they are urgent.
+    pub(crate) fn new(linger: Duration) -> Outbox {
+        Outbox { linger, ready: VecDeque::new(), failed: BTreeMap::new(), urgent: 0 }
+    }
+
+    pub(crate) fn push(&mut self, key: Key, urgency: Urgency, now: Instant) {
+        self.make_ready(Entry { key, since: now, failures: 0, urgency });
+    }
+
+    /// An attempt failed: tries again after a pause.
+    pub(crate) fn retry(&mut self, entry: Entry, now: Instant) {
+        let failures = entry.failures.saturating_add(1);
+        let entry = Entry { failures, urgency: Urgency::Urgent, ..entry };
+        let next = now + backoff::call_delay(FIRST_PAUSE, failures, LONGEST_PAUSE);
+        self.failed.insert((next, entry.key), entry);
+    }
+
+    /// The next batch of at most `most` entries that `may_send` allows; empty if none is due.
+    /// Entries that may not be sent yet stay. With `Urgent` nothing lingers.
+    pub(crate) fn take(
+        &mut self,
+        most: usize,
+        urgency: Urgency,
+        now: Instant,
+        may_send: impl Fn(Key) -> bool,
+    ) -> Vec<Entry> {
+        while let Some(first) = self.failed.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            let entry = first.remove();
+            self.make_ready(entry);
+        }
+        let lingered = |entry: &Entry| now >= entry.since + self.linger;
+        let is_due = urgency == Urgency::Urgent
+            || self.urgent > 0
+            || self.ready.len() >= most
+            || self.ready.front().is_some_and(lingered);
+        if !is_due {
+            return Vec::new();
+        }
+        let mut taken = Vec::new();
+        let mut kept = VecDeque::new();
+        while taken.len() < most {
+            match self.ready.pop_front() {
+                Some(entry) if may_send(entry.key) => taken.push(entry),
+                Some(entry) => kept.push_back(entry),
+                None => break,
+            }
+        }
+        kept.append(&mut self.ready);
+        self.ready = kept;
+        self.urgent -= taken.iter().filter(|entry| entry.urgency == Urgency::Urgent).count();
+        taken
+    }
+
+    /// When [`Outbox::take`] may have more to give by itself. Past if it could now, unless
+    /// `may_send` held it back.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let lingering = self.ready.front().map(|entry| entry.since + self.linger);
+        let failed = self.failed.first_key_value().map(|((next, _), _)| *next);
+        lingering.into_iter().chain(failed).min()
+    }
+
+    fn make_ready(&mut self, entry: Entry) {
+        self.urgent += usize::from(entry.urgency == Urgency::Urgent);
+        self.ready.push_back(entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINGER: Duration = Duration::from_millis(100);
+
+    fn take(outbox: &mut Outbox, now: Instant) -> Vec<u64> {
+        let taken = outbox.take(10, Urgency::Linger, now, |_| true);
+        taken.iter().map(|entry| entry.key.0).collect()
+    }
+
+    #[test]
+    fn full_batch_goes_at_once_and_the_rest_lingers() {
+        let now = Instant::now();
+        let mut outbox = Outbox::new(LINGER);
+        for key in 0..9 {
+            outbox.push(Key(key), Urgency::Linger, now);
+        }
+        assert_eq!(take(&mut outbox, now), []);
+
+        outbox.push(Key(9), Urgency::Linger, now);
+        outbox.push(Key(10), Urgency::Linger, now);
+
+        assert_eq!(take(&mut outbox, now), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(take(&mut outbox, now), []);
+        assert_eq!(outbox.next_due(), Some(now + LINGER));
+        assert_eq!(take(&mut outbox, now + LINGER), [10]);
+    }
+
+    #[test]
+    fn urgent_entry_takes_the_others_along() {
+        let now = Instant::now();
+        let mut outbox = Outbox::new(LINGER);
+        outbox.push(Key(1), Urgency::Linger, now);
+        outbox.push(Key(2), Urgency::Urgent, now);
+
+        assert_eq!(take(&mut outbox, now), [1, 2]);
+
+        outbox.push(Key(3), Urgency::Linger, now);
+        assert_eq!(take(&mut outbox, now), []);
+    }
+
+    #[test]
+    fn failed_entry_returns_alone_after_a_pause() {
+        let now = Instant::now();
+        let mut outbox = Outbox::new(LINGER);
+        outbox.push(Key(1), Urgency::Urgent, now);
+        let entry = outbox.take(10, Urgency::Linger, now, |_| true)[0];
+
+        outbox.retry(entry, now);
+
+        let next = outbox.next_due().unwrap();
+        assert!(next > now && next <= now + FIRST_PAUSE, "{:?}", next - now);
+        assert_eq!(take(&mut outbox, now), []);
+        let again = outbox.take(10, Urgency::Linger, next, |_| true);
+        assert_eq!((again.len(), again[0].failures, again[0].since), (1, 1, now));
+    }
+
+    #[test]
+    fn entry_that_may_not_be_sent_keeps_its_place() {
+        let now = Instant::now();
+        let mut outbox = Outbox::new(Duration::ZERO);
+        for key in 1..4 {
+            outbox.push(Key(key), Urgency::Linger, now);
+        }
+
+        let taken = outbox.take(10, Urgency::Linger, now, |key| key != Key(1));
+
+        assert_eq!(taken.iter().map(|entry| entry.key.0).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(take(&mut outbox, now), [1]);
+    }
+}
