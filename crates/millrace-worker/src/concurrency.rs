@@ -83,9 +83,13 @@ impl Limit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     SlowStart,
-    Gradient { windows: u32 },
+    Gradient {
+        windows: u32,
+    },
     /// One window at half the limit, which is then given back.
-    Probe { limit: u32 },
+    Probe {
+        limit: u32,
+    },
 }
 
 #[derive(Debug)]

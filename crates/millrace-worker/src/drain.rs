@@ -177,10 +177,7 @@ mod tests {
             stages.push(progress.stage());
         }
 
-        assert_eq!(
-            stages,
-            [Stage::Draining, Stage::Cancelling, Stage::CutOff, Stage::Ended]
-        );
+        assert_eq!(stages, [Stage::Draining, Stage::Cancelling, Stage::CutOff, Stage::Ended]);
         assert_eq!(now - start, Duration::from_secs(30));
     }
 

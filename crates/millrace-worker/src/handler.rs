@@ -17,7 +17,11 @@ pub struct Message {
 }
 
 impl Message {
-    pub(crate) fn new(delivery: Delivery, receive_count: u32, cancel: CancellationToken) -> Message {
+    pub(crate) fn new(
+        delivery: Delivery,
+        receive_count: u32,
+        cancel: CancellationToken,
+    ) -> Message {
         Message { delivery, receive_count, cancel }
     }
 

@@ -7,7 +7,7 @@ use millrace_client::Delivery;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::settlement::Settlement;
+use crate::{backoff::MAX_VISIBILITY, handler::Message, metrics::Ended, settlement::Settlement};
 
 /// Names a held message; grows in the order of receipt and is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,6 +28,8 @@ pub(crate) struct Held {
     /// When its receive was sent.
     pub(crate) received: Instant,
     pub(crate) state: State,
+    /// A handler was given it, so that its lane waits for it.
+    pub(crate) is_taken: bool,
     /// Another worker may have it by now.
     pub(crate) is_lost: bool,
     /// A request about it is under way.
@@ -42,14 +44,24 @@ pub(crate) enum State {
     Waiting,
     /// A handler works on it.
     Running,
-    /// The handler is done; this is what the server is to be told.
-    Settling(Settlement),
+    /// The handler is done.
+    Settling {
+        /// What the server is to be told.
+        settlement: Settlement,
+        /// What that makes of the message.
+        ended: Ended,
+    },
 }
 
 impl Held {
+    /// The message as a handler gets it.
+    pub(crate) fn message(&self) -> Message {
+        Message::new(self.delivery.clone(), self.receive_count, self.cancel.clone())
+    }
+
     /// How long the message may stay hidden: SQS counts 12 hours from the receive.
     pub(crate) fn hide_at_most(&self, now: Instant) -> Duration {
-        crate::backoff::MAX_VISIBILITY.saturating_sub(now.saturating_duration_since(self.received))
+        MAX_VISIBILITY.saturating_sub(now.saturating_duration_since(self.received))
     }
 }
 

@@ -143,6 +143,7 @@ mod tests {
         lanes.take(most).into_iter().map(|key| key.0).collect()
     }
 
+    const NOTHING: [u64; 0] = [];
     const A: ByteString = ByteString::from_static("a");
 
     #[test]
@@ -160,9 +161,9 @@ mod tests {
 
         assert_eq!(take(&mut lanes, 1), [1]);
         assert_eq!(take(&mut lanes, 1), [3]);
-        assert_eq!(take(&mut lanes, 1), []);
+        assert_eq!(take(&mut lanes, 1), NOTHING);
         lanes.push(Key(4), Some(A));
-        assert_eq!(take(&mut lanes, 1), []);
+        assert_eq!(take(&mut lanes, 1), NOTHING);
         lanes.settled(&A);
         assert_eq!(take(&mut lanes, 1), [2]);
         lanes.settled(&A);
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(take(&mut lanes, 2), [1, 2]);
         assert_eq!(take(&mut lanes, 2), [3]);
         lanes.settled(&A);
-        assert_eq!(take(&mut lanes, 2), []);
+        assert_eq!(take(&mut lanes, 2), NOTHING);
         lanes.settled(&A);
         assert_eq!(take(&mut lanes, 2), [4]);
     }
@@ -202,7 +203,7 @@ mod tests {
         lanes.push(Key(3), Some(A));
 
         assert_eq!(take(&mut lanes, 10), [3]);
-        assert_eq!(take(&mut lanes, 10), []);
+        assert_eq!(take(&mut lanes, 10), NOTHING);
     }
 
     #[test]
@@ -215,7 +216,7 @@ mod tests {
         given_up.sort();
         assert_eq!(given_up, [Key(2), Key(3)]);
         lanes.push(Key(4), Some(A));
-        assert_eq!(take(&mut lanes, 10), []);
+        assert_eq!(take(&mut lanes, 10), NOTHING);
         lanes.settled(&A);
         assert_eq!(take(&mut lanes, 10), [4]);
     }

@@ -132,8 +132,8 @@ impl Metrics {
         self.outcomes.get_or_create(&[("result", ended.label())]).inc();
     }
 
-    pub(crate) fn settlement_failed(&self, call: &'static str, entries: usize) {
-        self.settlement_failures.get_or_create(&[("call", call)]).inc_by(entries as u64);
+    pub(crate) fn settlement_failed(&self, call: &'static str) {
+        self.settlement_failures.get_or_create(&[("call", call)]).inc();
     }
 
     pub(crate) fn finished(&self, took: Duration) {

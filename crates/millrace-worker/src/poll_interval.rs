@@ -29,7 +29,12 @@ impl PollInterval {
     }
 
     /// The pause after a receive that asked for `asked` messages and got `received`.
-    pub(crate) fn after_receive(&mut self, received: usize, asked: usize, now: Instant) -> Duration {
+    pub(crate) fn after_receive(
+        &mut self,
+        received: usize,
+        asked: usize,
+        now: Instant,
+    ) -> Duration {
         let is_first = self.last.is_none();
         if let Some(last) = self.last {
             let elapsed_s = now.saturating_duration_since(last).as_secs_f64().max(1e-6);

@@ -6,27 +6,34 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 /// Weight of the latest measurement.
-const WEIGHT: f64 = 0.2;
+const WEIGHT: f64 = 0.1;
+/// Faster than this is more than can be measured here.
+const SHORTEST_S: f64 = 1e-6;
 
-/// Measures how fast handlers finish and how long a receive takes.
-#[derive(Debug, Default)]
+/// Measures how long handlers and receives take.
+#[derive(Debug)]
 pub(crate) struct Prefetch {
-    /// Seconds between two finished handlers, all slots together.
-    interval_s: Option<f64>,
-    last_finished: Option<Instant>,
+    /// Messages of one receive.
+    max_receive: usize,
+    /// What receives can bring at a time: more is never of use.
+    most: usize,
+    /// Seconds that a handler takes for a message.
+    latency_s: Option<f64>,
     /// Seconds that a receive takes which need not wait for messages.
     round_trip_s: Option<f64>,
 }
 
 impl Prefetch {
-    pub(crate) fn on_finished(&mut self, now: Instant) {
-        if let Some(last) = self.last_finished {
-            average(&mut self.interval_s, now.saturating_duration_since(last));
-        }
-        self.last_finished = Some(now);
+    /// For receives of `max_receive` messages, `receives` at a time.
+    pub(crate) fn new(max_receive: usize, receives: usize) -> Prefetch {
+        let most = max_receive.saturating_mul(receives);
+        Prefetch { max_receive, most, latency_s: None, round_trip_s: None }
+    }
+
+    /// A handler took so long for a message.
+    pub(crate) fn on_finished(&mut self, latency: Duration) {
+        average(&mut self.latency_s, latency);
     }
 
     /// A receive came back full, so it did not wait for messages.
@@ -34,20 +41,17 @@ impl Prefetch {
         average(&mut self.round_trip_s, took);
     }
 
-    /// Messages that handlers use up during one receive, and a batch on top so that the batch which
-    /// comes then is a full one. 0 while less than one would be used up.
-    pub(crate) fn messages(&self, max_batch: usize) -> usize {
-        let (Some(interval), Some(round_trip)) = (self.interval_s, self.round_trip_s) else {
+    /// Messages that `slots` handlers use up during one receive, and a batch on top so that the
+    /// batch which comes then is a full one. 0 while less than one would be used up.
+    pub(crate) fn messages(&self, slots: usize) -> usize {
+        let (Some(latency_s), Some(round_trip_s)) = (self.latency_s, self.round_trip_s) else {
             return 0;
         };
-        // Faster than a microsecond is more than can be measured here.
-        let used_up = round_trip / interval.max(1e-6);
-        if used_up < 1.0 { 0 } else { (used_up.ceil() as usize).saturating_add(max_batch) }
-    }
-
-    /// Handlers finished per second, lately.
-    pub(crate) fn rate(&self) -> f64 {
-        self.interval_s.map_or(0.0, |interval| 1.0 / interval.max(1e-6))
+        let used_up = slots as f64 * round_trip_s / latency_s.max(SHORTEST_S);
+        if used_up < 1.0 {
+            return 0;
+        }
+        (used_up.ceil() as usize).saturating_add(self.max_receive).min(self.most)
     }
 }
 
@@ -60,12 +64,10 @@ fn average(average: &mut Option<f64>, sample: Duration) {
 mod tests {
     use super::*;
 
-    fn measured(interval: Duration, round_trip: Duration) -> Prefetch {
-        let mut prefetch = Prefetch::default();
-        let mut now = Instant::now();
+    fn measured(latency: Duration, round_trip: Duration) -> Prefetch {
+        let mut prefetch = Prefetch::new(10, 10);
         for _ in 0..100 {
-            now += interval;
-            prefetch.on_finished(now);
+            prefetch.on_finished(latency);
             prefetch.on_full_receive(round_trip);
         }
         prefetch
@@ -73,23 +75,28 @@ mod tests {
 
     #[test]
     fn slow_handlers_get_no_prefetch() {
-        // Eight slots of 1 s each, 2 ms a receive.
-        let prefetch = measured(Duration::from_millis(125), Duration::from_millis(2));
+        let prefetch = measured(Duration::from_secs(1), Duration::from_millis(2));
 
-        assert_eq!(prefetch.messages(10), 0);
+        assert_eq!(prefetch.messages(8), 0);
     }
 
     #[test]
     fn fast_handlers_get_what_they_use_up_during_a_receive() {
-        // 2,000 a second, 20 ms a receive: 40, and one batch.
-        let prefetch = measured(Duration::from_micros(500), Duration::from_millis(20));
+        // Eight at 4 ms are 2,000 a second; 20 ms a receive: 40, and one batch.
+        let prefetch = measured(Duration::from_millis(4), Duration::from_millis(20));
 
-        assert_eq!(prefetch.messages(10), 50);
-        assert!((prefetch.rate() - 2000.0).abs() < 1.0);
+        assert_eq!(prefetch.messages(8), 50);
+    }
+
+    #[test]
+    fn prefetch_is_bounded_by_what_receives_can_bring() {
+        let prefetch = measured(Duration::ZERO, Duration::from_secs(1));
+
+        assert_eq!(prefetch.messages(1_000), 100);
     }
 
     #[test]
     fn nothing_is_prefetched_before_it_is_measured() {
-        assert_eq!(Prefetch::default().messages(10), 0);
+        assert_eq!(Prefetch::new(10, 10).messages(8), 0);
     }
 }

@@ -134,6 +134,7 @@ impl Outbox {
 mod tests {
     use super::*;
 
+    const NOTHING: [u64; 0] = [];
     const LINGER: Duration = Duration::from_millis(100);
 
     fn take(outbox: &mut Outbox, now: Instant) -> Vec<u64> {
@@ -148,13 +149,13 @@ mod tests {
         for key in 0..9 {
             outbox.push(Key(key), Urgency::Linger, now);
         }
-        assert_eq!(take(&mut outbox, now), []);
+        assert_eq!(take(&mut outbox, now), NOTHING);
 
         outbox.push(Key(9), Urgency::Linger, now);
         outbox.push(Key(10), Urgency::Linger, now);
 
         assert_eq!(take(&mut outbox, now), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(take(&mut outbox, now), []);
+        assert_eq!(take(&mut outbox, now), NOTHING);
         assert_eq!(outbox.next_due(), Some(now + LINGER));
         assert_eq!(take(&mut outbox, now + LINGER), [10]);
     }
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(take(&mut outbox, now), [1, 2]);
 
         outbox.push(Key(3), Urgency::Linger, now);
-        assert_eq!(take(&mut outbox, now), []);
+        assert_eq!(take(&mut outbox, now), NOTHING);
     }
 
     #[test]
@@ -183,7 +184,7 @@ mod tests {
 
         let next = outbox.next_due().unwrap();
         assert!(next > now && next <= now + FIRST_PAUSE, "{:?}", next - now);
-        assert_eq!(take(&mut outbox, now), []);
+        assert_eq!(take(&mut outbox, now), NOTHING);
         let again = outbox.take(10, Urgency::Linger, next, |_| true);
         assert_eq!((again.len(), again[0].failures, again[0].since), (1, 1, now));
     }

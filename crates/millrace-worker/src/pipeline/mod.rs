@@ -17,7 +17,9 @@ mod settle;
 
 use std::{any::Any, collections::HashMap, sync::Arc};
 
-use millrace_client::{CallError, Capabilities, Delivery, EntryError, Peer, ReceiptHandle, Sent};
+use millrace_client::{
+    CallError, CallErrorKind, Capabilities, Delivery, EntryError, Peer, ReceiptHandle, Sent,
+};
 use tokio::{
     sync::watch,
     task::{Id, JoinError, JoinSet},
@@ -31,7 +33,7 @@ use crate::{
     held::HeldMessages,
     lanes::Lanes,
     lease::{Extension, Leases},
-    metrics::{Metrics, Summary},
+    metrics::{Ended, Metrics, Summary},
     options::Options,
     outcome::{HandlerError, Outcome},
     prefetch::Prefetch,
@@ -46,12 +48,31 @@ const SETTLING: usize = 1_000;
 
 /// What a task reports.
 enum Event {
-    Received { asked: usize, sent: Instant, result: Result<Vec<Delivery>, CallError> },
+    Received {
+        asked: usize,
+        sent: Instant,
+        result: Result<Vec<Delivery>, CallError>,
+    },
     Handled(Result<Vec<Outcome>, HandlerError>),
-    Deleted { entries: Vec<Entry>, result: Result<Vec<Result<(), EntryError>>, CallError> },
-    Hidden { entries: Vec<Entry>, result: VisibilityResult },
-    DeadLettered { entry: Entry, result: Result<Vec<Result<Sent, EntryError>>, CallError> },
-    Extended { extensions: Vec<Extension>, sent: Instant, result: VisibilityResult },
+    Deleted {
+        entries: Vec<Entry>,
+        /// What they were deleted with.
+        handles: Vec<ReceiptHandle>,
+        result: Result<Vec<Result<(), EntryError>>, CallError>,
+    },
+    Hidden {
+        entries: Vec<Entry>,
+        result: VisibilityResult,
+    },
+    DeadLettered {
+        entry: Entry,
+        result: Result<Vec<Result<Sent, EntryError>>, CallError>,
+    },
+    Extended {
+        extensions: Vec<Extension>,
+        sent: Instant,
+        result: VisibilityResult,
+    },
 }
 
 type VisibilityResult = Result<Vec<Result<ReceiptHandle, EntryError>>, CallError>;
@@ -94,13 +115,14 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     ) -> Pipeline<P, H> {
         let now = Instant::now();
         let options = options.bounded();
+        let capabilities = peer.capabilities();
         Pipeline {
-            capabilities: peer.capabilities(),
+            capabilities,
             held: HeldMessages::default(),
             lanes: Lanes::default(),
             leases: Leases::new(options.visibility_timeout, options.max_lease),
             limit: Limit::new(options.concurrency, now),
-            prefetch: Prefetch::default(),
+            prefetch: Prefetch::new(max_receive(&capabilities), options.max_receives_open),
             receiver: Receiver::new(&options, now),
             units: HashMap::new(),
             running: 0,
@@ -219,7 +241,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                 self.on_received(asked, sent, result, now);
             }
             Ok((id, Event::Handled(result))) => self.on_handled(id, result, now),
-            Ok((_, Event::Deleted { entries, result })) => self.on_deleted(entries, result, now),
+            Ok((_, Event::Deleted { entries, handles, result })) => {
+                self.on_deleted(entries, &handles, result, now);
+            }
             Ok((_, Event::Hidden { entries, result })) => self.on_hidden(entries, result, now),
             Ok((_, Event::DeadLettered { entry, result })) => {
                 self.on_dead_lettered(entry, result, now);
@@ -247,12 +271,23 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     }
 
     fn end(self) -> Summary {
-        let summary = Summary { cut_off: self.cut_off, ..self.metrics.summary() };
-        for _ in self.held.values() {
-            self.metrics.ended(crate::metrics::Ended::Abandoned);
+        for held in self.held.values() {
+            let message_id = held.delivery.message_id();
+            tracing::warn!(%message_id, state = ?held.state, "no time left to settle");
+            self.metrics.ended(Ended::Abandoned);
         }
-        Summary { abandoned: summary.abandoned + self.held.len() as u64, ..summary }
+        Summary { cut_off: self.cut_off, ..self.metrics.summary() }
     }
+}
+
+/// Messages that one receive may ask for.
+fn max_receive(capabilities: &Capabilities) -> usize {
+    usize::try_from(capabilities.max_receive).unwrap_or(1).max(1)
+}
+
+/// The error of a call that was given up.
+fn no_answer() -> CallError {
+    CallError::new(CallErrorKind::Transport, "timeout", "no answer in time").ambiguous()
 }
 
 fn describe(panic: &(dyn Any + Send)) -> String {

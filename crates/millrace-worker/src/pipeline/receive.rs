@@ -8,13 +8,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use millrace_client::{
-    CallError, CallErrorKind, Delivery, Peer, ReceiveRequest, SystemAttributes,
-};
+use millrace_client::{CallError, CallErrorKind, Delivery, Peer, ReceiveRequest, SystemAttributes};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Event, Pipeline, SETTLING};
+use super::{Event, Pipeline, SETTLING, max_receive, no_answer};
 use crate::{
     backoff,
     drain::Stage,
@@ -111,11 +109,11 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
 
     /// How many messages the next receive is to ask for.
     fn messages_wanted(&self) -> usize {
-        let most = usize::try_from(self.capabilities.max_receive).unwrap_or(1).max(1);
+        let most = max_receive(&self.capabilities);
         let waiting = self.lanes.waiting();
         let in_hand = self.running + waiting + self.receiver.asked;
         let slots = self.limit.get().saturating_mul(self.options.batch_size);
-        let free = (slots + self.prefetch.messages(most)).saturating_sub(in_hand);
+        let free = (slots + self.prefetch.messages(slots)).saturating_sub(in_hand);
         let settling = self.held.len() - self.running - waiting;
         if settling >= SETTLING || self.held.body_bytes() > self.options.max_held_bytes {
             return 0;
@@ -191,13 +189,13 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     fn pace(&mut self, received: usize, asked: usize, sent: Instant, now: Instant) {
         if received >= asked {
             self.prefetch.on_full_receive(now.saturating_duration_since(sent));
-            self.receiver.allowed =
-                (self.receiver.allowed + 1).min(self.options.max_receives_open);
+            self.receiver.allowed = (self.receiver.allowed + 1).min(self.options.max_receives_open);
         } else {
             self.receiver.allowed = 1;
         }
         if self.capabilities.long_poll.is_none() {
-            self.receiver.not_before = now + self.receiver.interval.after_receive(received, asked, now);
+            self.receiver.not_before =
+                now + self.receiver.interval.after_receive(received, asked, now);
         }
     }
 
@@ -232,6 +230,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             group: group.clone(),
             received: sent,
             state: State::Waiting,
+            is_taken: false,
             is_lost: false,
             is_in_request: false,
             cancel: CancellationToken::new(),
@@ -240,13 +239,15 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         if self.progress.stage() == Stage::Running {
             self.lanes.push(key, group);
         } else {
-            self.settle(key, Settlement::Hide(Duration::ZERO), Urgency::Urgent, Ended::Released, now);
+            self.settle(
+                key,
+                Settlement::Hide(Duration::ZERO),
+                Urgency::Urgent,
+                Ended::Released,
+                now,
+            );
         }
     }
-}
-
-fn no_answer() -> CallError {
-    CallError::new(CallErrorKind::Transport, "timeout", "no answer in time").ambiguous()
 }
 
 fn unix_time_s() -> i64 {

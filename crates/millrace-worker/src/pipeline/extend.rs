@@ -1,0 +1,143 @@
+//! Extending leases, and what happens when one is lost.
+
+use std::{sync::Arc, time::Duration};
+
+use millrace_client::{Peer, Visibility};
+use tokio::time::{Instant, timeout};
+
+use super::{Event, Pipeline, VisibilityResult, no_answer};
+use crate::{
+    handler::Handler,
+    held::{Key, State},
+    lease::Extension,
+    metrics::Ended,
+    settlement::Settlement,
+};
+use millrace_client::Delivery;
+
+/// How long an extension may take at most.
+const LONGEST_CALL: Duration = Duration::from_secs(10);
+
+impl<P: Peer, H: Handler> Pipeline<P, H> {
+    pub(super) fn start_extensions(&mut self, now: Instant) {
+        loop {
+            let extensions = self.leases.take_due(now, self.capabilities.max_batch.max(1));
+            if extensions.is_empty() {
+                break;
+            }
+            self.start_extension(extensions, now);
+        }
+    }
+
+    fn start_extension(&mut self, extensions: Vec<Extension>, now: Instant) {
+        let mut changes = Vec::with_capacity(extensions.len());
+        for extension in &extensions {
+            if let Some(held) = self.held.get_mut(extension.key) {
+                held.is_in_request = true;
+                let handle = held.delivery.handle.clone();
+                changes.push(Visibility { handle, timeout: extension.timeout });
+            }
+        }
+        // Half of the timeout is left: a call without an answer must leave time for another.
+        let longest = LONGEST_CALL.min(self.options.visibility_timeout / 8);
+        let peer = Arc::clone(&self.peer);
+        self.tasks.spawn(async move {
+            let result = timeout(longest, peer.change_visibility(&changes)).await;
+            let result = result.unwrap_or_else(|_| Err(no_answer()));
+            Event::Extended { extensions, sent: now, result }
+        });
+    }
+
+    pub(super) fn on_extended(
+        &mut self,
+        extensions: Vec<Extension>,
+        sent: Instant,
+        result: VisibilityResult,
+        now: Instant,
+    ) {
+        let mut results = match result {
+            Ok(results) => results.into_iter(),
+            Err(error) => {
+                tracing::debug!(%error, messages = extensions.len(), "extension failed");
+                Vec::new().into_iter()
+            }
+        };
+        for extension in extensions {
+            let result = results.next();
+            let Some(held) = self.held.get_mut(extension.key) else { continue };
+            held.is_in_request = false;
+            match result {
+                Some(Ok(handle)) => {
+                    held.delivery.handle = handle;
+                    self.leases.extended(extension, sent);
+                    self.metrics.leases_extended.inc();
+                }
+                Some(Err(error)) if !error.is_retryable() => {
+                    let message_id = held.delivery.message_id();
+                    tracing::warn!(%message_id, %error, "extension refused");
+                    self.leases.refused(extension.key, now);
+                }
+                Some(Err(_)) | None => self.leases.extension_failed(extension.key, now),
+            }
+        }
+    }
+
+    /// Draws the consequences of leases that have ended.
+    pub(super) fn end_leases(&mut self, now: Instant) {
+        for key in self.leases.take_ended(now) {
+            self.on_lease_lost(key, now);
+        }
+    }
+
+    fn on_lease_lost(&mut self, key: Key, now: Instant) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        held.is_lost = true;
+        held.cancel.cancel();
+        self.metrics.leases_lost.inc();
+        let message_id = held.delivery.message_id();
+        tracing::warn!(%message_id, state = ?held.state, "lease lost");
+        let group = held.group.clone();
+        match &held.state {
+            State::Waiting => {
+                self.lanes.remove(key);
+                self.stop_lane_of_lost(key, group.as_ref(), now);
+                self.finish(key, Ended::Abandoned);
+            }
+            State::Running => self.stop_lane_of_lost(key, group.as_ref(), now),
+            // The work is done: only the delete can still prevent that it is done again.
+            State::Settling { settlement: Settlement::Delete, .. } => {}
+            // Decided when the answer comes.
+            State::Settling { .. } if held.is_in_request => {}
+            State::Settling { .. } => self.finish(key, Ended::Abandoned),
+        }
+    }
+
+    /// What waits behind a lost message must not overtake it.
+    fn stop_lane_of_lost(
+        &mut self,
+        key: Key,
+        group: Option<&bytestring::ByteString>,
+        now: Instant,
+    ) {
+        let Some(group) = group else { return };
+        let mut stopped = self.lanes.stop(group);
+        stopped.retain(|waiting| *waiting != key);
+        self.release(stopped, now);
+    }
+
+    /// A message was received again while it is held: the newest receipt handle counts, and there
+    /// is no second handler. The lease begins anew.
+    pub(super) fn adopt(&mut self, key: Key, delivery: Delivery, sent: Instant) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        tracing::warn!(message_id = %delivery.message_id(), "received again while in hand");
+        held.receive_count = delivery.receive_count().unwrap_or(held.receive_count);
+        held.delivery.handle = delivery.handle;
+        held.received = sent;
+        held.is_lost = false;
+        self.leases.hold(key, sent);
+        if held.is_in_request {
+            self.leases.begin_request(key);
+        }
+        self.metrics.ended(Ended::Abandoned);
+    }
+}

@@ -1,0 +1,178 @@
+//! Running handlers, and deciding what their outcomes mean.
+
+use std::{sync::Arc, time::Duration};
+
+use millrace_client::Peer;
+use tokio::{
+    task::{AbortHandle, Id},
+    time::Instant,
+};
+
+use super::{Event, Pipeline};
+use crate::{
+    drain::Stage,
+    handler::Handler,
+    held::{Key, State},
+    metrics::Ended,
+    outcome::{HandlerError, Outcome},
+    settlement::{Settlement, Urgency},
+};
+
+/// One run of the handler.
+#[derive(Debug)]
+pub(super) struct Unit {
+    keys: Vec<Key>,
+    started: Instant,
+    pub(super) abort: AbortHandle,
+}
+
+impl<P: Peer, H: Handler> Pipeline<P, H> {
+    pub(super) fn start_handlers(&mut self, now: Instant) {
+        while self.progress.stage() == Stage::Running && self.units.len() < self.limit.get() {
+            let mut keys = self.lanes.take(self.options.batch_size);
+            if keys.is_empty() {
+                break;
+            }
+            for key in &keys {
+                if let Some(held) = self.held.get_mut(*key) {
+                    held.is_taken = true;
+                }
+            }
+            keys.retain(|key| !self.dead_letter_poison(*key, now));
+            if !keys.is_empty() {
+                self.start_handler(keys, now);
+            }
+        }
+    }
+
+    /// A message that was received too often, without ever having been handled to an end: its
+    /// handler must not meet it again.
+    fn dead_letter_poison(&mut self, key: Key, now: Instant) -> bool {
+        let Some(held) = self.held.get(key) else { return true };
+        let count = held.receive_count;
+        let is_poison = self.options.max_receives.is_some_and(|most| count > most);
+        if !is_poison || self.dead_letters.is_none() {
+            return false;
+        }
+        self.dead_letter(key, format!("received {count} times without an outcome"), now);
+        true
+    }
+
+    fn start_handler(&mut self, keys: Vec<Key>, now: Instant) {
+        let mut messages = Vec::with_capacity(keys.len());
+        for key in &keys {
+            if let Some(held) = self.held.get_mut(*key) {
+                held.state = State::Running;
+                messages.push(held.message());
+            }
+        }
+        self.running += keys.len();
+        let handler = Arc::clone(&self.handler);
+        let abort = self.tasks.spawn(async move { Event::Handled(handler.handle(messages).await) });
+        self.units.insert(abort.id(), Unit { keys, started: now, abort });
+        self.limit.on_started(self.units.len());
+    }
+
+    pub(super) fn on_handled(
+        &mut self,
+        id: Id,
+        result: Result<Vec<Outcome>, HandlerError>,
+        now: Instant,
+    ) {
+        let Some(unit) = self.take_unit(id) else { return };
+        let took = now.saturating_duration_since(unit.started);
+        self.metrics.finished(took);
+        let messages = u32::try_from(unit.keys.len()).unwrap_or(u32::MAX).max(1);
+        self.prefetch.on_finished(took / messages);
+        let mut outcomes = match result {
+            Ok(outcomes) => outcomes,
+            Err(error) => unit.keys.iter().map(|key| self.on_error(*key, &error)).collect(),
+        };
+        // A message that the handler says nothing about has not succeeded.
+        outcomes.resize(unit.keys.len(), Outcome::RETRY);
+        if outcomes.iter().all(|outcome| *outcome == Outcome::Ack) {
+            self.limit.on_succeeded(unit.started, now);
+        }
+        for (key, outcome) in unit.keys.into_iter().zip(outcomes) {
+            self.conclude(key, outcome, now);
+        }
+    }
+
+    /// The handler was dropped because the worker was cut off.
+    pub(super) fn on_cut_off(&mut self, id: Id, now: Instant) {
+        let Some(unit) = self.take_unit(id) else { return };
+        self.cut_off += unit.keys.len() as u64;
+        for key in unit.keys {
+            self.conclude(key, Outcome::Release, now);
+        }
+    }
+
+    fn take_unit(&mut self, id: Id) -> Option<Unit> {
+        let unit = self.units.remove(&id)?;
+        self.running -= unit.keys.len();
+        Some(unit)
+    }
+
+    fn on_error(&self, key: Key, error: &HandlerError) -> Outcome {
+        let Some(held) = self.held.get(key) else { return Outcome::RETRY };
+        let outcome = self.handler.on_error(&held.message(), error);
+        let message_id = held.delivery.message_id();
+        tracing::warn!(%message_id, %error, ?outcome, "handler failed");
+        outcome
+    }
+
+    /// The one place that decides what an outcome means.
+    fn conclude(&mut self, key: Key, outcome: Outcome, now: Instant) {
+        let Some(held) = self.held.get(key) else { return };
+        let count = held.receive_count;
+        let has_dead_letters = self.dead_letters.is_some();
+        let is_last = self.options.max_receives.is_some_and(|most| count >= most);
+        let longest = held.hide_at_most(now);
+        match outcome {
+            Outcome::Ack => {
+                self.settle(key, Settlement::Delete, Urgency::Linger, Ended::Succeeded, now);
+            }
+            Outcome::Release => self.give_back(key, Duration::ZERO, Ended::Released, now),
+            Outcome::Reject { reason } if has_dead_letters => self.dead_letter(key, reason, now),
+            Outcome::Retry { .. } if is_last && has_dead_letters => {
+                self.dead_letter(key, format!("failed when received {count} times"), now);
+            }
+            Outcome::Retry { after } => {
+                let after = after.unwrap_or_else(|| self.options.backoff.delay(count));
+                self.give_back(key, after.min(longest), Ended::Retried, now);
+            }
+            Outcome::Reject { reason } => {
+                let message_id = held.delivery.message_id();
+                tracing::warn!(%message_id, reason, "rejected, but there is no dead-letter queue");
+                let after = self.options.backoff.delay(count);
+                self.give_back(key, after.min(longest), Ended::Retried, now);
+            }
+        }
+    }
+
+    /// Hides a message for `after`, and stops its lane: what waits behind it goes back with it, so
+    /// that the queue delivers them in order again.
+    pub(super) fn give_back(&mut self, key: Key, after: Duration, ended: Ended, now: Instant) {
+        // A release is urgent: somebody else could work on it.
+        let urgency = if after.is_zero() { Urgency::Urgent } else { Urgency::Linger };
+        let group = self.held.get(key).and_then(|held| held.group.clone());
+        self.settle(key, Settlement::Hide(after), urgency, ended, now);
+        if let Some(group) = group {
+            let stopped = self.lanes.stop(&group);
+            self.release(stopped, now);
+        }
+    }
+
+    /// Gives back all messages that no handler has begun with.
+    pub(super) fn release_waiting(&mut self, now: Instant) {
+        let waiting = self.lanes.clear();
+        self.release(waiting, now);
+    }
+
+    pub(super) fn release(&mut self, keys: Vec<Key>, now: Instant) {
+        for key in keys {
+            let release = Settlement::Hide(Duration::ZERO);
+            self.settle(key, release, Urgency::Urgent, Ended::Released, now);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Telling the server about finished messages.
+//!
+//! A delete is tried again until it succeeds, is refused, or [`PATIENCE`] is over; by then the lease
+//! may be lost and the message handled once more, which at-least-once delivery allows. A message is
+//! deleted after a handler's success or after the dead-letter queue has accepted its copy, and for no
+//! other reason.
+
+use std::{sync::Arc, time::Duration};
+
+use millrace_client::{
+    CallError, CallErrorKind, EntryError, Peer, ReceiptHandle, Sent, Visibility,
+};
+use tokio::time::{Instant, timeout};
+
+use super::{Event, Pipeline, VisibilityResult, no_answer};
+use crate::{
+    dead_letter,
+    drain::Stage,
+    handler::Handler,
+    held::{Key, State},
+    metrics::Ended,
+    settlement::{Entry, Outbox, Settlement, Urgency},
+};
+
+/// How long a message is tried to be settled.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How long one call may take.
+const CALL: Duration = Duration::from_secs(10);
+
+/// What an answer means for one entry.
+enum Answer {
+    Done,
+    Failed(String),
+    Refused(String),
+}
+
+impl<P: Peer, H: Handler> Pipeline<P, H> {
+    /// From now on the server is to be told about the message, and nothing else happens to it.
+    pub(super) fn settle(
+        &mut self,
+        key: Key,
+        settlement: Settlement,
+        urgency: Urgency,
+        ended: Ended,
+        now: Instant,
+    ) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        if held.is_lost && settlement != Settlement::Delete {
+            // It is visible already, or with another worker.
+            self.finish(key, Ended::Abandoned);
+            return;
+        }
+        // The next of its lane waits for it.
+        let urgency = if held.group.is_some() { Urgency::Urgent } else { urgency };
+        let outbox = match &settlement {
+            Settlement::Delete => &mut self.deletes,
+            Settlement::Hide(_) => &mut self.hides,
+            Settlement::DeadLetter(_) => &mut self.dead_letter_sends,
+        };
+        held.state = State::Settling { settlement, ended };
+        outbox.push(key, urgency, now);
+    }
+
+    /// Moves a message to the dead-letter queue.
+    pub(super) fn dead_letter(&mut self, key: Key, reason: String, now: Instant) {
+        if let Some(held) = self.held.get(key) {
+            let message_id = held.delivery.message_id();
+            tracing::warn!(%message_id, reason, "moving to the dead-letter queue");
+        }
+        let settlement = Settlement::DeadLetter(reason);
+        self.settle(key, settlement, Urgency::Urgent, Ended::DeadLettered, now);
+    }
+
+    pub(super) fn start_settlements(&mut self, now: Instant) {
+        // Nothing lingers when nothing else is under way, or when the end is near.
+        let is_idle = self.units.is_empty() || self.progress.stage() != Stage::Running;
+        let urgency = if is_idle { Urgency::Urgent } else { Urgency::Linger };
+        let most = self.capabilities.max_batch.max(1);
+        let held = &self.held;
+        let may_send = |key| held.get(key).is_none_or(|held| !held.is_in_request);
+        let batches = |outbox: &mut Outbox, most, urgency| -> Vec<Vec<Entry>> {
+            std::iter::repeat_with(|| outbox.take(most, urgency, now, may_send))
+                .take_while(|batch| !batch.is_empty())
+                .collect()
+        };
+        let deletes = batches(&mut self.deletes, most, urgency);
+        let hides = batches(&mut self.hides, most, urgency);
+        // One by one: bodies may be large, and dead letters are rare.
+        let sends = batches(&mut self.dead_letter_sends, 1, Urgency::Urgent);
+        deletes.into_iter().for_each(|entries| self.start_delete(entries));
+        hides.into_iter().for_each(|entries| self.start_hide(entries));
+        sends.into_iter().flatten().for_each(|entry| self.start_dead_letter(entry));
+    }
+
+    fn start_delete(&mut self, mut entries: Vec<Entry>) {
+        let mut handles = Vec::with_capacity(entries.len());
+        entries.retain(|entry| match self.begin_request(entry.key) {
+            Some((handle, Settlement::Delete)) => {
+                handles.push(handle);
+                true
+            }
+            _ => false,
+        });
+        if entries.is_empty() {
+            return;
+        }
+        let peer = Arc::clone(&self.peer);
+        self.tasks.spawn(async move {
+            let result = timeout(CALL, peer.delete(&handles)).await;
+            let result = result.unwrap_or_else(|_| Err(no_answer()));
+            Event::Deleted { entries, handles, result }
+        });
+    }
+
+    fn start_hide(&mut self, mut entries: Vec<Entry>) {
+        let mut changes = Vec::with_capacity(entries.len());
+        entries.retain(|entry| match self.begin_request(entry.key) {
+            Some((handle, Settlement::Hide(timeout))) => {
+                changes.push(Visibility { handle, timeout });
+                true
+            }
+            _ => false,
+        });
+        if entries.is_empty() {
+            return;
+        }
+        let peer = Arc::clone(&self.peer);
+        self.tasks.spawn(async move {
+            let result = timeout(CALL, peer.change_visibility(&changes)).await;
+            let result = result.unwrap_or_else(|_| Err(no_answer()));
+            Event::Hidden { entries, result }
+        });
+    }
+
+    fn start_dead_letter(&mut self, entry: Entry) {
+        let Some(queue) = self.dead_letters.clone() else { return };
+        let Some((_, Settlement::DeadLetter(reason))) = self.begin_request(entry.key) else {
+            return;
+        };
+        let Some(held) = self.held.get(entry.key) else { return };
+        let capabilities = queue.capabilities();
+        let letter = dead_letter::of(&held.delivery, &reason, &self.options.queue, &capabilities);
+        self.tasks.spawn(async move {
+            let result = timeout(CALL, queue.send(&[letter])).await;
+            let result = result.unwrap_or_else(|_| Err(no_answer()));
+            Event::DeadLettered { entry, result }
+        });
+    }
+
+    /// Notes that a request about the message is sent: its newest handle and what it is about.
+    fn begin_request(&mut self, key: Key) -> Option<(ReceiptHandle, Settlement)> {
+        let held = self.held.get_mut(key)?;
+        let State::Settling { settlement, .. } = &held.state else { return None };
+        held.is_in_request = true;
+        self.leases.begin_request(key);
+        Some((held.delivery.handle.clone(), settlement.clone()))
+    }
+
+    fn end_request(&mut self, key: Key) {
+        if let Some(held) = self.held.get_mut(key) {
+            held.is_in_request = false;
+            self.leases.end_request(key);
+        }
+    }
+
+    pub(super) fn on_deleted(
+        &mut self,
+        entries: Vec<Entry>,
+        handles: &[ReceiptHandle],
+        result: Result<Vec<Result<(), EntryError>>, CallError>,
+        now: Instant,
+    ) {
+        let answers = answers(entries.len(), result);
+        for ((entry, used), answer) in entries.into_iter().zip(handles).zip(answers) {
+            self.end_request(entry.key);
+            let Some(held) = self.held.get(entry.key) else { continue };
+            let is_old = held.delivery.handle != *used;
+            let State::Settling { ended, .. } = held.state else { continue };
+            match answer {
+                Answer::Done => self.finish(entry.key, ended),
+                // Received again meanwhile: there is a newer handle to try.
+                Answer::Refused(_) if is_old => self.deletes.retry(entry, now),
+                Answer::Failed(error) if now < entry.since + PATIENCE => {
+                    self.metrics.settlement_failed("delete");
+                    tracing::debug!(error, failures = entry.failures, "delete failed");
+                    self.deletes.retry(entry, now);
+                }
+                Answer::Failed(error) | Answer::Refused(error) => {
+                    self.metrics.settlement_failed("delete");
+                    self.abandon(entry.key, &error);
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_hidden(
+        &mut self,
+        entries: Vec<Entry>,
+        result: VisibilityResult,
+        now: Instant,
+    ) {
+        let answers = answers(entries.len(), result);
+        for (entry, answer) in entries.into_iter().zip(answers) {
+            self.end_request(entry.key);
+            let Some(held) = self.held.get(entry.key) else { continue };
+            let State::Settling { ended, .. } = held.state else { continue };
+            match answer {
+                Answer::Done => self.finish(entry.key, ended),
+                // Once the lease is over the message is visible as it is.
+                Answer::Failed(error) if !held.is_lost && now < entry.since + PATIENCE => {
+                    self.metrics.settlement_failed("change_visibility");
+                    tracing::debug!(error, failures = entry.failures, "giving back failed");
+                    self.hides.retry(entry, now);
+                }
+                Answer::Failed(error) | Answer::Refused(error) => {
+                    self.metrics.settlement_failed("change_visibility");
+                    self.abandon(entry.key, &error);
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_dead_lettered(
+        &mut self,
+        entry: Entry,
+        result: Result<Vec<Result<Sent, EntryError>>, CallError>,
+        now: Instant,
+    ) {
+        self.end_request(entry.key);
+        let Some(held) = self.held.get(entry.key) else { return };
+        let (is_lost, count) = (held.is_lost, held.receive_count);
+        let longest = held.hide_at_most(now);
+        match answers(1, result).pop() {
+            Some(Answer::Done) => {
+                let delete = Settlement::Delete;
+                self.settle(entry.key, delete, Urgency::Urgent, Ended::DeadLettered, now);
+            }
+            Some(Answer::Failed(error)) if !is_lost && now < entry.since + PATIENCE => {
+                self.metrics.settlement_failed("send");
+                tracing::debug!(error, failures = entry.failures, "dead letter failed");
+                self.dead_letter_sends.retry(entry, now);
+            }
+            Some(Answer::Failed(error) | Answer::Refused(error)) => {
+                self.metrics.settlement_failed("send");
+                tracing::warn!(error, "the dead-letter queue does not take the message");
+                let after = self.options.backoff.delay(count).min(longest);
+                self.give_back(entry.key, after, Ended::Retried, now);
+            }
+            None => {}
+        }
+    }
+
+    fn abandon(&mut self, key: Key, error: &str) {
+        if let Some(held) = self.held.get(key) {
+            let (message_id, state) = (held.delivery.message_id(), &held.state);
+            tracing::warn!(%message_id, ?state, error, "message could not be settled");
+        }
+        self.finish(key, Ended::Abandoned);
+    }
+
+    /// The message is no longer held.
+    pub(super) fn finish(&mut self, key: Key, ended: Ended) {
+        let Some(held) = self.held.remove(key) else { return };
+        self.leases.forget(key);
+        self.metrics.ended(ended);
+        if let Some(group) = held.group.filter(|_| held.is_taken) {
+            self.lanes.settled(&group);
+        }
+    }
+}
+
+/// One answer for each of `count` entries; entries without one have failed.
+fn answers<T>(count: usize, result: Result<Vec<Result<T, EntryError>>, CallError>) -> Vec<Answer> {
+    let answer = |result: Result<T, EntryError>| match result {
+        Ok(_) => Answer::Done,
+        Err(error) if error.is_retryable() => Answer::Failed(error.to_string()),
+        Err(error) => Answer::Refused(error.to_string()),
+    };
+    let mut answers: Vec<Answer> = match result {
+        Ok(results) => results.into_iter().map(answer).collect(),
+        Err(error) => {
+            // Credentials may be renewed and found again.
+            let may_succeed = error.is_retryable() || error.kind == CallErrorKind::Auth;
+            let make = if may_succeed { Answer::Failed } else { Answer::Refused };
+            (0..count).map(|_| make(error.to_string())).collect()
+        }
+    };
+    answers.resize_with(count, || Answer::Failed("the answer lacks the entry".to_owned()));
+    answers
+}

@@ -1,0 +1,149 @@
+//! The end is orderly and bounded.
+
+use std::time::Duration;
+
+use millrace_client::testing::{MemoryPeer, Operation};
+use millrace_worker::{Concurrency, DrainTimeouts, Options, Worker};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{MS, Recorder, S, bodies};
+
+fn options(handlers: usize) -> Options {
+    Options { concurrency: Concurrency::Fixed(handlers), ..Options::default() }
+}
+
+struct Drained {
+    summary: millrace_worker::Summary,
+    /// From the request to end until the end.
+    took: Duration,
+}
+
+/// Asks for the end after `after`, and once more `second` later if given.
+async fn drain(
+    peer: &MemoryPeer,
+    handler: &Recorder,
+    options: Options,
+    after: Duration,
+    second: Option<Duration>,
+) -> Drained {
+    let worker = Worker::new(peer.clone(), handler.clone(), options);
+    let drain = worker.drain();
+    let ask = async {
+        sleep(after).await;
+        drain.drain();
+        if let Some(second) = second {
+            sleep(second).await;
+            drain.release_now();
+        }
+    };
+    let started = Instant::now();
+    let (summary, ()) = tokio::join!(
+        async {
+            let summary = worker.run().await;
+            (summary, Instant::now())
+        },
+        ask
+    );
+    Drained { summary: summary.0, took: summary.1 - (started + after) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_handlers_finish_and_the_rest_is_released() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(200 * MS);
+    peer.put(bodies(300));
+    // Fast enough to have a prefetch, then slow.
+    let handler = Recorder::new(|message| {
+        let latency = if message.body().as_bytes() < b"m0100".as_slice() { 10 * MS } else { 8 * S };
+        (latency, Ok(millrace_worker::Outcome::Ack))
+    });
+
+    let drained = drain(&peer, &handler, options(2), 6 * S, None).await;
+
+    assert!(drained.took < 9 * S, "{:?}", drained.took);
+    assert_eq!(drained.summary.cut_off, 0);
+    assert!(drained.summary.released > 0, "something had waited");
+    assert_eq!(drained.summary.abandoned, 0);
+    assert_eq!(peer.in_flight(), 0, "nothing stays hidden");
+    assert_eq!(peer.deleted().len(), handler.succeeded().len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn receive_under_way_is_let_finish_and_what_it_brings_is_released() {
+    let peer = MemoryPeer::standard();
+    let handler = Recorder::succeeding(MS);
+    let late = async {
+        sleep(8 * S).await;
+        peer.put(["late"]);
+    };
+
+    let (drained, ()) = tokio::join!(drain(&peer, &handler, options(2), 5 * S, None), late);
+
+    assert_eq!(drained.took.as_secs(), 3);
+    assert_eq!(handler.runs().len(), 0);
+    assert_eq!((drained.summary.received, drained.summary.released), (1, 1));
+    assert_eq!((peer.available(), peer.in_flight()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn handlers_that_do_not_end_are_cut_off_and_released() {
+    let peer = MemoryPeer::standard();
+    peer.put(bodies(4));
+    let handler = Recorder::succeeding(3600 * S);
+    let timeouts = DrainTimeouts::default();
+
+    let drained = drain(&peer, &handler, options(4), S, None).await;
+
+    assert!(drained.took >= timeouts.drain + timeouts.cancel_grace);
+    assert!(drained.took <= timeouts.drain + timeouts.cancel_grace + timeouts.flush);
+    assert_eq!((drained.summary.cut_off, drained.summary.released), (4, 4));
+    assert_eq!((peer.available(), peer.deleted().len()), (4, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn second_request_releases_at_once() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(50 * MS);
+    peer.put(bodies(4));
+    let handler = Recorder::succeeding(3600 * S);
+
+    let drained = drain(&peer, &handler, options(4), S, Some(2 * S)).await;
+
+    assert!(drained.took < 2 * S + 200 * MS, "{:?}", drained.took);
+    assert_eq!(drained.summary.cut_off, 4);
+    assert_eq!(peer.available(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn end_is_bounded_when_the_server_does_not_answer() {
+    let peer = MemoryPeer::standard();
+    peer.put(bodies(4));
+    let handler = Recorder::succeeding(3600 * S);
+    let partition = async {
+        sleep(2 * S).await;
+        peer.set_latency(3600 * S);
+    };
+    let timeouts = DrainTimeouts::default();
+    let bound = timeouts.drain + timeouts.cancel_grace + timeouts.flush;
+
+    let (drained, ()) = tokio::join!(drain(&peer, &handler, options(4), 5 * S, None), partition);
+
+    assert!(drained.took <= bound + MS, "{:?}", drained.took);
+    assert_eq!(peer.deleted().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_are_kept_while_handlers_finish() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    let handler = Recorder::succeeding(60 * S);
+    let options = Options {
+        drain: DrainTimeouts { drain: 100 * S, ..DrainTimeouts::default() },
+        ..options(1)
+    };
+
+    let drained = drain(&peer, &handler, options, S, None).await;
+
+    assert_eq!((drained.summary.succeeded, drained.summary.leases_lost), (1, 0));
+    assert!(peer.calls_of(Operation::ChangeVisibility).len() >= 3);
+}

@@ -1,0 +1,89 @@
+//! Lanes: order inside a group, side by side across groups, and a stop at failure.
+
+use millrace_client::{Outgoing, testing::MemoryPeer};
+use millrace_worker::{Backoff, Options, Outcome};
+
+use crate::support::{MS, Recorder, S, run, until_empty};
+
+fn put(peer: &MemoryPeer, group: &str, bodies: &[&str]) {
+    for body in bodies {
+        let body = format!("{group}{body}");
+        peer.put_message(Outgoing { group_id: Some(group.into()), ..Outgoing::new(body) });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_run_side_by_side_and_each_in_order() {
+    let peer = MemoryPeer::fifo();
+    peer.set_latency(3 * MS);
+    for number in 0..20 {
+        for group in ["a", "b", "c"] {
+            put(&peer, group, &[&format!("{number:02}")]);
+        }
+    }
+    let handler = Recorder::succeeding(50 * MS);
+
+    run(&peer, &handler, until_empty(10)).await;
+
+    assert_eq!(handler.most_running(), 3);
+    for group in ["a", "b", "c"] {
+        let runs: Vec<_> =
+            handler.runs().into_iter().filter(|run| run.body.starts_with(group)).collect();
+        assert_eq!(runs.len(), 20);
+        for two in runs.windows(2) {
+            assert!(two[0].body < two[1].body, "{two:?}");
+            assert!(two[0].ended.unwrap() <= two[1].started, "{two:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_of_a_group_starts_after_the_delete_of_the_one_before() {
+    let peer = MemoryPeer::fifo();
+    peer.set_latency(100 * MS);
+    put(&peer, "a", &["1", "2"]);
+    let handler = Recorder::succeeding(10 * MS);
+
+    run(&peer, &handler, until_empty(10)).await;
+
+    let runs = handler.runs();
+    assert!(runs[1].started >= runs[0].ended.unwrap() + 100 * MS);
+    assert!(runs[1].started <= runs[0].ended.unwrap() + 101 * MS, "nothing lingers");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failure_stops_the_group_until_the_message_returns() {
+    let peer = MemoryPeer::fifo();
+    put(&peer, "a", &["1", "2", "3"]);
+    put(&peer, "b", &["1", "2"]);
+    let handler = Recorder::new(|message| {
+        let fails = message.body() == "a1" && message.receive_count() == 1;
+        (10 * MS, Ok(if fails { Outcome::RETRY } else { Outcome::Ack }))
+    });
+    let options = Options { backoff: Backoff::List(vec![5 * S]), ..until_empty(10) };
+
+    // Ends while a1 is hidden, so that it can be run once more afterwards.
+    run(&peer, &handler, options.clone()).await;
+    let before = handler.bodies();
+    tokio::time::sleep(5 * S).await;
+    run(&peer, &handler, options).await;
+
+    let of = |bodies: &[String], group| {
+        bodies.iter().filter(|body| body.starts_with(group)).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(of(&before, "a"), ["a1"]);
+    assert_eq!(of(&before, "b"), ["b1", "b2"]);
+    assert_eq!(of(&handler.bodies(), "a"), ["a1", "a1", "a2", "a3"]);
+    assert_eq!(peer.bodies().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_of_standard_queues_have_no_order() {
+    let peer = MemoryPeer::standard();
+    put(&peer, "a", &["1", "2", "3"]);
+    let handler = Recorder::succeeding(S);
+
+    run(&peer, &handler, until_empty(10)).await;
+
+    assert_eq!(handler.most_running(), 3);
+}

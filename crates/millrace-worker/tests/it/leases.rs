@@ -1,0 +1,140 @@
+//! No lease ends while a handler runs and the peer answers; lost ones are told to the handler.
+
+use millrace_client::{
+    CallError, CallErrorKind, EntryError,
+    testing::{Fault, MemoryPeer, Operation},
+};
+use millrace_worker::{Options, Outcome, Worker};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{MS, Recorder, S, bodies, run, until_empty};
+
+#[tokio::test(start_paused = true)]
+async fn long_handlers_keep_their_messages() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(50 * MS);
+    peer.put(bodies(25));
+    let handler = Recorder::succeeding(200 * S);
+
+    let summary = run(&peer, &handler, until_empty(25)).await;
+
+    assert_eq!(handler.runs().len(), 25, "nothing was handled twice");
+    assert_eq!((summary.succeeded, summary.leases_lost), (25, 0));
+    // One extension each 15 s, ten messages a call: three calls.
+    let calls = peer.calls_of(Operation::ChangeVisibility).len();
+    assert!((30..=60).contains(&calls), "{calls} calls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_messages_are_held_as_well() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(500 * MS);
+    peer.put(bodies(300));
+    // Fast until the prefetch is large, then one that blocks the only slot.
+    let handler = Recorder::new(|message| {
+        let latency = if message.body() == "m0100" { 120 * S } else { 10 * MS };
+        (latency, Ok(Outcome::Ack))
+    });
+
+    let summary = run(&peer, &handler, until_empty(1)).await;
+
+    assert_eq!(handler.overlapping(), [""; 0]);
+    assert_eq!(handler.runs().len(), 300);
+    assert_eq!(summary.leases_lost, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn extension_is_tried_again_when_it_fails() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    let broken = CallError::new(CallErrorKind::Transport, "reset", "connection reset");
+    let failed = EntryError::new("InternalError", "try again", false);
+    peer.plan(Operation::ChangeVisibility, Fault::Refuse(broken));
+    peer.plan(Operation::ChangeVisibility, Fault::FailEntries(vec![0], failed));
+    peer.plan(Operation::ChangeVisibility, Fault::Slow(60 * S));
+    let handler = Recorder::succeeding(100 * S);
+
+    let summary = run(&peer, &handler, until_empty(2)).await;
+
+    assert_eq!(handler.runs().len(), 1);
+    assert_eq!((summary.succeeded, summary.leases_lost), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn handler_is_told_when_its_lease_is_lost() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    let stale = EntryError::new("ReceiptHandleIsInvalid", "somebody else has it", true);
+    peer.plan(Operation::ChangeVisibility, Fault::FailEntries(vec![0], stale));
+    let handler = millrace_worker::each(|message: millrace_worker::Message| async move {
+        tokio::select! {
+            () = message.cancelled() => Ok(Outcome::RETRY),
+            () = sleep(3600 * S) => Ok(Outcome::Ack),
+        }
+    });
+    let started = Instant::now();
+
+    let options = Options { max_messages: Some(1), ..Options::default() };
+    let summary = Worker::new(peer.clone(), handler, options).run().await;
+
+    assert_eq!(started.elapsed().as_secs(), 15);
+    assert_eq!((summary.leases_lost, summary.abandoned), (1, 1));
+    assert_eq!(peer.deleted(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_of_a_partitioned_worker_comes_back_and_is_not_handled_twice_at_a_time() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    let handler = Recorder::succeeding(100 * S);
+    let worker = Worker::new(peer.clone(), handler.clone(), until_empty(2));
+    let partition = {
+        let peer = peer.clone();
+        async move {
+            sleep(10 * S).await;
+            peer.set_partitioned(true);
+            sleep(40 * S).await;
+            peer.set_partitioned(false);
+        }
+    };
+
+    let (summary, ()) = tokio::join!(worker.run(), partition);
+
+    // Received again by the same worker while its handler went on: adopted, with the new handle.
+    assert_eq!(handler.runs().len(), 1);
+    assert!(handler.runs()[0].was_cancelled);
+    assert_eq!((summary.received, summary.leases_lost), (2, 1));
+    assert_eq!(peer.deleted(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_message_is_held_past_the_longest_lease() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    let handler = Recorder::new(|_| (100 * S, Ok(Outcome::RETRY)));
+    let options = Options { max_lease: 60 * S, max_messages: Some(1), ..Options::default() };
+
+    let summary = run(&peer, &handler, options).await;
+
+    let last = peer.calls_of(Operation::ChangeVisibility).into_iter().last().unwrap();
+    let visible = last.at + last.timeouts[0];
+    assert!(visible <= handler.runs()[0].started + 60 * S);
+    assert!(handler.runs()[0].was_cancelled);
+    assert_eq!(summary.leases_lost, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn settlement_waits_for_the_extension_under_way() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    // The extension is sent at 15 s and answered at 18 s; the handler ends in between.
+    peer.plan(Operation::ChangeVisibility, Fault::Slow(3 * S));
+    let handler = Recorder::succeeding(16 * S);
+
+    run(&peer, &handler, until_empty(1)).await;
+
+    let extended = peer.calls_of(Operation::ChangeVisibility);
+    let deleted = peer.calls_of(Operation::Delete);
+    assert_eq!((extended.len(), deleted.len()), (1, 1));
+    assert!(deleted[0].at >= extended[0].at + 3 * S);
+}

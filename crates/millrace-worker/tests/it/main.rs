@@ -1,0 +1,10 @@
+//! The whole worker on a virtual clock, against a queue in memory that fails as told.
+
+mod dead_letters;
+mod drain;
+mod fifo;
+mod leases;
+mod outcomes;
+mod properties;
+mod receives;
+mod support;

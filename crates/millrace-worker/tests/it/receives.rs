@@ -1,0 +1,199 @@
+//! When and how much is received.
+
+use millrace_client::{
+    CallError, CallErrorKind, Capabilities, Peer,
+    testing::{Fault, MemoryPeer, Operation},
+};
+use millrace_worker::{Concurrency, Options, Until, Worker};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{MS, Recorder, S, bodies, run, until_empty};
+
+async fn run_for(peer: &MemoryPeer, handler: &Recorder, options: Options, seconds: u32) {
+    let worker = Worker::new(peer.clone(), handler.clone(), options);
+    let drain = worker.drain();
+    let end = async {
+        sleep(S * seconds).await;
+        drain.release_now();
+    };
+    tokio::join!(worker.run(), end);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_received_without_a_free_slot() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(5 * MS);
+    peer.put(bodies(50));
+    let handler = Recorder::succeeding(10 * S);
+    let options = Options { concurrency: Concurrency::Fixed(3), ..Options::default() };
+
+    run_for(&peer, &handler, options, 15).await;
+
+    // Three at the start, three after ten seconds, and none in hand besides.
+    let received: usize =
+        peer.calls_of(Operation::Receive).iter().map(|call| call.entries.len()).sum();
+    assert_eq!((received, handler.runs().len()), (6, 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn slot_is_refilled_while_a_slow_message_of_the_same_receive_goes_on() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(5 * MS);
+    peer.put(bodies(100));
+    let handler = Recorder::new(|message| {
+        let latency = if message.body() == "m0000" { 20 * S } else { 100 * MS };
+        (latency, Ok(millrace_worker::Outcome::Ack))
+    });
+    let started = Instant::now();
+
+    run(&peer, &handler, until_empty(10)).await;
+
+    assert!(started.elapsed() < 22 * S);
+    let before_the_slow_one_ended = handler.runs()[0].started + 20 * S;
+    let ended =
+        handler.runs().iter().filter(|run| run.ended < Some(before_the_slow_one_ended)).count();
+    assert_eq!(ended, 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_worker_has_one_long_poll() {
+    let peer = MemoryPeer::standard();
+    let handler = Recorder::succeeding(MS);
+
+    run_for(&peer, &handler, Options::default(), 3600).await;
+
+    let receives = peer.calls_of(Operation::Receive).len();
+    assert!((180..=181).contains(&receives), "{receives} receives in an hour");
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_receives_are_under_way_while_they_come_back_full() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(100 * MS);
+    peer.put(bodies(2000));
+    let handler = Recorder::succeeding(200 * MS);
+    let started = Instant::now();
+
+    run(&peer, &handler, until_empty(200)).await;
+
+    // One receive at a time would take 20 s.
+    assert!(started.elapsed() < 6 * S, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn fast_handlers_do_not_wait_for_round_trips() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(50 * MS);
+    peer.put(bodies(1000));
+    let handler = Recorder::succeeding(10 * MS);
+    let started = Instant::now();
+
+    run(&peer, &handler, until_empty(4)).await;
+
+    // Handlers alone take 2.5 s; a round trip for each ten would make it 5 s more.
+    assert!(started.elapsed() < 5 * S, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn peer_without_long_poll_is_asked_by_the_rate_of_arrivals() {
+    let capabilities = Capabilities { long_poll: None, ..MemoryPeer::standard().capabilities() };
+    let peer = MemoryPeer::with_capabilities(capabilities);
+    let handler = Recorder::succeeding(MS);
+
+    run_for(&peer, &handler, Options::default(), 600).await;
+
+    // The longest pause is two seconds.
+    let receives = peer.calls_of(Operation::Receive).len();
+    assert!((290..=310).contains(&receives), "{receives} receives in ten minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failing_receives_are_repeated_ever_more_slowly() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    for _ in 0..10 {
+        let broken = CallError::new(CallErrorKind::Server, "InternalError", "try again");
+        peer.plan(Operation::Receive, Fault::Refuse(broken));
+    }
+    let handler = Recorder::succeeding(MS);
+
+    run(&peer, &handler, until_empty(1)).await;
+
+    let receives = peer.calls_of(Operation::Receive);
+    for two in receives.windows(2).take(9) {
+        assert!(two[1].at - two[0].at >= 10 * MS);
+    }
+    assert!(receives[10].at - receives[0].at <= 80 * S);
+    assert_eq!(peer.deleted(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_credentials_are_tried_again_after_ten_seconds() {
+    let peer = MemoryPeer::standard();
+    let refused = CallError::new(CallErrorKind::Auth, "AccessDenied", "no");
+    peer.plan(Operation::Receive, Fault::Refuse(refused));
+    let handler = Recorder::succeeding(MS);
+
+    run(&peer, &handler, until_empty(1)).await;
+
+    let receives = peer.calls_of(Operation::Receive);
+    assert_eq!((receives[1].at - receives[0].at).as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn worker_ends_after_as_many_messages_as_asked_for() {
+    let peer = MemoryPeer::standard();
+    peer.put(bodies(50));
+    let handler = Recorder::succeeding(MS);
+    let options = Options { max_messages: Some(17), ..Options::default() };
+
+    let summary = run(&peer, &handler, options).await;
+
+    assert_eq!((summary.received, summary.succeeded), (17, 17));
+    assert_eq!(peer.available(), 33);
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_means_one_receive() {
+    let peer = MemoryPeer::standard();
+    peer.put(bodies(50));
+    let handler = Recorder::succeeding(MS);
+
+    let summary = run(&peer, &handler, Options { until: Until::Once, ..Options::default() }).await;
+
+    assert_eq!(peer.calls_of(Operation::Receive).len(), 1);
+    assert_eq!(summary.succeeded, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_in_hand_are_bounded() {
+    let peer = MemoryPeer::standard();
+    peer.put((0..100).map(|_| "x".repeat(100_000)));
+    let handler = Recorder::succeeding(10 * S);
+    let options = Options {
+        concurrency: Concurrency::Fixed(100),
+        max_held_bytes: 1_500_000,
+        ..Options::default()
+    };
+
+    run_for(&peer, &handler, options, 5).await;
+
+    // Ten, then one more receive beyond the bound, of which the second begins below it.
+    assert!(handler.most_running() <= 30, "{}", handler.most_running());
+}
+
+#[tokio::test(start_paused = true)]
+async fn auto_finds_out_how_many_handlers_pay() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(5 * MS);
+    peer.put(bodies(2000));
+    let handler = Recorder::succeeding(S);
+    let options = Options { concurrency: Concurrency::Auto { max: 512 }, ..until_empty(1) };
+    let started = Instant::now();
+
+    run(&peer, &handler, options).await;
+
+    // Eight handlers would take 250 s.
+    assert!(started.elapsed() < 16 * S, "{:?}", started.elapsed());
+    assert!(handler.most_running() <= 512);
+}
