@@ -6,23 +6,28 @@ use bytestring::ByteString;
 use millrace_client::Delivery;
 use tokio_util::sync::CancellationToken;
 
-use crate::outcome::{HandlerError, Outcome};
+use crate::{
+    held::Held,
+    outcome::{HandlerError, Outcome},
+};
 
 /// A message for a handler. Cloning copies nothing of the body.
 #[derive(Clone, Debug)]
 pub struct Message {
     delivery: Delivery,
+    lane: Option<ByteString>,
     receive_count: u32,
     cancel: CancellationToken,
 }
 
 impl Message {
-    pub(crate) fn new(
-        delivery: Delivery,
-        receive_count: u32,
-        cancel: CancellationToken,
-    ) -> Message {
-        Message { delivery, receive_count, cancel }
+    pub(crate) fn of(held: &Held) -> Message {
+        Message {
+            delivery: held.delivery.clone(),
+            lane: held.group.clone(),
+            receive_count: held.receive_count,
+            cancel: held.cancel.clone(),
+        }
     }
 
     /// The body as sent.
@@ -38,6 +43,11 @@ impl Message {
     /// How often it was received, this time included; 1 if the server does not say.
     pub fn receive_count(&self) -> u32 {
         self.receive_count
+    }
+
+    /// The group inside which order is kept; none on a standard queue.
+    pub fn lane(&self) -> Option<&ByteString> {
+        self.lane.as_ref()
     }
 
     /// All that came with it.
@@ -63,7 +73,8 @@ pub trait Handler: Send + Sync + 'static {
     /// Handles as many messages as the worker's batch size says at most, and tells of each, in
     /// order, what is to become of it: some may have succeeded and others not. Messages without an
     /// outcome are retried; outcomes beyond the messages are ignored. An error stands for all of
-    /// the messages.
+    /// the messages. Who handles batches of a FIFO queue must not go on in a
+    /// [lane](Message::lane) after a message of it that did not succeed.
     fn handle(
         &self,
         messages: Vec<Message>,
@@ -78,7 +89,7 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 /// A handler made of a function of one message. With a batch size above 1, the messages of a batch
-/// are handled one after the other.
+/// are handled one after the other, and none after one of its lane that did not succeed.
 pub fn each<F, Fut>(function: F) -> Each<F>
 where
     F: Fn(Message) -> Fut + Send + Sync + 'static,
@@ -113,11 +124,20 @@ where
 {
     async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
         let mut outcomes = Vec::with_capacity(messages.len());
+        let mut stopped = Vec::new();
         for message in messages {
-            outcomes.push(match (self.function)(message.clone()).await {
+            if message.lane().is_some_and(|lane| stopped.contains(lane)) {
+                outcomes.push(Outcome::Release);
+                continue;
+            }
+            let outcome = match (self.function)(message.clone()).await {
                 Ok(outcome) => outcome,
                 Err(error) => Handler::on_error(self, &message, &error),
-            });
+            };
+            if matches!(outcome, Outcome::Retry { .. } | Outcome::Release) {
+                stopped.extend(message.lane().cloned());
+            }
+            outcomes.push(outcome);
         }
         Ok(outcomes)
     }

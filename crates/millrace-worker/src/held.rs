@@ -56,7 +56,7 @@ pub(crate) enum State {
 impl Held {
     /// The message as a handler gets it.
     pub(crate) fn message(&self) -> Message {
-        Message::new(self.delivery.clone(), self.receive_count, self.cancel.clone())
+        Message::of(self)
     }
 
     /// How long the message may stay hidden: SQS counts 12 hours from the receive.

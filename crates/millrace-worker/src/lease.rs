@@ -68,8 +68,9 @@ impl Leases {
         Leases { timeout, longest, leases: HashMap::new(), schedule: BTreeSet::new() }
     }
 
-    /// Holds a message that came with a receive sent at `sent`.
+    /// Holds a message that came with a receive sent at `sent`, anew if it was held before.
     pub(crate) fn hold(&mut self, key: Key, sent: Instant) {
+        self.forget(key);
         let lease = Lease {
             ends: sent + self.timeout,
             last: sent + self.longest,
@@ -313,6 +314,17 @@ mod tests {
         leases.end_request(Key(1));
         assert_eq!(keys(&leases.take_due(sent + TIMEOUT / 2, 10)), [1]);
         assert_eq!(leases.take_ended(sent + TIMEOUT), [Key(1)]);
+    }
+
+    #[test]
+    fn message_held_anew_has_one_lease() {
+        let sent = Instant::now();
+        let mut leases = Leases::new(TIMEOUT, HOUR);
+        leases.hold(Key(1), sent);
+
+        leases.hold(Key(1), sent + Duration::from_secs(20));
+
+        assert_eq!(leases.next_due(), Some(sent + Duration::from_secs(35)));
     }
 
     #[test]

@@ -101,14 +101,14 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             State::Waiting => {
                 self.lanes.remove(key);
                 self.stop_lane_of_lost(key, group.as_ref(), now);
-                self.finish(key, Ended::Abandoned);
+                self.finish(key, Ended::Abandoned, now);
             }
             State::Running => self.stop_lane_of_lost(key, group.as_ref(), now),
             // The work is done: only the delete can still prevent that it is done again.
             State::Settling { settlement: Settlement::Delete, .. } => {}
             // Decided when the answer comes.
             State::Settling { .. } if held.is_in_request => {}
-            State::Settling { .. } => self.finish(key, Ended::Abandoned),
+            State::Settling { .. } => self.finish(key, Ended::Abandoned, now),
         }
     }
 
@@ -123,6 +123,17 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let mut stopped = self.lanes.stop(group);
         stopped.retain(|waiting| *waiting != key);
         self.release(stopped, now);
+    }
+
+    /// Whether a message that was received again was being given back: then that has happened,
+    /// though its answer was lost, and it is a new message now.
+    pub(super) fn is_given_back(&mut self, key: Key, now: Instant) -> bool {
+        let Some(held) = self.held.get(key) else { return true };
+        let State::Settling { settlement: Settlement::Hide(_), ended } = held.state else {
+            return false;
+        };
+        self.finish(key, ended, now);
+        true
     }
 
     /// A message was received again while it is held: the newest receipt handle counts, and there

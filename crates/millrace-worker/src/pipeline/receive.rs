@@ -217,7 +217,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     }
 
     fn hold(&mut self, delivery: Delivery, sent: Instant, now: Instant) {
-        if let Some(key) = self.held.find(delivery.message_id()) {
+        if let Some(key) = self.held.find(delivery.message_id())
+            && !self.is_given_back(key, now)
+        {
             // Its lease was lost, and it came back here while its handler was still at work. The
             // newest receipt handle is the one that counts; a second handler is not needed.
             self.adopt(key, delivery, sent);

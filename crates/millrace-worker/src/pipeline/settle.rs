@@ -47,7 +47,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let Some(held) = self.held.get_mut(key) else { return };
         if held.is_lost && settlement != Settlement::Delete {
             // It is visible already, or with another worker.
-            self.finish(key, Ended::Abandoned);
+            self.finish(key, Ended::Abandoned, now);
             return;
         }
         // The next of its lane waits for it.
@@ -177,7 +177,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             let is_old = held.delivery.handle != *used;
             let State::Settling { ended, .. } = held.state else { continue };
             match answer {
-                Answer::Done => self.finish(entry.key, ended),
+                Answer::Done => self.finish(entry.key, ended, now),
                 // Received again meanwhile: there is a newer handle to try.
                 Answer::Refused(_) if is_old => self.deletes.retry(entry, now),
                 Answer::Failed(error) if now < entry.since + PATIENCE => {
@@ -187,7 +187,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                 }
                 Answer::Failed(error) | Answer::Refused(error) => {
                     self.metrics.settlement_failed("delete");
-                    self.abandon(entry.key, &error);
+                    self.abandon(entry.key, &error, now);
                 }
             }
         }
@@ -205,7 +205,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             let Some(held) = self.held.get(entry.key) else { continue };
             let State::Settling { ended, .. } = held.state else { continue };
             match answer {
-                Answer::Done => self.finish(entry.key, ended),
+                Answer::Done => self.finish(entry.key, ended, now),
                 // Once the lease is over the message is visible as it is.
                 Answer::Failed(error) if !held.is_lost && now < entry.since + PATIENCE => {
                     self.metrics.settlement_failed("change_visibility");
@@ -214,7 +214,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                 }
                 Answer::Failed(error) | Answer::Refused(error) => {
                     self.metrics.settlement_failed("change_visibility");
-                    self.abandon(entry.key, &error);
+                    self.abandon(entry.key, &error, now);
                 }
             }
         }
@@ -250,22 +250,28 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         }
     }
 
-    fn abandon(&mut self, key: Key, error: &str) {
+    fn abandon(&mut self, key: Key, error: &str, now: Instant) {
         if let Some(held) = self.held.get(key) {
             let (message_id, state) = (held.delivery.message_id(), &held.state);
             tracing::warn!(%message_id, ?state, error, "message could not be settled");
         }
-        self.finish(key, Ended::Abandoned);
+        self.finish(key, Ended::Abandoned, now);
     }
 
     /// The message is no longer held.
-    pub(super) fn finish(&mut self, key: Key, ended: Ended) {
+    pub(super) fn finish(&mut self, key: Key, ended: Ended, now: Instant) {
         let Some(held) = self.held.remove(key) else { return };
         self.leases.forget(key);
         self.metrics.ended(ended);
-        if let Some(group) = held.group.filter(|_| held.is_taken) {
-            self.lanes.settled(&group);
+        let Some(group) = held.group.filter(|_| held.is_taken) else { return };
+        let is_done = matches!(ended, Ended::Succeeded | Ended::DeadLettered);
+        if !is_done {
+            // A release whose answer was lost may have brought it back already, with others that
+            // wait behind it here and must not overtake it.
+            let stopped = self.lanes.stop(&group);
+            self.release(stopped, now);
         }
+        self.lanes.settled(&group);
     }
 }
 

@@ -1,7 +1,9 @@
 //! Lanes: order inside a group, side by side across groups, and a stop at failure.
 
+use std::sync::{Arc, Mutex};
+
 use millrace_client::{Outgoing, testing::MemoryPeer};
-use millrace_worker::{Backoff, Options, Outcome};
+use millrace_worker::{Backoff, Message, Options, Outcome, Worker, each};
 
 use crate::support::{MS, Recorder, S, run, until_empty};
 
@@ -75,6 +77,27 @@ async fn failure_stops_the_group_until_the_message_returns() {
     assert_eq!(of(&before, "b"), ["b1", "b2"]);
     assert_eq!(of(&handler.bodies(), "a"), ["a1", "a1", "a2", "a3"]);
     assert_eq!(peer.bodies().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn batch_is_left_where_a_message_of_the_group_failed() {
+    let peer = MemoryPeer::fifo();
+    put(&peer, "a", &["1", "2", "3"]);
+    put(&peer, "b", &["1"]);
+    let handled = Arc::new(Mutex::new(Vec::new()));
+    let handler = {
+        let handled = Arc::clone(&handled);
+        each(move |message: Message| {
+            handled.lock().unwrap().push(message.body().to_string());
+            async move { if message.body() == "a2" { Err("no".into()) } else { Ok(Outcome::Ack) } }
+        })
+    };
+    let options = Options { batch_size: 10, ..until_empty(1) };
+
+    Worker::new(peer.clone(), handler, options).run().await;
+
+    assert_eq!(*handled.lock().unwrap(), ["a1", "a2", "b1"]);
+    assert_eq!(peer.deleted(), ["a1", "b1"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,7 +79,8 @@ async fn check(seed: u64, is_fifo: bool) {
     let handler = handler(seed);
     let options = Options {
         concurrency: Concurrency::Fixed(HANDLERS),
-        batch_size: random.usize(1..4),
+        // The handler knows nothing of lanes.
+        batch_size: if is_fifo { 1 } else { random.usize(1..4) },
         backoff: Backoff::List(vec![S]),
         visibility_timeout: S * random.u32(20..60),
         ..Options::default()
@@ -121,7 +122,10 @@ async fn check(seed: u64, is_fifo: bool) {
     }
     assert!(handler.most_running() <= most, "seed {seed}: {} handlers", handler.most_running());
     assert_eq!(handler.overlapping(), [""; 0], "seed {seed}: one message, two handlers");
-    assert_eq!(summary.leases_lost, 0, "seed {seed}: a lease was lost though the peer answers");
+    for run in handler.runs() {
+        // Leases may be lost after the handler's end: when the answer to a delete was.
+        assert!(!run.was_cancelled, "seed {seed}: lease lost though the peer answers: {run:?}");
+    }
     assert_eq!(summary.cut_off, 0, "seed {seed}");
     if is_fifo {
         check_order(seed, &handler);
@@ -143,16 +147,26 @@ fn check_order(seed: u64, handler: &Recorder) {
     }
 }
 
+/// `WORKER_SEEDS=0..1000` for more.
+fn seeds() -> std::ops::Range<u64> {
+    let given = std::env::var("WORKER_SEEDS").ok();
+    let range = given.as_deref().and_then(|text| {
+        let (from, to) = text.split_once("..")?;
+        Some(from.parse().ok()?..to.parse().ok()?)
+    });
+    range.unwrap_or(0..8)
+}
+
 #[tokio::test(start_paused = true)]
 async fn promises_hold_for_standard_queues_under_random_faults() {
-    for seed in 0..40 {
+    for seed in seeds() {
         check(seed, false).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn promises_hold_for_fifo_queues_under_random_faults() {
-    for seed in 100..140 {
+    for seed in seeds() {
         check(seed, true).await;
     }
 }

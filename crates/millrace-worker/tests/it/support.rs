@@ -12,15 +12,16 @@ use millrace_worker::{
 };
 use tokio::time::{Instant, sleep};
 
-pub const S: Duration = Duration::from_secs(1);
-pub const MS: Duration = Duration::from_millis(1);
+pub(crate) const S: Duration = Duration::from_secs(1);
+pub(crate) const MS: Duration = Duration::from_millis(1);
 
 /// What the handler does with a message: how long, and how it ends.
-pub type Behaviour = dyn Fn(&Message) -> (Duration, Result<Outcome, HandlerError>) + Send + Sync;
+pub(crate) type Behaviour =
+    dyn Fn(&Message) -> (Duration, Result<Outcome, HandlerError>) + Send + Sync;
 
 /// Clones remember together.
 #[derive(Clone)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     behaviour: Arc<Behaviour>,
     seen: Arc<Mutex<Seen>>,
 }
@@ -36,17 +37,17 @@ struct Seen {
 
 /// One message in the hands of the handler.
 #[derive(Clone, Debug)]
-pub struct Run {
-    pub body: String,
-    pub started: Instant,
+pub(crate) struct Run {
+    pub(crate) body: String,
+    pub(crate) started: Instant,
     /// None while it runs, and for ever if it was dropped.
-    pub ended: Option<Instant>,
-    pub outcome: Option<Outcome>,
-    pub was_cancelled: bool,
+    pub(crate) ended: Option<Instant>,
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) was_cancelled: bool,
 }
 
 impl Recorder {
-    pub fn new(
+    pub(crate) fn new(
         behaviour: impl Fn(&Message) -> (Duration, Result<Outcome, HandlerError>)
         + Send
         + Sync
@@ -56,30 +57,30 @@ impl Recorder {
     }
 
     /// Succeeds after `latency`.
-    pub fn succeeding(latency: Duration) -> Recorder {
+    pub(crate) fn succeeding(latency: Duration) -> Recorder {
         Recorder::new(move |_| (latency, Ok(Outcome::Ack)))
     }
 
-    pub fn runs(&self) -> Vec<Run> {
+    pub(crate) fn runs(&self) -> Vec<Run> {
         self.seen.lock().unwrap().runs.clone()
     }
 
     /// Bodies in the order in which their handlers started.
-    pub fn bodies(&self) -> Vec<String> {
+    pub(crate) fn bodies(&self) -> Vec<String> {
         self.runs().into_iter().map(|run| run.body).collect()
     }
 
-    pub fn most_running(&self) -> usize {
+    pub(crate) fn most_running(&self) -> usize {
         self.seen.lock().unwrap().most_running
     }
 
     /// Messages that two handlers had at the same time.
-    pub fn overlapping(&self) -> Vec<String> {
+    pub(crate) fn overlapping(&self) -> Vec<String> {
         self.seen.lock().unwrap().overlapping.clone()
     }
 
     /// Bodies that some run has acknowledged.
-    pub fn succeeded(&self) -> Vec<String> {
+    pub(crate) fn succeeded(&self) -> Vec<String> {
         let runs = self.runs().into_iter();
         runs.filter(|run| run.outcome == Some(Outcome::Ack)).map(|run| run.body).collect()
     }
@@ -145,7 +146,7 @@ impl Drop for Running {
 }
 
 /// Options that end when the queue is empty.
-pub fn until_empty(handlers: usize) -> Options {
+pub(crate) fn until_empty(handlers: usize) -> Options {
     Options {
         concurrency: Concurrency::Fixed(handlers),
         until: Until::Empty,
@@ -155,10 +156,10 @@ pub fn until_empty(handlers: usize) -> Options {
     }
 }
 
-pub async fn run(peer: &MemoryPeer, handler: &Recorder, options: Options) -> Summary {
+pub(crate) async fn run(peer: &MemoryPeer, handler: &Recorder, options: Options) -> Summary {
     Worker::new(peer.clone(), handler.clone(), options).run().await
 }
 
-pub fn bodies(count: usize) -> Vec<String> {
+pub(crate) fn bodies(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("m{number:04}")).collect()
 }
