@@ -1,5 +1,7 @@
 //! The whole worker on a virtual clock, against a queue in memory that fails as told.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 mod dead_letters;
 mod drain;
 mod fifo;
