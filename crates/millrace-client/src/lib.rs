@@ -4,19 +4,23 @@
 //! peer ([`sqs`]) or uses any peer. Nothing here knows how Millrace stores a message, so
 //! what works here works, and is measured, against every server alike.
 
+mod batch;
 mod credentials;
 mod error;
 mod message;
 mod peer;
+mod retry;
 
 pub mod sqs;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transport;
 
+pub use batch::{BatchError, BatchOptions, Sender, Settler};
 pub use credentials::Credentials;
 pub use error::{CallError, CallErrorKind, EntryError};
 pub use message::{
     AttributeValue, Delivery, MessageAttribute, Outgoing, ReceiptHandle, Sent, attribute,
 };
 pub use peer::{Capabilities, Peer, ReceiveRequest, SystemAttributes, Visibility};
+pub use retry::{RetryOptions, Retrying};

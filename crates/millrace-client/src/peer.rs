@@ -1,5 +1,6 @@
 //! The seam: what a queue can do, whichever protocol it speaks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{CallError, EntryError};
@@ -42,6 +43,38 @@ pub trait Peer: Send + Sync + 'static {
 
     /// What this queue can do.
     fn capabilities(&self) -> Capabilities;
+}
+
+/// A shared peer is a peer.
+impl<P: Peer> Peer for Arc<P> {
+    async fn send(
+        &self,
+        messages: &[Outgoing],
+    ) -> Result<Vec<Result<Sent, EntryError>>, CallError> {
+        (**self).send(messages).await
+    }
+
+    async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, CallError> {
+        (**self).receive(request).await
+    }
+
+    async fn delete(
+        &self,
+        handles: &[ReceiptHandle],
+    ) -> Result<Vec<Result<(), EntryError>>, CallError> {
+        (**self).delete(handles).await
+    }
+
+    async fn change_visibility(
+        &self,
+        changes: &[Visibility],
+    ) -> Result<Vec<Result<ReceiptHandle, EntryError>>, CallError> {
+        (**self).change_visibility(changes).await
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
 }
 
 /// One entry of a visibility change.

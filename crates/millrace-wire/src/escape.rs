@@ -85,6 +85,8 @@ fn escape(
     }
 }
 
+// Called per byte, and only inlined is it made vectors of.
+#[inline(always)]
 fn json_needs_escape(byte: u8) -> bool {
     (byte < b' ') | (byte == b'"') | (byte == b'\\')
 }
@@ -115,6 +117,7 @@ fn put_json(out: &mut Vec<u8>, block: &[u8]) {
     out.extend_from_slice(room.get(..end).unwrap_or_default());
 }
 
+#[inline(always)]
 fn xml_needs_escape(byte: u8) -> bool {
     ((byte < b' ') & (byte != b'\t') & (byte != b'\n'))
         | (byte == b'&')

@@ -18,11 +18,11 @@ pub(super) fn error_of(answer: &Answer) -> CallError {
     let body: ErrorBody = serde_json::from_slice(&answer.body).unwrap_or_default();
     let after_namespace = body.shape.rsplit('#').next().unwrap_or_default();
     let shape = after_namespace.split(':').next().unwrap_or_default();
-    let status = answer.status.as_u16();
+    let status = answer.status;
     let kind = kind_of(shape, status);
     let code = if shape.is_empty() { format!("HTTP {status}") } else { shape.to_owned() };
     let mut error = CallError::new(kind, code, body.message);
-    error.retry_after = answer.retry_after();
+    error.retry_after = answer.retry_after;
     // A server in trouble may fail after the deed; refusals and throttling come before it.
     error.is_ambiguous = kind == CallErrorKind::Server;
     error
@@ -66,16 +66,16 @@ fn kind_of(shape: &str, status: u16) -> CallErrorKind {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use bytes::Bytes;
-    use hyper::http::{HeaderMap, StatusCode};
 
     use super::*;
 
     fn error(status: u16, body: &str) -> CallError {
-        let mut headers = HeaderMap::new();
-        headers.insert("retry-after", "7".parse().unwrap());
-        let status = StatusCode::from_u16(status).unwrap();
-        error_of(&Answer { status, headers, body: Bytes::copy_from_slice(body.as_bytes()) })
+        let retry_after = Some(Duration::from_secs(7));
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        error_of(&Answer { status, retry_after, body, closes: false })
     }
 
     #[test]

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use hyper::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use millrace_wire::sigv4::{SignRequest, Signer};
 
 use super::answer::error_of;
 use crate::credentials::Credentials;
-use crate::error::{CallError, CallErrorKind};
-use crate::transport::{Call, Endpoint, Lane, Repeat, Transport, TransportOptions};
+use crate::error::CallError;
+use crate::transport::{
+    Call, Endpoint, Head, HeadError, Lane, Repeat, Transport, TransportError, TransportOptions,
+};
+
+const CONTENT_TYPE: &str = "application/x-amz-json-1.0";
 
 /// Speaks AWS JSON 1.0 with one endpoint. Clones share the connections.
 #[derive(Clone, Debug)]
@@ -18,8 +21,8 @@ pub struct SqsClient {
     transport: Arc<Transport>,
     region: Arc<str>,
     credentials: Option<Arc<Credentials>>,
-    /// What every request carries.
-    headers: HeaderMap,
+    /// What every request begins with.
+    head: Head,
 }
 
 /// How to reach the service.
@@ -50,19 +53,16 @@ impl SqsClient {
     ///
     /// # Errors
     ///
-    /// If the endpoint's name does not fit a header.
+    /// If the endpoint is `https` and no certificate authority can be read.
     pub fn new(endpoint: Endpoint, options: SqsOptions) -> Result<SqsClient, CallError> {
-        let host = HeaderValue::from_str(&endpoint.authority).map_err(bad_header)?;
         let region = options.region.or_else(|| region_of(&endpoint.host));
-        let mut headers = HeaderMap::with_capacity(8);
-        headers.insert(header::HOST, host);
-        let content_type = HeaderValue::from_static("application/x-amz-json-1.0");
-        headers.insert(header::CONTENT_TYPE, content_type);
+        let mut head = Head::new("POST", "/", &endpoint.authority).map_err(TransportError::from)?;
+        head.header("content-type", CONTENT_TYPE).map_err(TransportError::from)?;
         Ok(SqsClient {
-            transport: Arc::new(Transport::new(endpoint, &options.transport)),
+            transport: Arc::new(Transport::new(endpoint, &options.transport)?),
             region: region.as_deref().unwrap_or("us-east-1").into(),
             credentials: options.credentials.map(Arc::new),
-            headers,
+            head,
         })
     }
 
@@ -85,11 +85,10 @@ impl SqsClient {
             Wait::None => (Lane::Quick, Duration::ZERO),
             Wait::UpTo(wait) => (Lane::Hold, wait),
         };
-        let headers = self.headers(action, &body)?;
-        let (method, path) = (Method::POST, Uri::from_static("/"));
-        let call = Call { lane, method, path, headers, body, wait, repeat };
+        let head = self.head(action, &body).map_err(TransportError::from)?;
+        let call = Call { lane, head, body, wait, repeat };
         let answer = self.transport.call(call).await?;
-        if answer.status.as_u16() == 200 { Ok(answer.body) } else { Err(error_of(&answer)) }
+        if answer.status == 200 { Ok(answer.body) } else { Err(error_of(&answer)) }
     }
 
     /// The connections.
@@ -101,10 +100,10 @@ impl SqsClient {
         &self.region
     }
 
-    fn headers(&self, action: Action, body: &Bytes) -> Result<HeaderMap, CallError> {
-        let mut headers = self.headers.clone();
-        headers.insert("x-amz-target", HeaderValue::from_static(action.0));
-        let Some(credentials) = &self.credentials else { return Ok(headers) };
+    fn head(&self, action: Action, body: &[u8]) -> Result<Head, HeadError> {
+        let mut head = self.head.clone();
+        head.header("x-amz-target", action.0)?;
+        let Some(credentials) = &self.credentials else { return Ok(head) };
 
         let signer = Signer {
             access_key: &credentials.access_key,
@@ -113,16 +112,17 @@ impl SqsClient {
             region: &self.region,
             service: "sqs",
         };
-        let signed: Vec<_> = headers
-            .iter()
-            .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
-            .collect();
-        let request = SignRequest { method: "POST", path: "/", query: "", headers: &signed, body };
+        let headers = [
+            ("content-type", CONTENT_TYPE),
+            ("host", &self.transport.endpoint().authority),
+            ("x-amz-target", action.0),
+        ];
+        let request = SignRequest { method: "POST", path: "/", query: "", headers: &headers, body };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         for (name, value) in signer.sign(&request, now) {
-            headers.insert(name, HeaderValue::try_from(value).map_err(bad_header)?);
+            head.header(name, &value)?;
         }
-        Ok(headers)
+        Ok(head)
     }
 }
 
@@ -173,10 +173,6 @@ fn region_of(host: &str) -> Option<String> {
     let rest = host.strip_prefix("sqs.")?;
     let (region, _) = rest.split_once(".amazonaws.com")?;
     Some(region.to_owned())
-}
-
-fn bad_header(error: impl std::fmt::Display) -> CallError {
-    CallError::new(CallErrorKind::Refused, "bad-header", error.to_string())
 }
 
 #[cfg(test)]

@@ -1,56 +1,50 @@
-//! One HTTP/1.1 connection. It is driven by the task that uses it and by no other, so that a
-//! request costs no hand-over between tasks.
+//! One connection with one request under way at most: one write, and as a rule one read. The task
+//! that uses it drives it; there is no other.
 
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::io;
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Incoming};
-use hyper::client::conn::http1;
-use hyper::http::{HeaderMap, Request, StatusCode, header};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::Instant;
+use tokio_rustls::client::TlsStream;
 
 use super::TransportError;
+use super::http1::{Answer, AnswerReader};
 
-/// Ten messages of 1 MiB, each byte of which JSON escapes with six.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Holds a receive of ten messages of 1 KB.
+const INPUT_BYTES: usize = 16 << 10;
 
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
-
+/// A connection that is ready for a request.
 pub(super) struct Connection {
-    sender: http1::SendRequest<Full<Bytes>>,
-    driver: http1::Connection<TokioIo<Box<dyn Stream>>, Full<Bytes>>,
+    stream: Stream,
+    input: BytesMut,
     /// Answers received whole.
     pub(super) served: u64,
     /// When it was opened or last used.
     pub(super) idle_since: Instant,
 }
 
-/// A whole answer.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+/// With or without TLS.
+pub(super) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Connection {
-    pub(super) async fn over(stream: Box<dyn Stream>) -> Result<Connection, TransportError> {
-        let handshake = http1::handshake(TokioIo::new(stream)).await;
-        let (sender, driver) = handshake.map_err(|error| TransportError::Connect(error.into()))?;
-        Ok(Connection { sender, driver, served: 0, idle_since: Instant::now() })
+    pub(super) fn over(stream: Stream) -> Connection {
+        Connection { stream, input: BytesMut::new(), served: 0, idle_since: Instant::now() }
     }
 
     /// Whether the server has ended the connection since it was used last; asks without waiting.
     pub(super) fn is_closed(&mut self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
-        Pin::new(&mut self.driver).poll(&mut context).is_ready() || self.sender.is_closed()
+        let mut byte = [0];
+        let mut buffer = ReadBuf::new(&mut byte);
+        // Bytes that nobody asked for make a connection as useless as its end.
+        self.stream.poll_read(&mut context, &mut buffer).is_ready()
     }
 
     /// Sends a request and returns its answer.
@@ -58,73 +52,80 @@ impl Connection {
     /// Cancel safety: a connection whose exchange was dropped must not be used again.
     pub(super) async fn exchange(
         &mut self,
-        request: Request<Full<Bytes>>,
+        head: &[u8],
+        body: &[u8],
     ) -> Result<Answer, TransportError> {
-        let sender = &mut self.sender;
-        let work = async {
-            sender.ready().await.map_err(TransportError::no_answer)?;
-            let response = sender.send_request(request).await;
-            let (parts, body) = response.map_err(TransportError::no_answer)?.into_parts();
-            let body = whole(body).await?;
-            Ok(Answer { status: parts.status, headers: parts.headers, body })
+        let written = match &mut self.stream {
+            Stream::Plain(stream) => write(stream, head, body).await,
+            Stream::Tls(stream) => write(&mut **stream, head, body).await,
         };
-        let answer = driven(&mut self.driver, work).await?;
-        self.served += 1;
-        Ok(answer)
+        let answer = match &mut self.stream {
+            Stream::Plain(stream) => read(stream, &mut self.input).await,
+            Stream::Tls(stream) => read(&mut **stream, &mut self.input).await,
+        };
+        // A server may refuse a request before it has read all of it; its answer then counts.
+        match (written, answer) {
+            (Ok(()), answer) => {
+                let answer = answer?;
+                self.served += 1;
+                Ok(answer)
+            }
+            (Err(_), Ok(answer)) => Ok(Answer { closes: true, ..answer }),
+            (Err(_), Err(error)) => Err(error),
+        }
     }
 }
 
-impl Answer {
-    /// Whether the server says that this is the connection's last answer.
-    pub(super) fn closes(&self) -> bool {
-        let value = self.headers.get(header::CONNECTION);
-        value.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"close"))
-    }
-
-    /// `Retry-After` in seconds; the form with a date is not read.
-    pub fn retry_after(&self) -> Option<Duration> {
-        let value = self.headers.get(header::RETRY_AFTER)?.to_str().ok()?;
-        value.trim().parse().ok().map(Duration::from_secs)
+impl Stream {
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
     }
 }
 
-/// Runs `work` to its end and `driver` beside it.
-async fn driven<T>(
-    driver: &mut http1::Connection<TokioIo<Box<dyn Stream>>, Full<Bytes>>,
-    work: impl Future<Output = Result<T, TransportError>>,
-) -> Result<T, TransportError> {
-    let mut work = pin!(work);
-    poll_fn(|context| {
-        if let Poll::Ready(done) = work.as_mut().poll(context) {
-            return Poll::Ready(done);
-        }
-        // What the driver reads or ends shows in `work`.
-        let _ended = Pin::new(&mut *driver).poll(context);
-        work.as_mut().poll(context)
-    })
-    .await
+async fn write<S: AsyncWrite + Unpin>(stream: &mut S, head: &[u8], body: &[u8]) -> io::Result<()> {
+    let mut both = Buf::chain(head, body);
+    stream.write_all_buf(&mut both).await?;
+    stream.flush().await
 }
 
-/// The body; without a copy if it came in one piece.
-async fn whole(mut body: Incoming) -> Result<Bytes, TransportError> {
-    let mut single = Bytes::new();
-    let mut joined = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(TransportError::broken_answer)?.into_data() else { continue };
-        let length = single.len() + joined.len() + data.len();
-        if length > ANSWER_BYTES_MAX {
-            return Err(TransportError::AnswerTooLarge { limit_bytes: ANSWER_BYTES_MAX });
+async fn read<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    input: &mut BytesMut,
+) -> Result<Answer, TransportError> {
+    let mut reader = AnswerReader::default();
+    let mut is_begun = false;
+    loop {
+        input.reserve(INPUT_BYTES / 2);
+        let end = match stream.read_buf(input).await {
+            Ok(0) => io::Error::from(io::ErrorKind::UnexpectedEof),
+            Ok(_) => {
+                is_begun = true;
+                match reader.advance(input)? {
+                    Some(answer) => return Ok(answer),
+                    None => continue,
+                }
+            }
+            Err(error) => error,
+        };
+        // TLS reports an end without a farewell as an error; for answers that end with the
+        // connection only the orderly end counts.
+        if end.get_ref().is_none()
+            && end.kind() == io::ErrorKind::UnexpectedEof
+            && let Some(answer) = reader.end(input)
+        {
+            return Ok(answer);
         }
-        if length == data.len() {
-            single = data;
-            continue;
-        }
-        if !single.is_empty() {
-            let missing = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-            joined.reserve((length.saturating_add(missing)).min(ANSWER_BYTES_MAX));
-            joined.extend_from_slice(&std::mem::take(&mut single));
-        }
-        joined.extend_from_slice(&data);
+        return Err(if is_begun {
+            TransportError::BrokenAnswer(end)
+        } else {
+            TransportError::NoAnswer(end)
+        });
     }
-    Ok(if joined.is_empty() { single } else { joined.freeze() })
 }

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use hyper::http::uri::{Authority, Scheme, Uri};
-
 /// Scheme, host and port of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
@@ -32,19 +30,21 @@ impl Endpoint {
     /// If it is no `http://` or `https://` URL with a host.
     pub fn parse(text: &str) -> Result<Endpoint, EndpointError> {
         let fail = |problem| EndpointError { text: text.to_owned(), problem };
-        let uri: Uri = text.parse().map_err(|_| fail("is no URL"))?;
-        let is_tls = match uri.scheme() {
-            Some(scheme) if *scheme == Scheme::HTTP => false,
-            Some(scheme) if *scheme == Scheme::HTTPS => true,
+        let (is_tls, rest) = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
             _ => return Err(fail("must begin with http:// or https://")),
         };
-        let authority = uri.authority().ok_or_else(|| fail("names no host"))?;
-        if authority.as_str().contains('@') {
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if authority.contains('@') {
             return Err(fail("must not hold a user name"));
         }
+        if !authority.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(fail("holds a character that no host name has"));
+        }
         let default_port = if is_tls { 443 } else { 80 };
-        let port = port_of(authority).map_err(fail)?.unwrap_or(default_port);
-        let host = authority.host();
+        let (host, port) = split_port(authority).map_err(fail)?;
+        let port = port.unwrap_or(default_port);
         let authority =
             if port == default_port { host.to_owned() } else { format!("{host}:{port}") };
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -62,13 +62,16 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// The port, if one is written; `Authority` lets a port through that does not fit 16 bits.
-fn port_of(authority: &Authority) -> Result<Option<u16>, &'static str> {
-    let after_host = authority.as_str().get(authority.host().len()..).unwrap_or_default();
-    match after_host.strip_prefix(':') {
-        None => Ok(None),
-        Some("") => Err("has an empty port"),
-        Some(digits) => digits.parse().map(Some).map_err(|_| "has no valid port"),
+/// Host and port, if one is written. The colons of an IPv6 address stand within brackets.
+fn split_port(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
+    let host_end = authority.rfind(']').map_or(0, |end| end + 1);
+    let after_brackets = authority.get(host_end..).unwrap_or_default();
+    let Some(colon) = after_brackets.find(':') else { return Ok((authority, None)) };
+    let (host, port) = authority.split_at(host_end + colon);
+    let digits = port.trim_start_matches(':');
+    match digits.parse() {
+        Ok(port) if digits.bytes().all(|byte| byte.is_ascii_digit()) => Ok((host, Some(port))),
+        _ => Err("has no valid port"),
     }
 }
 
@@ -93,8 +96,17 @@ mod tests {
 
     #[test]
     fn what_is_no_endpoint_is_refused() {
-        let texts =
-            ["", "/q", "localhost:9324", "ftp://h", "http://", "http://h:99999", "http://u@h"];
+        let texts = [
+            "",
+            "/q",
+            "localhost:9324",
+            "ftp://h",
+            "http://",
+            "http://h:99999",
+            "http://u@h",
+            "http://h:",
+            "http://h:+1",
+        ];
         for text in texts {
             assert!(Endpoint::parse(text).is_err(), "{text}");
         }

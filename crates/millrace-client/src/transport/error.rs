@@ -1,17 +1,20 @@
 //! What can break below HTTP.
 
+use std::io;
 use std::time::Duration;
 
+use super::HeadError;
 use crate::error::{CallError, CallErrorKind};
-
-type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// A request that got no whole answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
     #[error("cannot connect: {0}")]
-    Connect(Cause),
+    Connect(io::Error),
+    /// Certificates that cannot be read, or a name that no certificate can be for.
+    #[error("tls: {0}")]
+    Tls(String),
     #[error("no connection within {limit:?}")]
     ConnectTimeout { limit: Duration },
     #[error("no answer within {limit:?}")]
@@ -21,34 +24,22 @@ pub enum TransportError {
     LaneTimeout { limit: Duration },
     /// The connection ended before the first byte of the answer.
     #[error("the connection ended instead of an answer: {0}")]
-    NoAnswer(Cause),
+    NoAnswer(io::Error),
     #[error("the connection ended within the answer: {0}")]
-    BrokenAnswer(Cause),
+    BrokenAnswer(io::Error),
     #[error("what came is no answer: {0}")]
-    NotHttp(Cause),
+    NotHttp(String),
     #[error("the answer has more than {limit_bytes} bytes")]
     AnswerTooLarge { limit_bytes: usize },
-    #[error("the request cannot be written: {0}")]
-    Request(Cause),
+    #[error(transparent)]
+    Head(#[from] HeadError),
 }
 
 impl TransportError {
-    pub(super) fn no_answer(error: hyper::Error) -> TransportError {
-        match error {
-            error if error.is_parse() => TransportError::NotHttp(error.into()),
-            error if error.is_user() => TransportError::Request(error.into()),
-            error => TransportError::NoAnswer(error.into()),
-        }
-    }
-
-    pub(super) fn broken_answer(error: hyper::Error) -> TransportError {
-        TransportError::BrokenAnswer(error.into())
-    }
-
     /// Whether the server may have seen the request.
     pub fn is_ambiguous(&self) -> bool {
-        use TransportError::{Connect, ConnectTimeout, LaneTimeout, Request};
-        !matches!(self, Connect(_) | ConnectTimeout { .. } | LaneTimeout { .. } | Request(_))
+        use TransportError::{Connect, ConnectTimeout, Head, LaneTimeout, Tls};
+        !matches!(self, Connect(_) | ConnectTimeout { .. } | LaneTimeout { .. } | Tls(_) | Head(_))
     }
 
     fn code(&self) -> &'static str {
@@ -61,7 +52,8 @@ impl TransportError {
             TransportError::BrokenAnswer(_) => "broken-answer",
             TransportError::NotHttp(_) => "not-http",
             TransportError::AnswerTooLarge { .. } => "answer-too-large",
-            TransportError::Request(_) => "bad-request",
+            TransportError::Tls(_) => "tls",
+            TransportError::Head(_) => "bad-head",
         }
     }
 }
@@ -72,7 +64,7 @@ impl From<TransportError> for CallError {
             TransportError::NotHttp(_) | TransportError::AnswerTooLarge { .. } => {
                 CallErrorKind::Malformed
             }
-            TransportError::Request(_) => CallErrorKind::Refused,
+            TransportError::Head(_) | TransportError::Tls(_) => CallErrorKind::Refused,
             _ => CallErrorKind::Transport,
         };
         let call_error = CallError::new(kind, error.code(), error.to_string());

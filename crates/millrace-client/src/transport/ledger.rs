@@ -16,6 +16,8 @@ pub(super) struct Ledger {
     pub(super) handshake_us: AtomicU64,
     pub(super) handshake_us_max: AtomicU64,
     pub(super) requests: AtomicU64,
+    pub(super) spares: AtomicU64,
+    pub(super) retired: AtomicU64,
 }
 
 /// The counters at one instant.
@@ -43,6 +45,10 @@ pub struct LedgerCounts {
     pub handshake_us_max: u64,
     /// Requests written, repeated ones included.
     pub requests: u64,
+    /// Connections opened ahead of need, because an old one neared the end of its life.
+    pub spares: u64,
+    /// Connections that we closed because they had served as many requests as they may.
+    pub retired: u64,
 }
 
 impl Ledger {
@@ -70,6 +76,8 @@ impl Ledger {
             handshake_us: read(&self.handshake_us),
             handshake_us_max: read(&self.handshake_us_max),
             requests: read(&self.requests),
+            spares: read(&self.spares),
+            retired: read(&self.retired),
         }
     }
 }

@@ -8,22 +8,25 @@
 //! A transport belongs to the runtime that it is first used on.
 
 mod connection;
+mod dial;
 mod endpoint;
 mod error;
+mod http1;
 mod ledger;
+mod lifetime;
 mod pool;
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::http::{HeaderMap, Method, Request, Uri};
 
-pub use connection::Answer;
+pub use dial::{ServerIdentity, TlsOptions};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::TransportError;
+pub use http1::{Answer, Head, HeadError};
 pub use ledger::LedgerCounts;
 
+use dial::Dialer;
 use pool::{Pool, Taken};
 
 /// Connections to one endpoint.
@@ -33,28 +36,40 @@ pub struct Transport {
     answer_timeout: Duration,
 }
 
-/// How connections are kept.
+/// How connections are made and kept.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TransportOptions {
     /// Keep connections, or open a new one for each request.
     pub reuse: Reuse,
-    /// Connections of each lane; further requests wait for one.
+    /// Whether a connection is opened ahead when another nears the end of its life.
+    pub spares: Spares,
+    /// Connections of each lane; further requests wait for one, at most `answer_timeout`.
     pub lane_connections: usize,
+    /// After how many requests we close a connection ourselves; never unless given.
+    pub requests_max: Option<u64>,
     /// An idle connection is not used after that long, for the server may be about to close it.
     pub idle_limit: Duration,
     /// Name look-up, TCP and TLS together.
     pub connect_timeout: Duration,
     /// From request to answer, besides the time that a long poll waits.
     pub answer_timeout: Duration,
+    pub tls: TlsOptions,
 }
 
 /// Whether connections are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
     Keep,
-    /// A new connection for each request, closed after it, and nothing is repeated: how naive
-    /// clients do it.
+    /// A new connection for each request, closed after it: how naive clients do it.
+    Never,
+}
+
+/// Whether spare connections are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spares {
+    /// Two requests before the end that was learned from earlier connections.
+    Open,
     Never,
 }
 
@@ -62,10 +77,24 @@ impl Default for TransportOptions {
     fn default() -> TransportOptions {
         TransportOptions {
             reuse: Reuse::Keep,
+            spares: Spares::Open,
             lane_connections: 64,
+            requests_max: None,
             idle_limit: Duration::from_secs(55),
             connect_timeout: Duration::from_secs(5),
             answer_timeout: Duration::from_secs(15),
+            tls: TlsOptions::default(),
+        }
+    }
+}
+
+impl TransportOptions {
+    /// A new connection for each request and no spares.
+    pub fn naive() -> TransportOptions {
+        TransportOptions {
+            reuse: Reuse::Never,
+            spares: Spares::Never,
+            ..TransportOptions::default()
         }
     }
 }
@@ -83,19 +112,15 @@ pub enum Lane {
 #[derive(Clone, Debug)]
 pub struct Call {
     pub lane: Lane,
-    pub method: Method,
-    /// Path and query only.
-    pub path: Uri,
-    /// All but `Content-Length`.
-    pub headers: HeaderMap,
+    pub head: Head,
     pub body: Bytes,
     /// How long the server may wait on purpose before it answers.
     pub wait: Duration,
     pub repeat: Repeat,
 }
 
-/// Whether a request may be sent a second time when a reused connection ended before the first
-/// byte of the answer.
+/// Whether a request may be sent a second time when a kept connection ended before the first byte
+/// of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
     /// Doing it twice does no harm: receives, deletes, visibility changes, sends that carry a
@@ -106,8 +131,17 @@ pub enum Repeat {
 
 impl Transport {
     /// No connection is opened before the first request.
-    pub fn new(endpoint: Endpoint, options: &TransportOptions) -> Transport {
-        Transport { pool: Pool::new(endpoint, options), answer_timeout: options.answer_timeout }
+    ///
+    /// # Errors
+    ///
+    /// [`TransportError::Tls`] if the endpoint is `https` and no authority can be read.
+    pub fn new(
+        endpoint: Endpoint,
+        options: &TransportOptions,
+    ) -> Result<Transport, TransportError> {
+        let dialer = Dialer::new(endpoint, &options.tls, options.connect_timeout)?;
+        let pool = Pool::new(dialer, options);
+        Ok(Transport { pool, answer_timeout: options.answer_timeout })
     }
 
     /// Sends a request and returns its answer, whatever its status.
@@ -118,50 +152,46 @@ impl Transport {
     ///
     /// If no whole answer came.
     pub async fn call(&self, call: Call) -> Result<Answer, TransportError> {
+        let limit = self.answer_timeout + call.wait;
+        let head = call.head.finish(call.body.len());
         let mut taken = self.pool.take(call.lane).await?;
-        let may_repeat = taken.is_reused() && call.repeat == Repeat::Safe;
-        let again = may_repeat.then(|| call.clone());
+        let mut outcome = exchange(&mut taken, &head, &call.body, limit).await;
 
-        match self.exchange(&mut taken, call).await {
-            Err(TransportError::NoAnswer(_)) if taken.is_reused() => match again {
-                Some(call) => {
-                    self.pool.stale(&taken);
-                    let mut fresh = self.pool.replace(taken).await?;
-                    let outcome = self.exchange(&mut fresh, call).await;
-                    self.pool.settle(fresh, &outcome);
-                    outcome
-                }
-                None => {
-                    self.pool.stale(&taken);
-                    Err(TransportError::NoAnswer("the kept connection was closed".into()))
-                }
-            },
-            outcome => {
-                self.pool.settle(taken, &outcome);
-                outcome
+        if taken.is_reused() && matches!(outcome, Err(TransportError::NoAnswer(_))) {
+            self.pool.stale(&taken);
+            if call.repeat == Repeat::Never {
+                return outcome;
             }
+            taken = self.pool.replace(taken).await?;
+            outcome = exchange(&mut taken, &head, &call.body, limit).await;
         }
+        self.pool.settle(taken, &outcome);
+        outcome
     }
 
     /// What happened to connections so far.
     pub fn ledger(&self) -> LedgerCounts {
-        self.pool.ledger()
+        self.pool.ledger().counts()
+    }
+
+    /// After how many requests the server ends connections, as far as that was learned.
+    pub fn learned_lifetime(&self) -> Option<u64> {
+        self.pool.lifetime().learned()
     }
 
     pub fn endpoint(&self) -> &Endpoint {
-        self.pool.endpoint()
+        &self.pool.dialer().endpoint
     }
+}
 
-    async fn exchange(&self, taken: &mut Taken<'_>, call: Call) -> Result<Answer, TransportError> {
-        let limit = self.answer_timeout + call.wait;
-        let mut request = Request::new(Full::new(call.body));
-        *request.method_mut() = call.method;
-        *request.uri_mut() = call.path;
-        *request.headers_mut() = call.headers;
-        let exchange = taken.connection.exchange(request);
-        match tokio::time::timeout(limit, exchange).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(TransportError::AnswerTimeout { limit }),
-        }
+async fn exchange(
+    taken: &mut Taken<'_>,
+    head: &[u8],
+    body: &[u8],
+    limit: Duration,
+) -> Result<Answer, TransportError> {
+    match tokio::time::timeout(limit, taken.connection.exchange(head, body)).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(TransportError::AnswerTimeout { limit }),
     }
 }

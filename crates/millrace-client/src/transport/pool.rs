@@ -1,33 +1,48 @@
-//! Idle connections, most recently used first, and the counting of what became of each.
+//! Idle connections, most recently used first; spares; and the counting of what became of each.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::connection::{Answer, Connection};
-use super::ledger::{Ledger, LedgerCounts};
-use super::{Endpoint, Lane, Reuse, TransportError, TransportOptions};
+use super::connection::Connection;
+use super::dial::Dialer;
+use super::http1::Answer;
+use super::ledger::Ledger;
+use super::lifetime::{Advice, Ending, Lifetime};
+use super::{Lane, Reuse, Spares, TransportError, TransportOptions};
 
 #[derive(Debug)]
 pub(super) struct Pool {
-    endpoint: Endpoint,
+    dialer: Arc<Dialer>,
+    ledger: Arc<Ledger>,
+    lifetime: Lifetime,
+    quick: Arc<LanePool>,
+    hold: Arc<LanePool>,
+    /// Tasks that open spares: they end with the pool, and by themselves at the connect timeout.
+    /// A lock because any answer may start one.
+    opening: Mutex<JoinSet<()>>,
     reuse: Reuse,
+    spares: Spares,
+    requests_max: Option<u64>,
     idle_limit: Duration,
-    connect_timeout: Duration,
     lane_timeout: Duration,
-    quick: LanePool,
-    hold: LanePool,
-    ledger: Ledger,
 }
 
 struct LanePool {
     /// A lock because every request takes and gives back; held for a push or pop.
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Idle>,
     /// One permit a connection in use.
     permits: Semaphore,
+}
+
+#[derive(Default)]
+struct Idle {
+    used: Vec<Connection>,
+    /// Opened ahead of need; taken when no used one is left.
+    spares: Vec<Connection>,
 }
 
 /// A connection that serves one request, and its place in the lane.
@@ -44,55 +59,65 @@ impl Taken<'_> {
 }
 
 impl Pool {
-    pub(super) fn new(endpoint: Endpoint, options: &TransportOptions) -> Pool {
-        let lane = || LanePool {
-            idle: Mutex::default(),
-            permits: Semaphore::new(options.lane_connections.max(1)),
+    pub(super) fn new(dialer: Dialer, options: &TransportOptions) -> Pool {
+        let lane = || {
+            let permits = options.lane_connections.clamp(1, Semaphore::MAX_PERMITS);
+            Arc::new(LanePool { idle: Mutex::default(), permits: Semaphore::new(permits) })
         };
         Pool {
-            endpoint,
-            reuse: options.reuse,
-            idle_limit: options.idle_limit,
-            connect_timeout: options.connect_timeout,
-            lane_timeout: options.answer_timeout,
+            dialer: Arc::new(dialer),
+            ledger: Arc::default(),
+            lifetime: Lifetime::default(),
             quick: lane(),
             hold: lane(),
-            ledger: Ledger::default(),
+            opening: Mutex::default(),
+            reuse: options.reuse,
+            spares: options.spares,
+            requests_max: options.requests_max,
+            idle_limit: options.idle_limit,
+            lane_timeout: options.answer_timeout,
         }
     }
 
-    /// An idle connection that is still open, else a new one.
+    /// An idle connection that is still open, else a spare, else a new one.
     pub(super) async fn take(&self, lane: Lane) -> Result<Taken<'_>, TransportError> {
         let permit = self.permit(lane).await?;
         let connection = match self.idle(lane) {
-            Some(connection) => {
-                Ledger::count(&self.ledger.reused);
-                connection
-            }
-            None => self.open().await?,
+            Some(connection) => connection,
+            None => self.dialer.open(&self.ledger).await?,
         };
+        if connection.served > 0 {
+            Ledger::count(&self.ledger.reused);
+        }
         Ledger::count(&self.ledger.requests);
         Ok(Taken { connection, lane, permit })
     }
 
-    /// A new connection in place of one that ended.
+    /// A spare or new connection in place of a kept one that ended under a request.
     pub(super) async fn replace<'p>(
         &'p self,
-        taken: Taken<'p>,
+        stale: Taken<'p>,
     ) -> Result<Taken<'p>, TransportError> {
-        let connection = self.open().await?;
+        let spare = self.lane(stale.lane).locked(|idle| idle.spares.pop());
+        let connection = match spare.and_then(|spare| self.usable(spare)) {
+            Some(connection) => connection,
+            None => self.dialer.open(&self.ledger).await?,
+        };
         Ledger::count(&self.ledger.requests);
-        Ok(Taken { connection, ..taken })
+        Ok(Taken { connection, ..stale })
     }
 
     /// Keeps the connection if it can be used again, and counts how it ended if not.
     pub(super) fn settle(&self, taken: Taken<'_>, outcome: &Result<Answer, TransportError>) {
         let Taken { mut connection, lane, permit } = taken;
         match outcome {
-            Ok(answer) if answer.closes() => Ledger::count(&self.ledger.closed_by_header),
+            Ok(answer) if answer.closes => {
+                Ledger::count(&self.ledger.closed_by_header);
+                self.lifetime.ended(connection.served, Ending::Announced);
+            }
             Ok(_) if self.reuse == Reuse::Keep => {
                 connection.idle_since = Instant::now();
-                self.lane(lane).locked(|idle| idle.push(connection));
+                self.keep(lane, connection);
             }
             Ok(_) => {}
             Err(_) => Ledger::count(&self.ledger.reset),
@@ -100,17 +125,53 @@ impl Pool {
         drop(permit);
     }
 
-    /// Counts a kept connection that turned out to be closed.
-    pub(super) fn stale(&self, _taken: &Taken<'_>) {
+    /// Counts a kept connection that turned out to be closed under a request.
+    pub(super) fn stale(&self, taken: &Taken<'_>) {
         Ledger::count(&self.ledger.stale_on_use);
+        self.lifetime.ended(taken.connection.served, Ending::Silent);
     }
 
-    pub(super) fn ledger(&self) -> LedgerCounts {
-        self.ledger.counts()
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
-    pub(super) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
+    pub(super) fn lifetime(&self) -> &Lifetime {
+        &self.lifetime
+    }
+
+    pub(super) fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
+    fn keep(&self, lane: Lane, connection: Connection) {
+        let served = connection.served;
+        let advice = match self.requests_max {
+            Some(most) if served >= most => Advice::Retire,
+            Some(most) if served + 2 == most => Advice::OpenSpare,
+            _ => self.lifetime.advise(served),
+        };
+        if advice == Advice::Retire {
+            Ledger::count(&self.ledger.retired);
+            return;
+        }
+        self.lane(lane).locked(|idle| idle.used.push(connection));
+        if advice == Advice::OpenSpare && self.spares == Spares::Open {
+            self.open_spare(lane);
+        }
+    }
+
+    fn open_spare(&self, lane: Lane) {
+        let (dialer, ledger) = (Arc::clone(&self.dialer), Arc::clone(&self.ledger));
+        let lane = Arc::clone(self.lane(lane));
+        let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        while opening.try_join_next().is_some() {}
+        opening.spawn(async move {
+            // If it fails, the request that would have used it opens its own.
+            if let Ok(connection) = dialer.open(&ledger).await {
+                Ledger::count(&ledger.spares);
+                lane.locked(|idle| idle.spares.push(connection));
+            }
+        });
     }
 
     async fn permit(&self, lane: Lane) -> Result<SemaphorePermit<'_>, TransportError> {
@@ -126,42 +187,25 @@ impl Pool {
     }
 
     fn idle(&self, lane: Lane) -> Option<Connection> {
+        let lane = self.lane(lane);
         loop {
-            let mut connection = self.lane(lane).locked(Vec::pop)?;
-            if connection.is_closed() {
-                Ledger::count(&self.ledger.closed_while_idle);
-                continue;
-            }
-            if connection.idle_since.elapsed() < self.idle_limit {
+            let found = lane.locked(|idle| idle.used.pop().or_else(|| idle.spares.pop()))?;
+            if let Some(connection) = self.usable(found) {
                 return Some(connection);
             }
         }
     }
 
-    async fn open(&self) -> Result<Connection, TransportError> {
-        let started = Instant::now();
-        let limit = self.connect_timeout;
-        let opened = match tokio::time::timeout(limit, self.connect()).await {
-            Ok(opened) => opened,
-            Err(_) => Err(TransportError::ConnectTimeout { limit }),
-        };
-        match &opened {
-            Ok(_) => self.ledger.opened(started.elapsed()),
-            Err(_) => Ledger::count(&self.ledger.connect_failed),
+    /// The connection, unless the server has ended it or may be about to.
+    fn usable(&self, mut connection: Connection) -> Option<Connection> {
+        if connection.is_closed() {
+            Ledger::count(&self.ledger.closed_while_idle);
+            return None;
         }
-        opened
+        (connection.idle_since.elapsed() < self.idle_limit).then_some(connection)
     }
 
-    /// The name is looked up each time, so that a server that moved is found.
-    async fn connect(&self) -> Result<Connection, TransportError> {
-        let address = (self.endpoint.host.as_str(), self.endpoint.port);
-        let stream = TcpStream::connect(address).await;
-        let stream = stream.map_err(|error| TransportError::Connect(error.into()))?;
-        stream.set_nodelay(true).map_err(|error| TransportError::Connect(error.into()))?;
-        Connection::over(Box::new(stream)).await
-    }
-
-    fn lane(&self, lane: Lane) -> &LanePool {
+    fn lane(&self, lane: Lane) -> &Arc<LanePool> {
         match lane {
             Lane::Quick => &self.quick,
             Lane::Hold => &self.hold,
@@ -170,8 +214,8 @@ impl Pool {
 }
 
 impl LanePool {
-    fn locked<T>(&self, act: impl FnOnce(&mut Vec<Connection>) -> T) -> T {
-        // A thread that panicked here left a usable list behind.
+    fn locked<T>(&self, act: impl FnOnce(&mut Idle) -> T) -> T {
+        // A thread that panicked here left usable lists behind.
         act(&mut self.idle.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,0 +1,120 @@
+//! Batches, entry by entry.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::Retry;
+use crate::error::{CallError, CallErrorKind, EntryError};
+
+type Outcomes<T> = Vec<Result<T, EntryError>>;
+
+/// Entries that go over the wire together, and how often they did.
+struct Part {
+    indices: Vec<usize>,
+    retries: u32,
+    wait: Option<Duration>,
+}
+
+/// What is known of the entries.
+struct Decided<T> {
+    outcomes: Vec<Option<Result<T, EntryError>>>,
+    /// Why entries without an outcome have none.
+    error: Option<CallError>,
+}
+
+impl Retry {
+    /// Makes a batch call. Entries that failed and may succeed are sent again without the others,
+    /// and a batch that is too large is halved. Fails as a whole if no entry got an answer.
+    pub(super) async fn entries<E, T, F>(
+        &self,
+        entries: &[E],
+        call: impl Fn(Vec<E>) -> F,
+    ) -> Result<Outcomes<T>, CallError>
+    where
+        E: Clone,
+        F: Future<Output = Result<Outcomes<T>, CallError>>,
+    {
+        let mut decided = Decided::none_of(entries.len());
+        let whole = Part { indices: (0..entries.len()).collect(), retries: 0, wait: None };
+        let mut parts = VecDeque::from([whole]);
+
+        while let Some(part) = parts.pop_front() {
+            if part.retries > 0 && !self.wait(part.retries, part.wait).await {
+                continue;
+            }
+            let batch = part.indices.iter().filter_map(|index| entries.get(*index).cloned());
+            match self.attempt(call(batch.collect())).await {
+                Ok(outcomes) => {
+                    let failed = decided.note(&part.indices, outcomes);
+                    if !failed.is_empty() {
+                        parts.push_front(Part { indices: failed, ..part }.again(None));
+                    }
+                }
+                Err(error) if error.kind == CallErrorKind::BatchTooLarge && part.is_divisible() => {
+                    // In order, for those of a FIFO group.
+                    let (first, second) = part.halves();
+                    parts.push_front(second);
+                    parts.push_front(first);
+                }
+                Err(error) => {
+                    if error.is_retryable() {
+                        parts.push_front(part.again(error.retry_after));
+                    }
+                    decided.error = Some(error);
+                }
+            }
+        }
+        decided.finish()
+    }
+}
+
+impl<T> Decided<T> {
+    fn none_of(count: usize) -> Decided<T> {
+        let mut outcomes = Vec::new();
+        outcomes.resize_with(count, || None);
+        Decided { outcomes, error: None }
+    }
+
+    /// Notes the outcomes of the entries at `indices`; returns the indices to try again.
+    fn note(&mut self, indices: &[usize], outcomes: Outcomes<T>) -> Vec<usize> {
+        let mut again = Vec::new();
+        for (index, outcome) in indices.iter().zip(outcomes) {
+            if outcome.as_ref().is_err_and(EntryError::is_retryable) {
+                again.push(*index);
+            }
+            if let Some(slot) = self.outcomes.get_mut(*index) {
+                *slot = Some(outcome);
+            }
+        }
+        again
+    }
+
+    fn finish(self) -> Result<Outcomes<T>, CallError> {
+        let missing = match self.error {
+            Some(error) if self.outcomes.iter().all(Option::is_none) => return Err(error),
+            Some(error) => {
+                let is_final = !error.is_retryable();
+                EntryError::new(error.code, error.message, is_final)
+            }
+            None => EntryError::new("NotAnswered", "the answer leaves the entry out", false),
+        };
+        let outcomes = self.outcomes.into_iter();
+        Ok(outcomes.map(|outcome| outcome.unwrap_or_else(|| Err(missing.clone()))).collect())
+    }
+}
+
+impl Part {
+    fn again(self, wait: Option<Duration>) -> Part {
+        Part { retries: self.retries + 1, wait, ..self }
+    }
+
+    fn is_divisible(&self) -> bool {
+        self.indices.len() > 1
+    }
+
+    fn halves(mut self) -> (Part, Part) {
+        let second = self.indices.split_off(self.indices.len() / 2);
+        let part = |indices| Part { indices, retries: 0, wait: None };
+        (part(self.indices), part(second))
+    }
+}
