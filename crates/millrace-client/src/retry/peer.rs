@@ -144,7 +144,7 @@ mod tests {
         let retrying = retrying(&peer);
         let handle = retrying.receive(ReceiveRequest::default()).await.unwrap().remove(0).handle;
 
-        assert_eq!(retrying.delete(&[handle.clone()]).await.unwrap(), [Ok(())]);
+        assert_eq!(retrying.delete(std::slice::from_ref(&handle)).await.unwrap(), [Ok(())]);
         peer.set_partitioned(true);
         let error = retrying.delete(&[handle]).await.unwrap_err();
         assert_eq!(error.kind, CallErrorKind::Transport);
