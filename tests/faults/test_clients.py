@@ -23,7 +23,7 @@ BATCH = 200
 DAWDLING = 200
 MASS = 50_000
 MASS_BATCH = 500
-MASS_SECONDS = 40
+MASS_SECONDS = 40 * SCALE
 
 
 def in_batches(rng, server, memory, request, cut, pause_s=0.02):
@@ -207,7 +207,7 @@ def test_slow_writers_are_bounded_and_disturb_nobody(make_server, rng, say):
     wait_until(lambda: open_files(server) <= files + 4, 10, "descriptors come back")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(80 + 40 * SCALE)
 def test_masses_of_connections_opened_and_dropped(make_server, rng, say):
     server = make_server()
     health = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -235,8 +235,8 @@ def test_masses_of_connections_opened_and_dropped(make_server, rng, say):
     took_s = time.monotonic() - began
 
     say(f"{done} opened and dropped in {took_s:.1f} s, {answered} asked and were answered")
-    assert done == MASS or took_s >= MASS_SECONDS
-    assert done >= 10_000
+    # On a slow machine all of them take longer than a test may: FAULT_SCALE=5 gives them the time.
+    assert done >= (MASS if SCALE > 1 else 10_000)
     probe.check(say)
     memory.check(say)
     wait_until(lambda: open_files(server) <= files + 4, 20, "descriptors come back")

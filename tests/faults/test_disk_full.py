@@ -218,11 +218,10 @@ def test_filler_of_somebody_else_is_survived(server, disk, rng, say):
     clients = Clients(server, rng)
     assert clients.send()
     filler = disk / "somebody-else"
-    with filler.open("wb") as file:
+    with filler.open("wb", buffering=0) as file:
         try:
             while True:
                 file.write(b"\1" * (1 << 20))
-                file.flush()
         except OSError as full:
             say(f"filled with {filler.stat().st_size >> 20} MB: {full.strerror}")
 

@@ -11,7 +11,7 @@ use millrace_journal::{
     Durability, GroupCommit, GroupOptions, Journal, LocalJournal, LocalOptions, MemoryJournal,
     RealFileSystem,
 };
-use millrace_metrics::MetricStore;
+use millrace_metrics::{MetricStore, StoreError};
 use millrace_server::{Drain, Hooks};
 use millrace_services::{AccessKey, DeclaredQueue, Monitor, Options, SqsOptions};
 use millrace_wire::Service;
@@ -108,7 +108,15 @@ fn random_bits() -> u128 {
 fn start_monitor(config: &Config, broker: &Arc<Broker>) -> anyhow::Result<Arc<Monitor>> {
     let dir = config.data.join("metrics");
     let dir = (config.durability != Durability::Memory).then_some(dir.as_path());
-    let store = MetricStore::open(dir, broker.now()).context("opening the metrics")?;
+    let store = match MetricStore::open(dir, broker.now()) {
+        // On a full disk, say: queues matter more than their history.
+        Err(StoreError::Io(error)) => {
+            tracing::warn!(%error, "metrics of this run are kept in memory only");
+            MetricStore::open(None, broker.now())
+        }
+        opened => opened,
+    };
+    let store = store.context("opening the metrics")?;
     let monitor = Monitor::start(broker.clone(), Arc::new(store));
     Ok(Arc::new(monitor.context("starting the thread of metrics")?))
 }
