@@ -1,0 +1,120 @@
+//! Whole requests through the services, broker, engine and journal, without sockets and threads.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use millrace_broker::Broker;
+use millrace_core::SystemClock;
+use millrace_engine::Replay;
+use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+use millrace_metrics::MetricStore;
+use millrace_services::{Monitor, Options, Services};
+use millrace_wire::{Header, Request, Service};
+
+use crate::Result;
+use crate::codecs::{URL, send_batch_request, send_request};
+
+const SEGMENT_BYTES: u32 = 16 << 20;
+const HANDLE: &str = "\"ReceiptHandle\":\"";
+
+pub(crate) fn send(operations: u32) -> Result<()> {
+    let server = Server::new()?;
+    let request = send_request();
+    for _ in 0..operations {
+        server.call("SendMessage", &request)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn send_batch(operations: u32) -> Result<()> {
+    let server = Server::new()?;
+    let request = send_batch_request();
+    for _ in 0..operations {
+        server.call("SendMessageBatch", &request)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn through(operations: u32) -> Result<()> {
+    let server = Server::new()?;
+    let send = send_batch_request();
+    let receive = format!(r#"{{"QueueUrl":"{URL}","MaxNumberOfMessages":10}}"#);
+    for _ in 0..operations {
+        server.call("SendMessageBatch", &send)?;
+        let received = server.call("ReceiveMessage", &receive)?;
+        let mut delete = format!(r#"{{"QueueUrl":"{URL}","Entries":["#);
+        let text = str::from_utf8(&received)?;
+        for (number, rest) in text.split(HANDLE).skip(1).enumerate() {
+            let (handle, _) = rest.split_once('"').ok_or("a receipt handle does not end")?;
+            let comma = if number == 0 { "" } else { "," };
+            delete += &format!(r#"{comma}{{"Id":"{number}","ReceiptHandle":"{handle}"}}"#);
+        }
+        delete += "]}";
+        let deleted = server.call("DeleteMessageBatch", &delete)?;
+        if !deleted.windows(8).any(|window| window == b"\"Id\":\"9\"") {
+            return Err("not all ten were deleted".into());
+        }
+    }
+    Ok(())
+}
+
+struct Server {
+    log: Arc<GroupCommit>,
+    services: Services,
+}
+
+impl Server {
+    fn new() -> Result<Server> {
+        let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
+        let log = GroupCommit::new(journal, GroupOptions::default());
+        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let clock = Arc::new(SystemClock::new());
+        let options = millrace_broker::Options::default();
+        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1))?;
+        let store = Arc::new(MetricStore::open(None, broker.now())?);
+        let monitor = Arc::new(Monitor::start(broker.clone(), store)?);
+        let options = Options {
+            region: "us-east-1".to_owned(),
+            account: "000000000000".to_owned(),
+            ..Options::default()
+        };
+        let server = Server { log, services: Services::new(broker, monitor, &options) };
+        server.call("CreateQueue", r#"{"QueueName":"queue"}"#)?;
+        Ok(server)
+    }
+
+    /// The body of an answer, which must be a success.
+    fn call(&self, action: &str, body: &str) -> Result<Vec<u8>> {
+        let target = format!("AmazonSQS.{action}");
+        let headers = [
+            ("host", "localhost:4566"),
+            ("content-type", "application/x-amz-json-1.0"),
+            ("x-amz-target", &target),
+        ];
+        let headers = headers.map(|(name, value)| Header { name, value: value.as_bytes() });
+        let request = Request {
+            method: "POST",
+            path: "/",
+            query: "",
+            headers: &headers,
+            body: body.as_bytes(),
+            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            is_tls: false,
+        };
+        let mut answer = pin!(self.services.call(request));
+        let response = loop {
+            match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(response) => break response,
+                Poll::Pending if self.log.commit_step() => {}
+                Poll::Pending => return Err(format!("{action} waits for no commit").into()),
+            }
+        };
+        if response.status != 200 {
+            let body = String::from_utf8_lossy(&response.body);
+            return Err(format!("{action}: {} {body}", response.status).into());
+        }
+        Ok(response.body)
+    }
+}
