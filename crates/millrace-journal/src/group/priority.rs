@@ -9,8 +9,8 @@
 //! clients on cores that other programs keep busy, commits wait for a core again.
 
 use thread_priority::{
-    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue,
-    ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+    Error, NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority,
+    ThreadPriorityValue, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 
 /// Records in a group, on average, above which commits have ordinary priority again.
@@ -22,6 +22,8 @@ const REACH: f32 = 64.0;
 
 /// The calling thread's priority and what decides it.
 pub(super) struct Priority {
+    /// Ordinary scheduling with the niceness that the thread began with.
+    ordinary: Option<ThreadPriority>,
     is_real_time: bool,
     /// It takes a privilege (CAP_SYS_NICE or a limit on RTPRIO) that not every installation has.
     is_refused: bool,
@@ -29,9 +31,12 @@ pub(super) struct Priority {
 }
 
 impl Priority {
-    /// As threads begin: ordinary, until some groups were seen.
+    /// Of the calling thread, as threads begin: ordinary, until some groups were seen.
     pub(super) fn new() -> Self {
-        Self { is_real_time: false, is_refused: false, average_records: FEW_RECORDS }
+        let ordinary = ordinary();
+        // Without a way back there is no way there.
+        let is_refused = ordinary.is_none();
+        Self { ordinary, is_real_time: false, is_refused, average_records: FEW_RECORDS }
     }
 
     /// Notes a group's size and changes the calling thread's priority if it is time to.
@@ -45,22 +50,49 @@ impl Priority {
             return;
         }
         self.is_real_time = wants;
-        if let Err(error) = set(wants) {
+        let changed = match self.ordinary {
+            Some(ordinary) if !wants => set(ORDINARY, ordinary),
+            _ => set(REAL_TIME, ThreadPriority::Min),
+        };
+        if let Err(error) = changed {
             tracing::debug!(?error, "commits keep their ordinary priority");
             self.is_refused = true;
         }
     }
 }
 
-/// Round-robin at the lowest real-time priority, or ordinary scheduling.
-fn set(real_time: bool) -> Result<(), thread_priority::Error> {
-    let (policy, value) = if real_time {
-        (ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin), 1u8)
-    } else {
-        (ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other), 0u8)
-    };
-    let out_of_range = |_| thread_priority::Error::Priority("out of range");
-    let value = ThreadPriorityValue::try_from(value).map_err(out_of_range)?;
-    let priority = ThreadPriority::Crossplatform(value);
+const ORDINARY: ThreadSchedulePolicy =
+    ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
+/// Used at its lowest priority.
+const REAL_TIME: ThreadSchedulePolicy =
+    ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin);
+
+fn set(policy: ThreadSchedulePolicy, priority: ThreadPriority) -> Result<(), Error> {
     set_thread_priority_and_policy(thread_native_id(), priority, policy)
+}
+
+/// The priority that stands for the niceness that the calling thread has. Going back to ordinary
+/// scheduling sets a niceness, and any other would be wrong: a higher one starves the commits as
+/// soon as others keep the cores busy, a lower one takes a privilege.
+fn ordinary() -> Option<ThreadPriority> {
+    let niceness = rustix::process::getpriority_process(None).ok()?;
+    (0..=100_u8)
+        .filter_map(|value| ThreadPriorityValue::try_from(value).ok())
+        .map(ThreadPriority::Crossplatform)
+        .find(|priority| priority.to_posix(ORDINARY).is_ok_and(|found| found == niceness))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn going_back_to_ordinary_scheduling_keeps_the_niceness() {
+        let niceness = || rustix::process::getpriority_process(None).unwrap();
+        let before = niceness();
+
+        set(ORDINARY, ordinary().unwrap()).unwrap();
+
+        assert_eq!(niceness(), before);
+    }
 }
