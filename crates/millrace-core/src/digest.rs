@@ -16,8 +16,7 @@ pub fn md5_of_each(messages: &[&[u8]]) -> Vec<[u8; 16]> {
     for (messages, digests) in messages.chunks(LANES).zip(digests.chunks_mut(LANES)) {
         let total: usize = messages.iter().map(|message| message.len() + 64).sum();
         let longest = messages.iter().map(|message| message.len() + 64).max().unwrap_or_default();
-        // Side by side costs as much as the longest message alone, times four.
-        if total > 4 * longest {
+        if total > md5_lanes::break_even() * longest {
             md5_lanes::digests(messages, digests);
         } else {
             for (digest, message) in digests.iter_mut().zip(messages) {
