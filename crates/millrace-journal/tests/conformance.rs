@@ -14,7 +14,8 @@ use millrace_journal::{
 const SEGMENT_BYTES: u32 = 16 << 10;
 
 fn local(fs: Arc<dyn FileSystem>, dir: &Path, durability: Durability) -> Box<dyn Journal> {
-    let options = LocalOptions { durability, segment_bytes: SEGMENT_BYTES };
+    let options =
+        LocalOptions { durability, segment_bytes: SEGMENT_BYTES, ..LocalOptions::default() };
     Box::new(LocalJournal::open(fs, dir, options, &mut |_| {}).unwrap().0)
 }
 

@@ -10,8 +10,11 @@ use millrace_journal::{
     GroupCommit, GroupOptions, LocalJournal, LocalOptions, RealFileSystem, Record, check,
 };
 
-const OPTIONS: LocalOptions =
-    LocalOptions { durability: millrace_journal::Durability::Fsync, segment_bytes: 4096 };
+const OPTIONS: LocalOptions = LocalOptions {
+    durability: millrace_journal::Durability::Fsync,
+    segment_bytes: 4096,
+    unindexed_segments: 0,
+};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")

@@ -177,6 +177,7 @@ impl World {
         let options = LocalOptions {
             durability: Durability::Fsync,
             segment_bytes: self.profile.segment_bytes,
+            unindexed_segments: self.profile.unindexed_segments,
         };
         let fs = Arc::new(self.fs.clone());
         let (journal, opened) = match LocalJournal::open(fs, Path::new(DIR), options, &mut visit) {

@@ -45,6 +45,7 @@ pub(crate) type Step = Result<(), Trouble>;
 pub(crate) struct Profile {
     pub segment_bytes: u32,
     pub slack_bytes: u64,
+    pub unindexed_segments: usize,
     pub group_bytes: usize,
     pub recent_bytes: usize,
     pub in_flight_limit: u64,
@@ -151,6 +152,7 @@ impl World {
         let profile = Profile {
             segment_bytes: random.pick(&[16 << 10, 32 << 10, 64 << 10]),
             slack_bytes: random.pick(&[8 << 10, 24 << 10, 96 << 10]),
+            unindexed_segments: random.pick(&[0, 1, 3]),
             group_bytes: random.pick(&[2 << 10, 8 << 10, 64 << 10]),
             recent_bytes: random.pick(&[0, 4 << 10, 64 << 10]),
             in_flight_limit: random.pick(&[4, 15, 120_000]),

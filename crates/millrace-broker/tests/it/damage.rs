@@ -13,7 +13,11 @@ use millrace_journal::{
 };
 
 fn open(dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) {
-    let options = LocalOptions { durability: Durability::Os, segment_bytes: 64 << 10 };
+    let options = LocalOptions {
+        durability: Durability::Os,
+        segment_bytes: 64 << 10,
+        ..LocalOptions::default()
+    };
     let mut replay = Replay::default();
     let (journal, _) = LocalJournal::open(RealFileSystem::new(), dir, options, &mut |record| {
         replay.apply(record.index, record.position.0, record.record_len).unwrap();

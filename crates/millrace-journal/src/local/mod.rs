@@ -4,8 +4,8 @@
 //!  lock            held against a second process
 //!  0000001a.seg    sealed: its chain ends where the next segment's header says
 //!  0000001a.idx    its sidecar
-//!  0000001b.seg    active: frames up to the tail, zeros behind
-//!  0000001c.seg    spare: nothing but zeros, space set aside
+//!  0000001b.seg    active: frames up to the tail, then a header's length of zeros
+//!  0000001c.seg    spare: space set aside, no header
 //!  *.tmp           something being made; removed at start
 //!  *.bak           what `repair` cut off; never read
 //! ```
@@ -42,7 +42,7 @@ pub use check::{CheckReport, SegmentReport, SidecarState, check};
 pub use recover::fuzz_recovery;
 pub use repair::{RepairReport, repair};
 pub use segment::SEGMENT_HEADER_BYTES;
-use segment::{Segment, SegmentHeader, Zeroed};
+use segment::{END_MARK, Segment, SegmentHeader, Zeroed};
 use sidecar::Sidecar;
 use space::Preparing;
 pub use survey::Corruption;
@@ -55,11 +55,13 @@ pub struct LocalOptions {
     pub durability: Durability,
     /// Size of new segments: 4 KiB to 1 GiB, a multiple of 4 KiB. Existing ones keep theirs.
     pub segment_bytes: u32,
+    /// Sealed segments that wait for their sidecar. A start after a crash reads so many whole.
+    pub unindexed_segments: usize,
 }
 
 impl Default for LocalOptions {
     fn default() -> Self {
-        Self { durability: Durability::Fsync, segment_bytes: 64 << 20 }
+        Self { durability: Durability::Fsync, segment_bytes: 64 << 20, unindexed_segments: 3 }
     }
 }
 
@@ -155,7 +157,7 @@ impl LocalJournal {
             active.segment.file.sync_data().map_err(|error| unknown(&error))?;
         }
         spare.zeroed.claim(SEGMENT_HEADER_BYTES as u32);
-        spare.file.write_at(&[&header.encode()], 0).map_err(|error| unknown(&error))?;
+        spare.file.write_at(&[&header.encode(), &END_MARK], 0).map_err(|error| unknown(&error))?;
         spare.file.sync_data().map_err(|error| unknown(&error))?;
         let segment = Arc::new(Segment {
             header,
@@ -247,7 +249,9 @@ impl Journal for LocalJournal {
         assert!(frame.end().offset() <= segment_bytes, "frame exceeds its segment");
         active.segment.zeroed.claim(frame.end().offset());
         let file = &active.segment.file;
-        file.write_at(&[&frame.head, &frame.body], u64::from(place.offset()))
+        let left = segment_bytes - frame.end().offset();
+        let end_mark = END_MARK.get(..left as usize).unwrap_or(&END_MARK);
+        file.write_at(&[&frame.head, &frame.body, end_mark], u64::from(place.offset()))
             .map_err(|error| unknown(&error))?;
         self.sync(&**file)?;
         active.chain = chain;

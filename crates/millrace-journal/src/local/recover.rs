@@ -6,8 +6,8 @@
 //!    the last               scan; then search behind the stop
 //!  files without a header   behind the last   spares, or a torn activation; else damage
 //! ```
-//! What the search finds decides between torn tail and corruption: see [`super::scan`]. Then the
-//! tail is zeroed, what was read is synced (it may be in the page cache only, and the OPEN frame
+//! What the search finds decides between torn tail and corruption: see [`super::scan`]. Then a
+//! torn tail is zeroed, what was read is synced (it may be in the page cache only, and the OPEN frame
 //! is about to say that it is durable), and the OPEN frame starts the epoch.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::scan::{Stop, Traces, is_blank, scan, search};
+use super::scan::{Stop, begun_at, is_blank, scan, search};
 use super::segment::{
     SEGMENT_HEADER_BYTES, Segment, SegmentHeader, Zeroed, index_path, segment_path, temporary_path,
 };
@@ -176,12 +176,11 @@ pub(super) fn find_end(
             return Err(OpenError::Corrupt(Corruption::at(*spare, 0, reason)));
         }
     }
-    Ok(End { stop, torn_tail: torn_tail(id, &stop, &traces) })
-}
-
-fn torn_tail(segment: SegmentId, stop: &Stop, traces: &Traces) -> Option<TornTail> {
-    let bytes = traces.zero_from.saturating_sub(stop.offset);
-    (bytes > 0).then_some(TornTail { segment, offset: stop.offset, bytes })
+    let begun = begun_at(&*last.file, Position::new(id, stop.offset)).map_err(reading())?;
+    let left = last.header.segment_bytes.saturating_sub(stop.offset);
+    let bytes = begun.max(traces.frames_end.saturating_sub(stop.offset)).min(left);
+    let torn_tail = (bytes > 0).then_some(TornTail { segment: id, offset: stop.offset, bytes });
+    Ok(End { stop, torn_tail })
 }
 
 /// Zeroes what is behind the end, and makes durable what is before it.

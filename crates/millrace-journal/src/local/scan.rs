@@ -43,8 +43,8 @@ pub(super) struct Traces {
     pub(super) outlived_by: Option<u32>,
     /// Intact frames of this log, of whatever durability.
     pub(super) frames: u64,
-    /// The first offset behind which all is zero.
-    pub(super) zero_from: u32,
+    /// The end of the last of them; 0 if there are none.
+    pub(super) frames_end: u32,
 }
 
 /// A file seen through a buffer that moves forward.
@@ -94,7 +94,7 @@ pub(super) fn search(
     chain: &Chain,
 ) -> io::Result<Traces> {
     let mut window = Window::new(file, u64::MAX)?;
-    let mut traces = Traces { zero_from: from, ..Traces::default() };
+    let mut traces = Traces::default();
     let mut offset = u64::from(from);
     while offset < window.limit {
         let length = (window.limit - offset).min(BLOCK_BYTES as u64) as usize;
@@ -103,13 +103,23 @@ pub(super) fn search(
             offset += length as u64;
             continue;
         }
-        if let Some(last) = block.iter().rposition(|byte| *byte != 0) {
-            traces.zero_from = (offset as usize + last + 1) as u32;
-        }
         search_block(&mut window, segment, salt, (offset, length), chain, &mut traces)?;
         offset += length as u64;
     }
     Ok(traces)
+}
+
+/// Bytes of the frame that was begun at this place; 0 if none was. Every append leaves a header's
+/// length of zeros behind it, so anything else is a frame that was not finished.
+pub(super) fn begun_at(file: &dyn File, place: Position) -> io::Result<u32> {
+    let mut bytes = [0; FRAME_HEADER_BYTES];
+    let read = file.read_at(&mut bytes, u64::from(place.offset()))?;
+    let bytes = bytes.get(..read).unwrap_or_default();
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Ok(0);
+    }
+    let frame = FrameHeader::decode(bytes, place);
+    Ok(frame.map_or(read as u32, |(frame, _)| frame.length))
 }
 
 /// Whether the file has nothing but zeros in it.
@@ -166,6 +176,7 @@ fn search_block(
             continue;
         }
         traces.frames += 1;
+        traces.frames_end = traces.frames_end.max(offset as u32 + frame.length);
         if traces.outlived_by.is_none() && chain.is_outlived_by(&frame) {
             traces.outlived_by = Some(offset as u32);
         }

@@ -15,11 +15,14 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::frame::Chain;
+use crate::frame::{Chain, FRAME_HEADER_BYTES};
 use crate::fs::File;
 use crate::position::{Epoch, SegmentId};
 
 pub const SEGMENT_HEADER_BYTES: usize = 64;
+/// Zeros behind the last frame, written with it: what a frame header's place holds while no frame
+/// was begun there. The rest of a recycled file still has what it had.
+pub(super) const END_MARK: [u8; FRAME_HEADER_BYTES] = [0; FRAME_HEADER_BYTES];
 const MAGIC: [u8; 4] = *b"MRSG";
 const VERSION: u32 = 1;
 
@@ -51,7 +54,7 @@ pub(super) struct Segment {
     pub(super) zeroed: Arc<Zeroed>,
 }
 
-/// How far a file is zeroed, and the rule that keeps zeros from meeting frames: zeros are only
+/// How far a file's space was written to, and so is quick to sync, and the rule that keeps zeros from meeting frames: zeros are only
 /// written at and above `to`, with `step` held, and `to` follows once they are; frames are only
 /// written below `to`, which an appender that has outrun the zeros first raises, with `step` held.
 pub(super) struct Zeroed {

@@ -1,15 +1,18 @@
 //! Space: segments made ahead of use, zeroed ahead of the tail, recycled and removed.
 //!
-//! Overwriting zeros that are on disk costs half the sync time of writing into space that was
-//! only set aside (the file system then need not record where the data went). So:
+//! Overwriting what is on disk costs half the sync time of writing into space that was only set
+//! aside (the file system then need not record where the data went). So:
 //!
 //! * The segment after the active one is made while the active one fills. Making it sets the
-//!   space aside, which is quick and is what admission needs; zeroing follows in steps.
-//! * A first segment is appended to at once; its start is zeroed at once too, the rest when it is
-//!   used in earnest.
-//! * A truncated segment's file is kept, one at most, zeroed whole under a temporary name, and
-//!   becomes the next spare. So a file under a segment's name never holds older frames; were
-//!   it otherwise, they would still not count, for their place names another segment.
+//!   space aside, which is quick and is what admission needs; zeroing follows at the pace of
+//!   the appends, because each of its syncs makes a commit's wait.
+//! * A first segment is appended to at once, and zeroed some way ahead.
+//! * A truncated segment's file is kept, one at most, and becomes the next spare. It loses its
+//!   header, under a temporary name; its older frames stay and do not count, for their place names
+//!   another segment.
+//!
+//! Sidecars wait until their segment is some segments old: a queue that is drained as fast as it
+//! fills never needs them.
 //!
 //! Truncated files leave one by one from the oldest, each removal durable before the next, so
 //! that a crash never leaves a hole.
@@ -19,19 +22,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::segment::{Segment, Zeroed, index_path, segment_path, temporary_path};
+use super::segment::{
+    SEGMENT_HEADER_BYTES, Segment, Zeroed, index_path, segment_path, temporary_path,
+};
 use super::{LocalJournal, Spare, lock, sidecar};
 use crate::error::Unavailable;
 use crate::fs::{File, is_out_of_space};
 use crate::position::SegmentId;
 
-/// Written between two looks at what else there is to do: a page-cache copy of 0.5 to 2.5 ms.
-const ZERO_STEP_BYTES: u32 = 1 << 20;
-/// What of a first segment is zeroed at once, so that a server with little to do writes little.
-const ZERO_LEAD_BYTES: u32 = 4 << 20;
-/// When so much of it is used, the rest is zeroed in one go. Running a little ahead of each append
-/// instead would add a sync to every commit.
-const ZERO_ALL_FROM_BYTES: u32 = 1 << 20;
+/// Written between two looks at what else there is to do, and synced.
+const ZERO_STEP_BYTES: u32 = 256 << 10;
+/// Appended bytes between two bursts of zeroing. Following each append instead would add a sync to
+/// every commit.
+const ZERO_PACE_BYTES: u32 = 1 << 20;
+/// A segment's file that was not zeroed before use is zeroed so many times as fast as it is used.
+const ZERO_LEAD: u32 = 4;
+/// A spare's likewise, from when the active one is a quarter full: done when it is three quarters
+/// full.
+const ZERO_SPARE_LEAD: u32 = 2;
 /// A full disk is asked again no more often than this, and only when somebody needs it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -43,7 +51,7 @@ type NamedFile = (SegmentId, Arc<dyn File>);
 /// What only one at a time does.
 #[derive(Default)]
 pub(super) struct Preparing {
-    /// A zeroed file under a temporary name.
+    /// A file without a header under a temporary name.
     recycled: Option<NamedFile>,
     failed_at: Option<(Duration, Unavailable)>,
 }
@@ -99,7 +107,7 @@ impl LocalJournal {
             return true;
         }
         let state = self.state();
-        !state.unindexed.is_empty()
+        self.sidecar_due(&state).is_some()
             || self.wanted_spare(&state).is_some()
             || zero_goals(&state, self.options.segment_bytes).next().is_some()
     }
@@ -109,7 +117,7 @@ impl LocalJournal {
         let (wanted, goal, unindexed) = {
             let state = self.state();
             let goal = zero_goals(&state, self.options.segment_bytes).next();
-            (self.wanted_spare(&state), goal, state.unindexed.front().copied())
+            (self.wanted_spare(&state), goal, self.sidecar_due(&state))
         };
         if let Some(wanted) = wanted
             && self.prepare_until(wanted).is_ok()
@@ -145,6 +153,12 @@ impl LocalJournal {
         (is_due && is_missing && !self.is_full.load(Ordering::Relaxed)).then(|| active.next())
     }
 
+    /// The oldest segment that should have a sidecar and has none.
+    fn sidecar_due(&self, state: &super::State) -> Option<SegmentId> {
+        let oldest = state.unindexed.front().copied();
+        oldest.filter(|_| state.unindexed.len() > self.options.unindexed_segments)
+    }
+
     fn check_retry(&self, preparing: &Preparing) -> Result<(), Unavailable> {
         match &preparing.failed_at {
             Some((at, failure))
@@ -173,7 +187,7 @@ impl LocalJournal {
         failure
     }
 
-    /// A file of zeros under the segment's name, durable name included.
+    /// A file under the segment's name, durable name included.
     fn make_spare(&self, preparing: &mut Preparing, id: SegmentId) -> io::Result<Spare> {
         let size = self.options.segment_bytes;
         let path = segment_path(&self.dir, id);
@@ -202,12 +216,12 @@ impl LocalJournal {
         !state.doomed.is_empty() && !state.is_removal_broken
     }
 
-    /// Takes the oldest truncated segment away and zeroes its file, if it is to be used again.
-    /// Nobody waits for the zeroing: until it is done, spares are made anew.
+    /// Takes the oldest truncated segment away, and its header off its file if that is to be used
+    /// again.
     fn recycle_step(&self) -> bool {
         let kept = self.remove_doomed(&mut lock(&self.preparing), Keep::OneFile);
         if let Some(Some((id, file))) = kept {
-            match write_zeros(&*file, 0, self.options.segment_bytes) {
+            match write_zeros(&*file, 0, SEGMENT_HEADER_BYTES as u32) {
                 Ok(()) => lock(&self.preparing).recycled = Some((id, file)),
                 // Not a journal file any more; the next start removes it.
                 Err(error) => tracing::warn!(%error, segment = %id, "file was not recycled"),
@@ -337,23 +351,25 @@ struct ZeroGoal {
 }
 
 /// Files that are not zeroed as far as they should be: the active one, if it was not before use, and
-/// spares whole once the active one is a quarter full.
+/// spares once the active one is a quarter full.
 fn zero_goals(state: &super::State, segment_bytes: u32) -> impl Iterator<Item = ZeroGoal> {
+    let paced = |used: u32, lead: u32| {
+        (used / ZERO_PACE_BYTES + 1).saturating_mul(ZERO_PACE_BYTES).saturating_mul(lead)
+    };
     let active = state.segments.last_key_value().map(|(_, segment)| Arc::clone(segment));
     let used = active.as_ref().map_or(0, |segment| segment.end.load(Ordering::Relaxed));
     let ahead = active.map(|segment| ZeroGoal {
         segment: segment.header.segment,
         zeroed: Arc::clone(&segment.zeroed),
-        to: match used {
-            ..ZERO_ALL_FROM_BYTES => ZERO_LEAD_BYTES.min(segment.header.segment_bytes),
-            _ => segment.header.segment_bytes,
-        },
+        to: paced(used, ZERO_LEAD).min(segment.header.segment_bytes),
     });
-    let is_near = used >= segment_bytes / 4;
-    let spares = state.spares.iter().filter(move |_| is_near).map(move |(id, spare)| ZeroGoal {
+    let spare_to = used
+        .checked_sub(segment_bytes / 4)
+        .map_or(0, |used| paced(used, ZERO_SPARE_LEAD).min(segment_bytes));
+    let spares = state.spares.iter().map(move |(id, spare)| ZeroGoal {
         segment: *id,
         zeroed: Arc::clone(&spare.zeroed),
-        to: segment_bytes,
+        to: spare_to,
     });
     ahead.into_iter().chain(spares).filter(|goal| goal.zeroed.to() < goal.to)
 }

@@ -44,7 +44,7 @@ pub(crate) fn open_with(
     segment_bytes: u32,
 ) -> Result<Opening, OpenError> {
     let mut seen = Vec::new();
-    let options = LocalOptions { durability, segment_bytes };
+    let options = LocalOptions { durability, segment_bytes, unindexed_segments: 0 };
     let (journal, opened) =
         LocalJournal::open(Arc::new(fs.clone()), dir(), options, &mut |record| {
             let (id, batch) = record.index.split_at(8);
