@@ -125,6 +125,7 @@ impl Metrics {
             abandoned: count(Ended::Abandoned),
             leases_lost: self.leases_lost.get(),
             cut_off: 0,
+            unsettled: 0,
         }
     }
 
@@ -167,4 +168,7 @@ pub struct Summary {
     pub leases_lost: u64,
     /// Messages whose handlers were dropped at the end; their work was released.
     pub cut_off: u64,
+    /// Messages in hand at the end that the server could not be told of any more; part of those
+    /// abandoned.
+    pub unsettled: u64,
 }

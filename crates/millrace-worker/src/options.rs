@@ -54,8 +54,8 @@ pub enum Until {
     Drained,
     /// After one receive that was answered, and its messages.
     Once,
-    /// When a receive that was made with nothing in hand brings nothing. Messages that are hidden,
-    /// such as those that wait for a retry, are not waited for.
+    /// When a receive brings nothing, with nothing in hand and nothing given back meanwhile.
+    /// Messages that are hidden, such as those that wait for a retry, are not waited for.
     Empty,
 }
 

@@ -42,6 +42,12 @@ impl<P: Peer, H: Handler> Worker<P, H> {
         self
     }
 
+    /// The same worker, ended by `drain`.
+    pub fn with_drain(mut self, drain: Drain) -> Worker<P, H> {
+        self.drain = drain;
+        self
+    }
+
     /// What ends it.
     pub fn drain(&self) -> Drain {
         self.drain.clone()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::Config;
+use crate::{config::Config, work::WorkFlags};
 
 /// A durable, fast message queue server that speaks Amazon SQS.
 #[derive(Debug, Parser)]
@@ -18,6 +18,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server
     Serve(Box<Flags>),
+    /// Run a command or call a URL for each message of a queue, at Millrace or any SQS
+    Work(Box<WorkFlags>),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -1,7 +1,8 @@
 //! The `millrace` program: command line, configuration, process.
 //!
 //! `cli` says what can be asked, `config` what can be set and where a value comes from, `serve`
-//! runs the server, `assemble` builds what it serves, `journal` looks after the files.
+//! runs the server, `assemble` builds what it serves, `journal` looks after the files, `work` runs a
+//! worker.
 
 mod assemble;
 mod cli;
@@ -11,6 +12,7 @@ mod limits;
 mod logging;
 mod serve;
 mod show;
+mod work;
 
 use std::process::ExitCode;
 
@@ -19,18 +21,23 @@ use clap::Parser;
 use crate::{
     cli::{Cli, Command, ConfigCommand, JournalCommand},
     config::{Config, UsageError},
+    work::Unfinished,
 };
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// 0: done. 1: failed. 2: asked for something that cannot be.
+/// 0: done. 1: failed. 2: asked for something that cannot be. 4: a worker gave work back unfinished.
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("millrace: {error:#}");
-            ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+            ExitCode::from(match () {
+                () if error.is::<UsageError>() => 2,
+                () if error.is::<Unfinished>() => 4,
+                () => 1,
+            })
         }
     }
 }
@@ -38,6 +45,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(flags) => serve::serve(Config::load(&flags)?),
+        Command::Work(flags) => work::work(&flags),
         Command::Config(ConfigCommand::Show { json, flags }) => {
             let format = if json { show::Format::Json } else { show::Format::Text };
             show::show(&Config::load(&flags)?, format)

@@ -58,9 +58,10 @@ impl Head {
     ///
     /// # Errors
     ///
-    /// If the value holds a control character; the name is trusted to be well-formed.
-    pub fn header(&mut self, name: &'static str, value: &str) -> Result<(), HeadError> {
-        if !value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+    /// If the value holds a control character, or the name more than a name; nothing is added then.
+    pub fn header(&mut self, name: &str, value: &str) -> Result<(), HeadError> {
+        let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b':');
+        if !is_name || !value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
             return Err(HeadError);
         }
         for part in [name, ": ", value, "\r\n"] {

@@ -15,8 +15,6 @@ mod http1;
 mod ledger;
 mod lifetime;
 mod pool;
-#[cfg(test)]
-mod tests;
 
 use std::time::Duration;
 

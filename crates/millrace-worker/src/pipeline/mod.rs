@@ -148,7 +148,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         loop {
             let now = Instant::now();
             self.step(now);
-            if self.is_done() {
+            if self.is_done(now) {
                 break;
             }
             let wake = self.next_due(now);
@@ -181,11 +181,12 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     }
 
     /// Nothing is held any more, and nothing will come; or there is no time left.
-    fn is_done(&self) -> bool {
+    fn is_done(&self, now: Instant) -> bool {
         match self.progress.stage() {
             Stage::Ended => true,
-            // A receive under way is not waited for.
-            Stage::CutOff => self.held.is_empty() && self.units.is_empty(),
+            Stage::CutOff => {
+                self.held.is_empty() && self.units.is_empty() && self.receives_may_be_dropped(now)
+            }
             Stage::Running | Stage::Draining | Stage::Cancelling => {
                 self.receiver.is_closed()
                     && self.receiver.open() == 0
@@ -203,6 +204,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             self.hides.next_due(),
             self.dead_letter_sends.next_due(),
             self.receiver.next_due(now),
+            self.receiver.may_be_dropped_at(),
             self.progress.ends(),
         ];
         // What is due and was not done waits for an event.
@@ -276,7 +278,8 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             tracing::warn!(%message_id, state = ?held.state, "no time left to settle");
             self.metrics.ended(Ended::Abandoned);
         }
-        Summary { cut_off: self.cut_off, ..self.metrics.summary() }
+        let unsettled = self.held.len() as u64;
+        Summary { cut_off: self.cut_off, unsettled, ..self.metrics.summary() }
     }
 }
 

@@ -29,6 +29,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// The wait of a receive that finds out whether the queue is empty: SQS asks all its servers only
 /// if a receive waits.
 const EMPTY_WAIT: Duration = Duration::from_secs(1);
+/// How long receives under way may still bring back, at a forced end, what was just released.
+const ECHO: Duration = Duration::from_millis(250);
 /// The pause after a receive that failed for reasons that do not go away by themselves.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// The pause after other failures grows from this …
@@ -52,8 +54,8 @@ pub(super) struct Receiver {
     /// Messages that may still be received.
     left: Option<u64>,
     is_closed: bool,
-    /// Whether a receive has begun with nothing in hand and nothing else under way.
-    began_empty_handed: bool,
+    /// When the worker last gave a message back.
+    gave_back: Option<Instant>,
     /// Whether a slot waits for the pause to end.
     is_wanted: bool,
 }
@@ -69,7 +71,7 @@ impl Receiver {
             interval: PollInterval::new(options.poll_interval, options.max_idle_latency),
             left: options.max_messages,
             is_closed: options.max_messages == Some(0),
-            began_empty_handed: false,
+            gave_back: None,
             is_wanted: false,
         }
     }
@@ -80,6 +82,16 @@ impl Receiver {
 
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
+    }
+
+    pub(super) fn on_gave_back(&mut self, now: Instant) {
+        self.gave_back = Some(now);
+    }
+
+    /// When receives under way can be given up: what was released last would have come back through
+    /// one of them by then, and would be hidden for a visibility timeout if nobody waited for it.
+    pub(super) fn may_be_dropped_at(&self) -> Option<Instant> {
+        self.gave_back.filter(|_| self.open > 0).map(|at| at + ECHO)
     }
 
     pub(super) fn close(&mut self) {
@@ -129,8 +141,6 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     }
 
     fn start_receive(&mut self, asked: usize, now: Instant) {
-        let is_first = self.receiver.open == 0;
-        self.receiver.began_empty_handed = is_first && self.held.is_empty();
         self.receiver.open += 1;
         self.receiver.asked += asked;
         let wait = match self.options.until {
@@ -179,11 +189,21 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.receiver.is_closed |= match self.options.until {
             Until::Drained => false,
             Until::Once => true,
-            Until::Empty => received == 0 && self.receiver.began_empty_handed,
+            Until::Empty => received == 0 && self.is_empty_since(sent),
         };
         for delivery in deliveries {
             self.hold(delivery, sent, now);
         }
+    }
+
+    pub(super) fn receives_may_be_dropped(&self, now: Instant) -> bool {
+        self.receiver.may_be_dropped_at().is_none_or(|at| at <= now)
+    }
+
+    /// Whether the queue is as empty as a receive found it that was sent then.
+    fn is_empty_since(&self, sent: Instant) -> bool {
+        let gave_back = self.receiver.gave_back.is_some_and(|at| at >= sent);
+        self.receiver.open == 0 && self.held.is_empty() && !gave_back
     }
 
     fn pace(&mut self, received: usize, asked: usize, sent: Instant, now: Instant) {

@@ -57,6 +57,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             Settlement::Hide(_) => &mut self.hides,
             Settlement::DeadLetter(_) => &mut self.dead_letter_sends,
         };
+        if matches!(settlement, Settlement::Hide(_)) {
+            self.receiver.on_gave_back(now);
+        }
         held.state = State::Settling { settlement, ended };
         outbox.push(key, urgency, now);
     }
@@ -205,7 +208,10 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             let Some(held) = self.held.get(entry.key) else { continue };
             let State::Settling { ended, .. } = held.state else { continue };
             match answer {
-                Answer::Done => self.finish(entry.key, ended, now),
+                Answer::Done => {
+                    self.receiver.on_gave_back(now);
+                    self.finish(entry.key, ended, now);
+                }
                 // Once the lease is over the message is visible as it is.
                 Answer::Failed(error) if !held.is_lost && now < entry.since + PATIENCE => {
                     self.metrics.settlement_failed("change_visibility");

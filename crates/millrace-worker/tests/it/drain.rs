@@ -115,6 +115,20 @@ async fn second_request_releases_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_released_at_once_does_not_vanish_in_a_receive_under_way() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(50 * MS);
+    peer.put(bodies(4));
+    let handler = Recorder::succeeding(3600 * S);
+
+    // More handlers than messages: a receive waits for the fifth.
+    let drained = drain(&peer, &handler, options(8), S, Some(2 * S)).await;
+
+    assert!(drained.took < 2 * S + 500 * MS, "{:?}", drained.took);
+    assert_eq!((peer.available(), peer.in_flight()), (4, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn end_is_bounded_when_the_server_does_not_answer() {
     let peer = MemoryPeer::standard();
     peer.put(bodies(4));

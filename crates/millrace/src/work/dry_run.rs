@@ -1,0 +1,42 @@
+//! Shows what would be done, and does nothing.
+
+use std::io::{self, Write};
+
+use millrace_worker::{Handler, HandlerError, Message, Outcome};
+use serde_json::json;
+
+use super::WorkFlags;
+
+/// Characters of a body that are shown.
+const SHOWN: usize = 200;
+
+/// Prints each message as a line of JSON and gives it back.
+#[derive(Debug)]
+pub(super) struct DryRun {
+    action: String,
+}
+
+impl DryRun {
+    pub(super) fn new(flags: &WorkFlags) -> DryRun {
+        let exec = flags.handler.exec.as_ref().map(|command| format!("exec {command}"));
+        let post = flags.handler.post.as_ref().map(|url| format!("post {url}"));
+        DryRun { action: exec.or(post).unwrap_or_default() }
+    }
+}
+
+impl Handler for DryRun {
+    async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
+        for message in &messages {
+            let line = json!({
+                "action": self.action,
+                "message_id": &**message.id(),
+                "receive_count": message.receive_count(),
+                "group_id": message.delivery().group_id().map(|group| group.to_string()),
+                "size_bytes": message.body().len(),
+                "body": message.body().chars().take(SHOWN).collect::<String>(),
+            });
+            writeln!(io::stdout(), "{line}")?;
+        }
+        Ok(vec![Outcome::Release; messages.len()])
+    }
+}

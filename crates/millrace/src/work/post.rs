@@ -1,0 +1,150 @@
+//! An HTTP POST for each message, with the headers that Elastic Beanstalk's worker daemon sends, so
+//! that what was written for that daemon works here.
+//!
+//! A 2xx answer is a success. `Retry-After` of a 429 or 503 becomes the message's visibility timeout;
+//! listed answers reject the message; everything else is a failure and retried with back-off.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use millrace_client::{
+    AttributeValue, attribute,
+    transport::{
+        Answer, Call, Endpoint, Head, HeadError, Lane, Repeat, Transport, TransportOptions,
+    },
+};
+use millrace_wire::date;
+use millrace_worker::{Handler, HandlerError, Message, Outcome};
+
+use super::{WorkFlags, flags::Handlers};
+use crate::config::UsageError;
+
+/// Posts each message.
+#[derive(Debug)]
+pub(super) struct Post {
+    transport: Transport,
+    /// Path and query.
+    target: String,
+    content_type: String,
+    queue_name: String,
+    reject_status: Vec<u16>,
+}
+
+impl Post {
+    pub(super) fn new(url: &str, queue_url: &str, flags: &WorkFlags) -> anyhow::Result<Post> {
+        let endpoint = Endpoint::parse(url).map_err(|error| UsageError(error.to_string()))?;
+        let target = target(url).to_owned();
+        let is_sendable = Head::new("POST", &target, &endpoint.authority)
+            .and_then(|mut head| head.header("content-type", &flags.content_type));
+        is_sendable.map_err(|error| UsageError(format!("--post or --content-type: {error}")))?;
+        let mut options = TransportOptions::default();
+        options.answer_timeout = flags.timeout;
+        options.lane_connections = match flags.concurrency {
+            Handlers::Fixed(handlers) => handlers,
+            Handlers::Auto => flags.max_concurrency,
+        };
+        Ok(Post {
+            transport: Transport::new(endpoint, &options).context("preparing --post")?,
+            target,
+            content_type: flags.content_type.clone(),
+            queue_name: queue_url.rsplit('/').next().unwrap_or(queue_url).to_owned(),
+            reject_status: flags.reject_status.clone(),
+        })
+    }
+
+    async fn post(&self, message: &Message) -> Result<Outcome, HandlerError> {
+        let call = Call {
+            lane: Lane::Quick,
+            head: self.head(message)?,
+            body: message.body().clone().into_bytes(),
+            wait: Duration::ZERO,
+            // Whoever takes messages from a queue must bear to see one twice.
+            repeat: Repeat::Safe,
+        };
+        tokio::select! {
+            answer = self.transport.call(call) => Ok(self.outcome(&answer?)),
+            () = message.cancelled() => Ok(Outcome::Release),
+        }
+    }
+
+    fn head(&self, message: &Message) -> Result<Head, HeadError> {
+        let authority = &self.transport.endpoint().authority;
+        let mut head = Head::new("POST", &self.target, authority)?;
+        head.header("Content-Type", &self.content_type)?;
+        head.header("User-Agent", concat!("millrace/", env!("CARGO_PKG_VERSION")))?;
+        head.header("X-Aws-Sqsd-Msgid", message.id())?;
+        head.header("X-Aws-Sqsd-Queue", &self.queue_name)?;
+        head.header("X-Aws-Sqsd-Receive-Count", &message.receive_count().to_string())?;
+        let delivery = message.delivery();
+        if let Some(at) = delivery.first_received_at() {
+            head.header("X-Aws-Sqsd-First-Received-At", &date::format_iso8601(at.seconds()))?;
+        }
+        let system = [
+            ("X-Aws-Sqsd-Sender-Id", attribute::SENDER_ID),
+            ("X-Amzn-Trace-Id", attribute::TRACE_HEADER),
+        ];
+        for (name, attribute) in system {
+            if let Some(value) = delivery.system_attribute(attribute) {
+                optional(&mut head, name, value);
+            }
+        }
+        for attribute in &delivery.attributes {
+            if let AttributeValue::Text(value) = &attribute.value {
+                optional(&mut head, &format!("X-Aws-Sqsd-Attr-{}", attribute.name), value);
+            }
+        }
+        Ok(head)
+    }
+
+    fn outcome(&self, answer: &Answer) -> Outcome {
+        let status = answer.status;
+        if (200..300).contains(&status) {
+            return Outcome::Ack;
+        }
+        if self.reject_status.contains(&status) {
+            return Outcome::reject(format!("the answer was {status}"));
+        }
+        tracing::warn!(status, retry_after = ?answer.retry_after, "the message was not accepted");
+        let after = answer.retry_after.filter(|_| matches!(status, 429 | 503));
+        Outcome::Retry { after }
+    }
+}
+
+impl Handler for Post {
+    async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
+        let mut outcomes = Vec::with_capacity(messages.len());
+        for message in &messages {
+            outcomes.push(self.post(message).await?);
+        }
+        Ok(outcomes)
+    }
+}
+
+/// Adds a header that came with the message; what HTTP cannot carry is left out.
+fn optional(head: &mut Head, name: &str, value: &str) {
+    if let Err(error) = head.header(name, value) {
+        tracing::debug!(name, %error, "header left out");
+    }
+}
+
+/// Path and query of a URL, `/` if it has none.
+fn target(url: &str) -> &str {
+    let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let from = after_scheme.find(['/', '?', '#']).unwrap_or(after_scheme.len());
+    let target = after_scheme.get(from..).unwrap_or_default();
+    let target = target.split('#').next().unwrap_or_default();
+    if target.is_empty() { "/" } else { target }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn target_is_path_and_query() {
+        assert_eq!(target("http://h:1/a/b?c=d#e"), "/a/b?c=d");
+        assert_eq!(target("http://h"), "/");
+        assert_eq!(target("http://h/"), "/");
+        assert_eq!(target("https://h#x"), "/");
+    }
+}
