@@ -1,0 +1,1 @@
+"""`millrace work`, the real binary, against the real server."""

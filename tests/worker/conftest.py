@@ -1,0 +1,50 @@
+"""Fixtures of the worker suite."""
+
+import pytest
+
+from worker.rig import HttpServer, Work
+
+
+@pytest.fixture
+def work(server, tmp_path):
+    """Starts workers on the shared server, or on another endpoint: `work(url, "--exec", …)`."""
+    started = []
+
+    def start(queue, *args, endpoint=None, env=None) -> Work:
+        worker = Work(tmp_path, endpoint or server.endpoint, queue, *args, env=env)
+        started.append(worker)
+        return worker
+
+    yield start
+    for worker in started:
+        if worker.process.poll() is None:
+            worker.kill()
+        assert "panicked" not in worker.text(), worker.text()
+
+
+@pytest.fixture
+def http_server():
+    """Starts HTTP servers that answer with what a function returns."""
+    started = []
+
+    def start(answer) -> HttpServer:
+        started.append(HttpServer(answer))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.close()
+
+
+@pytest.fixture
+def send(sqs):
+    """Sends bodies in batches of ten."""
+
+    def to(url, bodies, **more):
+        bodies = list(bodies)
+        for start in range(0, len(bodies), 10):
+            part = bodies[start : start + 10]
+            entries = [{"Id": str(n), "MessageBody": body} | more for n, body in enumerate(part)]
+            assert "Failed" not in sqs.send_message_batch(QueueUrl=url, Entries=entries)
+
+    return to

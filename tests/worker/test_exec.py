@@ -1,0 +1,245 @@
+"""`--exec`: standard input, variables, exit codes, time limits."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from worker.rig import eventually, lines
+
+ALWAYS = ["--until-empty", "--backoff", "1h"]
+
+
+def test_body_is_on_standard_input_and_the_rest_in_variables(sqs, queue, work, tmp_path):
+    url = queue()
+    attributes = {
+        "trace.id": {"DataType": "String", "StringValue": "a b"},
+        "raw": {"DataType": "Binary", "BinaryValue": b"\x00\x01"},
+    }
+    body = "line 1\nline 2 'quoted' $HOME `date` \u00e9\u20ac"
+    sent = sqs.send_message(QueueUrl=url, MessageBody=body, MessageAttributes=attributes)
+
+    assert work(url, "--exec", "cat > body; env > env", *ALWAYS).wait() == 0
+
+    assert (tmp_path / "body").read_text() == body
+    env = dict(line.split("=", 1) for line in lines(tmp_path / "env") if "=" in line)
+    assert env["MILLRACE_QUEUE_URL"] == url
+    assert env["MILLRACE_MESSAGE_ID"] == sent["MessageId"]
+    assert env["MILLRACE_RECEIVE_COUNT"] == "1"
+    assert env["MILLRACE_SENT_AT_MS"].isdigit()
+    assert env["MILLRACE_ATTRIBUTE_trace_id"] == "a b"
+    assert env["MILLRACE_ATTRIBUTE_raw"] == "AAE="
+
+
+def test_queue_can_be_named(sqs, new_name, work, counts):
+    name = new_name()
+    url = sqs.create_queue(QueueName=name)["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="a")
+
+    assert work(name, "--exec", "true", *ALWAYS).wait() == 0
+
+    assert counts(url) == (0, 0, 0)
+
+
+def test_success_deletes_and_failure_does_not(queue, work, send, counts):
+    url = queue()
+    send(url, ["good", "bad"])
+
+    work(url, "--exec", '[ "$(cat)" = good ]', *ALWAYS).wait()
+
+    assert counts(url) == (0, 1, 0)
+
+
+def test_exit_65_moves_to_the_dead_letter_queue(queue, work, send, counts, receive):
+    url, dead = queue(), queue()
+    send(url, ["bad"])
+
+    work(url, "--exec", "exit 65", "--dead-letter-queue", dead, *ALWAYS).wait()
+
+    assert counts(url) == (0, 0, 0)
+    letter = receive(dead)[0]
+    assert letter["Body"] == "bad"
+    assert "65" in letter["MessageAttributes"]["MillraceReason"]["StringValue"]
+
+
+def test_exit_65_without_a_dead_letter_queue_keeps_the_message(queue, work, send, counts):
+    url = queue()
+    send(url, ["bad"])
+
+    work(url, "--exec", "exit 65", *ALWAYS).wait()
+
+    assert counts(url) == (0, 1, 0)
+
+
+def test_exit_75_retries_after_the_retry_delay(queue, work, send, tmp_path, counts):
+    url = queue()
+    send(url, ["a"])
+    command = 'echo $MILLRACE_RECEIVE_COUNT >> runs; [ $MILLRACE_RECEIVE_COUNT = 3 ] || exit 75'
+
+    work(url, "--exec", command, "--max-messages", "3", "--retry-delay", "0", "--backoff", "1h").wait()
+
+    assert lines(tmp_path / "runs") == ["1", "2", "3"]
+    assert counts(url) == (0, 0, 0)
+
+
+def test_failing_message_is_a_dead_letter_after_so_many_receives(queue, work, send, counts, tmp_path):
+    url, dead = queue(), queue()
+    send(url, ["poison"])
+    limits = ["--dead-letter-queue", dead, "--max-receives", "3", "--backoff", "0"]
+
+    work(url, "--exec", "echo run >> runs; exit 1", "--until-empty", *limits).wait()
+
+    assert lines(tmp_path / "runs") == ["run"] * 3
+    assert (counts(url), counts(dead)) == ((0, 0, 0), (1, 0, 0))
+
+
+def test_watchbot_exit_codes_and_names(queue, work, send, counts, tmp_path):
+    url = queue()
+    send(url, ["a"])
+    command = 'echo "$Message $MessageId $ApproximateReceiveCount" > seen; exit 4'
+
+    work(url, "--exec", command, "--exit-codes", "watchbot", "--once").wait()
+
+    words = (tmp_path / "seen").read_text().split()
+    assert (words[0], words[2]) == ("a", "1")
+    assert counts(url) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("command", ["true", "head -c 10 > /dev/null", "wc -c > size"])
+def test_large_body_whether_read_or_not(queue, work, send, command, tmp_path, counts):
+    url = queue()
+    send(url, ["x" * 900_000])
+
+    assert work(url, "--exec", command, *ALWAYS).wait() == 0
+
+    assert counts(url) == (0, 0, 0)
+    if "size" in command:
+        assert (tmp_path / "size").read_text().strip() == "900000"
+
+
+def test_command_that_takes_too_long_is_ended_with_all_that_it_started(
+    queue, work, send, tmp_path, counts
+):
+    url = queue()
+    send(url, ["a"])
+    # Neither the shell nor what it started heeds SIGTERM.
+    command = "trap '' TERM; (trap '' TERM; sleep 600) & echo $! > child; echo $$ > shell; wait; sleep 600"
+
+    worker = work(url, "--exec", command, "--timeout", "300ms", "--kill-after", "300ms", *ALWAYS)
+    assert worker.wait() == 0
+
+    for name in ("child", "shell"):
+        assert eventually(lambda: not alive(int((tmp_path / name).read_text())))
+    assert counts(url) == (0, 1, 0)
+    assert "took too long" in worker.text()
+
+
+def test_what_a_command_leaves_behind_is_killed(queue, work, send, tmp_path):
+    url = queue()
+    send(url, ["a"])
+
+    work(url, "--exec", "sleep 600 & echo $! > child", *ALWAYS).wait()
+
+    assert eventually(lambda: not alive(int((tmp_path / "child").read_text())))
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_never_more_commands_than_allowed(queue, work, send, tmp_path):
+    url = queue()
+    send(url, map(str, range(30)))
+    (tmp_path / "running").mkdir()
+    command = "touch running/$$; ls running | wc -l >> seen; sleep 0.05; rm running/$$"
+
+    work(url, "--exec", command, "--concurrency", "3", *ALWAYS).wait()
+
+    seen = [int(line) for line in lines(tmp_path / "seen")]
+    assert (len(seen), max(seen)) == (30, 3)
+
+
+def test_groups_of_a_fifo_queue_stay_in_order(sqs, fifo, work, tmp_path):
+    url = fifo()
+    for number in range(12):
+        for group in "ab":
+            body = f"{group}{number:02}"
+            sqs.send_message(QueueUrl=url, MessageBody=body, MessageGroupId=group)
+
+    work(url, "--exec", "sleep 0.02; cat >> $MILLRACE_GROUP_ID; echo >> $MILLRACE_GROUP_ID", *ALWAYS).wait()
+
+    for group in "ab":
+        assert lines(tmp_path / group) == [f"{group}{number:02}" for number in range(12)]
+
+
+def test_message_is_held_while_its_command_runs(queue, work, send, tmp_path, counts):
+    url = queue()
+    send(url, ["a"])
+    command = "echo run >> runs; sleep 4"
+
+    workers = [work(url, "--exec", command, "--visibility-timeout", "2s", *ALWAYS) for _ in range(2)]
+    eventually(lambda: lines(tmp_path / "runs"))
+    for worker in workers:
+        assert worker.wait() == 0
+
+    assert lines(tmp_path / "runs") == ["run"]
+    assert counts(url) == (0, 0, 0)
+
+
+def test_dry_run_shows_and_gives_back(queue, work, send, counts, tmp_path):
+    url = queue()
+    send(url, ["a", "b"])
+
+    worker = work(url, "--exec", "touch ran", "--dry-run", "--log-level", "off")
+    assert worker.wait() == 0
+
+    shown = [json.loads(line) for line in worker.text().splitlines()]
+    assert sorted(message["body"] for message in shown) == ["a", "b"]
+    assert {message["action"] for message in shown} == {"exec touch ran"}
+    assert counts(url) == (2, 0, 0)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_max_messages(queue, work, send, counts):
+    url = queue()
+    send(url, map(str, range(20)))
+
+    assert work(url, "--exec", "true", "--max-messages", "7").wait() == 0
+
+    assert counts(url) == (13, 0, 0)
+
+
+def test_log_is_json_if_asked_for(queue, work, send):
+    url = queue()
+    send(url, ["a"])
+
+    worker = work(url, "--exec", "true", "--log-format", "json", *ALWAYS)
+    worker.wait()
+
+    log = [json.loads(line) for line in worker.text().splitlines()]
+    assert log[-1]["message"] == "ended"
+    assert (log[-1]["received"], log[-1]["succeeded"]) == (1, 1)
+
+
+def test_unknown_queue_is_an_error(work):
+    worker = work("no-such-queue", "--exec", "true")
+
+    assert worker.wait() == 1
+    assert "no-such-queue" in worker.text()
+
+
+def test_worker_ignores_hangups_of_its_commands(queue, work, send, counts):
+    """A command that dies of a signal has failed, and only its message with it."""
+    url = queue()
+    send(url, ["a", "b"])
+    command = f'[ "$(cat)" = a ] || kill -{int(signal.SIGKILL)} $$'
+
+    assert work(url, "--exec", command, *ALWAYS).wait() == 0
+
+    assert counts(url) == (0, 1, 0)

@@ -1,0 +1,140 @@
+"""`--post`: headers, answers, Retry-After."""
+
+import time
+
+from worker.rig import eventually
+
+ALWAYS = ["--until-empty", "--backoff", "1h"]
+
+
+def test_headers_are_those_of_the_beanstalk_daemon(sqs, queue, work, http_server):
+    url = queue()
+    attributes = {"color": {"DataType": "String", "StringValue": "red"}}
+    sent = sqs.send_message(QueueUrl=url, MessageBody='{"a": 1}', MessageAttributes=attributes)
+    seen = []
+
+    def answer(path, headers, body):
+        seen.append((path, dict(headers), body))
+        return 200, {}, b""
+
+    target = http_server(answer).url + "/jobs?kind=a"
+    assert work(url, "--post", target, *ALWAYS).wait() == 0
+
+    [(path, headers, body)] = seen
+    assert (path, body) == ("/jobs?kind=a", b'{"a": 1}')
+    headers = {name.lower(): value for name, value in headers.items()}
+    assert headers["content-type"] == "application/json"
+    assert headers["x-aws-sqsd-msgid"] == sent["MessageId"]
+    assert headers["x-aws-sqsd-queue"] == url.rpartition("/")[2]
+    assert headers["x-aws-sqsd-receive-count"] == "1"
+    assert headers["x-aws-sqsd-attr-color"] == "red"
+    time.strptime(headers["x-aws-sqsd-first-received-at"], "%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_only_success_deletes(queue, work, send, http_server, counts):
+    url = queue()
+    send(url, ["200", "204", "302", "404", "500"])
+    server = http_server(lambda path, headers, body: (int(body), {}, b""))
+
+    work(url, "--post", server.url, *ALWAYS).wait()
+
+    assert counts(url) == (0, 3, 0)
+
+
+def test_retry_after_is_the_delay(queue, work, send, http_server, counts):
+    url = queue()
+    send(url, ["a"])
+    seen = []
+
+    def answer(path, headers, body):
+        seen.append(time.monotonic())
+        return (429, {"Retry-After": "2"}, b"") if len(seen) == 1 else (200, {}, b"")
+
+    work(url, "--post", http_server(answer).url, "--max-messages", "2", "--backoff", "1h").wait()
+
+    assert 1.5 < seen[1] - seen[0] < 4
+    assert counts(url) == (0, 0, 0)
+
+
+def test_listed_answers_reject(queue, work, send, http_server, counts):
+    url, dead = queue(), queue()
+    send(url, ["422", "409", "404"])
+    server = http_server(lambda path, headers, body: (int(body), {}, b""))
+    flags = ["--reject-status", "409,422", "--dead-letter-queue", dead]
+
+    work(url, "--post", server.url, *flags, *ALWAYS).wait()
+
+    assert (counts(url), counts(dead)) == ((0, 1, 0), (2, 0, 0))
+
+
+def test_nobody_there_is_a_failure_of_the_message_only(queue, work, send, counts):
+    url = queue()
+    send(url, ["a"])
+
+    assert work(url, "--post", "http://127.0.0.1:1/", *ALWAYS).wait() == 0
+
+    assert counts(url) == (0, 1, 0)
+
+
+def test_answer_that_takes_too_long_is_a_failure(queue, work, send, http_server, counts):
+    url = queue()
+    send(url, ["a"])
+
+    def answer(path, headers, body):
+        time.sleep(1)
+        return 200, {}, b""
+
+    work(url, "--post", http_server(answer).url, "--timeout", "200ms", *ALWAYS).wait()
+
+    assert counts(url) == (0, 1, 0)
+
+
+def test_message_that_breaks_headers_is_sent_without_them(sqs, queue, work, http_server, counts):
+    url = queue()
+    value = "a\r\nX-Evil: 1"
+    attributes = {"bad": {"DataType": "String", "StringValue": value}}
+    sqs.send_message(QueueUrl=url, MessageBody="b", MessageAttributes=attributes)
+    seen = []
+
+    def answer(path, headers, body):
+        seen.append(headers)
+        return 200, {}, b""
+
+    work(url, "--post", http_server(answer).url, *ALWAYS).wait()
+
+    assert len(seen) == 1
+    assert "X-Evil" not in seen[0] and "X-Aws-Sqsd-Attr-bad" not in seen[0]
+    assert counts(url) == (0, 0, 0)
+
+
+def test_metrics_are_served(queue, work, send, http_server):
+    import http.client
+
+    from support.server import free_port
+
+    url = queue()
+    send(url, ["a", "b"])
+    port = free_port()
+    worker = work(url, "--exec", "true", "--metrics-listen", f"127.0.0.1:{port}", "--wait", "1s")
+
+    def page(path="/metrics"):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError:
+            return None, ""
+        finally:
+            connection.close()
+
+    wanted = 'millrace_worker_messages_total{result="succeeded"} 2'
+    eventually(lambda: wanted in page()[1])
+    status, text = page()
+    assert status == 200
+    assert "millrace_worker_received_messages_total 2" in text
+    assert "millrace_worker_handler_seconds_count 2" in text
+    assert text.endswith("# EOF\n")
+    assert (page("/health")[0], page("/ready")[0]) == (200, 200)
+    worker.signal()
+    assert worker.wait() == 0
