@@ -10,10 +10,12 @@
 //! is asked of it), `log`, `row`, `day` and `catalog` (the files), `store`, `source` (the minute
 //! that has not ended), `math` (expressions), `alarm`.
 
+pub mod alarm;
 mod catalog;
 mod day;
 mod key;
 mod log;
+pub mod math;
 mod number;
 mod row;
 mod source;

@@ -167,8 +167,12 @@ impl ApiError {
         out.extend_from_slice(self.namespace.as_bytes());
         out.push(b'#');
         out.extend_from_slice(self.shape.as_bytes());
-        out.extend_from_slice(b"\",\"message\":");
-        json_string(out, self.message.as_bytes());
+        out.push(b'"');
+        // CloudWatch says nothing about an alarm that does not exist.
+        if !self.message.is_empty() {
+            out.extend_from_slice(b",\"message\":");
+            json_string(out, self.message.as_bytes());
+        }
         out.push(b'}');
     }
 
@@ -217,12 +221,14 @@ impl ApiError {
     }
 
     fn put_cbor(&self, out: &mut Vec<u8>) {
-        // CBOR: major type 5, a map of two pairs.
-        out.push(0xa2);
+        // CBOR: major type 5, a map of so many pairs.
+        out.push(0xa0 | if self.message.is_empty() { 1 } else { 2 });
         put_cbor_text(out, "__type");
         put_cbor_text(out, &format!("{}#{}", self.namespace, self.shape));
-        put_cbor_text(out, "message");
-        put_cbor_text(out, &self.message);
+        if !self.message.is_empty() {
+            put_cbor_text(out, "message");
+            put_cbor_text(out, &self.message);
+        }
     }
 
     /// SQS words one message differently in the Query protocol.

@@ -1,0 +1,7 @@
+//! Alarms: a query, a threshold, and how many data points must cross it.
+
+mod book;
+mod rule;
+
+pub use book::{Alarm, AlarmBook, AlarmError, Change, HistoryItem, HistoryKind, KeptHistory};
+pub use rule::{Comparison, MissingData, Rule, State, Verdict};

@@ -1,0 +1,314 @@
+//! When an alarm is in alarm. Pure: data points and the present state go in, a state comes out.
+
+use serde::{Deserialize, Serialize};
+
+/// The state of an alarm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    Ok,
+    Alarm,
+    InsufficientData,
+}
+
+impl State {
+    /// By the name that CloudWatch gives it.
+    pub fn of_name(name: &str) -> Option<State> {
+        Some(match name {
+            "OK" => State::Ok,
+            "ALARM" => State::Alarm,
+            "INSUFFICIENT_DATA" => State::InsufficientData,
+            _ => return None,
+        })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Ok => "OK",
+            State::Alarm => "ALARM",
+            State::InsufficientData => "INSUFFICIENT_DATA",
+        }
+    }
+}
+
+/// How a data point is compared with the threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Comparison {
+    GreaterThanOrEqualToThreshold,
+    GreaterThanThreshold,
+    LessThanThreshold,
+    LessThanOrEqualToThreshold,
+}
+
+impl Comparison {
+    pub fn of_name(name: &str) -> Option<Comparison> {
+        Some(match name {
+            "GreaterThanOrEqualToThreshold" => Comparison::GreaterThanOrEqualToThreshold,
+            "GreaterThanThreshold" => Comparison::GreaterThanThreshold,
+            "LessThanThreshold" => Comparison::LessThanThreshold,
+            "LessThanOrEqualToThreshold" => Comparison::LessThanOrEqualToThreshold,
+            _ => return None,
+        })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Comparison::GreaterThanOrEqualToThreshold => "GreaterThanOrEqualToThreshold",
+            Comparison::GreaterThanThreshold => "GreaterThanThreshold",
+            Comparison::LessThanThreshold => "LessThanThreshold",
+            Comparison::LessThanOrEqualToThreshold => "LessThanOrEqualToThreshold",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Comparison::GreaterThanOrEqualToThreshold => "greater than or equal to",
+            Comparison::GreaterThanThreshold => "greater than",
+            Comparison::LessThanThreshold => "less than",
+            Comparison::LessThanOrEqualToThreshold => "less than or equal to",
+        }
+    }
+
+    fn crosses(self, value: f64, threshold: f64) -> bool {
+        match self {
+            Comparison::GreaterThanOrEqualToThreshold => value >= threshold,
+            Comparison::GreaterThanThreshold => value > threshold,
+            Comparison::LessThanThreshold => value < threshold,
+            Comparison::LessThanOrEqualToThreshold => value <= threshold,
+        }
+    }
+}
+
+/// What a period without a data point counts as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MissingData {
+    #[default]
+    Missing,
+    Ignore,
+    Breaching,
+    NotBreaching,
+}
+
+impl MissingData {
+    pub fn of_name(name: &str) -> Option<MissingData> {
+        Some(match name {
+            "missing" => MissingData::Missing,
+            "ignore" => MissingData::Ignore,
+            "breaching" => MissingData::Breaching,
+            "notBreaching" => MissingData::NotBreaching,
+            _ => return None,
+        })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            MissingData::Missing => "missing",
+            MissingData::Ignore => "ignore",
+            MissingData::Breaching => "breaching",
+            MissingData::NotBreaching => "notBreaching",
+        }
+    }
+}
+
+/// `to_alarm` of `periods` data points must cross the threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    pub comparison: Comparison,
+    pub threshold: f64,
+    pub periods: u32,
+    /// At most `periods`.
+    pub to_alarm: u32,
+    pub missing: MissingData,
+}
+
+/// What an evaluation found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    pub state: State,
+    pub reason: String,
+    /// The data points that decided, the latest first: start in seconds, and value.
+    pub points: Vec<(u64, f64)>,
+}
+
+impl Rule {
+    /// Periods that are looked at, so that a few missing data points do not matter.
+    pub fn range_periods(&self) -> u64 {
+        // CloudWatch's example looks at five periods for an alarm over three.
+        u64::from(self.periods) + 2
+    }
+
+    /// Judges the data points of the last [`Rule::range_periods`] periods, in order of time.
+    ///
+    /// The latest `periods` data points that are there count. If there are fewer, periods without
+    /// one count as the alarm says; the cases are those of the CloudWatch user guide, "Configuring
+    /// how CloudWatch alarms treat missing data".
+    pub fn judge(&self, points: &[(u64, f64)], present: State) -> Verdict {
+        let wanted = self.periods as usize;
+        let recent: Vec<(u64, f64)> = points.iter().rev().take(wanted).copied().collect();
+        let crosses = |value: f64| self.comparison.crosses(value, self.threshold);
+        let crossing = recent.iter().filter(|(_, value)| crosses(*value)).count();
+        let missing = wanted - recent.len();
+        let to_alarm = self.to_alarm as usize;
+        let state = if crossing >= to_alarm {
+            State::Alarm
+        } else {
+            match (self.missing, recent.len() - crossing) {
+                (MissingData::Breaching, _) if crossing + missing >= to_alarm => State::Alarm,
+                (MissingData::Breaching | MissingData::NotBreaching, _) | (_, 1..) => State::Ok,
+                (MissingData::Ignore, 0) => present,
+                (MissingData::Missing, 0) if recent.is_empty() => State::InsufficientData,
+                (MissingData::Missing, 0) => State::Alarm,
+            }
+        };
+        let reason = self.reason(state, &recent, crossing, missing);
+        Verdict { state, reason, points: recent }
+    }
+
+    fn reason(
+        &self,
+        state: State,
+        recent: &[(u64, f64)],
+        crossing: usize,
+        missing: usize,
+    ) -> String {
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        if state == State::InsufficientData {
+            let verb = if missing == 1 { "was" } else { "were" };
+            return format!(
+                "Insufficient Data: {missing} datapoint{} {verb} unknown.",
+                plural(missing)
+            );
+        }
+        if recent.is_empty() {
+            let (periods, name) = (self.periods, self.missing.name());
+            return format!(
+                "Threshold Crossed: no datapoints were received for {periods} period{} and \
+                 {missing} missing datapoint{} were treated as [{name}].",
+                plural(periods as usize),
+                plural(missing)
+            );
+        }
+        let is_alarm = state == State::Alarm;
+        let shown: Vec<String> = recent
+            .iter()
+            .filter(|(_, value)| !is_alarm || self.comparison.crosses(*value, self.threshold))
+            .map(|(time_s, value)| format!("{value:?} ({})", shown_time(*time_s)))
+            .collect();
+        let (values, words, threshold) =
+            (shown.join(", "), self.comparison.words(), self.threshold);
+        let verb = match (is_alarm, shown.len()) {
+            (true, 1) => "was",
+            (true, _) => "were",
+            (false, 1) => "was not",
+            (false, _) => "were not",
+        };
+        let count = match (is_alarm, self.periods) {
+            (true, 2..) => format!("{crossing} out of the last {}", self.periods),
+            _ => shown.len().to_string(),
+        };
+        let s = if self.periods > 1 && is_alarm { "s" } else { plural(shown.len()) };
+        format!(
+            "Threshold Crossed: {count} datapoint{s} [{values}] {verb} {words} the threshold \
+             ({threshold:?})."
+        )
+    }
+}
+
+/// `02/01/26 03:04:00`: day, month and year.
+fn shown_time(time_s: u64) -> String {
+    let (days, seconds) = (time_s / 86_400, time_s % 86_400);
+    let (year, month, day) = date_of(days);
+    let (hour, minute) = (seconds / 3_600, seconds / 60 % 60);
+    format!("{day:02}/{month:02}/{:02} {hour:02}:{minute:02}:{:02}", year % 100, seconds % 60)
+}
+
+/// Year, month and day of the proleptic Gregorian calendar, from days since 1970.
+fn date_of(days: u64) -> (u64, u64, u64) {
+    // Years that begin in March, so that leap days come last: 400 of them have 146,097 days.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(periods: u32, to_alarm: u32, missing: MissingData) -> Rule {
+        let comparison = Comparison::GreaterThanThreshold;
+        Rule { comparison, threshold: 1.0, periods, to_alarm, missing }
+    }
+
+    /// `0` does not cross, `X` does, `-` is missing; the latest stands last.
+    fn points(pattern: &str) -> Vec<(u64, f64)> {
+        let value = |symbol: char| match symbol {
+            '0' => Some(0.0),
+            'X' => Some(2.0),
+            _ => None,
+        };
+        (0..).zip(pattern.chars()).filter_map(|(at, c)| Some((at * 60, value(c)?))).collect()
+    }
+
+    /// The tables of the CloudWatch user guide. The retained state stands as INSUFFICIENT_DATA.
+    #[test]
+    fn missing_data_is_treated_as_the_user_guide_says() {
+        use State::{Alarm, InsufficientData as Retained, Ok};
+        let kinds = [
+            MissingData::Missing,
+            MissingData::Ignore,
+            MissingData::Breaching,
+            MissingData::NotBreaching,
+        ];
+        for (pattern, to_alarm, expected) in [
+            ("0-X-X", 3, [Ok, Ok, Ok, Ok]),
+            ("0----", 3, [Ok, Ok, Ok, Ok]),
+            ("-----", 3, [Retained, Retained, Alarm, Ok]),
+            ("0XX-X", 3, [Alarm, Alarm, Alarm, Alarm]),
+            ("--X--", 3, [Alarm, Retained, Alarm, Ok]),
+            ("0-X-X", 2, [Alarm, Alarm, Alarm, Alarm]),
+            ("00X0X", 2, [Alarm, Alarm, Alarm, Alarm]),
+            ("0-X--", 2, [Ok, Ok, Alarm, Ok]),
+            ("----0", 2, [Ok, Ok, Alarm, Ok]),
+            ("----X", 2, [Alarm, Retained, Alarm, Ok]),
+        ] {
+            for (kind, expected) in kinds.into_iter().zip(expected) {
+                let verdict = rule(3, to_alarm, kind).judge(&points(pattern), Retained);
+                assert_eq!(verdict.state, expected, "{pattern}, {to_alarm} of 3, {}", kind.name());
+            }
+        }
+    }
+
+    #[test]
+    fn reasons_name_the_data_points() {
+        let one = Rule { threshold: 21.0, ..rule(1, 1, MissingData::Missing) };
+        // 2026-01-02T03:04:00Z.
+        let verdict = one.judge(&[(1_767_323_040, 21.5)], State::Ok);
+        assert_eq!(
+            verdict.reason,
+            "Threshold Crossed: 1 datapoint [21.5 (02/01/26 03:04:00)] was greater than the \
+             threshold (21.0)."
+        );
+        assert_eq!(
+            one.judge(&[(1_767_323_040, 3.0)], State::Ok).reason,
+            "Threshold Crossed: 1 datapoint [3.0 (02/01/26 03:04:00)] was not greater than the \
+             threshold (21.0)."
+        );
+        assert_eq!(
+            rule(3, 2, MissingData::Missing).judge(&points("X0X"), State::Ok).reason,
+            "Threshold Crossed: 2 out of the last 3 datapoints [2.0 (01/01/70 00:02:00), 2.0 \
+             (01/01/70 00:00:00)] were greater than the threshold (1.0)."
+        );
+        assert_eq!(one.judge(&[], State::Ok).reason, "Insufficient Data: 1 datapoint was unknown.");
+    }
+
+    #[test]
+    fn leap_days_are_dates() {
+        assert_eq!(date_of(11_016), (2000, 2, 29));
+        assert_eq!(date_of(0), (1970, 1, 1));
+        assert_eq!(date_of(20_454), (2026, 1, 1));
+    }
+}

@@ -1,0 +1,149 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Record, Summary};
+
+const START_S: u64 = 1_700_000_040;
+
+fn scope() -> Scope {
+    Scope { region: "us-east-1".into(), account: "000000000000".into() }
+}
+
+fn entity(queue: &str) -> Entity {
+    Entity::new(scope(), "AWS/SQS", vec![("QueueName".into(), queue.into())])
+}
+
+fn span(minutes: u64) -> Span {
+    let end_s = START_S + minutes * 60;
+    Span { scope: scope(), start_s: START_S, end_s, origin_s: 0, now: Timestamp(end_s * 1000) }
+}
+
+/// A store where each queue has these values, one a minute; `None` for a minute without any.
+fn store(queues: &[(&str, &[Option<f64>])]) -> MetricStore {
+    let store = MetricStore::open(None, Timestamp(START_S * 1000)).unwrap();
+    for (queue, values) in queues {
+        let entity = entity(queue);
+        for (minute, value) in values.iter().enumerate() {
+            let Some(value) = value else { continue };
+            let record = Record {
+                entity: &entity,
+                metric: "Sent",
+                unit: Unit::Count,
+                time_s: START_S + minute as u64 * 60,
+                summary: Summary::of(*value),
+            };
+            store.record(&[record]).unwrap();
+        }
+    }
+    store
+}
+
+fn metric(id: &str, queue: &str) -> Query {
+    let kind = QueryKind::Metric {
+        entity: entity(queue),
+        metric: "Sent".into(),
+        unit: None,
+        statistic: "Sum".into(),
+        period_s: 60,
+    };
+    Query { id: id.into(), kind, label: None, is_returned: false }
+}
+
+fn expression(text: &str) -> Query {
+    let kind = QueryKind::Expression { text: text.into(), period_s: None };
+    Query { id: "e1".into(), kind, label: None, is_returned: true }
+}
+
+/// The values of an expression over `m1` = 1, 2, -, 4 and `m2` = 10, 0, 30, 40.
+fn values(text: &str) -> Result<Vec<Vec<Option<f64>>>, String> {
+    let store = store(&[
+        ("orders", &[Some(1.0), Some(2.0), None, Some(4.0)]),
+        ("mails", &[Some(10.0), Some(0.0), Some(30.0), Some(40.0)]),
+    ]);
+    let queries = [metric("m1", "orders"), metric("m2", "mails"), expression(text)];
+    let found = answer(&store, &queries, &span(4)).map_err(|error| error.to_string())?;
+    let value = |series: &Series, minute: u64| series.points.get(&(START_S + minute * 60)).copied();
+    let values = |series: &Series| (0..4).map(|minute| value(series, minute)).collect();
+    Ok(found[0].series.iter().map(values).collect())
+}
+
+fn one(text: &str) -> [Option<f64>; 4] {
+    let series = values(text).unwrap();
+    assert_eq!(series.len(), 1, "{text}");
+    series[0].clone().try_into().unwrap()
+}
+
+#[test]
+fn operators_apply_where_both_have_values() {
+    assert_eq!(one("m1 + m2"), [Some(11.0), Some(2.0), None, Some(44.0)]);
+    assert_eq!(one("m1 / m2"), [Some(0.1), None, None, Some(0.1)], "nothing is divided by zero");
+    assert_eq!(one("2 * m1 - 1"), [Some(1.0), Some(3.0), None, Some(7.0)]);
+    assert_eq!(one("-m1 ^ 2"), [Some(-1.0), Some(-4.0), None, Some(-16.0)]);
+    assert_eq!(one("m2 > 10 AND m2 < 40"), [Some(0.0), Some(0.0), Some(1.0), Some(0.0)]);
+    assert_eq!(one("(1 + 2) * 3 - m2 / 10"), [Some(8.0), Some(9.0), Some(6.0), Some(5.0)]);
+}
+
+#[test]
+fn functions_over_one_series() {
+    assert_eq!(one("FILL(m1, 0)"), [Some(1.0), Some(2.0), Some(0.0), Some(4.0)]);
+    assert_eq!(one("FILL(m1, REPEAT)"), [Some(1.0), Some(2.0), Some(2.0), Some(4.0)]);
+    assert_eq!(one("FILL(m1, LINEAR)"), [Some(1.0), Some(2.0), Some(3.0), Some(4.0)]);
+    assert_eq!(one("RATE(m2) * 60"), [None, Some(-10.0), Some(30.0), Some(10.0)]);
+    assert_eq!(one("DIFF(m1)"), [None, Some(1.0), None, Some(2.0)]);
+    assert_eq!(one("DIFF_TIME(m1)"), [None, Some(60.0), None, Some(120.0)]);
+    assert_eq!(one("RUNNING_SUM(m2)"), [Some(10.0), Some(10.0), Some(40.0), Some(80.0)]);
+    assert_eq!(one("m1 - AVG(m2)"), [Some(-19.0), Some(-18.0), None, Some(-16.0)]);
+    assert_eq!(one("m2 / PERIOD(m2)")[2], Some(0.5));
+    assert_eq!(one("IF(m2 > 5, m2, 7)"), [Some(10.0), Some(7.0), Some(30.0), Some(40.0)]);
+    assert_eq!(one("IF(m2, m1)"), [Some(1.0), None, None, Some(4.0)]);
+    assert_eq!(one("TIME_SERIES(5)"), [Some(5.0); 4]);
+}
+
+#[test]
+fn functions_over_several_series() {
+    let sums = [Some(11.0), Some(2.0), Some(30.0), Some(44.0)];
+    assert_eq!(one("SUM(METRICS())"), sums);
+    assert_eq!(one("SUM([m1, m2])"), sums);
+    assert_eq!(one("MAX([m1, m2])"), [Some(10.0), Some(2.0), Some(30.0), Some(40.0)]);
+    assert_eq!(values("METRICS('m2')").unwrap().len(), 1);
+    assert_eq!(values("METRICS() * 2").unwrap().len(), 2);
+    assert_eq!(one("m1 * METRIC_COUNT(METRICS())")[3], Some(8.0));
+}
+
+#[test]
+fn search_finds_series_by_schema_and_words() {
+    let count = |text: &str| values(text).unwrap().len();
+
+    assert_eq!(count(r#"SEARCH('{AWS/SQS,QueueName} MetricName="Sent"', 'Sum', 60)"#), 2);
+    assert_eq!(count(r#"SEARCH('{AWS/SQS,QueueName} MetricName="Sent" ORD', 'Sum', 60)"#), 1);
+    assert_eq!(count(r#"SEARCH('{AWS/SQS,QueueName} QueueName="mails"', 'Sum')"#), 1);
+    assert_eq!(count(r#"SEARCH('orders OR mails', 'Sum', 60)"#), 2);
+    assert_eq!(count(r#"SEARCH('Sent NOT mails', 'Sum', 60)"#), 1);
+    assert_eq!(count(r#"SEARCH('{AWS/SQS} Sent', 'Sum', 60)"#), 0);
+    assert_eq!(one("SUM(SEARCH('Sent', 'Sum', 60))")[3], Some(44.0));
+}
+
+#[test]
+fn faults_are_told() {
+    for (text, fault) in [
+        ("m3 + 1", "e1: m3 is not defined"),
+        ("e1 + 1", "e1: expressions refer to one another in a circle"),
+        ("m1 +", "e1: the expression ends early"),
+        ("m1 m2", "e1: unexpected m2"),
+        ("FOO(m1)", "e1: FOO is not a function"),
+        ("AVG(m1)", "e1: an expression must give a time series"),
+        ("ABS(m1, m2)", "e1: ABS takes 1 arguments, not 2"),
+        ("m1 @ 2", "e1: unexpected @"),
+    ] {
+        assert_eq!(values(text).unwrap_err(), fault, "{text}");
+    }
+    let deep = format!("{}m1{}", "(".repeat(500), ")".repeat(500));
+    assert_eq!(values(&deep).unwrap_err(), "e1: the expression is too deep");
+}
+
+proptest! {
+    #[test]
+    fn no_expression_panics(text in r#"([a-z0-9_.]{1,4}|[-+*/^(),'"<>=&|\[\]{}! ]|SUM|FILL|IF|SEARCH|METRICS|m1|m2){0,12}"#) {
+        let _ = values(&text);
+    }
+}
