@@ -21,6 +21,7 @@ use std::sync::{
 };
 
 use millrace_core::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::day::{DAY_S, Day, Resolution};
@@ -98,7 +99,7 @@ pub struct ListFilter<'a> {
 }
 
 /// A series that exists.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Listed {
     pub namespace: String,
     pub metric: String,

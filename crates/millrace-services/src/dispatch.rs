@@ -10,7 +10,7 @@ use millrace_wire::{ApiError, Request, Response, Service, no_action_response, sq
 use crate::admin::Admin;
 use crate::auth::{self, AccessKey, Auth};
 use crate::caller::Caller;
-use crate::cloudwatch::Monitor;
+use crate::cloudwatch::{CloudWatch, Monitor, inflated};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 
 /// What the services may decide.
@@ -42,6 +42,7 @@ pub struct Principal<'a> {
 pub struct Services {
     auth: Auth,
     sqs: Sqs,
+    cloudwatch: CloudWatch,
     admin: Admin,
 }
 
@@ -51,6 +52,7 @@ impl Services {
         Services {
             auth: Auth::new(access_keys, host_names.clone(), region, account),
             sqs: Sqs::new(broker.clone(), options.sqs.clone()),
+            cloudwatch: CloudWatch::new(broker.clone(), monitor.clone()),
             admin: Admin::new(broker, monitor, options.is_test),
         }
     }
@@ -64,7 +66,15 @@ impl Services {
     }
 
     async fn answer(&self, request: &Request<'_>, request_id: &str) -> Response {
-        let target = match detect(request) {
+        // Signatures are over what was sent, everything else is about what was meant.
+        let inflated = match inflated(request) {
+            Ok(inflated) => inflated,
+            Err(error) => {
+                return error.response(ServiceName::CloudWatch, Protocol::Json, request_id);
+            }
+        };
+        let meant = Request { body: inflated.as_deref().unwrap_or(request.body), ..*request };
+        let target = match detect(&meant) {
             Ok(target) => target,
             Err(error) => return error.response(ServiceName::Sqs, Protocol::Query, request_id),
         };
@@ -90,7 +100,7 @@ impl Services {
             sender_id: &identity.sender_id,
             is_authenticated: self.auth.is_on(),
         };
-        self.act(request, &target, &caller, request_id).await
+        self.act(&meant, &target, &caller, request_id).await
     }
 
     /// Answers a request of this process itself, such as the console's, as if `principal` had
@@ -122,17 +132,25 @@ impl Services {
         let Target { service, protocol, .. } = *target;
         let answer = match service {
             ServiceName::Sqs | ServiceName::Unknown => self.sqs.call(request, target, caller).await,
+            ServiceName::CloudWatch => {
+                return match self.cloudwatch.call(request, target, caller, request_id).await {
+                    Ok(response) => response,
+                    Err(error) => refusal(&error, target, request_id),
+                };
+            }
             _ if protocol == Protocol::Json => Err(ApiError::unknown_operation()),
             _ => Err(ApiError::invalid_action(&target.action)),
         };
         match answer {
             Ok(answer) => wire_sqs::response(&answer, &target.action, protocol, request_id),
-            Err(error) => {
-                tracing::debug!(request_id, action = %target.action, code = error.code, "refused");
-                error.response(service, protocol, request_id)
-            }
+            Err(error) => refusal(&error, target, request_id),
         }
     }
+}
+
+fn refusal(error: &ApiError, target: &Target<'_>, request_id: &str) -> Response {
+    tracing::debug!(request_id, action = %target.action, code = error.code, "refused");
+    error.response(target.service, target.protocol, request_id)
 }
 
 impl Service for Services {

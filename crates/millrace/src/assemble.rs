@@ -11,6 +11,7 @@ use millrace_journal::{
     Durability, GroupCommit, GroupOptions, Journal, LocalJournal, LocalOptions, MemoryJournal,
     RealFileSystem,
 };
+use millrace_metrics::alarm::AlarmBook;
 use millrace_metrics::{MetricStore, StoreError};
 use millrace_server::{Drain, Hooks};
 use millrace_services::{AccessKey, DeclaredQueue, Monitor, Options, SqsOptions};
@@ -108,16 +109,22 @@ fn random_bits() -> u128 {
 fn start_monitor(config: &Config, broker: &Arc<Broker>) -> anyhow::Result<Arc<Monitor>> {
     let dir = config.data.join("metrics");
     let dir = (config.durability != Durability::Memory).then_some(dir.as_path());
-    let store = match MetricStore::open(dir, broker.now()) {
+    let now = broker.now();
+    let store = match MetricStore::open(dir, now) {
         // On a full disk, say: queues matter more than their history.
         Err(StoreError::Io(error)) => {
             tracing::warn!(%error, "metrics of this run are kept in memory only");
-            MetricStore::open(None, broker.now())
+            MetricStore::open(None, now)
         }
         opened => opened,
     };
-    let store = store.context("opening the metrics")?;
-    let monitor = Monitor::start(broker.clone(), Arc::new(store));
+    let alarms = AlarmBook::open(dir, now).or_else(|error| {
+        tracing::warn!(%error, "alarms of this run are kept in memory only");
+        AlarmBook::open(None, now)
+    });
+    let store = Arc::new(store.context("opening the metrics")?);
+    let monitor =
+        Monitor::start(broker.clone(), store, alarms.context("opening the alarms")?);
     Ok(Arc::new(monitor.context("starting the thread of metrics")?))
 }
 

@@ -156,7 +156,10 @@ impl AlarmBook {
             })?);
             book.path = Some(path);
             book.forget(now);
-            book.rewrite()?;
+            if let Err(error) = book.rewrite() {
+                tracing::warn!(%error, "the file of alarms is used as it is");
+                book.open_log()?;
+            }
         }
         Ok(book)
     }
@@ -381,6 +384,14 @@ impl AlarmBook {
         self.history.len() + self.alarms.values().map(BTreeMap::len).sum::<usize>()
     }
 
+    fn open_log(&mut self) -> io::Result<()> {
+        if let Some(path) = &self.path {
+            self.log = Log::open(path, |_, _, _| ())?;
+            self.frames = self.needed_frames();
+        }
+        Ok(())
+    }
+
     fn rewrite(&mut self) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let alarms = self.all().map(|alarm| Frame::Alarm(Box::new(alarm.clone())));
@@ -388,9 +399,7 @@ impl AlarmBook {
         let frames: Result<Vec<_>, _> =
             alarms.chain(history).map(|frame| serde_json::to_vec(&frame)).collect();
         Log::replace(path, frames?.into_iter())?;
-        self.log = Log::open(path, |_, _, _| ())?;
-        self.frames = self.needed_frames();
-        Ok(())
+        self.open_log()
     }
 }
 

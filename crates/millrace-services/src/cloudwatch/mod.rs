@@ -1,7 +1,82 @@
 //! Amazon CloudWatch, as far as it is about metrics and alarms.
+//!
+//! [`error`] assigns all codes, [`check`] holds rules that several actions share. What may wait for
+//! the disk runs on the thread of [`monitor`]; [`queues`] is where the metrics of queues come from;
+//! [`act`] evaluates alarms and does what they are to do.
 
-#[expect(dead_code, reason = "the actions that store custom metrics use them")]
+mod act;
+mod alarms;
+mod check;
+mod error;
+mod get_data;
+mod gzip;
 mod monitor;
+mod put_alarm;
+mod put_data;
 mod queues;
 
+use std::sync::Arc;
+
+use millrace_broker::Broker;
+use millrace_metrics::Scope;
+use millrace_wire::cloudwatch::{self, Action, Answer};
+use millrace_wire::protocol::Target;
+use millrace_wire::{ApiError, Request, Response};
+
+pub(crate) use gzip::inflated;
 pub use monitor::Monitor;
+
+use crate::caller::Caller;
+use alarms::{SharedBook, Switch};
+
+/// The service.
+pub(crate) struct CloudWatch {
+    broker: Arc<Broker>,
+    monitor: Arc<Monitor>,
+    alarms: SharedBook,
+}
+
+impl CloudWatch {
+    pub(crate) fn new(broker: Arc<Broker>, monitor: Arc<Monitor>) -> CloudWatch {
+        let alarms = monitor.alarms().clone();
+        CloudWatch { broker, monitor, alarms }
+    }
+
+    /// Answers one request, whose content encoding is undone.
+    pub(crate) async fn call(
+        &self,
+        request: &Request<'_>,
+        target: &Target<'_>,
+        caller: &Caller<'_>,
+        request_id: &str,
+    ) -> Result<Response, ApiError> {
+        let action = cloudwatch::decode(target, request.body)?;
+        let scope = Scope { region: caller.region.to_owned(), account: caller.account.to_owned() };
+        let answer = self.act(&scope, &action).await?;
+        Ok(cloudwatch::response(&answer, &target.action, target.protocol, request_id))
+    }
+
+    async fn act(&self, scope: &Scope, action: &Action) -> Result<Answer, ApiError> {
+        match action {
+            Action::DeleteAlarms(input) => self.delete_alarms(scope, input).await,
+            Action::DescribeAlarmHistory(input) => self.describe_alarm_history(scope, input),
+            Action::DescribeAlarms(input) => self.describe_alarms(scope, input),
+            Action::DescribeAlarmsForMetric(input) => self.describe_alarms_for_metric(scope, input),
+            Action::DisableAlarmActions(input) => {
+                self.set_actions_enabled(scope, input, Switch::Off).await
+            }
+            Action::EnableAlarmActions(input) => {
+                self.set_actions_enabled(scope, input, Switch::On).await
+            }
+            Action::GetMetricData(input) => self.get_metric_data(scope, input).await,
+            Action::GetMetricStatistics(input) => self.get_metric_statistics(scope, input).await,
+            Action::ListMetrics(input) => self.list_metrics(scope, input).await,
+            Action::ListTagsForResource(input) => self.list_tags(scope, input),
+            Action::PutMetricAlarm(input) => self.put_metric_alarm(scope, input).await,
+            Action::PutMetricData(input) => self.put_metric_data(scope, input).await,
+            Action::SetAlarmState(input) => self.set_alarm_state(scope, input).await,
+            Action::TagResource(input) => self.tag_resource(scope, input).await,
+            Action::UntagResource(input) => self.untag_resource(scope, input).await,
+        }
+    }
+}

@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use millrace_broker::Broker;
 use millrace_core::Timestamp;
+use millrace_metrics::alarm::AlarmBook;
 use millrace_metrics::{MetricStore, Source, StoreError};
 use tokio::sync::oneshot;
 
+use super::act;
+use super::alarms::{SharedBook, lock};
 use super::queues::QueueMetrics;
 
 /// Requests that may wait for the thread; beyond, clients are told to come back.
@@ -48,6 +51,7 @@ pub(crate) enum MonitorError {
 /// The store of metrics and the thread that works on it.
 pub struct Monitor {
     store: Arc<MetricStore>,
+    alarms: SharedBook,
     sender: SyncSender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -55,6 +59,7 @@ pub struct Monitor {
 struct Worker {
     broker: Arc<Broker>,
     store: Arc<MetricStore>,
+    alarms: SharedBook,
     receiver: Receiver<Message>,
     next_tick: Timestamp,
     next_expiry: Timestamp,
@@ -62,27 +67,39 @@ struct Worker {
 }
 
 impl Monitor {
-    /// Starts the thread, which gathers the metrics of the broker's queues into `store`.
-    pub fn start(broker: Arc<Broker>, store: Arc<MetricStore>) -> std::io::Result<Monitor> {
+    /// Starts the thread, which gathers the metrics of the broker's queues into `store` and
+    /// evaluates the alarms of `book`.
+    pub fn start(
+        broker: Arc<Broker>,
+        store: Arc<MetricStore>,
+        book: AlarmBook,
+    ) -> std::io::Result<Monitor> {
         let now = broker.now();
         let source: Arc<dyn Source> = QueueMetrics::new(broker.clone());
         store.set_source(source, now);
         let (sender, receiver) = sync_channel(JOBS_WAITING);
+        let alarms: SharedBook = Arc::new(Mutex::new(book));
         let worker = Worker {
             broker,
             store: store.clone(),
+            alarms: alarms.clone(),
             receiver,
             next_tick: now,
             next_expiry: now,
             is_closing: false,
         };
         let thread = std::thread::Builder::new().name("metrics".into()).spawn(|| worker.run())?;
-        Ok(Monitor { store, sender, thread: Mutex::new(Some(thread)) })
+        Ok(Monitor { store, alarms, sender, thread: Mutex::new(Some(thread)) })
     }
 
     /// The store, for those who may wait for the disk.
     pub fn store(&self) -> &Arc<MetricStore> {
         &self.store
+    }
+
+    /// The alarms, which only the thread changes.
+    pub(super) fn alarms(&self) -> &SharedBook {
+        &self.alarms
     }
 
     /// Runs a job on the thread and returns what it says.
@@ -183,7 +200,7 @@ impl Worker {
             }
         }
         if !waiting.is_empty() {
-            let synced = self.store.sync();
+            let synced = self.sync();
             if let Err(error) = &synced {
                 tracing::error!(%error, "metrics are not durable");
             }
@@ -195,6 +212,13 @@ impl Worker {
                 let _ = reply.send(());
             }
         }
+    }
+
+    /// Makes metrics and alarms durable.
+    fn sync(&self) -> Result<(), StoreError> {
+        let alarms = lock(&self.alarms).take_dirty();
+        self.store.sync()?;
+        Ok(alarms.map_or(Ok(()), |file| file.sync_data())?)
     }
 
     /// Closes the minute if it has ended.
@@ -209,6 +233,13 @@ impl Worker {
             tracing::error!(%error, "metrics of a minute are not stored yet");
             now.plus_seconds(millrace_metrics::BASE_PERIOD_S)
         });
+        let changes = act::evaluate(&self.store, &self.alarms, now);
+        if !changes.is_empty() {
+            match self.sync() {
+                Ok(()) => act::act(&self.broker, &self.alarms, &changes),
+                Err(error) => tracing::error!(%error, "states of alarms are not durable"),
+            }
+        }
         if now >= self.next_expiry {
             self.next_expiry = now.plus_millis(EXPIRE_MS);
             if let Err(error) = self.store.expire(now) {

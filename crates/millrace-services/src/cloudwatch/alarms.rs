@@ -1,0 +1,397 @@
+//! The actions about alarms, but for the one that puts them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millrace_core::{Arn, Timestamp};
+use millrace_metrics::Scope;
+use millrace_metrics::alarm::{Alarm, AlarmBook, AlarmError, HistoryKind, State};
+use millrace_metrics::math::{Query, QueryKind};
+use millrace_wire::ApiError;
+use millrace_wire::cloudwatch::{
+    AlarmHistoryItem, AlarmNames, Answer, DescribeAlarmHistory, DescribeAlarms,
+    DescribeAlarmsForMetric, Dimension, MetricAlarm, MetricDataQuery, MetricStat, PutMetricAlarm,
+    ResourceTags, SetAlarmState,
+};
+
+use super::{CloudWatch, act, check, error};
+
+/// CloudWatch: names in one request.
+const NAMES_MAX: usize = 100;
+/// CloudWatch: characters of a reason.
+const REASON_CHARS: usize = 1_023;
+/// Tags of one resource.
+const TAGS_MAX: usize = 50;
+
+const STATES: &str = "INSUFFICIENT_DATA, ALARM, OK";
+
+/// The alarms, shared by requests and the thread that evaluates them.
+pub(super) type SharedBook = Arc<Mutex<AlarmBook>>;
+
+pub(super) fn lock(book: &SharedBook) -> MutexGuard<'_, AlarmBook> {
+    book.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl CloudWatch {
+    pub(super) fn describe_alarms(
+        &self,
+        scope: &Scope,
+        input: &DescribeAlarms,
+    ) -> Result<Answer, ApiError> {
+        check_names(&input.alarm_names)?;
+        let state = input.state_value.as_deref().map(state).transpose()?;
+        let max = check::max_records(input.max_records)?;
+        let after: Option<String> = check::place(input.next_token.as_ref())?;
+        for kind in &input.alarm_types {
+            if !matches!(kind.as_str(), "MetricAlarm" | "CompositeAlarm" | "LogAlarm") {
+                let allowed = "MetricAlarm, CompositeAlarm, LogAlarm";
+                return Err(error::not_in_enum(kind, "alarmTypes", allowed));
+            }
+        }
+        let is_wanted_type =
+            input.alarm_types.is_empty() || input.alarm_types.iter().any(|t| t == "MetricAlarm");
+        let prefix = input.alarm_name_prefix.as_deref().unwrap_or_default();
+        let has_action = |alarm: &Alarm| {
+            let all = [&alarm.ok_actions, &alarm.alarm_actions, &alarm.insufficient_data_actions];
+            let mut actions = all.into_iter().flatten();
+            input.action_prefix.as_ref().is_none_or(|p| actions.any(|action| action.starts_with(p)))
+        };
+        let is_wanted = |alarm: &&Alarm| {
+            is_wanted_type
+                && (input.alarm_names.is_empty() || input.alarm_names.contains(&alarm.name))
+                && alarm.name.starts_with(prefix)
+                && state.is_none_or(|state| alarm.state == state)
+                && has_action(alarm)
+                && after.as_ref().is_none_or(|after| alarm.name > *after)
+        };
+        let book = lock(&self.alarms);
+        let mut found = book.of_scope(scope).filter(is_wanted);
+        let alarms: Vec<&Alarm> = found.by_ref().take(max).collect();
+        let last = alarms.last().filter(|_| found.next().is_some());
+        let next_token = last.and_then(|alarm| check::token(&alarm.name));
+        let alarms = alarms.into_iter().map(shown).collect();
+        Ok(Answer::DescribeAlarms { alarms, next_token })
+    }
+
+    pub(super) fn describe_alarms_for_metric(
+        &self,
+        scope: &Scope,
+        input: &DescribeAlarmsForMetric,
+    ) -> Result<Answer, ApiError> {
+        let namespace = check::name(input.namespace.as_ref(), "Namespace")?;
+        let metric = check::name(input.metric_name.as_ref(), "MetricName")?;
+        let entity = check::entity(scope, namespace, &input.dimensions, "Dimensions")?;
+        let wanted = input.statistic.as_deref().or(input.extended_statistic.as_deref());
+        let is_wanted = |alarm: &&Alarm| {
+            let period_s = i64::try_from(alarm.period_s).unwrap_or(i64::MAX);
+            alarm.metric().is_some_and(|(of, name, statistic, unit)| {
+                *of == entity
+                    && name == metric
+                    && wanted.is_none_or(|wanted| wanted == statistic)
+                    && input.unit.as_deref().is_none_or(|wanted| Some(wanted) == unit)
+                    && input.period_s.is_none_or(|wanted| wanted == period_s)
+            })
+        };
+        let book = lock(&self.alarms);
+        let alarms = book.of_scope(scope).filter(is_wanted).map(shown).collect();
+        Ok(Answer::DescribeAlarmsForMetric { alarms })
+    }
+
+    pub(super) fn describe_alarm_history(
+        &self,
+        scope: &Scope,
+        input: &DescribeAlarmHistory,
+    ) -> Result<Answer, ApiError> {
+        let kind = input.history_item_type.as_deref().map(|name| {
+            let allowed = "ConfigurationUpdate, StateUpdate, Action";
+            let kind = HistoryKind::of_name(name);
+            kind.ok_or_else(|| error::not_in_enum(name, "historyItemType", allowed))
+        });
+        let kind = kind.transpose()?;
+        let max = check::max_records(input.max_records)?;
+        let is_ascending = match input.scan_by.as_deref() {
+            None | Some("TimestampDescending") => false,
+            Some("TimestampAscending") => true,
+            Some(other) => {
+                let allowed = "TimestampDescending, TimestampAscending";
+                return Err(error::not_in_enum(other, "scanBy", allowed));
+            }
+        };
+        let skipped: usize = check::place(input.next_token.as_ref())?.unwrap_or(0);
+        let at_ms = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
+        let book = lock(&self.alarms);
+        let mut items: Vec<AlarmHistoryItem> = book
+            .history()
+            .iter()
+            .filter(|item| {
+                item.scope == *scope
+                    && input.alarm_name.as_ref().is_none_or(|name| item.alarm == *name)
+                    && kind.is_none_or(|kind| item.kind == kind)
+                    && input.start_date_ms.is_none_or(|start| at_ms(item.at) >= start)
+                    && input.end_date_ms.is_none_or(|end| at_ms(item.at) <= end)
+            })
+            .map(|item| AlarmHistoryItem {
+                alarm_name: item.alarm.clone(),
+                timestamp_ms: item.at,
+                item_type: item.kind.name(),
+                summary: item.summary.clone(),
+                data: item.data.clone(),
+            })
+            .collect();
+        drop(book);
+        if !is_ascending {
+            items.reverse();
+        }
+        let total = items.len();
+        let items: Vec<_> = items.into_iter().skip(skipped).take(max).collect();
+        let end = skipped.saturating_add(items.len());
+        let next_token = if end < total { check::token(&end) } else { None };
+        Ok(Answer::DescribeAlarmHistory { items, next_token })
+    }
+
+    pub(super) async fn delete_alarms(
+        &self,
+        scope: &Scope,
+        input: &AlarmNames,
+    ) -> Result<Answer, ApiError> {
+        if input.names.is_empty() {
+            return Err(error::missing("AlarmNames"));
+        }
+        check_names(&input.names)?;
+        let (scope, names) = (scope.clone(), input.names.clone());
+        self.change_alarms(move |book, now| {
+            let mut found = 0;
+            for name in &names {
+                found += usize::from(book.delete(&scope, name, now)?);
+            }
+            // Wrong names among right ones do no harm.
+            if found == 0 { Err(AlarmError::NotFound) } else { Ok(()) }
+        })
+        .await
+        .map(|()| Answer::Done)
+    }
+
+    pub(super) async fn set_actions_enabled(
+        &self,
+        scope: &Scope,
+        input: &AlarmNames,
+        switch: Switch,
+    ) -> Result<Answer, ApiError> {
+        if input.names.is_empty() {
+            return Err(error::missing("AlarmNames"));
+        }
+        check_names(&input.names)?;
+        let (scope, names) = (scope.clone(), input.names.clone());
+        self.change_alarms(move |book, now| {
+            for name in &names {
+                let Some(mut alarm) = book.alarm(&scope, name).cloned() else { continue };
+                alarm.actions_enabled = switch == Switch::On;
+                alarm.configured_at = now.0;
+                book.put(alarm, now)?;
+            }
+            Ok(())
+        })
+        .await
+        .map(|()| Answer::Done)
+    }
+
+    pub(super) async fn set_alarm_state(
+        &self,
+        scope: &Scope,
+        input: &SetAlarmState,
+    ) -> Result<Answer, ApiError> {
+        let name = check::name(input.alarm_name.as_ref(), "AlarmName")?.to_owned();
+        let value = input.state_value.as_deref().ok_or_else(|| error::missing("StateValue"))?;
+        let state = state(value)?;
+        let reason = input.state_reason.clone().ok_or_else(|| error::missing("StateReason"))?;
+        if reason.chars().count() > REASON_CHARS {
+            return Err(error::validation(format!(
+                "The parameter StateReason must be at most {REASON_CHARS} characters long."
+            )));
+        }
+        let data = input.state_reason_data.clone().filter(|data| !data.is_empty());
+        if let Some(data) = &data {
+            serde_json::from_str::<serde::de::IgnoredAny>(data).map_err(|_| {
+                error::invalid_format("The parameter StateReasonData must be a JSON text.")
+            })?;
+        }
+        let of = scope.clone();
+        let changed = self
+            .change_alarms(move |book, now| book.set_state(&of, &name, state, (reason, data), now));
+        if let Some(change) = changed.await? {
+            let (broker, book) = (self.broker.clone(), self.alarms.clone());
+            self.monitor.run(move || act::act(&broker, &book, &[change])).await?;
+        }
+        Ok(Answer::Done)
+    }
+
+    pub(super) async fn tag_resource(
+        &self,
+        scope: &Scope,
+        input: &ResourceTags,
+    ) -> Result<Answer, ApiError> {
+        let (name, tags) = (self.alarm_of(scope, input)?, input.tags.clone());
+        if tags.len() > TAGS_MAX {
+            return Err(error::invalid_value(format!("There are at most {TAGS_MAX} tags.")));
+        }
+        let scope = scope.clone();
+        self.change_alarms(move |book, _| {
+            book.update(&scope, &name, |alarm| alarm.tags.extend(tags))
+        })
+        .await
+        .map(|()| Answer::Done)
+    }
+
+    pub(super) async fn untag_resource(
+        &self,
+        scope: &Scope,
+        input: &ResourceTags,
+    ) -> Result<Answer, ApiError> {
+        let (name, keys) = (self.alarm_of(scope, input)?, input.tag_keys.clone());
+        let scope = scope.clone();
+        self.change_alarms(move |book, _| {
+            book.update(&scope, &name, |alarm| alarm.tags.retain(|key, _| !keys.contains(key)))
+        })
+        .await
+        .map(|()| Answer::Done)
+    }
+
+    pub(super) fn list_tags(
+        &self,
+        scope: &Scope,
+        input: &ResourceTags,
+    ) -> Result<Answer, ApiError> {
+        let name = self.alarm_of(scope, input)?;
+        let book = lock(&self.alarms);
+        let tags = book.alarm(scope, &name).map(|alarm| alarm.tags.clone()).unwrap_or_default();
+        Ok(Answer::ListTagsForResource { tags: tags.into_iter().collect() })
+    }
+
+    /// Changes alarms on the thread that may wait for the disk; resolves when that is durable.
+    pub(super) async fn change_alarms<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut AlarmBook, Timestamp) -> Result<T, AlarmError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let (broker, book) = (self.broker.clone(), self.alarms.clone());
+        self.monitor
+            .run_durably::<T, ApiError>(move || {
+                change(&mut lock(&book), broker.now()).map_err(error::of_alarm)
+            })
+            .await
+    }
+
+    /// The name of the alarm that an ARN names.
+    fn alarm_of(&self, scope: &Scope, input: &ResourceTags) -> Result<String, ApiError> {
+        let text = input.resource_arn.as_deref().ok_or_else(|| error::missing("ResourceARN"))?;
+        let arn = Arn::parse(text).filter(|arn| {
+            arn.service == "cloudwatch"
+                && arn.region == scope.region
+                && arn.account == scope.account
+        });
+        let arn = arn.ok_or_else(|| error::invalid_value("Invalid resource ARN."))?;
+        let name = arn.resource.strip_prefix("alarm:");
+        let name = name.filter(|name| lock(&self.alarms).alarm(scope, name).is_some());
+        name.map(str::to_owned).ok_or_else(|| error::resource_not_found(text))
+    }
+}
+
+/// Whether alarms act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Switch {
+    On,
+    Off,
+}
+
+fn check_names(names: &[String]) -> Result<(), ApiError> {
+    if names.len() <= NAMES_MAX {
+        return Ok(());
+    }
+    Err(error::validation(format!(
+        "1 validation error detected: Value at 'alarmNames' failed to satisfy constraint: Member \
+         must have length less than or equal to {NAMES_MAX}"
+    )))
+}
+
+fn state(name: &str) -> Result<State, ApiError> {
+    State::of_name(name).ok_or_else(|| error::not_in_enum(name, "stateValue", STATES))
+}
+
+/// An alarm as answers show it.
+pub(super) fn shown(alarm: &Alarm) -> MetricAlarm {
+    let rule = &alarm.rule;
+    let integer = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let mut put = PutMetricAlarm {
+        alarm_name: Some(alarm.name.clone()),
+        alarm_description: alarm.description.clone(),
+        actions_enabled: Some(alarm.actions_enabled),
+        ok_actions: alarm.ok_actions.clone(),
+        alarm_actions: alarm.alarm_actions.clone(),
+        insufficient_data_actions: alarm.insufficient_data_actions.clone(),
+        evaluation_periods: Some(i64::from(rule.periods)),
+        datapoints_to_alarm: alarm.says_to_alarm.then_some(i64::from(rule.to_alarm)),
+        threshold: Some(rule.threshold),
+        comparison_operator: Some(rule.comparison.name().to_owned()),
+        treat_missing_data: alarm.says_missing.then(|| rule.missing.name().to_owned()),
+        evaluate_low_sample_count_percentile: alarm.low_sample_count.clone(),
+        threshold_metric_id: alarm.threshold_metric_id.clone(),
+        ..PutMetricAlarm::default()
+    };
+    match alarm.metric() {
+        Some((entity, metric, statistic, unit)) => {
+            put.namespace = Some(entity.namespace.clone());
+            put.metric_name = Some(metric.to_owned());
+            put.dimensions = dimensions(entity.dimensions());
+            put.period_s = Some(integer(alarm.period_s));
+            put.unit = unit.map(str::to_owned);
+            let is_simple = millrace_metrics::Statistic::simple(statistic).is_some();
+            let of = if is_simple { &mut put.statistic } else { &mut put.extended_statistic };
+            *of = Some(statistic.to_owned());
+        }
+        None => put.metrics = alarm.queries.iter().map(shown_query).collect(),
+    }
+    MetricAlarm {
+        arn: alarm.arn(),
+        configured_at_ms: alarm.configured_at,
+        state_value: alarm.state.name(),
+        state_reason: alarm.reason.clone(),
+        state_reason_data: alarm.reason_data.clone(),
+        state_updated_at_ms: alarm.state_updated_at,
+        state_transitioned_at_ms: alarm.state_entered_at,
+        alarm: put,
+    }
+}
+
+fn shown_query(query: &Query) -> MetricDataQuery {
+    let integer = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let (metric_stat, expression, period_s) = match &query.kind {
+        QueryKind::Metric { entity, metric, unit, statistic, period_s } => {
+            let stat = MetricStat {
+                namespace: Some(entity.namespace.clone()),
+                metric_name: Some(metric.clone()),
+                dimensions: dimensions(entity.dimensions()),
+                period_s: Some(integer(*period_s)),
+                stat: Some(statistic.clone()),
+                unit: unit.clone(),
+            };
+            (Some(stat), None, None)
+        }
+        QueryKind::Expression { text, period_s } => {
+            (None, Some(text.clone()), period_s.map(integer))
+        }
+    };
+    MetricDataQuery {
+        id: Some(query.id.clone()),
+        metric_stat,
+        expression,
+        label: query.label.clone(),
+        return_data: Some(query.is_returned),
+        period_s,
+    }
+}
+
+fn dimensions(pairs: &[(String, String)]) -> Vec<Dimension> {
+    let dimension = |(name, value): &(String, String)| Dimension {
+        name: Some(name.clone()),
+        value: Some(value.clone()),
+    };
+    pairs.iter().map(dimension).collect()
+}

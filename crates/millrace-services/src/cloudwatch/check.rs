@@ -1,0 +1,120 @@
+//! Rules that several actions share: names, dimensions, periods, tokens, times.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use millrace_metrics::{BASE_PERIOD_S, Entity, FIVE_MINUTES_KEPT_S, MINUTES_KEPT_S, Scope};
+use millrace_wire::ApiError;
+use millrace_wire::cloudwatch::Dimension;
+
+use super::error;
+
+/// CloudWatch: characters of names.
+pub(super) const NAME_CHARS: usize = 255;
+/// CloudWatch: characters of a dimension's value.
+const VALUE_CHARS: usize = 1_024;
+/// CloudWatch: dimensions of a metric.
+const DIMENSIONS_MAX: usize = 30;
+
+/// A text that must be there and have 1 to 255 characters.
+pub(super) fn name<'a>(value: Option<&'a String>, parameter: &str) -> Result<&'a str, ApiError> {
+    let value = value.ok_or_else(|| error::missing(parameter))?;
+    if value.is_empty() || value.chars().count() > NAME_CHARS {
+        return Err(error::invalid_value(format!(
+            "The parameter {parameter} must be between 1 and {NAME_CHARS} characters long."
+        )));
+    }
+    Ok(value)
+}
+
+/// What is measured. `parameter` is where the dimensions stand, for messages.
+pub(super) fn entity(
+    scope: &Scope,
+    namespace: &str,
+    dimensions: &[Dimension],
+    parameter: &str,
+) -> Result<Entity, ApiError> {
+    if dimensions.len() > DIMENSIONS_MAX {
+        return Err(error::invalid_value(format!(
+            "The collection {parameter} must not have a size greater than {DIMENSIONS_MAX}."
+        )));
+    }
+    let mut pairs = Vec::with_capacity(dimensions.len());
+    for (number, dimension) in dimensions.iter().enumerate() {
+        let parameter = |part: &str| format!("{parameter}.member.{}.{part}", number + 1);
+        let key = name(dimension.name.as_ref(), &parameter("Name"))?;
+        let value = dimension.value.as_ref();
+        let value = value.ok_or_else(|| error::missing(&parameter("Value")))?;
+        if value.is_empty() || value.chars().count() > VALUE_CHARS {
+            return Err(error::invalid_value(format!(
+                "The parameter {} must be between 1 and {VALUE_CHARS} characters long.",
+                parameter("Value")
+            )));
+        }
+        pairs.push((key.to_owned(), value.clone()));
+    }
+    Ok(Entity::new(scope.clone(), namespace, pairs))
+}
+
+/// A period in seconds; those below a minute count as one, for data points are a minute apart.
+pub(super) fn period(value: Option<i64>, parameter: &str) -> Result<u64, ApiError> {
+    let value = value.ok_or_else(|| error::missing(parameter))?;
+    match u64::try_from(value) {
+        Ok(1 | 5 | 10 | 20 | 30) => Ok(BASE_PERIOD_S),
+        Ok(period_s) if period_s > 0 && period_s % BASE_PERIOD_S == 0 => Ok(period_s),
+        _ => Err(error::invalid_value(format!(
+            "The parameter {parameter} must be 1, 5, 10, 20, 30 or a multiple of 60."
+        ))),
+    }
+}
+
+/// Start and end in seconds, the start rounded down as CloudWatch does it by its age: to a minute,
+/// after 15 days to five minutes, after 63 days to an hour. The end is not included.
+pub(super) fn span(
+    start_ms: Option<i64>,
+    end_ms: Option<i64>,
+    now_s: u64,
+) -> Result<(u64, u64), ApiError> {
+    let start_ms = start_ms.ok_or_else(|| error::missing("StartTime"))?;
+    let end_ms = end_ms.ok_or_else(|| error::missing("EndTime"))?;
+    if start_ms >= end_ms {
+        return Err(error::invalid_value(
+            "The parameter StartTime must be less than the parameter EndTime.",
+        ));
+    }
+    let seconds = |time_ms: i64| u64::try_from(time_ms).unwrap_or_default() / 1000;
+    let (start_s, end_s) = (seconds(start_ms), seconds(end_ms.saturating_add(999)));
+    let age_s = now_s.saturating_sub(start_s);
+    let step_s = if age_s < MINUTES_KEPT_S {
+        60
+    } else if age_s < FIVE_MINUTES_KEPT_S {
+        300
+    } else {
+        3_600
+    };
+    Ok((start_s - start_s % step_s, end_s))
+}
+
+/// An opaque token that names where the next page begins.
+pub(super) fn token(place: &impl serde::Serialize) -> Option<String> {
+    serde_json::to_vec(place).ok().map(|json| STANDARD.encode(json))
+}
+
+/// Where the page begins that a token asks for.
+pub(super) fn place<T: serde::de::DeserializeOwned>(
+    token: Option<&String>,
+) -> Result<Option<T>, ApiError> {
+    let read = |token: &String| {
+        let json = STANDARD.decode(token).ok()?;
+        serde_json::from_slice(&json).ok()
+    };
+    token.map(|token| read(token).ok_or_else(error::invalid_next_token)).transpose()
+}
+
+/// MaxRecords: 1 to 100.
+pub(super) fn max_records(value: Option<i64>) -> Result<usize, ApiError> {
+    match value {
+        None => Ok(100),
+        Some(count @ 1..=100) => Ok(count as usize),
+        Some(_) => Err(error::invalid_value("The parameter MaxRecords must be between 1 and 100.")),
+    }
+}

@@ -1,0 +1,115 @@
+//! Which wire codes a CloudWatch failure gets: the only place that assigns them.
+
+use std::borrow::Cow;
+
+use millrace_metrics::StoreError;
+use millrace_metrics::alarm::AlarmError;
+use millrace_metrics::math::QueryError;
+use millrace_wire::ApiError;
+
+use super::monitor::MonitorError;
+
+const NAMESPACE: &str = "com.amazonaws.cloudwatch.v2010_08_01";
+
+fn modelled(
+    shape: &'static str,
+    code: &'static str,
+    status: u16,
+    message: impl Into<Cow<'static, str>>,
+) -> ApiError {
+    ApiError { namespace: NAMESPACE, shape, code, status, message: message.into() }
+}
+
+pub(super) fn missing(parameter: &str) -> ApiError {
+    let message = format!("The parameter {parameter} is required.");
+    modelled("MissingRequiredParameterException", "MissingParameter", 400, message)
+}
+
+pub(super) fn invalid_value(message: impl Into<Cow<'static, str>>) -> ApiError {
+    modelled("InvalidParameterValueException", "InvalidParameterValue", 400, message)
+}
+
+pub(super) fn invalid_combination(message: impl Into<Cow<'static, str>>) -> ApiError {
+    let shape = "InvalidParameterCombinationException";
+    modelled(shape, "InvalidParameterCombination", 400, message)
+}
+
+pub(super) fn invalid_next_token() -> ApiError {
+    modelled("InvalidNextToken", "InvalidNextToken", 400, "The next token is not valid.")
+}
+
+pub(super) fn invalid_format(message: impl Into<Cow<'static, str>>) -> ApiError {
+    modelled("InvalidFormatFault", "InvalidFormat", 400, message)
+}
+
+pub(super) fn limit_exceeded(message: impl Into<Cow<'static, str>>) -> ApiError {
+    modelled("LimitExceededFault", "LimitExceeded", 400, message)
+}
+
+/// An alarm that does not exist: CloudWatch says nothing more about it.
+pub(super) fn alarm_not_found() -> ApiError {
+    modelled("ResourceNotFound", "ResourceNotFound", 404, "")
+}
+
+pub(super) fn resource_not_found(arn: &str) -> ApiError {
+    let message = format!("The resource {arn} does not exist.");
+    modelled("ResourceNotFoundException", "ResourceNotFoundException", 404, message)
+}
+
+pub(super) fn validation(message: impl Into<Cow<'static, str>>) -> ApiError {
+    ApiError {
+        namespace: "com.amazon.coral.validate",
+        shape: "ValidationException",
+        code: "ValidationError",
+        status: 400,
+        message: message.into(),
+    }
+}
+
+/// A value that is none of those allowed; `member` begins with a lower-case letter.
+pub(super) fn not_in_enum(value: &str, member: &str, allowed: &str) -> ApiError {
+    validation(format!(
+        "1 validation error detected: Value '{value}' at '{member}' failed to satisfy constraint: \
+         Member must satisfy enum value set: [{allowed}]"
+    ))
+}
+
+pub(super) fn of_store(error: &StoreError) -> ApiError {
+    match error {
+        StoreError::TooManySeries => limit_exceeded("There are too many different metrics."),
+        StoreError::Io(_) | StoreError::Poisoned => {
+            tracing::error!(%error, "metrics");
+            ApiError::internal_failure()
+        }
+    }
+}
+
+pub(super) fn of_query(error: QueryError) -> ApiError {
+    match error {
+        QueryError::Math { id, error } => {
+            validation(format!("Error in expression '{id}' [{error}]"))
+        }
+        QueryError::Store(error) => of_store(&error),
+    }
+}
+
+pub(super) fn of_alarm(error: AlarmError) -> ApiError {
+    match error {
+        AlarmError::NotFound => alarm_not_found(),
+        AlarmError::TooMany => limit_exceeded("The maximum number of alarms has been reached."),
+        AlarmError::Io(error) => {
+            tracing::error!(%error, "alarms");
+            ApiError::internal_failure()
+        }
+    }
+}
+
+impl From<MonitorError> for ApiError {
+    fn from(error: MonitorError) -> ApiError {
+        match error {
+            MonitorError::Busy => ApiError::throttling("Rate exceeded"),
+            MonitorError::Closed => ApiError::service_unavailable("The server is stopping."),
+            MonitorError::Store(error) => of_store(&error),
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! GetMetricStatistics, GetMetricData, ListMetrics.
+
+use std::collections::HashSet;
+
+use millrace_core::Timestamp;
+use millrace_metrics::math::{self, Query, QueryKind, Span};
+use millrace_metrics::{ListFilter, Listed, Scope, SeriesQuery, Statistic, Unit, by_period};
+use millrace_wire::ApiError;
+use millrace_wire::cloudwatch::{
+    Answer, Datapoint, GetMetricData, GetMetricStatistics, ListMetrics, MetricDataQuery,
+    MetricDataResult, MetricId, MetricStat,
+};
+
+use super::{CloudWatch, check, error};
+
+/// CloudWatch: data points of one GetMetricStatistics.
+const DATAPOINTS_MAX: u64 = 1_440;
+/// CloudWatch: data points of one page of GetMetricData.
+const PAGE_DATAPOINTS: usize = 100_800;
+/// CloudWatch: queries of one GetMetricData.
+const QUERIES_MAX: usize = 500;
+/// CloudWatch: metrics of one page of ListMetrics.
+const PAGE_METRICS: usize = 500;
+/// CloudWatch: filters of ListMetrics.
+const FILTERS_MAX: usize = 10;
+/// CloudWatch: metrics without values for so long are not listed.
+const LISTED_S: u64 = 14 * 86_400;
+/// `PT3H`, the only value that RecentlyActive takes.
+const RECENTLY_S: u64 = 3 * 3_600;
+
+const SIMPLE: [&str; 5] = ["SampleCount", "Average", "Sum", "Minimum", "Maximum"];
+
+impl CloudWatch {
+    pub(super) async fn get_metric_statistics(
+        &self,
+        scope: &Scope,
+        input: &GetMetricStatistics,
+    ) -> Result<Answer, ApiError> {
+        let namespace = check::name(input.namespace.as_ref(), "Namespace")?;
+        let metric = check::name(input.metric_name.as_ref(), "MetricName")?.to_owned();
+        let entity = check::entity(scope, namespace, &input.dimensions, "Dimensions")?;
+        let now = self.broker.now();
+        let (start_s, end_s) = check::span(input.start_time_ms, input.end_time_ms, now.seconds())?;
+        let period_s = check::period(input.period_s, "Period")?;
+        let (simple, extended) = statistics(input)?;
+        let unit = unit(input.unit.as_ref(), "unit")?;
+        let count = (end_s - start_s).div_ceil(period_s);
+        if count > DATAPOINTS_MAX {
+            return Err(error::invalid_combination(format!(
+                "You have requested up to {count} datapoints, which exceeds the limit of \
+                 {DATAPOINTS_MAX}. You may reduce the datapoints requested by increasing Period, or \
+                 decreasing the time range."
+            )));
+        }
+        let store = self.monitor.store().clone();
+        let label = metric.clone();
+        let read = self.monitor.run(move || {
+            let query = SeriesQuery { entity: &entity, metric: &metric, unit };
+            store.points(&[query], start_s..end_s, now)
+        });
+        let points = read.await?.map_err(|error| error::of_store(&error))?;
+        let points = points.into_iter().next().unwrap_or_default();
+        let periods = by_period(&points, start_s, period_s);
+        let datapoints = periods.iter().map(|((time_s, unit), summary)| Datapoint {
+            timestamp_ms: time_s * 1000,
+            statistics: simple
+                .iter()
+                .filter_map(|(name, statistic)| Some((*name, statistic.value(summary)?)))
+                .collect(),
+            extended_statistics: extended
+                .iter()
+                .filter_map(|(name, statistic)| Some((name.clone(), statistic.value(summary)?)))
+                .collect(),
+            unit: unit.name(),
+        });
+        Ok(Answer::GetMetricStatistics { label, datapoints: datapoints.collect() })
+    }
+
+    pub(super) async fn get_metric_data(
+        &self,
+        scope: &Scope,
+        input: &GetMetricData,
+    ) -> Result<Answer, ApiError> {
+        let now = self.broker.now();
+        let (start_s, end_s) = check::span(input.start_time_ms, input.end_time_ms, now.seconds())?;
+        let is_ascending = match input.scan_by.as_deref() {
+            None | Some("TimestampDescending") => false,
+            Some("TimestampAscending") => true,
+            Some(other) => {
+                let allowed = "TimestampDescending, TimestampAscending";
+                return Err(error::not_in_enum(other, "scanBy", allowed));
+            }
+        };
+        let page = match input.max_datapoints {
+            None => PAGE_DATAPOINTS,
+            Some(count) => usize::try_from(count)
+                .ok()
+                .filter(|count| (1..=PAGE_DATAPOINTS).contains(count))
+                .ok_or_else(|| {
+                    error::invalid_value(format!(
+                        "The parameter MaxDatapoints must be between 1 and {PAGE_DATAPOINTS}."
+                    ))
+                })?,
+        };
+        let skipped: usize = check::place(input.next_token.as_ref())?.unwrap_or(0);
+        let queries = queries(scope, &input.queries, "MetricDataQueries")?;
+        let span = Span { scope: scope.clone(), start_s, end_s, origin_s: 0, now };
+        let store = self.monitor.store().clone();
+        let found = self.monitor.run(move || math::answer(&store, &queries, &span));
+        let found = found.await?.map_err(error::of_query)?;
+        let mut results = Vec::new();
+        let mut messages = Vec::new();
+        for found in found {
+            for series in found.series {
+                if series.has_several_units {
+                    let text = format!(
+                        "Multiple units were found for {}, of which one is returned. Specify the \
+                         unit to choose.",
+                        found.id
+                    );
+                    messages.push(("MultipleUnits".to_owned(), text));
+                }
+                let mut points: Vec<(u64, f64)> = series.points.into_iter().collect();
+                if !is_ascending {
+                    points.reverse();
+                }
+                results.push(Curve { id: found.id.clone(), label: series.label, points });
+            }
+        }
+        Ok(one_page(results, messages, skipped, page))
+    }
+
+    pub(super) async fn list_metrics(
+        &self,
+        scope: &Scope,
+        input: &ListMetrics,
+    ) -> Result<Answer, ApiError> {
+        if input.dimensions.len() > FILTERS_MAX {
+            return Err(error::invalid_value(format!(
+                "The collection Dimensions must not have a size greater than {FILTERS_MAX}."
+            )));
+        }
+        let mut dimensions = Vec::new();
+        for (number, filter) in input.dimensions.iter().enumerate() {
+            let parameter = format!("Dimensions.member.{}.Name", number + 1);
+            let name = check::name(filter.name.as_ref(), &parameter)?;
+            dimensions.push((name.to_owned(), filter.value.clone()));
+        }
+        let now = self.broker.now();
+        let kept_s = match input.recently_active.as_deref() {
+            None => LISTED_S,
+            Some("PT3H") => RECENTLY_S,
+            Some(other) => return Err(error::not_in_enum(other, "recentlyActive", "PT3H")),
+        };
+        let after: Option<Listed> = check::place(input.next_token.as_ref())?;
+        let (namespace, metric) = (input.namespace.clone(), input.metric_name.clone());
+        let (store, scope) = (self.monitor.store().clone(), scope.clone());
+        let listed = self.monitor.run(move || {
+            let (namespace, metric) = (namespace.as_deref(), metric.as_deref());
+            let filter = ListFilter { namespace, metric, dimensions: &dimensions };
+            store.list(&scope, &filter, Timestamp(now.0.saturating_sub(kept_s * 1000)))
+        });
+        let mut listed = listed.await?;
+        if let Some(after) = after {
+            let first = listed.partition_point(|listed| *listed <= after);
+            listed.drain(..first);
+        }
+        let has_more = listed.len() > PAGE_METRICS;
+        listed.truncate(PAGE_METRICS);
+        let next_token = listed.last().filter(|_| has_more).and_then(check::token);
+        let metrics = listed.into_iter().map(|listed| MetricId {
+            namespace: listed.namespace,
+            metric_name: listed.metric,
+            dimensions: listed.dimensions,
+        });
+        Ok(Answer::ListMetrics { metrics: metrics.collect(), next_token })
+    }
+}
+
+/// A series to be answered, in the order asked for.
+struct Curve {
+    id: String,
+    label: String,
+    points: Vec<(u64, f64)>,
+}
+
+type Named<T> = Vec<(T, Statistic)>;
+
+fn statistics(
+    input: &GetMetricStatistics,
+) -> Result<(Named<&'static str>, Named<String>), ApiError> {
+    if input.statistics.is_empty() && input.extended_statistics.is_empty() {
+        return Err(error::missing("Statistics"));
+    }
+    let mut simple = Vec::new();
+    for wanted in &input.statistics {
+        let name = SIMPLE.into_iter().find(|name| name == wanted);
+        let found = name.and_then(|name| Some((name, Statistic::simple(name)?)));
+        simple.push(found.ok_or_else(|| {
+            let allowed = "SampleCount, Average, Sum, Minimum, Maximum";
+            error::not_in_enum(wanted, "statistics", allowed)
+        })?);
+    }
+    let mut extended = Vec::new();
+    for wanted in &input.extended_statistics {
+        let found = Statistic::extended(wanted).ok_or_else(|| {
+            error::invalid_value(format!(
+                "The value {wanted} for parameter ExtendedStatistics is not supported."
+            ))
+        })?;
+        extended.push((wanted.clone(), found));
+    }
+    Ok((simple, extended))
+}
+
+fn unit(name: Option<&String>, member: &str) -> Result<Option<Unit>, ApiError> {
+    name.map(|name| {
+        let allowed = "Seconds, Microseconds, Milliseconds, Bytes, Count, Percent, None and others";
+        Unit::of_name(name).ok_or_else(|| error::not_in_enum(name, member, allowed))
+    })
+    .transpose()
+}
+
+/// The queries of a request or an alarm. `parameter` is where they stand, for messages.
+pub(super) fn queries(
+    scope: &Scope,
+    queries: &[MetricDataQuery],
+    parameter: &str,
+) -> Result<Vec<Query>, ApiError> {
+    if queries.is_empty() {
+        return Err(error::missing(parameter));
+    }
+    if queries.len() > QUERIES_MAX {
+        return Err(error::validation(format!(
+            "The collection {parameter} must not have a size greater than {QUERIES_MAX}."
+        )));
+    }
+    let mut ids = HashSet::new();
+    let mut checked = Vec::with_capacity(queries.len());
+    for (number, query) in queries.iter().enumerate() {
+        let at = format!("{parameter}.member.{}", number + 1);
+        let query = checked_query(scope, query, &at)?;
+        if !ids.insert(query.id.clone()) {
+            return Err(error::validation(format!("The id {} is used more than once.", query.id)));
+        }
+        checked.push(query);
+    }
+    Ok(checked)
+}
+
+fn checked_query(scope: &Scope, query: &MetricDataQuery, at: &str) -> Result<Query, ApiError> {
+    let id = check::name(query.id.as_ref(), &format!("{at}.Id"))?;
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if !id.starts_with(|c: char| c.is_ascii_lowercase()) || !id.bytes().all(is_part) {
+        return Err(error::validation(format!(
+            "The value {id} for parameter {at}.Id is not matching the expected pattern \
+             ^[a-z][a-zA-Z0-9_]*$."
+        )));
+    }
+    let kind = match (&query.metric_stat, &query.expression) {
+        (Some(stat), None) => metric_kind(scope, stat, &format!("{at}.MetricStat"))?,
+        (None, Some(text)) => {
+            math::check_expression(text).map_err(|error| {
+                error::validation(format!("Error in expression '{id}' [{error}]"))
+            })?;
+            let period = query.period_s.map(Some);
+            let period = period.map(|p| check::period(p, &format!("{at}.Period"))).transpose()?;
+            QueryKind::Expression { text: text.clone(), period_s: period }
+        }
+        _ => {
+            return Err(error::validation(format!(
+                "Exactly one of {at}.MetricStat and {at}.Expression must be specified."
+            )));
+        }
+    };
+    Ok(Query {
+        id: id.to_owned(),
+        kind,
+        label: query.label.clone().filter(|label| !label.is_empty()),
+        is_returned: query.return_data.unwrap_or(true),
+    })
+}
+
+fn metric_kind(scope: &Scope, stat: &MetricStat, at: &str) -> Result<QueryKind, ApiError> {
+    let metric_at = format!("{at}.Metric");
+    let namespace = check::name(stat.namespace.as_ref(), &format!("{metric_at}.Namespace"))?;
+    let metric = check::name(stat.metric_name.as_ref(), &format!("{metric_at}.MetricName"))?;
+    let entity =
+        check::entity(scope, namespace, &stat.dimensions, &format!("{metric_at}.Dimensions"))?;
+    let statistic = check::name(stat.stat.as_ref(), &format!("{at}.Stat"))?;
+    if Statistic::of_name(statistic).is_none() {
+        return Err(error::validation(format!(
+            "The value {statistic} for parameter {at}.Stat is not supported."
+        )));
+    }
+    unit(stat.unit.as_ref(), "unit")?;
+    Ok(QueryKind::Metric {
+        entity,
+        metric: metric.to_owned(),
+        unit: stat.unit.clone(),
+        statistic: statistic.to_owned(),
+        period_s: check::period(stat.period_s, &format!("{at}.Period"))?,
+    })
+}
+
+/// Up to `page` data points after the first `skipped`; a series is cut where the page ends.
+fn one_page(
+    curves: Vec<Curve>,
+    messages: Vec<(String, String)>,
+    skipped: usize,
+    page: usize,
+) -> Answer {
+    let total: usize = curves.iter().map(|curve| curve.points.len()).sum();
+    let end = skipped.saturating_add(page);
+    let mut results = Vec::new();
+    let mut seen = 0_usize;
+    for Curve { id, label, points } in curves {
+        let len = points.len();
+        let first = skipped.saturating_sub(seen).min(len);
+        let last = end.saturating_sub(seen).min(len);
+        seen += len;
+        // A series without data points belongs to the first page.
+        if first == last && (len > 0 || skipped > 0) {
+            continue;
+        }
+        let shown = points.get(first..last).unwrap_or_default();
+        results.push(MetricDataResult {
+            id,
+            label,
+            timestamps_ms: shown.iter().map(|(time_s, _)| time_s * 1000).collect(),
+            values: shown.iter().map(|(_, value)| *value).collect(),
+            status_code: if last < len { "PartialData" } else { "Complete" },
+            messages: Vec::new(),
+        });
+    }
+    let next_token = if end < total { check::token(&end) } else { None };
+    Answer::GetMetricData { results, messages, next_token }
+}

@@ -1,0 +1,88 @@
+//! Request bodies that clients compress: SDKs do it for PutMetricData above 10 KB.
+
+use std::io::Read;
+
+use flate2::read::MultiGzDecoder;
+use millrace_wire::{ApiError, Request};
+
+/// CloudWatch: bytes of a request, compressed or not.
+const BODY_BYTES_MAX: u64 = 1 << 20;
+
+/// The body of a request that says it is compressed, as it was before; `None` if it is not.
+///
+/// # Errors
+///
+/// RequestEntityTooLarge above 1 MiB, SerializationException if it cannot be read.
+pub(crate) fn inflated(request: &Request<'_>) -> Result<Option<Vec<u8>>, ApiError> {
+    let encoding = request.header("content-encoding");
+    if !encoding.is_some_and(|encoding| encoding.trim().eq_ignore_ascii_case("gzip")) {
+        return Ok(None);
+    }
+    let mut body = Vec::new();
+    let decoder = MultiGzDecoder::new(request.body);
+    let read = decoder.take(BODY_BYTES_MAX + 1).read_to_end(&mut body);
+    if read.is_err() {
+        return Err(ApiError::serialization("the body is not compressed with gzip"));
+    }
+    if body.len() as u64 > BODY_BYTES_MAX {
+        return Err(ApiError {
+            namespace: "com.amazon.coral.service",
+            shape: "RequestEntityTooLarge",
+            code: "RequestEntityTooLarge",
+            status: 413,
+            message: format!("The request is larger than {BODY_BYTES_MAX} bytes.").into(),
+        });
+    }
+    Ok(Some(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use millrace_wire::Header;
+
+    use super::*;
+
+    fn compressed(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn inflate(encoding: &str, body: &[u8]) -> Result<Option<Vec<u8>>, ApiError> {
+        let headers = [Header { name: "Content-Encoding", value: encoding.as_bytes() }];
+        inflated(&Request {
+            method: "POST",
+            path: "/",
+            query: "",
+            headers: &headers,
+            body,
+            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            is_tls: false,
+        })
+    }
+
+    #[test]
+    fn compressed_bodies_are_read_and_others_left_alone() {
+        let body = compressed(b"{}");
+
+        assert_eq!(inflate("gzip", &body).unwrap().unwrap(), b"{}");
+        assert_eq!(inflate("identity", b"{}").unwrap(), None);
+        assert_eq!(inflate("gzip", b"{}").unwrap_err().code, "SerializationException");
+        assert_eq!(inflate("gzip", &body[..body.len() - 1]).unwrap_err().status, 400);
+    }
+
+    #[test]
+    fn what_becomes_too_large_is_refused() {
+        let body = compressed(&vec![0; 64 << 20]);
+        assert!(body.len() < 1 << 20);
+
+        assert_eq!(inflate("gzip", &body).unwrap_err().status, 413);
+        let largest = compressed(&vec![0; 1 << 20]);
+        assert_eq!(inflate("gzip", &largest).unwrap().unwrap().len(), 1 << 20);
+    }
+}

@@ -1,0 +1,212 @@
+//! PutMetricAlarm.
+
+use std::collections::BTreeMap;
+
+use millrace_core::{Arn, Timestamp};
+use millrace_metrics::alarm::{Alarm, Comparison, MissingData, Rule, State};
+use millrace_metrics::math::{Query, QueryKind};
+use millrace_metrics::{BASE_PERIOD_S, Scope, Statistic, Unit};
+use millrace_wire::ApiError;
+use millrace_wire::cloudwatch::{Answer, PutMetricAlarm};
+
+use super::get_data::queries;
+use super::{CloudWatch, check, error};
+
+/// CloudWatch: characters of a description.
+const DESCRIPTION_CHARS: usize = 1_024;
+/// CloudWatch: actions of one kind.
+const ACTIONS_MAX: usize = 5;
+/// CloudWatch: how far back an alarm looks, and with periods of an hour and more.
+const LOOKS_BACK_S: u64 = 86_400;
+const LOOKS_BACK_BY_HOURS_S: u64 = 7 * 86_400;
+
+impl CloudWatch {
+    pub(super) async fn put_metric_alarm(
+        &self,
+        scope: &Scope,
+        input: &PutMetricAlarm,
+    ) -> Result<Answer, ApiError> {
+        let alarm = alarm(scope, input, self.broker.now())?;
+        self.change_alarms(move |book, now| book.put(alarm, now)).await.map(|_| Answer::Done)
+    }
+}
+
+fn alarm(scope: &Scope, input: &PutMetricAlarm, now: Timestamp) -> Result<Alarm, ApiError> {
+    let name = check::name(input.alarm_name.as_ref(), "AlarmName")?;
+    let description = input.alarm_description.clone();
+    if description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS) {
+        return Err(error::validation(format!(
+            "The parameter AlarmDescription must be at most {DESCRIPTION_CHARS} characters long."
+        )));
+    }
+    for actions in [&input.ok_actions, &input.alarm_actions, &input.insufficient_data_actions] {
+        check_actions(actions)?;
+    }
+    let (queries, period_s) = watched(scope, input)?;
+    let rule = rule(input)?;
+    let looks_back_s = u64::from(rule.periods).saturating_mul(period_s);
+    if looks_back_s > LOOKS_BACK_S && (period_s < 3_600 || looks_back_s > LOOKS_BACK_BY_HOURS_S) {
+        return Err(error::validation(
+            "Metrics cannot be checked across more than a day (EvaluationPeriods * Period must be \
+             <= 86400).",
+        ));
+    }
+    let low_sample_count = input.evaluate_low_sample_count_percentile.clone();
+    if let Some(other) =
+        low_sample_count.as_deref().filter(|v| !matches!(*v, "evaluate" | "ignore"))
+    {
+        return Err(error::validation(format!(
+            "Option {other} is not supported for EvaluateLowSampleCountPercentile."
+        )));
+    }
+    Ok(Alarm {
+        scope: scope.clone(),
+        name: name.to_owned(),
+        description,
+        actions_enabled: input.actions_enabled.unwrap_or(true),
+        ok_actions: input.ok_actions.clone(),
+        alarm_actions: input.alarm_actions.clone(),
+        insufficient_data_actions: input.insufficient_data_actions.clone(),
+        queries,
+        period_s,
+        rule,
+        low_sample_count,
+        threshold_metric_id: input.threshold_metric_id.clone(),
+        says_to_alarm: input.datapoints_to_alarm.is_some(),
+        says_missing: input.treat_missing_data.is_some(),
+        configured_at: now.0,
+        state: State::InsufficientData,
+        reason: "Unchecked: Initial alarm creation".to_owned(),
+        reason_data: None,
+        state_updated_at: now.0,
+        state_entered_at: now.0,
+        tags: input.tags.iter().cloned().collect::<BTreeMap<_, _>>(),
+    })
+}
+
+fn check_actions(actions: &[String]) -> Result<(), ApiError> {
+    if actions.len() > ACTIONS_MAX {
+        return Err(error::validation(format!(
+            "An alarm has at most {ACTIONS_MAX} actions of each kind."
+        )));
+    }
+    match actions.iter().find(|action| Arn::parse(action).is_none()) {
+        None => Ok(()),
+        Some(action) => Err(error::validation(format!("Invalid arn syntax: {action}"))),
+    }
+}
+
+/// What is watched, and the period of its data points.
+fn watched(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), ApiError> {
+    let Some(metric) = &input.metric_name else {
+        if input.metrics.is_empty() {
+            return Err(error::missing("MetricName"));
+        }
+        return expressions(scope, input);
+    };
+    if !input.metrics.is_empty() {
+        return Err(error::invalid_combination(
+            "The parameters MetricName and Metrics are mutually exclusive and you have specified \
+             both.",
+        ));
+    }
+    let metric = check::name(Some(metric), "MetricName")?;
+    let namespace = check::name(input.namespace.as_ref(), "Namespace")?;
+    let entity = check::entity(scope, namespace, &input.dimensions, "Dimensions")?;
+    let period_s = check::period(input.period_s, "Period")?;
+    let statistic = match (&input.statistic, &input.extended_statistic) {
+        (Some(name), None) => {
+            let allowed = "SampleCount, Average, Sum, Minimum, Maximum";
+            let known = Statistic::simple(name);
+            known.ok_or_else(|| error::not_in_enum(name, "statistic", allowed))?;
+            name
+        }
+        (None, Some(name)) => {
+            let known = Statistic::extended(name);
+            known.ok_or_else(|| {
+                error::invalid_value(format!(
+                    "The value {name} for parameter ExtendedStatistic is not supported."
+                ))
+            })?;
+            name
+        }
+        (None, None) => return Err(error::missing("Statistic")),
+        (Some(_), Some(_)) => {
+            return Err(error::invalid_combination(
+                "The parameters Statistic and ExtendedStatistic are mutually exclusive and you \
+                 have specified both.",
+            ));
+        }
+    };
+    if let Some(unit) = input.unit.as_ref().filter(|unit| Unit::of_name(unit).is_none()) {
+        return Err(error::invalid_value(format!(
+            "The value {unit} for parameter Unit is invalid."
+        )));
+    }
+    let kind = QueryKind::Metric {
+        entity,
+        metric: metric.to_owned(),
+        unit: input.unit.clone(),
+        statistic: statistic.clone(),
+        period_s,
+    };
+    let query = Query { id: "m1".to_owned(), kind, label: None, is_returned: true };
+    Ok((vec![query], period_s))
+}
+
+/// Expressions, of which exactly one is returned.
+fn expressions(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), ApiError> {
+    let queries = queries(scope, &input.metrics, "Metrics")?;
+    let mut returned = queries.iter().filter(|query| query.is_returned);
+    let (Some(returned), None) = (returned.next(), returned.next()) else {
+        return Err(error::validation(
+            "Exactly one element of the metrics list should return data.",
+        ));
+    };
+    let own_s = match &returned.kind {
+        QueryKind::Metric { period_s, .. } => Some(*period_s),
+        QueryKind::Expression { period_s, .. } => *period_s,
+    };
+    let of_metric = |query: &Query| match query.kind {
+        QueryKind::Metric { period_s, .. } => Some(period_s),
+        QueryKind::Expression { .. } => None,
+    };
+    let period_s = own_s.or_else(|| queries.iter().filter_map(of_metric).max());
+    Ok((queries, period_s.unwrap_or(BASE_PERIOD_S)))
+}
+
+fn rule(input: &PutMetricAlarm) -> Result<Rule, ApiError> {
+    let periods = input.evaluation_periods.ok_or_else(|| error::missing("EvaluationPeriods"))?;
+    let positive = |value: i64, name: &str| {
+        u32::try_from(value).ok().filter(|value| *value > 0).ok_or_else(|| {
+            error::validation(format!("The parameter {name} must be greater than or equal to 1."))
+        })
+    };
+    let periods = positive(periods, "EvaluationPeriods")?;
+    let to_alarm = match input.datapoints_to_alarm {
+        None => periods,
+        Some(value) => positive(value, "DatapointsToAlarm")?,
+    };
+    if to_alarm > periods {
+        return Err(error::validation(
+            "The parameter DatapointsToAlarm must be less than or equal to EvaluationPeriods.",
+        ));
+    }
+    let comparison = input.comparison_operator.as_deref();
+    let comparison = comparison.ok_or_else(|| error::missing("ComparisonOperator"))?;
+    let allowed = "GreaterThanOrEqualToThreshold, GreaterThanThreshold, LessThanThreshold, \
+                   LessThanOrEqualToThreshold";
+    let comparison = Comparison::of_name(comparison)
+        .ok_or_else(|| error::not_in_enum(comparison, "comparisonOperator", allowed))?;
+    let missing = match input.treat_missing_data.as_deref() {
+        None => MissingData::default(),
+        Some(name) => MissingData::of_name(name).ok_or_else(|| {
+            error::validation(format!("Option {name} is not supported for TreatMissingData."))
+        })?,
+    };
+    let threshold = input.threshold.ok_or_else(|| error::missing("Threshold"))?;
+    if !threshold.is_finite() {
+        return Err(error::validation("The parameter Threshold must be a number."));
+    }
+    Ok(Rule { comparison, threshold, periods, to_alarm, missing })
+}
