@@ -1,0 +1,91 @@
+"""Clients of CloudWatch beside those of SQS."""
+
+import datetime
+import json
+import urllib.request
+
+import boto3
+import pytest
+from botocore.config import Config
+
+
+def client(server, service, **options):
+    options = {"retries": {"total_max_attempts": 1}, "read_timeout": 40} | options
+    return boto3.client(
+        service,
+        endpoint_url=server.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+        config=Config(**options),
+    )
+
+
+class Clock:
+    """The server's clock: tests move it, they do not wait."""
+
+    def __init__(self, server):
+        self.server = server
+
+    def _call(self, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        with urllib.request.urlopen(urllib.request.Request(self.server.endpoint + path, data)) as answer:
+            return json.load(answer)["now_ms"] / 1000
+
+    def now(self) -> float:
+        return self._call("/_millrace/clock")
+
+    def advance(self, seconds: float) -> float:
+        return self._call("/_millrace/clock/advance", {"seconds": seconds})
+
+    def next_minute(self) -> float:
+        """To just after the next full minute, which closes the one that was."""
+        return self.advance(60 - self.now() % 60 + 0.5)
+
+    def time(self, ago_s=0) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(self.now() - ago_s, datetime.timezone.utc)
+
+
+@pytest.fixture
+def alone(make_server):
+    """A server of the test's own, whose clock it may move."""
+    return make_server()
+
+
+@pytest.fixture
+def clock(alone):
+    return Clock(alone)
+
+
+@pytest.fixture
+def sqs_alone(alone):
+    return client(alone, "sqs")
+
+
+@pytest.fixture
+def new_client(alone):
+    return lambda: client(alone, "sqs")
+
+
+@pytest.fixture
+def cloudwatch(alone):
+    return client(alone, "cloudwatch")
+
+
+@pytest.fixture
+def total(cloudwatch, clock):
+    """Sum over all minutes of the last hours of a queue's metric."""
+
+    def of(queue: str, metric: str, statistic="Sum", period=60) -> float:
+        points = cloudwatch.get_metric_statistics(
+            Namespace="AWS/SQS",
+            MetricName=metric,
+            Dimensions=[{"Name": "QueueName", "Value": queue}],
+            StartTime=clock.time(6 * 3600),
+            EndTime=clock.time(-900),
+            Period=period,
+            Statistics=[statistic],
+        )["Datapoints"]
+        return sum(point[statistic] for point in points)
+
+    return of

@@ -1,0 +1,187 @@
+"""Alarms are kept, evaluate each minute, and act."""
+
+import json
+
+import pytest
+from botocore.exceptions import ClientError
+
+BACKLOG = {
+    "Namespace": "AWS/SQS",
+    "MetricName": "ApproximateNumberOfMessagesVisible",
+    "Dimensions": [{"Name": "QueueName", "Value": "jobs"}],
+    "Statistic": "Maximum",
+    "Period": 60,
+    "EvaluationPeriods": 1,
+    "Threshold": 2.0,
+    "ComparisonOperator": "GreaterThanThreshold",
+}
+ARN = "arn:aws:sqs:us-east-1:000000000000:"
+
+
+@pytest.fixture
+def alarm(cloudwatch):
+    def named(name="backlog"):
+        return cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"][0]
+
+    return named
+
+
+def test_an_alarm_on_a_backlog_sends_to_a_queue_and_recovers(alone, clock, sqs_alone, cloudwatch, alarm):
+    jobs = sqs_alone.create_queue(QueueName="jobs")["QueueUrl"]
+    pages = sqs_alone.create_queue(QueueName="pages")["QueueUrl"]
+    cloudwatch.put_metric_alarm(
+        AlarmName="backlog", AlarmActions=[ARN + "pages"], OKActions=[ARN + "pages"], **BACKLOG
+    )
+    assert alarm()["StateValue"] == "INSUFFICIENT_DATA"
+    assert alarm()["StateReason"] == "Unchecked: Initial alarm creation"
+
+    def paged():
+        messages = sqs_alone.receive_message(QueueUrl=pages, WaitTimeSeconds=5).get("Messages", [])
+        for message in messages:
+            sqs_alone.delete_message(QueueUrl=pages, ReceiptHandle=message["ReceiptHandle"])
+        return [json.loads(message["Body"]) for message in messages]
+
+    for _ in range(3):
+        sqs_alone.send_message(QueueUrl=jobs, MessageBody="x")
+    clock.next_minute()
+    assert alarm()["StateValue"] == "ALARM"
+    assert alarm()["StateReason"].startswith("Threshold Crossed: 1 datapoint [3.0 (")
+    assert alarm()["StateReason"].endswith(")] was greater than the threshold (2.0).")
+    [page] = paged()
+    assert (page["OldStateValue"], page["NewStateValue"]) == ("INSUFFICIENT_DATA", "ALARM")
+    assert page["AlarmArn"] == alarm()["AlarmArn"] and page["Region"] == "US East (N. Virginia)"
+    assert page["Trigger"]["Dimensions"] == [{"name": "QueueName", "value": "jobs"}]
+    assert page["Trigger"]["Statistic"] == "MAXIMUM"
+
+    clock.next_minute()
+    alone.restart("kill")
+    assert alarm()["StateValue"] == "ALARM", "the state is durable"
+    clock.next_minute()
+    sqs_alone.purge_queue(QueueUrl=jobs)
+    clock.advance(60)
+    clock.advance(60)
+    assert alarm()["StateValue"] == "OK"
+    assert [page["NewStateValue"] for page in paged()] == ["OK"], "it acts once for each change"
+
+    history = cloudwatch.describe_alarm_history(AlarmName="backlog", ScanBy="TimestampAscending")
+    summaries = [item["HistorySummary"] for item in history["AlarmHistoryItems"]]
+    assert summaries == [
+        'Alarm "backlog" created',
+        "Alarm updated from INSUFFICIENT_DATA to ALARM",
+        f"Successfully executed action {ARN}pages",
+        "Alarm updated from ALARM to OK",
+        f"Successfully executed action {ARN}pages",
+    ]
+
+
+def test_two_of_three_periods_and_missing_data(clock, cloudwatch, alarm):
+    cloudwatch.put_metric_alarm(
+        AlarmName="sales",
+        Namespace="Shop",
+        MetricName="Sales",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=3,
+        DatapointsToAlarm=2,
+        Threshold=10,
+        ComparisonOperator="LessThanThreshold",
+        TreatMissingData="notBreaching",
+    )
+    states = []
+    for value in [20, 5, 20, 5, None, None, None, None, None]:
+        if value is not None:
+            cloudwatch.put_metric_data(Namespace="Shop", MetricData=[{"MetricName": "Sales", "Value": value}])
+        clock.next_minute()
+        states.append(alarm("sales")["StateValue"])
+
+    assert states[:4] == ["OK", "OK", "OK", "ALARM"]
+    assert states[-1] == "OK", "missing data does not breach"
+
+
+def test_an_alarm_on_an_expression(clock, sqs_alone, cloudwatch, alarm):
+    url = sqs_alone.create_queue(QueueName="jobs")["QueueUrl"]
+    metric = lambda name: {  # noqa: E731
+        "Metric": {"Namespace": "AWS/SQS", "MetricName": name, "Dimensions": BACKLOG["Dimensions"]},
+        "Period": 60,
+        "Stat": "Sum",
+    }
+    cloudwatch.put_metric_alarm(
+        AlarmName="lag",
+        Metrics=[
+            {"Id": "sent", "MetricStat": metric("NumberOfMessagesSent"), "ReturnData": False},
+            {"Id": "deleted", "MetricStat": metric("NumberOfMessagesDeleted"), "ReturnData": False},
+            {"Id": "lag", "Expression": "sent - deleted", "ReturnData": True},
+        ],
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="GreaterThanOrEqualToThreshold",
+    )
+    sqs_alone.send_message(QueueUrl=url, MessageBody="x")
+    clock.next_minute()
+
+    shown = alarm("lag")
+    assert shown["StateValue"] == "ALARM"
+    assert [query["Id"] for query in shown["Metrics"]] == ["sent", "deleted", "lag"]
+
+
+def test_alarms_are_put_changed_described_and_deleted(clock, cloudwatch, alarm):
+    put = {"AlarmName": "backlog", "AlarmDescription": "too much to do"} | BACKLOG
+    cloudwatch.put_metric_alarm(**put, Tags=[{"Key": "team", "Value": "a"}])
+    cloudwatch.set_alarm_state(AlarmName="backlog", StateValue="ALARM", StateReason="drill")
+    cloudwatch.put_metric_alarm(**(put | {"Threshold": 9}))
+
+    shown = alarm()
+    assert (shown["StateValue"], shown["StateReason"], shown["Threshold"]) == ("ALARM", "drill", 9)
+    for name in put.keys() - {"Threshold"}:
+        assert shown[name] == put[name]
+    assert shown["ActionsEnabled"] is True and shown["OKActions"] == []
+    arn = shown["AlarmArn"]
+    assert arn == "arn:aws:cloudwatch:us-east-1:000000000000:alarm:backlog"
+    assert cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"] == [{"Key": "team", "Value": "a"}]
+    cloudwatch.tag_resource(ResourceARN=arn, Tags=[{"Key": "b", "Value": "2"}])
+    cloudwatch.untag_resource(ResourceARN=arn, TagKeys=["team"])
+    assert cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"] == [{"Key": "b", "Value": "2"}]
+    cloudwatch.disable_alarm_actions(AlarmNames=["backlog"])
+    assert alarm()["ActionsEnabled"] is False
+    cloudwatch.enable_alarm_actions(AlarmNames=["backlog"])
+    assert alarm()["ActionsEnabled"] is True
+    of_metric = {name: BACKLOG[name] for name in ["Namespace", "MetricName", "Dimensions"]}
+    found = cloudwatch.describe_alarms_for_metric(**of_metric)["MetricAlarms"]
+    assert [alarm["AlarmName"] for alarm in found] == ["backlog"]
+    for n in range(5):
+        cloudwatch.put_metric_alarm(**(put | {"AlarmName": f"other-{n}"}))
+    pages = cloudwatch.get_paginator("describe_alarms").paginate(PaginationConfig={"PageSize": 4})
+    assert [len(page["MetricAlarms"]) for page in pages] == [4, 2]
+    assert len(cloudwatch.describe_alarms(AlarmNamePrefix="other", StateValue="OK")["MetricAlarms"]) == 0
+    cloudwatch.delete_alarms(AlarmNames=["backlog", "unknown"])
+    assert cloudwatch.describe_alarms(AlarmNames=["backlog"])["MetricAlarms"] == []
+
+
+def test_refusals(cloudwatch):
+    def refused(call, **parameters):
+        with pytest.raises(ClientError) as caught:
+            call(**parameters)
+        response = caught.value.response
+        error = response["Error"]
+        return response["ResponseMetadata"]["HTTPStatusCode"], error["Code"], error.get("Message", "")
+
+    state = {"AlarmName": "none", "StateReason": "r"}
+    assert refused(cloudwatch.set_alarm_state, StateValue="OK", **state)[:2] == (404, "ResourceNotFound")
+    assert refused(cloudwatch.set_alarm_state, StateValue="INVALID", **state) == (
+        400,
+        "ValidationError",
+        "1 validation error detected: Value 'INVALID' at 'stateValue' failed to satisfy constraint: Member must "
+        "satisfy enum value set: [INSUFFICIENT_DATA, ALARM, OK]",
+    )
+    put = {"AlarmName": "backlog"} | BACKLOG
+    for change in [
+        {"DatapointsToAlarm": 2},
+        {"EvaluationPeriods": 1441},
+        {"AlarmActions": ["nonsense"]},
+        {"TreatMissingData": "maybe"},
+    ]:
+        assert refused(cloudwatch.put_metric_alarm, **(put | change))[:2] == (400, "ValidationError")
+    without = {name: value for name, value in put.items() if name != "Statistic"}
+    assert refused(cloudwatch.put_metric_alarm, **without)[:2] == (400, "MissingParameter")
+    arn = "arn:aws:cloudwatch:us-east-1:000000000000:alarm:none"
+    assert refused(cloudwatch.list_tags_for_resource, ResourceARN=arn)[:2] == (404, "ResourceNotFoundException")

@@ -1,0 +1,241 @@
+"""PutMetricData, GetMetricStatistics, GetMetricData, ListMetrics."""
+
+import datetime
+
+import pytest
+from botocore.exceptions import ClientError
+
+
+@pytest.fixture
+def put(cloudwatch):
+    def of(*data, namespace="Shop"):
+        cloudwatch.put_metric_data(Namespace=namespace, MetricData=list(data))
+
+    return of
+
+
+def refused(call, **parameters) -> tuple[str, str]:
+    with pytest.raises(ClientError) as caught:
+        call(**parameters)
+    error = caught.value.response["Error"]
+    return error["Code"], error.get("Message", "")
+
+
+def test_statistics_of_values_sets_and_counts(put, cloudwatch, clock):
+    start = clock.time(300).replace(second=0, microsecond=0)
+    minute = datetime.timedelta(minutes=1)
+    put(
+        {"MetricName": "Sales", "Timestamp": start, "Value": 3, "Unit": "Count"},
+        {"MetricName": "Sales", "Timestamp": start, "Value": 5, "Unit": "Count"},
+        {"MetricName": "Sales", "Timestamp": start + minute, "Values": [1, 2], "Counts": [10, 5], "Unit": "Count"},
+        {
+            "MetricName": "Sales",
+            "Timestamp": start + 2 * minute,
+            "StatisticValues": {"SampleCount": 4, "Sum": 10, "Minimum": 1, "Maximum": 4},
+            "Unit": "Count",
+        },
+    )
+
+    asked = {
+        "Namespace": "Shop",
+        "MetricName": "Sales",
+        "StartTime": start,
+        "EndTime": start + 3 * minute,
+        "Statistics": ["SampleCount", "Sum", "Average", "Minimum", "Maximum"],
+    }
+    by_minute = cloudwatch.get_metric_statistics(Period=60, **asked)
+    whole = cloudwatch.get_metric_statistics(Period=180, **asked)["Datapoints"]
+    del asked["Statistics"]
+    p50 = cloudwatch.get_metric_statistics(Period=60, ExtendedStatistics=["p50"], **asked)["Datapoints"]
+
+    assert by_minute["Label"] == "Sales"
+    points = sorted(by_minute["Datapoints"], key=lambda point: point["Timestamp"])
+    assert [point["Sum"] for point in points] == [8, 20, 10]
+    assert [point["SampleCount"] for point in points] == [2, 15, 4]
+    assert [(point["Minimum"], point["Maximum"]) for point in points] == [(3, 5), (1, 2), (1, 4)]
+    assert points[0]["Timestamp"] == start and points[0]["Unit"] == "Count"
+    assert [(point["Sum"], point["SampleCount"]) for point in whole] == [(38, 21)]
+    known = [point["ExtendedStatistics"]["p50"] for point in p50 if "ExtendedStatistics" in point]
+    assert known == [3, 1], "a set of statistics hides its values"
+
+
+def test_units_are_kept_apart(put, cloudwatch, clock):
+    put(
+        {"MetricName": "Time", "Value": 3, "Unit": "Seconds"},
+        {"MetricName": "Time", "Value": 4000, "Unit": "Milliseconds"},
+    )
+    asked = {
+        "Namespace": "Shop",
+        "MetricName": "Time",
+        "StartTime": clock.time(600),
+        "EndTime": clock.time(-60),
+        "Period": 60,
+        "Statistics": ["Sum"],
+    }
+
+    both = cloudwatch.get_metric_statistics(**asked)["Datapoints"]
+    one = cloudwatch.get_metric_statistics(Unit="Seconds", **asked)["Datapoints"]
+
+    assert {(point["Unit"], point["Sum"]) for point in both} == {("Seconds", 3), ("Milliseconds", 4000)}
+    assert [(point["Unit"], point["Sum"]) for point in one] == [("Seconds", 3)]
+
+
+def test_dimensions_are_an_exact_set_in_any_order(put, cloudwatch, clock):
+    a, b = {"Name": "A", "Value": "1"}, {"Name": "B", "Value": "2"}
+    put({"MetricName": "Hits", "Dimensions": [a, b], "Value": 1})
+
+    def found(*dimensions):
+        return cloudwatch.get_metric_statistics(
+            Namespace="Shop",
+            MetricName="Hits",
+            Dimensions=list(dimensions),
+            StartTime=clock.time(600),
+            EndTime=clock.time(-60),
+            Period=60,
+            Statistics=["Sum"],
+        )["Datapoints"]
+
+    assert len(found(b, a)) == 1
+    assert found(a) == [] and found() == []
+
+
+def test_metric_data_with_math(put, cloudwatch, clock):
+    start = clock.time(300).replace(second=0, microsecond=0)
+    for at, (sent, failed) in enumerate([(10, 1), (20, None), (40, 4)]):
+        timestamp = start + datetime.timedelta(minutes=at)
+        put({"MetricName": "Sent", "Timestamp": timestamp, "Value": sent})
+        if failed is not None:
+            put({"MetricName": "Failed", "Timestamp": timestamp, "Value": failed})
+
+    def stat(name):
+        metric = {"Namespace": "Shop", "MetricName": name}
+        return {"Metric": metric, "Period": 60, "Stat": "Sum"}
+
+    answer = cloudwatch.get_metric_data(
+        MetricDataQueries=[
+            {"Id": "sent", "MetricStat": stat("Sent")},
+            {"Id": "failed", "MetricStat": stat("Failed"), "ReturnData": False},
+            {"Id": "share", "Expression": "100 * FILL(failed, 0) / sent", "Label": "Failed %"},
+            {"Id": "all", "Expression": "SUM(METRICS())"},
+            {"Id": "found", "Expression": "SEARCH('{Shop} MetricName=\"Sent\"', 'Sum', 60)"},
+        ],
+        StartTime=start,
+        EndTime=start + datetime.timedelta(minutes=3),
+        ScanBy="TimestampAscending",
+    )
+
+    results = {result["Id"]: result for result in answer["MetricDataResults"]}
+    assert set(results) == {"sent", "share", "all", "found"}
+    assert results["sent"]["Values"] == [10, 20, 40] and results["sent"]["Label"] == "Sent"
+    assert results["sent"]["Timestamps"][0] == start
+    assert results["share"]["Values"] == [10, 0, 10] and results["share"]["Label"] == "Failed %"
+    assert results["all"]["Values"] == [11, 20, 44]
+    assert results["found"]["Values"] == [10, 20, 40]
+    assert all(result["StatusCode"] == "Complete" for result in results.values())
+
+
+def test_pages_of_metric_data_hold_every_point_once(put, cloudwatch, clock):
+    start = clock.time(1200).replace(second=0, microsecond=0)
+    for name in ["A", "B"]:
+        put(*(
+            {"MetricName": name, "Timestamp": start + datetime.timedelta(minutes=n), "Value": n} for n in range(7)
+        ))
+    queries = [
+        {"Id": name.lower(), "MetricStat": {"Metric": {"Namespace": "Shop", "MetricName": name}, "Period": 60, "Stat": "Sum"}}
+        for name in ["A", "B"]
+    ]
+
+    pages = cloudwatch.get_paginator("get_metric_data").paginate(
+        MetricDataQueries=queries, StartTime=start, EndTime=clock.time(), MaxDatapoints=3
+    )
+
+    values = {"a": [], "b": []}
+    for page in pages:
+        for result in page["MetricDataResults"]:
+            values[result["Id"]] += result["Values"]
+    assert values == {"a": [6, 5, 4, 3, 2, 1, 0], "b": [6, 5, 4, 3, 2, 1, 0]}
+
+
+def test_metrics_are_listed_in_pages(put, cloudwatch):
+    for chunk in range(3):
+        put(*({"MetricName": f"M{chunk}-{n:03}", "Value": 1} for n in range(300)), namespace="Many")
+    put({"MetricName": "Other", "Dimensions": [{"Name": "A", "Value": "1"}], "Value": 1})
+
+    pages = list(cloudwatch.get_paginator("list_metrics").paginate(Namespace="Many"))
+    names = [metric["MetricName"] for page in pages for metric in page["Metrics"]]
+    assert [len(page["Metrics"]) for page in pages] == [500, 400]
+    assert len(set(names)) == 900
+    assert cloudwatch.list_metrics(Dimensions=[{"Name": "A"}], RecentlyActive="PT3H")["Metrics"] == [
+        {"Namespace": "Shop", "MetricName": "Other", "Dimensions": [{"Name": "A", "Value": "1"}]}
+    ]
+
+
+def test_what_was_put_survives_a_kill(alone, put, cloudwatch, clock):
+    # Above 10 KB the SDK compresses.
+    values = [{"MetricName": "Sales", "Value": n, "Dimensions": [{"Name": "Shop", "Value": f"shop-{n}"}]} for n in range(400)]
+    put(*values)
+    alone.restart("kill")
+
+    listed = cloudwatch.get_paginator("list_metrics").paginate(Namespace="Shop")
+    assert sum(len(page["Metrics"]) for page in listed) == 400
+    points = cloudwatch.get_metric_statistics(
+        Namespace="Shop",
+        MetricName="Sales",
+        Dimensions=[{"Name": "Shop", "Value": "shop-399"}],
+        StartTime=clock.time(600),
+        EndTime=clock.time(-60),
+        Period=60,
+        Statistics=["Sum"],
+    )["Datapoints"]
+    assert [point["Sum"] for point in points] == [399]
+
+
+def test_refusals(cloudwatch, clock):
+    def put(**datum):
+        return refused(cloudwatch.put_metric_data, Namespace="Shop", MetricData=[{"MetricName": "M"} | datum])
+
+    first = "MetricData.member.1"
+    assert put(Value=1, Values=[1]) == (
+        "InvalidParameterCombination",
+        f"The parameters {first}.Value and {first}.Values are mutually exclusive and you have specified both.",
+    )
+    assert put(Values=[1, 2], Counts=[1]) == (
+        "InvalidParameterValue",
+        f"The parameters {first}.Values and {first}.Counts must be of the same size.",
+    )
+    assert put()[0] == "MissingParameter"
+    assert put(Value=float("nan"))[0] == "InvalidParameterValue"
+    assert put(Value=1, Unit="Parsec")[0] == "InvalidParameterValue"
+    assert put(Value=1, Timestamp=clock.time(15 * 86400))[0] == "InvalidParameterValue"
+    assert put(Value=1, Timestamp=clock.time(-3 * 3600))[0] == "InvalidParameterValue"
+    reserved = {"Namespace": "AWS/SQS", "MetricData": [{"MetricName": "M", "Value": 1}]}
+    assert refused(cloudwatch.put_metric_data, **reserved)[0] == "InvalidParameterValue"
+
+    def statistics(start, end, period):
+        return refused(
+            cloudwatch.get_metric_statistics,
+            Namespace="Shop",
+            MetricName="M",
+            StartTime=start,
+            EndTime=end,
+            Period=period,
+            Statistics=["Sum"],
+        )
+
+    now = clock.time()
+    assert statistics(now, now, 60) == (
+        "InvalidParameterValue",
+        "The parameter StartTime must be less than the parameter EndTime.",
+    )
+    start = now.replace(hour=0, minute=0, second=0, microsecond=0) - datetime.timedelta(days=3)
+    end = start + datetime.timedelta(days=2)
+    assert statistics(start, end, 60) == (
+        "InvalidParameterCombination",
+        "You have requested up to 2880 datapoints, which exceeds the limit of 1440. You may reduce the "
+        "datapoints requested by increasing Period, or decreasing the time range.",
+    )
+    assert statistics(start, end, 61)[0] == "InvalidParameterValue"
+    assert refused(cloudwatch.list_metrics, NextToken="?")[0] == "InvalidNextToken"
+    query = {"Id": "e", "Expression": "1 +"}
+    asked = {"MetricDataQueries": [query], "StartTime": start, "EndTime": end}
+    assert refused(cloudwatch.get_metric_data, **asked)[0] == "ValidationError"
