@@ -123,8 +123,7 @@ fn start_monitor(config: &Config, broker: &Arc<Broker>) -> anyhow::Result<Arc<Mo
         AlarmBook::open(None, now)
     });
     let store = Arc::new(store.context("opening the metrics")?);
-    let monitor =
-        Monitor::start(broker.clone(), store, alarms.context("opening the alarms")?);
+    let monitor = Monitor::start(broker.clone(), store, alarms.context("opening the alarms")?);
     Ok(Arc::new(monitor.context("starting the thread of metrics")?))
 }
 

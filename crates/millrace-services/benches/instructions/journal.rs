@@ -18,7 +18,11 @@ pub(crate) fn memory(operations: u32) -> Result<()> {
 /// Without syncs, which cost time and no instructions of ours.
 pub(crate) fn file(operations: u32) -> Result<()> {
     let directory = tempfile::tempdir()?;
-    let options = LocalOptions { durability: Durability::Os, segment_bytes: SEGMENT_BYTES };
+    let options = LocalOptions {
+        durability: Durability::Os,
+        segment_bytes: SEGMENT_BYTES,
+        ..LocalOptions::default()
+    };
     let path = directory.path();
     let (journal, _) = LocalJournal::open(RealFileSystem::new(), path, options, &mut |_| {})?;
     append(Box::new(journal), operations)

@@ -10,6 +10,7 @@ use millrace_core::SystemClock;
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 use millrace_metrics::MetricStore;
+use millrace_metrics::alarm::AlarmBook;
 use millrace_services::{Monitor, Options, Services};
 use millrace_wire::{Header, Request, Service};
 
@@ -74,7 +75,8 @@ impl Server {
         let options = millrace_broker::Options::default();
         let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1))?;
         let store = Arc::new(MetricStore::open(None, broker.now())?);
-        let monitor = Arc::new(Monitor::start(broker.clone(), store)?);
+        let alarms = AlarmBook::open(None, broker.now())?;
+        let monitor = Arc::new(Monitor::start(broker.clone(), store, alarms)?);
         let options = Options {
             region: "us-east-1".to_owned(),
             account: "000000000000".to_owned(),
