@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{config::Config, work::WorkFlags};
+use crate::{commands::ClientCommand, config::Config, work::WorkFlags};
 
 /// A durable, fast message queue server that speaks Amazon SQS.
 #[derive(Debug, Parser)]
@@ -26,6 +26,8 @@ pub(crate) enum Command {
     /// Look after the journal while no server uses it
     #[command(subcommand)]
     Journal(JournalCommand),
+    #[command(flatten)]
+    Client(ClientCommand),
 }
 
 #[derive(Debug, Subcommand)]

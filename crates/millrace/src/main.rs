@@ -2,10 +2,11 @@
 //!
 //! `cli` says what can be asked, `config` what can be set and where a value comes from, `serve`
 //! runs the server, `assemble` builds what it serves, `journal` looks after the files, `work` runs a
-//! worker.
+//! worker, `commands` are clients of any server.
 
 mod assemble;
 mod cli;
+mod commands;
 mod config;
 mod journal;
 mod limits;
@@ -55,5 +56,6 @@ fn run(command: Command) -> anyhow::Result<()> {
             journal::check(&flags.load()?, format)
         }
         Command::Journal(JournalCommand::Repair { flags }) => journal::repair(&flags.load()?),
+        Command::Client(command) => commands::run(command),
     }
 }

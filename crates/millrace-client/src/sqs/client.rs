@@ -91,6 +91,30 @@ impl SqsClient {
         if answer.status == 200 { Ok(answer.body) } else { Err(error_of(&answer)) }
     }
 
+    /// As [`SqsClient::call`], at another path than `/`: some servers do more there than Amazon's.
+    /// `query` is the part behind the question mark; both stand in the request as they are.
+    ///
+    /// # Errors
+    ///
+    /// The server's error, or what broke on the way.
+    pub async fn call_at(
+        &self,
+        path: &str,
+        query: &str,
+        action: Action,
+        body: Bytes,
+    ) -> Result<Bytes, CallError> {
+        let mark = if query.is_empty() { "" } else { "?" };
+        let authority = &self.transport.endpoint().authority;
+        let mut head = Head::new("POST", &format!("{path}{mark}{query}"), authority)
+            .map_err(TransportError::from)?;
+        head.header("content-type", CONTENT_TYPE).map_err(TransportError::from)?;
+        let head = self.complete(head, path, query, action, &body).map_err(TransportError::from)?;
+        let (lane, wait, repeat) = (Lane::Quick, Duration::ZERO, Repeat::Safe);
+        let answer = self.transport.call(Call { lane, head, body, wait, repeat }).await?;
+        if answer.status == 200 { Ok(answer.body) } else { Err(error_of(&answer)) }
+    }
+
     /// The connections.
     pub fn transport(&self) -> &Transport {
         &self.transport
@@ -101,7 +125,18 @@ impl SqsClient {
     }
 
     fn head(&self, action: Action, body: &[u8]) -> Result<Head, HeadError> {
-        let mut head = self.head.clone();
+        self.complete(self.head.clone(), "/", "", action, body)
+    }
+
+    /// Adds what tells the action, and the signature.
+    fn complete(
+        &self,
+        mut head: Head,
+        path: &str,
+        query: &str,
+        action: Action,
+        body: &[u8],
+    ) -> Result<Head, HeadError> {
         head.header("x-amz-target", action.0)?;
         let Some(credentials) = &self.credentials else { return Ok(head) };
 
@@ -117,7 +152,7 @@ impl SqsClient {
             ("host", &self.transport.endpoint().authority),
             ("x-amz-target", action.0),
         ];
-        let request = SignRequest { method: "POST", path: "/", query: "", headers: &headers, body };
+        let request = SignRequest { method: "POST", path, query, headers: &headers, body };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         for (name, value) in signer.sign(&request, now) {
             head.header(name, &value)?;

@@ -199,7 +199,9 @@ pub(crate) fn is_account(text: &str) -> bool {
 
 /// The setting that a variable names; an error if it looks like ours and is not.
 fn setting_of(variable: &str) -> Result<Option<&'static Setting>, UsageError> {
-    if !variable.starts_with("MILLRACE_") || variable == "MILLRACE_CONFIG" {
+    // The second is for commands that are clients.
+    let is_no_setting = matches!(variable, "MILLRACE_CONFIG" | "MILLRACE_ENDPOINT");
+    if !variable.starts_with("MILLRACE_") || is_no_setting {
         return Ok(None);
     }
     let names: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();

@@ -1,0 +1,191 @@
+//! Where the server is, who asks, and calls of any action with JSON in and out.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use millrace_client::sqs::{Action, SqsClient, SqsOptions, Wait};
+use millrace_client::transport::{Endpoint, Repeat};
+use millrace_client::{CallError, CallErrorKind, Credentials};
+use serde_json::{Map, Value, json};
+
+const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:4566";
+/// Names of queues in one answer of ListQueues, at the most.
+const LISTED: u32 = 1_000;
+
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ConnectionFlags {
+    /// URL of the server [environment: MILLRACE_ENDPOINT, AWS_ENDPOINT_URL_SQS, AWS_ENDPOINT_URL;
+    /// default: http://127.0.0.1:4566]
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// Region to sign for [environment: AWS_REGION, AWS_DEFAULT_REGION; default: the one in the
+    /// endpoint's name, or us-east-1]
+    #[arg(long, value_name = "REGION")]
+    region: Option<String>,
+}
+
+/// The queue service of one server.
+#[derive(Clone, Debug)]
+pub(super) struct Sqs {
+    client: SqsClient,
+}
+
+impl ConnectionFlags {
+    /// Opens no connection yet. Signs if `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or
+    /// `MILLRACE_ACCESS_KEY` and `MILLRACE_SECRET_KEY` are set.
+    pub(super) fn connect(&self) -> Result<Sqs> {
+        let named = ["MILLRACE_ENDPOINT", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"];
+        let endpoint = self.endpoint.clone().or_else(|| first_of(&named));
+        let endpoint = Endpoint::parse(endpoint.as_deref().unwrap_or(DEFAULT_ENDPOINT))?;
+        let region = self.region.clone();
+        let options = SqsOptions {
+            region: region.or_else(|| first_of(&["AWS_REGION", "AWS_DEFAULT_REGION"])),
+            credentials: credentials(),
+            ..SqsOptions::default()
+        };
+        Ok(Sqs { client: SqsClient::new(endpoint, options)? })
+    }
+}
+
+impl Sqs {
+    /// A call that is answered at once.
+    pub(super) async fn call(
+        &self,
+        action: Action,
+        parameters: &Value,
+    ) -> Result<Value, CallError> {
+        self.call_waiting(action, parameters, Wait::None).await
+    }
+
+    /// A call that the server may hold that long.
+    pub(super) async fn call_held(
+        &self,
+        action: Action,
+        parameters: &Value,
+        wait_s: u64,
+    ) -> Result<Value, CallError> {
+        let wait = if wait_s == 0 { Wait::None } else { Wait::UpTo(Duration::from_secs(wait_s)) };
+        self.call_waiting(action, parameters, wait).await
+    }
+
+    /// Messages as a server shows them that can do so without receiving; `query` says which.
+    pub(super) async fn peek(&self, queue_url: &str, query: &str) -> Result<Vec<Value>> {
+        let body = json!({ "QueueUrl": queue_url }).to_string();
+        let path = "/_aws/sqs/messages";
+        let answer = self.client.call_at(path, query, Action::RECEIVE_MESSAGE, body.into()).await;
+        let answer = answer.and_then(|answer| parse(&answer)).map_err(|error| {
+            let cannot = "messages can be shown without receiving them by Millrace only, not by \
+                          Amazon SQS";
+            match error.kind {
+                CallErrorKind::NoSuchQueue => anyhow::Error::new(error),
+                _ => anyhow::Error::new(error).context(cannot),
+            }
+        })?;
+        Ok(messages_of(&answer))
+    }
+
+    /// The URL of a queue given as a name, an ARN or its URL.
+    pub(super) async fn url(&self, queue: &str) -> Result<String> {
+        if queue.contains("://") {
+            return Ok(queue.to_owned());
+        }
+        let name = queue.rsplit(':').next().unwrap_or(queue);
+        let asked = json!({ "QueueName": name });
+        let answer = self.call(Action::GET_QUEUE_URL, &asked).await;
+        let answer = answer.with_context(|| format!("queue {name}"))?;
+        Ok(text(&answer, "QueueUrl").to_owned())
+    }
+
+    /// All attributes of a queue.
+    pub(super) async fn attributes(
+        &self,
+        queue_url: &str,
+    ) -> Result<Map<String, Value>, CallError> {
+        let asked = json!({ "QueueUrl": queue_url, "AttributeNames": ["All"] });
+        let mut answer = self.call(Action::GET_QUEUE_ATTRIBUTES, &asked).await?;
+        Ok(match answer.get_mut("Attributes").map(Value::take) {
+            Some(Value::Object(attributes)) => attributes,
+            _ => Map::new(),
+        })
+    }
+
+    pub(super) async fn arn(&self, queue: &str) -> Result<String> {
+        if queue.starts_with("arn:") {
+            return Ok(queue.to_owned());
+        }
+        let attributes = self.attributes(&self.url(queue).await?).await?;
+        let arn = attributes.get("QueueArn").and_then(Value::as_str);
+        Ok(arn.context("the server does not tell the queue's ARN")?.to_owned())
+    }
+
+    /// URLs of all queues whose names begin so.
+    pub(super) async fn list(&self, prefix: &str) -> Result<Vec<String>, CallError> {
+        let mut urls = Vec::new();
+        let mut asked = json!({ "QueueNamePrefix": prefix, "MaxResults": LISTED });
+        loop {
+            let answer = self.call(Action::LIST_QUEUES, &asked).await?;
+            let listed = answer.get("QueueUrls").and_then(Value::as_array).into_iter().flatten();
+            urls.extend(listed.filter_map(Value::as_str).map(str::to_owned));
+            match answer.get("NextToken") {
+                Some(token @ Value::String(_)) => asked["NextToken"] = token.clone(),
+                _ => return Ok(urls),
+            }
+        }
+    }
+
+    pub(super) fn endpoint(&self) -> String {
+        self.client.transport().endpoint().to_string()
+    }
+
+    async fn call_waiting(
+        &self,
+        action: Action,
+        parameters: &Value,
+        wait: Wait,
+    ) -> Result<Value, CallError> {
+        // A message that is sent twice is there twice; everything else may be repeated.
+        let is_send = action == Action::SEND_MESSAGE || action == Action::SEND_MESSAGE_BATCH;
+        let repeat = if is_send { Repeat::Never } else { Repeat::Safe };
+        let body = parameters.to_string();
+        parse(&self.client.call(action, body.into(), wait, repeat).await?)
+    }
+}
+
+/// A text of an answer, empty if there is none.
+pub(super) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The messages of an answer to ReceiveMessage.
+pub(super) fn messages_of(answer: &Value) -> Vec<Value> {
+    answer.get("Messages").and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// The last part of a queue's URL.
+pub(super) fn name_of(queue_url: &str) -> &str {
+    queue_url.rsplit('/').next().unwrap_or(queue_url)
+}
+
+fn parse(answer: &[u8]) -> Result<Value, CallError> {
+    if answer.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(answer).map_err(|error| {
+        CallError::new(CallErrorKind::Malformed, "malformed", format!("no JSON: {error}"))
+    })
+}
+
+fn credentials() -> Option<Credentials> {
+    let key_and_secret = |key, secret| Some((first_of(&[key])?, first_of(&[secret])?));
+    let of_aws = key_and_secret("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY");
+    let session_token = of_aws.is_some().then(|| first_of(&["AWS_SESSION_TOKEN"])).flatten();
+    let of_millrace = || key_and_secret("MILLRACE_ACCESS_KEY", "MILLRACE_SECRET_KEY");
+    let (access_key, secret) = of_aws.or_else(of_millrace)?;
+    Some(Credentials { access_key, secret, session_token })
+}
+
+/// The first of these variables that is set and not empty.
+fn first_of(names: &[&str]) -> Option<String> {
+    names.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty())
+}

@@ -1,0 +1,104 @@
+//! `export`: a queue's messages as JSON lines, in the form of ReceiveMessage.
+//!
+//! Without `--consume` nothing changes, but the server shows only so many messages: if it holds
+//! more, the command fails rather than write a part. With it, messages are deleted after they were
+//! written and flushed; one that was written and not deleted is there again, never the reverse.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde_json::Value;
+
+use super::connection::ConnectionFlags;
+use super::queue::{DELAYED, IN_FLIGHT, READY, number};
+use super::receive::{Asked, delete, receive};
+use super::{Sqs, peek};
+
+#[derive(Args, Debug)]
+pub(crate) struct ExportFlags {
+    /// Name, URL or ARN
+    queue: String,
+    /// File to write [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Take the messages out of the queue; those in flight and delayed stay
+    #[arg(long)]
+    consume: bool,
+    #[command(flatten)]
+    connection: ConnectionFlags,
+}
+
+pub(super) async fn run(flags: &ExportFlags) -> Result<()> {
+    let sqs = flags.connection.connect()?;
+    let url = sqs.url(&flags.queue).await?;
+    let mut out = Sink::open(flags.output.as_ref())?;
+    let mut written = 0;
+    if flags.consume {
+        loop {
+            let asked = Asked { max: 10, wait_s: 1, visibility_s: None };
+            let messages = receive(&sqs, &url, asked).await?;
+            if messages.is_empty() {
+                break;
+            }
+            out.write(&messages)?;
+            delete(&sqs, &url, &messages).await?;
+            written += messages.len();
+        }
+    } else {
+        let before = count(&sqs, &url).await?;
+        let messages = sqs.peek(&url, peek::ALL).await?;
+        // Some may have come or gone meanwhile.
+        let held = before.min(count(&sqs, &url).await?);
+        if held > messages.len() as u64 {
+            bail!(
+                "the queue holds {held} messages, the server shows {} without receiving them; \
+                 export them with --consume",
+                messages.len()
+            );
+        }
+        out.write(&messages)?;
+        written = messages.len();
+    }
+    eprintln!("{written} messages written");
+    Ok(())
+}
+
+/// Messages of the queue in every state.
+async fn count(sqs: &Sqs, url: &str) -> Result<u64> {
+    let attributes = sqs.attributes(url).await?;
+    Ok([READY, IN_FLIGHT, DELAYED].map(|name| number(&attributes, name)).iter().sum())
+}
+
+/// Where lines go. A file is on disk when `write` returns.
+enum Sink {
+    File(BufWriter<File>),
+    Standard,
+}
+
+impl Sink {
+    fn open(path: Option<&PathBuf>) -> Result<Sink> {
+        let Some(path) = path else { return Ok(Sink::Standard) };
+        let file = File::options().write(true).create_new(true).open(path);
+        let file = file.with_context(|| format!("creating {}", path.display()))?;
+        Ok(Sink::File(BufWriter::new(file)))
+    }
+
+    fn write(&mut self, messages: &[Value]) -> Result<()> {
+        let text: String = messages.iter().map(|message| message.to_string() + "\n").collect();
+        match self {
+            Sink::Standard => {
+                let mut out = io::stdout().lock();
+                out.write_all(text.as_bytes())?;
+                out.flush()?;
+            }
+            Sink::File(file) => {
+                file.write_all(text.as_bytes()).and_then(|()| file.flush()).context("writing")?;
+                file.get_ref().sync_data().context("writing to the disk")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! The everyday commands: queues and messages over the wire, of Millrace, Amazon SQS or what
+//! speaks like them.
+//!
+//! Data goes to standard output, talk to standard error. Nothing here knows the server's inside:
+//! each command makes the same calls as any client. `peek`, `tail` and `export` without
+//! `--consume` need one that Amazon does not have, and say so.
+
+mod connection;
+mod export;
+mod import;
+mod message;
+mod output;
+mod peek;
+mod queue;
+mod receive;
+mod redrive;
+mod send;
+mod shell;
+mod tail;
+mod top;
+
+use anyhow::{Context, Result};
+use clap::Subcommand;
+
+use crate::config::UsageError;
+use connection::Sqs;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClientCommand {
+    /// List, create, show, purge and delete queues
+    #[command(subcommand)]
+    Queue(queue::QueueCommand),
+    /// Send messages
+    Send(send::SendFlags),
+    /// Receive messages; they stay hidden for their visibility timeout unless deleted
+    Receive(receive::ReceiveFlags),
+    /// Show messages without receiving them (Millrace only)
+    Peek(peek::PeekFlags),
+    /// Print messages as they arrive
+    Tail(tail::TailFlags),
+    /// Move messages out of a dead-letter queue
+    Redrive(redrive::RedriveFlags),
+    /// Write a queue's messages as JSON lines
+    Export(export::ExportFlags),
+    /// Send messages from JSON lines, as export writes them
+    Import(import::ImportFlags),
+    /// Watch the queues of a server
+    Top(top::TopFlags),
+    /// Print the completions of a shell
+    Completions(shell::CompletionsFlags),
+    /// Write manual pages
+    Man(shell::ManFlags),
+}
+
+/// Runs a command to its end. Output that nobody reads any more ends it, too.
+pub(crate) fn run(command: ClientCommand) -> Result<()> {
+    let outcome = match command {
+        ClientCommand::Completions(flags) => shell::completions(&flags),
+        ClientCommand::Man(flags) => shell::man(&flags),
+        command => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.context("starting the runtime")?.block_on(over_the_wire(command))
+        }
+    };
+    match outcome {
+        Err(error) if output::is_closed(&error) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+async fn over_the_wire(command: ClientCommand) -> Result<()> {
+    match command {
+        ClientCommand::Queue(command) => queue::run(&command).await,
+        ClientCommand::Send(flags) => send::run(&flags).await,
+        ClientCommand::Receive(flags) => receive::run(&flags).await,
+        ClientCommand::Peek(flags) => peek::run(&flags).await,
+        ClientCommand::Tail(flags) => tail::run(&flags).await,
+        ClientCommand::Redrive(flags) => redrive::run(&flags).await,
+        ClientCommand::Export(flags) => export::run(&flags).await,
+        ClientCommand::Import(flags) => import::run(&flags).await,
+        ClientCommand::Top(flags) => top::run(&flags).await,
+        ClientCommand::Completions(_) | ClientCommand::Man(_) => Ok(()),
+    }
+}
+
+/// The two halves of `NAME=VALUE`.
+fn pair<'a>(text: &'a str, flag: &str) -> Result<(&'a str, &'a str), UsageError> {
+    text.split_once('=').ok_or_else(|| UsageError(format!("{flag} {text}: must be NAME=VALUE")))
+}

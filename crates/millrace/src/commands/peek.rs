@@ -1,0 +1,58 @@
+//! `peek`: messages as they are; receive counts and visibility stay.
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::Value;
+
+use super::connection::ConnectionFlags;
+use super::message::{Form, attribute};
+use super::output;
+
+/// So that messages of every state are shown.
+pub(super) const ALL: &str = "ShowDelayed=true&ShowInvisible=true";
+
+#[derive(Args, Debug)]
+pub(crate) struct PeekFlags {
+    /// Name, URL or ARN
+    queue: String,
+    /// Messages to show at the most
+    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+    max: usize,
+    /// Those in flight and delayed as well
+    #[arg(long)]
+    all: bool,
+    /// Print JSON lines instead of bodies
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ConnectionFlags,
+}
+
+pub(super) async fn run(flags: &PeekFlags) -> Result<()> {
+    let sqs = flags.connection.connect()?;
+    let url = sqs.url(&flags.queue).await?;
+    let messages = sqs.peek(&url, if flags.all { ALL } else { "" }).await?;
+    let form = Form::new(flags.json);
+    for message in messages.iter().take(flags.max) {
+        let shown = form.of(message);
+        match (form, state(message)) {
+            (Form::Body, Some(state)) => output::line(&format!("[{state}] {shown}"))?,
+            _ => output::line(&shown)?,
+        }
+    }
+    match messages.len().saturating_sub(flags.max) {
+        0 if messages.is_empty() => eprintln!("no message"),
+        0 => {}
+        more => eprintln!("{more} more"),
+    }
+    Ok(())
+}
+
+/// Why a message cannot be received now.
+fn state(message: &Value) -> Option<&'static str> {
+    match (attribute(message, "IsDelayed"), attribute(message, "IsVisible")) {
+        ("true", _) => Some("delayed"),
+        (_, "false") => Some("in flight"),
+        _ => None,
+    }
+}

@@ -1,0 +1,285 @@
+//! `queue list|create|show|purge|delete`.
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use millrace_client::CallErrorKind;
+use millrace_client::sqs::Action;
+use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
+
+use super::connection::{ConnectionFlags, name_of, text};
+use super::{Sqs, output, pair};
+
+/// Queues whose attributes are asked for at a time.
+const ASKED_AT_A_TIME: usize = 16;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueueCommand {
+    /// List queues and what they hold
+    List {
+        /// Only queues whose names begin so
+        #[arg(default_value = "")]
+        prefix: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        connection: ConnectionFlags,
+    },
+    /// Create a queue and print its URL
+    Create(Box<CreateFlags>),
+    /// Show attributes, tags and dead-letter sources of a queue
+    Show {
+        /// Name, URL or ARN
+        queue: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        connection: ConnectionFlags,
+    },
+    /// Drop all messages of queues
+    Purge(ForGoodFlags),
+    /// Delete queues with all their messages
+    Delete(ForGoodFlags),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CreateFlags {
+    /// Name; that of a FIFO queue ends in .fifo
+    name: String,
+    /// How long a receive hides a message
+    #[arg(long, value_name = "SECONDS")]
+    visibility: Option<u32>,
+    /// How long a message is kept that nobody deletes
+    #[arg(long, value_name = "SECONDS")]
+    retention: Option<u32>,
+    /// How long a message is held back after the send
+    #[arg(long, value_name = "SECONDS")]
+    delay: Option<u32>,
+    /// Where messages go that were received too often: name or ARN
+    #[arg(long, value_name = "QUEUE", requires = "max_receives")]
+    dead_letters: Option<String>,
+    /// After how many receives
+    #[arg(long, value_name = "NUMBER", requires = "dead_letters")]
+    max_receives: Option<u32>,
+    /// Any attribute of CreateQueue; may be repeated
+    #[arg(long = "attribute", value_name = "NAME=VALUE")]
+    attributes: Vec<String>,
+    /// A tag; may be repeated
+    #[arg(long = "tag", value_name = "NAME=VALUE")]
+    tags: Vec<String>,
+    #[command(flatten)]
+    connection: ConnectionFlags,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ForGoodFlags {
+    /// Names, URLs or ARNs
+    #[arg(required = true)]
+    queues: Vec<String>,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    connection: ConnectionFlags,
+}
+
+/// A queue's URL and attributes.
+pub(super) type Listed = (String, Map<String, Value>);
+
+pub(super) async fn run(command: &QueueCommand) -> Result<()> {
+    match command {
+        QueueCommand::List { prefix, json, connection } => {
+            let mut queues = with_attributes(&connection.connect()?, prefix).await?;
+            queues.sort_by(|(one, _), (other, _)| one.cmp(other));
+            print_list(&queues, *json)
+        }
+        QueueCommand::Create(flags) => create(flags).await,
+        QueueCommand::Show { queue, json, connection } => {
+            show(&connection.connect()?, queue, *json).await
+        }
+        QueueCommand::Purge(flags) => for_good(flags, Action::PURGE_QUEUE, "Purge").await,
+        QueueCommand::Delete(flags) => for_good(flags, Action::DELETE_QUEUE, "Delete").await,
+    }
+}
+
+/// All queues whose names begin so, in no order. Those deleted meanwhile are left out.
+pub(super) async fn with_attributes(sqs: &Sqs, prefix: &str) -> Result<Vec<Listed>> {
+    let mut queues = Vec::new();
+    let mut asked = JoinSet::new();
+    for url in sqs.list(prefix).await? {
+        if asked.len() == ASKED_AT_A_TIME {
+            queues.extend(next(&mut asked).await?);
+        }
+        let sqs = sqs.clone();
+        asked.spawn(async move {
+            match sqs.attributes(&url).await {
+                Ok(attributes) => Ok(Some((url, attributes))),
+                Err(error) if error.kind == CallErrorKind::NoSuchQueue => Ok(None),
+                Err(error) => Err(error),
+            }
+        });
+    }
+    while !asked.is_empty() {
+        queues.extend(next(&mut asked).await?);
+    }
+    Ok(queues)
+}
+
+async fn next(
+    asked: &mut JoinSet<Result<Option<Listed>, millrace_client::CallError>>,
+) -> Result<Option<Listed>> {
+    match asked.join_next().await {
+        Some(answered) => Ok(answered??),
+        None => Ok(None),
+    }
+}
+
+/// An attribute that is a number; 0 if it is missing.
+pub(super) fn number(attributes: &Map<String, Value>, name: &str) -> u64 {
+    let value = attributes.get(name).and_then(Value::as_str);
+    value.and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
+pub(super) const READY: &str = "ApproximateNumberOfMessages";
+pub(super) const IN_FLIGHT: &str = "ApproximateNumberOfMessagesNotVisible";
+pub(super) const DELAYED: &str = "ApproximateNumberOfMessagesDelayed";
+
+fn print_list(queues: &[Listed], json: bool) -> Result<()> {
+    if json {
+        let all: Vec<Value> = queues
+            .iter()
+            .map(|(url, attributes)| json!({ "QueueUrl": url, "Attributes": attributes }))
+            .collect();
+        return output::line(&format!("{:#}", Value::Array(all)));
+    }
+    let row = |(url, attributes): &Listed| {
+        let count = |name| output::thousands(number(attributes, name));
+        let kind = if url.ends_with(".fifo") { "FIFO" } else { "standard" };
+        let dead_letters = redrive_target(attributes).unwrap_or_default();
+        vec![
+            name_of(url).to_owned(),
+            count(READY),
+            count(IN_FLIGHT),
+            count(DELAYED),
+            kind.to_owned(),
+            dead_letters,
+        ]
+    };
+    let rows: Vec<_> = queues.iter().map(row).collect();
+    let heads = ["NAME", "READY", "IN FLIGHT", "DELAYED", "TYPE", "DEAD LETTERS TO"];
+    output::line(output::table(&heads, &rows).trim_end())
+}
+
+/// The name of the dead-letter queue.
+fn redrive_target(attributes: &Map<String, Value>) -> Option<String> {
+    let policy = attributes.get("RedrivePolicy")?.as_str()?;
+    let policy: Value = serde_json::from_str(policy).ok()?;
+    text(&policy, "deadLetterTargetArn").rsplit(':').next().map(str::to_owned)
+}
+
+async fn create(flags: &CreateFlags) -> Result<()> {
+    let sqs = flags.connection.connect()?;
+    let mut attributes = Map::new();
+    if flags.name.ends_with(".fifo") {
+        attributes.insert("FifoQueue".to_owned(), "true".into());
+    }
+    let numbers = [
+        ("VisibilityTimeout", flags.visibility),
+        ("MessageRetentionPeriod", flags.retention),
+        ("DelaySeconds", flags.delay),
+    ];
+    for (name, value) in numbers {
+        attributes.extend(value.map(|value| (name.to_owned(), value.to_string().into())));
+    }
+    if let (Some(target), Some(max)) = (&flags.dead_letters, flags.max_receives) {
+        let target = sqs.arn(target).await.context("the dead-letter queue")?;
+        let policy = json!({ "deadLetterTargetArn": target, "maxReceiveCount": max });
+        attributes.insert("RedrivePolicy".to_owned(), policy.to_string().into());
+    }
+    for given in &flags.attributes {
+        let (name, value) = pair(given, "--attribute")?;
+        attributes.insert(name.to_owned(), value.into());
+    }
+    let mut tags = Map::new();
+    for given in &flags.tags {
+        let (name, value) = pair(given, "--tag")?;
+        tags.insert(name.to_owned(), value.into());
+    }
+    let mut asked = json!({ "QueueName": flags.name, "Attributes": attributes });
+    if !tags.is_empty() {
+        asked["tags"] = Value::Object(tags);
+    }
+    let created = sqs.call(Action::CREATE_QUEUE, &asked).await;
+    let created = created.with_context(|| format!("creating {}", flags.name))?;
+    output::line(text(&created, "QueueUrl"))
+}
+
+async fn show(sqs: &Sqs, queue: &str, json: bool) -> Result<()> {
+    let url = sqs.url(queue).await?;
+    let attributes = sqs.attributes(&url).await.with_context(|| format!("queue {queue}"))?;
+    let asked = json!({ "QueueUrl": url });
+    let tags = sqs.call(Action::LIST_QUEUE_TAGS, &asked).await?;
+    let tags = tags.get("Tags").and_then(Value::as_object).cloned().unwrap_or_default();
+    let sources = sqs.call(Action::LIST_DEAD_LETTER_SOURCE_QUEUES, &asked).await?;
+    let sources = sources.get("queueUrls").and_then(Value::as_array).cloned().unwrap_or_default();
+    if json {
+        let all = json!({
+            "QueueUrl": url, "Attributes": attributes, "Tags": tags,
+            "DeadLetterSourceQueues": sources,
+        });
+        return output::line(&format!("{all:#}"));
+    }
+    let mut rows = vec![vec!["QueueUrl".to_owned(), url]];
+    for (name, value) in &attributes {
+        let value = value.as_str().unwrap_or_default();
+        let shown = match (name.as_str(), value.parse::<u64>()) {
+            ("VisibilityTimeout" | "MessageRetentionPeriod" | "DelaySeconds", Ok(number))
+            | ("ReceiveMessageWaitTimeSeconds", Ok(number)) => {
+                format!("{value} ({})", output::seconds(number))
+            }
+            _ => value.to_owned(),
+        };
+        rows.push(vec![name.clone(), shown]);
+    }
+    for (name, value) in &tags {
+        rows.push(vec![format!("tag {name}"), value.as_str().unwrap_or_default().to_owned()]);
+    }
+    for source in sources.iter().filter_map(Value::as_str) {
+        rows.push(vec!["dead letters from".to_owned(), name_of(source).to_owned()]);
+    }
+    let width = rows.iter().filter_map(|row| row.first()).map(String::len).max().unwrap_or(0);
+    for row in &rows {
+        let [name, value] = row.as_slice() else { continue };
+        output::line(&format!("{name:<width$}  {value}"))?;
+    }
+    Ok(())
+}
+
+/// Purges or deletes after asking once for all.
+async fn for_good(flags: &ForGoodFlags, action: Action, verb: &str) -> Result<()> {
+    let sqs = flags.connection.connect()?;
+    let mut urls = Vec::new();
+    for queue in &flags.queues {
+        urls.push(sqs.url(queue).await?);
+    }
+    let mut held = 0;
+    for url in &urls {
+        let attributes = sqs.attributes(url).await?;
+        held +=
+            [READY, IN_FLIGHT, DELAYED].map(|name| number(&attributes, name)).iter().sum::<u64>();
+    }
+    let names: Vec<&str> = urls.iter().map(|url| name_of(url)).collect();
+    let (names, held) = (names.join(", "), output::thousands(held));
+    let question = format!("{verb} {names} at {}, {held} messages?", sqs.endpoint());
+    if !output::confirm(&question, flags.yes)? {
+        bail!("nothing was changed");
+    }
+    for url in &urls {
+        let done = sqs.call(action, &json!({ "QueueUrl": url })).await;
+        done.with_context(|| format!("queue {}", name_of(url)))?;
+        eprintln!("{}: {}d", name_of(url), verb.to_lowercase());
+    }
+    Ok(())
+}

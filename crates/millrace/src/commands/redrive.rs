@@ -1,0 +1,99 @@
+//! `redrive`: a message move task, watched to its end.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use millrace_client::sqs::Action;
+use serde_json::{Value, json};
+
+use super::connection::{ConnectionFlags, text};
+use super::{Sqs, output};
+
+/// How often the task is looked at.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+#[derive(Args, Debug)]
+pub(crate) struct RedriveFlags {
+    /// The dead-letter queue: name, URL or ARN
+    queue: String,
+    /// Where messages go: name or ARN [default: each to the queue that it came from]
+    #[arg(long, value_name = "QUEUE")]
+    to: Option<String>,
+    /// Messages a second at the most, up to 500
+    #[arg(long, value_name = "NUMBER")]
+    rate: Option<u32>,
+    /// Do not wait for the end
+    #[arg(long)]
+    no_wait: bool,
+    /// Stop the task that is running instead
+    #[arg(long, conflicts_with_all = ["to", "rate", "no_wait"])]
+    cancel: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ConnectionFlags,
+}
+
+pub(super) async fn run(flags: &RedriveFlags) -> Result<()> {
+    let sqs = flags.connection.connect()?;
+    let source = sqs.arn(&flags.queue).await?;
+    if flags.cancel {
+        return cancel(&sqs, &source, flags.json).await;
+    }
+    let mut asked = json!({ "SourceArn": source });
+    if let Some(queue) = &flags.to {
+        asked["DestinationArn"] = sqs.arn(queue).await.context("the destination")?.into();
+    }
+    if let Some(rate) = flags.rate {
+        asked["MaxNumberOfMessagesPerSecond"] = rate.into();
+    }
+    let started = sqs.call(Action::START_MESSAGE_MOVE_TASK, &asked).await;
+    let started = started.context("starting the move")?;
+    if flags.no_wait {
+        let handle = text(&started, "TaskHandle");
+        return output::line(&if flags.json { started.to_string() } else { handle.to_owned() });
+    }
+    loop {
+        let task = latest(&sqs, &source).await?;
+        let count = |name: &str| task.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let moved = count("ApproximateNumberOfMessagesMoved");
+        let of = count("ApproximateNumberOfMessagesToMove");
+        match text(&task, "Status") {
+            "RUNNING" | "CANCELLING" => {
+                eprintln!("{} of {} moved", output::thousands(moved), output::thousands(of));
+            }
+            "COMPLETED" if flags.json => return output::line(&task.to_string()),
+            "COMPLETED" => return output::line(&format!("{} moved", output::thousands(moved))),
+            status => bail!(
+                "the move ended as {status} after {moved} of {of} messages: {}",
+                text(&task, "FailureReason")
+            ),
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+async fn cancel(sqs: &Sqs, source: &str, json: bool) -> Result<()> {
+    let task = latest(sqs, source).await?;
+    let handle = text(&task, "TaskHandle");
+    if handle.is_empty() {
+        bail!("no move is running");
+    }
+    let asked = json!({ "TaskHandle": handle });
+    let answer = sqs.call(Action::CANCEL_MESSAGE_MOVE_TASK, &asked).await.context("cancelling")?;
+    if json {
+        return output::line(&answer.to_string());
+    }
+    let moved = answer.get("ApproximateNumberOfMessagesMoved").and_then(Value::as_u64);
+    output::line(&format!("cancelled after {}", output::thousands(moved.unwrap_or(0))))
+}
+
+/// The latest task of the source.
+async fn latest(sqs: &Sqs, source: &str) -> Result<Value> {
+    let asked = json!({ "SourceArn": source, "MaxResults": 1 });
+    let answer = sqs.call(Action::LIST_MESSAGE_MOVE_TASKS, &asked).await?;
+    let tasks = answer.get("Results").and_then(Value::as_array);
+    tasks.and_then(|tasks| tasks.first()).cloned().context("there is no move task")
+}

@@ -1,0 +1,201 @@
+"""`send`, `receive`, `peek`, `tail`, `redrive`, `export`, `import`, `top`."""
+
+import http.server
+import json
+import subprocess
+import threading
+import time
+
+import pytest
+
+from support.server import binary
+
+
+def test_sent_message_has_body_attributes_and_group(millrace, queue, fifo, receive):
+    url, ordered = queue(), fifo()
+    sent = millrace("send", url, "hello", "--attribute", "a=b=c", "--attribute", "n:Number=4").stdout.strip()
+    millrace("send", url, stdin="from standard input\n")
+    millrace("send", ordered, "-", "--group", "g", "--deduplication", "d", stdin="ordered")
+
+    messages = {message["Body"]: message for message in receive(url)}
+    assert messages.keys() == {"hello", "from standard input\n"}
+    hello = messages["hello"]
+    assert hello["MessageId"] == sent
+    assert hello["MessageAttributes"]["a"] == {"StringValue": "b=c", "DataType": "String"}
+    assert hello["MessageAttributes"]["n"] == {"StringValue": "4", "DataType": "Number"}
+    (message,) = receive(ordered)
+    assert message["Body"] == "ordered"
+    assert message["Attributes"]["MessageGroupId"] == "g"
+    assert message["Attributes"]["MessageDeduplicationId"] == "d"
+    refused = millrace("send", ordered, "without a group", expect=1)
+    assert "MessageGroupId" in refused.stderr
+
+
+def test_lines_are_messages_in_order_and_too_many_bytes_are_split(lines, millrace, fifo):
+    url = fifo()
+    text = [f"{n} " + "x" * 200_000 for n in range(12)]
+
+    ids = lines("send", url, "--lines", "--group", "g", stdin="\n".join(text))
+
+    assert len(set(ids)) == 12
+    assert lines("receive", url, "--max", "10") == text[:10]
+
+
+def test_receive_hides_deletes_or_shows_again(millrace, lines, queue, counts):
+    url = queue()
+    millrace("send", url, "--lines", stdin="1\n2\n3\n")
+
+    assert len(lines("receive", url, "--max", "100", "--visibility", "0")) == 3
+    assert counts(url) == (3, 0, 0)
+    first = json.loads(millrace("receive", url, "--json").stdout)
+    assert first["Attributes"]["ApproximateReceiveCount"] == "2" and first["ReceiptHandle"]
+    assert len(lines("receive", url, "--max", "10", "--delete")) == 2
+    assert counts(url) == (0, 1, 0)
+    empty = millrace("receive", url)
+    assert empty.stdout == "" and "no message" in empty.stderr
+
+
+def test_receive_waits_for_the_first_message(millrace, queue, background):
+    url = queue()
+    waiting = background(millrace, "receive", url, "--wait", "20")
+    time.sleep(0.3)  # It should be waiting by now; if not, the message is there at once.
+    millrace("send", url, "late")
+
+    assert waiting.result().stdout == "late\n"
+
+
+def test_peek_changes_nothing_and_shows_every_state(millrace, lines, queue, counts, receive):
+    url = queue()
+    millrace("send", url, "delayed", "--delay", "900")
+    millrace("send", url, "held")
+    millrace("receive", url)
+    millrace("send", url, "ready")
+
+    assert lines("peek", url) == ["ready"]
+    assert sorted(lines("peek", url, "--all")) == ["[delayed] delayed", "[in flight] held", "ready"]
+    assert "1 more" in millrace("peek", url, "--all", "--max", "2").stderr
+    assert counts(url) == (1, 1, 1)
+    (message,) = receive(url)
+    assert message["Attributes"]["ApproximateReceiveCount"] == "1"
+
+
+class KnowsNoPath(http.server.BaseHTTPRequestHandler):
+    """A server that refuses what it does not know, as Amazon's does."""
+
+    def do_POST(self):
+        body = b"{}"
+        self.send_response(200 if self.path == "/" else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("command", ["peek", "tail", "export"])
+def test_looking_is_refused_where_the_server_cannot(millrace, command):
+    with http.server.HTTPServer(("127.0.0.1", 0), KnowsNoPath) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        refused = millrace(command, f"{endpoint}/0/q", endpoint=endpoint, expect=1)
+        server.shutdown()
+
+    assert "by Millrace only" in refused.stderr
+    assert refused.stdout == ""
+
+
+@pytest.mark.parametrize("flags", [["--from-start"], ["--consume"]])
+def test_tail_prints_what_is_there_and_what_comes(server, millrace, queue, counts, flags):
+    url = queue()
+    millrace("send", url, "there")
+    command = [binary(), "tail", url, "--max", "3", "--endpoint", server.endpoint, *flags]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tail:
+        assert tail.stdout.readline() == "there\n"
+        millrace("send", url, "--lines", stdin="2\n3\n")
+        rest = sorted(tail.stdout.read().splitlines())
+        assert tail.wait(10) == 0
+
+    assert rest == ["2", "3"]
+    assert counts(url) == ((0, 0, 0) if "--consume" in flags else (3, 0, 0))
+
+
+def test_redrive_brings_dead_letters_back(millrace, lines, new_name):
+    dead, work = new_name("dead"), new_name("work")
+    lines("queue", "create", dead)
+    lines("queue", "create", work, "--dead-letters", dead, "--max-receives", "1")
+    millrace("send", work, "--lines", stdin="1\n2\n3\n")
+    lines("receive", work, "--max", "10", "--visibility", "0")
+    assert lines("receive", work, "--max", "10") == []
+    assert sorted(lines("peek", dead)) == ["1", "2", "3"]
+
+    assert lines("redrive", dead) == ["3 moved"]
+
+    assert sorted(lines("peek", work)) == ["1", "2", "3"] and lines("peek", dead) == []
+    moved = json.loads(millrace("redrive", dead, "--to", work, "--rate", "500", "--json").stdout)
+    assert moved["Status"] == "COMPLETED"
+
+
+def test_exported_messages_are_imported_as_they_were(millrace, lines, fifo, tmp_path, counts):
+    source, target, file = fifo(), fifo(), tmp_path / "messages.jsonl"
+    for n in range(25):
+        group = ["--group", f"g{n % 3}"]
+        millrace("send", source, f"line {n}\nnext", *group, "--attribute", f"n:Number={n}")
+
+    millrace("export", source, "--output", str(file))
+    assert counts(source) == (25, 0, 0)
+    assert "25 messages sent" in millrace("import", target, str(file)).stderr
+    again = millrace("export", target).stdout.splitlines()
+
+    def essence(line):
+        message = json.loads(line)
+        attributes = {name: message["Attributes"][name] for name in ("MessageGroupId", "MessageDeduplicationId")}
+        return message["Body"], message["MessageAttributes"], attributes
+
+    assert [essence(line) for line in again] == [essence(line) for line in file.read_text().splitlines()]
+    assert "File exists" in millrace("export", source, "-o", str(file), expect=1).stderr
+
+
+def test_export_writes_nothing_rather_than_a_part(millrace, queue):
+    url = queue()
+    millrace("send", url, "--lines", stdin="x\n" * 10_050)
+
+    refused = millrace("export", url, expect=1)
+
+    assert "holds 10050 messages" in refused.stderr and "--consume" in refused.stderr
+    assert refused.stdout == ""
+
+
+def test_export_takes_messages_out_if_told_to(millrace, queue, counts):
+    url = queue()
+    millrace("send", url, "--lines", stdin="".join(f"{n}\n" for n in range(23)))
+
+    exported = millrace("export", url, "--consume").stdout.splitlines()
+
+    assert sorted(int(json.loads(line)["Body"]) for line in exported) == list(range(23))
+    assert counts(url) == (0, 0, 0)
+
+
+def test_import_names_the_line_that_is_wrong(millrace, queue, counts):
+    url = queue()
+    text = '{"Body": "fine"}\n' * 11 + '{"body": "wrong"}\n'
+
+    failed = millrace("import", url, stdin=text, expect=1)
+
+    assert "line 12" in failed.stderr and "10 messages sent" in failed.stderr
+    assert counts(url) == (10, 0, 0)
+
+
+def test_top_shows_the_fullest_queue_first_and_its_change(millrace, lines, new_name):
+    prefix = new_name("top")
+    for name, held in (("few", 1), ("many", 3)):
+        lines("queue", "create", f"{prefix}-{name}")
+        millrace("send", f"{prefix}-{name}", "--lines", stdin="x\n" * held)
+
+    title, _, heads, many, few = lines("top", prefix)
+
+    assert "2 queues, 4 messages" in title and heads.split()[-1] == "CHANGE/S"
+    assert many.split() == [f"{prefix}-many", "3", "0", "0", "-"]
+    assert few.split() == [f"{prefix}-few", "1", "0", "0", "-"]
+    twice = lines("top", prefix, "--times", "2", "--interval", "0.1")
+    assert [line.split()[-1] for line in twice[-2:]] == ["+0", "+0"]

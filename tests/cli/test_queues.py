@@ -1,0 +1,65 @@
+"""`millrace queue`: the administrator's commands."""
+
+import json
+
+
+def test_created_queue_is_listed_and_shown(millrace, lines, new_name, attributes):
+    name = new_name("cli")
+    (url,) = lines("queue", "create", name, "--visibility", "45", "--retention", "3600", "--tag", "team=x")
+
+    assert url.endswith("/" + name)
+    assert attributes(url)["VisibilityTimeout"] == "45"
+    heads, row = lines("queue", "list", name)
+    assert heads.split() == ["NAME", "READY", "IN", "FLIGHT", "DELAYED", "TYPE", "DEAD", "LETTERS", "TO"]
+    assert row.split() == [name, "0", "0", "0", "standard"]
+    (listed,) = json.loads(millrace("queue", "list", name, "--json").stdout)
+    assert listed["QueueUrl"] == url and listed["Attributes"]["MessageRetentionPeriod"] == "3600"
+    shown = millrace("queue", "show", name).stdout
+    assert "VisibilityTimeout" in shown and "45 (45 s)" in shown and "3600 (1 h)" in shown
+    assert json.loads(millrace("queue", "show", name, "--json").stdout)["Tags"] == {"team": "x"}
+
+
+def test_more_queues_than_one_answer_names_are_listed(make_server, millrace):
+    server = make_server(config="".join(f"[queues.many-{n:04}]\n" for n in range(1100)))
+
+    listed = json.loads(millrace("queue", "list", "many-", "--json", endpoint=server.endpoint).stdout)
+
+    assert [queue["QueueUrl"].rpartition("/")[2] for queue in listed] == [f"many-{n:04}" for n in range(1100)]
+
+
+def test_dead_letter_queue_is_named_by_name(lines, millrace, new_name, attributes, arn):
+    dead, work = new_name("dead"), new_name("work")
+    (dead_url,) = lines("queue", "create", dead)
+    (work_url,) = lines("queue", "create", work, "--dead-letters", dead, "--max-receives", "3")
+
+    policy = json.loads(attributes(work_url)["RedrivePolicy"])
+    assert policy == {"deadLetterTargetArn": arn(dead_url), "maxReceiveCount": 3}
+    assert lines("queue", "list", work)[1].split()[-1] == dead
+    assert ["dead", "letters", "from", work] in [line.split() for line in lines("queue", "show", dead)]
+    millrace("queue", "create", new_name(), "--max-receives", "3", expect=2)
+
+
+def test_what_cannot_be_undone_is_agreed_to_first(millrace, lines, queue, counts):
+    url = queue()
+    millrace("send", url, "kept until agreed")
+
+    refused = millrace("queue", "purge", url, expect=2)
+    assert "1 messages?" in refused.stderr and "--yes" in refused.stderr
+    assert counts(url) == (1, 0, 0)
+
+    millrace("queue", "purge", url, "--yes")
+    assert counts(url) == (0, 0, 0)
+    name = url.rpartition("/")[2]
+    millrace("queue", "delete", name, "-y")
+    assert lines("queue", "list", name) == ["NAME  READY  IN FLIGHT  DELAYED  TYPE  DEAD LETTERS TO"]
+
+
+def test_errors_name_the_queue_and_the_code(millrace):
+    failed = millrace("queue", "show", "no-such-queue", expect=1)
+
+    assert "no-such-queue" in failed.stderr and "QueueDoesNotExist" in failed.stderr
+    assert failed.stdout == ""
+    unreachable = millrace("queue", "list", endpoint="http://127.0.0.1:1", expect=1)
+    assert "onnect" in unreachable.stderr
+    assert "http" in millrace("queue", "list", endpoint="ftp://x", expect=1).stderr
+    millrace("queue", "create", "x", "--tag", "no-value", expect=2)

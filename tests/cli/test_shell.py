@@ -1,0 +1,56 @@
+"""Signatures, output that nobody reads, completions and manual pages."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from support.server import binary
+
+
+def test_commands_sign_with_the_keys_of_the_environment(make_server):
+    server = make_server(env={"MILLRACE_ACCESS_KEY": "AKIDCLI", "MILLRACE_SECRET_KEY": "secret"})
+
+    def run(**keys):
+        environment = {"PATH": os.environ["PATH"], "AWS_ENDPOINT_URL": server.endpoint} | keys
+        command = [binary(), "queue", "create", "signed"]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+
+    assert "Signature" in (refused := run()).stderr or "Auth" in refused.stderr or "auth" in refused.stderr
+    assert refused.returncode == 1
+    signed = run(AWS_ACCESS_KEY_ID="AKIDCLI", AWS_SECRET_ACCESS_KEY="secret", AWS_REGION="eu-west-1")
+    assert signed.returncode == 0, signed.stderr
+    assert run(MILLRACE_ACCESS_KEY="AKIDCLI", MILLRACE_SECRET_KEY="secret").returncode == 0
+    environment = {"AWS_ENDPOINT_URL_SQS": server.endpoint, "AWS_ACCESS_KEY_ID": "AKIDCLI"}
+    environment["AWS_SECRET_ACCESS_KEY"] = "secret"
+    peek = subprocess.run([binary(), "peek", "signed"], env=environment, capture_output=True, text=True)
+    assert peek.returncode == 0, peek.stderr
+
+
+def test_reader_that_leaves_is_no_error(millrace, queue, server):
+    url = queue()
+    millrace("send", url, "--lines", stdin=("x" * 1000 + "\n") * 200)
+
+    command = f"{binary()} peek {url} --max 200 --endpoint {server.endpoint} | head -n 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert "roken pipe" not in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_know_every_command(millrace, shell):
+    script = millrace("completions", shell).stdout
+
+    assert all(word in script for word in ("serve", "redrive", "visibility", "purge"))
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=30)
+
+
+def test_every_command_has_a_manual_page(millrace, tmp_path):
+    millrace("man", str(tmp_path))
+
+    pages = {page.name for page in tmp_path.iterdir()}
+    assert {"millrace.1", "millrace-serve.1", "millrace-queue-create.1", "millrace-top.1"} <= pages
+    assert ".TH" in (tmp_path / "millrace-send.1").read_text()
