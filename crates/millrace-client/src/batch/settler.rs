@@ -26,8 +26,8 @@ struct VisibilityCall<P>(Arc<P>);
 
 impl<P: Peer> Settler<P> {
     /// Must be called within a runtime.
-    pub fn new(peer: impl Into<Arc<P>>, options: BatchOptions) -> Settler<P> {
-        let peer = peer.into();
+    pub fn new(peer: P, options: BatchOptions) -> Settler<P> {
+        let peer = Arc::new(peer);
         Settler {
             deletes: Batcher::new(DeleteCall(Arc::clone(&peer)), options),
             visibility: Batcher::new(VisibilityCall(peer), options),

@@ -11,6 +11,13 @@ pub struct Credentials {
     pub session_token: Option<String>,
 }
 
+impl Credentials {
+    /// Credentials that do not expire.
+    pub fn new(access_key: impl Into<String>, secret: impl Into<String>) -> Credentials {
+        Credentials { access_key: access_key.into(), secret: secret.into(), session_token: None }
+    }
+}
+
 /// Without the secrets.
 impl fmt::Debug for Credentials {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

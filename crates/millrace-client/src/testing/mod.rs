@@ -1,5 +1,10 @@
-//! Peers for tests: no network, time from tokio's clock, faults on request.
+//! For tests of what is built on this crate: a queue in memory on tokio's clock, and an HTTP server
+//! with faults, either alone or with that queue behind it.
 
 mod memory;
+mod server;
+mod sqs;
 
 pub use memory::{CallRecord, Fault, MemoryPeer, Operation};
+pub use server::{CloseAfter, Ending, FaultServer, Reply, Request, ServerFault, ServerFaults};
+pub use sqs::sqs_handler;

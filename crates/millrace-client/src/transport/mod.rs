@@ -15,6 +15,8 @@ mod http1;
 mod ledger;
 mod lifetime;
 mod pool;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
