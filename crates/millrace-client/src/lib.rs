@@ -17,7 +17,7 @@ pub mod testing;
 pub mod transport;
 
 pub use batch::{BatchError, BatchOptions, Sender, Settler};
-pub use credentials::Credentials;
+pub use credentials::{AwsSettings, Credentials};
 pub use error::{CallError, CallErrorKind, EntryError};
 pub use message::{
     AttributeValue, Delivery, MessageAttribute, Outgoing, ReceiptHandle, Sent, attribute,

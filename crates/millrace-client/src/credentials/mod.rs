@@ -1,6 +1,11 @@
-//! Who signs.
+//! Who signs, and where the AWS tools' settings say so.
+
+mod profile;
+mod settings;
 
 use std::fmt;
+
+pub use settings::AwsSettings;
 
 /// An access key and its secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -12,7 +17,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Credentials that do not expire.
+    /// Credentials without a session token.
     pub fn new(access_key: impl Into<String>, secret: impl Into<String>) -> Credentials {
         Credentials { access_key: access_key.into(), secret: secret.into(), session_token: None }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use millrace_wire::sigv4::{SignRequest, Signer};
+use millrace_wire::sigv4::{SignRequest, Signer, SigningKeys};
 
 use super::answer::error_of;
 use crate::credentials::Credentials;
@@ -21,6 +21,7 @@ pub struct SqsClient {
     transport: Arc<Transport>,
     region: Arc<str>,
     credentials: Option<Arc<Credentials>>,
+    keys: Arc<SigningKeys>,
     /// What every request begins with.
     head: Head,
 }
@@ -62,6 +63,7 @@ impl SqsClient {
             transport: Arc::new(Transport::new(endpoint, &options.transport)?),
             region: region.as_deref().unwrap_or("us-east-1").into(),
             credentials: options.credentials.map(Arc::new),
+            keys: Arc::default(),
             head,
         })
     }
@@ -154,7 +156,7 @@ impl SqsClient {
         ];
         let request = SignRequest { method: "POST", path, query, headers: &headers, body };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        for (name, value) in signer.sign(&request, now) {
+        for (name, value) in signer.sign_keeping(&request, now, &self.keys) {
             head.header(name, &value)?;
         }
         Ok(head)

@@ -28,7 +28,7 @@ use claim::{Claim, Form, Scope};
 use key_cache::{KeyCache, SigningKey};
 
 pub use error::AuthError;
-pub use sign::{SignRequest, Signer};
+pub use sign::{SignRequest, Signer, SigningKeys};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 

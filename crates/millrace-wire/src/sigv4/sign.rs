@@ -1,9 +1,10 @@
 //! Signing in the header form, as clients do.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::canonical::CanonicalRequest;
-use super::key_cache::SigningKey;
+use super::key_cache::{KeyCache, SigningKey};
 use super::{ALGORITHM, sha256_hex, string_to_sign};
 use crate::date;
 use crate::http::{Header, Request};
@@ -19,6 +20,10 @@ pub struct Signer<'a> {
     /// Such as `sqs`.
     pub service: &'a str,
 }
+
+/// Signing keys that were used, of every signer that shares this. Bounded.
+#[derive(Default)]
+pub struct SigningKeys(KeyCache);
 
 /// What is signed.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +42,34 @@ impl Signer<'_> {
     /// The headers to add, for a request sent at `now`: `x-amz-date`, `x-amz-security-token` if
     /// there is one, and `authorization`.
     pub fn sign(&self, request: &SignRequest<'_>, now: u64) -> Vec<(&'static str, String)> {
+        self.sign_with(request, now, |_, date| {
+            SigningKey::derive(self.secret, date, self.region, self.service)
+        })
+    }
+
+    /// As [`sign`](Signer::sign), with the day's key kept in `keys`: it costs four hashes more to
+    /// derive it for every request.
+    pub fn sign_keeping(
+        &self,
+        request: &SignRequest<'_>,
+        now: u64,
+        keys: &SigningKeys,
+    ) -> Vec<(&'static str, String)> {
+        self.sign_with(request, now, |credential, date| {
+            keys.0.find(credential, self.secret).unwrap_or_else(|| {
+                let key = SigningKey::derive(self.secret, date, self.region, self.service);
+                keys.0.remember(credential, self.secret, key.clone());
+                key
+            })
+        })
+    }
+
+    fn sign_with(
+        &self,
+        request: &SignRequest<'_>,
+        now: u64,
+        key: impl FnOnce(&str, &str) -> SigningKey,
+    ) -> Vec<(&'static str, String)> {
         let timestamp = date::format_basic(now);
         let mut added = vec![("x-amz-date", timestamp.clone())];
         if let Some(token) = self.session_token {
@@ -44,19 +77,28 @@ impl Signer<'_> {
         }
 
         let date = timestamp.get(..8).unwrap_or_default();
-        let scope = format!("{date}/{}/{}/aws4_request", self.region, self.service);
-        let (signed_headers, canonical) = canonical_request(request, &added);
-        let to_sign = string_to_sign(&timestamp, &scope, &canonical);
-        let key = SigningKey::derive(self.secret, date, self.region, self.service);
-        let signature = key.sign_hex(&to_sign).map(char::from).iter().collect::<String>();
-
         let access_key = self.access_key;
+        let credential =
+            format!("{access_key}/{date}/{}/{}/aws4_request", self.region, self.service);
+        let scope = credential.get(access_key.len() + 1..).unwrap_or_default();
+        let (signed_headers, canonical) = canonical_request(request, &added);
+        let to_sign = string_to_sign(&timestamp, scope, &canonical);
+        let signature = key(&credential, date).sign_hex(&to_sign);
+        let signature = str::from_utf8(&signature).unwrap_or_default();
+
         let authorization = format!(
-            "{ALGORITHM} Credential={access_key}/{scope}, SignedHeaders={signed_headers}, \
+            "{ALGORITHM} Credential={credential}, SignedHeaders={signed_headers}, \
              Signature={signature}"
         );
         added.push(("authorization", authorization));
         added
+    }
+}
+
+/// Without the keys.
+impl fmt::Debug for SigningKeys {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SigningKeys").finish_non_exhaustive()
     }
 }
 

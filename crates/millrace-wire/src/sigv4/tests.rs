@@ -106,13 +106,17 @@ fn the_signer_makes_the_vector() {
     let request =
         SignRequest { method: "POST", path: "/", query: "", headers: &headers, body: BODY };
 
-    let added = signer.sign(&request, NOW);
-
     let expected = [
         ("x-amz-date", "20260102T030405Z".to_owned()),
         ("authorization", AUTHORIZATION.to_owned()),
     ];
-    assert_eq!(added, expected);
+    assert_eq!(signer.sign(&request, NOW), expected);
+    let keys = SigningKeys::default();
+    for _ in 0..2 {
+        assert_eq!(signer.sign_keeping(&request, NOW, &keys), expected);
+    }
+    let tomorrow = signer.sign_keeping(&request, NOW + 86_400, &keys);
+    assert_eq!(tomorrow, signer.sign(&request, NOW + 86_400));
 }
 
 #[test]
