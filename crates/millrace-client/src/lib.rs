@@ -1,7 +1,7 @@
 //! Queues over the network, whoever serves them: Millrace, Amazon SQS, IronMQ.
 //!
 //! A [`Peer`] is one queue at one endpoint. Everything else here either speaks a protocol and is a
-//! peer ([`sqs`]) or uses any peer. Nothing here knows how Millrace stores a message, so
+//! peer ([`sqs`], [`iron`]) or uses any peer. Nothing here knows how Millrace stores a message, so
 //! what works here works, and is measured, against every server alike.
 
 mod batch;
@@ -11,6 +11,7 @@ mod message;
 mod peer;
 mod retry;
 
+pub mod iron;
 pub mod sqs;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -7,6 +7,8 @@ mod client;
 mod decode;
 mod encode;
 mod peer;
+#[cfg(test)]
+mod tests;
 
 pub use client::{Action, SqsClient, SqsOptions, Wait};
 pub use peer::SqsPeer;

@@ -1,0 +1,378 @@
+//! One queue of IronMQ.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::{Deserialize, Serialize};
+
+use super::exchange::{Exchange, Request};
+use crate::error::{CallError, CallErrorKind, EntryError};
+use crate::message::{Delivery, Outgoing, ReceiptHandle, Sent, attribute};
+use crate::peer::{Capabilities, Peer, ReceiveRequest, Visibility};
+use crate::transport::{Endpoint, Repeat, Transport, TransportOptions};
+
+/// IronMQ: messages of one reserve, peek or delete call.
+const BATCH_ENTRIES: usize = 100;
+/// IronMQ: 256 KB a request on the larger plans, which only then are told apart.
+const BATCH_BYTES: usize = 256 << 10;
+/// IronMQ: longest `wait` of a reserve call.
+const WAIT: Duration = Duration::from_secs(30);
+/// What stays as it is in a path segment (RFC 3986, unreserved).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// One queue of IronMQ. Message attributes, group ids and deduplication ids have no place there
+/// and are left out.
+///
+/// Touches and releases are one call for each entry; a batch delete that is refused is repeated
+/// entry by entry to find out which it was. Sends are not repeated on a connection that turned out
+/// to be closed, because nothing would notice the second message.
+#[derive(Clone, Debug)]
+pub struct IronPeer {
+    exchange: Exchange,
+    version: IronVersion,
+    /// `/3/projects/…/queues/…`
+    path: Arc<str>,
+}
+
+/// How to reach a project.
+#[derive(Clone, Debug)]
+pub struct IronOptions {
+    pub version: IronVersion,
+    pub project_id: String,
+    pub token: String,
+    pub transport: TransportOptions,
+}
+
+/// Which interface to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IronVersion {
+    /// Paths begin with `/1`; what IronMQ called its version 2 speaks it too.
+    V1,
+    V3,
+}
+
+#[derive(Serialize)]
+struct Post<'a> {
+    messages: Vec<PostMessage<'a>>,
+}
+
+#[derive(Serialize)]
+struct PostMessage<'a> {
+    body: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Posted {
+    ids: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Reserve {
+    n: u32,
+    wait: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Reserved {
+    messages: Vec<ReservedMessage>,
+}
+
+#[derive(Deserialize)]
+struct ReservedMessage {
+    id: String,
+    body: String,
+    #[serde(default)]
+    reserved_count: Option<u64>,
+    #[serde(default)]
+    reservation_id: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Reservation<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reservation_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Touched {
+    #[serde(default)]
+    reservation_id: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Delete<I> {
+    ids: Vec<I>,
+}
+
+#[derive(Serialize)]
+struct DeleteEntry<'a> {
+    id: &'a str,
+    reservation_id: &'a str,
+}
+
+impl IronPeer {
+    /// Opens no connection yet. The queue need not exist: the first send creates it.
+    ///
+    /// # Errors
+    ///
+    /// If the endpoint is `https` and no certificate authority can be read.
+    pub fn new(
+        endpoint: Endpoint,
+        queue: &str,
+        options: &IronOptions,
+    ) -> Result<IronPeer, CallError> {
+        let number = match options.version {
+            IronVersion::V1 => 1,
+            IronVersion::V3 => 3,
+        };
+        let project = utf8_percent_encode(&options.project_id, SEGMENT);
+        let queue = utf8_percent_encode(queue, SEGMENT);
+        Ok(IronPeer {
+            exchange: Exchange {
+                transport: Arc::new(Transport::new(endpoint, &options.transport)?),
+                authorization: format!("OAuth {}", options.token).into(),
+            },
+            version: options.version,
+            path: format!("/{number}/projects/{project}/queues/{queue}").into(),
+        })
+    }
+
+    /// The connections.
+    pub fn transport(&self) -> &Transport {
+        &self.exchange.transport
+    }
+
+    async fn call(&self, request: Request<'_>) -> Result<Bytes, CallError> {
+        self.exchange.call(request).await
+    }
+
+    /// A request about one message: `what` is empty, `/touch` or `/release`.
+    async fn about_message(
+        &self,
+        method: &'static str,
+        handle: &ReceiptHandle,
+        what: &str,
+        reservation: Reservation<'_>,
+    ) -> Result<Bytes, EntryOrCall> {
+        let id = utf8_percent_encode(&handle.message_id, SEGMENT);
+        let target = format!("{}/messages/{id}{what}", self.path);
+        let body = json(&reservation)?;
+        let (wait, repeat) = (Duration::ZERO, Repeat::Safe);
+        let request = Request { method, target: &target, body, wait, repeat };
+        Ok(self.call(request).await?)
+    }
+
+    /// The reservation id, which version 1 does not have.
+    fn reservation<'h>(&self, handle: &'h ReceiptHandle) -> Option<&'h str> {
+        (self.version == IronVersion::V3).then_some(&*handle.token)
+    }
+
+    async fn delete_all(&self, handles: &[ReceiptHandle]) -> Result<(), CallError> {
+        let body = match self.version {
+            IronVersion::V1 => {
+                json(&Delete { ids: handles.iter().map(|handle| &*handle.message_id).collect() })?
+            }
+            IronVersion::V3 => {
+                let ids = handles.iter().map(|handle| DeleteEntry {
+                    id: &handle.message_id,
+                    reservation_id: &handle.token,
+                });
+                json(&Delete { ids: ids.collect() })?
+            }
+        };
+        let target = format!("{}/messages", self.path);
+        let (method, wait, repeat) = ("DELETE", Duration::ZERO, Repeat::Safe);
+        self.call(Request { method, target: &target, body, wait, repeat }).await.map(|_| ())
+    }
+
+    async fn delete_one(&self, handle: &ReceiptHandle) -> Result<(), EntryOrCall> {
+        let reservation =
+            Reservation { reservation_id: self.reservation(handle), timeout: None, delay: None };
+        self.about_message("DELETE", handle, "", reservation).await.map(|_| ())
+    }
+
+    async fn change_one(&self, change: &Visibility) -> Result<ReceiptHandle, EntryOrCall> {
+        let handle = &change.handle;
+        let reservation_id = self.reservation(handle);
+        if change.timeout.is_zero() {
+            let reservation = Reservation { reservation_id, timeout: None, delay: Some(0) };
+            self.about_message("POST", handle, "/release", reservation).await?;
+            return Ok(handle.clone());
+        }
+        let timeout = (self.version == IronVersion::V3).then(|| seconds(change.timeout));
+        let reservation = Reservation { reservation_id, timeout, delay: None };
+        let answer = self.about_message("POST", handle, "/touch", reservation).await?;
+        let touched: Touched = parse(&answer)?;
+        // Version 3 ends the old reservation with every touch.
+        let token = touched.reservation_id.map_or_else(|| handle.token.clone(), ByteString::from);
+        Ok(ReceiptHandle { token, ..handle.clone() })
+    }
+}
+
+impl Peer for IronPeer {
+    async fn send(
+        &self,
+        messages: &[Outgoing],
+    ) -> Result<Vec<Result<Sent, EntryError>>, CallError> {
+        let post = |message: &'_ Outgoing| message.delay.map(seconds);
+        let messages: Vec<_> = messages
+            .iter()
+            .map(|message| PostMessage { body: &message.body, delay: post(message) })
+            .collect();
+        let count = messages.len();
+        let target = format!("{}/messages", self.path);
+        let body = json(&Post { messages })?;
+        let (method, wait, repeat) = ("POST", Duration::ZERO, Repeat::Never);
+        let answer = self.call(Request { method, target: &target, body, wait, repeat }).await?;
+        let posted: Posted = parse(&answer)?;
+        if posted.ids.len() != count {
+            let problem = format!("{} ids for {count} messages", posted.ids.len());
+            return Err(malformed(problem));
+        }
+        let sent = |id: String| Ok(Sent { message_id: id.into(), sequence_number: None });
+        Ok(posted.ids.into_iter().map(sent).collect())
+    }
+
+    async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, CallError> {
+        let wait = request.wait.min(WAIT);
+        let timeout = request.visibility.map(seconds);
+        let reserve = Reserve { n: request.max, wait: seconds(wait), timeout };
+        let (method, target, body) = match self.version {
+            IronVersion::V3 => ("POST", format!("{}/reservations", self.path), json(&reserve)?),
+            IronVersion::V1 => {
+                let mut target =
+                    format!("{}/messages?n={}&wait={}", self.path, reserve.n, reserve.wait);
+                if let Some(timeout) = timeout {
+                    target.push_str(&format!("&timeout={timeout}"));
+                }
+                ("GET", target, Bytes::new())
+            }
+        };
+        let repeat = Repeat::Safe;
+        let answer = self.call(Request { method, target: &target, body, wait, repeat }).await?;
+        let reserved: Reserved = parse(&answer)?;
+        Ok(reserved.messages.into_iter().map(delivery).collect())
+    }
+
+    async fn delete(
+        &self,
+        handles: &[ReceiptHandle],
+    ) -> Result<Vec<Result<(), EntryError>>, CallError> {
+        if handles.len() > 1 {
+            match self.delete_all(handles).await {
+                Ok(()) => return Ok(handles.iter().map(|_| Ok(())).collect()),
+                // Some of them may be deleted already; those are then refused, which is why a
+                // missing message counts as deleted below.
+                Err(error) if error.kind == CallErrorKind::Refused => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut outcomes = Vec::with_capacity(handles.len());
+        for handle in handles {
+            outcomes.push(match entry(self.delete_one(handle).await)? {
+                Err(error) if error.code == "HTTP 404" && handles.len() > 1 => Ok(()),
+                outcome => outcome,
+            });
+        }
+        Ok(outcomes)
+    }
+
+    async fn change_visibility(
+        &self,
+        changes: &[Visibility],
+    ) -> Result<Vec<Result<ReceiptHandle, EntryError>>, CallError> {
+        let mut outcomes: Vec<Result<ReceiptHandle, EntryError>> = Vec::new();
+        for change in changes {
+            match entry(self.change_one(change).await) {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) if outcomes.is_empty() => return Err(error),
+                // Earlier entries have new handles, which must not be lost.
+                Err(error) => {
+                    let is_final = !error.is_retryable();
+                    outcomes.push(Err(EntryError::new(error.code, error.message, is_final)));
+                }
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            max_batch: BATCH_ENTRIES,
+            max_batch_bytes: BATCH_BYTES,
+            max_receive: BATCH_ENTRIES as u32,
+            long_poll: Some(WAIT),
+            ordered_groups: false,
+            exact_visibility: self.version == IronVersion::V3,
+        }
+    }
+}
+
+/// An error of a call about one message: the message's own, or one of the call.
+enum EntryOrCall {
+    Entry(EntryError),
+    Call(CallError),
+}
+
+impl From<CallError> for EntryOrCall {
+    fn from(error: CallError) -> EntryOrCall {
+        if error.kind == CallErrorKind::Refused {
+            return EntryOrCall::Entry(EntryError::new(error.code, error.message, true));
+        }
+        EntryOrCall::Call(error)
+    }
+}
+
+fn entry<T>(outcome: Result<T, EntryOrCall>) -> Result<Result<T, EntryError>, CallError> {
+    match outcome {
+        Ok(value) => Ok(Ok(value)),
+        Err(EntryOrCall::Entry(error)) => Ok(Err(error)),
+        Err(EntryOrCall::Call(error)) => Err(error),
+    }
+}
+
+fn delivery(message: ReservedMessage) -> Delivery {
+    let count = message
+        .reserved_count
+        .map(|count| (ByteString::from_static(attribute::RECEIVE_COUNT), count.to_string().into()));
+    Delivery {
+        handle: ReceiptHandle {
+            message_id: message.id.into(),
+            token: message.reservation_id.unwrap_or_default().into(),
+        },
+        body: message.body.into(),
+        system_attributes: count.into_iter().collect(),
+        attributes: Vec::new(),
+    }
+}
+
+/// Whole seconds; parts of one count as one.
+fn seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
+fn json(value: &impl Serialize) -> Result<Bytes, CallError> {
+    let encoded = serde_json::to_vec(value);
+    let encoded = encoded
+        .map_err(|error| CallError::new(CallErrorKind::Refused, "not-json", error.to_string()))?;
+    Ok(encoded.into())
+}
+
+fn parse<'a, T: Deserialize<'a>>(body: &'a Bytes) -> Result<T, CallError> {
+    serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))
+}
+
+fn malformed(problem: String) -> CallError {
+    CallError::new(CallErrorKind::Malformed, "malformed-answer", problem).ambiguous()
+}
