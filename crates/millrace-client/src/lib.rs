@@ -25,3 +25,8 @@ pub use message::{
 };
 pub use peer::{Capabilities, Peer, ReceiveRequest, SystemAttributes, Visibility};
 pub use retry::{RetryOptions, Retrying};
+
+/// The snippets of the guide compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/client.md")]
+struct Guide;

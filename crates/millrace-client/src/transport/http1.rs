@@ -1,7 +1,8 @@
 //! HTTP/1.1 as a client speaks it: a request's head as bytes, an answer's head and body from bytes.
 //!
 //! Written by hand because a call's cost is the client's main figure: over hyper a send of 1 KB
-//! took 15 µs of CPU, this way 6 (`examples/call_cost.rs`). The grammar is httparse's.
+//! took 2.9 times the CPU of a generator that repeats prepared bytes, this way 1.3 times
+//! (`examples/call_cost.rs`). The grammar is httparse's.
 
 use std::time::Duration;
 
