@@ -1,7 +1,5 @@
 //! What all batch actions check of the batch as a whole.
 
-use std::collections::HashSet;
-
 use millrace_core::limits;
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{FailedEntry, Text};
@@ -27,9 +25,11 @@ pub(crate) fn check<'r>(
             return Err(error::invalid_batch_entry_id());
         }
     }
-    let mut seen = HashSet::with_capacity(limits::BATCH_ENTRIES);
-    match ids.flatten().find(|id| !seen.insert(id.as_str())) {
-        Some(repeated) => Err(error::batch_entry_ids_not_distinct(repeated.as_str())),
+    // So few are compared with one another sooner than hashed.
+    let texts = ids.flatten().map(Text::as_str);
+    let mut numbered = texts.clone().enumerate();
+    match numbered.find(|(number, id)| texts.clone().take(*number).any(|before| before == *id)) {
+        Some((_, repeated)) => Err(error::batch_entry_ids_not_distinct(repeated)),
         None => Ok(()),
     }
 }
