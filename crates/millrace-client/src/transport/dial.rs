@@ -36,6 +36,33 @@ pub enum ServerIdentity {
     Unchecked,
 }
 
+impl TlsOptions {
+    /// The client's side of TLS 1.2 and 1.3: HTTP/1.1 only. The configuration keeps sessions, so
+    /// that later handshakes are resumed.
+    ///
+    /// # Errors
+    ///
+    /// [`TransportError::Tls`] if no authority can be read.
+    pub fn client_config(&self) -> Result<Arc<ClientConfig>, TransportError> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(|error| TransportError::Tls(error.to_string()))?;
+        let mut config = match self.identity {
+            ServerIdentity::Verified => {
+                let roots = authorities(&self.extra_authorities)?;
+                builder.with_root_certificates(roots).with_no_client_auth()
+            }
+            ServerIdentity::Unchecked => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
+                .with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
 /// Opens connections to one endpoint.
 #[derive(Debug)]
 pub(super) struct Dialer {
@@ -91,26 +118,11 @@ impl Dialer {
 }
 
 impl Tls {
-    /// Sessions are kept by the configuration, so that later handshakes are resumed.
     fn new(endpoint: &Endpoint, options: &TlsOptions) -> Result<Tls, TransportError> {
-        let problem = |error: &dyn std::fmt::Display| TransportError::Tls(error.to_string());
-        let provider = Arc::new(ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[&TLS13, &TLS12])
-            .map_err(|error| problem(&error))?;
-        let mut config = match options.identity {
-            ServerIdentity::Verified => {
-                let roots = authorities(&options.extra_authorities)?;
-                builder.with_root_certificates(roots).with_no_client_auth()
-            }
-            ServerIdentity::Unchecked => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
-                .with_no_client_auth(),
-        };
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let name = ServerName::try_from(endpoint.host.clone()).map_err(|error| problem(&error))?;
-        Ok(Tls { connector: TlsConnector::from(Arc::new(config)), name })
+        let config = options.client_config()?;
+        let name = ServerName::try_from(endpoint.host.clone())
+            .map_err(|error| TransportError::Tls(error.to_string()))?;
+        Ok(Tls { connector: TlsConnector::from(config), name })
     }
 }
 

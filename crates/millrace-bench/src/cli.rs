@@ -1,0 +1,67 @@
+//! What can be asked of `millrace bench`.
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::{ceiling, load, micro, node, scenarios, targets};
+
+/// A scenario or a tool.
+#[derive(Debug, Subcommand)]
+#[expect(private_interfaces, reason = "flags are made by parsing and read here alone")]
+pub enum Command {
+    /// Producers and consumers on one queue, in ones and in tens, from one or more processes
+    Pc(Box<scenarios::PcFlags>),
+    /// Latency by position in the connection, and who closes it
+    Position(Box<scenarios::PositionFlags>),
+    /// Which of two endpoints is quicker
+    Ab(Box<scenarios::AbFlags>),
+    /// Time to empty a queue, with and without kept connections, over HTTP and HTTPS
+    Drain(Box<scenarios::DrainFlags>),
+    /// Ways to work off slow messages: serial, by timer, by a pool
+    Poll(Box<scenarios::PollFlags>),
+    /// Rows into SimpleDB, one by one and 25 at a time
+    SdbCsv(Box<scenarios::SdbCsvFlags>),
+    /// How throughput grows with clients, processes or nodes
+    Sweep(Box<scenarios::SweepFlags>),
+    /// Latency at a planned rate, or the highest rate that keeps an objective
+    Rate(Box<scenarios::RateFlags>),
+    /// Many scenarios, one report
+    Suite(scenarios::SuiteFlags),
+    /// Take part in a scenario that another process leads
+    Node(node::Flags),
+    /// Load an SQS endpoint and check that every message came back
+    Load(Box<load::Flags>),
+    /// Serve the leanest answers there can be, as a yardstick
+    Ceiling(ceiling::Flags),
+    /// Measure Millrace against its targets, interleaved with the ceiling
+    Targets(targets::Flags),
+    /// Time codecs and digests on one core
+    Micro,
+}
+
+/// Runs a command; its result goes to standard output.
+///
+/// # Errors
+///
+/// If it could not be run, if messages were lost, or if a limit that was asked for is broken.
+pub fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Pc(flags) => scenarios::pc(&flags),
+        Command::Position(flags) => scenarios::position(&flags),
+        Command::Ab(flags) => scenarios::ab(&flags),
+        Command::Drain(flags) => scenarios::drain(&flags),
+        Command::Poll(flags) => scenarios::poll(&flags),
+        Command::SdbCsv(flags) => scenarios::sdb_csv(&flags),
+        Command::Suite(flags) => scenarios::suite(&flags),
+        Command::Sweep(flags) => scenarios::sweep(&flags),
+        Command::Rate(flags) => scenarios::rate(&flags),
+        Command::Node(flags) => node::serve(&flags),
+        Command::Load(flags) => load::run_command(&flags),
+        Command::Ceiling(flags) => ceiling::serve(&flags),
+        Command::Targets(flags) => targets::run_command(flags),
+        Command::Micro => {
+            micro::run();
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! `millrace bench`: the field's experiments against any endpoint, and Millrace's own targets.
+//!
+//! A scenario measures and fills in a [`report::Report`]; `report` shows it. `load` is the lean
+//! generator below `pc`, `sweep`, `rate` and the targets; `node` lets several processes or hosts
+//! run one scenario together; `ceiling` is the yardstick that answers as fast as answering can be.
+//! Nothing here knows the server's insides: requests go over the network like any client's.
+
+mod ceiling;
+mod certificate;
+mod cli;
+mod delay;
+mod load;
+mod micro;
+mod node;
+mod process;
+mod progress;
+mod report;
+mod scenarios;
+mod server;
+mod statistics;
+mod targets;
+mod tls;
+
+pub use cli::{Command, run};

@@ -1,0 +1,159 @@
+//! The coordinator's side: gives jobs, starts everyone at one instant, joins what they found.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::TcpStream,
+    process::{Child, Command, Stdio},
+    sync::Barrier,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{Answer, Job, Line, Request, SILENCE_MAX, now_us};
+use crate::load::{Keys, Report};
+
+/// From the order to the start: time for it to reach everyone.
+const LEAD: Duration = Duration::from_millis(300);
+const CLOCK_PROBES: usize = 5;
+
+/// Nodes that were connected to, and the local processes among them.
+pub(crate) struct Nodes {
+    addresses: Vec<String>,
+    children: Vec<Child>,
+}
+
+/// Starts `count` processes of this program as nodes. They sign with `keys`, which they get by
+/// environment variables, and take `trust_flags` as theirs.
+pub(crate) fn local(count: usize, keys: Option<&Keys>, trust_flags: &[String]) -> Result<Nodes> {
+    let this = std::env::current_exe().context("finding this program")?;
+    let mut nodes = Nodes { addresses: Vec::new(), children: Vec::new() };
+    for _ in 0..count {
+        let mut command = Command::new(&this);
+        command.args(["bench", "node", "--listen", "127.0.0.1:0", "--once"]).args(trust_flags);
+        if let Some(keys) = keys {
+            command
+                .args(["--sign", "env"])
+                .env("AWS_ACCESS_KEY_ID", &keys.access_key)
+                .env("AWS_SECRET_ACCESS_KEY", &keys.secret_key)
+                .env("AWS_SESSION_TOKEN", keys.session_token.as_deref().unwrap_or_default())
+                .env("AWS_REGION", &keys.region);
+        }
+        let mut child = command.stdout(Stdio::piped()).spawn().context("starting a process")?;
+        let output = child.stdout.take().context("no standard output")?;
+        nodes.children.push(child);
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).context("reading a process's address")?;
+        let address = line.trim().strip_prefix("node listens at ");
+        nodes.addresses.push(address.context("a process ended before it listened")?.to_owned());
+    }
+    Ok(nodes)
+}
+
+impl Nodes {
+    /// Nodes that run already, by `HOST:PORT`.
+    pub(crate) fn remote(addresses: &[String]) -> Nodes {
+        Nodes { addresses: addresses.to_vec(), children: Vec::new() }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// Runs one job on all of them at once.
+    pub(crate) fn run(&self, job: &Job) -> Result<Report> {
+        let seed = now_us() as u32;
+        let runs: Vec<u32> = (0..self.count() as u32).map(|node| seed.wrapping_add(node)).collect();
+        let (ready, sent) = (Barrier::new(self.count()), Barrier::new(self.count()));
+        let outcomes: Vec<Result<Report>> = thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .addresses
+                .iter()
+                .enumerate()
+                .map(|(index, address)| {
+                    let others = runs.iter().copied().filter(|run| Some(run) != runs.get(index));
+                    let mut job = Job { others: others.collect(), ..job.clone() };
+                    job.run = runs.get(index).copied().unwrap_or_default();
+                    if index > 0 {
+                        job.server_pid = None;
+                    }
+                    let (ready, sent) = (&ready, &sent);
+                    scope.spawn(move || {
+                        lead(address, job, ready, sent).with_context(|| format!("node {address}"))
+                    })
+                })
+                .collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined.map(|outcome| outcome.unwrap_or_else(|_| bail!("a thread panicked"))).collect()
+        });
+        let reports: Vec<Report> = outcomes.into_iter().collect::<Result<_>>()?;
+        Report::join(reports).context("there are no nodes")
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Leads one node through a job. Each barrier is passed also after a failure: the others wait
+/// there.
+fn lead(address: &str, job: Job, ready: &Barrier, sent: &Barrier) -> Result<Report> {
+    let run_time = job.warm_up + job.duration;
+    let prepared = prepare(address, job);
+    ready.wait();
+    let started = prepared.and_then(|(mut line, offset_us)| {
+        let start_at = now_us().saturating_add(LEAD.as_micros() as u64);
+        line.say(&Request::StartAtUs(start_at.saturating_add_signed(offset_us)))?;
+        match line.hear(run_time + SILENCE_MAX)? {
+            Some(Answer::AllSent) => Ok(line),
+            other => unexpected(other),
+        }
+    });
+    sent.wait();
+    let mut line = started?;
+    line.say(&Request::Settle)?;
+    match line.hear(SILENCE_MAX)? {
+        Some(Answer::Report(report)) => Ok(*report),
+        other => unexpected(other),
+    }
+}
+
+/// Gives the job and finds how far the node's clock is ahead of ours, in µs.
+fn prepare(address: &str, job: Job) -> Result<(Line, i64)> {
+    let mut line = Line::new(TcpStream::connect(address).context("connecting")?)?;
+    line.say(&Request::Job(Box::new(job)))?;
+    match line.hear(SILENCE_MAX)? {
+        Some(Answer::Ready { .. }) => {}
+        other => return unexpected(other),
+    }
+    let mut best: Option<(Duration, i64)> = None;
+    for _ in 0..CLOCK_PROBES {
+        let (before_us, started) = (now_us(), Instant::now());
+        line.say(&Request::Clock)?;
+        let theirs_us = match line.hear(SILENCE_MAX)? {
+            Some(Answer::Clock(theirs_us)) => theirs_us,
+            other => return unexpected(other),
+        };
+        let round_trip = started.elapsed();
+        let ours_us = before_us.saturating_add(round_trip.as_micros() as u64 / 2);
+        let offset_us = theirs_us.wrapping_sub(ours_us) as i64;
+        if best.is_none_or(|(quickest, _)| round_trip < quickest) {
+            best = Some((round_trip, offset_us));
+        }
+    }
+    Ok((line, best.map_or(0, |(_, offset_us)| offset_us)))
+}
+
+fn unexpected<T>(answer: Option<Answer>) -> Result<T> {
+    match answer {
+        None => bail!("it ended the connection"),
+        Some(Answer::Failed(why)) => bail!("{why}"),
+        Some(other) => bail!("it answered out of turn: {other:?}"),
+    }
+}

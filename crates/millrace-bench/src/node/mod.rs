@@ -1,0 +1,222 @@
+//! One scenario by several processes or hosts at once.
+//!
+//! A node listens, the coordinator connects. Both write one JSON object a line:
+//!
+//! ```text
+//! coordinator              node
+//! {"job": …}           →
+//!                      ←   {"ready": {"version": …}}
+//! "clock"              →                               five times; the quickest counts
+//!                      ←   {"clock": microseconds}
+//! {"start_at_us": …}   →                               by the node's own clock
+//!                      ←   "all_sent"                  its producers are done
+//! "settle"             →                               everyone's are: empty the queue
+//!                      ←   {"report": …}
+//! ```
+//! Instead of an answer, `{"failed": "why"}`. Keys are never sent: a node signs with its own.
+//! Lines are at most [`LINE_MAX`] bytes, and a silent partner is given up after [`SILENCE_MAX`].
+
+mod coordinate;
+mod serve;
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+pub(crate) use coordinate::{Nodes, local};
+pub(crate) use serve::{Flags, serve};
+
+use crate::load::{Endpoint, Grouping, Mode, Protocol, Report, Scenario, Shape};
+
+/// Tallies of some hundred million messages.
+const LINE_MAX: u64 = 1 << 30;
+/// Beyond the run itself.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+const PROTOCOL: u32 = 1;
+
+/// What a node is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    protocol: u32,
+    pub(crate) endpoint: String,
+    pub(crate) queue_url: String,
+    mode: Mode,
+    batch: u64,
+    size_bytes: usize,
+    is_fifo: bool,
+    groups: u32,
+    producers: usize,
+    consumers: usize,
+    threads: usize,
+    warm_up: Duration,
+    duration: Duration,
+    rate: f64,
+    backlog_max: u64,
+    wait_s: u32,
+    server_pid: Option<u32>,
+    /// A round-trip time to add.
+    delay: Duration,
+    /// Whom this node's messages name as their sender, and whom the other nodes' do.
+    run: u32,
+    others: Vec<u32>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Request {
+    Job(Box<Job>),
+    Clock,
+    StartAtUs(u64),
+    Settle,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Ready { version: String },
+    Clock(u64),
+    AllSent,
+    Report(Box<Report>),
+    Failed(String),
+}
+
+impl Job {
+    pub(crate) fn new(
+        scenario: &Scenario,
+        endpoint: &str,
+        queue_url: &str,
+        delay: Duration,
+    ) -> Job {
+        Job {
+            protocol: PROTOCOL,
+            endpoint: endpoint.to_owned(),
+            queue_url: queue_url.to_owned(),
+            mode: scenario.mode,
+            batch: scenario.shape.batch,
+            size_bytes: scenario.shape.size_bytes,
+            is_fifo: scenario.shape.grouping == Grouping::Fifo,
+            groups: scenario.groups,
+            producers: scenario.producers,
+            consumers: scenario.consumers,
+            threads: scenario.threads,
+            warm_up: scenario.warm_up,
+            duration: scenario.duration,
+            rate: scenario.rate,
+            backlog_max: scenario.backlog_max,
+            wait_s: scenario.wait_s,
+            server_pid: scenario.server_pid,
+            delay,
+            run: 0,
+            others: Vec::new(),
+        }
+    }
+
+    /// The scenario of this node alone, against an endpoint that it knows how to reach.
+    fn scenario(&self, endpoint: Endpoint) -> Scenario {
+        let grouping = match (self.is_fifo, self.groups) {
+            (true, _) => Grouping::Fifo,
+            (false, 0) => Grouping::None,
+            (false, _) => Grouping::Fair,
+        };
+        Scenario {
+            shape: Shape { batch: self.batch.clamp(1, 10), size_bytes: self.size_bytes, grouping },
+            groups: self.groups,
+            producers: self.producers,
+            consumers: self.consumers,
+            threads: self.threads,
+            warm_up: self.warm_up,
+            duration: self.duration,
+            rate: self.rate,
+            backlog_max: self.backlog_max,
+            // A poll that does not wait says nothing about the queue being empty.
+            wait_s: self.wait_s.max(1),
+            server_pid: self.server_pid,
+            ..Scenario::new(self.mode, endpoint, 1)
+        }
+    }
+}
+
+/// One end of a conversation.
+struct Line {
+    reader: BufReader<TcpStream>,
+    writer: TcpStream,
+}
+
+impl Line {
+    fn new(socket: TcpStream) -> Result<Line> {
+        socket.set_nodelay(true).context("TCP_NODELAY")?;
+        let reader = socket.try_clone().context("sharing the connection")?;
+        Ok(Line { reader: BufReader::new(reader), writer: socket })
+    }
+
+    fn say(&mut self, what: &impl Serialize) -> Result<()> {
+        let mut line = serde_json::to_vec(what).context("writing JSON")?;
+        line.push(b'\n');
+        self.writer.write_all(&line).context("the connection broke")
+    }
+
+    /// `None` once the other side has ended the connection.
+    fn hear<T: DeserializeOwned>(&mut self, silence_max: Duration) -> Result<Option<T>> {
+        self.writer.set_read_timeout(Some(silence_max)).context("setting a timeout")?;
+        let mut line = Vec::new();
+        let mut reader = (&mut self.reader).take(LINE_MAX);
+        reader.read_until(b'\n', &mut line).context("nothing was heard in time")?;
+        if line.is_empty() {
+            return Ok(None);
+        }
+        if line.last() != Some(&b'\n') {
+            bail!("a line was cut off or is longer than {LINE_MAX} bytes");
+        }
+        serde_json::from_slice(&line).context("not understood").map(Some)
+    }
+}
+
+/// Wall clock, for clocks of two hosts have nothing else in common.
+fn now_us() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// How requests of a job are written; nodes speak JSON only.
+const DIALECT: Protocol = Protocol::Json;
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn pair() -> (Line, Line) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        (Line::new(near).unwrap(), Line::new(far).unwrap())
+    }
+
+    #[test]
+    fn what_is_said_is_heard() {
+        let (mut near, mut far) = pair();
+        let patience = Duration::from_secs(5);
+
+        near.say(&Request::StartAtUs(7)).unwrap();
+        assert!(matches!(far.hear(patience).unwrap(), Some(Request::StartAtUs(7))));
+
+        drop(near);
+        assert!(far.hear::<Request>(patience).unwrap().is_none());
+    }
+
+    #[test]
+    fn half_a_line_and_nonsense_are_errors() {
+        let (mut near, mut far) = pair();
+        near.writer.write_all(b"{\"job\":1}\n{\"cl").unwrap();
+        drop(near);
+
+        assert!(far.hear::<Request>(Duration::from_secs(5)).is_err());
+        assert!(far.hear::<Request>(Duration::from_secs(5)).is_err());
+    }
+}

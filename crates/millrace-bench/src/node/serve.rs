@@ -1,0 +1,118 @@
+//! The node's side: takes a job, runs it when told, reports.
+
+use std::{
+    io::Write,
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use super::{Answer, DIALECT, Job, Line, PROTOCOL, Request, SILENCE_MAX, now_us};
+use crate::{
+    delay::Delay,
+    load::{self, Endpoint, Keys, Together},
+    tls::Trust,
+};
+
+#[derive(Args, Debug)]
+pub(crate) struct Flags {
+    /// Address to listen on. Whoever can connect can have load made, so keep to trusted networks
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7345")]
+    listen: String,
+    /// End after one run
+    #[arg(long)]
+    once: bool,
+    /// Sign with these keys (Signature Version 4); env takes them from the AWS_… variables
+    #[arg(long, value_name = "ACCESS:SECRET")]
+    sign: Option<String>,
+    #[command(flatten)]
+    trust: Trust,
+}
+
+/// A coordinator that says so much late is not waited for.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// Serves one coordinator after the other; prints the address first.
+#[expect(clippy::print_stdout, reason = "who started it reads the address from there")]
+pub(crate) fn serve(flags: &Flags) -> Result<()> {
+    let listener = TcpListener::bind(&flags.listen)
+        .with_context(|| format!("listening on {}", flags.listen))?;
+    let address = listener.local_addr().context("local address")?;
+    println!("node listens at {address}");
+    std::io::stdout().flush().context("printing")?;
+    loop {
+        let (socket, from) = listener.accept().context("accepting")?;
+        let outcome = converse(socket, flags);
+        if flags.once {
+            return outcome;
+        }
+        match outcome {
+            Ok(()) => eprintln!("run for {from} done"),
+            Err(error) => eprintln!("run for {from} failed: {error:#}"),
+        }
+    }
+}
+
+fn converse(socket: TcpStream, flags: &Flags) -> Result<()> {
+    let mut line = Line::new(socket)?;
+    let outcome = prepare_and_run(&mut line, flags);
+    if let Err(error) = &outcome {
+        // It may be the connection that broke.
+        let _ = line.say(&Answer::Failed(format!("{error:#}")));
+    }
+    outcome
+}
+
+fn prepare_and_run(line: &mut Line, flags: &Flags) -> Result<()> {
+    let Some(Request::Job(job)) = line.hear(SILENCE_MAX)? else { bail!("no job came") };
+    if job.protocol != PROTOCOL {
+        bail!("the coordinator speaks version {}, this node {PROTOCOL}", job.protocol);
+    }
+    let keys = flags.sign.as_deref().map(Keys::parse).transpose()?;
+    let mut endpoint = Endpoint::new(&job.endpoint, DIALECT, keys, &flags.trust)?;
+    let delay = match job.delay {
+        Duration::ZERO => None,
+        round_trip => Some(Delay::start(endpoint.address, round_trip)?),
+    };
+    endpoint.address = delay.as_ref().map_or(endpoint.address, |delay| delay.address);
+    line.say(&Answer::Ready { version: env!("CARGO_PKG_VERSION").to_owned() })?;
+    let start_at_us = loop {
+        match line.hear(SILENCE_MAX)? {
+            Some(Request::Clock) => line.say(&Answer::Clock(now_us()))?,
+            Some(Request::StartAtUs(at)) => break at,
+            _ => bail!("no start came"),
+        }
+    };
+    let wait = Duration::from_micros(start_at_us.saturating_sub(now_us()));
+    if wait > START_MAX {
+        bail!("the start is {wait:?} away");
+    }
+    thread::sleep(wait);
+    run(&job, endpoint, line)
+}
+
+fn run(job: &Job, endpoint: Endpoint, line: &mut Line) -> Result<()> {
+    let writer = line.writer.try_clone().context("sharing the connection")?;
+    let shared = Arc::new(Mutex::new(Line::new(writer)?));
+    let all_sent = {
+        let shared = Arc::clone(&shared);
+        move || {
+            // A lock, for the run's thread talks while we wait for the run.
+            let mut line = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            line.say(&Answer::AllSent)?;
+            match line.hear(SILENCE_MAX)? {
+                Some(Request::Settle) => Ok(()),
+                _ => bail!("the coordinator left"),
+            }
+        }
+    };
+    let mut scenario = job.scenario(endpoint);
+    scenario.together =
+        Some(Together { run: job.run, others: job.others.clone(), all_sent: Arc::new(all_sent) });
+    let report = load::run_on(&scenario, &job.queue_url)?;
+    line.say(&Answer::Report(Box::new(report)))
+}

@@ -1,0 +1,292 @@
+//! `ab`: is one endpoint quicker than another?
+//!
+//! Serial sends on one kept connection each, in blocks by turns (A B, B A, A B, …), so that
+//! whatever else happens on the machine or the way happens to both. The verdict rests on
+//! bootstrap intervals over pairs of blocks, not on two averages.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use hdrhistogram::Histogram;
+use tokio::runtime;
+
+use super::{Findings, Options, Setting, conduct};
+use crate::{
+    load::{
+        Connection, Id, Mode, Scenario, SendTemplate, Shape, histogram, nanoseconds, percentiles,
+    },
+    report::{Axis, Better, Chart, Metric, Scale, Section, Series, Table, Unit, microseconds},
+    statistics::{Block, Interval, curve, quantile_differences},
+};
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Flags {
+    /// The first endpoint is --endpoint; this is the second
+    #[arg(long, value_name = "URL")]
+    pub(crate) versus: String,
+    /// Blocks on each endpoint, before scaling
+    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    pub(crate) blocks: u64,
+    /// Sends of a block
+    #[arg(long, value_name = "NUMBER", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) sends: u64,
+    /// Bytes of a message's body
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    pub(crate) size: usize,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+/// Fewer blocks give intervals that mean nothing.
+const BLOCKS_LEAST: u64 = 10;
+const RESAMPLES: usize = 2000;
+/// Resampling is random; the same blocks are to give the same verdict.
+const SEED: u64 = 7;
+/// Less than that part of A's time is nothing that anybody would act on.
+const WORTH: f64 = 0.02;
+const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.75, "p75"), (0.9, "p90"), (0.99, "p99")];
+
+/// One endpoint: its queue, its connection, the request.
+struct Side {
+    scenario: Scenario,
+    queue_url: String,
+    connection: Connection,
+    template: SendTemplate,
+    sequence: u64,
+}
+
+pub(crate) fn run(flags: &Flags) -> Result<()> {
+    conduct("ab", &flags.options, |setting| {
+        let other =
+            Setting::new(&flags.versus, setting.keys.clone(), &setting.trust, None, setting.scale)?;
+        findings(setting, &other, flags)
+    })
+}
+
+fn findings(setting: &Setting, other: &Setting, flags: &Flags) -> Result<Findings> {
+    let blocks = measure(setting, other, flags)?;
+    let quantiles = QUANTILES.map(|(quantile, _)| quantile);
+    let (mut a, mut b) = (histogram(), histogram());
+    for block in &blocks {
+        // All have the same bounds.
+        let _ = a.add(&block.a);
+        let _ = b.add(&block.b);
+    }
+    let intervals = quantile_differences(&blocks, &quantiles, RESAMPLES, SEED);
+    let found: Vec<Difference> = QUANTILES
+        .iter()
+        .zip(&intervals)
+        .map(|((quantile, _), interval)| {
+            Difference::judge(interval, a.value_at_quantile(*quantile) as f64)
+        })
+        .collect();
+    let mut metrics = Vec::new();
+    for (name, side) in [("a", &a), ("b", &b)] {
+        let found = percentiles(side);
+        metrics.push(Metric::latency(&format!("ab.{name}.p50"), found.p50_us));
+        metrics.push(Metric::latency(&format!("ab.{name}.p99"), found.p99_us));
+    }
+    for ((_, name), interval) in QUANTILES.iter().zip(&intervals) {
+        let difference = |part: &str, ns: f64| {
+            let name = format!("ab.difference.{name}.{part}");
+            Metric::new(&name, ns / 1000.0, Unit::Microseconds, Better::Neither)
+        };
+        metrics.push(difference("low", interval.low));
+        metrics.push(difference("estimate", interval.estimate));
+        metrics.push(difference("high", interval.high));
+    }
+    let section = Section {
+        id: "ab".to_owned(),
+        title: "A against B".to_owned(),
+        question: format!(
+            "Does a send of {} bytes take less time at A ({}) or at B ({})?",
+            flags.size, setting.url, other.url
+        ),
+        finding: verdict(&intervals, &found),
+        charts: vec![chart(&a, &b)],
+        tables: vec![table(&a, &b, &intervals, &found)],
+        notes: vec![format!(
+            "{} pairs of blocks of {} sends, by turns. Intervals hold 95 % of {RESAMPLES} draws of \
+             whole blocks. Less than 2 % is called no difference.",
+            blocks.len(),
+            flags.sends
+        )],
+        ..Section::default()
+    };
+    let title = "A against B".to_owned();
+    Ok(Findings { title, metrics, sections: vec![section], ..Findings::default() })
+}
+
+fn measure(setting: &Setting, other: &Setting, flags: &Flags) -> Result<Vec<Block>> {
+    setting.progress.begin("ab");
+    let count = setting.count(flags.blocks, BLOCKS_LEAST);
+    let (mut a, mut b) = (Side::new(setting, flags.size)?, Side::new(other, flags.size)?);
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let measured = runtime.block_on(async {
+        // Warm-up: opens the connections.
+        a.block(flags.sends).await?;
+        b.block(flags.sends).await?;
+        let mut blocks = Vec::new();
+        for turn in 0..count {
+            setting.progress.at(turn as f64 / count as f64, String::new);
+            let block = if turn % 2 == 0 {
+                let first = a.block(flags.sends).await?;
+                Block { a: first, b: b.block(flags.sends).await? }
+            } else {
+                let first = b.block(flags.sends).await?;
+                Block { a: a.block(flags.sends).await?, b: first }
+            };
+            blocks.push(block);
+        }
+        anyhow::Ok(blocks)
+    });
+    for side in [a, b] {
+        side.scenario.endpoint.delete_queue(&side.queue_url)?;
+    }
+    measured
+}
+
+impl Side {
+    fn new(setting: &Setting, size_bytes: usize) -> Result<Side> {
+        let shape = Shape { size_bytes, ..Shape::default() };
+        let scenario = Scenario::new(Mode::Latency, setting.endpoint.clone(), 1);
+        let scenario = Scenario { shape, ..scenario };
+        let queue_url = scenario.create_queue()?;
+        let template = SendTemplate::new(&scenario.endpoint.dialect, &queue_url, shape);
+        let connection = Connection::new(&scenario.endpoint);
+        Ok(Side { scenario, queue_url, connection, template, sequence: 0 })
+    }
+
+    /// Sends one after the other, and what each took.
+    async fn block(&mut self, sends: u64) -> Result<Histogram<u64>> {
+        let (mut times, mut scratch) = (histogram(), Vec::new());
+        for _ in 0..sends {
+            self.template.patch(0, Id { run: 0, producer: 0, group: 0, sequence: self.sequence });
+            self.sequence += 1;
+            let start = Instant::now();
+            let request = self.template.bytes(&self.scenario.endpoint.dialect, &mut scratch);
+            let (status, _) = self.connection.exchange(request).await?;
+            ensure!(status == 200, "a send was answered with status {status}");
+            times.saturating_record(nanoseconds(start.elapsed()));
+        }
+        Ok(times)
+    }
+}
+
+/// What an interval says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Difference {
+    None,
+    A,
+    B,
+}
+
+impl Difference {
+    /// Of an interval of `b - a`, where A takes `a_ns`.
+    fn judge(interval: &Interval, a_ns: f64) -> Difference {
+        match interval.estimate {
+            _ if !interval.is_sure() => Difference::None,
+            estimate if estimate.abs() < a_ns * WORTH => Difference::None,
+            estimate if estimate > 0.0 => Difference::A,
+            _ => Difference::B,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Difference::None => "no difference",
+            Difference::A => "A is quicker",
+            Difference::B => "B is quicker",
+        }
+    }
+}
+
+/// By the median and the 90th percentile.
+fn verdict(intervals: &[Interval], found: &[Difference]) -> String {
+    let ([p50, _, p90, ..], [at_p50, _, at_p90, ..]) = (intervals, found) else {
+        return String::new();
+    };
+    let by = |interval: &Interval| microseconds(interval.estimate.abs() / 1000.0);
+    let part = |found: &Difference, interval: &Interval, place: &str| match found {
+        Difference::None => format!("no difference {place}"),
+        sure => format!("{} {place}, by {}", sure.name(), by(interval)),
+    };
+    if (at_p50, at_p90) == (&Difference::None, &Difference::None) {
+        return "No difference that is worth naming and could be told from chance.".to_owned();
+    }
+    let median = part(at_p50, p50, "in the median");
+    let high = part(at_p90, p90, "at the 90th percentile");
+    format!("In a send: {median}; {high}.")
+}
+
+fn chart(a: &Histogram<u64>, b: &Histogram<u64>) -> Chart {
+    let series = |name: &str, side: &Histogram<u64>| {
+        let points = curve(side).into_iter().map(|(quantile, ns)| (quantile, ns / 1e6));
+        Series::line(name, points.collect())
+    };
+    Chart::Lines {
+        title: "Time of a send, by share of sends".to_owned(),
+        x: Axis { label: "share of sends".to_owned(), scale: Scale::Nines },
+        y: Axis::logarithmic("ms"),
+        series: vec![series("A", a), series("B", b)],
+        marks: Vec::new(),
+    }
+}
+
+fn table(
+    a: &Histogram<u64>,
+    b: &Histogram<u64>,
+    intervals: &[Interval],
+    found: &[Difference],
+) -> Table {
+    let mut table = Table::new("", &["quantile", "#A", "#B", "#B − A", "#from", "#to", "verdict"]);
+    let judged = intervals.iter().zip(found);
+    for ((quantile, name), (interval, found)) in QUANTILES.iter().zip(judged) {
+        let at = |side: &Histogram<u64>| side.value_at_quantile(*quantile) as f64;
+        let shown = |ns: f64| microseconds(ns / 1000.0);
+        table.row([
+            (*name).to_owned(),
+            shown(at(a)),
+            shown(at(b)),
+            shown(interval.estimate),
+            shown(interval.low),
+            shown(interval.high),
+            found.name().to_owned(),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(low: f64, estimate: f64, high: f64) -> Interval {
+        Interval { low: low * 1e3, estimate: estimate * 1e3, high: high * 1e3 }
+    }
+
+    #[test]
+    fn a_difference_is_sure_and_worth_naming() {
+        let judge = |low, estimate, high| Difference::judge(&interval(low, estimate, high), 100e3);
+
+        assert_eq!(judge(5.0, 10.0, 15.0), Difference::A);
+        assert_eq!(judge(-15.0, -10.0, -5.0), Difference::B);
+        assert_eq!(judge(-5.0, 10.0, 15.0), Difference::None);
+        assert_eq!(judge(0.5, 1.0, 1.5), Difference::None);
+    }
+
+    #[test]
+    fn the_verdict_tells_median_and_tail_apart() {
+        let quicker = interval(5.0, 10.0, 15.0);
+        let of = |p50, p90| verdict(&[quicker; 4], &[p50, Difference::None, p90, Difference::None]);
+
+        assert!(of(Difference::None, Difference::None).starts_with("No difference"));
+        assert_eq!(
+            of(Difference::A, Difference::None),
+            "In a send: A is quicker in the median, by 10.0 µs; no difference at the 90th \
+             percentile."
+        );
+        assert!(of(Difference::A, Difference::B).contains("B is quicker at the 90th percentile"));
+    }
+}

@@ -1,0 +1,38 @@
+//! The experiments. Each has flags, measures, and returns [`Findings`]; what is common to all
+//! (options, progress, outputs, limits) is `setting`.
+
+mod ab;
+mod connections;
+mod drain;
+mod pc;
+mod poll;
+mod position;
+mod queue;
+mod rate;
+mod sdb_csv;
+mod setting;
+mod simpledb;
+mod suite;
+mod sweep;
+
+pub(crate) use setting::{Findings, Options, Setting, conduct};
+
+pub(crate) use ab::Flags as AbFlags;
+pub(crate) use ab::run as ab;
+pub(crate) use drain::Flags as DrainFlags;
+pub(crate) use drain::run as drain;
+pub(crate) use poll::Flags as PollFlags;
+pub(crate) use poll::run as poll;
+pub(crate) use position::Flags as PositionFlags;
+pub(crate) use position::run as position;
+
+pub(crate) use pc::Flags as PcFlags;
+pub(crate) use pc::run as pc;
+pub(crate) use rate::Flags as RateFlags;
+pub(crate) use rate::run as rate;
+pub(crate) use sdb_csv::Flags as SdbCsvFlags;
+pub(crate) use sdb_csv::run as sdb_csv;
+pub(crate) use suite::Flags as SuiteFlags;
+pub(crate) use suite::run as suite;
+pub(crate) use sweep::Flags as SweepFlags;
+pub(crate) use sweep::run as sweep;

@@ -1,0 +1,266 @@
+//! What every scenario has in common: where it runs, how long, and what becomes of its findings.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use millrace_wire::date::format_iso8601;
+
+use crate::{
+    load::{Endpoint, Keys, Protocol},
+    process,
+    progress::Progress,
+    report::{
+        Baseline, Environment, Limit, Metric, Report, SCHEMA, Section, Share, csv, page, text,
+    },
+    tls::Trust,
+};
+
+/// Flags of every scenario.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// Where the server is
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4566")]
+    pub(crate) endpoint: String,
+    /// Sign with these keys (Signature Version 4); env takes them from the AWS_… variables
+    #[arg(long, value_name = "ACCESS:SECRET")]
+    pub(crate) sign: Option<String>,
+    /// Region to sign for [default: AWS_REGION or us-east-1]
+    #[arg(long, value_name = "REGION")]
+    pub(crate) region: Option<String>,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+    /// Report CPU and memory of this process [default: what listens at the endpoint's port here]
+    #[arg(long, value_name = "PID")]
+    pub(crate) server_pid: Option<u32>,
+    /// Shorten or lengthen durations and counts
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = positive)]
+    pub(crate) scale: f64,
+    /// Print the report as JSON, or write it to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    /// Write every table as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the report as one page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Exit with 1 if a metric breaks a limit, such as 'p99>50ms,lost>0'
+    #[arg(long, value_name = "LIMITS", value_delimiter = ',')]
+    fail_if: Vec<Limit>,
+    /// Compare with an earlier report (JSON)
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Exit with 1 if a metric is so much worse than the baseline's
+    #[arg(long, value_name = "SHARE", default_value = "5%", requires = "baseline")]
+    max_regression: Share,
+}
+
+/// Where a scenario runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) url: String,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) keys: Option<Keys>,
+    pub(crate) trust: Trust,
+    pub(crate) server_pid: Option<u32>,
+    pub(crate) scale: f64,
+    pub(crate) progress: Progress,
+}
+
+/// What a scenario found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) title: String,
+    pub(crate) metrics: Vec<Metric>,
+    pub(crate) sections: Vec<Section>,
+    pub(crate) warnings: Vec<String>,
+    /// What must not happen and did: the run fails, whatever the limits.
+    pub(crate) violations: Vec<String>,
+}
+
+impl Options {
+    fn setting(&self) -> Result<Setting> {
+        let mut keys = self.sign.as_deref().map(Keys::parse).transpose()?;
+        if let (Some(keys), Some(region)) = (&mut keys, &self.region) {
+            keys.region.clone_from(region);
+        }
+        Setting::new(&self.endpoint, keys, &self.trust, self.server_pid, self.scale)
+    }
+}
+
+impl Setting {
+    pub(crate) fn new(
+        url: &str,
+        keys: Option<Keys>,
+        trust: &Trust,
+        server_pid: Option<u32>,
+        scale: f64,
+    ) -> Result<Setting> {
+        let endpoint = Endpoint::new(url, Protocol::Json, keys.clone(), trust)?;
+        let is_here = endpoint.address.ip().is_loopback();
+        let found = || is_here.then(|| process::listening_on(endpoint.address.port())).flatten();
+        Ok(Setting {
+            url: url.to_owned(),
+            server_pid: server_pid.or_else(found),
+            endpoint,
+            keys,
+            trust: trust.clone(),
+            scale,
+            progress: Progress::on_terminal(),
+        })
+    }
+
+    /// A duration by scale, `least` at least.
+    pub(crate) fn lasting(&self, duration: Duration, least: Duration) -> Duration {
+        duration.mul_f64(self.scale).max(least)
+    }
+
+    /// A number by scale, `least` at least.
+    pub(crate) fn count(&self, count: u64, least: u64) -> u64 {
+        ((count as f64 * self.scale).round() as u64).max(least)
+    }
+}
+
+/// Runs a scenario and shows what it found.
+pub(crate) fn conduct(
+    scenario: &'static str,
+    options: &Options,
+    run: impl FnOnce(&Setting) -> Result<Findings>,
+) -> Result<()> {
+    // Before a run of an hour, not after it.
+    let baseline = options.baseline.as_deref().map(Baseline::read).transpose()?;
+    let setting = options.setting()?;
+    process::raise_open_files();
+    let mut environment = Environment::survey(&options.endpoint, setting.server_pid);
+    let started_at = process::now_s();
+    let findings = run(&setting);
+    setting.progress.end();
+    let findings = findings?;
+    let mut warnings = findings.warnings;
+    let mut metrics = findings.metrics;
+    warnings.extend(environment.close());
+    let missed = findings.sections.iter().map(Section::missed_shapes).sum::<usize>();
+    metrics.push(Metric::faults("shapes_missed", missed as u64));
+    let report = Report {
+        schema: SCHEMA,
+        scenario,
+        title: findings.title,
+        started_at: format_iso8601(started_at),
+        command: command_line(std::env::args()),
+        scale: options.scale,
+        environment,
+        warnings,
+        metrics,
+        sections: findings.sections,
+    };
+    publish(&report, options)?;
+    let mut broken = findings.violations;
+    broken.extend(options.fail_if.iter().flat_map(|limit| limit.broken_by(&report.metrics)));
+    if let Some(baseline) = baseline {
+        broken.extend(baseline.regressions(&report, options.max_regression)?);
+    }
+    if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join("; ")) }
+}
+
+#[expect(clippy::print_stdout, reason = "the result")]
+fn publish(report: &Report, options: &Options) -> Result<()> {
+    let write = |path: &PathBuf, content: String| {
+        fs::write(path, content).with_context(|| format!("writing {}", path.display()))
+    };
+    let is_json_printed = options.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
+    if is_json_printed {
+        println!("{}", report.json()?);
+        report.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    } else {
+        print!("{}", text(report));
+    }
+    if let Some(path) = options.json.as_ref().filter(|_| !is_json_printed) {
+        write(path, report.json()? + "\n")?;
+    }
+    if let Some(path) = &options.csv {
+        write(path, csv(report))?;
+    }
+    if let Some(path) = &options.html {
+        write(path, page(report)?)?;
+    }
+    Ok(())
+}
+
+/// The command for the record: without directories of this machine, and without secrets.
+fn command_line(arguments: impl Iterator<Item = String>) -> String {
+    let mut shown = vec!["millrace".to_owned()];
+    let mut is_secret = false;
+    for argument in arguments.skip(1) {
+        shown.push(match argument.split_once('=') {
+            _ if is_secret && argument != "env" => "…".to_owned(),
+            Some(("--sign", _)) => "--sign=…".to_owned(),
+            _ if argument.contains([' ', '>', '<', '*']) => format!("'{argument}'"),
+            _ => argument.clone(),
+        });
+        is_secret = argument == "--sign";
+    }
+    shown.join(" ")
+}
+
+/// Parses durations such as `90s`, `20m`, `250ms`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text} is not a duration such as 90s, 20m or 250ms");
+    let end = text.find(|letter: char| letter.is_ascii_alphabetic()).ok_or_else(wrong)?;
+    let (digits, unit) = text.split_at(end);
+    let seconds = match unit {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = digits.trim().parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
+}
+
+pub(super) fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err(format!("{text} is not a number above zero")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("250ms").unwrap(), Duration::from_millis(250));
+        assert_eq!(duration("1.5m").unwrap(), Duration::from_secs(90));
+        for text in ["5", "s", "5d", "-1s", "1e400s"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_recorded_command_holds_no_secret_and_no_directory() {
+        let shown = |arguments: &[&str]| {
+            command_line(arguments.iter().map(|argument| (*argument).to_owned()))
+        };
+
+        assert_eq!(
+            shown(&["/home/me/millrace", "bench", "pc", "--sign", "a:b", "--fail-if", "p99>1s"]),
+            "millrace bench pc --sign … --fail-if 'p99>1s'"
+        );
+        assert_eq!(shown(&["m", "--sign=a:b"]), "millrace --sign=…");
+        assert_eq!(shown(&["m", "--sign", "env"]), "millrace --sign env");
+    }
+
+    #[test]
+    fn scale_shortens_durations_and_counts_to_a_least() {
+        let trust = Trust::default();
+        let setting = Setting::new("http://192.0.2.1:1", None, &trust, None, 0.05).unwrap();
+
+        let minutes = Duration::from_secs(1200);
+        assert_eq!(setting.lasting(minutes, Duration::ZERO), Duration::from_secs(60));
+        assert_eq!((setting.count(2000, 1), setting.count(20, 5)), (100, 5));
+        assert_eq!(setting.server_pid, None);
+    }
+}

@@ -1,0 +1,168 @@
+//! Just enough SimpleDB to write rows: form requests, Signature Version 2, one connection.
+
+use anyhow::{Context, Result, bail};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use hmac::{Hmac, KeyInit, Mac};
+use millrace_wire::date::format_iso8601;
+use sha2::Sha256;
+
+use crate::{
+    load::{Connection, Endpoint, Keys, percent},
+    process,
+};
+
+/// A row: the item's name, and its attributes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) name: String,
+    pub(super) attributes: Vec<(String, String)>,
+}
+
+/// One connection, one request at a time.
+pub(super) struct SimpleDb {
+    endpoint: Endpoint,
+    connection: Connection,
+    pub(super) requests: u64,
+}
+
+type Parameters = Vec<(String, String)>;
+
+impl SimpleDb {
+    pub(super) fn new(endpoint: &Endpoint) -> SimpleDb {
+        let connection = Connection::new(endpoint);
+        SimpleDb { endpoint: endpoint.clone(), connection, requests: 0 }
+    }
+
+    pub(super) async fn create_domain(&mut self, domain: &str) -> Result<()> {
+        self.call("CreateDomain", vec![("DomainName".to_owned(), domain.to_owned())]).await
+    }
+
+    pub(super) async fn delete_domain(&mut self, domain: &str) -> Result<()> {
+        self.call("DeleteDomain", vec![("DomainName".to_owned(), domain.to_owned())]).await
+    }
+
+    pub(super) async fn put(&mut self, domain: &str, item: &Item) -> Result<()> {
+        let mut parameters = vec![
+            ("DomainName".to_owned(), domain.to_owned()),
+            ("ItemName".to_owned(), item.name.clone()),
+        ];
+        attributes("", item, &mut parameters);
+        self.call("PutAttributes", parameters).await
+    }
+
+    /// At most 25 items.
+    pub(super) async fn put_batch(&mut self, domain: &str, items: &[Item]) -> Result<()> {
+        let mut parameters = vec![("DomainName".to_owned(), domain.to_owned())];
+        for (item, number) in items.iter().zip(1..) {
+            parameters.push((format!("Item.{number}.ItemName"), item.name.clone()));
+            attributes(&format!("Item.{number}."), item, &mut parameters);
+        }
+        self.call("BatchPutAttributes", parameters).await
+    }
+
+    async fn call(&mut self, action: &str, mut parameters: Parameters) -> Result<()> {
+        let dialect = &self.endpoint.dialect;
+        parameters.push(("Action".to_owned(), action.to_owned()));
+        parameters.push(("Version".to_owned(), "2009-04-15".to_owned()));
+        if let Some(keys) = &dialect.keys {
+            sign(keys, &dialect.host, &dialect.path, process::now_s(), &mut parameters)?;
+        }
+        let body = form(&parameters);
+        let request = format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            dialect.path,
+            dialect.host,
+            body.len()
+        );
+        self.requests += 1;
+        let (status, answer) = self.connection.exchange(request.as_bytes()).await?;
+        if status != 200 {
+            let text =
+                String::from_utf8_lossy(answer.get(..answer.len().min(300)).unwrap_or(answer));
+            bail!("{action}: status {status}: {text}");
+        }
+        Ok(())
+    }
+}
+
+fn attributes(front: &str, item: &Item, parameters: &mut Parameters) {
+    for ((name, value), number) in item.attributes.iter().zip(1..) {
+        parameters.push((format!("{front}Attribute.{number}.Name"), name.clone()));
+        parameters.push((format!("{front}Attribute.{number}.Value"), value.clone()));
+    }
+}
+
+/// Signature Version 2: every parameter, sorted by name, below method, host and path.
+fn sign(
+    keys: &Keys,
+    host: &str,
+    path: &str,
+    now_s: u64,
+    parameters: &mut Parameters,
+) -> Result<()> {
+    let mut add = |name: &str, value: String| parameters.push((name.to_owned(), value));
+    add("AWSAccessKeyId", keys.access_key.clone());
+    add("SignatureVersion", "2".to_owned());
+    add("SignatureMethod", "HmacSHA256".to_owned());
+    add("Timestamp", format_iso8601(now_s));
+    if let Some(token) = &keys.session_token {
+        add("SecurityToken", token.clone());
+    }
+    parameters.sort();
+    let host = host.to_lowercase();
+    let text = format!("POST\n{host}\n{path}\n{}", form(parameters));
+    let mut mac =
+        Hmac::<Sha256>::new_from_slice(keys.secret_key.as_bytes()).context("secret key")?;
+    mac.update(text.as_bytes());
+    parameters.push(("Signature".to_owned(), STANDARD.encode(mac.finalize().into_bytes())));
+    Ok(())
+}
+
+fn form(parameters: &Parameters) -> String {
+    let pairs: Vec<String> = parameters
+        .iter()
+        .map(|(name, value)| format!("{}={}", percent(name.as_bytes()), percent(value.as_bytes())))
+        .collect();
+    pairs.join("&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_numbered_from_one() {
+        let item = Item {
+            name: "2009-07-09_JAVA".to_owned(),
+            attributes: vec![("Close".to_owned(), "9.20".to_owned())],
+        };
+        let mut parameters = Vec::new();
+
+        attributes("Item.1.", &item, &mut parameters);
+
+        assert_eq!(
+            form(&parameters),
+            "Item.1.Attribute.1.Name=Close&Item.1.Attribute.1.Value=9.20"
+        );
+    }
+
+    /// The signature was computed by Python's hmac and hashlib.
+    #[test]
+    fn requests_are_signed_by_version_2() {
+        let mut parameters = vec![
+            ("Action".to_owned(), "ListDomains".to_owned()),
+            ("B".to_owned(), "a b*~".to_owned()),
+        ];
+
+        sign(&Keys::new("key", "secret"), "H:8080", "/", 0, &mut parameters).unwrap();
+
+        // POST\nh:8080\n/\nAWSAccessKeyId=key&Action=ListDomains&B=a%20b%2A~&SignatureMethod=
+        // HmacSHA256&SignatureVersion=2&Timestamp=1970-01-01T00%3A00%3A00Z
+        let (name, value) = parameters.last().unwrap();
+        assert_eq!(
+            (name.as_str(), value.as_str()),
+            ("Signature", "WZZYryythOtXt2HAQ28eAZ3+FbIZdM5RmwY0VsAcZjE=")
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! `suite seeds`: every experiment, one report.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+
+use super::{
+    Findings, Options, Setting, conduct, drain,
+    pc::{self, Cast, Measured, gain},
+    poll, position, rate, sdb_csv, sweep,
+};
+use crate::report::{Limit, Section, Shape};
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Flags {
+    #[command(subcommand)]
+    suite: Suite,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Suite {
+    /// The field's experiments with their original parameters
+    Seeds {
+        #[command(flatten)]
+        options: Box<Options>,
+        /// The endpoint's TLS side [default: a server of our own, started for this run]
+        #[arg(long, value_name = "URL")]
+        https_endpoint: Option<String>,
+    },
+}
+
+/// The sample ran where an answer took so long to come.
+const ROUND_TRIP: Duration = Duration::from_millis(20);
+/// And was counted over five minutes.
+const COUNTED: Duration = Duration::from_secs(300);
+
+pub(crate) fn run(flags: &Flags) -> Result<()> {
+    let Suite::Seeds { options, https_endpoint } = &flags.suite;
+    conduct("suite seeds", options, |setting| seeds(setting, https_endpoint.clone()))
+}
+
+fn seeds(setting: &Setting, https_endpoint: Option<String>) -> Result<Findings> {
+    let drains = drain::Plan { https_endpoint, ..drain::Plan::default() };
+    let rates = rate::Steps {
+        rate: vec![100.0, 1000.0],
+        find_max: false,
+        slo: "p99<50ms".parse::<Limit>().map_err(anyhow::Error::msg)?,
+        conns: 64,
+        batch: 1,
+        size: 1024,
+        duration: Duration::from_secs(60),
+    };
+    let steps = sweep::Steps {
+        clients: vec![1, 2, 4, 8, 16, 32, 64],
+        procs: Vec::new(),
+        nodes: Vec::new(),
+        operation: sweep::Operation::Send,
+        batch: 1,
+        size: 1024,
+        duration: Duration::from_secs(20),
+        delay: Duration::ZERO,
+    };
+    let parts = [
+        producers_and_consumers(setting).context("pc"),
+        through_the_machine(setting).context("pc"),
+        position::findings(setting, &position::Runs::default()).context("position"),
+        drain::findings(setting, &drains).context("drain"),
+        poll::findings(setting, &poll::Plan::default()).context("poll"),
+        sdb_csv::findings_if_there(setting, &sdb_csv::Plan::default()).context("sdb-csv"),
+        sweep::findings(setting, &steps).context("sweep"),
+        rate::findings(setting, &rates).context("rate"),
+    ];
+    let mut all = Findings {
+        title: "What batches, processes, connections and workers are worth".to_owned(),
+        ..Findings::default()
+    };
+    for part in parts {
+        let part = part?;
+        all.metrics.extend(part.metrics);
+        all.sections.extend(part.sections);
+        all.warnings.extend(part.warnings);
+        all.violations.extend(part.violations);
+    }
+    Ok(all)
+}
+
+/// The sample's three runs, over a round trip like its own: there, waiting is what bounds a
+/// process, and another process waits for itself.
+fn producers_and_consumers(setting: &Setting) -> Result<Findings> {
+    let plan = pc::Plan { duration: COUNTED, delay: ROUND_TRIP, ..pc::Plan::default() };
+    let runs = [
+        ("single", "single, 1 process", 1, 1),
+        ("two", "single, 2 processes", 1, 2),
+        ("batch", "batches of 10, 1 process", 10, 1),
+    ];
+    let mut all = Vec::new();
+    for (id, name, batch, processes) in runs {
+        setting.progress.begin(&format!("pc, {name}"));
+        // Even one runs as a process of its own, so that they are alike.
+        let report = pc::measure(setting, &plan, batch, &Cast::Processes(processes))?;
+        all.push(Measured { name: name.to_owned(), id: id.to_owned(), report });
+    }
+    let of = |id: &str| all.iter().find(|one| one.id == id).map_or(0.0, |one| one.report.rate());
+    let (single, two, batch) = (of("single").max(1e-9), of("two"), of("batch"));
+    let doubled = two / single;
+    let shapes = vec![
+        Shape {
+            expected: "two processes do twice what one does, within 15 %".to_owned(),
+            measured: format!("{doubled:.2} times"),
+            holds: (1.7..=2.3).contains(&doubled),
+        },
+        gain("batches of ten against singles: at least 3.5 times", batch / single, 3.5),
+    ];
+    Ok(findings("pc", "Producers and consumers over a network", &all, &plan, shapes))
+}
+
+/// The same without the round trip: what the machine gives.
+fn through_the_machine(setting: &Setting) -> Result<Findings> {
+    let plan =
+        pc::Plan { producers: 32, consumers: 32, duration: COUNTED / 3, ..pc::Plan::default() };
+    let mut all = Vec::new();
+    for (id, name, batch) in [("single", "single", 1), ("batch", "batches of 10", 10)] {
+        setting.progress.begin(&format!("pc at full speed, {name}"));
+        let report = pc::measure(setting, &plan, batch, &Cast::Alone)?;
+        all.push(Measured { name: name.to_owned(), id: id.to_owned(), report });
+    }
+    Ok(findings("full", "Producers and consumers at full speed", &all, &plan, Vec::new()))
+}
+
+fn findings(
+    id: &str,
+    title: &str,
+    all: &[Measured],
+    plan: &pc::Plan,
+    shapes: Vec<Shape>,
+) -> Findings {
+    let section = pc::section(all, plan);
+    Findings {
+        metrics: pc::metrics(id, all, plan.price),
+        sections: vec![Section { id: id.to_owned(), title: title.to_owned(), shapes, ..section }],
+        violations: all.iter().flat_map(|one| pc::violations(&one.report)).collect(),
+        ..Findings::default()
+    }
+}

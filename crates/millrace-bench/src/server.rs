@@ -1,0 +1,172 @@
+//! The processes that are measured: a Millrace server on a directory, and the ceiling.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    certificate::Certificate,
+    load::{Endpoint, Keys, Protocol},
+    process,
+    tls::Trust,
+};
+
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) binary: PathBuf,
+    pub(crate) data: PathBuf,
+    pub(crate) durability: &'static str,
+    pub(crate) keys: Option<Keys>,
+    /// Serves TLS with it.
+    pub(crate) certificate: Option<Arc<Certificate>>,
+}
+
+/// A process that serves; killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    url: String,
+    keys: Option<Keys>,
+    /// Reads what the process prints, so that it never waits for us.
+    reader: Option<JoinHandle<()>>,
+    /// From its start to the line that says it serves.
+    pub(crate) start_up: Duration,
+}
+
+impl Server {
+    pub(crate) fn start(settings: &Settings) -> Result<Server> {
+        let mut command = Command::new(&settings.binary);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("MILLRACE_") {
+                command.env_remove(name);
+            }
+        }
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])
+            .args(["--durability", settings.durability, "--data"])
+            .arg(&settings.data)
+            // The targets have more in flight than the service's own limit allows.
+            .env("MILLRACE_LIMITS__IN_FLIGHT", "20000000")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        if let Some(keys) = &settings.keys {
+            command.env("MILLRACE_ACCESS_KEY", &keys.access_key);
+            command.env("MILLRACE_SECRET_KEY", &keys.secret_key);
+        }
+        if let Some(certificate) = &settings.certificate {
+            command.arg("--tls-cert").arg(&certificate.certificate);
+            command.arg("--tls-key").arg(&certificate.key);
+        }
+        let started = Instant::now();
+        let mut child =
+            command.spawn().with_context(|| format!("starting {}", settings.binary.display()))?;
+        let output = child.stderr.take().context("no standard error")?;
+        let keys = settings.keys.clone();
+        Server::wait(child, output, started, keys, |line| {
+            let line: serde_json::Value = serde_json::from_str(line).ok()?;
+            (line["message"] == "serving").then(|| line["endpoint"].as_str().map(str::to_owned))?
+        })
+    }
+
+    /// The ceiling: this program itself.
+    pub(crate) fn start_ceiling() -> Result<Server> {
+        Server::start_ceiling_with(0, None)
+    }
+
+    /// A ceiling that closes each connection after so many answers; 0 for never.
+    pub(crate) fn start_ceiling_with(
+        close_after: u64,
+        certificate: Option<&Certificate>,
+    ) -> Result<Server> {
+        let this = std::env::current_exe().context("finding this program")?;
+        let mut command = Command::new(this);
+        command
+            .args(["bench", "ceiling", "--listen", "127.0.0.1:0"])
+            .args(["--close-after", &close_after.to_string()])
+            .stdout(Stdio::piped());
+        if let Some(certificate) = certificate {
+            command.arg("--tls-cert").arg(&certificate.certificate);
+            command.arg("--tls-key").arg(&certificate.key);
+        }
+        let started = Instant::now();
+        let mut child = command.spawn().context("starting the ceiling")?;
+        let output = child.stdout.take().context("no standard output")?;
+        Server::wait(child, output, started, None, |line| {
+            line.trim().strip_prefix("ceiling serves at ").map(str::to_owned)
+        })
+    }
+
+    fn wait(
+        child: Child,
+        output: impl Read + Send + 'static,
+        started: Instant,
+        keys: Option<Keys>,
+        url_in: impl Fn(&str) -> Option<String>,
+    ) -> Result<Server> {
+        let mut server =
+            Server { child, url: String::new(), keys, reader: None, start_up: Duration::ZERO };
+        let mut output = BufReader::new(output);
+        let (mut line, mut printed) = (String::new(), String::new());
+        server.url = loop {
+            line.clear();
+            if output.read_line(&mut line).context("reading what the server says")? == 0 {
+                bail!("the server ended before it served: {printed}");
+            }
+            if let Some(url) = url_in(&line) {
+                break url;
+            }
+            printed += &line;
+        };
+        server.start_up = started.elapsed();
+        server.reader = Some(thread::spawn(move || {
+            let _ = std::io::copy(&mut output, &mut std::io::sink());
+        }));
+        Ok(server)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn endpoint(&self) -> Result<Endpoint> {
+        self.endpoint_in(Protocol::Json)
+    }
+
+    pub(crate) fn endpoint_in(&self, protocol: Protocol) -> Result<Endpoint> {
+        Endpoint::new(&self.url, protocol, self.keys.clone(), &Trust::anyone())
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        process::resident_bytes(self.pid())
+    }
+
+    /// SIGKILL, and waits until the process is gone.
+    pub(crate) fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
