@@ -8,20 +8,29 @@ use std::{
     cell::{Cell, RefCell},
     collections::{HashMap, VecDeque},
     io::Write,
+    path::PathBuf,
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context, Result};
+use clap::Args;
 use memchr::{memchr, memmem};
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpListener,
     runtime,
     sync::Notify,
     task::{JoinSet, LocalSet},
     time::timeout,
 };
+use tokio_rustls::TlsAcceptor;
 
 use crate::load::ID_BYTES;
 
@@ -31,6 +40,22 @@ const MD5: &str = "0123456789abcdef0123456789abcdef";
 const HANDLE: &str = "AAAAAAABAAAAAAAAAAEAAAAAAAABAAAAavS15suSPx5fYtCKFxNoKA";
 const BODY_KEY: &[u8] = b"\"MessageBody\":\"";
 const BUFFER_BYTES: usize = 32 << 10;
+
+#[derive(Args, Debug)]
+pub(crate) struct Flags {
+    /// Address to listen on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9324")]
+    listen: String,
+    /// Close each connection after so many answers, and say so in the last; 0 means never
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    close_after: u64,
+    /// Certificate chain (PEM); turns TLS on
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
 
 #[derive(Default)]
 struct Queue {
@@ -48,13 +73,16 @@ struct Queues {
 
 /// Serves until the process ends; prints the address first.
 #[expect(clippy::print_stdout, reason = "who started it reads the address from there")]
-pub(crate) fn serve(listen: &str) -> Result<()> {
+pub(crate) fn serve(flags: &Flags) -> Result<()> {
+    let (listen, close_after) = (flags.listen.as_str(), flags.close_after);
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
     LocalSet::new().block_on(&runtime, async {
         let listener =
             TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
         let address = listener.local_addr().context("local address")?;
-        println!("ceiling serves at http://{address}");
+        let acceptor = acceptor(flags)?;
+        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        println!("ceiling serves at {scheme}://{address}");
         std::io::stdout().flush().context("printing")?;
         let queues = Rc::new(Queues::default());
         queues.address.set(Some(address));
@@ -62,16 +90,46 @@ pub(crate) fn serve(listen: &str) -> Result<()> {
         loop {
             let (socket, _) = listener.accept().await.context("accepting")?;
             while connections.try_join_next().is_some() {}
-            connections.spawn_local(converse(socket, Rc::clone(&queues)));
+            let (acceptor, queues) = (acceptor.clone(), Rc::clone(&queues));
+            connections.spawn_local(async move {
+                if socket.set_nodelay(true).is_err() {
+                    return;
+                }
+                match acceptor {
+                    None => converse(socket, queues, close_after).await,
+                    Some(acceptor) => {
+                        // A client that cannot shake hands is gone.
+                        let Ok(socket) = acceptor.accept(socket).await else { return };
+                        converse(socket, queues, close_after).await;
+                    }
+                }
+            });
         }
     })
 }
 
-async fn converse(mut socket: TcpStream, queues: Rc<Queues>) {
+fn acceptor(flags: &Flags) -> Result<Option<TlsAcceptor>> {
+    let (Some(certificate), Some(key)) = (&flags.tls_cert, &flags.tls_key) else { return Ok(None) };
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| format!("reading {}", certificate.display()))?;
+    let key = PrivateKeyDer::from_pem_file(key).context("reading the key")?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .context("TLS versions")?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .context("certificate and key")?;
+    Ok(Some(TlsAcceptor::from(Arc::new(config))))
+}
+
+async fn converse(
+    mut socket: impl AsyncRead + AsyncWrite + Unpin,
+    queues: Rc<Queues>,
+    close_after: u64,
+) {
     let (mut input, mut output) = (Vec::with_capacity(BUFFER_BYTES), Vec::new());
-    if socket.set_nodelay(true).is_err() {
-        return;
-    }
+    let mut answers = 0;
     loop {
         input.reserve(BUFFER_BYTES);
         if !socket.read_buf(&mut input).await.is_ok_and(|count| count > 0) {
@@ -79,9 +137,15 @@ async fn converse(mut socket: TcpStream, queues: Rc<Queues>) {
         }
         while let Some((head, end)) = whole_request(&input) {
             let (head, body) = input[..end].split_at(head);
-            queues.answer(head, body, &mut output).await;
+            answers += 1;
+            let is_last = answers == close_after;
+            queues.answer(head, body, is_last, &mut output).await;
             input.drain(..end);
-            if socket.write_all(&output).await.is_err() {
+            if socket.write_all(&output).await.is_err() || socket.flush().await.is_err() {
+                return;
+            }
+            if is_last {
+                let _ = socket.shutdown().await;
                 return;
             }
         }
@@ -99,7 +163,7 @@ fn whole_request(input: &[u8]) -> Option<(usize, usize)> {
 }
 
 impl Queues {
-    async fn answer(&self, head: &[u8], body: &[u8], output: &mut Vec<u8>) {
+    async fn answer(&self, head: &[u8], body: &[u8], is_last: bool, output: &mut Vec<u8>) {
         let action = memmem::find(head, b"AmazonSQS.").map_or(&b""[..], |at| &head[at + 10..]);
         let action = &action[..memchr(b'\r', action).unwrap_or(0)];
         let mut answer = Vec::with_capacity(256);
@@ -132,7 +196,8 @@ impl Queues {
             output,
             "HTTP/1.1 200 OK\r\nContent-Type: application/x-amz-json-1.0\r\n\
              Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nx-amzn-RequestId: {MESSAGE_ID}\r\n\
-             Content-Length: {}\r\n\r\n",
+             {}Content-Length: {}\r\n\r\n",
+            if is_last { "Connection: close\r\n" } else { "" },
             answer.len()
         );
         output.extend_from_slice(&answer);

@@ -1,18 +1,72 @@
 //! What the kernel knows of processes: CPU time, resident memory, load; and our own limits.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use anyhow::{Context, Result};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::{
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+    time::{ClockId, clock_gettime},
+};
 
 /// Linux shows CPU times in hundredths of a second on every architecture (proc(5), USER_HZ).
 const TICK: Duration = Duration::from_millis(10);
 
-/// User and system time of a process so far, in steps of 10 ms.
+/// User and system time of a process so far: what its threads ran, to the nanosecond, if the
+/// kernel says; else in steps of 10 ms. Only the latter counts threads that have ended.
 pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
+    let in_steps = cpu_time_in_steps(pid)?;
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let ran = threads.filter_map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    });
+    let exact = Duration::from_nanos(ran.sum());
+    // Less, by more than rounding: threads have ended.
+    Ok(if exact + TICK * 2 >= in_steps { exact } else { in_steps })
+}
+
+fn cpu_time_in_steps(pid: u32) -> Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let text = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
     cpu_ticks(&text).map(|ticks| TICK * ticks).with_context(|| format!("{path} is unexpected"))
+}
+
+/// The process that listens on a TCP port of this machine, as far as we may see.
+pub(crate) fn listening_on(port: u16) -> Option<u32> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).ok());
+    let inodes: Vec<String> = tables
+        .iter()
+        .flatten()
+        .flat_map(|table| table.lines().filter_map(|line| listener_inode(line, port)))
+        .map(|inode| format!("socket:[{inode}]"))
+        .collect();
+    if inodes.is_empty() {
+        return None;
+    }
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| {
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let mut targets = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+        targets
+            .any(|target| target.to_str().is_some_and(|text| inodes.iter().any(|one| one == text)))
+    })
+}
+
+/// User and system time of this process, to the nanosecond.
+pub(crate) fn own_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Wall clock in seconds, for people.
+pub(crate) fn now_s() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
 }
 
 /// Resident memory in bytes.
@@ -46,6 +100,15 @@ pub(crate) fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// The inode of a line of /proc/net/tcp, if it is a socket that listens on `port`.
+fn listener_inode(line: &str, port: u16) -> Option<&str> {
+    const LISTEN: &str = "0A";
+    let mut fields = line.split_ascii_whitespace();
+    let (local, state) = (fields.nth(1)?, fields.nth(1)?);
+    let found = u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok()?;
+    (state == LISTEN && found == port).then(|| fields.nth(5)).flatten()
 }
 
 /// Fields 14 and 15; the name in field 2 may contain anything, so counting starts behind it.
@@ -85,5 +148,29 @@ mod tests {
 
         assert!(cpu_time(pid).is_ok());
         assert!(resident_bytes(pid).unwrap() > 0);
+    }
+
+    #[test]
+    fn listeners_are_found_by_their_port() {
+        let line = "   0: 0100007F:11D6 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0 0 4711 1";
+        assert_eq!(listener_inode(line, 0x11d6), Some("4711"));
+        assert_eq!(listener_inode(line, 80), None);
+        assert_eq!(listener_inode(&line.replace(" 0A ", " 01 "), 0x11d6), None);
+
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(listening_on(port), Some(std::process::id()));
+    }
+
+    #[test]
+    fn work_costs_time() {
+        let (before, stat_before) = (own_cpu_time(), cpu_time(std::process::id()).unwrap());
+        let start = std::time::Instant::now();
+        while start.elapsed() < Duration::from_millis(30) {
+            std::hint::spin_loop();
+        }
+
+        assert!(own_cpu_time() > before);
+        assert!(cpu_time(std::process::id()).unwrap() >= stat_before);
     }
 }

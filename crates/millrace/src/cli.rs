@@ -28,6 +28,9 @@ pub(crate) enum Command {
     Journal(JournalCommand),
     #[command(flatten)]
     Client(ClientCommand),
+    /// Measure any endpoint: throughput, latency, connections, polling, scaling
+    #[command(subcommand)]
+    Bench(Box<millrace_bench::Command>),
 }
 
 #[derive(Debug, Subcommand)]

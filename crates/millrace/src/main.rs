@@ -57,5 +57,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::Journal(JournalCommand::Repair { flags }) => journal::repair(&flags.load()?),
         Command::Client(command) => commands::run(command),
+        Command::Bench(command) => millrace_bench::run(*command),
     }
 }

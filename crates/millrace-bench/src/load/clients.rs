@@ -39,7 +39,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(run: Arc<Run>, latencies: Rc<RefCell<Latencies>>) -> Client {
-        let connection = Connection::new(run.scenario.endpoint.address);
+        let connection = Connection::new(&run.scenario.endpoint);
         Client { run, latencies, connection, scratch: Vec::new() }
     }
 
@@ -53,11 +53,12 @@ impl Client {
         let mut due = Instant::now()
             + interval.mul_f64(f64::from(producer) / scenario.producers.max(1) as f64);
         while run.phase() <= Phase::Measure {
-            if scenario.backlog_max > 0 && run.ledger.waiting() > scenario.backlog_max {
+            if scenario.backlog_max > 0 && run.backlog() > scenario.backlog_max {
                 sleep(BACKLOG_PAUSE).await;
                 continue;
             }
             let start = pace(interval, &mut due).await;
+            let sent_at = if interval.is_zero() { start } else { Instant::now() };
             let count = scenario.shape.batch;
             let Some(first) = run.ledger.take(count, run.limit(), run.now_us()) else { return };
             for index in 0..count {
@@ -78,6 +79,11 @@ impl Client {
             });
             if let Some(acknowledged) = acknowledged.await {
                 run.add(Count::Sent, acknowledged);
+                if !interval.is_zero() && run.phase() == Phase::Measure {
+                    let mut latencies = self.latencies.borrow_mut();
+                    latencies.record(Verb::Service, sent_at.elapsed());
+                    latencies.record(Verb::Late, sent_at - start);
+                }
             }
             self.scratch = scratch;
         }
@@ -106,6 +112,9 @@ impl Client {
             }
             if received.is_empty() {
                 run.add(Count::Empty, 1);
+                if run.phase() == Phase::Dry {
+                    return run.found_dry();
+                }
                 if scenario.wait_s == 0 {
                     sleep(PAUSE).await;
                 }

@@ -1,6 +1,6 @@
 //! One HTTP/1.1 connection with one request under way: one write, and as a rule one read.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use tokio::{
@@ -8,8 +8,12 @@ use tokio::{
     net::TcpStream,
     time::timeout,
 };
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::response::{self, Answer};
+use super::{
+    endpoint::{Endpoint, Tls},
+    response::{self, Answer},
+};
 
 /// Longer than the longest long poll, 20 s.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -18,24 +22,34 @@ const INPUT_BYTES: usize = 32 << 10;
 
 pub(crate) struct Connection {
     address: SocketAddr,
-    socket: Option<TcpStream>,
+    tls: Option<Tls>,
+    socket: Option<Socket>,
     input: Vec<u8>,
     /// How often the server ended the connection, whether it said so or not.
     closed_by_server: u64,
 }
 
+enum Socket {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
 impl Connection {
-    pub(crate) fn new(address: SocketAddr) -> Connection {
-        Connection { address, socket: None, input: Vec::new(), closed_by_server: 0 }
+    pub(crate) fn new(endpoint: &Endpoint) -> Connection {
+        Connection {
+            address: endpoint.address,
+            tls: endpoint.tls.clone(),
+            socket: None,
+            input: Vec::new(),
+            closed_by_server: 0,
+        }
     }
 
     /// Opens the connection, unless it is open.
     pub(crate) async fn connect(&mut self) -> Result<()> {
         if self.socket.is_none() {
-            let socket = timeout(TIMEOUT, TcpStream::connect(self.address)).await;
-            let socket = socket.context("connecting takes too long")?.context("connecting")?;
-            socket.set_nodelay(true).context("TCP_NODELAY")?;
-            self.socket = Some(socket);
+            let socket = timeout(TIMEOUT, Socket::connect(self.address, self.tls.as_ref())).await;
+            self.socket = Some(socket.context("connecting takes too long")??);
         }
         Ok(())
     }
@@ -60,7 +74,7 @@ impl Connection {
         std::mem::take(&mut self.closed_by_server)
     }
 
-    async fn answer(&mut self, socket: &mut TcpStream, request: &[u8]) -> Result<Answer> {
+    async fn answer(&mut self, socket: &mut Socket, request: &[u8]) -> Result<Answer> {
         if let Err(error) = socket.write_all(request).await {
             self.closed_by_server += 1;
             return Err(error).context("sending");
@@ -82,6 +96,34 @@ impl Connection {
             if let Some(answer) = response::parse(&mut self.input)? {
                 return Ok(answer);
             }
+        }
+    }
+}
+
+impl Socket {
+    async fn connect(address: SocketAddr, tls: Option<&Tls>) -> Result<Socket> {
+        let socket = TcpStream::connect(address).await.context("connecting")?;
+        socket.set_nodelay(true).context("TCP_NODELAY")?;
+        let Some(tls) = tls else { return Ok(Socket::Plain(socket)) };
+        let connector = TlsConnector::from(Arc::clone(&tls.config));
+        let socket = connector.connect(tls.name.clone(), socket).await.context("TLS handshake")?;
+        Ok(Socket::Tls(Box::new(socket)))
+    }
+
+    async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Socket::Plain(socket) => socket.write_all(bytes).await,
+            Socket::Tls(socket) => {
+                socket.write_all(bytes).await?;
+                socket.flush().await
+            }
+        }
+    }
+
+    async fn read_buf(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        match self {
+            Socket::Plain(socket) => socket.read_buf(buffer).await,
+            Socket::Tls(socket) => socket.read_buf(buffer).await,
         }
     }
 }

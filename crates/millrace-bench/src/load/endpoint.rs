@@ -3,15 +3,18 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream, ToSocketAddrs},
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
+use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName};
 
 use super::{
     request::{Dialect, Keys, Protocol},
     response,
 };
+use crate::tls::Trust;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -20,22 +23,48 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Endpoint {
     pub(crate) address: SocketAddr,
     pub(crate) dialect: Dialect,
+    pub(crate) tls: Option<Tls>,
+}
+
+/// What a connection needs besides the address, if it is TLS.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) name: ServerName<'static>,
 }
 
 impl Endpoint {
-    /// Parses `http://HOST:PORT[/PATH]`. TLS is not spoken.
-    pub(crate) fn new(url: &str, protocol: Protocol, keys: Option<Keys>) -> Result<Endpoint> {
-        let Some(rest) = url.strip_prefix("http://") else {
-            bail!("endpoint {url} does not begin with http://");
+    /// Parses `http://HOST[:PORT][/PATH]`, or the same with `https`.
+    pub(crate) fn new(
+        url: &str,
+        protocol: Protocol,
+        keys: Option<Keys>,
+        trust: &Trust,
+    ) -> Result<Endpoint> {
+        let (rest, port) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+            (Some(rest), _) => (rest, 80),
+            (_, Some(rest)) => (rest, 443),
+            _ => bail!("endpoint {url} does not begin with http:// or https://"),
         };
         let (host, path) = rest
             .split_once('/')
             .map_or((rest, "/".to_owned()), |(host, path)| (host, format!("/{path}")));
-        let with_port = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+        let name = host_name(host);
+        let has_port =
+            host.len() > name.len() && host.ends_with(|last: char| last.is_ascii_digit());
+        let with_port = if has_port { host.to_owned() } else { format!("{host}:{port}") };
         let address = with_port.to_socket_addrs().with_context(|| format!("resolving {host}"))?;
         let address = address.into_iter().next().with_context(|| format!("{host} is unknown"))?;
+        let tls = match port {
+            443 => {
+                let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+                let name = ServerName::try_from(name).with_context(|| format!("host {host}"))?;
+                Some(Tls { config: trust.config()?, name })
+            }
+            _ => None,
+        };
         let dialect = Dialect { protocol, host: host.to_owned(), path, keys };
-        Ok(Endpoint { address, dialect })
+        Ok(Endpoint { address, dialect, tls })
     }
 
     /// Creates a queue and returns its URL, raw as it stood in the answer.
@@ -61,13 +90,16 @@ impl Endpoint {
     pub(crate) fn call(&self, action: &str, body: &[u8]) -> Result<Vec<u8>> {
         let mut socket = TcpStream::connect(self.address).context("connecting")?;
         socket.set_read_timeout(Some(TIMEOUT)).context("setting a timeout")?;
-        self.call_over(&mut socket, action, body)
+        let Some(tls) = &self.tls else { return self.call_over(&mut socket, action, body) };
+        let session = ClientConnection::new(Arc::clone(&tls.config), tls.name.clone());
+        let session = session.context("starting TLS")?;
+        self.call_over(&mut StreamOwned::new(session, socket), action, body)
     }
 
     /// One call over an open connection.
     pub(crate) fn call_over(
         &self,
-        socket: &mut TcpStream,
+        socket: &mut (impl Read + Write),
         action: &str,
         body: &[u8],
     ) -> Result<Vec<u8>> {
@@ -94,21 +126,36 @@ impl Endpoint {
     }
 }
 
+/// A host without its port; an IPv6 address stays in its brackets.
+fn host_name(host: &str) -> &str {
+    let end = host.rfind(']').unwrap_or(0);
+    let colon = host.get(end..).and_then(|rest| rest.find(':')).map(|at| end + at);
+    colon.and_then(|at| host.get(..at)).unwrap_or(host)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn endpoint(url: &str) -> Result<Endpoint> {
+        Endpoint::new(url, Protocol::Json, None, &Trust::anyone())
+    }
+
     #[test]
     fn endpoints_name_host_and_path() {
-        let endpoint = Endpoint::new("http://127.0.0.1:9324", Protocol::Json, None).unwrap();
-        assert_eq!(
-            (endpoint.dialect.host.as_str(), endpoint.dialect.path.as_str()),
-            ("127.0.0.1:9324", "/")
-        );
+        let plain = endpoint("http://127.0.0.1:9324").unwrap();
+        let dialect = &plain.dialect;
+        assert_eq!((dialect.host.as_str(), dialect.path.as_str()), ("127.0.0.1:9324", "/"));
+        assert!(plain.tls.is_none());
 
-        let endpoint = Endpoint::new("http://127.0.0.1/sqs/", Protocol::Json, None).unwrap();
-        assert_eq!((endpoint.address.port(), endpoint.dialect.path.as_str()), (80, "/sqs/"));
+        let plain = endpoint("http://127.0.0.1/sqs/").unwrap();
+        assert_eq!((plain.address.port(), plain.dialect.path.as_str()), (80, "/sqs/"));
 
-        assert!(Endpoint::new("https://127.0.0.1", Protocol::Json, None).is_err());
+        let tls = endpoint("https://[::1]").unwrap();
+        assert_eq!((tls.address.port(), tls.tls.is_some()), (443, true));
+        assert_eq!(endpoint("https://127.0.0.1:8443").unwrap().address.port(), 8443);
+
+        assert!(endpoint("ftp://127.0.0.1").is_err());
+        assert!(endpoint("127.0.0.1:9324").is_err());
     }
 }

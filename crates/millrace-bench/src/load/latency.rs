@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 /// What was timed.
@@ -13,18 +14,24 @@ pub(crate) enum Verb {
     Delete,
     /// From the start of a send to the answer of the receive that brought it.
     EndToEnd,
+    /// Of scheduled sends: from the request to its answer, however late the request was.
+    Service,
+    /// Of scheduled sends: how late the request was.
+    Late,
 }
 
-const VERBS: [(Verb, &str); 4] = [
+const VERBS: [(Verb, &str); 6] = [
     (Verb::Send, "send"),
     (Verb::Receive, "receive"),
     (Verb::Delete, "delete"),
     (Verb::EndToEnd, "end_to_end"),
+    (Verb::Service, "service"),
+    (Verb::Late, "late"),
 ];
 const LONGEST_NS: u64 = 600_000_000_000;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Latencies([Histogram<u64>; 4]);
+pub(crate) struct Latencies([Histogram<u64>; 6]);
 
 /// Percentiles of one verb, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -34,6 +41,7 @@ pub(crate) struct Percentiles {
     pub(crate) p90_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) p999_us: f64,
+    pub(crate) p9999_us: f64,
     pub(crate) max_us: f64,
 }
 
@@ -53,6 +61,10 @@ impl Latencies {
         }
     }
 
+    pub(crate) fn histogram(&self, verb: Verb) -> &Histogram<u64> {
+        &self.0[verb as usize]
+    }
+
     pub(crate) fn percentiles(&self, verb: Verb) -> Percentiles {
         percentiles(&self.0[verb as usize])
     }
@@ -68,7 +80,7 @@ impl Percentiles {
     pub(crate) fn json(&self) -> Value {
         json!({
             "count": self.count, "p50": self.p50_us, "p90": self.p90_us, "p99": self.p99_us,
-            "p99.9": self.p999_us, "max": self.max_us,
+            "p99.9": self.p999_us, "p99.99": self.p9999_us, "max": self.max_us,
         })
     }
 }
@@ -80,6 +92,28 @@ impl std::fmt::Display for Percentiles {
             f,
             "p50 {p50_us:.0}  p90 {p90_us:.0}  p99 {p99_us:.0}  p99.9 {p999_us:.0}  max {max_us:.0} µs"
         )
+    }
+}
+
+/// As value and count pairs, for other processes; nothing is lost.
+impl Serialize for Latencies {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let counts = self.0.iter().map(|histogram| {
+            let recorded = histogram.iter_recorded();
+            recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
+        });
+        counts.collect::<Vec<Vec<(u64, u64)>>>().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Latencies {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Latencies, D::Error> {
+        let all = Vec::<Vec<(u64, u64)>>::deserialize(deserializer)?;
+        let mut latencies = Latencies::new();
+        for (histogram, counts) in latencies.0.iter_mut().zip(all) {
+            counts.iter().for_each(|(value, count)| histogram.saturating_record_n(*value, *count));
+        }
+        Ok(latencies)
     }
 }
 
@@ -101,6 +135,7 @@ pub(crate) fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
         p90_us: at(0.9),
         p99_us: at(0.99),
         p999_us: at(0.999),
+        p9999_us: at(0.9999),
         max_us: histogram.max() as f64 / 1000.0,
     }
 }
@@ -141,6 +176,7 @@ mod tests {
             p90_us: 20.0,
             p99_us: 30.6,
             p999_us: 40.0,
+            p9999_us: 50.0,
             max_us: 1000.0,
         };
 
@@ -154,5 +190,17 @@ mod tests {
         latencies.record(Verb::Delete, Duration::from_secs(10_000));
 
         assert_eq!(latencies.percentiles(Verb::Delete).count, 1);
+    }
+
+    #[test]
+    fn histograms_survive_the_way_to_another_process() {
+        let mut latencies = Latencies::new();
+        (1..=5000).for_each(|us| latencies.record(Verb::Send, Duration::from_micros(us * 7)));
+
+        let json = serde_json::to_string(&latencies).unwrap();
+        let back: Latencies = serde_json::from_str(&json).unwrap();
+
+        assert_eq!(back.percentiles(Verb::Send), latencies.percentiles(Verb::Send));
+        assert_eq!(back.percentiles(Verb::Delete).count, 0);
     }
 }

@@ -6,7 +6,8 @@
 //! sent at, µs of the run, 40 bits | receives 16 bits | unused 6 | deleted 1 | acknowledged 1
 //! ```
 //! Words are made a chunk at a time as sequence numbers are taken. Every body begins with its
-//! [`Id`], 32 hexadecimal digits, so that what comes back names itself.
+//! [`Id`], 32 hexadecimal digits, so that what comes back names itself. Where several processes
+//! share a queue, each keeps a book of every other's messages as well; see `tally`.
 
 use std::{
     collections::HashMap,
@@ -15,6 +16,10 @@ use std::{
         atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
     },
 };
+
+use serde::{Deserialize, Serialize};
+
+use super::tally::{self, Tally};
 
 /// Bytes that an [`Id`] takes at the start of a body.
 pub(crate) const ID_BYTES: usize = 32;
@@ -61,7 +66,7 @@ impl Id {
 }
 
 /// What became of the messages of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Verdict {
     pub(crate) acknowledged: u64,
     pub(crate) received: u64,
@@ -74,24 +79,39 @@ pub(crate) struct Verdict {
     pub(crate) unacknowledged: u64,
     /// Messages of some other run, or altered on the way.
     pub(crate) foreign: u64,
-    /// First receives behind a later message of the same producer and group.
+    /// First receives behind a later message of the same producer and group. A fault on FIFO
+    /// queues only.
     pub(crate) out_of_order: u64,
 }
 
 pub(crate) struct Ledger {
-    run: u32,
     next: AtomicU64,
     /// Acknowledged and not yet received.
     waiting: AtomicI64,
     foreign: AtomicU64,
     out_of_order: AtomicU64,
-    /// The last sequence number by group and producer; only of FIFO queues. A lock, because one
-    /// group's receives come over any connection, though never two at once.
-    order: Option<Mutex<HashMap<u64, u64>>>,
+    order: Sequences,
+    /// Our own first.
+    books: Vec<Book>,
+}
+
+/// The messages that one process sent.
+struct Book {
+    run: u32,
+    again: AtomicU64,
     chunks: Vec<OnceLock<Box<[AtomicU64]>>>,
 }
 
-/// Whether messages of a group must come in the order they were sent.
+/// The last sequence number that was received.
+enum Sequences {
+    /// By producer, in the order of `books`.
+    Producers(Vec<Vec<AtomicU64>>),
+    /// By run, group and producer. A lock, because one group's receives come over any connection,
+    /// though never two at once.
+    Groups(Mutex<HashMap<(u32, u64), u64>>),
+}
+
+/// In which order messages are to come: in any, or each group's as they were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Any,
@@ -99,15 +119,22 @@ pub(crate) enum Order {
 }
 
 impl Ledger {
-    pub(crate) fn new(run: u32, order: Order) -> Ledger {
+    /// Of a process that sends as `run`, while those of `others` use the same queue.
+    pub(crate) fn new(run: u32, others: &[u32], order: Order) -> Ledger {
+        let runs = std::iter::once(run).chain(others.iter().copied());
+        let books: Vec<Book> = runs.map(Book::new).collect();
+        let producers = || (0..=u16::MAX).map(|_| AtomicU64::new(0)).collect();
+        let order = match order {
+            Order::Fifo => Sequences::Groups(Mutex::default()),
+            Order::Any => Sequences::Producers(books.iter().map(|_| producers()).collect()),
+        };
         Ledger {
-            run,
             next: AtomicU64::new(0),
             waiting: AtomicI64::new(0),
             foreign: AtomicU64::new(0),
             out_of_order: AtomicU64::new(0),
-            order: (order == Order::Fifo).then(Mutex::default),
-            chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
+            order,
+            books,
         }
     }
 
@@ -132,33 +159,36 @@ impl Ledger {
         }
     }
 
-    /// Notes a receive. For the first one of a message: when it was sent, in µs of the run.
+    /// Notes a receive. For the first one of our own messages: when it was sent, in µs of the run.
     pub(crate) fn receive(&self, id: Option<Id>) -> Option<u64> {
-        let known = id.filter(|id| id.run == self.run && id.sequence < self.next.load(Relaxed));
-        let Some((id, word)) = known.and_then(|id| Some((id, self.word(id.sequence)?))) else {
+        let Some((id, at)) = id.and_then(|id| Some((id, self.book(id)?))) else {
             self.foreign.fetch_add(1, Relaxed);
             return None;
         };
-        let before = word.fetch_add(RECEIVE, Relaxed);
+        let book = self.books.get(at)?;
+        let before = book.word(id.sequence)?.fetch_add(RECEIVE, Relaxed);
         if receives(before) > 0 {
+            book.again.fetch_add(1, Relaxed);
             return None;
         }
         if before & ACKNOWLEDGED != 0 {
             self.waiting.fetch_sub(1, Relaxed);
         }
-        self.check_order(id);
-        Some(before >> SENT_SHIFT)
+        self.check_order(at, id);
+        (at == 0).then_some(before >> SENT_SHIFT)
     }
 
     pub(crate) fn delete(&self, id: Option<Id>) {
-        let known = id.filter(|id| id.run == self.run);
-        if let Some(word) = known.and_then(|id| self.word(id.sequence)) {
+        let Some(id) = id else { return };
+        let book = self.book(id).and_then(|at| self.books.get(at));
+        if let Some(word) = book.and_then(|book| book.word(id.sequence)) {
             word.fetch_or(DELETED, Relaxed);
         }
     }
 
+    /// Whom our own messages name as their sender.
     pub(crate) fn run(&self) -> u32 {
-        self.run
+        self.books.first().map_or(0, |book| book.run)
     }
 
     /// Acknowledged and not yet received. Receives may overtake their acknowledgement.
@@ -166,40 +196,84 @@ impl Ledger {
         u64::try_from(self.waiting.load(Relaxed)).unwrap_or(0)
     }
 
+    /// What this process alone can say.
     pub(crate) fn verdict(&self) -> Verdict {
-        let mut verdict = Verdict {
+        Verdict {
             foreign: self.foreign.load(Relaxed),
             out_of_order: self.out_of_order.load(Relaxed),
-            ..Verdict::default()
-        };
-        let words = self.chunks.iter().filter_map(OnceLock::get).flat_map(|chunk| chunk.iter());
-        for word in words.map(|word| word.load(Relaxed)) {
-            let (is_acknowledged, receives) = (word & ACKNOWLEDGED != 0, receives(word));
-            verdict.acknowledged += u64::from(is_acknowledged);
-            verdict.received += u64::from(receives > 0);
-            verdict.deleted += u64::from(word & DELETED != 0);
-            verdict.lost += u64::from(is_acknowledged && receives == 0);
-            verdict.duplicates += receives.saturating_sub(1);
-            verdict.unacknowledged += u64::from(!is_acknowledged && receives > 0);
+            ..tally::verdict(&self.tallies())
         }
-        verdict
     }
 
-    fn check_order(&self, id: Id) {
-        let Some(order) = &self.order else { return };
-        let key = u64::from(id.group) << 16 | u64::from(id.producer);
-        let mut order = order.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = order.entry(key).or_insert(id.sequence);
-        if *last > id.sequence {
+    /// What this process saw of its own and the others' messages.
+    pub(crate) fn tallies(&self) -> Vec<Tally> {
+        self.books.iter().map(Book::tally).collect()
+    }
+
+    fn check_order(&self, book: usize, id: Id) {
+        let last = match &self.order {
+            Sequences::Producers(books) => {
+                let producers = books.get(book);
+                let last = producers.and_then(|all| all.get(usize::from(id.producer)));
+                last.map_or(0, |last| last.fetch_max(id.sequence, Relaxed))
+            }
+            Sequences::Groups(groups) => {
+                let key = (id.run, u64::from(id.group) << 16 | u64::from(id.producer));
+                let mut groups = groups.lock().unwrap_or_else(PoisonError::into_inner);
+                let last = groups.entry(key).or_insert(id.sequence);
+                let before = *last;
+                *last = id.sequence.max(before);
+                before
+            }
+        };
+        if last > id.sequence {
             self.out_of_order.fetch_add(1, Relaxed);
         }
-        *last = id.sequence.max(*last);
+    }
+
+    /// The book that knows a message; `None` for strangers.
+    fn book(&self, id: Id) -> Option<usize> {
+        let at = self.books.iter().position(|book| book.run == id.run)?;
+        let end = if at == 0 { self.next.load(Relaxed) } else { CHUNK * CHUNKS };
+        (id.sequence < end).then_some(at)
+    }
+
+    fn word(&self, sequence: u64) -> Option<&AtomicU64> {
+        self.books.first()?.word(sequence)
+    }
+}
+
+impl Book {
+    fn new(run: u32) -> Book {
+        let chunks = (0..CHUNKS).map(|_| OnceLock::new()).collect();
+        Book { run, again: AtomicU64::new(0), chunks }
     }
 
     fn word(&self, sequence: u64) -> Option<&AtomicU64> {
         let chunk = self.chunks.get((sequence / CHUNK) as usize)?;
         let chunk = chunk.get_or_init(|| (0..CHUNK).map(|_| AtomicU64::new(0)).collect());
         chunk.get((sequence % CHUNK) as usize)
+    }
+
+    fn tally(&self) -> Tally {
+        let mut tally =
+            Tally { run: self.run, again: self.again.load(Relaxed), ..Tally::default() };
+        let chunks = self.chunks.iter().zip((0..).step_by(CHUNK as usize));
+        for (chunk, first) in chunks.filter_map(|(chunk, first)| Some((chunk.get()?, first))) {
+            for (word, sequence) in chunk.iter().zip(first..) {
+                let word = word.load(Relaxed);
+                if word & ACKNOWLEDGED != 0 {
+                    tally.acknowledged.insert(sequence);
+                }
+                if word & DELETED != 0 {
+                    tally.deleted.insert(sequence);
+                }
+                if receives(word) > 0 {
+                    tally.received.insert(sequence);
+                }
+            }
+        }
+        tally
     }
 }
 
@@ -239,7 +313,7 @@ mod tests {
 
     #[test]
     fn losses_duplicates_and_strangers_are_counted() {
-        let ledger = Ledger::new(7, Order::Any);
+        let ledger = Ledger::new(7, &[], Order::Any);
         assert_eq!(ledger.take(4, 4, 10), Some(0));
         assert_eq!(ledger.take(1, 4, 11), None);
 
@@ -261,7 +335,7 @@ mod tests {
 
     #[test]
     fn order_is_kept_by_producer_and_group_on_fifo_queues() {
-        let ledger = Ledger::new(7, Order::Fifo);
+        let ledger = Ledger::new(7, &[], Order::Fifo);
         ledger.take(10, 10, 1);
 
         ledger.receive(id(2));
@@ -270,5 +344,23 @@ mod tests {
         ledger.receive(id(2));
 
         assert_eq!(ledger.verdict().out_of_order, 1);
+    }
+
+    #[test]
+    fn other_processes_messages_are_known_and_checked_by_the_tallies() {
+        let (ours, theirs) = (Ledger::new(7, &[8], Order::Any), Ledger::new(8, &[7], Order::Any));
+        theirs.take(3, 3, 1);
+        (0..3).for_each(|sequence| theirs.acknowledge(sequence));
+        let sent_by_them = |sequence| Some(Id { run: 8, producer: 0, group: 0, sequence });
+
+        assert_eq!(ours.receive(sent_by_them(0)), None);
+        ours.receive(sent_by_them(1));
+        theirs.receive(sent_by_them(1));
+        ours.receive(Some(Id { run: 9, producer: 0, group: 0, sequence: 0 }));
+
+        let all = [ours.tallies(), theirs.tallies()].concat();
+        let verdict = tally::verdict(&all);
+        assert_eq!((verdict.acknowledged, verdict.received, verdict.lost), (3, 2, 1));
+        assert_eq!((verdict.duplicates, ours.verdict().foreign), (1, 1));
     }
 }

@@ -13,6 +13,7 @@ mod request;
 mod response;
 mod run;
 mod scenario;
+mod tally;
 mod template;
 
 use std::time::Duration;
@@ -20,16 +21,18 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 
+use crate::tls::Trust;
+
 pub(crate) use clients::Settle;
 pub(crate) use connection::Connection;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use latency::{Percentiles, Verb, histogram, nanoseconds, percentiles};
 pub(crate) use ledger::{ID_BYTES, Id};
 pub(crate) use report::Report;
-pub(crate) use request::{Keys, Protocol};
+pub(crate) use request::{Keys, Protocol, percent};
 pub(crate) use response::find_values;
 pub(crate) use run::{Count, run, run_on};
-pub(crate) use scenario::{Mode, Scenario};
+pub(crate) use scenario::{BACKLOG_MAX, Mode, Scenario, Together};
 pub(crate) use template::{Grouping, SendTemplate, Shape};
 
 #[derive(Args, Debug)]
@@ -41,9 +44,11 @@ pub(crate) struct Flags {
     endpoint: String,
     #[arg(long, value_enum, default_value = "json")]
     protocol: Protocol,
-    /// Sign with these keys (Signature Version 4)
+    /// Sign with these keys (Signature Version 4); env takes them from the AWS_… variables
     #[arg(long, value_name = "ACCESS:SECRET")]
     sign: Option<String>,
+    #[command(flatten)]
+    trust: Trust,
     /// Messages of a request; 1 uses the single actions
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10))]
     batch: u64,
@@ -104,13 +109,7 @@ pub(crate) fn run_command(flags: &Flags) -> Result<()> {
 
 impl Flags {
     fn scenario(&self) -> Result<Scenario> {
-        let keys = match self.sign.as_ref().map(|keys| keys.split_once(':')) {
-            None => None,
-            Some(None) => bail!("--sign takes ACCESS:SECRET"),
-            Some(Some((access_key, secret_key))) => {
-                Some(Keys { access_key: access_key.to_owned(), secret_key: secret_key.to_owned() })
-            }
-        };
+        let keys = self.sign.as_deref().map(Keys::parse).transpose()?;
         if self.size < ID_BYTES {
             bail!("--size is {}, an id alone takes {ID_BYTES} bytes", self.size);
         }
@@ -121,7 +120,7 @@ impl Flags {
             (false, 0) => Grouping::None,
             (false, _) => Grouping::Fair,
         };
-        let endpoint = Endpoint::new(&self.endpoint, self.protocol, keys)?;
+        let endpoint = Endpoint::new(&self.endpoint, self.protocol, keys, &self.trust)?;
         let usual = Scenario::new(self.mode, endpoint, connections);
         let default_count = if self.mode == Mode::Drain { 10_000 } else { 0 };
         Ok(Scenario {

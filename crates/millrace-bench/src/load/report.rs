@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
@@ -9,11 +10,13 @@ use super::{
     ledger::Verdict,
     run::{COUNTS, Count, Run},
     scenario::Mode,
+    tally::{self, Tally},
+    template::Grouping,
 };
 use crate::process;
 
 /// What processes had used at one instant.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Cost {
     pub(crate) server_cpu: Duration,
     pub(crate) server_resident_bytes: u64,
@@ -28,7 +31,7 @@ pub(crate) struct Snapshot {
     pub(crate) cost: Cost,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     mode: Mode,
     pub(crate) elapsed: Duration,
@@ -41,7 +44,12 @@ pub(crate) struct Report {
     /// Of `drain`: how long filling took, and what it cost.
     pub(crate) preload: Option<(Duration, Cost)>,
     pub(crate) first_error: Option<String>,
+    /// Counters by whole second, in the order of [`Count`].
+    pub(crate) seconds: Vec<[u64; COUNTS]>,
+    /// What this process knows of everyone's messages; only where there are several.
+    tallies: Vec<Tally>,
     checks_losses: bool,
+    is_ordered: bool,
 }
 
 impl Cost {
@@ -52,7 +60,7 @@ impl Cost {
             server_resident_bytes: server
                 .and_then(|pid| process::resident_bytes(pid).ok())
                 .unwrap_or_default(),
-            own_cpu: cpu(std::process::id()),
+            own_cpu: process::own_cpu_time(),
         }
     }
 }
@@ -79,12 +87,67 @@ impl Report {
             verdict: run.ledger.verdict(),
             preload: None,
             first_error: run.first_error(),
+            seconds: run.seconds(),
+            tallies: run
+                .scenario
+                .together
+                .as_ref()
+                .map(|_| run.ledger.tallies())
+                .unwrap_or_default(),
             checks_losses: run.scenario.consumers > 0,
+            is_ordered: run.scenario.shape.grouping == Grouping::Fifo,
         }
+    }
+
+    /// What several processes found together. The server's cost is the first one's that knows it.
+    pub(crate) fn join(reports: Vec<Report>) -> Option<Report> {
+        let tallies: Vec<Tally> =
+            reports.iter().flat_map(|report| report.tallies.iter().cloned()).collect();
+        let verdict = tally::verdict(&tallies);
+        let joined = reports.into_iter().reduce(|mut all, report| {
+            all.elapsed = all.elapsed.max(report.elapsed);
+            all.counts = std::array::from_fn(|index| all.counts[index] + report.counts[index]);
+            all.cost.own_cpu += report.cost.own_cpu;
+            if !all.is_server_known {
+                all.cost = Cost { own_cpu: all.cost.own_cpu, ..report.cost };
+                all.is_server_known = report.is_server_known;
+            }
+            all.latencies.merge(&report.latencies);
+            all.verdict.foreign += report.verdict.foreign;
+            all.verdict.out_of_order += report.verdict.out_of_order;
+            all.first_error = all.first_error.or(report.first_error);
+            for (index, second) in report.seconds.iter().enumerate() {
+                match all.seconds.get_mut(index) {
+                    Some(sum) => *sum = std::array::from_fn(|count| sum[count] + second[count]),
+                    None => all.seconds.push(*second),
+                }
+            }
+            all.checks_losses |= report.checks_losses;
+            all
+        });
+        joined.map(|all| {
+            let Verdict { foreign, out_of_order, .. } = all.verdict;
+            Report { verdict: Verdict { foreign, out_of_order, ..verdict }, tallies, ..all }
+        })
     }
 
     pub(crate) fn with_preload(self, preload: Option<(Duration, Cost)>) -> Report {
         Report { preload, ..self }
+    }
+
+    /// Acknowledged and never received; zero where nobody received.
+    pub(crate) fn lost(&self) -> u64 {
+        if self.checks_losses { self.verdict.lost } else { 0 }
+    }
+
+    /// Whether the queue promises order.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.is_ordered
+    }
+
+    pub(crate) fn own_cpu_us_per_message(&self) -> f64 {
+        let messages = self.count(self.headline()).max(1);
+        self.cost.own_cpu.as_secs_f64() * 1e6 / messages as f64
     }
 
     pub(crate) fn count(&self, count: Count) -> u64 {
@@ -124,12 +187,11 @@ impl Report {
     /// What must not happen: a loss, a duplicate, a stranger, a broken order; empty if all is well.
     pub(crate) fn violations(&self) -> Vec<String> {
         let verdict = &self.verdict;
-        let lost = if self.checks_losses { verdict.lost } else { 0 };
         let checks = [
-            (lost, "lost"),
+            (self.lost(), "lost"),
             (verdict.duplicates, "duplicated"),
             (verdict.foreign, "foreign or altered"),
-            (verdict.out_of_order, "out of order"),
+            (if self.is_ordered { verdict.out_of_order } else { 0 }, "out of order"),
         ];
         checks
             .iter()

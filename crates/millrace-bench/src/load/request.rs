@@ -8,6 +8,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use anyhow::{Context, Result, bail};
 use millrace_wire::sigv4::{SignRequest, Signer};
 
 /// Which of SQS's two protocols is spoken.
@@ -19,10 +20,51 @@ pub(crate) enum Protocol {
 }
 
 /// Keys to sign with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Keys {
     pub(crate) access_key: String,
     pub(crate) secret_key: String,
+    /// Of temporary credentials.
+    pub(crate) session_token: Option<String>,
+    pub(crate) region: String,
+}
+
+pub(crate) const DEFAULT_REGION: &str = "us-east-1";
+
+impl Keys {
+    pub(crate) fn new(access_key: &str, secret_key: &str) -> Keys {
+        Keys {
+            access_key: access_key.to_owned(),
+            secret_key: secret_key.to_owned(),
+            session_token: None,
+            region: DEFAULT_REGION.to_owned(),
+        }
+    }
+
+    /// Parses `ACCESS:SECRET`, or takes the environment's if the text is `env`.
+    pub(crate) fn parse(text: &str) -> Result<Keys> {
+        if text == "env" {
+            let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+            let needed = |name| variable(name).with_context(|| format!("{name} is not set"));
+            let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
+            return Ok(Keys {
+                session_token: variable("AWS_SESSION_TOKEN"),
+                region: region.unwrap_or_else(|| DEFAULT_REGION.to_owned()),
+                ..Keys::new(&needed("AWS_ACCESS_KEY_ID")?, &needed("AWS_SECRET_ACCESS_KEY")?)
+            });
+        }
+        match text.split_once(':') {
+            Some((access_key, secret_key)) => Ok(Keys::new(access_key, secret_key)),
+            None => bail!("--sign takes ACCESS:SECRET, or env for the environment's keys"),
+        }
+    }
+}
+
+/// Without the secrets.
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keys").field("access_key", &self.access_key).finish_non_exhaustive()
+    }
 }
 
 /// How requests to one endpoint are written.
@@ -176,8 +218,8 @@ impl Dialect {
         let signer = Signer {
             access_key: &keys.access_key,
             secret: &keys.secret_key,
-            session_token: None,
-            region: "us-east-1",
+            session_token: keys.session_token.as_deref(),
+            region: &keys.region,
             service: "sqs",
         };
         let target = format!("AmazonSQS.{action}");
@@ -202,7 +244,8 @@ fn put(out: &mut Vec<u8>, parts: &[&str]) {
     }
 }
 
-fn percent(bytes: &[u8]) -> String {
+/// Percent-encodes all but the unreserved characters of RFC 3986.
+pub(crate) fn percent(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 16);
     for byte in bytes {
         match byte {
@@ -253,6 +296,15 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_two_words_and_the_secret_is_not_shown() {
+        let keys = Keys::parse("access:sec:ret").unwrap();
+
+        assert_eq!((keys.access_key.as_str(), keys.secret_key.as_str()), ("access", "sec:ret"));
+        assert!(!format!("{keys:?}").contains("sec:ret"));
+        assert!(Keys::parse("access").is_err());
+    }
+
+    #[test]
     fn requests_say_how_long_they_are() {
         let mut out = Vec::new();
         let mut dialect = dialect(Protocol::Json);
@@ -263,8 +315,7 @@ mod tests {
             )
         );
 
-        let key = || "k".to_owned();
-        dialect.keys = Some(Keys { access_key: key(), secret_key: key() });
+        dialect.keys = Some(Keys::new("k", "k"));
         dialect.write("SendMessage", b"{}", &mut out);
         assert!(String::from_utf8(out).unwrap().contains("\r\nauthorization: AWS4-HMAC-SHA256 "));
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! warm up → measure → settle (consumers catch up) → stop
+//!                              └─ with other processes: → dry (until the queue is empty) ─┘
 //! ```
 //! Only what happens in `measure` counts towards rates and percentiles; every id counts towards
 //! the verdict.
@@ -28,6 +29,7 @@ use super::{
     scenario::{Mode, Scenario},
     template::{Grouping, Shape},
 };
+use crate::report::thousands;
 
 /// How often phases are looked at.
 const TURN: Duration = Duration::from_millis(2);
@@ -41,6 +43,8 @@ pub(crate) enum Phase {
     WarmUp,
     Measure,
     Settle,
+    /// Nobody sends any more; a consumer that finds nothing ends.
+    Dry,
     Stop,
 }
 
@@ -70,7 +74,10 @@ pub(crate) struct Run {
     phase: AtomicU8,
     limit: AtomicU64,
     producing: AtomicUsize,
+    /// Consumers that found the queue empty after all was sent.
+    dry: AtomicUsize,
     counts: [AtomicU64; COUNTS],
+    seconds: Mutex<Vec<[u64; COUNTS]>>,
     first_error: Mutex<Option<String>>,
 }
 
@@ -114,15 +121,21 @@ impl Run {
         let order = if is_fifo { Order::Fifo } else { Order::Any };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let tag = now.unwrap_or_default().as_micros() as u32;
+        let ledger = match &scenario.together {
+            Some(together) => Ledger::new(together.run, &together.others, order),
+            None => Ledger::new(tag, &[], order),
+        };
         Run {
             scenario: scenario.clone(),
             queue_url: queue_url.to_owned(),
-            ledger: Ledger::new(tag, order),
+            ledger,
             started: Instant::now(),
             phase: AtomicU8::new(0),
             limit: AtomicU64::new(if scenario.count > 0 { scenario.count } else { u64::MAX }),
             producing: AtomicUsize::new(0),
+            dry: AtomicUsize::new(0),
             counts: Default::default(),
+            seconds: Mutex::default(),
             first_error: Mutex::default(),
         }
     }
@@ -132,6 +145,7 @@ impl Run {
             0 => Phase::WarmUp,
             1 => Phase::Measure,
             2 => Phase::Settle,
+            3 => Phase::Dry,
             _ => Phase::Stop,
         }
     }
@@ -147,6 +161,24 @@ impl Run {
 
     pub(crate) fn add(&self, count: Count, number: u64) {
         self.counts[count as usize].fetch_add(number, Relaxed);
+    }
+
+    /// Messages sent and not yet received, as far as this process can tell.
+    pub(crate) fn backlog(&self) -> u64 {
+        if self.scenario.together.is_none() {
+            return self.ledger.waiting();
+        }
+        self.count(Count::Sent).saturating_sub(self.count(Count::Received))
+    }
+
+    /// A consumer ends because there is nothing left.
+    pub(crate) fn found_dry(&self) {
+        self.dry.fetch_add(1, Relaxed);
+    }
+
+    /// Counters by whole second of the measured phase.
+    pub(crate) fn seconds(&self) -> Vec<[u64; COUNTS]> {
+        self.seconds.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Counts a failed request and keeps the first error's text.
@@ -169,8 +201,12 @@ impl Run {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let counts = std::array::from_fn(|index| self.counts[index].load(Relaxed));
+        let counts = self.snapshot_counts();
         Snapshot { at: Instant::now(), counts, cost: Cost::now(self.scenario.server_pid) }
+    }
+
+    fn snapshot_counts(&self) -> [u64; COUNTS] {
+        std::array::from_fn(|index| self.counts[index].load(Relaxed))
     }
 
     /// Measures for the scenario's duration, then lets consumers catch up.
@@ -178,10 +214,14 @@ impl Run {
         thread::sleep(self.scenario.warm_up);
         self.enter(Phase::Measure);
         let before = self.snapshot();
-        thread::sleep(self.scenario.duration);
+        self.measure(&before);
         let after = self.snapshot();
         self.enter(Phase::Settle);
         self.wait_for_progress(Count::Requests, || self.producing.load(Relaxed) == 0)?;
+        if let Some(together) = &self.scenario.together {
+            (together.all_sent)().context("waiting for the other processes")?;
+            self.enter(Phase::Dry);
+        }
         if self.scenario.consumers > 0 {
             // What is missing then is the verdict's business.
             let _ = self.wait_for_progress(Count::Received, || self.is_settled());
@@ -189,7 +229,37 @@ impl Run {
         Ok((before, after))
     }
 
+    /// Lets the scenario's duration pass and keeps account of every second.
+    fn measure(&self, before: &Snapshot) {
+        let (duration, mut last) = (self.scenario.duration, before.counts);
+        let mut second_end = Duration::from_secs(1);
+        while before.at.elapsed() < duration {
+            let next = second_end.min(duration);
+            thread::sleep(next.saturating_sub(before.at.elapsed()));
+            let counts = self.snapshot_counts();
+            let passed: [u64; COUNTS] = std::array::from_fn(|index| counts[index] - last[index]);
+            let share = before.at.elapsed().as_secs_f64() / duration.as_secs_f64().max(1e-9);
+            self.scenario.progress.at(share, || {
+                let (sent, deleted) =
+                    (passed[Count::Sent as usize], passed[Count::Deleted as usize]);
+                format!(
+                    "{} sent/s, {} deleted/s",
+                    thousands(sent as f64),
+                    thousands(deleted as f64)
+                )
+            });
+            if next == second_end {
+                self.seconds.lock().unwrap_or_else(PoisonError::into_inner).push(passed);
+            }
+            last = counts;
+            second_end += Duration::from_secs(1);
+        }
+    }
+
     fn is_settled(&self) -> bool {
+        if self.scenario.together.is_some() {
+            return self.dry.load(Relaxed) == self.scenario.consumers;
+        }
         let (received, deleted) = (self.count(Count::Received), self.count(Count::Deleted));
         self.ledger.waiting() == 0 && deleted + self.count(Count::Kept) >= received
     }

@@ -1,17 +1,20 @@
 //! What a run does: where to, with how many clients, how fast, for how long.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 
 use super::{
     clients::Settle,
     endpoint::Endpoint,
     template::{Grouping, Shape},
 };
+use crate::progress::Progress;
 
 /// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Mode {
     /// Producers only
     Send,
@@ -44,6 +47,26 @@ pub(crate) struct Scenario {
     pub(crate) wait_s: u32,
     pub(crate) settle: Settle,
     pub(crate) server_pid: Option<u32>,
+    /// Other processes that use the same queue.
+    pub(crate) together: Option<Together>,
+    pub(crate) progress: Progress,
+}
+
+/// This process among others that send to and receive from one queue.
+#[derive(Clone)]
+pub(crate) struct Together {
+    /// Whom our messages name as their sender.
+    pub(crate) run: u32,
+    /// Whom theirs name.
+    pub(crate) others: Vec<u32>,
+    /// Returns once every process has sent its last message.
+    pub(crate) all_sent: Arc<dyn Fn() -> Result<()> + Send + Sync>,
+}
+
+impl std::fmt::Debug for Together {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Together").field("run", &self.run).finish_non_exhaustive()
+    }
 }
 
 /// Messages that may wait before producers pause, so that `pc` measures the rate through the
@@ -62,7 +85,7 @@ impl Scenario {
         Scenario {
             mode,
             endpoint,
-            shape: Shape { batch: 1, size_bytes: 1024, grouping: Grouping::None },
+            shape: Shape::default(),
             groups: 0,
             producers,
             consumers,
@@ -75,6 +98,8 @@ impl Scenario {
             wait_s: 1,
             settle: Settle::DeleteAll,
             server_pid: None,
+            together: None,
+            progress: Progress::default(),
         }
     }
 
@@ -112,9 +137,11 @@ impl Scenario {
 mod tests {
     use super::super::request::Protocol;
     use super::*;
+    use crate::tls::Trust;
 
     fn scenario(mode: Mode, connections: usize) -> Scenario {
-        let endpoint = Endpoint::new("http://127.0.0.1:1", Protocol::Json, None).unwrap();
+        let endpoint =
+            Endpoint::new("http://127.0.0.1:1", Protocol::Json, None, &Trust::default()).unwrap();
         Scenario::new(mode, endpoint, connections)
     }
 

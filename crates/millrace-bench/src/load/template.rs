@@ -24,6 +24,13 @@ pub(crate) struct Shape {
     pub(crate) grouping: Grouping,
 }
 
+impl Default for Shape {
+    /// Single messages of 1 KB.
+    fn default() -> Shape {
+        Shape { batch: 1, size_bytes: 1024, grouping: Grouping::None }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grouping {
     None,

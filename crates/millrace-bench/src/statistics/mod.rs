@@ -14,7 +14,7 @@ pub(crate) use scalability::{Law, fit};
 
 /// Quantiles worth drawing and their values, up to what so many samples can tell.
 pub(crate) fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
-    let tenths = (0..10).map(|tenth| f64::from(tenth) / 10.0);
+    let tenths = (0..9).map(|tenth| f64::from(tenth) / 10.0);
     let nines = (1..6).flat_map(|nines| {
         let rest = 10f64.powi(-nines);
         [1.0, 0.5, 0.2].map(|part| 1.0 - rest * part)

@@ -8,12 +8,10 @@ use std::{
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use super::{
-    probe,
-    server::{Server, Settings},
-    table::{Row, median},
-};
+use super::{probe, table::Row};
 use crate::load::{self, Count, Endpoint, Keys, Mode, Percentiles, Report, Scenario};
+use crate::server::{Server, Settings};
+use crate::statistics::median;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +83,7 @@ impl Bench {
     pub(crate) fn settings(&mut self, durability: &'static str) -> Settings {
         self.servers += 1;
         let data = self.directory.path().join(format!("data-{}", self.servers));
-        Settings { binary: self.binary.clone(), data, durability, keys: None }
+        Settings { binary: self.binary.clone(), data, durability, keys: None, certificate: None }
     }
 
     /// Removes what a server left, so that directories do not fill the disk.

@@ -4,11 +4,13 @@ use anyhow::Result;
 
 use super::{
     bench::{Bench, Comparison},
-    server::Server,
-    table::{Row, median, thousands},
+    table::Row,
     throughput::batches,
 };
 use crate::load::{Grouping, Mode, Report, Scenario, Shape};
+use crate::report::thousands;
+use crate::server::Server;
+use crate::statistics::median;
 
 /// The share of the ceiling that a drain must reach.
 const SHARE: f64 = 0.4;

@@ -14,11 +14,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{
-    bench::Bench,
-    server::Server,
-    table::{Row, median, thousands},
-};
+use super::{bench::Bench, table::Row};
+use crate::report::thousands;
+use crate::server::Server;
+use crate::statistics::median;
 use crate::{
     load::{Connection, Endpoint, Grouping, SendTemplate, Shape, find_values},
     process,
@@ -68,7 +67,7 @@ async fn watch(
     let before = server.resident_bytes()?;
     let mut connections = Vec::new();
     for _ in 0..polls {
-        let mut connection = Connection::new(endpoint.address);
+        let mut connection = Connection::new(endpoint);
         connection.connect().await?;
         connections.push(connection);
     }
@@ -146,7 +145,7 @@ async fn wake(
     wakes: &mut mpsc::Receiver<Woken>,
 ) -> Result<(Vec<f64>, u64)> {
     let shape = Shape { batch: 1, size_bytes: 1024, grouping: Grouping::None };
-    let mut sender = Connection::new(endpoint.address);
+    let mut sender = Connection::new(endpoint);
     let (mut taken_us, mut wrong, mut scratch) = (Vec::new(), 0, Vec::new());
     for (queue, url) in urls.iter().enumerate().take(WAKES) {
         let template = SendTemplate::new(&endpoint.dialect, url, shape);

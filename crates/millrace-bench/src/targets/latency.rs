@@ -6,12 +6,11 @@ use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 use tokio::runtime;
 
-use super::{
-    bench::Bench,
-    server::Server,
-    table::{Row, median, thousands},
-};
+use super::{bench::Bench, table::Row};
 use crate::load::{Connection, Id, Mode, Scenario, SendTemplate, Verb, histogram, nanoseconds};
+use crate::report::thousands;
+use crate::server::Server;
+use crate::statistics::median;
 
 /// Sends in a row on one connection. Amazon's service is seen to close after 80, so that the
 /// 81st and 161st are slow there.
@@ -139,7 +138,7 @@ async fn serial_sends(
 ) -> Result<u64> {
     let dialect = &scenario.endpoint.dialect;
     let mut template = SendTemplate::new(dialect, queue_url, scenario.shape);
-    let mut connection = Connection::new(scenario.endpoint.address);
+    let mut connection = Connection::new(&scenario.endpoint);
     connection.connect().await?;
     let mut scratch = Vec::new();
     for (position, times) in positions.iter_mut().enumerate() {

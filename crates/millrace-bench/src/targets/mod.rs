@@ -9,7 +9,6 @@ mod depth;
 mod idle;
 mod latency;
 mod probe;
-mod server;
 mod space;
 mod table;
 mod throughput;
@@ -35,7 +34,7 @@ pub(crate) struct Flags {
     /// Only these targets, such as 1,2,5
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=11))]
     only: Vec<u8>,
-    /// The server [default: the millrace built beside this program]
+    /// The server [default: this program]
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
     /// Where data is put while measuring: the disk in question [default: the system's directory
@@ -73,7 +72,8 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
         (false, true) => Scale::Full,
         (false, false) => Scale::Usual,
     };
-    let binary = flags.binary.clone().map_or_else(server::binary_beside_this, Ok)?;
+    let this = || std::env::current_exe().context("finding this program");
+    let binary = flags.binary.clone().map_or_else(this, Ok)?;
     let directory = match &flags.dir {
         Some(dir) => tempfile::tempdir_in(dir),
         None => tempfile::tempdir(),

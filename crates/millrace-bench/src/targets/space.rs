@@ -4,12 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::{
-    bench::Bench,
-    server::{Server, Settings},
-    table::{Row, thousands},
-    throughput::batches,
-};
+use super::{bench::Bench, table::Row, throughput::batches};
+use crate::report::thousands;
+use crate::server::{Server, Settings};
+use crate::statistics::median;
 use crate::{
     load::{Mode, Report, Scenario, Settle},
     process::disk_bytes,
@@ -127,7 +125,7 @@ fn restart_ms(bench: &Bench, settings: &Settings) -> Result<f64> {
         taken_ms.push(started.elapsed().as_secs_f64() * 1000.0);
         server.kill();
     }
-    Ok(super::table::median(taken_ms))
+    Ok(median(taken_ms))
 }
 
 /// Target 10: what the disk holds after a drain, and with one message left in each segment.

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::report::aligned;
+
 /// One measurement beside its goal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
@@ -37,24 +39,18 @@ pub(crate) fn print(rows: &[Row], format: Format) -> String {
     }
     let mut lines = vec![HEAD.map(str::to_owned)];
     lines.extend(rows.iter().map(cells));
-    let widths: Vec<usize> = (0..HEAD.len())
-        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
-        .collect();
+    let lines: Vec<Vec<String>> = lines.iter().map(|line| line.to_vec()).collect();
     let mut out = String::new();
-    for (index, line) in lines.iter().enumerate() {
-        let cells = line.iter().zip(&widths).zip(RIGHT).map(|((cell, width), is_right)| {
-            if is_right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-        });
-        let cells: Vec<String> = cells.collect();
+    for (index, cells) in aligned(&lines, &RIGHT).iter().enumerate() {
         match format {
             Format::Text | Format::Json => out += cells.join("  ").trim_end(),
             Format::Markdown => out += &format!("| {} |", cells.join(" | ")),
         }
         out.push('\n');
         if index == 0 && format == Format::Markdown {
-            let rules = widths.iter().zip(RIGHT).map(|(width, is_right)| {
+            let rules = cells.iter().zip(RIGHT).map(|(cell, is_right)| {
                 let end = if is_right { ":" } else { "-" };
-                format!("{}{end}", "-".repeat(width + 1))
+                format!("{}{end}", "-".repeat(cell.chars().count() + 1))
             });
             out += &format!("|{}|\n", rules.collect::<Vec<_>>().join("|"));
         }
@@ -86,26 +82,6 @@ fn cells(row: &Row) -> [String; COLUMNS] {
         row.goal.clone(),
         met.to_owned(),
     ]
-}
-
-/// A number with separators, as people read it: 1,234,567.
-pub(crate) fn thousands(number: f64) -> String {
-    let digits = format!("{:.0}", number.max(0.0));
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// The middle of `values`; zero of none.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -151,11 +127,5 @@ mod tests {
         let rows: Value = serde_json::from_str(&print(&rows(), Format::Json)).unwrap();
 
         assert_eq!((&rows[0]["of_ceiling"], &rows[1]["is_met"]), (&0.512.into(), &false.into()));
-    }
-
-    #[test]
-    fn numbers_are_grouped_and_medians_are_in_the_middle() {
-        assert_eq!((thousands(999.4), thousands(1_234_567.0)), ("999".into(), "1,234,567".into()));
-        assert_eq!((median([3.0, 1.0, 2.0]), median([])), (2.0, 0.0));
     }
 }

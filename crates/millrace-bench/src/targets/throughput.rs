@@ -4,10 +4,12 @@ use anyhow::Result;
 
 use super::{
     bench::{Bench, Comparison},
-    server::Server,
-    table::{Row, median, thousands},
+    table::Row,
 };
 use crate::load::{Count, Endpoint, Keys, Mode, Protocol, Report, Scenario, Shape, Verb};
+use crate::report::thousands;
+use crate::server::Server;
+use crate::statistics::median;
 
 /// What one answer may take besides its sync: 0.15 ms.
 const ANSWER_US: f64 = 150.0;
@@ -83,11 +85,8 @@ pub(crate) fn few_connections(bench: &mut Bench) -> Result<()> {
 /// Target 6: Query and signatures, against unsigned JSON on the same number of connections.
 pub(crate) fn protocols(bench: &mut Bench) -> Result<()> {
     let settings = bench.settings("fsync");
-    let keys = || "bench".to_owned();
-    let (plain, signed) = (
-        Server::start(&settings)?,
-        bench.server_with_keys(Keys { access_key: keys(), secret_key: keys() })?,
-    );
+    let (plain, signed) =
+        (Server::start(&settings)?, bench.server_with_keys(Keys::new("bench", "bench"))?);
     let (mut query, mut sigv4, mut rates, mut cpus) =
         (vec![], vec![], [vec![], vec![]], [vec![], vec![]]);
     for _ in 0..bench.rounds() {
