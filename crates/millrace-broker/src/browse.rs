@@ -1,6 +1,6 @@
 //! Looking at messages without receiving them, page by page.
 
-use millrace_core::MessageId;
+use millrace_engine::record::SlotSeq;
 use millrace_engine::{BrowseCursor, BrowseFilter, MessageView};
 use millrace_journal::{Position, ReadError};
 
@@ -11,6 +11,8 @@ use crate::queue::SharedQueue;
 
 /// Entries that are visited before the queue's lock is given to others: some microseconds.
 const VISITS_PER_LOCK: usize = 512;
+/// Messages of one such look: they may be of 1 MiB, and `max_bytes` counts once they are read.
+const MESSAGES_PER_LOCK: usize = 10;
 
 /// One look at a queue.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +50,7 @@ impl Broker {
         {
             let at_a_time = visits.min(VISITS_PER_LOCK);
             visits -= at_a_time;
-            let wanted = browse.limit - browsed.messages.len();
+            let wanted = (browse.limit - browsed.messages.len()).min(MESSAGES_PER_LOCK);
             let page = {
                 let state = queue.lock();
                 if state.is_deleted {
@@ -68,15 +70,14 @@ impl Broker {
         Ok(browsed)
     }
 
-    /// The message of that id that `browse` showed at that place, if it still is in the queue.
+    /// The message that `browse` showed at that place, if it still is in the queue.
     pub fn browse_one(
         &self,
         queue: &SharedQueue,
-        at: millrace_engine::record::SlotSeq,
-        id: MessageId,
+        at: SlotSeq,
     ) -> Result<Option<Peeked>, BrokerError> {
         let Some(view) = queue.lock().queue.find(at) else { return Ok(None) };
-        Ok(self.look_at(queue, view)?.filter(|message| message.id == id))
+        self.look_at(queue, view)
     }
 
     /// Reads a message back; none if it left, or its record was moved away, since it was seen.

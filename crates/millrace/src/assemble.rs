@@ -15,23 +15,20 @@ use millrace_metrics::alarm::AlarmBook;
 use millrace_metrics::{MetricStore, StoreError};
 use millrace_server::{Drain, Hooks};
 use millrace_services::{AccessKey, DeclaredQueue, Monitor, Options, SqsOptions};
-use millrace_wire::Service;
 
 use crate::config::Config;
 
 /// What is served, and what goes with it.
-pub(crate) struct Services<S> {
-    pub(crate) service: Arc<S>,
+pub(crate) struct Services {
+    pub(crate) service: Arc<millrace_services::Services>,
+    pub(crate) broker: Arc<Broker>,
     pub(crate) hooks: Hooks,
     /// To be called after the drain: makes everything durable and says if that failed.
     pub(crate) close: Box<dyn FnOnce() -> anyhow::Result<()>>,
 }
 
 /// Opens the data and the services on it. Held requests are answered when `drain` starts.
-pub(crate) fn open_services(
-    config: &Config,
-    drain: &Drain,
-) -> anyhow::Result<Services<impl Service>> {
+pub(crate) fn open_services(config: &Config, drain: &Drain) -> anyhow::Result<Services> {
     let clock = Arc::new(SystemClock::new());
     let (log, replayed) = open_log(config)?;
     clock.at_least(replayed.latest);
@@ -81,16 +78,17 @@ pub(crate) fn open_services(
         })),
         is_ready: Arc::new(move || is_ready.poison().is_none()),
     };
+    let closing = broker.clone();
     let close = Box::new(move || {
         monitor.close();
-        broker.close();
+        closing.close();
         committer.join().map_err(|_| anyhow!("the journal's thread panicked"))?;
         match log.poison() {
             None => Ok(()),
             Some(reason) => Err(anyhow!("journal: {reason}")),
         }
     });
-    Ok(Services { service: services, hooks, close })
+    Ok(Services { service: services, broker, hooks, close })
 }
 
 /// From the system's generator: receipt handles are sealed with it.
@@ -165,19 +163,24 @@ fn messages(queue: &millrace_engine::Queue) -> u64 {
     counts.ready + counts.delayed + counts.in_flight
 }
 
-fn options_of(config: &Config) -> Options {
+/// Who may sign, and log in to the console.
+pub(crate) fn access_keys(config: &Config) -> Vec<AccessKey> {
     let access_key = |credential: &crate::config::Credential| AccessKey {
         access_key: credential.access_key.clone(),
         secret_key: credential.secret_key.clone(),
         account: credential.account.clone(),
         name: credential.name.clone(),
     };
+    config.credentials.iter().map(access_key).collect()
+}
+
+fn options_of(config: &Config) -> Options {
     let public_host = config.public_url.as_deref().and_then(|url| url.split("://").nth(1));
     let public_host = public_host.map(|rest| rest.split('/').next().unwrap_or(rest).to_owned());
     Options {
         region: config.region.clone(),
         account: config.account.clone(),
-        access_keys: config.credentials.iter().map(access_key).collect(),
+        access_keys: access_keys(config),
         host_names: public_host.into_iter().collect(),
         is_test: config.is_test,
         sqs: SqsOptions {

@@ -90,6 +90,9 @@ pub(crate) struct Flags {
     /// Address to listen on; may be repeated [default: 127.0.0.1:4566]
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
+    /// Address of the web console, or off [default: 127.0.0.1:4567]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) console_listen: Option<String>,
     /// Directory of the data [default: millrace-data]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<String>,
@@ -144,6 +147,7 @@ impl Flags {
         let list = |values: &[String]| (!values.is_empty()).then(|| values.join(","));
         let all = [
             ("listen", "--listen", list(&self.listen)),
+            ("console_listen", "--console-listen", self.console_listen.clone()),
             ("data", "--data", self.data.clone()),
             ("durability", "--durability", self.durability.clone()),
             ("public_url", "--public-url", self.public_url.clone()),

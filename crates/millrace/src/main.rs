@@ -8,6 +8,7 @@ mod assemble;
 mod cli;
 mod commands;
 mod config;
+mod console;
 mod journal;
 mod limits;
 mod logging;

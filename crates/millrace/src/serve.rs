@@ -11,7 +11,7 @@ use millrace_journal::Durability;
 use millrace_server::{Drain, Limits, Options, Server, Timeouts};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{assemble, config::Config, limits, logging};
+use crate::{assemble, config::Config, console, limits, logging};
 
 /// Runs until a signal asks to stop, then drains.
 pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
@@ -20,6 +20,7 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
     let is_first_start = !config.data.exists();
     // Before the data is opened: a second server finds the address taken, not the data locked.
     let server = Server::bind(options(&config)).context("starting to listen")?;
+    let console = console::bind(&config)?;
     let drain = Drain::new();
     start_on_signals(drain.clone()).context("watching for signals")?;
     let services = assemble::open_services(&config, &drain)
@@ -27,7 +28,8 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
 
     let addresses = server.addresses().to_vec();
     if is_first_start || config.durability == Durability::Memory {
-        greet(&config, &addresses);
+        let console = console.as_ref().and_then(|console| console.url(&config));
+        greet(&config, &addresses, console.as_deref());
     }
     for address in &addresses {
         tracing::info!(
@@ -50,10 +52,20 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
         );
     }
 
+    let console = match (console, addresses.first()) {
+        (Some(console), Some(address)) => {
+            tracing::info!(url = console.url(&config), "console");
+            let parts = (services.broker, services.service.clone());
+            Some(console.start(&config, parts, endpoint(&config, *address), &drain)?)
+        }
+        _ => None,
+    };
     let ran = server.run(services.service, drain, services.hooks);
+    let console_ran = console.map_or(Ok(()), console::Running::join);
     // Also after a failure: what was acknowledged is to be durable.
     let closed = (services.close)().context("closing the data");
     let drained = ran.context("serving")?;
+    console_ran?;
     closed?;
     tracing::info!(cut_off = drained.cut_off, "stopped");
     Ok(())
@@ -102,7 +114,7 @@ fn start_on_signals(drain: Drain) -> io::Result<()> {
 }
 
 /// What a newcomer needs to know.
-fn greet(config: &Config, addresses: &[SocketAddr]) {
+fn greet(config: &Config, addresses: &[SocketAddr], console: Option<&str>) {
     let Some(address) = addresses.first() else { return };
     let endpoint = endpoint(config, *address);
     let data = std::path::absolute(&config.data).unwrap_or_else(|_| config.data.clone());
@@ -111,6 +123,9 @@ fn greet(config: &Config, addresses: &[SocketAddr]) {
     if config.credentials.is_empty() {
         eprintln!("    export AWS_REGION={0} AWS_DEFAULT_REGION={0}", config.region);
         eprintln!("    export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any");
+    }
+    if let Some(console) = console {
+        eprintln!("\nConsole: {console}");
     }
     match config.durability {
         Durability::Memory => eprintln!("\nData: in memory, gone when the process ends"),
@@ -130,7 +145,11 @@ fn endpoint(config: &Config, address: SocketAddr) -> String {
     if let Some(url) = &config.public_url {
         return url.clone();
     }
-    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    url(if config.tls.is_some() { "https" } else { "http" }, address)
+}
+
+/// The address as a client on this machine can use it.
+pub(crate) fn url(scheme: &str, address: SocketAddr) -> String {
     // Nobody can connect to "all addresses".
     let ip = match address {
         SocketAddr::V4(address) if address.ip().is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -140,7 +159,7 @@ fn endpoint(config: &Config, address: SocketAddr) -> String {
     format!("{scheme}://{}", SocketAddr::new(ip, address.port()))
 }
 
-fn durability(durability: Durability) -> &'static str {
+pub(crate) fn durability(durability: Durability) -> &'static str {
     match durability {
         Durability::Fsync => "fsync",
         Durability::Os => "os",

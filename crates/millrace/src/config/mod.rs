@@ -36,6 +36,12 @@ pub(crate) struct UsageError(pub(crate) String);
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) listen: Vec<SocketAddr>,
+    /// None: no console.
+    pub(crate) console_listen: Option<SocketAddr>,
+    /// The address is the default one, which another server may have taken.
+    pub(crate) is_console_optional: bool,
+    /// Names by which browsers may address the console, besides IP addresses and `localhost`.
+    pub(crate) console_hosts: Vec<String>,
     pub(crate) data: PathBuf,
     pub(crate) durability: Durability,
     /// Without a slash at its end.
@@ -123,7 +129,14 @@ impl Config {
         let listen = layers.list("listen");
         let listen = listen.iter().map(|address| parse_address(address));
         let listen = listen.collect::<Result<Vec<_>, _>>()?;
+        let console_listen = match &*layers.text("console_listen") {
+            "off" => None,
+            address => Some(parse_address(address)?),
+        };
         Ok(Config {
+            console_listen,
+            is_console_optional: layers.text("console_listen") == settings::CONSOLE_LISTEN,
+            console_hosts: layers.list("console_hosts"),
             data: PathBuf::from(layers.text("data")),
             durability: layers.choice(
                 "durability",
@@ -173,7 +186,8 @@ impl Config {
         if self.listen.is_empty() {
             return Err(UsageError("listen: no address is given".to_owned()));
         }
-        let open = self.listen.iter().find(|address| !address.ip().is_loopback());
+        let mut all = self.listen.iter().chain(&self.console_listen);
+        let open = all.find(|address| !address.ip().is_loopback());
         if let Some(address) = open
             && self.credentials.is_empty()
             && !self.is_insecure

@@ -1,0 +1,103 @@
+// Actions of the services, in the name of this session; and what the server told this page.
+
+import { h } from "./dom.js";
+
+export const data = JSON.parse(document.getElementById("data").textContent);
+
+/** The service refused. `type` is the error's name, for instance QueueDoesNotExist. */
+export class ActionError extends Error {
+  constructor(status, type, message) {
+    super(message);
+    this.status = status;
+    this.type = type;
+  }
+}
+
+/** Calls `service` ("sqs" or "cloudwatch"); resolves to the answer's members. */
+export async function call(service, action, input, { region = data.region, account = data.account, signal } = {}) {
+  const place = new URLSearchParams({ region, account });
+  const post = () => fetch(`/api/call/${service}/${action}?${place}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "X-CSRF-Token": data.token },
+    body: JSON.stringify(input),
+    signal,
+  });
+  let response = await post();
+  if (response.status === 403 && (await typeOf(response.clone())) === "InvalidToken") {
+    // The server was restarted: its tokens are new.
+    data.token = (await read("/api/session")).token;
+    response = await post();
+  }
+  return answerOf(response);
+}
+
+/** Reads a path of the console's own. */
+export async function read(path, parameters = {}, signal) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null));
+  return answerOf(await fetch(`${path}${path.includes("?") ? "&" : "?"}${query}`, { signal }));
+}
+
+async function answerOf(response) {
+  if (response.status === 401) {
+    toLogin();
+    throw new ActionError(401, "NotLoggedIn", "The session has ended.");
+  }
+  const text = await response.text();
+  let answer = {};
+  try {
+    answer = text ? JSON.parse(text) : {};
+  } catch {
+    answer = { message: text };
+  }
+  if (response.ok) return answer;
+  const type = (answer.__type ?? "").split("#").pop();
+  throw new ActionError(response.status, type, answer.message ?? answer.Message ?? `HTTP ${response.status}`);
+}
+
+async function typeOf(response) {
+  try {
+    return (await response.json()).__type;
+  } catch {
+    return "";
+  }
+}
+
+export function toLogin() {
+  location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+}
+
+/** Where clients reach a queue. */
+export function queueUrl({ account, name }) {
+  return `${data.endpoint}/${account}/${name}`;
+}
+
+export function queueArn({ region, account, name }) {
+  return `arn:aws:sqs:${region}:${account}:${name}`;
+}
+
+/** The page of a queue; a key is `region/account/name`. */
+export function queuePath(key, tab = "") {
+  const path = key.split("/").map(encodeURIComponent).join("/");
+  return `/queues/${path}${tab && `/${tab}`}`;
+}
+
+export function keyOfArn(arn) {
+  const [, , , region, account, name] = arn.split(":");
+  return `${region}/${account}/${name}`;
+}
+
+const toasts = h("div", { class: "toasts", role: "status", "aria-live": "polite" });
+document.body.append(toasts);
+
+/** Says for a few seconds that something was done. */
+export function toast(text) {
+  const note = h("div", { class: "toast" }, text);
+  toasts.append(note);
+  setTimeout(() => note.remove(), 6000);
+}
+
+/** An error as a notice that is read out. */
+export function errorNotice(error) {
+  const type = error.type ? `${error.type}: ` : "";
+  return h("p", { class: "notice bad", role: "alert" }, `${type}${error.message}`);
+}

@@ -1,0 +1,56 @@
+// Dialogs: forms that do one thing, and confirmations that are typed.
+
+import { errorNotice } from "./actions.js";
+import { cliBlock } from "./cli.js";
+import { h, field, uniqueId } from "./dom.js";
+
+/**
+ * Opens a form in a modal dialog. `run` does what it is for and may throw; the dialog closes when
+ * it is done. `command()` gives the CLI command for what is filled in, or null.
+ */
+export function formDialog({ title, content, submit, danger, run, command, isReady, large }) {
+  const heading = h("h2", { id: uniqueId("dialog") }, title);
+  const errors = h("div", {});
+  const cli = command && cliBlock(command());
+  const button = h("button", { class: danger ? "primary danger" : "primary" }, submit);
+  const form = h("form", { method: "dialog" },
+    h("header", {}, heading),
+    h("div", { class: "content" }, content, cli?.element, errors),
+    h("footer", {}, h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), button));
+  const dialog = h("dialog", { class: large ? "large" : null, "aria-labelledby": heading.id }, form);
+  const refresh = () => {
+    cli?.update(command());
+    button.disabled = isReady ? !isReady() : false;
+  };
+  form.addEventListener("input", refresh);
+  form.addEventListener("change", refresh);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (button.disabled) return;
+    button.disabled = true;
+    errors.replaceChildren();
+    try {
+      await run();
+      dialog.close();
+    } catch (error) {
+      errors.replaceChildren(errorNotice(error));
+      refresh();
+    }
+  });
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  refresh();
+  dialog.showModal();
+  return { dialog, refresh };
+}
+
+/** As formDialog, and `phrase` must be typed before the button works. */
+export function confirmDialog({ phrase, text, ...rest }) {
+  const input = h("input", { autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
+  const content = [
+    h("p", {}, text),
+    field(`Type ${phrase} to confirm`, input),
+    h("p", {}),
+  ];
+  return formDialog({ ...rest, content, danger: true, isReady: () => input.value.trim() === phrase });
+}

@@ -1,0 +1,83 @@
+// Numbers, ages, sizes and times as people read them.
+
+const integers = new Intl.NumberFormat("en-US");
+const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
+
+export const NOTHING = "–";
+
+export function count(value) {
+  return value === null || value === undefined ? NOTHING : integers.format(value);
+}
+
+export function short(value) {
+  if (value === null || value === undefined) return NOTHING;
+  return Math.abs(value) >= 10_000 ? compact.format(value) : integers.format(Math.round(value * 100) / 100);
+}
+
+/** Messages a second. */
+export function rate(value) {
+  if (value === null || value === undefined) return NOTHING;
+  if (value >= 100) return integers.format(Math.round(value));
+  return value === 0 ? "0" : value.toFixed(1);
+}
+
+/** A duration in milliseconds, in its two largest units. */
+export function duration(ms) {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  const units = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
+  const at = units.findIndex(([, size]) => seconds >= size);
+  if (at < 0) return "0 s";
+  const [unit, size] = units[at];
+  const first = `${Math.floor(seconds / size)} ${unit}`;
+  const next = units[at + 1];
+  const rest = next ? Math.floor((seconds % size) / next[1]) : 0;
+  return rest > 0 ? `${first} ${rest} ${next[0]}` : first;
+}
+
+/** How long ago; null is nothing. */
+export function age(since, now) {
+  return since === null || since === undefined ? NOTHING : duration(now - since);
+}
+
+export function bytes(value) {
+  if (value < 1024) return `${value} B`;
+  if (value < 1024 * 1024) return `${(value / 1024).toFixed(1)} KiB`;
+  return `${(value / 1024 / 1024).toFixed(2)} MiB`;
+}
+
+const pad = (value) => String(value).padStart(2, "0");
+
+/** 2026-11-21 22:04:05, in the browser's time zone. */
+export function dateTime(ms) {
+  const date = new Date(ms);
+  return `${day(ms)} ${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
+}
+
+export function day(ms) {
+  const date = new Date(ms);
+  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
+}
+
+export function clock(ms, withSeconds = true) {
+  const date = new Date(ms);
+  const minutes = `${pad(date.getHours())}:${pad(date.getMinutes())}`;
+  return withSeconds ? `${minutes}:${pad(date.getSeconds())}` : minutes;
+}
+
+/** Seconds as SQS attributes have them: 345600 → "4 d". */
+export function seconds(value) {
+  return duration(Number(value) * 1000);
+}
+
+/** `{ text, kind }`: JSON indented, everything else as it is. */
+export function pretty(body) {
+  const start = body.trimStart()[0];
+  if (start === "{" || start === "[") {
+    try {
+      return { text: JSON.stringify(JSON.parse(body), null, 2), kind: "JSON" };
+    } catch {
+      // Not JSON after all.
+    }
+  }
+  return { text: body, kind: "Text" };
+}

@@ -1,0 +1,86 @@
+// One message in a list: a line that opens to all that is known of it.
+
+import { copyButton, h, replace } from "./dom.js";
+import { bytes, count, dateTime, duration, pretty } from "./format.js";
+
+const STATES = { available: "Available", in_flight: "In flight", delayed: "Delayed" };
+
+/**
+ * `message` as /api/browse has it. `actions(message)` makes buttons; `whole()` fetches the message
+ * when only its beginning is there. Times are seen from the server's `now`.
+ */
+export function messageItem(message, { now, search = "", actions, whole, highlight = search }) {
+  const summary = h("summary", {},
+    h("span", {}, h("span", { class: `badge ${message.state}` }, STATES[message.state] ?? message.state)),
+    h("span", { class: "preview" }, marked(message.body.slice(0, 300).replaceAll(/\s+/g, " ") || "(empty)", highlight)),
+    h("span", { class: "when" }, `${bytes(message.size)} · ${duration(now - message.sent)} ago`));
+  const details = h("details", {}, summary);
+  let isFilled = false;
+  details.addEventListener("toggle", () => {
+    if (!details.open || isFilled) return;
+    isFilled = true;
+    details.append(detail(message, { now, highlight, actions, whole }));
+  });
+  return h("li", { class: "message", "data-id": message.id }, details);
+}
+
+function detail(message, { now, highlight, actions, whole }) {
+  const body = h("div", {});
+  const showBody = (shown) => {
+    const formatted = shown.is_cut ? { text: shown.body, kind: "Text" } : pretty(shown.body);
+    replace(body, 
+      h("div", { class: "buttons" }, h("h3", {}, `Body, ${formatted.kind}`), copyButton(() => shown.body),
+        shown.is_cut && whole && h("button", { type: "button", class: "small", onclick: async (event) => {
+          event.target.disabled = true;
+          const all = await whole();
+          if (all) showBody(all);
+          else event.target.replaceWith(h("span", { class: "quiet" }, "The message has left the queue."));
+        } }, `Show all ${bytes(shown.size)}`)),
+      h("pre", { tabindex: "0", "aria-label": "Message body" }, marked(formatted.text, highlight)));
+  };
+  showBody(message);
+  return h("div", { class: "detail" }, body, attributeTable(message.attributes), h("dl", { class: "definition" },
+    facts(message, now).filter(([, value]) => value).map(([label, value]) => [h("dt", {}, label), h("dd", {}, value)])),
+    actions && h("div", { class: "buttons" }, actions(message)));
+}
+
+function facts(message, now) {
+  const remaining = message.deadline && `${duration(message.deadline - now)} left, until ${dateTime(message.deadline)}`;
+  return [
+    ["Message id", message.id],
+    ["Sent", `${dateTime(message.sent)}, ${duration(now - message.sent)} ago`],
+    ["Receive count", count(message.receive_count)],
+    ["First received", message.first_received && dateTime(message.first_received)],
+    ["Visibility timeout", message.state === "in_flight" && remaining],
+    ["Delay", message.state === "delayed" && remaining],
+    ["Message group", message.group],
+    ["Deduplication id", message.deduplication_id],
+    ["Sequence number", message.sequence_number],
+    ["Dead-lettered from", message.source],
+    ["Sender", message.sender],
+    ["Trace header", message.trace_header],
+  ];
+}
+
+function attributeTable(attributes) {
+  if (!attributes?.length) return null;
+  return h("div", { class: "table-frame" }, h("table", {},
+    h("caption", {}, h("h3", {}, "Message attributes")),
+    h("thead", {}, h("tr", {}, ["Name", "Type", "Value"].map((title) => h("th", { scope: "col" }, title)))),
+    h("tbody", {}, attributes.map(({ name, type, value, is_cut }) =>
+      h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, type), h("td", {}, h("code", {}, is_cut ? `${value}…` : value)))))));
+}
+
+/** The text with what was searched for marked. */
+function marked(text, search) {
+  if (!search) return text;
+  const parts = [];
+  const lower = text.toLowerCase();
+  const wanted = search.toLowerCase();
+  let from = 0;
+  for (let at = lower.indexOf(wanted); at >= 0 && parts.length < 400; at = lower.indexOf(wanted, from)) {
+    parts.push(text.slice(from, at), h("mark", {}, text.slice(at, at + wanted.length)));
+    from = at + wanted.length;
+  }
+  return [...parts, text.slice(from)];
+}

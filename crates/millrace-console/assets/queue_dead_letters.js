@@ -1,0 +1,134 @@
+// Dead letters: where messages go, where they came from, and moving them back.
+
+import { call, errorNotice, keyOfArn, queueArn, queuePath, toast } from "./actions.js";
+import { command } from "./cli.js";
+import { formDialog } from "./dialog.js";
+import { field, h, panel, replace, setText } from "./dom.js";
+import { count, dateTime, duration } from "./format.js";
+
+const STATUSES = { RUNNING: "Running", COMPLETED: "Completed", CANCELLING: "Cancelling", CANCELLED: "Cancelled", FAILED: "Failed" };
+
+export function show(root, queue) {
+  const target = h("div", { class: "body" });
+  const sources = h("tbody", {});
+  const sourceFrame = h("div", { class: "table-frame" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Source queues"),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Queue"), ["Available", "In flight", "After receives"].map((title) => h("th", { scope: "col", class: "number" }, title)))), sources));
+  const noSources = h("p", { class: "empty" }, "No queue sends its dead letters here.");
+  const start = h("button", { type: "button", class: "primary", onclick: () => redriveDialog(queue, latest, () => loadTasks()) }, "Redrive…");
+  const waiting = h("p", { class: "quiet" });
+  const tasks = h("div", {});
+  const errors = h("div", {});
+  let latest = null;
+  let isRunning = false;
+
+  const loadTasks = async () => {
+    try {
+      const { Results: results = [] } = await call("sqs", "ListMessageMoveTasks", { SourceArn: queue.arn, MaxResults: 10 }, queue.place);
+      isRunning = results.some((task) => task.Status === "RUNNING");
+      replace(tasks, results.length ? taskTable(queue, results, loadTasks) : h("p", { class: "quiet" }, "No redrive yet."));
+      errors.replaceChildren();
+    } catch (error) {
+      errors.replaceChildren(errorNotice(error));
+    }
+  };
+  const redrive = panel("Redrive", { end: start }, h("div", { class: "body" }, waiting, errors, tasks));
+  replace(root, h("div", { class: "columns" },
+    panel("Where this queue's messages go", {}, target),
+    panel("Queues whose dead letters come here", {}, sourceFrame, noSources)),
+  redrive);
+  redrive.before(h("p", {}));
+  loadTasks();
+
+  let shownTarget;
+  return (state) => {
+    latest = state;
+    const { head, lists } = state;
+    const goal = `${head.dead_letter_queue} ${head.max_receive_count}`;
+    if (goal !== shownTarget) {
+      shownTarget = goal;
+      replace(target, head.dead_letter_queue
+        ? h("p", {}, "To ", h("a", { href: queuePath(head.dead_letter_queue, "dead-letters") }, head.dead_letter_queue.split("/").pop()), ` when they were received ${count(head.max_receive_count)} times and come up again.`)
+        : h("p", {}, "Nowhere: this queue has no redrive policy. It is set under ", h("a", { href: queuePath(queue.key, "configuration") }, "Configuration"), "."));
+    }
+    const rows = lists.sources ?? [];
+    noSources.hidden = rows.length > 0;
+    sourceFrame.hidden = rows.length === 0;
+    replace(sources, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, h("a", { class: "name", href: queuePath(row.key) }, row.name)),
+      [row.available, row.in_flight, row.max_receive_count].map((value) => h("td", { class: "number" }, count(value))))));
+    const isDeadLetterQueue = rows.length > 0;
+    start.disabled = !isDeadLetterQueue || isRunning;
+    setText(waiting, isDeadLetterQueue ? `${count(head.available)} messages wait here.` : "Only a dead-letter queue can be redriven.");
+    if (isRunning) loadTasks();
+  };
+}
+
+function taskTable(queue, results, reload) {
+  const titles = ["Status", "Progress", "To", "Speed", "Started", ""];
+  return h("div", { class: "table-frame" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Redrives"),
+    h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"))))),
+    h("tbody", {}, results.map((task) => {
+      const total = task.ApproximateNumberOfMessagesToMove ?? 0;
+      const moved = task.ApproximateNumberOfMessagesMoved ?? 0;
+      const destination = task.DestinationArn ? keyOfArn(task.DestinationArn).split("/").pop() : "their sources";
+      return h("tr", {},
+        h("td", {}, h("span", { class: `badge ${task.Status === "COMPLETED" ? "ok" : task.Status === "FAILED" ? "alarm" : "in_flight"}` }, STATUSES[task.Status] ?? task.Status), task.FailureReason && h("span", { class: "place" }, task.FailureReason)),
+        h("td", {}, h("progress", { max: Math.max(total, moved, 1), value: moved, "aria-label": "Messages moved" }), h("span", { class: "place" }, `${count(moved)} of ${count(total)} moved`)),
+        h("td", {}, destination),
+        h("td", {}, task.MaxNumberOfMessagesPerSecond ? `${task.MaxNumberOfMessagesPerSecond}/s` : "as fast as can be"),
+        h("td", { class: "nowrap" }, dateTime(task.StartedTimestamp)),
+        h("td", {}, task.TaskHandle && h("button", { type: "button", class: "small danger", onclick: () => cancelDialog(queue, task, reload) }, "Cancel")));
+    }))));
+}
+
+function cancelDialog(queue, task, reload) {
+  const input = { TaskHandle: task.TaskHandle };
+  formDialog({
+    title: "Cancel redrive",
+    submit: "Cancel redrive",
+    danger: true,
+    content: h("p", {}, "What has been moved stays moved."),
+    command: () => command("sqs", "CancelMessageMoveTask", input, queue.region),
+    run: async () => {
+      const answer = await call("sqs", "CancelMessageMoveTask", input, queue.place);
+      toast(`Cancelled after ${count(answer.ApproximateNumberOfMessagesMoved)} messages.`);
+      await reload();
+    },
+  });
+}
+
+function redriveDialog(queue, { head, lists }, done) {
+  const destination = h("select", {}, h("option", { value: "" }, "The queues they came from"),
+    (lists.sources ?? []).map((row) => h("option", { value: queueArn(row) }, row.name)), h("option", { value: "other" }, "Another queue…"));
+  const other = h("input", { autocomplete: "off", spellcheck: "false", placeholder: "Name or ARN" });
+  const otherField = field("Queue", other);
+  const speed = h("input", { type: "number", min: 1, max: 500, placeholder: "as fast as can be" });
+  const estimate = h("p", { class: "quiet" });
+  const chosen = () => {
+    if (destination.value !== "other") return destination.value || undefined;
+    const name = other.value.trim();
+    return name.startsWith("arn:") ? name : queueArn({ ...queue, name });
+  };
+  const input = () => ({ SourceArn: queue.arn, DestinationArn: chosen(), MaxNumberOfMessagesPerSecond: speed.value ? Number(speed.value) : undefined });
+  const describe = () => {
+    otherField.hidden = destination.value !== "other";
+    const time = speed.value ? `, about ${duration((head.available / Number(speed.value)) * 1000)}` : "";
+    setText(estimate, `${count(head.available)} messages to move${time}.`);
+  };
+  const { dialog } = formDialog({
+    title: "Redrive",
+    submit: "Start",
+    content: [
+      h("div", { class: "fields" }, field("Move to", destination), otherField, field("Messages a second", speed, { hint: "1 to 500, or empty" })),
+      estimate,
+    ],
+    command: () => command("sqs", "StartMessageMoveTask", input(), queue.region),
+    isReady: () => destination.value !== "other" || other.value.trim() !== "",
+    run: async () => {
+      await call("sqs", "StartMessageMoveTask", input(), queue.place);
+      toast("The redrive has begun.");
+      await done();
+    },
+  });
+  dialog.addEventListener("input", describe);
+  describe();
+}

@@ -1,0 +1,121 @@
+// Send: one message, or several alike.
+
+import { call, errorNotice, toast } from "./actions.js";
+import { cliBlock, command } from "./cli.js";
+import { field, h, panel, replace, setText } from "./dom.js";
+import { bytes, count } from "./format.js";
+
+const TYPES = ["String", "Number", "Binary"];
+/** More at once would keep the page waiting; a load generator is better at it. */
+const MAX_COPIES = 1000;
+const BATCH = 10;
+
+export function show(root, queue) {
+  const body = h("textarea", { rows: 9, required: true, "data-shortcut": "/" });
+  const size = h("span", { class: "quiet" });
+  const file = h("input", { type: "file", "aria-label": "Fill the body from a file" });
+  const delay = h("input", { type: "number", min: 0, max: 900, placeholder: "the queue's" });
+  const group = h("input", { maxlength: 128, autocomplete: "off", required: queue.isFifo });
+  const deduplication = h("input", { maxlength: 128, autocomplete: "off", placeholder: "by content, if the queue does that" });
+  const copies = h("input", { type: "number", min: 1, max: MAX_COPIES, value: 1, required: true });
+  const attributes = h("div", {});
+  const add = h("button", { type: "button", class: "small", onclick: () => attributes.append(attributeRow(refresh)) }, "Add attribute");
+  const cli = cliBlock();
+  const errors = h("div", {});
+  const sent = h("div", { role: "status" });
+  const submit = h("button", { class: "primary" }, "Send message");
+  const progress = h("progress", { max: 1, value: 0, hidden: true, "aria-label": "Messages sent" });
+
+  const message = () => ({
+    MessageBody: body.value,
+    DelaySeconds: delay.value === "" || queue.isFifo ? undefined : Number(delay.value),
+    MessageAttributes: attributesOf(attributes),
+    MessageGroupId: group.value || undefined,
+    MessageDeduplicationId: (queue.isFifo && deduplication.value) || undefined,
+  });
+  const refresh = () => {
+    setText(size, bytes(new TextEncoder().encode(body.value).length));
+    setText(submit, Number(copies.value) > 1 ? `Send ${count(Number(copies.value))} messages` : "Send message");
+    cli.update(command("sqs", "SendMessage", { QueueUrl: queue.url, ...message() }, queue.region));
+  };
+  file.addEventListener("change", async () => {
+    if (file.files[0]) body.value = await file.files[0].text();
+    refresh();
+  });
+  const form = h("form", {},
+    field("Body", body, { hint: "Text of at most 1 MiB, attributes included" }),
+    h("div", { class: "toolbar" }, size, h("span", { class: "end" }, file)),
+    h("div", { class: "fields" },
+      !queue.isFifo && field("Delay, seconds", delay, { hint: "0 to 900" }),
+      field(queue.isFifo ? "Message group" : "Message group (optional)", group, { hint: queue.isFifo ? "Order is kept within a group" : "Groups get fair turns" }),
+      queue.isFifo && field("Deduplication id", deduplication, { hint: "The same id within 5 minutes is accepted once" }),
+      field("How many", copies, { hint: `1 to ${count(MAX_COPIES)}; {n} in the body becomes the number` })),
+    h("fieldset", {}, h("legend", {}, "Message attributes"), attributes, add),
+    cli.element, errors, progress, h("div", { class: "buttons" }, submit, sent));
+  form.addEventListener("input", refresh);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    submit.disabled = true;
+    errors.replaceChildren();
+    try {
+      setText(sent, await send(queue, message(), Number(copies.value), progress));
+      toast("Sent.");
+    } catch (error) {
+      errors.replaceChildren(errorNotice(error));
+    }
+    submit.disabled = false;
+    progress.hidden = true;
+  });
+  replace(root, panel("Send a message", {}, h("div", { class: "body" }, form)));
+  const copied = sessionStorage.getItem("millrace-copy");
+  if (copied && new URLSearchParams(location.search).has("copy")) {
+    const { body: text, attributes: list = [], group: of } = JSON.parse(copied);
+    body.value = text;
+    group.value = of ?? "";
+    attributes.append(...list.map((attribute) => attributeRow(refresh, attribute)));
+  }
+  refresh();
+}
+
+async function send(queue, message, copies, progress) {
+  const numbered = (number) => ({
+    ...message,
+    MessageBody: copies > 1 ? message.MessageBody.replaceAll("{n}", String(number)) : message.MessageBody,
+    MessageDeduplicationId: message.MessageDeduplicationId && copies > 1 ? `${message.MessageDeduplicationId}-${number}` : message.MessageDeduplicationId,
+  });
+  if (copies === 1) {
+    const answer = await call("sqs", "SendMessage", { QueueUrl: queue.url, ...numbered(1) }, queue.place);
+    return `Message ${answer.MessageId} is in the queue.`;
+  }
+  progress.hidden = false;
+  for (let from = 1; from <= copies; from += BATCH) {
+    const numbers = Array.from({ length: Math.min(BATCH, copies - from + 1) }, (_, index) => from + index);
+    const entries = numbers.map((number) => ({ Id: String(number), ...numbered(number) }));
+    const { Failed: failed = [] } = await call("sqs", "SendMessageBatch", { QueueUrl: queue.url, Entries: entries }, queue.place);
+    if (failed.length) throw new Error(`${failed[0].Code}: ${failed[0].Message ?? ""} (after ${count(from - 1)} messages)`);
+    progress.value = (from + numbers.length - 1) / copies;
+  }
+  return `${count(copies)} messages are in the queue.`;
+}
+
+function attributeRow(refresh, { name = "", type = "String", value = "" } = {}) {
+  const row = h("div", { class: "attribute" },
+    h("input", { "aria-label": "Attribute name", placeholder: "Name", value: name, autocomplete: "off" }),
+    h("select", { "aria-label": "Attribute type" }, TYPES.map((known) => h("option", { selected: type.startsWith(known) }, known))),
+    h("input", { "aria-label": "Attribute value", placeholder: "Value; of Binary in base64", value, autocomplete: "off" }),
+    h("button", { type: "button", class: "small", "aria-label": "Remove this attribute", onclick: () => {
+      row.remove();
+      refresh();
+    } }, "Remove"));
+  return row;
+}
+
+function attributesOf(element) {
+  const entries = [...element.children].map((row) => {
+    const [name, type, value] = row.children;
+    const key = type.value === "Binary" ? "BinaryValue" : "StringValue";
+    return [name.value, { DataType: type.value, [key]: value.value }];
+  });
+  const named = entries.filter(([name]) => name !== "");
+  return named.length ? Object.fromEntries(named) : undefined;
+}

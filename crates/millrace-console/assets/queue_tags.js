@@ -1,0 +1,102 @@
+// Tags and policy.
+
+import { call, errorNotice, toast } from "./actions.js";
+import { cliBlock, command } from "./cli.js";
+import { field, h, panel, replace } from "./dom.js";
+import { pretty } from "./format.js";
+
+export function show(root, queue) {
+  const tags = h("div", {});
+  const policy = h("div", {});
+  replace(root, h("div", { class: "columns" }, tags, policy));
+  loadTags(tags, queue);
+  loadPolicy(policy, queue);
+}
+
+async function loadTags(element, queue) {
+  try {
+    const { Tags: tags = {} } = await call("sqs", "ListQueueTags", { QueueUrl: queue.url }, queue.place);
+    replace(element, tagPanel(queue, tags, () => loadTags(element, queue)));
+  } catch (error) {
+    replace(element, errorNotice(error));
+  }
+}
+
+function tagPanel(queue, tags, reload) {
+  const key = h("input", { maxlength: 128, required: true, autocomplete: "off" });
+  const value = h("input", { maxlength: 256, autocomplete: "off" });
+  const errors = h("div", {});
+  const cli = cliBlock();
+  const input = () => ({ QueueUrl: queue.url, Tags: { [key.value]: value.value } });
+  const run = async (action, parameters, text) => {
+    errors.replaceChildren();
+    try {
+      await call("sqs", action, parameters, queue.place);
+      toast(text);
+      await reload();
+    } catch (error) {
+      errors.replaceChildren(errorNotice(error));
+    }
+  };
+  const form = h("form", {}, h("div", { class: "fields" }, field("Key", key), field("Value", value)), cli.element, errors,
+    h("div", { class: "buttons" }, h("button", { class: "primary" }, "Set tag")));
+  const refresh = () => cli.update(key.value ? command("sqs", "TagQueue", input(), queue.region) : null);
+  form.addEventListener("input", refresh);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    run("TagQueue", input(), "Tag set.");
+  });
+  refresh();
+  const rows = Object.entries(tags).sort(([a], [b]) => a.localeCompare(b)).map(([name, text]) =>
+    h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, text), h("td", { class: "number" },
+      h("button", { type: "button", class: "small danger", "aria-label": `Remove tag ${name}`, onclick: () => run("UntagQueue", { QueueUrl: queue.url, TagKeys: [name] }, "Tag removed.") }, "Remove"))));
+  const table = h("div", { class: "table-frame" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Tags"),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col" }, h("span", { class: "visually-hidden" }, "Actions")))), h("tbody", {}, rows)));
+  return panel("Tags", {}, rows.length ? table : h("p", { class: "empty" }, "No tags."), h("div", { class: "body" }, form));
+}
+
+async function loadPolicy(element, queue) {
+  try {
+    const { Attributes: attributes = {} } = await call("sqs", "GetQueueAttributes", { QueueUrl: queue.url, AttributeNames: ["Policy"] }, queue.place);
+    replace(element, policyPanel(queue, attributes.Policy ?? "", () => loadPolicy(element, queue)));
+  } catch (error) {
+    replace(element, errorNotice(error));
+  }
+}
+
+function policyPanel(queue, policy, reload) {
+  const text = h("textarea", { rows: 14, spellcheck: "false", placeholder: "No policy: only the queue's own account may use it." });
+  text.value = pretty(policy).text;
+  const errors = h("div", {});
+  const cli = cliBlock();
+  const submit = h("button", { class: "primary" }, "Save policy");
+  const input = () => {
+    let compact = text.value.trim();
+    try {
+      compact = compact && JSON.stringify(JSON.parse(compact));
+    } catch {
+      // The service says what is wrong with it.
+    }
+    return { QueueUrl: queue.url, Attributes: { Policy: compact } };
+  };
+  const refresh = () => {
+    const isChanged = text.value.trim() !== pretty(policy).text.trim();
+    submit.disabled = !isChanged;
+    cli.update(isChanged ? command("sqs", "SetQueueAttributes", input(), queue.region) : null);
+  };
+  const form = h("form", {}, field("Policy, JSON", text, { hint: "Lets other accounts use the queue. Empty: none." }), h("p", {}), cli.element, errors, h("div", { class: "buttons" }, submit));
+  form.addEventListener("input", refresh);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    errors.replaceChildren();
+    try {
+      await call("sqs", "SetQueueAttributes", input(), queue.place);
+      toast("Policy saved.");
+      await reload();
+    } catch (error) {
+      errors.replaceChildren(errorNotice(error));
+    }
+  });
+  refresh();
+  return panel("Policy", {}, h("div", { class: "body" }, form));
+}

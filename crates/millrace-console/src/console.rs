@@ -1,0 +1,335 @@
+//! Which path is what, and who may have it.
+//!
+//! ```text
+//! GET  /, /queues, /queues/{region}/{account}/{name}[/{tab}], /metrics, /alarms, /login   pages
+//! GET  /assets/{version}/{file}
+//! GET  /events?view=…          server-sent events
+//! GET  /api/snapshot?view=…    the same once, for browsers that cannot hold a stream
+//! GET  /api/session            the token
+//! GET  /api/browse, /api/message
+//! POST /api/call/{service}/{action}?region=…&account=…     an action, as AWS JSON 1.0
+//! POST /api/login, /api/logout
+//! ```
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use millrace_broker::{Broker, BrokerError, SharedQueue};
+use millrace_services::{AccessKey, Principal, Services};
+use millrace_wire::query::Parameters;
+use millrace_wire::{ApiError, Header, Request, Response, Service};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::guard::{self, Hosts, SECURITY_HEADERS};
+use crate::live::Live;
+use crate::page::{Frame, Page, Theme};
+use crate::session::{self, LoginError, Session, Sessions};
+use crate::view::{self, Part, Selection, View};
+use crate::{assets, browse};
+
+/// What the console may decide.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who may log in; none: everybody who reaches the console may do anything.
+    pub access_keys: Vec<AccessKey>,
+    /// Of requests that name none.
+    pub region: String,
+    pub account: String,
+    /// Where clients reach SQS, for instance `http://127.0.0.1:4566`.
+    pub endpoint: String,
+    /// Names by which the console may be addressed, besides IP addresses and `localhost`.
+    pub host_names: Vec<String>,
+    /// `fsync`, `os` or `memory`, for people.
+    pub durability: &'static str,
+    /// Unguessable, new for each process.
+    pub secret: [u8; 32],
+}
+
+/// The console, as a service to be served on a listener of its own.
+pub struct Console {
+    broker: Arc<Broker>,
+    services: Arc<Services>,
+    sessions: Sessions,
+    hosts: Hosts,
+    live: Live,
+    options: Options,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Login {
+    access_key: String,
+    secret_key: String,
+}
+
+impl Console {
+    pub fn new(broker: Arc<Broker>, services: Arc<Services>, options: Options) -> Console {
+        let process: String = options.secret[24..].iter().map(|b| format!("{b:02x}")).collect();
+        Console {
+            // Tokens are sealed with the whole secret; its end alone names the process.
+            sessions: Sessions::new(options.access_keys.clone(), options.secret),
+            hosts: Hosts::new(&options.host_names),
+            live: Live::new(broker.clone(), process),
+            broker,
+            services,
+            options,
+        }
+    }
+
+    /// Samples and sends figures while somebody looks. Never resolves; to be run by the runtime
+    /// that serves the console.
+    pub async fn run(&self) {
+        self.live.run().await;
+    }
+
+    /// Ends all streams: the server drains.
+    pub fn close(&self) {
+        self.live.close();
+    }
+
+    async fn answer(&self, request: &Request<'_>) -> Response {
+        if let Some(refusal) = guard::refuse(request, &self.hosts) {
+            return refusal;
+        }
+        let is_read = matches!(request.method, "GET" | "HEAD");
+        if let Some(file) = request.path.strip_prefix("/assets/").filter(|_| is_read) {
+            return assets::answer(file).unwrap_or_else(not_found);
+        }
+        let session = self.sessions.of(request, Instant::now());
+        match (request.method, request.path) {
+            ("POST", "/api/login") => self.log_in(request),
+            ("POST", "/api/logout") => {
+                let mut response = json_response(200, &json!({}));
+                response.headers.push(("Set-Cookie", self.sessions.log_out(request)));
+                response
+            }
+            (_, path) if path.starts_with("/api/") || path == "/events" => match &session {
+                Some(session) => self.answer_api(request, session).await,
+                None => problem(401, "NotLoggedIn", "Log in first."),
+            },
+            (_, _) if is_read => self.answer_page(request, session.as_ref()).await,
+            _ => problem(405, "MethodNotAllowed", "This path is only read."),
+        }
+    }
+
+    async fn answer_api(&self, request: &Request<'_>, session: &Session) -> Response {
+        let answer = match (request.method, request.path) {
+            ("GET", "/events") => self.events(request, session).await,
+            ("GET", "/api/snapshot") => self.snapshot(request, session).await,
+            ("GET", "/api/session") => Ok(json_response(200, &json!({ "token": session.token }))),
+            ("GET", "/api/browse") => self.browse(request, session).await,
+            ("GET", "/api/message") => self.message(request, session),
+            ("POST", path) => match path.strip_prefix("/api/call/") {
+                Some(action) => self.call_action(request, session, action).await,
+                None => return not_found(),
+            },
+            _ => return not_found(),
+        };
+        answer.unwrap_or_else(|error| problem(error.status, error.shape, &error.message))
+    }
+
+    async fn answer_page(&self, request: &Request<'_>, session: Option<&Session>) -> Response {
+        let Some(page) = Page::at(request.path) else { return not_found() };
+        if session.is_none() && page != Page::Login {
+            let mut response = Response::new(303, "", "");
+            let mut next = request.path.to_owned();
+            if !request.query.is_empty() {
+                next = format!("{next}?{}", request.query);
+            }
+            let next = crate::html::segment(&next);
+            response.headers.push(("Location", format!("/login?next={next}")));
+            return response;
+        }
+        let account = session.and_then(|session| session.viewer.account.as_deref());
+        let part = match &page {
+            Page::Overview => Some(Part::Overview),
+            Page::Queues => {
+                let parameters = Parameters::parse(request.query, b"");
+                Some(Part::Queues(parameters.map(|p| Selection::of(&p)).unwrap_or_default()))
+            }
+            Page::Queue { region, account, name, .. } => {
+                Some(Part::Queue(millrace_core::QueueKey::new(region, account, name)))
+            }
+            Page::Metrics | Page::Alarms | Page::Login => None,
+        };
+        let snapshot = match part {
+            Some(part) => {
+                let view = View { account: account.map(str::to_owned), part };
+                Some(self.live.snapshot(&view).await)
+            }
+            None => None,
+        };
+        let status = match &snapshot {
+            Some(snapshot) if snapshot["head"]["is_gone"] == true => 404,
+            _ => 200,
+        };
+        let frame = Frame {
+            session,
+            theme: Theme::of(session::cookie(request, "millrace_theme")),
+            endpoint: &self.options.endpoint,
+            region: &self.options.region,
+            account: account.unwrap_or(&self.options.account),
+            durability: self.options.durability,
+        };
+        let html = page.render(&frame, snapshot);
+        let mut response = Response::new(status, "text/html; charset=utf-8", html);
+        if let Some(cookie) = session.and_then(|session| session.new_cookie.clone()) {
+            response.headers.push(("Set-Cookie", cookie));
+        }
+        response
+    }
+
+    fn log_in(&self, request: &Request<'_>) -> Response {
+        let Ok(login) = serde_json::from_slice::<Login>(request.body) else {
+            return problem(400, "SerializationException", "access_key and secret_key are needed");
+        };
+        let keys = (login.access_key.as_str(), login.secret_key.as_str());
+        match self.sessions.log_in(keys, request, Instant::now()) {
+            Ok(cookie) => {
+                let mut response = json_response(200, &json!({}));
+                response.headers.push(("Set-Cookie", cookie));
+                response
+            }
+            Err(LoginError::WrongKey) => {
+                tracing::warn!(peer = %request.peer, "console login failed");
+                problem(403, "WrongKey", "Access key and secret key do not fit together.")
+            }
+            Err(LoginError::TooManyFailures) => {
+                problem(429, "TooManyFailures", "Too many failed logins. Try again in a minute.")
+            }
+        }
+    }
+
+    async fn events(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
+        let view = View::parse(request.query, session.viewer.account.as_deref())?;
+        let parameters = Parameters::parse(request.query, b"")?;
+        let last = request.header("last-event-id").or_else(|| parameters.get("last"));
+        let stream = self.live.stream(view, last.unwrap_or_default()).await;
+        let stream = stream.ok_or_else(|| ApiError::service_unavailable("too many streams"))?;
+        let mut response = Response::new(200, "text/event-stream", "");
+        response.stream = Some(stream);
+        Ok(response)
+    }
+
+    async fn snapshot(
+        &self,
+        request: &Request<'_>,
+        session: &Session,
+    ) -> Result<Response, ApiError> {
+        let view = View::parse(request.query, session.viewer.account.as_deref())?;
+        Ok(json_response(200, &self.live.snapshot(&view).await))
+    }
+
+    async fn browse(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
+        let parameters = Parameters::parse(request.query, b"")?;
+        let queue = self.queue(&parameters, session)?;
+        let page = browse::page(&self.broker, &queue, &parameters).await;
+        page.map(|page| json_response(200, &page)).map_err(|error| of_broker(&error))
+    }
+
+    fn message(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
+        let parameters = Parameters::parse(request.query, b"")?;
+        let queue = self.queue(&parameters, session)?;
+        let message = browse::message(&self.broker, &queue, &parameters);
+        message.map(|message| json_response(200, &message)).map_err(|error| of_broker(&error))
+    }
+
+    /// The queue that the parameters name, if the viewer may see it.
+    fn queue(
+        &self,
+        parameters: &Parameters<'_>,
+        session: &Session,
+    ) -> Result<Arc<SharedQueue>, ApiError> {
+        let key = view::queue_key(parameters)?;
+        let is_mine = session.viewer.account.as_ref().is_none_or(|mine| *mine == key.account);
+        let queue = self.broker.queue_by_key(&key).filter(|_| is_mine);
+        queue.ok_or_else(queue_is_gone)
+    }
+
+    /// Hands an action to the services as the viewer's own request.
+    async fn call_action(
+        &self,
+        request: &Request<'_>,
+        session: &Session,
+        action: &str,
+    ) -> Result<Response, ApiError> {
+        if !session::has_token(request, session) {
+            let message = "The page's token is not this session's. Load the page again.";
+            return Ok(problem(403, "InvalidToken", message));
+        }
+        let target = match action.split_once('/') {
+            Some(("sqs", action)) => format!("AmazonSQS.{action}"),
+            Some(("cloudwatch", action)) => format!("GraniteServiceVersion20100801.{action}"),
+            _ => return Ok(not_found()),
+        };
+        let parameters = Parameters::parse(request.query, b"")?;
+        let region = parameters.get("region").unwrap_or(&self.options.region);
+        let account = match &session.viewer.account {
+            Some(mine) => mine,
+            None => parameters.get("account").unwrap_or(&self.options.account),
+        };
+        let host = self.options.endpoint.split("://").nth(1).unwrap_or_default();
+        let headers = [
+            Header { name: "host", value: host.as_bytes() },
+            Header { name: "x-amz-target", value: target.as_bytes() },
+            Header { name: "content-type", value: b"application/x-amz-json-1.0" },
+        ];
+        let inner = Request {
+            method: "POST",
+            path: "/",
+            query: "",
+            headers: &headers,
+            body: request.body,
+            peer: request.peer,
+            is_tls: self.options.endpoint.starts_with("https:"),
+        };
+        let access_key = session.viewer.access_key.as_deref();
+        let principal = Principal { region, account, access_key };
+        Ok(self.services.call_as(&principal, inner).await)
+    }
+}
+
+impl Service for Console {
+    async fn call(&self, request: Request<'_>) -> Response {
+        let mut response = self.answer(&request).await;
+        let has_cache_rule = response.headers.iter().any(|(name, _)| *name == "Cache-Control");
+        if !has_cache_rule {
+            response.headers.push(("Cache-Control", "no-store".to_owned()));
+        }
+        let headers = SECURITY_HEADERS.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        response.headers.extend(headers);
+        response
+    }
+}
+
+fn queue_is_gone() -> ApiError {
+    let message = "The specified queue does not exist.";
+    ApiError { status: 404, ..ApiError::invalid_parameter_value(message) }
+}
+
+fn of_broker(error: &BrokerError) -> ApiError {
+    match error {
+        BrokerError::QueueDoesNotExist => queue_is_gone(),
+        error => {
+            tracing::error!(%error, "a queue cannot be looked at");
+            ApiError::internal_failure()
+        }
+    }
+}
+
+/// An error in the form of AWS JSON, so that pages know one form only.
+fn problem(status: u16, kind: &str, message: &str) -> Response {
+    json_response(status, &json!({ "__type": kind, "message": message }))
+}
+
+fn not_found() -> Response {
+    Response::new(404, "text/plain; charset=utf-8", "There is no such page.\n")
+}
+
+fn json_response(status: u16, body: &Value) -> Response {
+    Response::new(status, "application/json", body.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,26 @@
+//! The web console: a server-rendered shell, hand-written modules, and figures that move.
+//!
+//! What it promises: every change goes through the same actions as clients' requests; looking
+//! changes nothing; figures are sampled once a second for all viewers together, and not at all
+//! while nobody looks. What it never does: send a message's body as HTML, keep a secret key, answer
+//! a host name that it does not know.
+//!
+//! In reading order: [`Console`] (which path is what), `guard` (who may ask from where), `session`
+//! (who logged in), `page` and `assets` (what the browser loads), `view` (what a tab shows),
+//! `sample` (all queues once a second), `rows` (a tab's part of it), `live` (server-sent events),
+//! `browse` (messages without receiving them).
+
+mod assets;
+mod browse;
+mod console;
+mod guard;
+mod history;
+mod html;
+mod live;
+mod page;
+mod rows;
+mod sample;
+mod session;
+mod view;
+
+pub use console::{Console, Options};

@@ -1,0 +1,189 @@
+//! Figures that move: one sampler, and a stream of server-sent events for each tab.
+//!
+//! A stream begins with a `snapshot` and goes on with a `delta` each second. Each event's id names
+//! its sample; a browser that comes back with the id of a sample that is still kept goes on with a
+//! delta. Without viewers nothing is sampled.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use millrace_broker::Broker;
+use millrace_wire::BodyStream;
+use serde_json::Value;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::MissedTickBehavior;
+
+use crate::history::Histories;
+use crate::rows::Frame;
+use crate::sample::Sample;
+use crate::view::View;
+
+const PERIOD: Duration = Duration::from_secs(1);
+/// A sample this old is as good as a new one.
+const FRESH: Duration = Duration::from_millis(900);
+/// Samples kept for browsers that come back.
+const KEPT_SAMPLES: usize = 5;
+/// Events that a browser may be behind; then it misses some and gets all changes at once later.
+const MAX_BEHIND: usize = 2;
+/// Tabs that look at a time. Beyond, they ask every few seconds instead.
+const MAX_STREAMS: usize = 1_000;
+
+/// The sampler and its viewers.
+pub(crate) struct Live {
+    broker: Arc<Broker>,
+    /// Tells this process's samples from those of others.
+    process: String,
+    shared: Mutex<Shared>,
+    /// One sample at a time.
+    sampling: tokio::sync::Mutex<()>,
+    has_viewers: Notify,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// The latest last.
+    samples: VecDeque<Arc<Sample>>,
+    histories: Histories,
+    viewers: Vec<Viewer>,
+    is_closed: bool,
+}
+
+struct Viewer {
+    view: View,
+    sender: mpsc::Sender<Vec<u8>>,
+    /// What it was sent last.
+    shown: Arc<Frame>,
+}
+
+/// The events of one tab.
+struct Events(mpsc::Receiver<Vec<u8>>);
+
+impl BodyStream for Events {
+    fn poll_next(&mut self, task: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        self.0.poll_recv(task)
+    }
+}
+
+impl Live {
+    pub(crate) fn new(broker: Arc<Broker>, process: String) -> Live {
+        Live {
+            broker,
+            process,
+            shared: Mutex::default(),
+            sampling: tokio::sync::Mutex::default(),
+            has_viewers: Notify::new(),
+        }
+    }
+
+    /// Samples and sends while there are viewers. Never resolves; to be run by the runtime that
+    /// serves the streams.
+    pub(crate) async fn run(&self) {
+        let mut ticks = tokio::time::interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if self.shared().viewers.is_empty() {
+                self.has_viewers.notified().await;
+                ticks.reset();
+                continue;
+            }
+            let sample = self.sample(Duration::ZERO).await;
+            self.send(&sample);
+        }
+    }
+
+    /// Ends all streams, and refuses new ones: the server drains.
+    pub(crate) fn close(&self) {
+        let mut shared = self.shared();
+        shared.is_closed = true;
+        shared.viewers.clear();
+    }
+
+    /// All that the view shows now, with its history.
+    pub(crate) async fn snapshot(&self, view: &View) -> Value {
+        let sample = self.sample(FRESH).await;
+        self.snapshot_of(&mut self.shared(), view, &sample)
+    }
+
+    /// A stream of the view's figures, going on after the event `last_id` if that can be; none if
+    /// there are too many.
+    pub(crate) async fn stream(&self, view: View, last_id: &str) -> Option<Box<dyn BodyStream>> {
+        let sample = self.sample(FRESH).await;
+        let (sender, events) = mpsc::channel(MAX_BEHIND);
+        let mut shared = self.shared();
+        shared.viewers.retain(|viewer| !viewer.sender.is_closed());
+        if shared.is_closed || shared.viewers.len() >= MAX_STREAMS {
+            return None;
+        }
+        let known = last_id.strip_prefix(self.process.as_str()).and_then(|id| id.strip_prefix('-'));
+        let known = known.and_then(|tick| tick.parse::<u64>().ok());
+        let known = known.and_then(|tick| shared.samples.iter().find(|s| s.tick == tick).cloned());
+        let shown = sample.frame(&view);
+        let (name, data) = match known {
+            Some(known) => ("delta", shown.since(&known.frame(&view))),
+            None => ("snapshot", self.snapshot_of(&mut shared, &view, &sample)),
+        };
+        let mut first = b"retry: 1000\n".to_vec();
+        first.extend(self.event(name, sample.tick, &data));
+        // There is room: it is the first.
+        let _ = sender.try_send(first);
+        shared.viewers.push(Viewer { view, sender, shown });
+        drop(shared);
+        self.has_viewers.notify_one();
+        Some(Box::new(Events(events)))
+    }
+
+    fn snapshot_of(&self, shared: &mut Shared, view: &View, sample: &Sample) -> Value {
+        shared.histories.watch(view, sample);
+        shared.histories.add(sample);
+        let mut data = sample.frame(view).whole();
+        data["history"] = shared.histories.of(view);
+        data["id"] = format!("{}-{}", self.process, sample.tick).into();
+        data
+    }
+
+    /// The latest sample, or a new one if that is older than `max_age`.
+    async fn sample(&self, max_age: Duration) -> Arc<Sample> {
+        let _one_at_a_time = self.sampling.lock().await;
+        let latest = self.shared().samples.back().cloned();
+        if let Some(latest) = &latest
+            && latest.age() < max_age
+        {
+            return latest.clone();
+        }
+        let sample = Arc::new(Sample::take(&self.broker, latest.as_deref()).await);
+        let mut shared = self.shared();
+        if shared.samples.len() == KEPT_SAMPLES {
+            shared.samples.pop_front();
+        }
+        shared.samples.push_back(sample.clone());
+        shared.histories.add(&sample);
+        sample
+    }
+
+    /// Sends each viewer what changed. Who is behind is passed over this time.
+    fn send(&self, sample: &Sample) {
+        let mut shared = self.shared();
+        let Shared { viewers, histories, .. } = &mut *shared;
+        viewers.retain_mut(|viewer| {
+            let Ok(place) = viewer.sender.try_reserve() else {
+                return !viewer.sender.is_closed();
+            };
+            histories.watch(&viewer.view, sample);
+            let frame = sample.frame(&viewer.view);
+            place.send(self.event("delta", sample.tick, &frame.since(&viewer.shown)));
+            viewer.shown = frame;
+            true
+        });
+    }
+
+    fn event(&self, name: &str, tick: u64, data: &Value) -> Vec<u8> {
+        format!("event: {name}\nid: {}-{tick}\ndata: {data}\n\n", self.process).into_bytes()
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,313 @@
+//! Who looks: sessions, their cookie, and the token that a change must carry.
+//!
+//! Without configured credentials everybody who reaches the console may do anything; the cookie
+//! then only ties the token to the browser. With credentials a session is opened by an access key
+//! and its secret; it lives in memory and ends after [`IDLE`] without a request, or with the
+//! process.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hmac::{Hmac, KeyInit, Mac};
+use millrace_services::AccessKey;
+use millrace_wire::Request;
+use sha2::Sha256;
+
+use crate::guard::is_same_secret;
+
+/// A session nobody uses ends after this time.
+const IDLE: Duration = Duration::from_secs(12 * 3600);
+/// Sessions at a time; beyond, the one unused for longest ends.
+const MAX_SESSIONS: usize = 1_000;
+/// Failed logins of one address in [`FAILURE_WINDOW`]; then it waits.
+const MAX_FAILURES: u32 = 10;
+const FAILURE_WINDOW: Duration = Duration::from_secs(60);
+/// Addresses whose failures are counted; beyond, the counts begin anew.
+const MAX_ADDRESSES: usize = 10_000;
+
+const COOKIE: &str = "millrace_console";
+
+/// Who looks at the console.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Viewer {
+    /// The only account whose queues are shown; all if no credentials are configured.
+    pub account: Option<String>,
+    pub access_key: Option<String>,
+    /// For people; empty if nobody logged in.
+    pub name: String,
+}
+
+/// A browser, and who uses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Session {
+    pub viewer: Viewer,
+    /// What a change must carry.
+    pub token: String,
+    /// Set if the browser has no cookie yet.
+    pub new_cookie: Option<String>,
+}
+
+/// Why a login failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LoginError {
+    WrongKey,
+    TooManyFailures,
+}
+
+pub(crate) struct Sessions {
+    keys: Vec<AccessKey>,
+    secret: [u8; 32],
+    open: Mutex<HashMap<String, Open>>,
+    failures: Mutex<HashMap<IpAddr, (u32, Instant)>>,
+}
+
+struct Open {
+    key: usize,
+    used_at: Instant,
+}
+
+impl Sessions {
+    /// `secret` seals tokens: unguessable, new for each process.
+    pub(crate) fn new(keys: Vec<AccessKey>, secret: [u8; 32]) -> Sessions {
+        Sessions { keys, secret, open: Mutex::default(), failures: Mutex::default() }
+    }
+
+    pub(crate) fn need_login(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// The session that a request belongs to; none if it needs a login first.
+    pub(crate) fn of(&self, request: &Request<'_>, now: Instant) -> Option<Session> {
+        let id = cookie(request, COOKIE).filter(|id| is_id(id));
+        if !self.need_login() {
+            let (id, is_new) = match id {
+                Some(id) => (id.to_owned(), false),
+                None => (random_id()?, true),
+            };
+            let viewer = Viewer { account: None, access_key: None, name: String::new() };
+            let new_cookie = is_new.then(|| set_cookie(&id, request.is_tls));
+            return Some(Session { viewer, token: self.token(&id), new_cookie });
+        }
+        let id = id?;
+        let mut open = lock(&self.open);
+        let session = open.get_mut(id)?;
+        if now.duration_since(session.used_at) > IDLE {
+            open.remove(id);
+            return None;
+        }
+        session.used_at = now;
+        let key = self.keys.get(session.key)?;
+        let viewer = Viewer {
+            account: Some(key.account.clone()),
+            access_key: Some(key.access_key.clone()),
+            name: if key.name.is_empty() { key.access_key.clone() } else { key.name.clone() },
+        };
+        Some(Session { viewer, token: self.token(id), new_cookie: None })
+    }
+
+    /// Opens a session; returns the cookie to set.
+    pub(crate) fn log_in(
+        &self,
+        (access_key, secret_key): (&str, &str),
+        request: &Request<'_>,
+        now: Instant,
+    ) -> Result<String, LoginError> {
+        self.check_failures(request.peer, now)?;
+        // Every pair is compared, so that the time tells nothing about which keys there are.
+        let mut found = None;
+        for (index, key) in self.keys.iter().enumerate() {
+            let is_key = is_same_secret(access_key, &key.access_key);
+            let is_secret = is_same_secret(secret_key, &key.secret_key);
+            if is_key & is_secret {
+                found = Some(index);
+            }
+        }
+        let (Some(key), Some(id)) = (found, random_id()) else {
+            let mut failures = lock(&self.failures);
+            if failures.len() >= MAX_ADDRESSES {
+                failures.clear();
+            }
+            failures.entry(request.peer).or_insert((0, now)).0 += 1;
+            return Err(LoginError::WrongKey);
+        };
+        let mut open = lock(&self.open);
+        if open.len() >= MAX_SESSIONS {
+            let oldest = open.iter().min_by_key(|(_, session)| session.used_at);
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+                open.remove(&oldest);
+            }
+        }
+        open.insert(id.clone(), Open { key, used_at: now });
+        Ok(set_cookie(&id, request.is_tls))
+    }
+
+    /// Ends the session of a request; returns the cookie that takes it from the browser.
+    pub(crate) fn log_out(&self, request: &Request<'_>) -> String {
+        if let Some(id) = cookie(request, COOKIE) {
+            lock(&self.open).remove(id);
+        }
+        format!("{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict")
+    }
+
+    fn check_failures(&self, peer: IpAddr, now: Instant) -> Result<(), LoginError> {
+        let mut failures = lock(&self.failures);
+        match failures.get(&peer) {
+            Some((_, since)) if now.duration_since(*since) > FAILURE_WINDOW => {
+                failures.remove(&peer);
+                Ok(())
+            }
+            Some((count, _)) if *count >= MAX_FAILURES => Err(LoginError::TooManyFailures),
+            _ => Ok(()),
+        }
+    }
+
+    fn token(&self, id: &str) -> String {
+        // HMAC takes keys of any length.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.secret) else {
+            return String::new();
+        };
+        mac.update(id.as_bytes());
+        mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Whether a change carries its session's token.
+pub(crate) fn has_token(request: &Request<'_>, session: &Session) -> bool {
+    let given = request.header("x-csrf-token").unwrap_or_default();
+    !session.token.is_empty() && is_same_secret(given, &session.token)
+}
+
+/// The value of a cookie.
+pub(crate) fn cookie<'a>(request: &Request<'a>, name: &str) -> Option<&'a str> {
+    let pairs = request.header("cookie")?.split(';');
+    let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
+}
+
+fn set_cookie(id: &str, is_tls: bool) -> String {
+    let secure = if is_tls { "; Secure" } else { "" };
+    format!("{COOKIE}={id}; Path=/; HttpOnly; SameSite=Strict{secure}")
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// 128 bits of the system's generator; none if it fails.
+fn random_id() -> Option<String> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).ok()?;
+    Some(bits.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_wire::Header;
+
+    use super::*;
+
+    fn keys() -> Vec<AccessKey> {
+        vec![AccessKey {
+            access_key: "AKIDOPS".into(),
+            secret_key: "long-secret".into(),
+            account: "111111111111".into(),
+            name: "ops".into(),
+        }]
+    }
+
+    fn with<T>(headers: &[(&str, &str)], test: impl FnOnce(&Request<'_>) -> T) -> T {
+        let headers: Vec<Header<'_>> =
+            headers.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
+        test(&Request {
+            method: "POST",
+            path: "/",
+            query: "",
+            headers: &headers,
+            body: b"",
+            peer: IpAddr::from([127, 0, 0, 1]),
+            is_tls: false,
+        })
+    }
+
+    fn pair(set_cookie: &str) -> &str {
+        set_cookie.split(';').next().unwrap()
+    }
+
+    #[test]
+    fn without_credentials_a_browser_gets_a_cookie_and_a_token_that_belongs_to_it() {
+        let sessions = Sessions::new(Vec::new(), [7; 32]);
+        let now = Instant::now();
+        let first = with(&[], |request| sessions.of(request, now)).unwrap();
+        let cookie = first.new_cookie.clone().unwrap();
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"));
+
+        let again =
+            with(&[("Cookie", pair(&cookie))], |request| sessions.of(request, now)).unwrap();
+        let other = with(&[], |request| sessions.of(request, now)).unwrap();
+
+        assert_eq!((&again.token, &again.new_cookie), (&first.token, &None));
+        assert_ne!(other.token, first.token);
+    }
+
+    #[test]
+    fn a_change_needs_its_own_sessions_token() {
+        let sessions = Sessions::new(Vec::new(), [7; 32]);
+        let session = with(&[], |request| sessions.of(request, Instant::now())).unwrap();
+
+        assert!(with(&[("X-CSRF-Token", &session.token)], |r| has_token(r, &session)));
+        assert!(!with(&[("X-CSRF-Token", "")], |r| has_token(r, &session)));
+        assert!(!with(&[], |r| has_token(r, &session)));
+        let forged = Sessions::new(Vec::new(), [8; 32]).token("0".repeat(32).as_str());
+        assert!(!with(&[("X-CSRF-Token", &forged)], |r| has_token(r, &session)));
+    }
+
+    #[test]
+    fn with_credentials_only_a_login_opens_a_session_and_logout_ends_it() {
+        let sessions = Sessions::new(keys(), [7; 32]);
+        let now = Instant::now();
+        let made_up = "millrace_console=00000000000000000000000000000000";
+        assert_eq!(with(&[], |request| sessions.of(request, now)), None);
+        assert_eq!(with(&[("Cookie", made_up)], |request| sessions.of(request, now)), None);
+
+        let set = with(&[], |request| sessions.log_in(("AKIDOPS", "long-secret"), request, now));
+        let cookie = [("Cookie", pair(set.as_ref().unwrap()))];
+        let session = with(&cookie, |request| sessions.of(request, now)).unwrap();
+        assert_eq!(session.viewer.account.as_deref(), Some("111111111111"));
+        assert_eq!(session.viewer.name, "ops");
+
+        with(&cookie, |request| sessions.log_out(request));
+        assert_eq!(with(&cookie, |request| sessions.of(request, now)), None);
+    }
+
+    #[test]
+    fn a_session_ends_when_nobody_uses_it() {
+        let sessions = Sessions::new(keys(), [7; 32]);
+        let start = Instant::now();
+        let set = with(&[], |r| sessions.log_in(("AKIDOPS", "long-secret"), r, start)).unwrap();
+        let cookie = [("Cookie", pair(&set))];
+
+        let used = start + IDLE;
+        assert!(with(&cookie, |request| sessions.of(request, used)).is_some());
+        let idle = used + IDLE + Duration::from_secs(1);
+        assert!(with(&cookie, |request| sessions.of(request, idle)).is_none());
+    }
+
+    #[test]
+    fn guessing_is_slowed_down() {
+        let sessions = Sessions::new(keys(), [7; 32]);
+        let start = Instant::now();
+        let log_in = |secret, now| with(&[], |r| sessions.log_in(("AKIDOPS", secret), r, now));
+        for _ in 0..MAX_FAILURES {
+            assert_eq!(log_in("guess", start), Err(LoginError::WrongKey));
+        }
+
+        assert_eq!(log_in("long-secret", start), Err(LoginError::TooManyFailures));
+        assert!(log_in("long-secret", start + FAILURE_WINDOW + Duration::from_secs(1)).is_ok());
+    }
+}

@@ -1,0 +1,105 @@
+//! The web console's listener: beside the services', on a thread of its own.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use anyhow::Context;
+use millrace_broker::Broker;
+use millrace_console::{Console, Options};
+use millrace_server::{BindError, Drain, Hooks, Limits, Server, Timeouts};
+
+use crate::assemble::access_keys;
+use crate::config::Config;
+use crate::serve::{durability, url};
+
+/// Tabs and their requests; each stream holds one connection.
+const MAX_CONNECTIONS: usize = 2_000;
+
+/// A console that listens and does not answer yet.
+pub(crate) struct Bound(Server);
+
+/// A running console.
+pub(crate) struct Running(JoinHandle<anyhow::Result<()>>);
+
+/// Starts listening, if there is to be a console. If nobody asked for the address, that another
+/// server has it is no reason not to start.
+pub(crate) fn bind(config: &Config) -> anyhow::Result<Option<Bound>> {
+    let Some(address) = config.console_listen else { return Ok(None) };
+    let is_local = address.ip().is_loopback();
+    let options = millrace_server::Options {
+        listen: vec![address],
+        workers: 1,
+        // A certificate is for the name that others use.
+        tls: config.tls.clone().filter(|_| !is_local),
+        limits: Limits { max_connections: MAX_CONNECTIONS, ..Limits::default() },
+        timeouts: Timeouts { drain: config.drain, ..Timeouts::default() },
+        ..millrace_server::Options::default()
+    };
+    match Server::bind(options) {
+        Ok(server) => Ok(Some(Bound(server))),
+        Err(BindError::Address(address, error)) if config.is_console_optional => {
+            tracing::warn!(%address, %error, "there is no console: its address is taken");
+            Ok(None)
+        }
+        Err(error) => Err(error).context("starting to listen for the console"),
+    }
+}
+
+impl Bound {
+    /// Where browsers find it.
+    pub(crate) fn url(&self, config: &Config) -> Option<String> {
+        let address = self.0.addresses().first()?;
+        let is_tls = config.tls.is_some() && !address.ip().is_loopback();
+        Some(url(if is_tls { "https" } else { "http" }, *address))
+    }
+
+    /// Serves until the drain. `endpoint` is where clients reach SQS.
+    pub(crate) fn start(
+        self,
+        config: &Config,
+        (broker, services): (Arc<Broker>, Arc<millrace_services::Services>),
+        endpoint: String,
+        drain: &Drain,
+    ) -> anyhow::Result<Running> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).context("drawing random bits")?;
+        let options = Options {
+            access_keys: access_keys(config),
+            region: config.region.clone(),
+            account: config.account.clone(),
+            endpoint,
+            host_names: config.console_hosts.clone(),
+            durability: durability(config.durability),
+            secret,
+        };
+        let console = Arc::new(Console::new(broker.clone(), services, options));
+        let (companion, for_companion) = (console.clone(), drain.clone());
+        let hooks = Hooks {
+            per_worker: Some(Arc::new(move |_| {
+                let (console, drain) = (companion.clone(), for_companion.clone());
+                let driver = broker.commit_driver();
+                Box::pin(async move {
+                    let drained = async {
+                        drain.started().await;
+                        console.close();
+                    };
+                    tokio::join!(driver, console.run(), drained);
+                })
+            })),
+            ..Hooks::default()
+        };
+        let drain = drain.clone();
+        let thread = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
+            self.0.run(console, drain, hooks).context("serving the console")?;
+            Ok(())
+        })?;
+        Ok(Running(thread))
+    }
+}
+
+impl Running {
+    /// Waits for the end of the drain.
+    pub(crate) fn join(self) -> anyhow::Result<()> {
+        self.0.join().map_err(|_| anyhow::anyhow!("the console's thread panicked"))?
+    }
+}
