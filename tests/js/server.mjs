@@ -29,7 +29,7 @@ export async function startServer() {
   const port = await freePort();
   const endpoint = `http://127.0.0.1:${port}`;
   const output = openSync(log, "w");
-  const flags = ["--listen", `127.0.0.1:${port}`, "--data", join(directory, "data")];
+  const flags = ["--listen", `127.0.0.1:${port}`, "--data", join(directory, "data"), "--console-listen", "off"];
   const child = spawn(BINARY, ["serve", ...flags, "--durability", "os"], {
     stdio: ["ignore", output, output],
   });

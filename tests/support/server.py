@@ -62,7 +62,7 @@ class Server:
 
     def command(self) -> list[str]:
         command = [str(binary()), "serve", "--listen", f"127.0.0.1:{self.port}"]
-        command += ["--data", str(self.data), "--durability", self.durability]
+        command += ["--data", str(self.data), "--durability", self.durability, "--console-listen", "off"]
         if self.test:
             command.append("--test")
         if self.config is not None:

@@ -1,1 +1,376 @@
+//! The console over a broker in memory: what a browser asks, and what it must not get.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use millrace_core::SystemClock;
+use millrace_engine::Replay;
+use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+use millrace_services::SqsOptions;
+use serde_json::Value;
+
+use super::*;
+
+const SEGMENT_BYTES: u32 = 1 << 20;
+
+struct Browser {
+    console: Console,
+    log: Arc<GroupCommit>,
+    cookie: String,
+    token: String,
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        self.log.close();
+    }
+}
+
+impl Browser {
+    fn new(access_keys: Vec<AccessKey>) -> Browser {
+        let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
+        let log = GroupCommit::new(journal, GroupOptions::default());
+        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        log.spawn_committer().unwrap();
+        let options = millrace_broker::Options::default();
+        let clock = Arc::new(SystemClock::new());
+        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
+        let services = millrace_services::Options {
+            region: "us-east-1".into(),
+            account: "000000000000".into(),
+            access_keys: access_keys.clone(),
+            sqs: SqsOptions::default(),
+            ..millrace_services::Options::default()
+        };
+        let services = Arc::new(Services::new(broker.clone(), &services));
+        let options = Options {
+            access_keys,
+            region: "us-east-1".into(),
+            account: "000000000000".into(),
+            endpoint: "http://127.0.0.1:4566".into(),
+            host_names: Vec::new(),
+            durability: "memory",
+            secret: [7; 32],
+        };
+        let console = Console::new(broker, services, options);
+        Browser { console, log, cookie: String::new(), token: String::new() }
+    }
+
+    /// A browser that has loaded a page.
+    async fn with_page() -> Browser {
+        let mut browser = Browser::new(Vec::new());
+        let page = browser.get("/queues").await;
+        browser.keep_cookie(&page);
+        let session = browser.get("/api/session").await;
+        browser.token = json(&session)["token"].as_str().unwrap().to_owned();
+        browser
+    }
+
+    fn keep_cookie(&mut self, response: &Response) {
+        let set = response.headers.iter().find(|(name, _)| *name == "Set-Cookie").unwrap();
+        self.cookie = set.1.split(';').next().unwrap().to_owned();
+    }
+
+    async fn get(&self, target: &str) -> Response {
+        self.ask("GET", target, &[], "").await
+    }
+
+    /// An action of SQS as a page of ours asks for it.
+    async fn act(&self, action: &str, input: Value) -> Response {
+        let token = [("X-CSRF-Token", self.token.as_str())];
+        self.ask("POST", &format!("/api/call/sqs/{action}"), &token, &input.to_string()).await
+    }
+
+    async fn ask(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Response {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let mut all = vec![("Host", "127.0.0.1:4567"), ("Cookie", self.cookie.as_str())];
+        all.extend_from_slice(headers);
+        let headers: Vec<Header<'_>> =
+            all.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
+        let request = Request {
+            method,
+            path,
+            query,
+            headers: &headers,
+            body: body.as_bytes(),
+            peer: IpAddr::from([127, 0, 0, 1]),
+            is_tls: false,
+        };
+        self.console.call(request).await
+    }
+
+    async fn create(&self, name: &str) {
+        assert_eq!(self.act("CreateQueue", json!({ "QueueName": name })).await.status, 200);
+    }
+
+    async fn send(&self, name: &str, body: &str) {
+        let input = json!({ "QueueUrl": url(name), "MessageBody": body });
+        assert_eq!(self.act("SendMessage", input).await.status, 200);
+    }
+}
+
+fn url(name: &str) -> String {
+    format!("http://127.0.0.1:4566/000000000000/{name}")
+}
+
+fn place(name: &str) -> String {
+    format!("region=us-east-1&account=000000000000&name={name}")
+}
+
+fn json(response: &Response) -> Value {
+    serde_json::from_slice(&response.body).unwrap()
+}
+
+fn key() -> AccessKey {
+    AccessKey {
+        access_key: "AKIDOPS".into(),
+        secret_key: "long-secret".into(),
+        account: "111111111111".into(),
+        name: "ops".into(),
+    }
+}
+
+/// The next event of a stream.
+async fn event(stream: &mut Box<dyn millrace_wire::BodyStream>) -> String {
+    let piece = std::future::poll_fn(|task| stream.poll_next(task)).await;
+    String::from_utf8(piece.unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_change_needs_the_pages_token() {
+    let browser = Browser::with_page().await;
+    let create = json!({ "QueueName": "q" }).to_string();
+
+    let without = browser.ask("POST", "/api/call/sqs/CreateQueue", &[], &create).await;
+    let forged = "0".repeat(64);
+    let wrong = [("X-CSRF-Token", forged.as_str())];
+    let with_wrong = browser.ask("POST", "/api/call/sqs/CreateQueue", &wrong, &create).await;
+    let with = browser.act("CreateQueue", json!({ "QueueName": "q" })).await;
+
+    assert_eq!((without.status, with_wrong.status, with.status), (403, 403, 200));
+    assert_eq!(json(&without)["__type"], "InvalidToken");
+    assert_eq!(json(&with)["QueueUrl"], url("q"));
+}
+
+#[tokio::test]
+async fn the_services_check_what_the_console_hands_them() {
+    let browser = Browser::with_page().await;
+
+    let refused = browser.act("CreateQueue", json!({ "QueueName": "no spaces" })).await;
+    let missing = browser.act("SendMessage", json!({ "QueueUrl": url("x"), "MessageBody": "b" }));
+    let unknown = browser.act("DropEverything", json!({})).await;
+
+    assert_eq!(refused.status, 400);
+    let missing = json(&missing.await);
+    assert!(missing["__type"].as_str().unwrap().ends_with("QueueDoesNotExist"), "{missing}");
+    assert_eq!(unknown.status, 404);
+    let other = browser.ask("POST", "/api/call/iam/CreateUser", &[], "{}").await;
+    assert!(matches!(other.status, 403 | 404));
+}
+
+#[tokio::test]
+async fn foreign_hosts_and_origins_get_nothing() {
+    let browser = Browser::with_page().await;
+
+    for headers in [[("Origin", "http://evil.example")], [("Sec-Fetch-Site", "cross-site")]] {
+        let token = ("X-CSRF-Token", browser.token.as_str());
+        let headers = [token, headers[0]];
+        let answer = browser.ask("POST", "/api/call/sqs/ListQueues", &headers, "{}").await;
+        assert_eq!(answer.status, 403);
+        let answer = browser.ask("GET", "/api/session", &headers[1..], "").await;
+        assert_eq!(answer.status, 403);
+    }
+}
+
+#[tokio::test]
+async fn every_answer_carries_the_content_policy() {
+    let browser = Browser::with_page().await;
+
+    for target in ["/", "/queues", "/nonsense", "/api/session", "/events?view=overview"] {
+        let answer = browser.get(target).await;
+        let policy = answer.headers.iter().find(|(name, _)| *name == "Content-Security-Policy");
+        assert!(policy.unwrap().1.starts_with("default-src 'none'; script-src 'self'"), "{target}");
+    }
+}
+
+#[tokio::test]
+async fn browsing_counts_no_receive_and_polling_does() {
+    let browser = Browser::with_page().await;
+    browser.create("letters").await;
+    browser.send("letters", "<script>alert(1)</script>").await;
+
+    let browse = format!("/api/browse?{}", place("letters"));
+    for _ in 0..3 {
+        let page = json(&browser.get(&browse).await);
+        assert_eq!(page["messages"][0]["receive_count"], 0);
+        assert_eq!(page["messages"][0]["state"], "available");
+        assert_eq!(page["messages"][0]["body"], "<script>alert(1)</script>");
+    }
+    browser.act("ReceiveMessage", json!({ "QueueUrl": url("letters") })).await;
+
+    let message = json(&browser.get(&browse).await)["messages"][0].clone();
+    assert_eq!((&message["receive_count"], &message["state"]), (&json!(1), &json!("in_flight")));
+    assert!(message["deadline"].as_u64().unwrap() > message["sent"].as_u64().unwrap());
+}
+
+#[tokio::test]
+async fn a_search_finds_bodies_in_any_case_and_pages_on() {
+    let browser = Browser::with_page().await;
+    browser.create("letters").await;
+    for number in 0..130 {
+        let name = if number == 128 { "Needle" } else { "straw" };
+        browser.send("letters", &format!("{name} {number}")).await;
+    }
+
+    let search = format!("/api/browse?{}&search=needle", place("letters"));
+    let found = json(&browser.get(&search).await);
+    let first = json(&browser.get(&format!("/api/browse?{}", place("letters"))).await);
+    let cursor = first["next"].as_str().unwrap();
+    let second = format!("/api/browse?{}&cursor={cursor}", place("letters"));
+    let second = json(&browser.get(&second).await);
+
+    assert_eq!(found["messages"].as_array().unwrap().len(), 1);
+    assert_eq!((&found["searched"], &found["next"]), (&json!(130), &Value::Null));
+    assert_eq!(first["messages"].as_array().unwrap().len(), 50);
+    assert_eq!(second["messages"][0]["body"], "straw 50");
+}
+
+#[tokio::test]
+async fn a_long_body_is_cut_in_lists_and_whole_alone() {
+    let browser = Browser::with_page().await;
+    browser.create("letters").await;
+    browser.send("letters", &"x".repeat(10_000)).await;
+
+    let page = json(&browser.get(&format!("/api/browse?{}", place("letters"))).await);
+    let listed = &page["messages"][0];
+    let (slot, seq, id) = (&listed["slot"], &listed["seq"], &listed["id"]);
+    let one = |id: &str| {
+        let seq = seq.as_str().unwrap();
+        format!("/api/message?{}&slot={slot}&seq={seq}&id={id}", place("letters"))
+    };
+    let whole = json(&browser.get(&one(id.as_str().unwrap())).await);
+
+    assert_eq!((&listed["is_cut"], &listed["size"]), (&json!(true), &json!(10_000)));
+    assert_eq!(listed["body"].as_str().unwrap().len(), 4096);
+    assert_eq!(whole["body"].as_str().unwrap().len(), 10_000);
+    assert_eq!(json(&browser.get(&one("another-id")).await), Value::Null);
+}
+
+#[tokio::test]
+async fn a_stream_begins_with_all_and_goes_on_with_what_changed() {
+    let browser = Browser::with_page().await;
+    browser.create("letters").await;
+    let mut answer = browser.get("/events?view=queues").await;
+    assert_eq!(answer.content_type, "text/event-stream");
+    let mut stream = answer.stream.take().unwrap();
+
+    let (first, second) = tokio::select! {
+        events = async {
+            let first = event(&mut stream).await;
+            // The queue, if the sample was taken before there was one.
+            event(&mut stream).await;
+            browser.send("letters", "hello").await;
+            (first, event(&mut stream).await)
+        } => events,
+        () = browser.console.run() => unreachable!("the sampler never ends"),
+    };
+
+    assert!(first.contains("event: snapshot\nid: "), "{first}");
+    assert!(second.starts_with("event: delta\n"), "{second}");
+    let delta = second.split("data: ").nth(1).unwrap();
+    let delta: Value = serde_json::from_str(delta).unwrap();
+    let row = &delta["lists"]["queues"]["rows"][0];
+    assert_eq!(
+        (&row["key"], &row["available"]),
+        (&json!("us-east-1/000000000000/letters"), &json!(1))
+    );
+    assert!(row.get("name").is_none(), "{row}");
+}
+
+#[tokio::test]
+async fn a_browser_that_comes_back_goes_on_where_it_was() {
+    let browser = Browser::with_page().await;
+    browser.create("letters").await;
+    let mut stream = browser.get("/events?view=queues").await.stream.unwrap();
+    let first = event(&mut stream).await;
+    let id = first.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
+
+    let last = [("Last-Event-ID", id)];
+    let mut known = browser.ask("GET", "/events?view=queues", &last, "").await.stream.unwrap();
+    let other = [("Last-Event-ID", "0011223344556677-1")];
+    let mut unknown = browser.ask("GET", "/events?view=queues", &other, "").await.stream.unwrap();
+
+    assert!(event(&mut known).await.contains("event: delta"));
+    assert!(event(&mut unknown).await.contains("event: snapshot"));
+}
+
+#[tokio::test]
+async fn streams_end_when_the_server_drains() {
+    let browser = Browser::with_page().await;
+    let mut stream = browser.get("/events?view=overview").await.stream.unwrap();
+    event(&mut stream).await;
+
+    browser.console.close();
+
+    assert_eq!(std::future::poll_fn(|task| stream.poll_next(task)).await, None);
+    assert_eq!(browser.get("/events?view=overview").await.status, 503);
+}
+
+#[tokio::test]
+async fn with_credentials_nothing_is_shown_before_a_login() {
+    let mut browser = Browser::new(vec![key()]);
+
+    let page = browser.get("/queues?sort=name").await;
+    assert_eq!(page.status, 303);
+    assert!(page.headers.contains(&("Location", "/login?next=%2Fqueues%3Fsort%3Dname".into())));
+    for target in ["/events?view=overview", "/api/snapshot?view=overview", "/api/session"] {
+        assert_eq!(browser.get(target).await.status, 401, "{target}");
+    }
+    assert_eq!(browser.get("/login").await.status, 200);
+    let wrong = json!({ "access_key": "AKIDOPS", "secret_key": "guess" }).to_string();
+    assert_eq!(browser.ask("POST", "/api/login", &[], &wrong).await.status, 403);
+
+    let right = json!({ "access_key": "AKIDOPS", "secret_key": "long-secret" }).to_string();
+    let login = browser.ask("POST", "/api/login", &[], &right).await;
+    browser.keep_cookie(&login);
+    assert_eq!(browser.get("/queues").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_login_opens_its_own_accounts_queues_only() {
+    let mut browser = Browser::new(vec![
+        key(),
+        AccessKey { access_key: "AKIDOTHER".into(), account: "222222222222".into(), ..key() },
+    ]);
+    let log_in = async |browser: &mut Browser, access_key: &str| {
+        let keys = json!({ "access_key": access_key, "secret_key": "long-secret" }).to_string();
+        let login = browser.ask("POST", "/api/login", &[], &keys).await;
+        browser.keep_cookie(&login);
+        browser.token = json(&browser.get("/api/session").await)["token"].as_str().unwrap().into();
+    };
+    log_in(&mut browser, "AKIDOPS").await;
+    browser.create("mine").await;
+    log_in(&mut browser, "AKIDOTHER").await;
+    browser.create("theirs").await;
+
+    let queues = json(&browser.get("/api/snapshot?view=queues").await);
+    let names: Vec<&str> = queues["lists"]["queues"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    let mine = "region=us-east-1&account=111111111111&name=mine";
+    let delete = json!({ "QueueUrl": "http://127.0.0.1:4566/111111111111/mine" });
+
+    assert_eq!(names, ["theirs"]);
+    assert_eq!(browser.get(&format!("/api/browse?{mine}")).await.status, 404);
+    assert_eq!(browser.get("/queues/us-east-1/111111111111/mine").await.status, 404);
+    assert_eq!(browser.act("DeleteQueue", delete).await.status, 403);
+}
