@@ -18,7 +18,7 @@ use tokio::time::MissedTickBehavior;
 use crate::history::Histories;
 use crate::rows::Frame;
 use crate::sample::Sample;
-use crate::view::View;
+use crate::view::{Part, View};
 
 const PERIOD: Duration = Duration::from_secs(1);
 /// A sample this old is as good as a new one.
@@ -103,14 +103,14 @@ impl Live {
 
     /// All that the view shows now, with its history.
     pub(crate) async fn snapshot(&self, view: &View) -> Value {
-        let sample = self.sample(FRESH).await;
+        let sample = self.sample_for(view).await;
         self.snapshot_of(&mut self.shared(), view, &sample)
     }
 
     /// A stream of the view's figures, going on after the event `last_id` if that can be; none if
     /// there are too many.
     pub(crate) async fn stream(&self, view: View, last_id: &str) -> Option<Box<dyn BodyStream>> {
-        let sample = self.sample(FRESH).await;
+        let sample = self.sample_for(&view).await;
         let (sender, events) = mpsc::channel(MAX_BEHIND);
         let mut shared = self.shared();
         shared.viewers.retain(|viewer| !viewer.sender.is_closed());
@@ -142,6 +142,18 @@ impl Live {
         data["history"] = shared.histories.of(view);
         data["id"] = format!("{}-{}", self.process, sample.tick).into();
         data
+    }
+
+    /// A fresh sample; one that knows the queue looked at, even if it is newer than that.
+    async fn sample_for(&self, view: &View) -> Arc<Sample> {
+        let sample = self.sample(FRESH).await;
+        match &view.part {
+            Part::Queue(key) if sample.find(key).is_none() => match self.broker.queue_by_key(key) {
+                Some(_) => self.sample(Duration::ZERO).await,
+                None => sample,
+            },
+            _ => sample,
+        }
     }
 
     /// The latest sample, or a new one if that is older than `max_age`.

@@ -42,7 +42,9 @@ impl Browser {
             sqs: SqsOptions::default(),
             ..millrace_services::Options::default()
         };
-        let services = Arc::new(Services::new(broker.clone(), &services));
+        let store = millrace_metrics::MetricStore::open(None, broker.now()).unwrap();
+        let monitor = millrace_services::Monitor::start(broker.clone(), Arc::new(store)).unwrap();
+        let services = Arc::new(Services::new(broker.clone(), Arc::new(monitor), &services));
         let options = Options {
             access_keys,
             region: "us-east-1".into(),
@@ -308,6 +310,17 @@ async fn a_browser_that_comes_back_goes_on_where_it_was() {
 
     assert!(event(&mut known).await.contains("event: delta"));
     assert!(event(&mut unknown).await.contains("event: snapshot"));
+}
+
+#[tokio::test]
+async fn a_queues_page_is_there_as_soon_as_the_queue_is() {
+    let browser = Browser::with_page().await; // Takes a sample that stays fresh for a while.
+    let path = "/queues/us-east-1/000000000000/letters";
+    assert_eq!(browser.get(path).await.status, 404);
+
+    browser.create("letters").await;
+
+    assert_eq!(browser.get(path).await.status, 200);
 }
 
 #[tokio::test]

@@ -96,6 +96,19 @@ fn unknown_variables_are_refused() {
 }
 
 #[test]
+fn the_console_listens_beside_the_services_unless_it_is_off() {
+    let default = from_file("").unwrap();
+    assert_eq!(default.console_listen, Some("127.0.0.1:4567".parse().unwrap()));
+    assert!(default.is_console_optional);
+    assert_eq!(from_file("console_listen = 'off'").unwrap().console_listen, None);
+
+    let with = |text: &str| from_file(&format!("console_listen = '0.0.0.0:1'\n{text}")).unwrap();
+    assert!(!with("").is_console_optional);
+    assert!(with("").check().unwrap_err().to_string().contains("0.0.0.0:1"));
+    assert!(with("insecure = true").check().is_ok());
+}
+
+#[test]
 fn listening_widely_needs_credentials_or_insecure() {
     let with = |text: &str| from_file(&format!("listen = ['0.0.0.0:1']\n{text}")).unwrap().check();
 

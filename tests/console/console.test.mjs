@@ -1,0 +1,376 @@
+// The console in a real browser, against the real binary, while the SDK works on the same queues.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+import {
+  CreateQueueCommand,
+  DeleteMessageCommand,
+  GetQueueAttributesCommand,
+  ReceiveMessageCommand,
+  SendMessageBatchCommand,
+  SendMessageCommand,
+  SQSClient,
+} from "@aws-sdk/client-sqs";
+import { Server, launchBrowser, openPage } from "./server.mjs";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const ACCOUNT = "000000000000";
+
+let server;
+let browser;
+let sqs;
+
+before(async () => {
+  [server, browser] = await Promise.all([Server.start(), launchBrowser()]);
+  sqs = new SQSClient({
+    endpoint: server.endpoint,
+    region: "us-east-1",
+    credentials: { accessKeyId: "any", secretAccessKey: "any" },
+    maxAttempts: 1,
+  });
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+async function createQueue(name, Attributes = {}) {
+  return (await sqs.send(new CreateQueueCommand({ QueueName: name, Attributes }))).QueueUrl;
+}
+
+function arn(name) {
+  return `arn:aws:sqs:us-east-1:${ACCOUNT}:${name}`;
+}
+
+function pathOf(name, tab = "") {
+  return `${server.console}/queues/us-east-1/${ACCOUNT}/${name}${tab && `/${tab}`}`;
+}
+
+async function attribute(QueueUrl, name) {
+  const answer = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: [name] }));
+  return answer.Attributes[name];
+}
+
+/** The row of a queue in the table of queues. */
+function row(page, name) {
+  return page.locator("tbody tr", { has: page.locator("a.name", { hasText: new RegExp(`^${name}$`) }) });
+}
+
+/** Waits until a locator's text fits. */
+async function hasText(locator, expected) {
+  const deadline = Date.now() + 8000;
+  let text;
+  while (Date.now() < deadline) {
+    text = await locator.innerText();
+    if (expected instanceof RegExp ? expected.test(text) : text.trim() === expected) return;
+    await new Promise((resolve) => setTimeout(resolve, 30));
+  }
+  assert.fail(`${JSON.stringify(text)} is not ${expected}`);
+}
+
+test("a queue made in the console shows what the SDK sends, without a reload", async () => {
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.console}/queues`);
+  await page.getByRole("button", { name: "Create queue" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name", { exact: true }).fill("parcels");
+  await dialog.getByLabel("Visibility timeout, seconds").fill("45");
+  await dialog.getByText("AWS CLI").click();
+  assert.match(await dialog.locator("code").innerText(), /aws sqs create-queue[^]*--queue-name parcels[^]*VisibilityTimeout/);
+  await dialog.getByRole("button", { name: "Create queue" }).click();
+  await hasText(row(page, "parcels").locator("td.number").first(), "0");
+
+  const QueueUrl = `${server.endpoint}/${ACCOUNT}/parcels`;
+  assert.equal(await attribute(QueueUrl, "VisibilityTimeout"), "45");
+  await page.evaluate(() => (window.isSamePage = true));
+  for (let number = 0; number < 3; number++) {
+    await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: `parcel ${number}` }));
+  }
+  await hasText(row(page, "parcels").locator("td.number").first(), "3");
+  const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl }));
+  await hasText(row(page, "parcels").locator("td.number").nth(1), "1");
+  await sqs.send(new DeleteMessageCommand({ QueueUrl, ReceiptHandle: Messages[0].ReceiptHandle }));
+  await hasText(row(page, "parcels").locator("td.number").nth(1), "0");
+
+  assert.equal(await page.evaluate(() => window.isSamePage), true);
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("filter, sort and page are in the address", async () => {
+  await Promise.all(Array.from({ length: 130 }, (_, number) => createQueue(`many-${String(number).padStart(3, "0")}`)));
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.console}/queues?sort=name`);
+  await page.keyboard.press("/");
+  await page.keyboard.type("many-");
+  await page.waitForURL(/filter=many-/);
+  await hasText(page.locator(".toolbar [role=status]"), /^130 of/);
+  assert.equal(await page.locator("tbody tr").count(), 100);
+  await page.getByRole("link", { name: "Next" }).click();
+  await page.waitForURL(/page=2/);
+  await hasText(page.locator("tbody tr").first().locator("th"), "many-100");
+  await page.getByRole("columnheader", { name: "Name" }).getByRole("link").click();
+  await page.waitForURL(/order=descending/);
+  await hasText(page.locator("tbody tr").first().locator("th"), "many-129");
+  assert.equal(await page.getByRole("columnheader", { name: "Name" }).getAttribute("aria-sort"), "descending");
+
+  await page.reload();
+  await hasText(page.locator("tbody tr").first().locator("th"), "many-129");
+  await page.goBack();
+  await hasText(page.locator("tbody tr").first().locator("th"), "many-100");
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("browsing leaves the receive count alone, polling raises it", async () => {
+  const QueueUrl = await createQueue("letters");
+  const hostile = `<img src=x onerror="window.wasRun = true"><script>window.wasRun = true</script>`;
+  await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: hostile }));
+  await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: '{"needle":1}', DelaySeconds: 600 }));
+  const { page, problems } = await openPage(browser);
+  const fact = (item, name) => item.locator("dt", { hasText: name }).locator("xpath=following-sibling::dd[1]");
+
+  for (let look = 0; look < 2; look++) {
+    await page.goto(pathOf("letters", "browse"));
+    const first = page.locator(".message").first();
+    await first.locator("summary").click();
+    await hasText(fact(first, "Receive count"), "0");
+    await hasText(first.locator("pre"), hostile);
+  }
+  await page.getByRole("button", { name: "Delayed" }).click();
+  await hasText(page.locator(".toolbar [role=status]"), "1 shown");
+  await page.getByRole("button", { name: "All", exact: true }).click();
+  await page.getByLabel("Search messages").fill("NEEDLE");
+  await hasText(page.locator(".toolbar [role=status]"), "1 found in 2 messages");
+  assert.equal(await attribute(QueueUrl, "ApproximateNumberOfMessages"), "1");
+  assert.equal(await attribute(QueueUrl, "ApproximateNumberOfMessagesNotVisible"), "0");
+
+  await page.goto(pathOf("letters", "poll"));
+  await page.getByRole("button", { name: "Poll for messages" }).click();
+  const polled = page.locator(".message").first();
+  await polled.locator("summary").click();
+  await hasText(fact(polled, "Receive count"), "1");
+  assert.equal(await attribute(QueueUrl, "ApproximateNumberOfMessagesNotVisible"), "1");
+  await polled.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await polled.waitFor({ state: "detached" });
+  assert.equal(await attribute(QueueUrl, "ApproximateNumberOfMessagesNotVisible"), "0");
+  assert.equal(await page.evaluate(() => window.wasRun), undefined);
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("a message sent in the console arrives as it was typed", async () => {
+  const QueueUrl = await createQueue("typed.fifo", { FifoQueue: "true" });
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("typed.fifo", "send"));
+  await page.getByLabel("Body", { exact: true }).fill("it's {n}");
+  await page.getByLabel("Message group").fill("g");
+  await page.getByLabel("Deduplication id").fill("d");
+  await page.getByRole("button", { name: "Add attribute" }).click();
+  await page.getByLabel("Attribute name").fill("colour");
+  await page.getByLabel("Attribute value").fill("blue");
+  await page.getByText("AWS CLI").click();
+  assert.match(await page.locator(".cli code").innerText(), /--message-body 'it'\\''s \{n\}'/);
+  await page.getByLabel("How many").fill("12");
+  await page.getByRole("button", { name: "Send 12 messages" }).click();
+  await hasText(page.locator(".buttons [role=status]"), "12 messages are in the queue.");
+
+  const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10, MessageAttributeNames: ["All"] }));
+  assert.equal(Messages.length, 10);
+  assert.equal(Messages[9].Body, "it's 10");
+  assert.equal(Messages[0].MessageAttributes.colour.StringValue, "blue");
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("dead letters go back where they came from, with progress", async () => {
+  const deadUrl = await createQueue("jobs-dead");
+  const policy = JSON.stringify({ deadLetterTargetArn: arn("jobs-dead"), maxReceiveCount: 1 });
+  const QueueUrl = await createQueue("jobs", { RedrivePolicy: policy });
+  const Entries = Array.from({ length: 5 }, (_, number) => ({ Id: `${number}`, MessageBody: `job ${number}` }));
+  await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.console}/queues?filter=jobs&sort=name`);
+  await hasText(row(page, "jobs").locator("td").nth(7), "→ jobs-dead");
+  for (let turn = 0; turn < 2; turn++) {
+    await sqs.send(new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10, VisibilityTimeout: 0 }));
+  }
+  await hasText(row(page, "jobs-dead").locator("td.number").first(), "5");
+
+  await row(page, "jobs-dead").getByRole("link", { name: "of 1 queue" }).click();
+  await page.getByRole("button", { name: "Redrive…" }).click();
+  await page.getByRole("dialog").getByLabel("Messages a second").fill("500");
+  await page.getByRole("dialog").getByRole("button", { name: "Start" }).click();
+  await hasText(page.locator("main tbody .badge").first(), "Completed");
+  await hasText(page.locator("main").getByText("moved").first(), "5 of 5 moved");
+  assert.equal(await attribute(QueueUrl, "ApproximateNumberOfMessages"), "5");
+  assert.equal(await attribute(deadUrl, "ApproximateNumberOfMessages"), "0");
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("purging and deleting need the queue's name", async () => {
+  const QueueUrl = await createQueue("ballast");
+  await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: "x" }));
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.console}/queues?filter=ballast`);
+  await row(page, "ballast").getByRole("checkbox").check();
+  await page.getByRole("button", { name: "Purge" }).click();
+  const dialog = page.getByRole("dialog");
+  const purge = dialog.getByRole("button", { name: "Purge" });
+  assert.equal(await purge.isDisabled(), true);
+  await dialog.getByRole("textbox").fill("ballas");
+  assert.equal(await purge.isDisabled(), true);
+  assert.equal(await attribute(QueueUrl, "ApproximateNumberOfMessages"), "1");
+  await dialog.getByRole("textbox").fill("ballast");
+  await purge.click();
+  await hasText(row(page, "ballast").locator("td.number").first(), "0");
+  assert.equal(await attribute(QueueUrl, "ApproximateNumberOfMessages"), "0");
+
+  await page.goto(pathOf("ballast"));
+  await page.locator("#facts").getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("dialog").getByRole("textbox").fill("ballast");
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.waitForURL(`${server.console}/queues`);
+  await assert.rejects(attribute(QueueUrl, "QueueArn"), { name: "QueueDoesNotExist" });
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("configuration and tags are saved through the API", async () => {
+  const QueueUrl = await createQueue("settings");
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("settings", "configuration"));
+  await page.getByLabel("Visibility timeout, seconds").fill("77");
+  await page.getByRole("button", { name: "Save" }).click();
+  await hasText(page.locator("tbody tr", { hasText: "VisibilityTimeout" }).locator("td"), "77");
+  assert.equal(await attribute(QueueUrl, "VisibilityTimeout"), "77");
+  await page.getByLabel("Dead-letter queue").fill("nowhere-at-all");
+  await page.getByRole("button", { name: "Save" }).click();
+  await hasText(page.getByRole("alert"), /Dead letter target does not exist/);
+
+  await page.goto(pathOf("settings", "tags"));
+  await page.getByLabel("Key").fill("team");
+  await page.getByLabel("Value").fill("post");
+  await page.getByRole("button", { name: "Set tag" }).click();
+  await hasText(page.locator("tbody tr").first(), /team\s+post/);
+  assert.deepEqual(problems.filter((text) => !text.includes("400 (Bad Request)")), []);
+  await page.context().close();
+});
+
+test("figures go on after a restart of the server, and a form still works", async () => {
+  const QueueUrl = await createQueue("lasting");
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.console}/queues?filter=lasting`);
+  await hasText(page.locator("#live"), "Live");
+  await page.evaluate(() => (window.isSamePage = true));
+  await server.end();
+  await hasText(page.locator("#live"), /Reconnecting|Stale/);
+  await server.spawn();
+  await hasText(page.locator("#live"), "Live");
+  await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: "after" }));
+  await hasText(row(page, "lasting").locator("td.number").first(), "1");
+
+  // The page's token is of the server before; it is renewed.
+  await row(page, "lasting").getByRole("checkbox").check();
+  await page.getByRole("button", { name: "Purge" }).click();
+  await page.getByRole("dialog").getByRole("textbox").fill("lasting");
+  await page.getByRole("dialog").getByRole("button", { name: "Purge" }).click();
+  await hasText(row(page, "lasting").locator("td.number").first(), "0");
+  assert.equal(await page.evaluate(() => window.isSamePage), true);
+  assert.deepEqual(problems.filter((text) => !text.includes("403 (Forbidden)")), []);
+  await page.context().close();
+});
+
+test("pausing stops the figures, and the keyboard reaches everything", async () => {
+  const QueueUrl = await createQueue("still");
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.console}/queues?filter=still`);
+  await hasText(page.locator("#live"), "Live");
+  await page.keyboard.press("p");
+  await hasText(page.locator("#live"), "Paused");
+  await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: "x" }));
+  await hasText(row(page, "still").locator("td.number").first(), "0");
+  await page.keyboard.press("p");
+  await hasText(row(page, "still").locator("td.number").first(), "1");
+
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.keyboard.press("o");
+  await page.waitForURL(`${server.console}/`);
+  await page.keyboard.press("g");
+  await page.keyboard.press("q");
+  await page.waitForURL(`${server.console}/queues`);
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("configured credentials are asked for, and open the console", async () => {
+  const guarded = await Server.start({ MILLRACE_ACCESS_KEY: "AKIDOPS", MILLRACE_SECRET_KEY: "long-secret" });
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${guarded.console}/queues?sort=name`);
+  await page.getByLabel("Access key").fill("AKIDOPS");
+  await page.getByLabel("Secret key").fill("guess");
+  await page.getByRole("button", { name: "Log in" }).click();
+  await hasText(page.getByRole("alert"), /do not fit together/);
+  await page.getByLabel("Secret key").fill("long-secret");
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.waitForURL(`${guarded.console}/queues?sort=name`);
+  await hasText(page.locator("#live"), "Live");
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.waitForURL(/login/);
+  await page.goto(guarded.console);
+  await page.waitForURL(/login/);
+  assert.deepEqual(problems.filter((text) => !text.includes("403 (Forbidden)")), []);
+  await page.context().close();
+  await guarded.close();
+});
+
+test("every page is accessible and sound, in both themes and narrow", async () => {
+  const QueueUrl = await createQueue("shown");
+  const Attributes = { RedrivePolicy: JSON.stringify({ deadLetterTargetArn: arn("shown"), maxReceiveCount: 3 }) };
+  await createQueue("shown-source", Attributes);
+  const MessageAttributes = { colour: { DataType: "String", StringValue: "blue" } };
+  await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: '{"order":1}', MessageAttributes }));
+  const paths = ["/", "/queues", "/metrics", "/alarms", "/login"].map((path) => server.console + path);
+  const tabs = ["", "browse", "poll", "send", "dead-letters", "configuration", "tags"].map((tab) => pathOf("shown", tab));
+  for (const [colorScheme, width] of [["light", 1280], ["dark", 1280], ["dark", 400]]) {
+    const { page, problems } = await openPage(browser, { colorScheme, viewport: { width, height: 800 }, bypassCSP: true, reducedMotion: "reduce" });
+    await page.addInitScript(AXE);
+    for (const path of [...paths, ...tabs]) {
+      await page.goto(path);
+      await page.locator("#root > *:not(noscript)").first().waitFor();
+      const summary = page.locator(".message summary").first();
+      if (path.endsWith("/browse")) await summary.click();
+      const { violations } = await page.evaluate(() => window.axe.run(document, {
+        runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+      }));
+      const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
+      assert.deepEqual(found, [], `${path} ${colorScheme} ${width}`);
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${path} is wider than ${width}`);
+    }
+    assert.deepEqual(problems, []);
+    await page.context().close();
+  }
+});
+
+test("the content policy is obeyed by every page", async () => {
+  const { page, problems } = await openPage(browser);
+  await page.addInitScript(() => {
+    window.violations = [];
+    addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+  });
+  for (const path of ["/", "/queues", "/metrics", "/alarms", "/login"]) {
+    await page.goto(server.console + path);
+    await page.locator("#root > *:not(noscript)").first().waitFor();
+    assert.deepEqual(await page.evaluate(() => window.violations), [], path);
+  }
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});

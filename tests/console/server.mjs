@@ -1,0 +1,109 @@
+// The real binary with its console, and a real browser. The server keeps ports and data when it is
+// restarted.
+
+import { spawn } from "node:child_process";
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
+const BINARY =
+  process.env.SERVER_BINARY ??
+  join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "fast", "millrace");
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+function freePort() {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = probe.address();
+      probe.close(() => resolve(port));
+    });
+  });
+}
+
+/** A server: `endpoint` of SQS, `console` of the pages. */
+export class Server {
+  #directory = mkdtempSync(join(tmpdir(), "millrace-console-"));
+  #log = join(this.#directory, "server.log");
+  #child;
+  #ended;
+
+  static async start(environment = {}) {
+    const server = new Server();
+    server.environment = environment;
+    const [port, consolePort] = [await freePort(), await freePort()];
+    server.endpoint = `http://127.0.0.1:${port}`;
+    server.console = `http://127.0.0.1:${consolePort}`;
+    server.flags = ["--listen", `127.0.0.1:${port}`, "--console-listen", `127.0.0.1:${consolePort}`];
+    await server.spawn();
+    return server;
+  }
+
+  async spawn() {
+    const output = openSync(this.#log, "a");
+    const data = ["--data", join(this.#directory, "data"), "--durability", "os"];
+    this.#child = spawn(BINARY, ["serve", ...this.flags, ...data], {
+      stdio: ["ignore", output, output],
+      env: { PATH: process.env.PATH, ...this.environment },
+    });
+    closeSync(output);
+    const child = this.#child;
+    this.#ended = new Promise((resolve) => child.on("exit", resolve));
+    child.on("error", () => {});
+    process.on("exit", () => child.kill("SIGKILL"));
+    const deadline = Date.now() + 20_000;
+    while (!(await isHealthy(this.endpoint)) || !(await isHealthy(this.console))) {
+      if (child.exitCode !== null || child.pid === undefined || Date.now() > deadline) {
+        child.kill("SIGKILL");
+        throw new Error(`the server does not serve:\n${readFileSync(this.#log, "utf8")}`);
+      }
+      await sleep(5); // Nothing announces an open port but a connection to it.
+    }
+  }
+
+  async end() {
+    this.#child.kill("SIGTERM");
+    await this.#ended;
+  }
+
+  /** Ends it for good and checks that it never panicked. */
+  async close() {
+    await this.end();
+    const text = readFileSync(this.#log, "utf8");
+    rmSync(this.#directory, { recursive: true });
+    if (text.includes("panic")) throw new Error(`the server panicked:\n${text}`);
+  }
+}
+
+async function isHealthy(endpoint) {
+  try {
+    return (await fetch(`${endpoint}/health`)).status === 200;
+  } catch {
+    return false;
+  }
+}
+
+export function launchBrowser() {
+  const quiet = ["--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"];
+  return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", ...quiet] });
+}
+
+/**
+ * A page that collects what goes wrong in it: `problems`. Refused connections while the server is
+ * restarted are no problem of the page's.
+ */
+export async function openPage(browser, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  context.setDefaultTimeout(10_000);
+  const page = await context.newPage();
+  const problems = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type()) && !message.text().includes("ERR_CONNECTION_REFUSED") && !message.text().includes("ERR_INCOMPLETE_CHUNKED_ENCODING")) problems.push(message.text());
+  });
+  page.on("pageerror", (error) => problems.push(String(error)));
+  return { page, problems };
+}
