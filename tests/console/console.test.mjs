@@ -254,8 +254,8 @@ test("configuration and tags are saved through the API", async () => {
   await hasText(page.getByRole("alert"), /Dead letter target does not exist/);
 
   await page.goto(pathOf("settings", "tags"));
-  await page.getByLabel("Key").fill("team");
-  await page.getByLabel("Value").fill("post");
+  await page.getByLabel("Key", { exact: true }).fill("team");
+  await page.getByLabel("Value", { exact: true }).fill("post");
   await page.getByRole("button", { name: "Set tag" }).click();
   await hasText(page.locator("tbody tr").first(), /team\s+post/);
   assert.deepEqual(problems.filter((text) => !text.includes("400 (Bad Request)")), []);

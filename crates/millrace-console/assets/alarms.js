@@ -1,1 +1,194 @@
-export function show() {}
+// Alarms: what is wrong now, what happened, and setting new ones.
+
+import { call, data, errorNotice, queueArn, toast } from "./actions.js";
+import { chart } from "./chart.js";
+import { QUEUE_METRICS, RANGES, metricData, span } from "./cloudwatch.js";
+import { cliBlock, command } from "./cli.js";
+import { confirmDialog, formDialog } from "./dialog.js";
+import { field, h, panel, replace, setText } from "./dom.js";
+import { count, dateTime, short } from "./format.js";
+
+const STATES = { ALARM: ["In alarm", "alarm"], OK: ["OK", "ok"], INSUFFICIENT_DATA: ["Insufficient data", ""] };
+const COMPARISONS = {
+  GreaterThanOrEqualToThreshold: "≥",
+  GreaterThanThreshold: ">",
+  LessThanThreshold: "<",
+  LessThanOrEqualToThreshold: "≤",
+};
+const MISSING = ["missing", "notBreaching", "breaching", "ignore"];
+const PERIODS = [[60, "1 minute"], [300, "5 minutes"], [900, "15 minutes"], [3600, "1 hour"]];
+const RELOAD_MS = 5000;
+
+export function show(root) {
+  const errors = h("div", {});
+  const body = h("tbody", {});
+  const table = h("div", { class: "table-frame", tabindex: "0", role: "region", "aria-label": "Alarms" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Alarms"),
+    h("thead", {}, h("tr", {}, ["State", "Name", "Condition", "Since", "Actions"].map((title) => h("th", { scope: "col", class: title === "Since" ? "narrow-hidden" : null }, title)))), body));
+  const empty = h("div", { class: "empty" }, h("h2", {}, "No alarms yet"),
+    h("p", {}, "An alarm watches a metric and can send a message to a queue when it changes state."),
+    cliBlock(command("cloudwatch", "PutMetricAlarm", {
+      AlarmName: "backlog", Namespace: "AWS/SQS", MetricName: "ApproximateNumberOfMessagesVisible", Dimensions: [{ Name: "QueueName", Value: "letters" }],
+      Statistic: "Maximum", Period: 60, EvaluationPeriods: 3, Threshold: 1000, ComparisonOperator: "GreaterThanThreshold",
+    }), { open: true }).element);
+  const summary = h("span", { class: "quiet", role: "status" });
+  const detail = h("div", {});
+  const create = h("button", { type: "button", class: "primary", "data-shortcut": "c", onclick: () => alarmDialog(null, load) }, "Create alarm");
+  let shown = "";
+
+  const load = async () => {
+    try {
+      const alarms = await describeAlarms();
+      errors.replaceChildren();
+      const text = JSON.stringify(alarms);
+      if (text === shown) return;
+      shown = text;
+      const inAlarm = alarms.filter(({ StateValue }) => StateValue === "ALARM").length;
+      setText(summary, alarms.length ? `${count(alarms.length)} ${alarms.length === 1 ? "alarm" : "alarms"}, ${count(inAlarm)} in alarm` : "");
+      table.hidden = alarms.length === 0;
+      empty.hidden = alarms.length > 0;
+      const focused = document.activeElement?.dataset?.alarm;
+      replace(body, alarms.map((alarm) => alarmRow(alarm, load, () => showDetail(detail, alarm))));
+      if (focused) body.querySelector(`[data-alarm="${CSS.escape(focused)}"]`)?.focus();
+    } catch (error) {
+      errors.replaceChildren(errorNotice(error));
+    }
+  };
+  table.hidden = empty.hidden = true;
+  replace(root, h("div", { class: "toolbar" }, summary, h("div", { class: "end" }, create)), errors, h("div", { class: "panel" }, table, empty), detail);
+  load();
+  setInterval(() => !document.hidden && load(), RELOAD_MS);
+}
+
+async function describeAlarms() {
+  const alarms = [];
+  let token;
+  do {
+    const answer = await call("cloudwatch", "DescribeAlarms", { NextToken: token });
+    alarms.push(...(answer.MetricAlarms ?? []));
+    token = answer.NextToken;
+  } while (token);
+  const rank = { ALARM: 0, INSUFFICIENT_DATA: 1, OK: 2 };
+  return alarms.sort((a, b) => rank[a.StateValue] - rank[b.StateValue] || a.AlarmName.localeCompare(b.AlarmName));
+}
+
+function alarmRow(alarm, reload, open) {
+  const [state, kind] = STATES[alarm.StateValue] ?? [alarm.StateValue, ""];
+  const dimensions = (alarm.Dimensions ?? []).map(({ Value }) => Value).join(", ");
+  return h("tr", {}, h("td", { class: "nowrap" }, h("span", { class: `badge ${kind}` }, state)),
+    h("th", { scope: "row" }, h("button", { type: "button", class: "plain small name", "data-alarm": alarm.AlarmName, onclick: open }, alarm.AlarmName), alarm.ActionsEnabled === false && h("span", { class: "badge" }, "actions off")),
+    h("td", {}, condition(alarm), h("span", { class: "place" }, dimensions)),
+    h("td", { class: "nowrap narrow-hidden" }, dateTime(milliseconds(alarm.StateUpdatedTimestamp))),
+    h("td", {}, h("div", { class: "buttons" },
+      isSimple(alarm) && h("button", { type: "button", class: "small", "aria-label": `Edit ${alarm.AlarmName}`, onclick: () => alarmDialog(alarm, reload) }, "Edit"),
+      h("button", { type: "button", class: "small danger", "aria-label": `Delete ${alarm.AlarmName}`, onclick: () => deleteDialog(alarm, reload) }, "Delete"))));
+}
+
+/** Whether the form can show it: one metric of one queue. */
+function isSimple({ Namespace, Statistic, Dimensions = [] }) {
+  return Namespace === "AWS/SQS" && Statistic !== undefined && Dimensions.length === 1;
+}
+
+function condition({ MetricName, Statistic, ExtendedStatistic, ComparisonOperator, Threshold, Period, EvaluationPeriods, DatapointsToAlarm }) {
+  const needed = DatapointsToAlarm ?? EvaluationPeriods;
+  const period = PERIODS.find(([seconds]) => seconds === Period)?.[1] ?? `${Period} s`;
+  return `${Statistic ?? ExtendedStatistic ?? ""} of ${MetricName ?? "an expression"} ${COMPARISONS[ComparisonOperator] ?? ComparisonOperator} ${short(Threshold)} for ${needed} of ${EvaluationPeriods} × ${period}`;
+}
+
+async function showDetail(element, alarm) {
+  const figure = chart(`${alarm.MetricName ?? alarm.AlarmName}, last 3 hours`, { height: 220 });
+  const history = h("tbody", {});
+  replace(element, figure.element, panel(`History of ${alarm.AlarmName}`, {},
+    h("div", { class: "body" }, h("p", {}, alarm.AlarmDescription ?? ""), h("p", { class: "quiet" }, alarm.StateReason ?? "")),
+    h("div", { class: "table-frame" }, h("table", {}, h("caption", { class: "visually-hidden" }, "History"),
+      h("thead", {}, h("tr", {}, ["Time", "What", "Summary"].map((title) => h("th", { scope: "col" }, title)))), history))));
+  element.scrollIntoView({ block: "nearest" });
+  try {
+    const { AlarmHistoryItems: items = [] } = await call("cloudwatch", "DescribeAlarmHistory", { AlarmName: alarm.AlarmName, MaxRecords: 50 });
+    replace(history, items.map((item) => h("tr", {}, h("td", { class: "nowrap" }, dateTime(milliseconds(item.Timestamp))), h("td", {}, item.HistoryItemType), h("td", {}, item.HistorySummary))));
+    if (!alarm.MetricName) return;
+    const time = span(RANGES[1], Date.now());
+    const stat = alarm.Statistic ?? alarm.ExtendedStatistic;
+    const found = await metricData([{ Id: "a", MetricStat: { Metric: { Namespace: alarm.Namespace, MetricName: alarm.MetricName, Dimensions: alarm.Dimensions ?? [] }, Period: alarm.Period, Stat: stat } }], time);
+    figure.update({ ...time, threshold: alarm.Threshold, series: [{ name: stat, points: found.a?.points ?? [] }] });
+  } catch (error) {
+    element.append(errorNotice(error));
+  }
+}
+
+function deleteDialog({ AlarmName: name }, done) {
+  confirmDialog({
+    title: `Delete ${name}`,
+    text: "The alarm and its history are gone for good.",
+    phrase: name,
+    submit: "Delete",
+    command: () => command("cloudwatch", "DeleteAlarms", { AlarmNames: [name] }),
+    run: async () => {
+      await call("cloudwatch", "DeleteAlarms", { AlarmNames: [name] });
+      toast(`${name} is deleted.`);
+      await done();
+    },
+  });
+}
+
+function alarmDialog(alarm, done) {
+  const dimension = alarm?.Dimensions?.find(({ Name }) => Name === "QueueName");
+  const text = (value, attributes = {}) => h("input", { value: value ?? "", autocomplete: "off", spellcheck: "false", ...attributes });
+  const choice = (options, value) => h("select", {}, options.map(([id, title]) => h("option", { value: id, selected: String(id) === String(value) }, title)));
+  const name = text(alarm?.AlarmName, { required: true, maxlength: 255, readonly: Boolean(alarm) });
+  const queue = text(dimension?.Value, { required: true, maxlength: 80 });
+  const metric = choice(Object.keys(QUEUE_METRICS).map((metric) => [metric, metric]), alarm?.MetricName ?? "ApproximateNumberOfMessagesVisible");
+  const statistic = choice(["Maximum", "Minimum", "Average", "Sum", "SampleCount"].map((id) => [id, id]), alarm?.Statistic ?? "Maximum");
+  const comparison = choice(Object.entries(COMPARISONS), alarm?.ComparisonOperator ?? "GreaterThanThreshold");
+  const threshold = text(alarm?.Threshold ?? 1000, { type: "number", step: "any", required: true });
+  const period = choice(PERIODS, alarm?.Period ?? 60);
+  const periods = text(alarm?.EvaluationPeriods ?? 3, { type: "number", min: 1, max: 100, required: true });
+  const needed = text(alarm?.DatapointsToAlarm ?? "", { type: "number", min: 1, max: 100, placeholder: "all" });
+  const missing = choice(MISSING.map((id) => [id, id]), alarm?.TreatMissingData ?? "missing");
+  const action = text(alarm?.AlarmActions?.[0], { placeholder: "none" });
+  const note = text(alarm?.AlarmDescription, { maxlength: 1024 });
+  const arn = () => (action.value.trim() === "" || action.value.startsWith("arn:") ? action.value.trim() : queueArn({ ...data, name: action.value.trim() }));
+  const input = () => ({
+    AlarmName: name.value.trim(),
+    AlarmDescription: note.value || undefined,
+    Namespace: "AWS/SQS",
+    MetricName: metric.value,
+    Dimensions: [{ Name: "QueueName", Value: queue.value.trim() }],
+    Statistic: statistic.value,
+    Period: Number(period.value),
+    EvaluationPeriods: Number(periods.value),
+    DatapointsToAlarm: needed.value ? Number(needed.value) : undefined,
+    Threshold: Number(threshold.value),
+    ComparisonOperator: comparison.value,
+    TreatMissingData: missing.value,
+    AlarmActions: [arn(), ...(alarm?.AlarmActions ?? []).slice(1)].filter(Boolean),
+    // What this form does not show stays as it is.
+    OKActions: alarm?.OKActions,
+    InsufficientDataActions: alarm?.InsufficientDataActions,
+    ActionsEnabled: alarm?.ActionsEnabled,
+    Unit: alarm?.Unit,
+  });
+  formDialog({
+    title: alarm ? `Edit ${alarm.AlarmName}` : "Create alarm",
+    submit: alarm ? "Save" : "Create alarm",
+    large: true,
+    content: [
+      h("div", { class: "fields" }, field("Name", name), field("Queue", queue, { hint: "Its name" })),
+      h("div", { class: "fields" }, field("Metric", metric), field("Statistic", statistic), field("Period", period)),
+      h("div", { class: "fields" }, field("Alarm when it is", comparison), field("Threshold", threshold),
+        field("Periods looked at", periods), field("Of which beyond", needed, { hint: "Empty: all of them" })),
+      h("div", { class: "fields" }, field("Periods without data count as", missing), field("Send a message to", action, { hint: "Queue, by name or ARN" })),
+      field("Description", note), h("p", {}),
+    ],
+    command: () => command("cloudwatch", "PutMetricAlarm", input()),
+    isReady: () => name.value.trim() !== "" && queue.value.trim() !== "",
+    run: async () => {
+      await call("cloudwatch", "PutMetricAlarm", input());
+      toast(`${name.value} is set.`);
+      await done();
+    },
+  });
+}
+
+function milliseconds(time) {
+  return typeof time === "number" ? time * 1000 : Date.parse(time);
+}

@@ -29,7 +29,7 @@ function detail(message, { now, highlight, actions, whole }) {
   const showBody = (shown) => {
     const formatted = shown.is_cut ? { text: shown.body, kind: "Text" } : pretty(shown.body);
     replace(body, 
-      h("div", { class: "buttons" }, h("h3", {}, `Body, ${formatted.kind}`), copyButton(() => shown.body),
+      h("div", { class: "buttons" }, h("h2", { class: "sub" }, `Body, ${formatted.kind}`), copyButton(() => shown.body),
         shown.is_cut && whole && h("button", { type: "button", class: "small", onclick: async (event) => {
           event.target.disabled = true;
           const all = await whole();
@@ -65,7 +65,7 @@ function facts(message, now) {
 function attributeTable(attributes) {
   if (!attributes?.length) return null;
   return h("div", { class: "table-frame" }, h("table", {},
-    h("caption", {}, h("h3", {}, "Message attributes")),
+    h("caption", {}, h("h2", { class: "sub" }, "Message attributes")),
     h("thead", {}, h("tr", {}, ["Name", "Type", "Value"].map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, attributes.map(({ name, type, value, is_cut }) =>
       h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, type), h("td", {}, h("code", {}, is_cut ? `${value}…` : value)))))));

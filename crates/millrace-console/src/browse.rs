@@ -149,8 +149,8 @@ fn start_of(bytes: &[u8], limit: usize) -> (String, bool) {
     if text.len() <= limit {
         return (text.into_owned(), false);
     }
-    let end = text.floor_char_boundary(limit);
-    (text[..end].to_owned(), true)
+    let end = (0..=limit).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    (text.get(..end).unwrap_or_default().to_owned(), true)
 }
 
 #[cfg(test)]
