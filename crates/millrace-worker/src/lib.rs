@@ -9,6 +9,28 @@
 //! - Messages of a FIFO group are handled in order, one after the other; a failure stops the group.
 //! - The end is bounded: see [`DrainTimeouts`].
 //!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! use millrace_client::testing::MemoryPeer;
+//! use millrace_worker::{Message, Options, Outcome, Until, Worker, each};
+//!
+//! let queue = MemoryPeer::standard();
+//! queue.put(["a letter", "no letter"]);
+//! let handler = each(|message: Message| async move {
+//!     let letter = message.body().strip_prefix("a ").ok_or("that is no letter")?;
+//!     println!("delivering the {letter}");
+//!     Ok(Outcome::Ack)
+//! });
+//! let options = Options { until: Until::Once, ..Options::default() };
+//!
+//! let summary = Worker::new(queue.clone(), handler, options).run().await;
+//!
+//! assert_eq!((summary.succeeded, summary.retried), (1, 1));
+//! assert_eq!(queue.bodies(), ["no letter"]);
+//! # }
+//! ```
+//!
 //! [`Worker`] is the way in, [`Handler`] what its user writes, [`Outcome`] what a handler says. The
 //! worker knows queues only as [`millrace_client::Peer`].
 
@@ -37,3 +59,8 @@ pub use metrics::{Metrics, Summary};
 pub use options::{Options, Until};
 pub use outcome::{HandlerError, Outcome};
 pub use worker::Worker;
+
+/// The examples of the documentation, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/worker.md")]
+struct Documentation;

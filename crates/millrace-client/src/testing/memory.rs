@@ -143,6 +143,11 @@ impl MemoryPeer {
         self.state().faults.push_back((operation, fault));
     }
 
+    /// Whether a planned fault of that operation is still to come.
+    pub fn has_plan(&self, operation: Operation) -> bool {
+        self.state().faults.iter().any(|(planned, _)| *planned == operation)
+    }
+
     /// Puts messages into the queue without a call.
     pub fn put(&self, bodies: impl IntoIterator<Item = impl Into<ByteString>>) {
         let mut state = self.state();

@@ -77,12 +77,13 @@ async fn check(seed: u64, is_fifo: bool) {
     peer.set_latency(random.u32(0..50) * MS);
     put(&peer, &mut random, is_fifo);
     let handler = handler(seed);
+    let visibility_timeout = S * random.u32(20..60);
     let options = Options {
         concurrency: Concurrency::Fixed(HANDLERS),
         // The handler knows nothing of lanes.
         batch_size: if is_fifo { 1 } else { random.usize(1..4) },
         backoff: Backoff::List(vec![S]),
-        visibility_timeout: S * random.u32(20..60),
+        visibility_timeout,
         ..Options::default()
     };
     let most = HANDLERS;
@@ -91,15 +92,19 @@ async fn check(seed: u64, is_fifo: bool) {
     let drain = worker.drain();
     let faults = async {
         let started = Instant::now();
-        let mut calls_at_last_fault: HashMap<Operation, usize> = HashMap::new();
+        let mut last: HashMap<Operation, Instant> = HashMap::new();
         while !peer.bodies().is_empty() {
             sleep(random.u32(1..2000) * MS).await;
             let (operation, fault) = fault(&mut random);
-            // Two good calls between two faults: more than that is a peer that does not answer.
-            let calls = peer.calls_of(operation).len();
-            let last = calls_at_last_fault.entry(operation).or_default();
-            if calls >= *last + 3 {
-                *last = calls;
+            // Two faults of an extension in half a timeout: more than that is a peer that does not
+            // answer.
+            let pause = match operation {
+                Operation::ChangeVisibility => visibility_timeout / 4,
+                _ => S,
+            };
+            let last = last.entry(operation).or_insert(started);
+            if last.elapsed() >= pause && !peer.has_plan(operation) {
+                *last = Instant::now();
                 peer.plan(operation, fault);
             }
             assert!(started.elapsed() < Duration::from_secs(4 * 3600), "seed {seed} hangs");
