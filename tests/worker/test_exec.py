@@ -192,6 +192,41 @@ def test_message_is_held_while_its_command_runs(queue, work, send, tmp_path, cou
     assert counts(url) == (0, 0, 0)
 
 
+ECHO = '''
+while read -r line; do
+  echo "$$ $line" >> seen
+  number=${line#*\\"number\\":}; number=${number%%[,\\}]*}
+  case "$line" in
+    *bad*) echo "$number reject no good";;
+    *mute*) sleep 600;;
+    *stray*) echo "$((number + 1)) ack"; echo "$number ack";;
+    *gone*) exit 0;;
+    *) echo "$number ack";;
+  esac
+done
+echo end >> ends
+'''
+
+
+def test_command_that_stays_is_fed_lines(queue, work, send, counts, tmp_path, receive):
+    url, dead = queue(), queue()
+    send(url, ["bad", "mute", "stray", "gone", *map(str, range(40))])
+    flags = ["--exec-mode", "lines", "--concurrency", "2", "--timeout", "1s", "--kill-after", "1s"]
+
+    worker = work(url, "--exec", ECHO, *flags, "--dead-letter-queue", dead, *ALWAYS)
+    assert worker.wait() == 0
+
+    # The three that got no proper answer are kept.
+    assert counts(url) == (0, 3, 0)
+    letter = receive(dead)[0]["MessageAttributes"]
+    assert letter["MillraceReason"]["StringValue"] == "no good"
+    seen = [line.split(" ", 1) for line in lines(tmp_path / "seen")]
+    assert len(seen) == 44
+    assert len({shell for shell, _ in seen}) <= 2 + 3, "commands stay"
+    assert {json.loads(line)["body"] for _, line in seen} >= set(map(str, range(40)))
+    assert lines(tmp_path / "ends"), "they see the end of their input"
+
+
 def test_dry_run_shows_and_gives_back(queue, work, send, counts, tmp_path):
     url = queue()
     send(url, ["a", "b"])

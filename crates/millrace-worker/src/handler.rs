@@ -1,6 +1,6 @@
 //! What the user of the library writes: the work done for a message.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bytestring::ByteString;
 use millrace_client::Delivery;
@@ -85,6 +85,17 @@ pub trait Handler: Send + Sync + 'static {
     fn on_error(&self, message: &Message, error: &HandlerError) -> Outcome {
         let _ = (message, error);
         Outcome::RETRY
+    }
+}
+
+/// A shared handler is a handler.
+impl<H: Handler> Handler for Arc<H> {
+    async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
+        (**self).handle(messages).await
+    }
+
+    fn on_error(&self, message: &Message, error: &HandlerError) -> Outcome {
+        (**self).on_error(message, error)
     }
 }
 

@@ -26,7 +26,7 @@ use crate::held::Key;
 /// The part of the timeout by which an extension may come early to share a call with others.
 const GATHER_PART: u32 = 10;
 /// The part of the timeout between two attempts to extend.
-const RETRY_PART: u32 = 10;
+const RETRY_PART: u32 = 20;
 /// SQS counts in whole seconds; less than that cannot be asked for.
 const SHORTEST_EXTENSION: Duration = Duration::from_secs(1);
 
@@ -269,7 +269,7 @@ mod tests {
         }
 
         assert_eq!(now, sent + TIMEOUT);
-        assert_eq!(attempts, 5);
+        assert_eq!(attempts, 10);
     }
 
     #[test]

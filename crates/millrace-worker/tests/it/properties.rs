@@ -71,6 +71,8 @@ fn handler(seed: u64) -> Recorder {
 }
 
 async fn check(seed: u64, is_fifo: bool) {
+    // The worker's own jitter as well.
+    fastrand::seed(seed);
     let mut random = fastrand::Rng::with_seed(seed);
     let peer = if is_fifo { MemoryPeer::fifo() } else { MemoryPeer::standard() };
     let dead = if is_fifo { MemoryPeer::fifo() } else { MemoryPeer::standard() };
@@ -99,7 +101,7 @@ async fn check(seed: u64, is_fifo: bool) {
             // Two faults of an extension in half a timeout: more than that is a peer that does not
             // answer.
             let pause = match operation {
-                Operation::ChangeVisibility => visibility_timeout / 4,
+                Operation::ChangeVisibility => visibility_timeout / 2,
                 _ => S,
             };
             let last = last.entry(operation).or_insert(started);

@@ -15,19 +15,17 @@ use std::{
 };
 
 use millrace_worker::{Handler, HandlerError, Message, Outcome};
-use rustix::{
-    fs::{MemfdFlags, memfd_create},
-    process::{Pid, Signal, kill_process_group},
-};
+use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::{
     process::{Child, Command},
-    time::{sleep, timeout},
+    time::sleep,
 };
 
 use super::{
     WorkFlags,
     environment::{self, Names},
     flags::ExitCodes,
+    process_group::ProcessGroup,
 };
 
 /// BSD's sysexits: the input data was incorrect.
@@ -60,8 +58,7 @@ impl Exec {
 
     async fn run(&self, message: &Message) -> Result<Outcome, HandlerError> {
         let mut child = self.spawn(message)?;
-        // Dropped before `child`, while its process id is still its own.
-        let mut group = Group::of(&child)?;
+        let mut group = ProcessGroup::of(&child)?;
         let ended = async {
             tokio::select! {
                 status = child.wait() => Ended::Exited(status),
@@ -69,20 +66,22 @@ impl Exec {
                 () = message.cancelled() => Ended::Cancelled,
             }
         };
-        let outcome = match ended.await {
-            Ended::Exited(status) => self.outcome(status?),
+        match ended.await {
+            Ended::Exited(status) => {
+                group.kill();
+                Ok(self.outcome(status?))
+            }
+            // Whatever the exit code after SIGTERM: many programs end with 0 then.
             Ended::TimedOut => {
                 tracing::warn!(message_id = %message.id(), "the command took too long");
-                self.stop(&mut child, &group).await;
-                Outcome::RETRY
+                group.stop(&mut child, self.kill_after).await;
+                Ok(Outcome::RETRY)
             }
             Ended::Cancelled => {
-                self.stop(&mut child, &group).await;
-                Outcome::Release
+                group.stop(&mut child, self.kill_after).await;
+                Ok(Outcome::Release)
             }
-        };
-        group.end();
-        Ok(outcome)
+        }
     }
 
     fn spawn(&self, message: &Message) -> io::Result<Child> {
@@ -98,12 +97,6 @@ impl Exec {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
-    }
-
-    /// SIGTERM to the group, then time to end; what is left is killed by [`Group::end`].
-    async fn stop(&self, child: &mut Child, group: &Group) {
-        group.signal(Signal::TERM);
-        let _ = timeout(self.kill_after, child.wait()).await;
     }
 
     fn outcome(&self, status: ExitStatus) -> Outcome {
@@ -148,38 +141,4 @@ fn body_file(body: &[u8]) -> io::Result<File> {
     file.write_all(body)?;
     file.rewind()?;
     Ok(file)
-}
-
-/// The process group of a command; killed when dropped.
-struct Group {
-    id: Option<Pid>,
-}
-
-impl Group {
-    fn of(child: &Child) -> io::Result<Group> {
-        let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        if id.is_none() {
-            return Err(io::Error::other("the command has no process id"));
-        }
-        Ok(Group { id })
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(id) = self.id {
-            // It fails when nobody is left, which is what is wanted.
-            let _ = kill_process_group(id, signal);
-        }
-    }
-
-    /// Kills what is left.
-    fn end(&mut self) {
-        self.signal(Signal::KILL);
-        self.id = None;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.end();
-    }
 }

@@ -27,6 +27,9 @@ pub(crate) struct WorkFlags {
     /// How long a command may go on after SIGTERM, before SIGKILL
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     pub(crate) kill_after: Duration,
+    /// Whether a command runs for each message, or stays and is fed JSON lines
+    #[arg(long, value_enum, default_value = "once", requires = "exec")]
+    pub(crate) exec_mode: ExecMode,
     /// What the command's exit codes mean
     #[arg(long, value_enum, default_value = "sysexits")]
     pub(crate) exit_codes: ExitCodes,
@@ -115,6 +118,14 @@ pub(crate) struct HandlerFlags {
     /// Send each message as an HTTP POST
     #[arg(long, value_name = "URL")]
     pub(crate) post: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExecMode {
+    /// One command for each message
+    Once,
+    /// Commands that stay: one JSON line for each message, one line as its answer
+    Lines,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,18 +1,20 @@
 //! `millrace work`: a program or a URL as the handler of a queue's messages.
 //!
-//! `flags` says what can be asked, `queue` where the queue is, `exec` and `post` are the handlers,
-//! `environment` what a command is told, `dry_run` stands in for them, `metrics` shows the counters
+//! `flags` says what can be asked, `queue` where the queue is; `exec`, `lines` and `post` are the
+//! handlers, `environment` is what a command is told, `dry_run` stands in for them, `metrics` shows the counters
 //! over HTTP.
 
 mod dry_run;
 mod environment;
 mod exec;
 mod flags;
+mod lines;
 mod metrics;
 mod post;
+mod process_group;
 mod queue;
 
-use std::io;
+use std::{io, sync::Arc};
 
 use anyhow::Context;
 use millrace_client::sqs::SqsPeer;
@@ -22,7 +24,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::{config::UsageError, limits, logging};
 use dry_run::DryRun;
 use exec::Exec;
+use flags::ExecMode;
 pub(crate) use flags::WorkFlags;
+use lines::Lines;
 use post::Post;
 
 /// The worker ended before the work in hand was done; it was given back to the queue.
@@ -79,6 +83,12 @@ async fn find_and_work(flags: &WorkFlags, drain: Drain) -> anyhow::Result<Summar
     let run = Run { flags, peer, dead_letters, drain };
     match (&flags.handler.exec, &flags.handler.post) {
         _ if flags.dry_run => run.with(DryRun::new(flags)).await,
+        (Some(command), _) if flags.exec_mode == ExecMode::Lines => {
+            let lines = Arc::new(Lines::new(command, url, flags));
+            let summary = run.with(Arc::clone(&lines)).await;
+            lines.close().await;
+            summary
+        }
         (Some(command), _) => run.with(Exec::new(command, url, flags)).await,
         (None, Some(target)) => run.with(Post::new(target, &url, flags)?).await,
         (None, None) => Err(UsageError("give --exec or --post".to_owned()).into()),

@@ -1,0 +1,209 @@
+//! Commands that stay: each is fed one message a line and answers with one line.
+//!
+//! ```text
+//!   → {"number":17,"message_id":"…","receive_count":1,"group_id":null,"attributes":{…},"body":"…"}
+//!   ← 17 ack | 17 retry [SECONDS] | 17 release | 17 reject [REASON]
+//! ```
+//!
+//! The number ties the answer to the message: a stray line is never taken for a success.
+//!
+//! There are never more commands than handlers run. One that ends, says something else or takes too
+//! long is killed with its process group; its message is retried, and a new one is started for the
+//! next message.
+
+use std::{
+    process::Stdio,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use millrace_client::AttributeValue;
+use millrace_worker::{Handler, HandlerError, Message, Outcome};
+use serde_json::{Map, Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    time::{Instant, sleep, timeout_at},
+};
+
+use super::{WorkFlags, process_group::ProcessGroup};
+
+/// The longest answer; it is one word, and perhaps a reason.
+const ANSWER_BYTES: u64 = 4_096;
+
+/// Feeds messages to commands that stay.
+#[derive(Debug)]
+pub(super) struct Lines {
+    command: String,
+    queue_url: String,
+    timeout: Duration,
+    kill_after: Duration,
+    /// Those that wait for a message. The lock is held for a push or a pop.
+    idle: Mutex<Vec<Running>>,
+}
+
+/// A command that stays. Fields are dropped in order: the group is killed before the child is reaped.
+#[derive(Debug)]
+struct Running {
+    group: ProcessGroup,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    child: Child,
+    /// Of the last message.
+    number: u64,
+}
+
+impl Lines {
+    pub(super) fn new(command: &str, queue_url: String, flags: &WorkFlags) -> Lines {
+        Lines {
+            command: command.to_owned(),
+            queue_url,
+            timeout: flags.timeout,
+            kill_after: flags.kill_after,
+            idle: Mutex::default(),
+        }
+    }
+
+    async fn run(&self, message: &Message) -> Result<Outcome, HandlerError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut running = idle.map_or_else(|| self.spawn(), Ok)?;
+        tokio::select! {
+            answer = running.ask(message) => {
+                let outcome = parse(&answer?, running.number)?;
+                self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(running);
+                return Ok(outcome);
+            }
+            () = sleep(self.timeout) => {}
+            () = message.cancelled() => {}
+        }
+        running.group.stop(&mut running.child, self.kill_after).await;
+        if message.is_cancelled() {
+            return Ok(Outcome::Release);
+        }
+        tracing::warn!(message_id = %message.id(), "the command took too long");
+        Ok(Outcome::RETRY)
+    }
+
+    /// Lets the commands end: they see the end of their standard input.
+    pub(super) async fn close(&self) {
+        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut ending = Vec::with_capacity(idle.len());
+        for Running { group, stdin, child, .. } in idle {
+            drop(stdin);
+            ending.push((group, child));
+        }
+        let until = Instant::now() + self.kill_after;
+        for (_group, child) in &mut ending {
+            let _ = timeout_at(until, child.wait()).await;
+        }
+    }
+
+    fn spawn(&self) -> Result<Running, HandlerError> {
+        let mut child = Command::new("/bin/sh")
+            .arg("-c")
+            .arg(&self.command)
+            .env("MILLRACE_QUEUE_URL", &self.queue_url)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let group = ProcessGroup::of(&child)?;
+        let stdin = child.stdin.take().ok_or("the command has no standard input")?;
+        let stdout = child.stdout.take().ok_or("the command has no standard output")?;
+        Ok(Running { group, stdin, stdout: BufReader::new(stdout), child, number: 0 })
+    }
+}
+
+impl Running {
+    async fn ask(&mut self, message: &Message) -> Result<String, HandlerError> {
+        self.number += 1;
+        let mut line = serde_json::to_vec(&line_of(message, self.number))?;
+        line.push(b'\n');
+        self.stdin.write_all(&line).await?;
+        let mut answer = String::new();
+        (&mut self.stdout).take(ANSWER_BYTES).read_line(&mut answer).await?;
+        if !answer.ends_with('\n') {
+            return Err("the command ended, or its answer is no line".into());
+        }
+        Ok(answer)
+    }
+}
+
+impl Handler for Lines {
+    async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
+        let mut outcomes = Vec::with_capacity(messages.len());
+        for message in &messages {
+            outcomes.push(self.run(message).await?);
+        }
+        Ok(outcomes)
+    }
+}
+
+fn line_of(message: &Message, number: u64) -> Value {
+    let delivery = message.delivery();
+    let mut attributes = Map::new();
+    for attribute in &delivery.attributes {
+        let value = match &attribute.value {
+            AttributeValue::Text(text) => text.to_string(),
+            AttributeValue::Binary(bytes) => BASE64_STANDARD.encode(bytes),
+        };
+        attributes.insert(attribute.name.to_string(), value.into());
+    }
+    json!({
+        "number": number,
+        "message_id": &**message.id(),
+        "receive_count": message.receive_count(),
+        "sent_at_ms": delivery.sent_at().map(|at| at.0),
+        "group_id": delivery.group_id().map(|group| group.to_string()),
+        "attributes": attributes,
+        "body": &**message.body(),
+    })
+}
+
+fn parse(answer: &str, number: u64) -> Result<Outcome, HandlerError> {
+    let wrong = || format!("{answer:?} is no answer to message {number}").into();
+    let (first, rest) = answer.trim().split_once(' ').ok_or_else(wrong)?;
+    if first.parse() != Ok(number) {
+        return Err(wrong());
+    }
+    let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    match (word, rest) {
+        ("ack", "") => Ok(Outcome::Ack),
+        ("release", "") => Ok(Outcome::Release),
+        ("retry", "") => Ok(Outcome::RETRY),
+        ("retry", seconds) => {
+            let seconds = seconds.parse().map_err(|_| wrong())?;
+            Ok(Outcome::Retry { after: Some(Duration::from_secs(seconds)) })
+        }
+        ("reject", "") => Ok(Outcome::reject("the command rejected it")),
+        ("reject", reason) => Ok(Outcome::reject(reason)),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_a_number_and_a_word() {
+        let after = |seconds| Outcome::Retry { after: Some(Duration::from_secs(seconds)) };
+
+        assert_eq!(parse("7 ack\n", 7).ok(), Some(Outcome::Ack));
+        assert_eq!(parse("7 retry 90\r\n", 7).ok(), Some(after(90)));
+        assert_eq!(parse("7 retry\n", 7).ok(), Some(Outcome::RETRY));
+        assert_eq!(parse("7 release\n", 7).ok(), Some(Outcome::Release));
+        assert_eq!(parse("7 reject no such user\n", 7).ok(), Some(Outcome::reject("no such user")));
+    }
+
+    #[test]
+    fn other_lines_are_no_answers() {
+        for line in
+            ["", "\n", "ack\n", "6 ack\n", "7\n", "7 ok\n", "7 ack 1\n", "7 retry x\n", "-7 ack\n"]
+        {
+            assert!(parse(line, 7).is_err(), "{line:?}");
+        }
+    }
+}
