@@ -19,7 +19,8 @@ pub struct Options {
     pub visibility_timeout: Duration,
     /// How long a message may be held in all, by extensions [default: 1 h; 12 h at most].
     pub max_lease: Duration,
-    /// How long a receive waits for messages, where the peer can [default: 20 s].
+    /// How long a receive waits for messages, where the peer can [default: 20 s; two thirds of the
+    /// visibility timeout at most].
     pub wait: Duration,
     /// The shortest pause between receives where the peer cannot wait [default: 20 ms].
     pub poll_interval: Duration,

@@ -143,11 +143,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     fn start_receive(&mut self, asked: usize, now: Instant) {
         self.receiver.open += 1;
         self.receiver.asked += asked;
-        let wait = match self.options.until {
-            Until::Empty => self.options.wait.min(EMPTY_WAIT),
-            Until::Drained | Until::Once => self.options.wait,
-        };
-        let wait = wait.min(self.capabilities.long_poll.unwrap_or_default());
+        let wait = self.wait();
         let request = ReceiveRequest {
             max: u32::try_from(asked).unwrap_or(1),
             wait,
@@ -160,6 +156,18 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             let result = result.unwrap_or_else(|_| Err(no_answer()));
             Event::Received { asked, sent: now, result }
         });
+    }
+
+    /// How long a receive may wait.
+    fn wait(&self) -> Duration {
+        let wait = match self.options.until {
+            Until::Empty => self.options.wait.min(EMPTY_WAIT),
+            Until::Drained | Until::Once => self.options.wait,
+        };
+        // A lease counts from the moment that its receive was sent: something must be left of it
+        // when a message comes at the end of the wait. Whole seconds, as SQS takes them.
+        let lease = Duration::from_secs(self.options.visibility_timeout.as_secs() * 2 / 3);
+        wait.min(lease).min(self.capabilities.long_poll.unwrap_or_default())
     }
 
     pub(super) fn on_received(

@@ -26,6 +26,28 @@ async fn long_handlers_keep_their_messages() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn message_that_comes_at_the_end_of_a_long_wait_is_kept() {
+    for (visibility, comes_after) in [(30, 19_990), (20, 19_990), (9, 5_990), (2, 990)] {
+        let peer = MemoryPeer::standard();
+        peer.set_latency(10 * MS);
+        let handler = Recorder::succeeding(60 * S);
+        let options = Options {
+            visibility_timeout: visibility * S,
+            max_messages: Some(1),
+            ..Options::default()
+        };
+        let late = async {
+            sleep(comes_after * MS).await;
+            peer.put(["late"]);
+        };
+
+        let (summary, ()) = tokio::join!(run(&peer, &handler, options), late);
+
+        assert_eq!((summary.succeeded, summary.leases_lost), (1, 0), "{visibility}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn waiting_messages_are_held_as_well() {
     let peer = MemoryPeer::standard();
     peer.set_latency(500 * MS);
