@@ -23,7 +23,7 @@ class Work:
     def __init__(self, directory: Path, endpoint: str, queue: str, *args, env=None):
         self.log = directory / f"work-{time.monotonic_ns()}.log"
         command = [str(binary()), "work", "--endpoint", endpoint, "--queue", queue, *args]
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "MILLRACE_"))}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command,

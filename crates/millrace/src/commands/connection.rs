@@ -32,19 +32,30 @@ pub(super) struct Sqs {
 }
 
 impl ConnectionFlags {
-    /// Opens no connection yet. Signs if `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or
-    /// `MILLRACE_ACCESS_KEY` and `MILLRACE_SECRET_KEY` are set.
+    /// Opens no connection yet.
     pub(super) fn connect(&self) -> Result<Sqs> {
+        Ok(Sqs { client: self.client(DEFAULT_ENDPOINT)? })
+    }
+
+    /// A client of the server that `queue` is on if it is given as a URL, unless flags or
+    /// environment say another.
+    pub(crate) fn client_of(&self, queue: &str) -> Result<SqsClient> {
+        self.client(if queue.contains("://") { queue } else { DEFAULT_ENDPOINT })
+    }
+
+    /// Signs if `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or `MILLRACE_ACCESS_KEY` and
+    /// `MILLRACE_SECRET_KEY` are set.
+    fn client(&self, default: &str) -> Result<SqsClient> {
         let named = ["MILLRACE_ENDPOINT", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"];
         let endpoint = self.endpoint.clone().or_else(|| first_of(&named));
-        let endpoint = Endpoint::parse(endpoint.as_deref().unwrap_or(DEFAULT_ENDPOINT))?;
+        let endpoint = Endpoint::parse(endpoint.as_deref().unwrap_or(default))?;
         let region = self.region.clone();
         let options = SqsOptions {
             region: region.or_else(|| first_of(&["AWS_REGION", "AWS_DEFAULT_REGION"])),
             credentials: credentials(),
             ..SqsOptions::default()
         };
-        Ok(Sqs { client: SqsClient::new(endpoint, options)? })
+        Ok(SqsClient::new(endpoint, options)?)
     }
 }
 

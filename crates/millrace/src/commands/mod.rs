@@ -23,6 +23,7 @@ use anyhow::{Context, Result};
 use clap::Subcommand;
 
 use crate::config::UsageError;
+pub(crate) use connection::ConnectionFlags;
 use connection::Sqs;
 
 #[derive(Debug, Subcommand)]

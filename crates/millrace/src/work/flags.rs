@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use clap::{Args, ValueEnum};
 use millrace_worker::{Backoff, Concurrency, DrainTimeouts, Options, Until};
 
-use crate::config::LogFormat;
+use crate::{commands::ConnectionFlags, config::LogFormat};
 
 /// Flags of `work`. Durations are written `500ms`, `30s`, `5m`, `1h`, or as plain seconds.
 #[derive(Args, Clone, Debug)]
@@ -13,12 +13,8 @@ pub(crate) struct WorkFlags {
     /// Queue to work off: its name or its URL
     #[arg(long, value_name = "NAME|URL")]
     pub(crate) queue: String,
-    /// Where the queues are [default: AWS_ENDPOINT_URL_SQS, AWS_ENDPOINT_URL, or the queue's URL]
-    #[arg(long, value_name = "URL")]
-    pub(crate) endpoint: Option<String>,
-    /// Region that requests are signed for [default: AWS_REGION, AWS_DEFAULT_REGION, or us-east-1]
-    #[arg(long, value_name = "REGION")]
-    pub(crate) region: Option<String>,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionFlags,
     #[command(flatten)]
     pub(crate) handler: HandlerFlags,
     /// How long the command or the answer may take

@@ -1,8 +1,7 @@
 //! `millrace work`: a program or a URL as the handler of a queue's messages.
 //!
-//! `flags` says what can be asked, `queue` where the queue is; `exec`, `lines` and `post` are the
-//! handlers, `environment` is what a command is told, `dry_run` stands in for them, `metrics` shows the counters
-//! over HTTP.
+//! `flags` says what can be asked; `exec`, `lines` and `post` are the handlers, `environment` is what
+//! a command is told, `dry_run` stands in for them, `metrics` shows the counters over HTTP.
 
 mod dry_run;
 mod environment;
@@ -12,7 +11,6 @@ mod lines;
 mod metrics;
 mod post;
 mod process_group;
-mod queue;
 
 use std::{io, sync::Arc};
 
@@ -68,7 +66,7 @@ async fn run(flags: &WorkFlags) -> anyhow::Result<Summary> {
 }
 
 async fn find_and_work(flags: &WorkFlags, drain: Drain) -> anyhow::Result<Summary> {
-    let client = queue::client(flags)?;
+    let client = flags.connection.client_of(&flags.queue)?;
     let open = async |name: &str| {
         let peer = SqsPeer::open(client.clone(), name).await;
         peer.with_context(|| format!("finding the queue {name}"))
