@@ -18,6 +18,8 @@ pub mod testing;
 pub mod transport;
 
 pub use batch::{BatchError, BatchOptions, Sender, Settler};
+#[cfg(feature = "aws-config")]
+pub use credentials::CredentialsChain;
 pub use credentials::{AwsSettings, Credentials};
 pub use error::{CallError, CallErrorKind, EntryError};
 pub use message::{

@@ -1,10 +1,17 @@
 //! Who signs, and where the AWS tools' settings say so.
 
+#[cfg(feature = "aws-config")]
+mod chain;
 mod profile;
 mod settings;
 
 use std::fmt;
+use std::sync::Arc;
 
+use crate::error::CallError;
+
+#[cfg(feature = "aws-config")]
+pub use chain::CredentialsChain;
 pub use settings::AwsSettings;
 
 /// An access key and its secret.
@@ -20,6 +27,27 @@ impl Credentials {
     /// Credentials without a session token.
     pub fn new(access_key: impl Into<String>, secret: impl Into<String>) -> Credentials {
         Credentials { access_key: access_key.into(), secret: secret.into(), session_token: None }
+    }
+}
+
+/// Whom requests are signed for.
+#[derive(Clone, Debug)]
+pub(crate) enum Signatory {
+    /// Nobody: requests are not signed.
+    None,
+    Fixed(Arc<Credentials>),
+    #[cfg(feature = "aws-config")]
+    Chain(Arc<CredentialsChain>),
+}
+
+impl Signatory {
+    pub(crate) async fn credentials(&self) -> Result<Option<Arc<Credentials>>, CallError> {
+        match self {
+            Signatory::None => Ok(None),
+            Signatory::Fixed(credentials) => Ok(Some(Arc::clone(credentials))),
+            #[cfg(feature = "aws-config")]
+            Signatory::Chain(chain) => chain.credentials().await.map(Some),
+        }
     }
 }
 

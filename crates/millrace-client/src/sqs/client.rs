@@ -7,7 +7,7 @@ use bytes::Bytes;
 use millrace_wire::sigv4::{SignRequest, Signer, SigningKeys};
 
 use super::answer::error_of;
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, Signatory};
 use crate::error::CallError;
 use crate::transport::{
     Call, Endpoint, Head, HeadError, Lane, Repeat, Transport, TransportError, TransportOptions,
@@ -20,7 +20,7 @@ const CONTENT_TYPE: &str = "application/x-amz-json-1.0";
 pub struct SqsClient {
     transport: Arc<Transport>,
     region: Arc<str>,
-    credentials: Option<Arc<Credentials>>,
+    signatory: Signatory,
     keys: Arc<SigningKeys>,
     /// What every request begins with.
     head: Head,
@@ -62,10 +62,20 @@ impl SqsClient {
         Ok(SqsClient {
             transport: Arc::new(Transport::new(endpoint, &options.transport)?),
             region: region.as_deref().unwrap_or("us-east-1").into(),
-            credentials: options.credentials.map(Arc::new),
+            signatory: match options.credentials {
+                Some(credentials) => Signatory::Fixed(Arc::new(credentials)),
+                None => Signatory::None,
+            },
             keys: Arc::default(),
             head,
         })
+    }
+
+    /// Signs with what the chain gives from now on, whatever the options said.
+    #[cfg(feature = "aws-config")]
+    pub fn with_credentials_chain(mut self, chain: crate::CredentialsChain) -> SqsClient {
+        self.signatory = Signatory::Chain(Arc::new(chain));
+        self
     }
 
     /// Calls `action` with a JSON object and returns the JSON object of the answer, which may be
@@ -87,7 +97,9 @@ impl SqsClient {
             Wait::None => (Lane::Quick, Duration::ZERO),
             Wait::UpTo(wait) => (Lane::Hold, wait),
         };
-        let head = self.head(action, &body).map_err(TransportError::from)?;
+        let credentials = self.signatory.credentials().await?;
+        let head = self.head(action, &body, credentials.as_deref());
+        let head = head.map_err(TransportError::from)?;
         let call = Call { lane, head, body, wait, repeat };
         let answer = self.transport.call(call).await?;
         if answer.status == 200 { Ok(answer.body) } else { Err(error_of(&answer)) }
@@ -111,7 +123,10 @@ impl SqsClient {
         let mut head = Head::new("POST", &format!("{path}{mark}{query}"), authority)
             .map_err(TransportError::from)?;
         head.header("content-type", CONTENT_TYPE).map_err(TransportError::from)?;
-        let head = self.complete(head, path, query, action, &body).map_err(TransportError::from)?;
+        let credentials = self.signatory.credentials().await?;
+        let place = (path, query);
+        let head = self.complete(head, place, action, &body, credentials.as_deref());
+        let head = head.map_err(TransportError::from)?;
         let (lane, wait, repeat) = (Lane::Quick, Duration::ZERO, Repeat::Safe);
         let answer = self.transport.call(Call { lane, head, body, wait, repeat }).await?;
         if answer.status == 200 { Ok(answer.body) } else { Err(error_of(&answer)) }
@@ -126,21 +141,26 @@ impl SqsClient {
         &self.region
     }
 
-    fn head(&self, action: Action, body: &[u8]) -> Result<Head, HeadError> {
-        self.complete(self.head.clone(), "/", "", action, body)
+    fn head(
+        &self,
+        action: Action,
+        body: &[u8],
+        credentials: Option<&Credentials>,
+    ) -> Result<Head, HeadError> {
+        self.complete(self.head.clone(), ("/", ""), action, body, credentials)
     }
 
     /// Adds what tells the action, and the signature.
     fn complete(
         &self,
         mut head: Head,
-        path: &str,
-        query: &str,
+        (path, query): (&str, &str),
         action: Action,
         body: &[u8],
+        credentials: Option<&Credentials>,
     ) -> Result<Head, HeadError> {
         head.header("x-amz-target", action.0)?;
-        let Some(credentials) = &self.credentials else { return Ok(head) };
+        let Some(credentials) = credentials else { return Ok(head) };
 
         let signer = Signer {
             access_key: &credentials.access_key,
