@@ -61,5 +61,5 @@ def test_errors_name_the_queue_and_the_code(millrace):
     assert failed.stdout == ""
     unreachable = millrace("queue", "list", endpoint="http://127.0.0.1:1", expect=1)
     assert "onnect" in unreachable.stderr
-    assert "http" in millrace("queue", "list", endpoint="ftp://x", expect=1).stderr
+    assert "http" in millrace("queue", "list", endpoint="ftp://x", expect=2).stderr
     millrace("queue", "create", "x", "--tag", "no-value", expect=2)

@@ -9,7 +9,7 @@ import pytest
 from support.server import binary
 
 
-def test_commands_sign_with_the_keys_of_the_environment(make_server):
+def test_commands_sign_with_the_keys_of_environment_or_profile(make_server, tmp_path):
     server = make_server(env={"MILLRACE_ACCESS_KEY": "AKIDCLI", "MILLRACE_SECRET_KEY": "secret"})
 
     def run(**keys):
@@ -22,6 +22,10 @@ def test_commands_sign_with_the_keys_of_the_environment(make_server):
     signed = run(AWS_ACCESS_KEY_ID="AKIDCLI", AWS_SECRET_ACCESS_KEY="secret", AWS_REGION="eu-west-1")
     assert signed.returncode == 0, signed.stderr
     assert run(MILLRACE_ACCESS_KEY="AKIDCLI", MILLRACE_SECRET_KEY="secret").returncode == 0
+    profile = tmp_path / "credentials"
+    profile.write_text("[cli]\naws_access_key_id = AKIDCLI\naws_secret_access_key = secret\n")
+    named = run(AWS_SHARED_CREDENTIALS_FILE=str(profile), AWS_PROFILE="cli")
+    assert named.returncode == 0, named.stderr
     environment = {"AWS_ENDPOINT_URL_SQS": server.endpoint, "AWS_ACCESS_KEY_ID": "AKIDCLI"}
     environment["AWS_SECRET_ACCESS_KEY"] = "secret"
     peek = subprocess.run([binary(), "peek", "signed"], env=environment, capture_output=True, text=True)

@@ -6,8 +6,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 use millrace_client::sqs::{Action, SqsClient, SqsOptions, Wait};
 use millrace_client::transport::{Endpoint, Repeat};
-use millrace_client::{CallError, CallErrorKind, Credentials};
+use millrace_client::{AwsSettings, CallError, CallErrorKind, Credentials};
 use serde_json::{Map, Value, json};
+
+use crate::config::UsageError;
 
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:4566";
 /// Names of queues in one answer of ListQueues, at the most.
@@ -23,6 +25,9 @@ pub(crate) struct ConnectionFlags {
     /// endpoint's name, or us-east-1]
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
+    /// Profile of the AWS tools whose keys, region and endpoint to use [environment: AWS_PROFILE]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
 }
 
 /// The queue service of one server.
@@ -43,16 +48,16 @@ impl ConnectionFlags {
         self.client(if queue.contains("://") { queue } else { DEFAULT_ENDPOINT })
     }
 
-    /// Signs if `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or `MILLRACE_ACCESS_KEY` and
-    /// `MILLRACE_SECRET_KEY` are set.
+    /// What flags leave open is taken from the environment and the files that the AWS tools read;
+    /// without keys in any of them requests are not signed.
     fn client(&self, default: &str) -> Result<SqsClient> {
-        let named = ["MILLRACE_ENDPOINT", "AWS_ENDPOINT_URL_SQS", "AWS_ENDPOINT_URL"];
-        let endpoint = self.endpoint.clone().or_else(|| first_of(&named));
-        let endpoint = Endpoint::parse(endpoint.as_deref().unwrap_or(default))?;
-        let region = self.region.clone();
+        let aws = AwsSettings::read(self.profile.as_deref());
+        let endpoint = self.endpoint.clone().or_else(|| variable("MILLRACE_ENDPOINT"));
+        let endpoint = endpoint.or(aws.endpoint).unwrap_or_else(|| default.to_owned());
+        let endpoint = Endpoint::parse(&endpoint).map_err(|error| UsageError(error.to_string()))?;
         let options = SqsOptions {
-            region: region.or_else(|| first_of(&["AWS_REGION", "AWS_DEFAULT_REGION"])),
-            credentials: credentials(),
+            region: self.region.clone().or(aws.region),
+            credentials: aws.credentials.or_else(own_credentials),
             ..SqsOptions::default()
         };
         Ok(SqsClient::new(endpoint, options)?)
@@ -187,16 +192,11 @@ fn parse(answer: &[u8]) -> Result<Value, CallError> {
     })
 }
 
-fn credentials() -> Option<Credentials> {
-    let key_and_secret = |key, secret| Some((first_of(&[key])?, first_of(&[secret])?));
-    let of_aws = key_and_secret("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY");
-    let session_token = of_aws.is_some().then(|| first_of(&["AWS_SESSION_TOKEN"])).flatten();
-    let of_millrace = || key_and_secret("MILLRACE_ACCESS_KEY", "MILLRACE_SECRET_KEY");
-    let (access_key, secret) = of_aws.or_else(of_millrace)?;
-    Some(Credentials { access_key, secret, session_token })
+/// Those that a server is configured with.
+fn own_credentials() -> Option<Credentials> {
+    Some(Credentials::new(variable("MILLRACE_ACCESS_KEY")?, variable("MILLRACE_SECRET_KEY")?))
 }
 
-/// The first of these variables that is set and not empty.
-fn first_of(names: &[&str]) -> Option<String> {
-    names.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty())
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
