@@ -2,10 +2,10 @@
 //!
 //! Every rate is measured by turns with the ceiling's, in rounds whose medians count: on a busy
 //! machine ratios hold still where rates do not. What the disk can do is measured beside it.
-//! Not measured: HTTPS and HTTP/2, for the generator speaks plain HTTP/1.1.
 
 mod bench;
 mod depth;
+mod http2;
 mod idle;
 mod latency;
 mod probe;
