@@ -183,7 +183,7 @@ impl Leases {
     fn schedule(&mut self, key: Key) {
         let Some(lease) = self.leases.get_mut(&key) else { return };
         self.schedule.remove(&(lease.due, key));
-        let half = lease.ends - self.timeout / 2;
+        let half = lease.ends.checked_sub(self.timeout / 2).unwrap_or(lease.ends);
         // Nothing is gained by an extension to less than now, or to less than a second.
         lease.is_final = lease.last < lease.ends + SHORTEST_EXTENSION;
         lease.due = if lease.is_in_request || lease.is_final { lease.ends } else { half };

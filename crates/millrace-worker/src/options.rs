@@ -92,6 +92,17 @@ impl Options {
         self.visibility_timeout =
             self.visibility_timeout.clamp(Duration::from_secs(2), MAX_VISIBILITY);
         self.max_lease = self.max_lease.clamp(self.visibility_timeout, MAX_VISIBILITY);
+        // A clock plus "for ever" is more than a clock can show.
+        for duration in [
+            &mut self.poll_interval,
+            &mut self.max_idle_latency,
+            &mut self.linger,
+            &mut self.drain.drain,
+            &mut self.drain.cancel_grace,
+            &mut self.drain.flush,
+        ] {
+            *duration = (*duration).min(MAX_VISIBILITY);
+        }
         self
     }
 }

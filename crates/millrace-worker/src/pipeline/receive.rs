@@ -33,6 +33,8 @@ const EMPTY_WAIT: Duration = Duration::from_secs(1);
 const ECHO: Duration = Duration::from_millis(250);
 /// The pause after a receive that failed for reasons that do not go away by themselves.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+/// What a server may ask for at most with `Retry-After`.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// The pause after other failures grows from this …
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// … or, when throttled, from this …
@@ -126,7 +128,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let in_hand = self.running + waiting + self.receiver.asked;
         let slots = self.limit.get().saturating_mul(self.options.batch_size);
         let free = (slots + self.prefetch.messages(slots)).saturating_sub(in_hand);
-        let settling = self.held.len() - self.running - waiting;
+        let settling = self.held.len().saturating_sub(self.running + waiting);
         if settling >= SETTLING || self.held.body_bytes() > self.options.max_held_bytes {
             return 0;
         }
@@ -239,7 +241,8 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             _ if error.is_retryable() => backoff::call_delay(FIRST_PAUSE, failures, LONGEST_PAUSE),
             _ => REFUSED_PAUSE,
         };
-        let pause = pause.max(error.retry_after.unwrap_or_default());
+        let asked_for = error.retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER);
+        let pause = pause.max(asked_for);
         self.receiver.not_before = self.receiver.not_before.max(now + pause);
         tracing::warn!(%error, failures, pause_ms = pause.as_millis() as u64, "receive failed");
     }

@@ -128,6 +128,44 @@ async fn failing_receives_are_repeated_ever_more_slowly() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn server_says_how_long_to_pause_up_to_five_minutes() {
+    let peer = MemoryPeer::standard();
+    for seconds in [7, u64::MAX] {
+        let mut throttled = CallError::new(CallErrorKind::Throttled, "RequestThrottled", "slow");
+        throttled.retry_after = Some(std::time::Duration::from_secs(seconds));
+        peer.plan(Operation::Receive, Fault::Refuse(throttled));
+    }
+    let handler = Recorder::succeeding(MS);
+
+    run(&peer, &handler, until_empty(1)).await;
+
+    let receives = peer.calls_of(Operation::Receive);
+    let pauses: Vec<u64> =
+        receives.windows(2).map(|two| (two[1].at - two[0].at).as_secs()).collect();
+    assert_eq!(pauses[..2], [7, 300]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn durations_without_end_do_no_harm() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    let handler = Recorder::succeeding(MS);
+    let ever = std::time::Duration::MAX;
+    let options = Options {
+        visibility_timeout: ever,
+        max_lease: ever,
+        wait: ever,
+        poll_interval: ever,
+        max_idle_latency: ever,
+        linger: ever,
+        drain: millrace_worker::DrainTimeouts { drain: ever, cancel_grace: ever, flush: ever },
+        ..until_empty(1)
+    };
+
+    assert_eq!(run(&peer, &handler, options).await.succeeded, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn refused_credentials_are_tried_again_after_ten_seconds() {
     let peer = MemoryPeer::standard();
     let refused = CallError::new(CallErrorKind::Auth, "AccessDenied", "no");
