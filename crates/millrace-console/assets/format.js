@@ -21,17 +21,17 @@ export function rate(value) {
   return value === 0 ? "0" : value.toFixed(1);
 }
 
-/** A duration in milliseconds, in its two largest units. */
+/** A duration in milliseconds, in its two largest units: 14m 37s. */
 export function duration(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000));
-  const units = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
+  const units = [["d", 86_400], ["h", 3600], ["m", 60], ["s", 1]];
   const at = units.findIndex(([, size]) => seconds >= size);
-  if (at < 0) return "0 s";
+  if (at < 0) return "0s";
   const [unit, size] = units[at];
-  const first = `${Math.floor(seconds / size)} ${unit}`;
+  const first = `${Math.floor(seconds / size)}${unit}`;
   const next = units[at + 1];
   const rest = next ? Math.floor((seconds % size) / next[1]) : 0;
-  return rest > 0 ? `${first} ${rest} ${next[0]}` : first;
+  return rest > 0 ? `${first} ${rest}${next[0]}` : first;
 }
 
 /** How long ago; null is nothing. */
@@ -64,7 +64,7 @@ export function clock(ms, withSeconds = true) {
   return withSeconds ? `${minutes}:${pad(date.getSeconds())}` : minutes;
 }
 
-/** Seconds as SQS attributes have them: 345600 → "4 d". */
+/** Seconds as SQS attributes have them: 345600 → "4d". */
 export function seconds(value) {
   return duration(Number(value) * 1000);
 }

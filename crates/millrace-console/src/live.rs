@@ -23,6 +23,8 @@ use crate::view::{Part, View};
 const PERIOD: Duration = Duration::from_secs(1);
 /// A sample this old is as good as a new one.
 const FRESH: Duration = Duration::from_millis(900);
+/// Samples closer together would make rates jump.
+const MIN_APART: Duration = Duration::from_millis(400);
 /// Samples kept for browsers that come back.
 const KEPT_SAMPLES: usize = 5;
 /// Events that a browser may be behind; then it misses some and gets all changes at once later.
@@ -89,7 +91,7 @@ impl Live {
                 ticks.reset();
                 continue;
             }
-            let sample = self.sample(Duration::ZERO).await;
+            let sample = self.sample(MIN_APART).await;
             self.send(&sample);
         }
     }
