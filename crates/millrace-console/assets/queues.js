@@ -13,7 +13,7 @@ const COLUMNS = [
   { id: "available", title: "Messages available", number: true, text: (row) => count(row.available) },
   { id: "in_flight", title: "Messages in flight", number: true, text: (row) => count(row.in_flight) },
   { id: "delayed", title: "Delayed", number: true, text: (row) => count(row.delayed), wide: true },
-  { id: "oldest", title: "Oldest", number: true, text: (row, head) => age(row.oldest, head.now) },
+  { id: "oldest", title: "Oldest", number: true, text: (row, head) => age(row.oldest, head.now), wide: true },
   { id: "sent", title: "Sent/s", number: true, text: (row) => rate(row.sent), wide: true },
   { id: "deleted", title: "Deleted/s", number: true, text: (row) => rate(row.deleted), wide: true },
   { id: null, title: "Dead letters", wide: true },
