@@ -1,0 +1,106 @@
+"""Limits, baselines, the JSON form, and runs on nodes."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from support.server import ROOT, binary
+
+from .run import bench
+
+SWEEP = ["sweep", "--scale", "0.001", "--clients", "1,2,4", "--json"]
+SCHEMA = json.loads((Path(ROOT) / "docs" / "bench-report.schema.json").read_text())
+
+
+@pytest.fixture
+def endpoint(server):
+    return server.endpoint
+
+
+def test_the_report_is_what_its_schema_says(endpoint):
+    report = bench("pc", "--scale", "0.001", "--json", endpoint=endpoint).report
+
+    jsonschema.validate(report, SCHEMA)
+    assert report["environment"]["server"] == binary().name
+
+
+def test_a_broken_limit_is_exit_1_and_named(endpoint):
+    outcome = bench(*SWEEP, "--fail-if", "sweep.1.rate>0,sweep.2.rate<0", endpoint=endpoint, code=1)
+
+    assert "sweep.1.rate>0: sweep.1.rate is" in outcome.err
+    assert "sweep.2.rate" not in outcome.err
+    # The report is there all the same.
+    assert outcome.report["metrics"]
+
+
+def test_limits_that_hold_are_exit_0_and_nonsense_is_exit_2(endpoint):
+    bench(*SWEEP, "--fail-if", "sweep.1.rate<1", endpoint=endpoint)
+    bench(*SWEEP, "--fail-if", "sweep.1.rate", endpoint=endpoint, code=2)
+    bench(*SWEEP, "--fail-if", "no_such>1", endpoint=endpoint, code=1)
+
+
+def test_a_regression_against_the_baseline_is_exit_1(endpoint, tmp_path):
+    report = bench(*SWEEP, endpoint=endpoint).report
+    for metric in report["metrics"]:
+        metric["value"] *= 1000 if metric["better"] == "higher" else 1
+    worse = tmp_path / "worse.json"
+    worse.write_text(json.dumps(report))
+
+    outcome = bench(*SWEEP, "--baseline", str(worse), "--max-regression", "50%", endpoint=endpoint, code=1)
+    assert "sweep.1.rate was" in outcome.err
+
+    for metric in report["metrics"]:
+        metric["value"] = 0 if metric["better"] == "higher" else 1e12
+    better = tmp_path / "better.json"
+    better.write_text(json.dumps(report))
+    bench(*SWEEP, "--baseline", str(better), endpoint=endpoint)
+
+
+def test_a_baseline_that_is_none_stops_before_the_run(endpoint, tmp_path):
+    nothing = tmp_path / "nothing.json"
+    nothing.write_text("{}")
+
+    assert "schema" in bench(*SWEEP, "--baseline", str(nothing), endpoint=endpoint, code=1).err
+
+
+def test_an_endpoint_that_is_not_there_is_exit_1():
+    outcome = bench("pc", "--scale", "0.001", endpoint="http://127.0.0.1:1", code=1)
+
+    assert "connecting" in outcome.err
+
+
+def test_nodes_run_one_scenario_together_and_are_there_for_the_next(endpoint):
+    nodes = [Node(), Node()]
+    try:
+        where = ",".join(node.address for node in nodes)
+        for _ in range(2):
+            outcome = bench(
+                "pc", "--scale", "0.001", "--json", "--batch", "10", "--producers", "2", "--consumers", "2",
+                "--nodes", where, endpoint=endpoint,
+            )
+            assert outcome.metric("messages") > 0
+            assert outcome.metric("lost") == outcome.metric("duplicated") == 0
+    finally:
+        for node in nodes:
+            node.close()
+
+
+def test_a_node_that_is_not_there_is_exit_1_and_named(endpoint):
+    outcome = bench("pc", "--scale", "0.001", "--nodes", "127.0.0.1:1", endpoint=endpoint, code=1)
+
+    assert "node 127.0.0.1:1" in outcome.err
+
+
+class Node:
+    def __init__(self):
+        command = [str(binary()), "bench", "node", "--listen", "127.0.0.1:0"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.address = self.process.stdout.readline().strip().removeprefix("node listens at ")
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()

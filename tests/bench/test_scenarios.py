@@ -1,0 +1,172 @@
+"""Each scenario at a tiny scale against a real server: that it ends, counts right and says so.
+Speed is not judged here: the machine may be busy."""
+
+import html.parser
+import json
+
+import pytest
+
+from .run import bench
+from .simpledb import FakeSimpleDb
+
+QUICK = ["--scale", "0.001", "--json"]
+
+
+@pytest.fixture
+def endpoint(server):
+    return server.endpoint
+
+
+def test_pc_counts_every_message_and_request(endpoint):
+    outcome = bench("pc", *QUICK, "--producers", "2", "--consumers", "2", endpoint=endpoint)
+
+    assert outcome.metric("pc.single.messages") > 0
+    assert outcome.metric("pc.single.requests_per_message") == pytest.approx(3.0, abs=0.3)
+    assert outcome.metric("pc.batch.requests_per_message") == pytest.approx(0.3, abs=0.1)
+    assert outcome.metric("pc.single.lost") == outcome.metric("pc.batch.lost") == 0
+    assert outcome.metric("pc.single.duplicated") == 0
+    assert outcome.metric("pc.single.server_cpu") > 0
+
+
+def test_pc_keeps_the_order_of_fifo_groups(endpoint):
+    outcome = bench("pc", *QUICK, "--fifo", "--batch", "10", "--producers", "2", "--consumers", "2", endpoint=endpoint)
+
+    assert outcome.metric("messages") > 0
+    assert outcome.metric("lost") == outcome.metric("reordered") == outcome.metric("duplicated") == 0
+
+
+def test_pc_from_two_processes_knows_what_each_received_of_the_other(endpoint):
+    outcome = bench("pc", *QUICK, "--procs", "2", "--batch", "10", "--producers", "2", "--consumers", "2", endpoint=endpoint)
+
+    assert outcome.metric("messages") > 0
+    assert outcome.metric("lost") == outcome.metric("duplicated") == 0
+
+
+def test_a_round_trip_bounds_what_a_connection_can_do(endpoint):
+    outcome = bench(
+        "pc", *QUICK, "--batch", "1", "--producers", "1", "--consumers", "0", "--delay", "50ms", endpoint=endpoint
+    )
+
+    assert 0 < outcome.metric("pc.single.rate") <= 20
+    assert outcome.metric("send.p50") >= 50_000
+
+
+def test_position_sees_the_close_and_spares_hide_it(endpoint):
+    outcome = bench(
+        "position", *QUICK, "--sends", "70", "--contrast", "30", "--at-once", "4", "--fail-if",
+        "endpoint.closed_by_server>0", endpoint=endpoint,
+    )
+
+    assert outcome.metric("position.endpoint.connections") == 20
+    # 20 runs of 70 sends on connections of 30: each run is closed on twice.
+    assert outcome.metric("position.capped.closed_by_server") == 40
+    assert outcome.metric("position.capped.connections") == 60
+    capped = outcome.report["sections"][0]["tables"][2]["rows"]
+    opened = {int(row[0]): int(row[-1]) for row in capped if int(row[-1])}
+    assert opened == {1: 20, 31: 20, 61: 20}
+
+
+def test_drain_opens_what_it_must_and_no_more(endpoint):
+    outcome = bench("drain", *QUICK, "--workers", "2", endpoint=endpoint)
+
+    assert outcome.metric("drain.http.kept.2.connections") == 2
+    assert outcome.metric("drain.https.kept.2.connections") == 2
+    assert outcome.metric("drain.http.new.2.connections") >= 2000
+    assert outcome.metric("drain.https.new.2.client_cpu") > outcome.metric("drain.https.kept.2.client_cpu")
+    assert outcome.metric("drain.https.kept.2.server_cpu") > 0
+
+
+def test_poll_handles_every_message_in_every_model(endpoint):
+    outcome = bench(
+        "poll", *QUICK, "--handler", "50ms", "--interval", "10ms", "--batch", "1", endpoint=endpoint
+    )
+
+    # Eight consumers, 20 messages, 50 ms each.
+    assert outcome.metric("poll.serial.1.time") >= 0.15
+    assert 0 < outcome.metric("poll.serial.1.busy_handlers") <= 8
+    assert outcome.metric("poll.worker.time") > 0 and outcome.metric("poll.timer.1.time") > 0
+
+
+def test_sweep_fits_the_law(endpoint):
+    outcome = bench("sweep", *QUICK, "--clients", "1,2,4", endpoint=endpoint)
+
+    assert outcome.metric("sweep.1.rate") > 0 and outcome.metric("sweep.4.rate") > 0
+    assert outcome.metric("sweep.serial") >= 0
+
+
+def test_rate_holds_a_low_rate(endpoint):
+    outcome = bench("rate", *QUICK, "--rate", "50", "--conns", "4", endpoint=endpoint)
+
+    assert outcome.metric("rate.50.achieved") == pytest.approx(50, rel=0.2)
+    assert outcome.metric("rate.50.p99") >= outcome.metric("rate.50.p50") > 0
+
+
+def test_find_max_ends_at_a_rate_that_keeps_the_objective(endpoint):
+    outcome = bench(
+        "rate", *QUICK, "--rate", "50", "--find-max", "--slo", "p50<1us", "--conns", "4", endpoint=endpoint
+    )
+
+    # Nothing is so quick: it went down to one message a second and gave up.
+    assert outcome.metric("rate.max") == 0
+    assert "broken" in outcome.err
+
+
+def test_ab_finds_a_round_trip_but_nothing_between_an_endpoint_and_itself(endpoint, slow):
+    outcome = bench("ab", *QUICK, "--sends", "10", "--versus", slow(endpoint), endpoint=endpoint)
+
+    assert outcome.metric("ab.difference.p50.low") > 5000
+    assert "A is quicker in the median" in outcome.report["sections"][0]["finding"]
+
+
+def test_sdb_csv_writes_every_row_both_ways():
+    fake = FakeSimpleDb()
+    try:
+        outcome = bench(
+            "sdb-csv", *QUICK, "--trials", "1", "--sign", "key:secret", endpoint=fake.endpoint
+        )
+    finally:
+        fake.close()
+
+    single, batch = fake.domains.values()
+    assert len(single) == 50 and single == batch
+    assert all(len(row) == 8 for row in single.values())
+    assert fake.actions.count("PutAttributes") == 50
+    assert fake.actions.count("BatchPutAttributes") == 2
+    assert not fake.refused
+    assert outcome.metric("sdb.gain") > 0
+
+
+def test_the_page_is_well_formed_and_needs_nothing_else(endpoint, tmp_path):
+    page, table = tmp_path / "report.html", tmp_path / "report.csv"
+    bench("sweep", *QUICK, "--clients", "1,2,4", "--html", str(page), "--csv", str(table), endpoint=endpoint)
+
+    class Checker(html.parser.HTMLParser):
+        open_tags = []
+        links = []
+
+        def handle_starttag(self, tag, attributes):
+            self.links += [value for name, value in attributes if name in ("src", "href")]
+            if tag not in ("meta", "line", "rect", "polyline", "circle", "br"):
+                self.open_tags.append(tag)
+
+        def handle_endtag(self, tag):
+            if tag not in ("line", "rect", "polyline", "circle"):
+                assert self.open_tags.pop() == tag
+
+        def handle_startendtag(self, tag, attributes):
+            self.links += [value for name, value in attributes if name in ("src", "href")]
+
+    checker = Checker()
+    checker.feed(page.read_text())
+    assert not checker.open_tags
+    assert all(link.startswith("#") for link in checker.links)
+    assert "<svg" in page.read_text()
+    assert table.read_text().startswith("section,table,clients,messages/s,efficiency")
+
+
+def test_json_goes_to_a_file_beside_the_table(endpoint, tmp_path):
+    path = tmp_path / "report.json"
+    outcome = bench("sweep", "--scale", "0.001", "--clients", "1,2,4", f"--json={path}", endpoint=endpoint)
+
+    assert json.loads(path.read_text())["scenario"] == "sweep"
+    assert "efficiency" in outcome.out
