@@ -26,11 +26,13 @@ struct Rig {
 }
 
 async fn rig() -> Rig {
+    rig_with(TransportOptions::default()).await
+}
+
+async fn rig_with(transport: TransportOptions) -> Rig {
     let memory = MemoryPeer::standard();
     let server = FaultServer::start(sqs_handler(memory.clone())).await.unwrap();
     let endpoint = Endpoint::parse(&server.url()).unwrap();
-    let transport =
-        TransportOptions { answer_timeout: Duration::from_millis(300), ..Default::default() };
     let options = SqsOptions { transport, ..SqsOptions::default() };
     let client = SqsClient::new(endpoint, options).unwrap();
     let peer = SqsPeer::open(client.clone(), "q").await.unwrap();
@@ -67,7 +69,9 @@ async fn closing_servers_lose_nothing_and_repeat_nothing() {
 
 #[tokio::test]
 async fn every_kind_of_fault_at_once_loses_nothing() {
-    let Rig { memory, server, peer, .. } = rig().await;
+    let answer_timeout = Duration::from_secs(1);
+    let impatient = TransportOptions { answer_timeout, ..TransportOptions::default() };
+    let Rig { memory, server, peer, .. } = rig_with(impatient).await;
     let internal = EntryError::new("InternalError", "", false);
     memory.plan(Operation::Send, Fault::FailEntries(vec![0, 4, 9], internal));
     let throttled = Reply::json(400, r#"{"__type":"x#ThrottlingException"}"#);
