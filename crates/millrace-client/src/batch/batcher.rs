@@ -2,6 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytestring::ByteString;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -13,6 +14,8 @@ use crate::error::{CallError, EntryError};
 
 /// How far a batch is looked for while groups are under way.
 const SCAN_ENTRIES: usize = 1_000;
+/// Longer lingering would keep messages from anybody for no use.
+const LINGER_MAX: Duration = Duration::from_secs(3600);
 /// Entries on their way to the gathering task, beside those that wait there.
 const CHANNEL_ENTRIES: usize = 64;
 
@@ -230,7 +233,7 @@ impl<C: BatchCall> Gatherer<C> {
                 return None;
             }
             let since = self.waiting.get(first).map(|waiting| waiting.since)?;
-            let linger_until = since + self.options.linger;
+            let linger_until = since + self.options.linger.min(LINGER_MAX);
             if !is_full && may_linger && linger_until > Instant::now() {
                 return Some(linger_until);
             }

@@ -359,7 +359,7 @@ fn delivery(message: ReservedMessage) -> Delivery {
 
 /// Whole seconds; parts of one count as one.
 fn seconds(duration: Duration) -> u64 {
-    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
 fn json(value: &impl Serialize) -> Result<Bytes, CallError> {

@@ -12,7 +12,7 @@ mod peer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
 use crate::error::{CallError, CallErrorKind};
 
@@ -20,6 +20,9 @@ pub use peer::Retrying;
 
 use budget::Budget;
 use pace::Pace;
+
+/// Whoever asks for more patience than that gets another try all the same.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(900);
 
 /// When and how often to try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +88,8 @@ impl Retry {
         let doubled = self.options.base.saturating_mul(1 << (retry - 1).min(20));
         let longest = doubled.min(self.options.cap);
         let drawn = longest.mul_f64(fastrand::f64());
-        sleep_until(Instant::now() + drawn.max(at_least.unwrap_or_default())).await;
+        let at_least = at_least.unwrap_or_default().min(RETRY_AFTER_MAX);
+        sleep(drawn.max(at_least)).await;
         true
     }
 
@@ -111,6 +115,8 @@ impl Retry {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -159,6 +165,12 @@ mod tests {
         let started = Instant::now();
         run(&Retry::new(options), 1, late).await.1.unwrap();
         assert_eq!(started.elapsed(), Duration::from_secs(7));
+
+        let mut never = unavailable();
+        never.retry_after = Some(Duration::MAX);
+        let started = Instant::now();
+        run(&Retry::new(options), 1, never).await.1.unwrap();
+        assert_eq!(started.elapsed(), RETRY_AFTER_MAX);
     }
 
     #[tokio::test(start_paused = true)]

@@ -79,7 +79,7 @@ pub(super) fn change_visibility_batch(queue_url: &str, changes: &[Visibility]) -
 
 /// Whole seconds; parts of one count as one, so that nothing comes earlier than asked for.
 fn seconds(duration: Duration) -> u64 {
-    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
 impl Object {

@@ -154,7 +154,7 @@ impl Transport {
     ///
     /// If no whole answer came.
     pub async fn call(&self, call: Call) -> Result<Answer, TransportError> {
-        let limit = self.answer_timeout + call.wait;
+        let limit = self.answer_timeout.saturating_add(call.wait);
         let head = call.head.finish(call.body.len());
         let mut taken = self.pool.take(call.lane).await?;
         let mut outcome = exchange(&mut taken, &head, &call.body, limit).await;
