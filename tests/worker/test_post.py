@@ -1,5 +1,6 @@
 """`--post`: headers, answers, Retry-After."""
 
+import hmac
 import time
 
 from worker.rig import eventually
@@ -29,6 +30,22 @@ def test_headers_are_those_of_the_beanstalk_daemon(sqs, queue, work, http_server
     assert headers["x-aws-sqsd-receive-count"] == "1"
     assert headers["x-aws-sqsd-attr-color"] == "red"
     time.strptime(headers["x-aws-sqsd-first-received-at"], "%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_body_is_signed_with_a_key(queue, work, send, http_server):
+    url = queue()
+    send(url, ["caf\u00e9"])
+    seen = []
+
+    def answer(path, headers, body):
+        seen.append((headers["X-Millrace-Signature"], body))
+        return 200, {}, b""
+
+    target = http_server(answer).url
+    assert work(url, "--post", target, *ALWAYS, env={"MILLRACE_POST_KEY": "secret"}).wait() == 0
+
+    [(signature, body)] = seen
+    assert signature == "sha256=" + hmac.new(b"secret", body, "sha256").hexdigest()
 
 
 def test_only_success_deletes(queue, work, send, http_server, counts):

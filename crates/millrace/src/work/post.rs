@@ -4,9 +4,10 @@
 //! A 2xx answer is a success. `Retry-After` of a 429 or 503 becomes the message's visibility timeout;
 //! listed answers reject the message; everything else is a failure and retried with back-off.
 
-use std::time::Duration;
+use std::{fmt::Write, time::Duration};
 
 use anyhow::Context;
+use hmac::{Hmac, KeyInit, Mac};
 use millrace_client::{
     AttributeValue, attribute,
     transport::{
@@ -15,6 +16,7 @@ use millrace_client::{
 };
 use millrace_wire::date;
 use millrace_worker::{Handler, HandlerError, Message, Outcome};
+use sha2::Sha256;
 
 use super::{WorkFlags, flags::Handlers};
 use crate::config::UsageError;
@@ -28,7 +30,12 @@ pub(super) struct Post {
     content_type: String,
     queue_name: String,
     reject_status: Vec<u16>,
+    /// Signs bodies, so that the receiver knows whose they are.
+    key: Option<Hmac<Sha256>>,
 }
+
+/// Names the key that bodies are signed with.
+const KEY_VARIABLE: &str = "MILLRACE_POST_KEY";
 
 impl Post {
     pub(super) fn new(url: &str, queue_url: &str, flags: &WorkFlags) -> anyhow::Result<Post> {
@@ -49,6 +56,7 @@ impl Post {
             content_type: flags.content_type.clone(),
             queue_name: queue_url.rsplit('/').next().unwrap_or(queue_url).to_owned(),
             reject_status: flags.reject_status.clone(),
+            key: key()?,
         })
     }
 
@@ -75,6 +83,9 @@ impl Post {
         head.header("X-Aws-Sqsd-Msgid", message.id())?;
         head.header("X-Aws-Sqsd-Queue", &self.queue_name)?;
         head.header("X-Aws-Sqsd-Receive-Count", &message.receive_count().to_string())?;
+        if let Some(key) = &self.key {
+            head.header("X-Millrace-Signature", &signature(key.clone(), message.body()))?;
+        }
         let delivery = message.delivery();
         if let Some(at) = delivery.first_received_at() {
             head.header("X-Aws-Sqsd-First-Received-At", &date::format_iso8601(at.seconds()))?;
@@ -120,6 +131,25 @@ impl Handler for Post {
     }
 }
 
+fn key() -> anyhow::Result<Option<Hmac<Sha256>>> {
+    let Some(key) = std::env::var_os(KEY_VARIABLE).filter(|key| !key.is_empty()) else {
+        return Ok(None);
+    };
+    let key = Hmac::new_from_slice(key.as_encoded_bytes());
+    Ok(Some(key.context("reading MILLRACE_POST_KEY")?))
+}
+
+/// `sha256=` and the HMAC of the body in hexadecimal digits.
+fn signature(mut key: Hmac<Sha256>, body: &str) -> String {
+    key.update(body.as_bytes());
+    let digest = key.finalize().into_bytes();
+    let mut text = "sha256=".to_owned();
+    for byte in digest {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
 /// Adds a header that came with the message; what HTTP cannot carry is left out.
 fn optional(head: &mut Head, name: &str, value: &str) {
     if let Err(error) = head.header(name, value) {
@@ -139,6 +169,19 @@ fn target(url: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signature_is_the_hmac_of_the_body() {
+        // RFC 4231, test case 2.
+        let key = Hmac::new_from_slice(b"Jefe").unwrap();
+
+        let signature = signature(key, "what do ya want for nothing?");
+
+        assert_eq!(
+            signature,
+            "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+    }
 
     #[test]
     fn target_is_path_and_query() {
