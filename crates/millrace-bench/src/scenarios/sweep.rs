@@ -153,6 +153,9 @@ fn finding(what: &str, points: &[Point], law: Option<Law>) -> String {
     let mut text =
         format!("Most, {} messages/s, with {} {what}.", thousands(best.report.rate()), best.count);
     if let Some(law) = law {
+        if law.sigma >= 1.0 {
+            return text + &format!(" More than one of the {what} gain nothing.");
+        }
         text += &format!(" {:.1} % of the work is serial", law.sigma * 100.0);
         text += &match law.peak() {
             Some(peak) if peak < 1e5 => format!("; beyond {peak:.0} {what} the rate would fall."),
