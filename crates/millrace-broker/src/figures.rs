@@ -1,6 +1,7 @@
 //! What each queue has done and holds: the one place that CloudWatch, Prometheus and the console
 //! read. Totals count from the start of the process and never fall.
 
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millrace_core::Timestamp;
@@ -50,6 +51,19 @@ pub struct QueueGlance {
     pub counts: Counts,
     /// When the oldest message was sent, as retention counts it.
     pub oldest_sent: Option<Timestamp>,
+}
+
+impl AddAssign for QueueTotals {
+    fn add_assign(&mut self, other: QueueTotals) {
+        self.messages_sent += other.messages_sent;
+        self.sent_bytes += other.sent_bytes;
+        self.messages_deduplicated += other.messages_deduplicated;
+        self.messages_received += other.messages_received;
+        self.messages_deleted += other.messages_deleted;
+        self.empty_receives += other.empty_receives;
+        self.messages_dead_lettered += other.messages_dead_lettered;
+        self.messages_expired += other.messages_expired;
+    }
 }
 
 impl QueueFigures {

@@ -38,6 +38,8 @@ pub use move_task::{MoveTask, MoveTaskError, MoveTaskStatus, StartMoveTask};
 pub use queue::SharedQueue;
 pub use receive::ReceiveRequest;
 
+pub use millrace_journal::{SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats};
+
 pub use millrace_engine::{
     Attribute, BrowseCursor, BrowseFilter, Content, Counts, DeduplicationScope, Definition,
     Fairness, Gauges, Handle, Kind, MessageState, NewContent, Redrive, Settings, record::SlotSeq,

@@ -24,7 +24,9 @@ pub mod conformance;
 
 pub use error::{AppendError, OpenError, ReadError, TruncateError, Unavailable};
 pub use fs::{Fault, FileSystem, RealFileSystem, SimFileSystem};
-pub use group::{GroupCommit, GroupOptions, Reservation, Stats};
+pub use group::{
+    GroupCommit, GroupOptions, Reservation, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats,
+};
 pub use journal::{Journal, SegmentInfo};
 pub use local::{
     CheckReport, Corruption, LocalJournal, LocalOptions, RepairReport, check, fuzz_recovery, repair,

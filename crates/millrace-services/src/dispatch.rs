@@ -1,6 +1,7 @@
 //! From a request to the service that answers it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use millrace_broker::Broker;
 use millrace_core::MessageId;
@@ -12,6 +13,7 @@ use crate::auth::{self, AccessKey, Auth};
 use crate::caller::Caller;
 use crate::cloudwatch::{CloudWatch, Monitor, inflated};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
+use crate::telemetry::{Figures, MetricsOptions, RequestCounts, Telemetry};
 
 /// What the services may decide.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +29,7 @@ pub struct Options {
     /// The clock may be advanced and the state reset over HTTP.
     pub is_test: bool,
     pub sqs: SqsOptions,
+    pub metrics: MetricsOptions,
 }
 
 /// In whose name this process itself asks for something.
@@ -43,18 +46,33 @@ pub struct Services {
     auth: Auth,
     sqs: Sqs,
     cloudwatch: CloudWatch,
+    requests: Arc<RequestCounts>,
+    telemetry: Telemetry,
     admin: Admin,
 }
 
 impl Services {
     pub fn new(broker: Arc<Broker>, monitor: Arc<Monitor>, options: &Options) -> Services {
         let Options { region, account, access_keys, host_names, .. } = options;
+        let requests = Arc::new(RequestCounts::new());
         Services {
             auth: Auth::new(access_keys, host_names.clone(), region, account),
             sqs: Sqs::new(broker.clone(), options.sqs.clone()),
             cloudwatch: CloudWatch::new(broker.clone(), monitor.clone()),
+            telemetry: Telemetry::new(
+                broker.clone(),
+                monitor.clone(),
+                requests.clone(),
+                options.metrics.clone(),
+            ),
+            requests,
             admin: Admin::new(broker, monitor, options.is_test),
         }
+    }
+
+    /// Adds figures of another floor to what Prometheus scrapes.
+    pub fn set_figures(&self, figures: Arc<dyn Figures>) {
+        self.telemetry.set_figures(figures);
     }
 
     /// Makes sure that configured queues exist as configured.
@@ -66,6 +84,11 @@ impl Services {
     }
 
     async fn answer(&self, request: &Request<'_>, request_id: &str) -> Response {
+        if request.path == "/metrics" && matches!(request.method, "GET" | "HEAD") {
+            let answer = self.telemetry.answer(request, !self.auth.is_on());
+            return answer
+                .unwrap_or_else(|e| e.response(ServiceName::Sqs, Protocol::Json, request_id));
+        }
         // Signatures are over what was sent, everything else is about what was meant.
         let inflated = match inflated(request) {
             Ok(inflated) => inflated,
@@ -100,7 +123,10 @@ impl Services {
             sender_id: &identity.sender_id,
             is_authenticated: self.auth.is_on(),
         };
-        self.act(&meant, &target, &caller, request_id).await
+        let began = Instant::now();
+        let response = self.act(&meant, &target, &caller, request_id).await;
+        self.requests.add(service, &target.action, response.status, began.elapsed());
+        response
     }
 
     /// Answers a request of this process itself, such as the console's, as if `principal` had

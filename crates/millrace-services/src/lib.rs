@@ -8,8 +8,10 @@ mod caller;
 mod cloudwatch;
 mod dispatch;
 mod sqs;
+mod telemetry;
 
 pub use auth::AccessKey;
 pub use cloudwatch::Monitor;
 pub use dispatch::{Options, Principal, Services};
 pub use sqs::{DeclaredQueue, SqsOptions};
+pub use telemetry::{Figures, MetricsOptions};

@@ -14,7 +14,7 @@ use millrace_journal::{
 use millrace_metrics::alarm::AlarmBook;
 use millrace_metrics::{MetricStore, StoreError};
 use millrace_server::{Drain, Hooks};
-use millrace_services::{AccessKey, DeclaredQueue, Monitor, Options, SqsOptions};
+use millrace_services::{AccessKey, DeclaredQueue, MetricsOptions, Monitor, Options, SqsOptions};
 
 use crate::config::Config;
 
@@ -183,6 +183,11 @@ fn options_of(config: &Config) -> Options {
         access_keys: access_keys(config),
         host_names: public_host.into_iter().collect(),
         is_test: config.is_test,
+        metrics: MetricsOptions {
+            top_queues: config.metrics.top_queues,
+            queues: config.metrics.queues.clone(),
+            token: config.metrics.token.clone(),
+        },
         sqs: SqsOptions {
             public_url: config.public_url.clone(),
             recreate_cool_down: config.limits.recreate_cool_down,

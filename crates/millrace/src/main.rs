@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod config;
 mod console;
+mod figures;
 mod journal;
 mod limits;
 mod logging;

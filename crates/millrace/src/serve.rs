@@ -3,6 +3,7 @@
 use std::{
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
     thread,
 };
 
@@ -11,7 +12,7 @@ use millrace_journal::Durability;
 use millrace_server::{Drain, Limits, Options, Server, Timeouts};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{assemble, config::Config, console, limits, logging};
+use crate::{assemble, config::Config, console, figures::ServerFigures, limits, logging};
 
 /// Runs until a signal asks to stop, then drains.
 pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
@@ -25,6 +26,7 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
     start_on_signals(drain.clone()).context("watching for signals")?;
     let services = assemble::open_services(&config, &drain)
         .with_context(|| format!("opening the data in {}", config.data.display()))?;
+    services.service.set_figures(Arc::new(ServerFigures(server.counters())));
 
     let addresses = server.addresses().to_vec();
     if is_first_start || config.durability == Durability::Memory {

@@ -37,7 +37,7 @@ use admission::BATCH_OVERHEAD_BYTES;
 pub use admission::Reservation;
 use gather::Gather;
 use stats::Counters;
-pub use stats::{SYNC_BUCKETS, Stats};
+pub use stats::{SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats};
 
 /// Bounds of a group commit.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,8 @@ use crate::error::Unavailable;
 
 /// Bucket `n` counts appends that took less than `16 µs << n`; the last one, all longer ones.
 pub const SYNC_BUCKETS: usize = 18;
-const FIRST_BUCKET_US: u64 = 16;
+/// The first bucket counts appends that took less than this.
+pub const SYNC_FIRST_BUCKET_US: u64 = 16;
 
 /// What a journal has done since it was opened.
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ impl Stats {
         for (bucket, count) in self.sync_buckets.iter().enumerate() {
             seen += count;
             if seen >= wanted {
-                return Duration::from_micros(FIRST_BUCKET_US << bucket);
+                return Duration::from_micros(SYNC_FIRST_BUCKET_US << bucket);
             }
         }
         Duration::ZERO
@@ -59,7 +60,7 @@ impl Counters {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.sync_ns.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
         self.largest_group_bytes.fetch_max(bytes as u64, Ordering::Relaxed);
-        let steps = took.as_micros() as u64 / FIRST_BUCKET_US;
+        let steps = took.as_micros() as u64 / SYNC_FIRST_BUCKET_US;
         let bucket = (u64::BITS - steps.leading_zeros()) as usize;
         if let Some(count) = self.sync_buckets.get(bucket.min(SYNC_BUCKETS - 1)) {
             count.fetch_add(1, Ordering::Relaxed);

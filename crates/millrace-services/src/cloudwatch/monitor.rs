@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use millrace_broker::Broker;
+use millrace_broker::{Broker, QueueTotals};
 use millrace_core::Timestamp;
-use millrace_metrics::alarm::AlarmBook;
-use millrace_metrics::{MetricStore, Source, StoreError};
+use millrace_metrics::alarm::{AlarmBook, State};
+use millrace_metrics::{MetricStore, StoreError};
 use tokio::sync::oneshot;
 
 use super::act;
@@ -51,6 +51,7 @@ pub(crate) enum MonitorError {
 /// The store of metrics and the thread that works on it.
 pub struct Monitor {
     store: Arc<MetricStore>,
+    queues: Arc<QueueMetrics>,
     alarms: SharedBook,
     sender: SyncSender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -75,8 +76,8 @@ impl Monitor {
         book: AlarmBook,
     ) -> std::io::Result<Monitor> {
         let now = broker.now();
-        let source: Arc<dyn Source> = QueueMetrics::new(broker.clone());
-        store.set_source(source, now);
+        let queues = QueueMetrics::new(broker.clone());
+        store.set_source(queues.clone(), now);
         let (sender, receiver) = sync_channel(JOBS_WAITING);
         let alarms: SharedBook = Arc::new(Mutex::new(book));
         let worker = Worker {
@@ -89,12 +90,26 @@ impl Monitor {
             is_closing: false,
         };
         let thread = std::thread::Builder::new().name("metrics".into()).spawn(|| worker.run())?;
-        Ok(Monitor { store, alarms, sender, thread: Mutex::new(Some(thread)) })
+        Ok(Monitor { store, queues, alarms, sender, thread: Mutex::new(Some(thread)) })
     }
 
     /// The store, for those who may wait for the disk.
     pub fn store(&self) -> &Arc<MetricStore> {
         &self.store
+    }
+
+    /// What all queues that are gone have done since the process started.
+    pub(crate) fn totals_of_deleted(&self) -> QueueTotals {
+        self.queues.totals_of_deleted()
+    }
+
+    /// How many alarms are in each state.
+    pub(crate) fn alarms_by_state(&self) -> [(&'static str, u64); 3] {
+        let book = lock(&self.alarms);
+        [State::Ok, State::Alarm, State::InsufficientData].map(|state| {
+            let count = book.all().filter(|alarm| alarm.state == state).count();
+            (state.name(), count as u64)
+        })
     }
 
     /// The alarms, which only the thread changes.

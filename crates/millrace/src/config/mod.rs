@@ -60,6 +60,7 @@ pub(crate) struct Config {
     pub(crate) drain: Duration,
     pub(crate) cors: Cors,
     pub(crate) limits: Limits,
+    pub(crate) metrics: Metrics,
     /// Dead-letter queues before the queues that use them.
     pub(crate) queues: Vec<DeclaredQueue>,
     resolved: Vec<Resolved>,
@@ -93,6 +94,16 @@ pub(crate) struct Limits {
     pub(crate) recreate_cool_down: bool,
     /// Whether a queue may be purged only once in 60 seconds.
     pub(crate) purge_cool_down: bool,
+}
+
+/// What `/metrics` shows, and to whom.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Metrics {
+    /// Queues that have series of their own: those that hold most messages,
+    pub(crate) top_queues: usize,
+    /// and those with these names or prefixes.
+    pub(crate) queues: Vec<String>,
+    pub(crate) token: Option<String>,
 }
 
 impl Config {
@@ -164,6 +175,11 @@ impl Config {
                 recreate_cool_down: layers.truth("limits.recreate_cool_down"),
                 purge_cool_down: layers.truth("limits.purge_cool_down"),
             },
+            metrics: Metrics {
+                top_queues: layers.number("metrics.top_queues"),
+                queues: layers.list("metrics.queues"),
+                token: Some(layers.text("metrics.token")).filter(|token| !token.is_empty()),
+            },
             queues: queues::declared(file, &region, &account)?,
             listen,
             region,
@@ -199,6 +215,16 @@ impl Config {
             )));
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Metrics")
+            .field("top_queues", &self.top_queues)
+            .field("queues", &self.queues)
+            .finish_non_exhaustive()
     }
 }
 

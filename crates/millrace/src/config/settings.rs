@@ -59,6 +59,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
     number("limits.in_flight", "120000", 1, MANY),
     truth("limits.recreate_cool_down", "false"),
     truth("limits.purge_cool_down", "true"),
+    number("metrics.top_queues", "100", 0, 100_000),
+    list("metrics.queues", ""),
+    secret("metrics.token"),
 ];
 
 impl Setting {

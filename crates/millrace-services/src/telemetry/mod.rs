@@ -1,0 +1,118 @@
+//! What Prometheus scrapes: `GET /metrics`, in the OpenMetrics text format.
+//!
+//! Bounded whatever clients do: actions are those that exist, and only some queues have series of
+//! their own. [`requests`] counts, [`exposition`] writes; the figures of queues are the broker's.
+
+mod exposition;
+mod queues;
+mod requests;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use millrace_broker::Broker;
+use millrace_wire::{ApiError, Request, Response};
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::registry::Registry;
+
+use crate::cloudwatch::Monitor;
+use queues::QueueSeries;
+pub(crate) use requests::RequestCounts;
+
+/// Of OpenMetrics 1.0, which Prometheus has read since 2018.
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What of `/metrics` is a matter of configuration.
+#[derive(Clone, Debug)]
+pub struct MetricsOptions {
+    /// Queues that have series of their own: those that hold most messages.
+    pub top_queues: usize,
+    /// Names of queues that have series of their own in any case; a `*` at the end stands for any
+    /// rest.
+    pub queues: Vec<String>,
+    /// Who scrapes says it as a bearer token. None: nobody need say anything while requests are not
+    /// authenticated, and nobody is answered while they are.
+    pub token: Option<String>,
+}
+
+impl Default for MetricsOptions {
+    fn default() -> MetricsOptions {
+        MetricsOptions { top_queues: 100, queues: Vec::new(), token: None }
+    }
+}
+
+/// Figures of a floor that the services do not know.
+pub trait Figures: Send + Sync {
+    /// Writes them.
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error>;
+}
+
+/// Answers scrapes.
+pub(crate) struct Telemetry {
+    registry: Registry,
+    figures: Arc<OnceLock<Arc<dyn Figures>>>,
+    options: MetricsOptions,
+}
+
+impl Telemetry {
+    pub(crate) fn new(
+        broker: Arc<Broker>,
+        monitor: Arc<Monitor>,
+        requests: Arc<RequestCounts>,
+        options: MetricsOptions,
+    ) -> Telemetry {
+        let mut registry = Registry::default();
+        let figures = Arc::new(OnceLock::new());
+        let queues = QueueSeries {
+            broker: broker.clone(),
+            monitor: monitor.clone(),
+            top: options.top_queues,
+            always: options.queues.clone(),
+        };
+        registry.register_collector(Box::new(queues));
+        registry.register_collector(Box::new(requests));
+        registry.register_collector(Box::new(exposition::Server {
+            broker,
+            monitor,
+            figures: figures.clone(),
+        }));
+        Telemetry { registry, figures, options }
+    }
+
+    /// Adds figures; the first stay.
+    pub(crate) fn set_figures(&self, figures: Arc<dyn Figures>) {
+        let _ = self.figures.set(figures);
+    }
+
+    /// Answers a scrape. `is_open`: requests are not authenticated.
+    pub(crate) fn answer(
+        &self,
+        request: &Request<'_>,
+        is_open: bool,
+    ) -> Result<Response, ApiError> {
+        let is_allowed = match &self.options.token {
+            None => is_open,
+            Some(token) => request
+                .header("authorization")
+                .and_then(|value| value.strip_prefix("Bearer "))
+                .is_some_and(|given| is_same(given.trim(), token)),
+        };
+        if !is_allowed {
+            return Err(ApiError::access_denied("Say the token of metrics as a bearer token."));
+        }
+        let mut text = String::with_capacity(64 << 10);
+        encode_registry(&mut text, &self.registry).map_err(|error| {
+            tracing::error!(%error, "metrics cannot be written");
+            ApiError::internal_failure()
+        })?;
+        text.push_str("# EOF\n");
+        Ok(Response::new(200, CONTENT_TYPE, text))
+    }
+}
+
+/// Takes the same time wherever the texts differ.
+fn is_same(given: &str, expected: &str) -> bool {
+    let difference = given.bytes().zip(expected.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+    given.len() == expected.len() && difference == 0
+}

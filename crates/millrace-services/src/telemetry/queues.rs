@@ -1,0 +1,225 @@
+//! Series of queues: of all together, and of some by themselves.
+
+use std::fmt;
+use std::sync::Arc;
+
+use millrace_broker::{Broker, QueueFigures, QueueTotals, SharedQueue};
+use millrace_core::Timestamp;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+
+use crate::cloudwatch::Monitor;
+
+pub(super) struct QueueSeries {
+    pub(super) broker: Arc<Broker>,
+    pub(super) monitor: Arc<Monitor>,
+    /// So many queues with most messages have series of their own,
+    pub(super) top: usize,
+    /// and those with these names.
+    pub(super) always: Vec<String>,
+}
+
+/// Something that is counted of queues.
+struct Counted {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+    of: fn(&QueueTotals) -> u64,
+}
+
+const COUNTED: [Counted; 8] = [
+    Counted {
+        name: "messages_sent",
+        help: "Messages accepted, repeated ones not included",
+        unit: None,
+        of: |totals| totals.messages_sent,
+    },
+    Counted {
+        name: "sent",
+        help: "Body and attributes of messages accepted",
+        unit: Some(Unit::Bytes),
+        of: |totals| totals.sent_bytes,
+    },
+    Counted {
+        name: "messages_received",
+        help: "Messages returned by receives",
+        unit: None,
+        of: |totals| totals.messages_received,
+    },
+    Counted {
+        name: "messages_deleted",
+        help: "Deletes that succeeded",
+        unit: None,
+        of: |totals| totals.messages_deleted,
+    },
+    Counted {
+        name: "empty_receives",
+        help: "Receives that returned nothing",
+        unit: None,
+        of: |totals| totals.empty_receives,
+    },
+    Counted {
+        name: "messages_deduplicated",
+        help: "Sends that repeated one within the deduplication window",
+        unit: None,
+        of: |totals| totals.messages_deduplicated,
+    },
+    Counted {
+        name: "messages_dead_lettered",
+        help: "Messages moved to a dead-letter queue",
+        unit: None,
+        of: |totals| totals.messages_dead_lettered,
+    },
+    Counted {
+        name: "messages_expired",
+        help: "Messages dropped at the end of the retention period",
+        unit: None,
+        of: |totals| totals.messages_expired,
+    },
+];
+
+/// A queue at the moment of the scrape.
+struct Seen {
+    queue: Arc<SharedQueue>,
+    figures: QueueFigures,
+}
+
+impl Seen {
+    fn messages(&self) -> u64 {
+        let counts = self.figures.gauges.counts;
+        counts.ready + counts.delayed + counts.in_flight
+    }
+
+    fn labels(&self) -> [(&'static str, &str); 3] {
+        let key = self.queue.key();
+        [("region", &key.region), ("account", &key.account), ("queue", &key.name)]
+    }
+}
+
+impl QueueSeries {
+    /// The queues that have series of their own.
+    fn shown(&self, mut queues: Vec<Seen>) -> Vec<Seen> {
+        let is_always = |seen: &Seen| {
+            let name = &seen.queue.key().name;
+            self.always.iter().any(|pattern| match pattern.strip_suffix('*') {
+                Some(prefix) => name.starts_with(prefix),
+                None => name == pattern,
+            })
+        };
+        let order = |seen: &Seen| {
+            let most = (seen.messages(), seen.figures.totals.messages_sent);
+            (!is_always(seen), std::cmp::Reverse(most))
+        };
+        queues.sort_by_cached_key(order);
+        let always = queues.iter().take_while(|seen| is_always(seen)).count();
+        queues.truncate(always + self.top);
+        queues
+    }
+
+    fn encode_all(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        queues: &[Seen],
+    ) -> Result<(), fmt::Error> {
+        let help = "Queues that exist";
+        let gauge = encoder.encode_descriptor("millrace_queues", help, None, MetricType::Gauge)?;
+        ConstGauge::new(queues.len() as u64).encode(gauge)?;
+        let help = "Messages in all queues by state";
+        let mut messages =
+            encoder.encode_descriptor("millrace_messages", help, None, MetricType::Gauge)?;
+        let mut sums = [("ready", 0), ("delayed", 0), ("in_flight", 0)];
+        for seen in queues {
+            let counts = seen.figures.gauges.counts;
+            for ((_, sum), count) in
+                sums.iter_mut().zip([counts.ready, counts.delayed, counts.in_flight])
+            {
+                *sum += count;
+            }
+        }
+        for (state, sum) in sums {
+            ConstGauge::new(sum).encode(messages.encode_family(&[("state", state)])?)?;
+        }
+        let deleted = self.monitor.totals_of_deleted();
+        for counted in COUNTED {
+            let sum = queues.iter().map(|seen| (counted.of)(&seen.figures.totals)).sum::<u64>();
+            let name = format!("millrace_{}", counted.name);
+            let counter = encoder.encode_descriptor(
+                &name,
+                counted.help,
+                counted.unit.as_ref(),
+                MetricType::Counter,
+            )?;
+            ConstCounter::new(sum + (counted.of)(&deleted)).encode(counter)?;
+        }
+        Ok(())
+    }
+
+    fn encode_each(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        shown: &[Seen],
+        now: Timestamp,
+    ) -> Result<(), fmt::Error> {
+        let name = "millrace_queue_messages";
+        let help = "Messages in a queue by state";
+        let mut messages = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for seen in shown {
+            let counts = seen.figures.gauges.counts;
+            let states = [
+                ("ready", counts.ready),
+                ("delayed", counts.delayed),
+                ("in_flight", counts.in_flight),
+            ];
+            for (state, count) in states {
+                let [region, account, queue] = seen.labels();
+                let labels = [region, account, queue, ("state", state)];
+                ConstGauge::new(count).encode(messages.encode_family(&labels)?)?;
+            }
+        }
+        let mut ages = encoder.encode_descriptor(
+            "millrace_queue_oldest_message_age",
+            "Since the oldest message of a queue was sent",
+            Some(&Unit::Seconds),
+            MetricType::Gauge,
+        )?;
+        for seen in shown {
+            let age_s = seen.figures.oldest_age_s(now);
+            ConstGauge::new(age_s).encode(ages.encode_family(&seen.labels())?)?;
+        }
+        for counted in COUNTED {
+            let name = format!("millrace_queue_{}", counted.name);
+            let mut counter = encoder.encode_descriptor(
+                &name,
+                counted.help,
+                counted.unit.as_ref(),
+                MetricType::Counter,
+            )?;
+            for seen in shown {
+                let count = (counted.of)(&seen.figures.totals);
+                ConstCounter::new(count).encode(counter.encode_family(&seen.labels())?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for QueueSeries {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("QueueSeries").field("top", &self.top).finish_non_exhaustive()
+    }
+}
+
+impl Collector for QueueSeries {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let queues = self.broker.queues().into_iter();
+        let queues: Vec<Seen> = queues
+            .map(|queue| Seen { figures: self.broker.queue_figures(&queue), queue })
+            .collect();
+        self.encode_all(&mut encoder, &queues)?;
+        self.encode_each(&mut encoder, &self.shown(queues), self.broker.now())
+    }
+}
