@@ -9,9 +9,23 @@ import pytest
 from botocore.config import Config
 
 
-def client(server, service, **options):
+def client(server, service, protocol=None, **options):
+    """A client of the real SDK, which speaks another of the protocols in its model if told so."""
     options = {"retries": {"total_max_attempts": 1}, "read_timeout": 40} | options
-    return boto3.client(
+    session = boto3.Session()
+    if protocol:
+        loader = session._session.get_component("data_loader")
+        load = loader.load_service_model
+
+        def load_with_protocol(name, kind, *args, **kwargs):
+            model = load(name, kind, *args, **kwargs)
+            if name == service and kind == "service-2":
+                assert protocol in model["metadata"]["protocols"]
+                model["metadata"] |= {"protocol": protocol, "protocols": [protocol]}
+            return model
+
+        loader.load_service_model = load_with_protocol
+    made = session.client(
         service,
         endpoint_url=server.endpoint,
         region_name="us-east-1",
@@ -19,6 +33,8 @@ def client(server, service, **options):
         aws_secret_access_key="test",
         config=Config(**options),
     )
+    assert protocol in (None, made.meta.service_model.resolved_protocol)
+    return made
 
 
 class Clock:
@@ -64,12 +80,12 @@ def sqs_alone(alone):
 
 @pytest.fixture
 def new_client(alone):
-    return lambda: client(alone, "sqs")
+    return lambda service: client(alone, service)
 
 
-@pytest.fixture
-def cloudwatch(alone):
-    return client(alone, "cloudwatch")
+@pytest.fixture(params=["json", "smithy-rpc-v2-cbor", "query"])
+def cloudwatch(request, alone):
+    return client(alone, "cloudwatch", request.param)
 
 
 @pytest.fixture

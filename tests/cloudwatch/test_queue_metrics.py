@@ -3,12 +3,19 @@
 import concurrent.futures
 import random
 
+import pytest
+
 COUNTERS = [
     "NumberOfMessagesSent",
     "NumberOfMessagesReceived",
     "NumberOfMessagesDeleted",
     "NumberOfEmptyReceives",
 ]
+
+
+@pytest.fixture
+def cloudwatch(new_client):
+    return new_client("cloudwatch")
 
 
 def use(sqs, url, rounds=40):
@@ -40,7 +47,7 @@ def test_sums_over_minutes_equal_what_clients_counted_also_after_kills(alone, cl
 
     for how in ["kill", "stop", "kill", None]:
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            clients = [new_client() for _ in range(4)]
+            clients = [new_client("sqs") for _ in range(4)]
             for counted in pool.map(lambda sqs: use(sqs, url, 10), clients):
                 expected = {name: expected[name] + counted[name] for name in expected}
         now = {name: total("jobs", name) for name in COUNTERS} | {"bytes": total("jobs", "SentMessageSize")}

@@ -56,7 +56,7 @@ impl Admin {
         if request.path == "/_localstack/health" {
             let version = env!("CARGO_PKG_VERSION");
             return Ok(json(format!(
-                r#"{{"services":{{"sqs":"running"}},"edition":"millrace","version":"{version}"}}"#
+                r#"{{"services":{{"sqs":"running","cloudwatch":"running"}},"edition":"millrace","version":"{version}"}}"#
             )));
         }
         let identity = auth.identify(request, target)?;

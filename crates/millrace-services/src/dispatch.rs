@@ -85,7 +85,7 @@ impl Services {
 
     async fn answer(&self, request: &Request<'_>, request_id: &str) -> Response {
         if request.path == "/metrics" && matches!(request.method, "GET" | "HEAD") {
-            let answer = self.telemetry.answer(request, !self.auth.is_on());
+            let answer = self.telemetry.answer(request, !self.auth.is_on()).await;
             return answer
                 .unwrap_or_else(|e| e.response(ServiceName::Sqs, Protocol::Json, request_id));
         }

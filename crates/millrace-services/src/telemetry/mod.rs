@@ -50,7 +50,8 @@ pub trait Figures: Send + Sync {
 
 /// Answers scrapes.
 pub(crate) struct Telemetry {
-    registry: Registry,
+    registry: Arc<Registry>,
+    monitor: Arc<Monitor>,
     figures: Arc<OnceLock<Arc<dyn Figures>>>,
     options: MetricsOptions,
 }
@@ -74,10 +75,10 @@ impl Telemetry {
         registry.register_collector(Box::new(requests));
         registry.register_collector(Box::new(exposition::Server {
             broker,
-            monitor,
+            monitor: monitor.clone(),
             figures: figures.clone(),
         }));
-        Telemetry { registry, figures, options }
+        Telemetry { registry: Arc::new(registry), monitor, figures, options }
     }
 
     /// Adds figures; the first stay.
@@ -86,7 +87,7 @@ impl Telemetry {
     }
 
     /// Answers a scrape. `is_open`: requests are not authenticated.
-    pub(crate) fn answer(
+    pub(crate) async fn answer(
         &self,
         request: &Request<'_>,
         is_open: bool,
@@ -101,8 +102,13 @@ impl Telemetry {
         if !is_allowed {
             return Err(ApiError::access_denied("Say the token of metrics as a bearer token."));
         }
-        let mut text = String::with_capacity(64 << 10);
-        encode_registry(&mut text, &self.registry).map_err(|error| {
+        // Looking at thousands of queues takes longer than a request of another client may wait.
+        let registry = self.registry.clone();
+        let encoded = self.monitor.run(move || {
+            let mut text = String::with_capacity(64 << 10);
+            encode_registry(&mut text, &registry).map(|()| text)
+        });
+        let mut text = encoded.await?.map_err(|error| {
             tracing::error!(%error, "metrics cannot be written");
             ApiError::internal_failure()
         })?;

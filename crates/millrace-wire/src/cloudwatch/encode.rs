@@ -39,7 +39,9 @@ pub fn response(answer: &Answer, action: &str, protocol: Protocol, request_id: &
 fn put_query(node: &Node, action: &str, request_id: &str, out: &mut Vec<u8>) {
     let namespace = ServiceName::CloudWatch.xml_namespace();
     put(out, &["<", action, "Response xmlns=\"", namespace, "\">"]);
-    let has_result = !matches!(node, Node::Structure(members) if members.is_empty());
+    // Of the answers without content, these two have an element for it.
+    let has_result = !matches!(node, Node::Structure(members) if members.is_empty())
+        || matches!(action, "TagResource" | "UntagResource");
     if has_result {
         put(out, &["<", action, "Result>"]);
         node.put_xml(out);

@@ -1,0 +1,185 @@
+//! CloudWatch's three protocols agree: what one says the others say, too.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use millrace_wire::cloudwatch::{
+    Action, Answer, Datapoint, Dimension, MetricAlarm, MetricDataResult, PutMetricAlarm, decode,
+    response,
+};
+use millrace_wire::protocol::{Protocol, detect};
+use millrace_wire::{ApiError, Header, Request};
+
+const PATH: &str = "/service/GraniteServiceVersion20100801/operation/";
+
+fn call(path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Action, ApiError> {
+    let headers: Vec<Header<'_>> =
+        headers.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
+    let request = Request {
+        method: "POST",
+        path,
+        query: "",
+        headers: &headers,
+        body,
+        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        is_tls: false,
+    };
+    let target = detect(&request).unwrap();
+    decode(&target, body)
+}
+
+fn json(action: &str, body: &str) -> Result<Action, ApiError> {
+    let target = format!("GraniteServiceVersion20100801.{action}");
+    let headers = [("x-amz-target", &*target), ("content-type", "application/x-amz-json-1.0")];
+    call("/", &headers, body.as_bytes())
+}
+
+fn query(form: &str) -> Result<Action, ApiError> {
+    let form = format!("{form}&Version=2010-08-01");
+    call("/", &[("content-type", "application/x-www-form-urlencoded")], form.as_bytes())
+}
+
+fn cbor(action: &str, body: &[u8]) -> Result<Action, ApiError> {
+    let headers = [("smithy-protocol", "rpc-v2-cbor"), ("content-type", "application/cbor")];
+    call(&format!("{PATH}{action}"), &headers, body)
+}
+
+#[test]
+fn requests_agree_in_all_protocols() {
+    let of_json = json(
+        "PutMetricData",
+        r#"{"Namespace":"Shop","MetricData":[{"MetricName":"Sales","Dimensions":[{"Name":"A",
+           "Value":"1"}],"Timestamp":1767323045.5,"Values":[1,2.5],"Counts":[3,4],"Unit":null}]}"#,
+    )
+    .unwrap();
+    let of_query = query(
+        "Action=PutMetricData&Namespace=Shop&MetricData.member.1.MetricName=Sales\
+         &MetricData.member.1.Dimensions.member.1.Name=A&MetricData.member.1.Dimensions.member.1.Value=1\
+         &MetricData.member.1.Timestamp=2026-01-02T03%3A04%3A05.500Z\
+         &MetricData.member.1.Values.member.1=1&MetricData.member.1.Values.member.2=2.5\
+         &MetricData.member.1.Counts.member.1=3&MetricData.member.1.Counts.member.2=4",
+    )
+    .unwrap();
+    let mut body =
+        b"\xbf\x69Namespace\x64Shop\x6aMetricData\x9f\xbf\x6aMetricName\x65Sales".to_vec();
+    body.extend(b"\x6aDimensions\x81\xa2\x64Name\x61A\x65Value\x611\x69Timestamp\xc1\xfb");
+    body.extend(1_767_323_045.5_f64.to_be_bytes());
+    body.extend(b"\x66Values\x82\x01\xf9\x41\x00\x66Counts\x9f\x03\x04\xff\xff\xff\xff");
+    let of_cbor = cbor("PutMetricData", &body).unwrap();
+
+    let Action::PutMetricData(put) = &of_json else { panic!("{of_json:?}") };
+    let datum = &put.metric_data[0];
+    assert_eq!(datum.timestamp_ms, Some(1_767_323_045_500));
+    assert_eq!((&datum.values[..], &datum.counts[..]), (&[1.0, 2.5][..], &[3.0, 4.0][..]));
+    assert_eq!(of_json, of_query);
+    assert_eq!(of_json, of_cbor);
+}
+
+#[test]
+fn wrong_types_are_refused_in_the_words_of_the_protocol() {
+    let body = r#"{"Namespace":"S","MetricData":{}}"#;
+    assert_eq!(json("PutMetricData", body).unwrap_err().shape, "SerializationException");
+    assert_eq!(json("Nonsense", "{}").unwrap_err().code, "UnknownOperationException");
+    let form = "Action=GetMetricStatistics&Period=x";
+    assert_eq!(query(form).unwrap_err().code, "MalformedInput");
+    let form = "Action=GetMetricStatistics&StartTime=yesterday";
+    assert_eq!(query(form).unwrap_err().code, "MalformedInput");
+    assert_eq!(query("Action=Nonsense&Namespace=S").unwrap_err().code, "InvalidAction");
+    assert_eq!(cbor("ListMetrics", b"\x81\x01").unwrap_err().shape, "SerializationException");
+}
+
+fn body(answer: &Answer, action: &str, protocol: Protocol) -> Vec<u8> {
+    response(answer, action, protocol, "id-1").body
+}
+
+fn text(answer: &Answer, action: &str, protocol: Protocol) -> String {
+    String::from_utf8(body(answer, action, protocol)).unwrap()
+}
+
+#[test]
+fn statistics_in_all_protocols() {
+    let datapoint = Datapoint {
+        timestamp_ms: 1_767_323_040_000,
+        statistics: vec![("Sum", 3.0)],
+        extended_statistics: vec![("p95".to_owned(), 1.5)],
+        unit: "Count",
+    };
+    let answer =
+        Answer::GetMetricStatistics { label: "Sales".to_owned(), datapoints: vec![datapoint] };
+    let of = |protocol| text(&answer, "GetMetricStatistics", protocol);
+
+    assert_eq!(
+        of(Protocol::Json),
+        r#"{"Label":"Sales","Datapoints":[{"Timestamp":1767323040.0,"Sum":3.0,"Unit":"Count","ExtendedStatistics":{"p95":1.5}}]}"#
+    );
+    assert_eq!(
+        of(Protocol::Query),
+        "<GetMetricStatisticsResponse xmlns=\"http://monitoring.amazonaws.com/doc/2010-08-01/\">\
+         <GetMetricStatisticsResult><Label>Sales</Label><Datapoints><member>\
+         <Timestamp>2026-01-02T03:04:00Z</Timestamp><Sum>3.0</Sum><Unit>Count</Unit>\
+         <ExtendedStatistics><entry><key>p95</key><value>1.5</value></entry></ExtendedStatistics>\
+         </member></Datapoints></GetMetricStatisticsResult><ResponseMetadata><RequestId>id-1\
+         </RequestId></ResponseMetadata></GetMetricStatisticsResponse>"
+    );
+    let mut cbor = b"\xa2\x65Label\x65Sales\x6aDatapoints\x81\xa4\x69Timestamp\xc1\xfb".to_vec();
+    cbor.extend(1_767_323_040_f64.to_be_bytes());
+    cbor.extend(b"\x63Sum\xfb\x40\x08\0\0\0\0\0\0\x64Unit\x65Count");
+    cbor.extend(b"\x72ExtendedStatistics\xa1\x63p95\xfb\x3f\xf8\0\0\0\0\0\0");
+    assert_eq!(body(&answer, "GetMetricStatistics", Protocol::Cbor), cbor);
+}
+
+#[test]
+fn an_answer_without_content_is_empty() {
+    let of = |action, protocol| text(&Answer::Done, action, protocol);
+
+    assert_eq!(of("PutMetricData", Protocol::Json), "{}");
+    assert_eq!(body(&Answer::Done, "PutMetricData", Protocol::Cbor), b"\xa0");
+    assert!(!of("PutMetricData", Protocol::Query).contains("Result"));
+    assert!(of("TagResource", Protocol::Query).contains("<TagResourceResult></TagResourceResult>"));
+}
+
+#[test]
+fn lists_are_there_even_if_empty() {
+    let result = MetricDataResult {
+        id: "m".to_owned(),
+        label: "M".to_owned(),
+        timestamps_ms: Vec::new(),
+        values: Vec::new(),
+        status_code: "Complete",
+        messages: Vec::new(),
+    };
+    let results = vec![result];
+    let answer = Answer::GetMetricData { results, messages: Vec::new(), next_token: None };
+    assert_eq!(
+        text(&answer, "GetMetricData", Protocol::Json),
+        r#"{"MetricDataResults":[{"Id":"m","Label":"M","Timestamps":[],"Values":[],"StatusCode":"Complete","Messages":[]}],"Messages":[]}"#
+    );
+    let xml = text(&answer, "GetMetricData", Protocol::Query);
+    assert!(xml.contains("<Timestamps/><Values/>"), "{xml}");
+}
+
+#[test]
+fn an_alarm_shows_what_was_put() {
+    let dimension = Dimension { name: Some("QueueName".into()), value: Some("a&b".into()) };
+    let alarm = MetricAlarm {
+        arn: "arn".to_owned(),
+        state_value: "OK",
+        alarm: PutMetricAlarm {
+            alarm_name: Some("n".into()),
+            dimensions: vec![dimension],
+            threshold: Some(1e21),
+            ..PutMetricAlarm::default()
+        },
+        ..MetricAlarm::default()
+    };
+    let answer = Answer::DescribeAlarms { alarms: vec![alarm], next_token: Some("t".into()) };
+
+    let xml = text(&answer, "DescribeAlarms", Protocol::Query);
+    let json = text(&answer, "DescribeAlarms", Protocol::Json);
+
+    assert!(xml.contains("<Name>QueueName</Name><Value>a&amp;b</Value>"), "{xml}");
+    assert!(xml.contains("<OKActions/>") && xml.contains("<NextToken>t</NextToken>"), "{xml}");
+    assert!(json.contains(r#""Threshold":1e21"#) && json.contains(r#""OKActions":[]"#), "{json}");
+    assert!(!json.contains("TreatMissingData"), "{json}");
+}
