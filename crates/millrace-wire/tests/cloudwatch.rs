@@ -1,6 +1,6 @@
 //! CloudWatch's three protocols agree: what one says the others say, too.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::net::{IpAddr, Ipv4Addr};
 
