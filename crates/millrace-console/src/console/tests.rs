@@ -43,8 +43,10 @@ impl Browser {
             ..millrace_services::Options::default()
         };
         let store = millrace_metrics::MetricStore::open(None, broker.now()).unwrap();
-        let monitor = millrace_services::Monitor::start(broker.clone(), Arc::new(store)).unwrap();
-        let services = Arc::new(Services::new(broker.clone(), Arc::new(monitor), &services));
+        let alarms = millrace_metrics::alarm::AlarmBook::open(None, broker.now()).unwrap();
+        let monitor = millrace_services::Monitor::start(broker.clone(), Arc::new(store), alarms);
+        let services =
+            Arc::new(Services::new(broker.clone(), Arc::new(monitor.unwrap()), &services));
         let options = Options {
             access_keys,
             region: "us-east-1".into(),
