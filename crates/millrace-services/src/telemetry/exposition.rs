@@ -62,7 +62,7 @@ impl Server {
             MetricType::Histogram,
         )?;
         let bound_s = |bucket: usize| match bucket {
-            bucket if bucket + 1 == SYNC_BUCKETS => f64::MAX,
+            bucket if bucket + 1 == SYNC_BUCKETS => f64::INFINITY,
             bucket => (SYNC_FIRST_BUCKET_US << bucket) as f64 / 1e6,
         };
         let buckets: Vec<(f64, u64)> =

@@ -198,7 +198,7 @@ impl Collector for RequestCounts {
         )?;
         for (service, action, sums) in &sums {
             let labels = [("service", *service), ("action", action)];
-            let bounds = BOUNDS_S.iter().copied().chain([f64::MAX]);
+            let bounds = BOUNDS_S.iter().copied().chain([f64::INFINITY]);
             let buckets: Vec<(f64, u64)> = bounds.zip(sums.buckets).collect();
             let count = sums.buckets.iter().sum();
             let sum_s = sums.duration_us as f64 / 1e6;
