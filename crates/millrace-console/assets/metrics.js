@@ -89,7 +89,7 @@ export function show(root) {
     range = RANGES.find((range) => range.id === id);
     changed();
   });
-  const table = h("div", { class: "table-frame tall", tabindex: "0", role: "region", "aria-label": "Series" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Series"),
+  const table = h("div", { class: "table-frame tall", tabindex: "0", role: "region", "aria-label": "Series to choose from" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Series"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "check" }, h("span", { class: "visually-hidden" }, "Shown")),
       h("th", { scope: "col" }, "Metric"), h("th", { scope: "col" }, "Dimensions"), h("th", { scope: "col", class: "narrow-hidden" }, "Namespace"))), list));
   replace(root,
