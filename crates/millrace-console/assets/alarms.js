@@ -99,7 +99,7 @@ async function showDetail(element, alarm) {
   const history = h("tbody", {});
   replace(element, figure.element, panel(`History of ${alarm.AlarmName}`, {},
     h("div", { class: "body" }, h("p", {}, alarm.AlarmDescription ?? ""), h("p", { class: "quiet" }, alarm.StateReason ?? "")),
-    h("div", { class: "table-frame" }, h("table", {}, h("caption", { class: "visually-hidden" }, "History"),
+    h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "History"),
       h("thead", {}, h("tr", {}, ["Time", "What", "Summary"].map((title) => h("th", { scope: "col" }, title)))), history))));
   element.scrollIntoView({ block: "nearest" });
   try {

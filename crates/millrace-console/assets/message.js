@@ -64,7 +64,7 @@ function facts(message, now) {
 
 function attributeTable(attributes) {
   if (!attributes?.length) return null;
-  return h("div", { class: "table-frame" }, h("table", {},
+  return h("div", { class: "table-frame", tabindex: "0" }, h("table", {},
     h("caption", {}, h("h2", { class: "sub" }, "Message attributes")),
     h("thead", {}, h("tr", {}, ["Name", "Type", "Value"].map((title) => h("th", { scope: "col" }, title)))),
     h("tbody", {}, attributes.map(({ name, type, value, is_cut }) =>

@@ -70,7 +70,7 @@ export function liveCharts() {
 
 function queueTable(title, columns, emptyText, oldest) {
   const body = h("tbody", {});
-  const table = h("div", { class: "table-frame" }, h("table", {},
+  const table = h("div", { class: "table-frame", tabindex: "0" }, h("table", {},
     h("caption", { class: "visually-hidden" }, title),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Queue"),
       columns.map(([name]) => h("th", { scope: "col", class: "number" }, name)), oldest && h("th", { scope: "col", class: "number" }, "Oldest"))),

@@ -122,7 +122,7 @@ function fifoFields(attributes, controls) {
 
 function allAttributes(attributes) {
   const entries = Object.entries(attributes).sort(([a], [b]) => a.localeCompare(b));
-  return panel("All attributes", {}, h("div", { class: "table-frame" }, h("table", {}, h("caption", { class: "visually-hidden" }, "All attributes"),
+  return panel("All attributes", {}, h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "All attributes"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Attribute"), h("th", { scope: "col" }, "Value"))),
     h("tbody", {}, entries.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, h("code", {}, value))))))));
 }

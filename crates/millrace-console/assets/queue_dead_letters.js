@@ -11,7 +11,7 @@ const STATUSES = { RUNNING: "Running", COMPLETED: "Completed", CANCELLING: "Canc
 export function show(root, queue) {
   const target = h("div", { class: "body" });
   const sources = h("tbody", {});
-  const sourceFrame = h("div", { class: "table-frame" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Source queues"),
+  const sourceFrame = h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Source queues"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Queue"), ["Available", "In flight", "After receives"].map((title) => h("th", { scope: "col", class: "number" }, title)))), sources));
   const noSources = h("p", { class: "empty" }, "No queue sends its dead letters here.");
   const start = h("button", { type: "button", class: "primary", onclick: () => redriveDialog(queue, latest, () => loadTasks()) }, "Redrive…");
@@ -64,7 +64,7 @@ export function show(root, queue) {
 
 function taskTable(queue, results, reload) {
   const titles = ["Status", "Progress", "To", "Speed", "Started", ""];
-  return h("div", { class: "table-frame" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Redrives"),
+  return h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Redrives"),
     h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"))))),
     h("tbody", {}, results.map((task) => {
       const total = task.ApproximateNumberOfMessagesToMove ?? 0;

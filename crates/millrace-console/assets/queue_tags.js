@@ -50,7 +50,7 @@ function tagPanel(queue, tags, reload) {
   const rows = Object.entries(tags).sort(([a], [b]) => a.localeCompare(b)).map(([name, text]) =>
     h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, text), h("td", { class: "number" },
       h("button", { type: "button", class: "small danger", "aria-label": `Remove tag ${name}`, onclick: () => run("UntagQueue", { QueueUrl: queue.url, TagKeys: [name] }, "Tag removed.") }, "Remove"))));
-  const table = h("div", { class: "table-frame" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Tags"),
+  const table = h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Tags"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col" }, h("span", { class: "visually-hidden" }, "Actions")))), h("tbody", {}, rows)));
   return panel("Tags", {}, rows.length ? table : h("p", { class: "empty" }, "No tags."), h("div", { class: "body" }, form));
 }
