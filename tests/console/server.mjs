@@ -98,7 +98,7 @@ export function launchBrowser() {
  */
 export async function openPage(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
-  context.setDefaultTimeout(10_000);
+  context.setDefaultTimeout(20_000);
   const page = await context.newPage();
   const problems = [];
   page.on("console", (message) => {
