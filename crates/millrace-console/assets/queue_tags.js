@@ -47,9 +47,18 @@ function tagPanel(queue, tags, reload) {
     run("TagQueue", input(), "Tag set.");
   });
   refresh();
+  const removeButton = (name) => {
+    const parameters = { QueueUrl: queue.url, TagKeys: [name] };
+    const showCommand = () => cli.update(command("sqs", "UntagQueue", parameters, queue.region));
+    return h("button", {
+      type: "button", class: "small danger", "aria-label": `Remove tag ${name}`,
+      onclick: () => run("UntagQueue", parameters, "Tag removed."),
+      onfocus: showCommand, onmouseenter: showCommand, onblur: refresh, onmouseleave: refresh,
+    }, "Remove");
+  };
   const rows = Object.entries(tags).sort(([a], [b]) => a.localeCompare(b)).map(([name, text]) =>
     h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, text), h("td", { class: "number" },
-      h("button", { type: "button", class: "small danger", "aria-label": `Remove tag ${name}`, onclick: () => run("UntagQueue", { QueueUrl: queue.url, TagKeys: [name] }, "Tag removed.") }, "Remove"))));
+      removeButton(name))));
   const table = h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Tags"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col" }, h("span", { class: "visually-hidden" }, "Actions")))), h("tbody", {}, rows)));
   return panel("Tags", {}, rows.length ? table : h("p", { class: "empty" }, "No tags."), h("div", { class: "body" }, form));
