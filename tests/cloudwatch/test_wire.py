@@ -58,7 +58,8 @@ def test_cbor_bodies_may_be_empty_and_of_any_length(server, body):
     assert answer.status == 200, answer.body
     assert answer.headers["Smithy-Protocol"] == "rpc-v2-cbor"
     assert answer.headers["Content-Type"] == "application/cbor"
-    assert answer.body[:9] == b"\xa1\x67Metrics"
+    # A map that begins with Metrics; NextToken follows if other tests left more than a page of them.
+    assert answer.body[:1] in (b"\xa1", b"\xa2") and answer.body[1:9] == b"\x67Metrics"
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ CASES = {
     "noise": ({400, 403, 404}, lambda _: send_json(NOISE * 3)),
     "compressed noise, said so": ({400}, lambda _: send_json(NOISE, extra="Content-Encoding: gzip\r\n")),
     "a bomb, compressed": (
-        {400},
+        {413},
         lambda _: send_json(gzip.compress(bytes(64 * MIB), 1), extra="Content-Encoding: gzip\r\n"),
     ),
     "a header of 1 MiB": ({431}, lambda _: head_of(b"X: " + b"x" * MIB + b"\r\n")),

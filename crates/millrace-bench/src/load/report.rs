@@ -184,6 +184,19 @@ impl Report {
         self.latencies.percentiles(verb)
     }
 
+    /// Send, receive and delete each by its own count: their rates differ while a backlog grows.
+    pub(crate) fn requests_per_message(&self) -> f64 {
+        let verbs = [
+            (Verb::Send, Count::Sent),
+            (Verb::Receive, Count::Received),
+            (Verb::Delete, Count::Deleted),
+        ];
+        let each = verbs.iter().map(|(verb, messages)| {
+            self.percentiles(*verb).count as f64 / self.count(*messages).max(1) as f64
+        });
+        each.sum()
+    }
+
     /// What must not happen: a loss, a duplicate, a stranger, a broken order; empty if all is well.
     pub(crate) fn violations(&self) -> Vec<String> {
         let verdict = &self.verdict;

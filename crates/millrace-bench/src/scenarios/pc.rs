@@ -242,17 +242,12 @@ pub(crate) fn violations(report: &load::Report) -> Vec<String> {
     found
 }
 
-fn requests_per_message(report: &load::Report) -> f64 {
-    let messages = report.count(report.headline()).max(1);
-    report.count(Count::Requests) as f64 / messages as f64
-}
-
 pub(crate) fn metrics(front: &str, all: &[Measured], price: f64) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for Measured { id, report, .. } in all {
         let name = |rest: &str| format!("{front}.{id}.{rest}");
         metrics.push(Metric::rate(&name("rate"), report.rate()));
-        let per_message = requests_per_message(report);
+        let per_message = report.requests_per_message();
         let lower = |what, value, unit| Metric::new(&name(what), value, unit, Better::Lower);
         metrics.push(lower("requests_per_message", per_message, Unit::Ratio));
         metrics.push(lower("dollars_per_million", per_message * price, Unit::Dollars));
@@ -371,7 +366,7 @@ fn rates_table(all: &[Measured], price: f64) -> Table {
         ],
     );
     for Measured { name, report, .. } in all {
-        let per_message = requests_per_message(report);
+        let per_message = report.requests_per_message();
         let send = report.percentiles(Verb::Send);
         let through = report.percentiles(Verb::EndToEnd);
         let cpu = report.server_cpu_us_per_message();

@@ -175,7 +175,7 @@ pub(crate) fn batch_gain(bench: &mut Bench) -> Result<()> {
         ..Row::default()
     });
     for (name, found, wanted) in [("ones", &ones, 3.0), ("tens", &tens, 0.3)] {
-        let per_message = median(found.reports.iter().map(requests_per_message));
+        let per_message = median(found.reports.iter().map(Report::requests_per_message));
         let empty: u64 = found.reports.iter().map(|report| report.count(Count::Empty)).sum();
         bench.add(Row {
             target: "11",
@@ -195,19 +195,6 @@ pub(crate) fn batch_gain(bench: &mut Bench) -> Result<()> {
 
 pub(crate) fn batches(scenario: Scenario, batch: u64) -> Scenario {
     Scenario { shape: Shape { batch, ..scenario.shape }, ..scenario }
-}
-
-/// Send, receive and delete each by its own count: their rates differ while a backlog grows.
-fn requests_per_message(report: &Report) -> f64 {
-    let verbs = [
-        (Verb::Send, Count::Sent),
-        (Verb::Receive, Count::Received),
-        (Verb::Delete, Count::Deleted),
-    ];
-    let each = verbs.iter().map(|(verb, messages)| {
-        report.percentiles(*verb).count as f64 / report.count(*messages).max(1) as f64
-    });
-    each.sum()
 }
 
 fn amount(batch: u64) -> &'static str {
