@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{LANES, Lane, ROTATIONS, SINES, Words};
+use super::{INITIAL, LANES, Lane, ROTATIONS, SINES, Words};
 
 /// The round functions as truth tables of `b`, `c` and `d`.
 const F: i32 = 0xca;
@@ -13,10 +13,22 @@ const G: i32 = 0xe4;
 const H: i32 = 0x96;
 const I: i32 = 0x39;
 
+/// The digests of up to [`LANES`] messages.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn digests(messages: &[&[u8]], out: &mut [[u8; 16]]) {
+    let lanes = Lane::of_each(messages);
+    let mut state = INITIAL.map(|word| [word; LANES]);
+    for number in 0..Lane::longest(&lanes) {
+        add_block(&mut state, &lanes, number);
+        Lane::finish(&lanes, number, &state, out);
+    }
+}
+
 /// Adds block `number` of each message that has one to its state.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(super) fn add_block(state: &mut [Words; 4], lanes: &[Lane<'_>; LANES], number: usize) {
+fn add_block(state: &mut [Words; 4], lanes: &[Lane<'_>; LANES], number: usize) {
     let mut rows = [_mm512_setzero_si512(); LANES];
     for (row, lane) in rows.iter_mut().zip(lanes) {
         if let Some(block) = lane.block(number) {

@@ -51,51 +51,27 @@ pub(crate) fn break_even() -> usize {
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn digests(messages: &[&[u8]], out: &mut [[u8; 16]]) {
     match_target! {
-        "x86_64+avx512f" => digests_by(messages, out, |state, lanes, number| {
-            avx512::add_block(state, lanes, number);
-        }),
-        // A closure has the features of the function that it is in; the function itself has not.
-        _ => digests_by(messages, out, |state, lanes, number| {
-            add_block(state, lanes, number);
-        }),
+        "x86_64+avx512f" => avx512::digests(messages, out),
+        _ => digests_in_arrays(messages, out),
     }
 }
 
-/// `add_block` adds the block of this number of each message that has one to the state.
+/// Always inlined, so that it has the vector instructions of its caller.
 #[inline(always)]
-fn digests_by(
-    messages: &[&[u8]],
-    out: &mut [[u8; 16]],
-    add_block: impl Fn(&mut [Words; 4], &[Lane<'_>; LANES], usize),
-) {
-    let mut lanes = [const { Lane::EMPTY }; LANES];
-    for (lane, message) in lanes.iter_mut().zip(messages) {
-        *lane = Lane::new(message);
-    }
-    let longest = lanes.iter().map(Lane::blocks).max().unwrap_or_default();
+fn digests_in_arrays(messages: &[&[u8]], out: &mut [[u8; 16]]) {
+    let lanes = Lane::of_each(messages);
     let mut state = INITIAL.map(|word| [word; LANES]);
-    for number in 0..longest {
-        add_block(&mut state, &lanes, number);
-        for (index, (lane, digest)) in lanes.iter().zip(out.iter_mut()).enumerate() {
-            if number + 1 == lane.blocks() {
-                for (bytes, words) in digest.chunks_exact_mut(4).zip(&state) {
-                    bytes.copy_from_slice(&words[index].to_le_bytes());
-                }
+    let mut block = [[0; LANES]; 16];
+    for number in 0..Lane::longest(&lanes) {
+        for (index, lane) in lanes.iter().enumerate() {
+            let Some(bytes) = lane.block(number) else { continue };
+            for (words, chunk) in block.iter_mut().zip(bytes.chunks_exact(4)) {
+                words[index] = chunk.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
             }
         }
+        compress(&mut state, &block);
+        Lane::finish(&lanes, number, &state, out);
     }
-}
-
-#[inline(always)]
-fn add_block(state: &mut [Words; 4], lanes: &[Lane<'_>; LANES], number: usize) {
-    let mut block = [[0; LANES]; 16];
-    for (index, lane) in lanes.iter().enumerate() {
-        let Some(bytes) = lane.block(number) else { continue };
-        for (words, chunk) in block.iter_mut().zip(bytes.chunks_exact(4)) {
-            words[index] = chunk.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
-        }
-    }
-    compress(state, &block);
 }
 
 /// A message as blocks: whole ones where they are, the padded end in `tail`.
@@ -118,6 +94,30 @@ impl<'a> Lane<'a> {
         let end = tail_blocks * BLOCK_BYTES;
         tail[end - 8..end].copy_from_slice(&bits.to_le_bytes());
         Lane { whole, tail, tail_blocks }
+    }
+
+    fn of_each(messages: &[&'a [u8]]) -> [Lane<'a>; LANES] {
+        let mut lanes = [const { Lane::EMPTY }; LANES];
+        for (lane, message) in lanes.iter_mut().zip(messages) {
+            *lane = Lane::new(message);
+        }
+        lanes
+    }
+
+    fn longest(lanes: &[Lane<'_>; LANES]) -> usize {
+        lanes.iter().map(Lane::blocks).max().unwrap_or_default()
+    }
+
+    /// Tells the digests of those whose last block was this one.
+    #[inline(always)]
+    fn finish(lanes: &[Lane<'_>; LANES], number: usize, state: &[Words; 4], out: &mut [[u8; 16]]) {
+        for (index, (lane, digest)) in lanes.iter().zip(out).enumerate() {
+            if number + 1 == lane.blocks() {
+                for (bytes, words) in digest.chunks_exact_mut(4).zip(state) {
+                    bytes.copy_from_slice(&words[index].to_le_bytes());
+                }
+            }
+        }
     }
 
     fn blocks(&self) -> usize {
@@ -195,7 +195,7 @@ mod tests {
             let mut selected = vec![[0; 16]; count];
             digests(&messages, &mut selected);
             let mut arrays = vec![[0; 16]; count];
-            digests_by(&messages, &mut arrays, add_block);
+            digests_in_arrays(&messages, &mut arrays);
             assert_eq!((&selected, &arrays), (&expected, &expected), "{count}");
         }
     }
