@@ -94,6 +94,12 @@ def test_sweep_fits_the_law(endpoint):
     assert outcome.metric("sweep.serial") >= 0
 
 
+def test_sweep_sends_on_where_nobody_consumes(endpoint):
+    outcome = bench("sweep", *QUICK, "--clients", "1,8", "--batch", "10", endpoint=endpoint)
+
+    assert outcome.metric("sweep.8.rate") > outcome.metric("sweep.1.rate")
+
+
 def test_rate_holds_a_low_rate(endpoint):
     outcome = bench("rate", *QUICK, "--rate", "50", "--conns", "4", endpoint=endpoint)
 

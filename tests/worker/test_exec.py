@@ -197,10 +197,10 @@ while read -r line; do
   echo "$$ $line" >> seen
   number=${line#*\\"number\\":}; number=${number%%[,\\}]*}
   case "$line" in
-    *bad*) echo "$number reject no good";;
-    *mute*) sleep 600;;
-    *stray*) echo "$((number + 1)) ack"; echo "$number ack";;
-    *gone*) exit 0;;
+    *'"body":"bad"'*) echo "$number reject no good";;
+    *'"body":"mute"'*) sleep 600;;
+    *'"body":"stray"'*) echo "$((number + 1)) ack"; echo "$number ack";;
+    *'"body":"gone"'*) exit 0;;
     *) echo "$number ack";;
   esac
 done

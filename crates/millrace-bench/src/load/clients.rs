@@ -53,7 +53,7 @@ impl Client {
         let mut due = Instant::now()
             + interval.mul_f64(f64::from(producer) / scenario.producers.max(1) as f64);
         while run.phase() <= Phase::Measure {
-            if scenario.backlog_max > 0 && run.backlog() > scenario.backlog_max {
+            if scenario.is_bounded() && run.backlog() > scenario.backlog_max {
                 sleep(BACKLOG_PAUSE).await;
                 continue;
             }

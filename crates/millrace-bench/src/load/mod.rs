@@ -131,7 +131,7 @@ impl Flags {
             duration: Duration::from_secs_f64(self.duration.max(0.0)),
             count: self.count.unwrap_or(default_count),
             rate: self.rate,
-            backlog_max: if self.mode == Mode::Pc { self.backlog } else { 0 },
+            backlog_max: self.backlog,
             wait_s: self.wait,
             server_pid: self.server_pid,
             ..usual

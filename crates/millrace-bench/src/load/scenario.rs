@@ -42,7 +42,8 @@ pub(crate) struct Scenario {
     pub(crate) count: u64,
     /// Messages a second by a schedule; 0 for as fast as answers come.
     pub(crate) rate: f64,
-    /// Producers pause while more than so many messages wait; 0 for no bound.
+    /// Producers pause while more than so many messages wait; 0 for no bound. Where nobody consumes
+    /// there is none.
     pub(crate) backlog_max: u64,
     pub(crate) wait_s: u32,
     pub(crate) settle: Settle,
@@ -94,13 +95,18 @@ impl Scenario {
             duration: Duration::from_secs(5),
             count: 0,
             rate: 0.0,
-            backlog_max: if mode == Mode::Pc { BACKLOG_MAX } else { 0 },
+            backlog_max: BACKLOG_MAX,
             wait_s: 1,
             settle: Settle::DeleteAll,
             server_pid: None,
             together: None,
             progress: Progress::default(),
         }
+    }
+
+    /// Whether producers wait for consumers.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.backlog_max > 0 && self.consumers > 0
     }
 
     /// Creates a queue of this scenario's kind under a fresh name.
