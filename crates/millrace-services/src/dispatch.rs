@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use millrace_broker::Broker;
 use millrace_core::MessageId;
+use millrace_otel::{RequestSpan, Tracer};
 use millrace_wire::protocol::{Protocol, ServiceName, Target, detect};
 use millrace_wire::{ApiError, Request, Response, Service, no_action_response, sqs as wire_sqs};
 
@@ -13,7 +14,7 @@ use crate::auth::{self, AccessKey, Auth};
 use crate::caller::Caller;
 use crate::cloudwatch::{CloudWatch, Monitor, inflated};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
-use crate::telemetry::{Figures, MetricsOptions, RequestCounts, Telemetry};
+use crate::telemetry::{Figures, MetricsOptions, RequestCounts, Telemetry, known_action};
 
 /// What the services may decide.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,7 @@ pub struct Options {
     pub is_test: bool,
     pub sqs: SqsOptions,
     pub metrics: MetricsOptions,
+    pub tracer: Tracer,
 }
 
 /// In whose name this process itself asks for something.
@@ -48,6 +50,7 @@ pub struct Services {
     cloudwatch: CloudWatch,
     requests: Arc<RequestCounts>,
     telemetry: Telemetry,
+    tracer: Tracer,
     admin: Admin,
 }
 
@@ -66,6 +69,7 @@ impl Services {
                 options.metrics.clone(),
             ),
             requests,
+            tracer: options.tracer.clone(),
             admin: Admin::new(broker, monitor, options.is_test),
         }
     }
@@ -113,9 +117,14 @@ impl Services {
                 None => ApiError::missing_action().response(service, protocol, request_id),
             };
         }
+        let span = self.span(request, &target);
         let identity = match self.auth.identify(request, &target) {
             Ok(identity) => identity,
-            Err(error) => return error.response(service, protocol, request_id),
+            Err(error) => {
+                span.refused(error.code);
+                span.answered(error.status, request_id);
+                return error.response(service, protocol, request_id);
+            }
         };
         let caller = Caller {
             region: &identity.region,
@@ -124,9 +133,20 @@ impl Services {
             is_authenticated: self.auth.is_on(),
         };
         let began = Instant::now();
-        let response = self.act(&meant, &target, &caller, request_id).await;
+        let response = self.act(&meant, &target, &caller, (request_id, &span)).await;
+        span.answered(response.status, request_id);
         self.requests.add(service, &target.action, response.status, began.elapsed());
         response
+    }
+
+    fn span(&self, request: &Request<'_>, target: &Target<'_>) -> RequestSpan {
+        if !self.tracer.is_on() {
+            return RequestSpan::default();
+        }
+        let (service, action) = known_action(target.service, &target.action);
+        let span = self.tracer.request(action, |name| request.header(name));
+        span.rpc(service);
+        span
     }
 
     /// Answers a request of this process itself, such as the console's, as if `principal` had
@@ -145,7 +165,7 @@ impl Services {
             sender_id: &sender_id,
             is_authenticated: principal.access_key.is_some(),
         };
-        self.act(&request, &target, &caller, request_id).await
+        self.act(&request, &target, &caller, (request_id, RequestSpan::none())).await
     }
 
     async fn act(
@@ -153,15 +173,17 @@ impl Services {
         request: &Request<'_>,
         target: &Target<'_>,
         caller: &Caller<'_>,
-        request_id: &str,
+        (request_id, span): (&str, &RequestSpan),
     ) -> Response {
         let Target { service, protocol, .. } = *target;
         let answer = match service {
-            ServiceName::Sqs | ServiceName::Unknown => self.sqs.call(request, target, caller).await,
+            ServiceName::Sqs | ServiceName::Unknown => {
+                self.sqs.call(request, target, caller, span).await
+            }
             ServiceName::CloudWatch => {
                 return match self.cloudwatch.call(request, target, caller, request_id).await {
                     Ok(response) => response,
-                    Err(error) => refusal(&error, target, request_id),
+                    Err(error) => refusal(&error, target, (request_id, span)),
                 };
             }
             _ if protocol == Protocol::Json => Err(ApiError::unknown_operation()),
@@ -169,12 +191,17 @@ impl Services {
         };
         match answer {
             Ok(answer) => wire_sqs::response(&answer, &target.action, protocol, request_id),
-            Err(error) => refusal(&error, target, request_id),
+            Err(error) => refusal(&error, target, (request_id, span)),
         }
     }
 }
 
-fn refusal(error: &ApiError, target: &Target<'_>, request_id: &str) -> Response {
+fn refusal(
+    error: &ApiError,
+    target: &Target<'_>,
+    (request_id, span): (&str, &RequestSpan),
+) -> Response {
+    span.refused(error.code);
     tracing::debug!(request_id, action = %target.action, code = error.code, "refused");
     error.response(target.service, target.protocol, request_id)
 }

@@ -13,6 +13,7 @@ use millrace_journal::{
 };
 use millrace_metrics::alarm::AlarmBook;
 use millrace_metrics::{MetricStore, StoreError};
+use millrace_otel::Tracer;
 use millrace_server::{Drain, Hooks};
 use millrace_services::{AccessKey, DeclaredQueue, MetricsOptions, Monitor, Options, SqsOptions};
 
@@ -28,7 +29,11 @@ pub(crate) struct Services {
 }
 
 /// Opens the data and the services on it. Held requests are answered when `drain` starts.
-pub(crate) fn open_services(config: &Config, drain: &Drain) -> anyhow::Result<Services> {
+pub(crate) fn open_services(
+    config: &Config,
+    drain: &Drain,
+    tracer: &Tracer,
+) -> anyhow::Result<Services> {
     let clock = Arc::new(SystemClock::new());
     let (log, replayed) = open_log(config)?;
     clock.at_least(replayed.latest);
@@ -58,7 +63,7 @@ pub(crate) fn open_services(config: &Config, drain: &Drain) -> anyhow::Result<Se
     let services = Arc::new(millrace_services::Services::new(
         broker.clone(),
         monitor.clone(),
-        &options_of(config),
+        &options_of(config, tracer),
     ));
     declare_queues(config, &services, &log)?;
 
@@ -174,7 +179,7 @@ pub(crate) fn access_keys(config: &Config) -> Vec<AccessKey> {
     config.credentials.iter().map(access_key).collect()
 }
 
-fn options_of(config: &Config) -> Options {
+fn options_of(config: &Config, tracer: &Tracer) -> Options {
     let public_host = config.public_url.as_deref().and_then(|url| url.split("://").nth(1));
     let public_host = public_host.map(|rest| rest.split('/').next().unwrap_or(rest).to_owned());
     Options {
@@ -188,6 +193,7 @@ fn options_of(config: &Config) -> Options {
             queues: config.metrics.queues.clone(),
             token: config.metrics.token.clone(),
         },
+        tracer: tracer.clone(),
         sqs: SqsOptions {
             public_url: config.public_url.clone(),
             recreate_cool_down: config.limits.recreate_cool_down,

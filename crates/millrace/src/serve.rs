@@ -9,10 +9,17 @@ use std::{
 
 use anyhow::Context;
 use millrace_journal::Durability;
+use millrace_otel::Tracer;
 use millrace_server::{Drain, Limits, Options, Server, Timeouts};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{assemble, config::Config, console, figures::ServerFigures, limits, logging};
+use crate::{
+    assemble,
+    config::{Config, UsageError},
+    console,
+    figures::ServerFigures,
+    limits, logging,
+};
 
 /// Runs until a signal asks to stop, then drains.
 pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
@@ -24,7 +31,8 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
     let console = console::bind(&config)?;
     let drain = Drain::new();
     start_on_signals(drain.clone()).context("watching for signals")?;
-    let services = assemble::open_services(&config, &drain)
+    let tracer = start_tracing(&config)?;
+    let services = assemble::open_services(&config, &drain, &tracer)
         .with_context(|| format!("opening the data in {}", config.data.display()))?;
     services.service.set_figures(Arc::new(ServerFigures(server.counters())));
 
@@ -66,11 +74,21 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
     let console_ran = console.map_or(Ok(()), console::Running::join);
     // Also after a failure: what was acknowledged is to be durable.
     let closed = (services.close)().context("closing the data");
+    tracer.close();
     let drained = ran.context("serving")?;
     console_ran?;
     closed?;
     tracing::info!(cut_off = drained.cut_off, "stopped");
     Ok(())
+}
+
+fn start_tracing(config: &Config) -> anyhow::Result<Tracer> {
+    use millrace_otel::StartError;
+    Tracer::start(&config.traces).map_err(|error| match error {
+        StartError::NotBuilt => UsageError(format!("traces.endpoint: {error}")).into(),
+        StartError::Invalid { .. } => UsageError(error.to_string()).into(),
+        error => error.into(),
+    })
 }
 
 fn options(config: &Config) -> Options {

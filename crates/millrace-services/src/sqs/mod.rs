@@ -16,11 +16,13 @@ mod receive;
 mod send;
 mod settle;
 mod tags;
+mod trace;
 
 use std::sync::Arc;
 
 use millrace_broker::{Broker, SharedQueue};
 use millrace_core::{Arn, QueueKey, Timestamp, limits};
+use millrace_otel::RequestSpan;
 use millrace_wire::protocol::{Protocol, Target, parse_queue_url};
 use millrace_wire::sqs::{Action, Answer, Text, decode_json, decode_query};
 use millrace_wire::{ApiError, Request};
@@ -52,8 +54,9 @@ pub(crate) struct SqsRequest<'a> {
     pub account: &'a str,
     /// SenderId of messages.
     pub sender_id: &'a str,
-    /// X-Ray header, if the client set it.
+    /// X-Ray header, if the client set it; else the span's, if the request is traced.
     pub trace_header: Option<&'a str>,
+    pub span: &'a RequestSpan,
     pub origin: Origin<'a>,
     pub action: &'a str,
     /// A signature vouches for region and account.
@@ -72,6 +75,7 @@ impl Sqs {
         request: &Request<'_>,
         target: &Target<'_>,
         caller: &Caller<'_>,
+        span: &RequestSpan,
     ) -> Result<Answer, ApiError> {
         let action = match target.protocol {
             Protocol::Json => decode_json(&target.action, request.body)?,
@@ -81,17 +85,23 @@ impl Sqs {
             }
         };
         let trace_header = request.header("x-amzn-trace-id");
+        let trace_header = trace_header.filter(|text| text.len() <= check::TRACE_HEADER_BYTES);
+        let own_trace_header = trace::header_of_messages(span, &action);
         let sqs_request = SqsRequest {
             region: caller.region,
             account: caller.account,
             sender_id: caller.sender_id,
-            trace_header: trace_header.filter(|text| text.len() <= check::TRACE_HEADER_BYTES),
+            trace_header: trace_header.or(own_trace_header.as_deref()),
+            span,
             origin: self.origin(request),
             action: &target.action,
             is_authenticated: caller.is_authenticated,
             path_queue: target.path_queue,
         };
-        self.act(&sqs_request, &action).await
+        trace::asked(span, &action);
+        let answer = self.act(&sqs_request, &action).await?;
+        trace::answered(span, &answer);
+        Ok(answer)
     }
 
     async fn act(&self, request: &SqsRequest<'_>, action: &Action<'_>) -> Result<Answer, ApiError> {
@@ -153,6 +163,7 @@ impl Sqs {
         };
         let region = region.unwrap_or(request.region);
         let account = account.filter(|a| is_account(a)).unwrap_or(request.account);
+        request.span.destination(name);
         let queue = self.broker.queue(region, account, name);
         let queue = queue.ok_or_else(error::queue_does_not_exist)?;
         self.check_access(request, &queue)?;

@@ -60,6 +60,7 @@ impl Sqs {
             account: caller.account,
             sender_id: caller.sender_id,
             trace_header: None,
+            span: millrace_otel::RequestSpan::none(),
             origin: self.origin(request),
             action: "ReceiveMessage",
             is_authenticated: caller.is_authenticated,

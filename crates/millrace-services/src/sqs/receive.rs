@@ -8,7 +8,7 @@ use millrace_wire::ApiError;
 use millrace_wire::sqs::{Answer, ReceiveMessage, ReceivedAttribute, ReceivedMessage, Text};
 
 use super::send::sequence_number;
-use super::{Sqs, SqsRequest, check, error};
+use super::{Sqs, SqsRequest, check, error, trace};
 
 /// System attributes as bits of a request's wish.
 mod wish {
@@ -51,6 +51,7 @@ impl Sqs {
         let receive = check_receive(input, kind)?;
         let incoming = self.broker.receive(&queue, &receive).await;
         let incoming = incoming.map_err(|error| error::of_broker(error, ""))?;
+        trace::received(request.span, &incoming);
         let names = |list: &Option<Vec<Text<'_>>>| {
             list.iter().flatten().fold(0, |wish, name| wish | wish::of(name))
         };
@@ -202,6 +203,6 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// Stored texts were UTF-8 when they came in.
-fn text(bytes: &[u8]) -> &str {
+pub(super) fn text(bytes: &[u8]) -> &str {
     str::from_utf8(bytes).unwrap_or_default()
 }

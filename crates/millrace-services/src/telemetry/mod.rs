@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 
 use crate::cloudwatch::Monitor;
 use queues::QueueSeries;
-pub(crate) use requests::RequestCounts;
+pub(crate) use requests::{RequestCounts, known_action};
 
 /// Of OpenMetrics 1.0, which Prometheus has read since 2018.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

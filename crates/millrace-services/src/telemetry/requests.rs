@@ -167,6 +167,16 @@ fn kind(service: ServiceName, action: &str) -> usize {
     ACTIONS.binary_search(&(service, action)).unwrap_or(ACTIONS.len())
 }
 
+/// Service, as AWS writes it, and action of a span. Whatever does not exist is `other`, so that
+/// clients cannot make up names.
+pub(crate) fn known_action(service: ServiceName, action: &str) -> (&'static str, &'static str) {
+    match ACTIONS.get(kind(service, action)) {
+        Some(("cloudwatch", action)) => ("CloudWatch", action),
+        Some((_, action)) => ("SQS", action),
+        None => ("other", "other"),
+    }
+}
+
 impl fmt::Debug for RequestCounts {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("RequestCounts").finish_non_exhaustive()

@@ -61,6 +61,7 @@ pub(crate) struct Config {
     pub(crate) cors: Cors,
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
+    pub(crate) traces: millrace_otel::Options,
     /// Dead-letter queues before the queues that use them.
     pub(crate) queues: Vec<DeclaredQueue>,
     resolved: Vec<Resolved>,
@@ -180,6 +181,7 @@ impl Config {
                 queues: layers.list("metrics.queues"),
                 token: Some(layers.text("metrics.token")).filter(|token| !token.is_empty()),
             },
+            traces: traces(&layers)?,
             queues: queues::declared(file, &region, &account)?,
             listen,
             region,
@@ -252,6 +254,16 @@ fn parse_address(text: &str) -> Result<SocketAddr, UsageError> {
         .collect();
     let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
     first.copied().ok_or_else(|| UsageError(format!("listen: {text:?} has no address")))
+}
+
+fn traces(layers: &Layers) -> Result<millrace_otel::Options, UsageError> {
+    let text = |key| Some(layers.text(key)).filter(|text| !text.is_empty());
+    Ok(millrace_otel::Options {
+        endpoint: layers.url("traces.endpoint")?,
+        service_name: text("traces.service_name"),
+        sampler: text("traces.sampler"),
+        sampler_arg: text("traces.sampler_arg"),
+    })
 }
 
 /// `auto`: all pages when only this machine can reach us, else none.

@@ -62,6 +62,10 @@ pub(crate) const SETTINGS: &[Setting] = &[
     number("metrics.top_queues", "100", 0, 100_000),
     list("metrics.queues", ""),
     secret("metrics.token"),
+    text("traces.endpoint", ""),
+    text("traces.service_name", ""),
+    text("traces.sampler", ""),
+    text("traces.sampler_arg", ""),
 ];
 
 impl Setting {

@@ -1,0 +1,120 @@
+//! Where spans go: OTLP over HTTP, protobuf. Runs on the exporter's own thread, which it may block.
+
+use std::env;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::{Request, Response};
+use opentelemetry_http::{Bytes, HttpClient, HttpError};
+use ureq::Agent;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+use crate::{Options, StartError};
+
+/// OTLP: the default of `OTEL_EXPORTER_OTLP_TIMEOUT`.
+const TIMEOUT_MS: u64 = 10_000;
+/// A collector's answer is a few bytes.
+const MAX_ANSWER_BYTES: u64 = 64 * 1024;
+
+/// The URL that spans are posted to: the setting, else the variables in OpenTelemetry's order.
+/// `None`: nobody asked for traces, or `OTEL_SDK_DISABLED` or `OTEL_TRACES_EXPORTER` forbids them.
+pub(crate) fn endpoint(options: &Options) -> Option<String> {
+    let is_disabled = variable("OTEL_SDK_DISABLED").is_some_and(|text| text == "true")
+        || variable("OTEL_TRACES_EXPORTER").is_some_and(|text| text == "none");
+    let below = |base: String| format!("{}/v1/traces", base.trim_end_matches('/'));
+    let configured = options.endpoint.clone().map(below);
+    configured
+        .or_else(|| variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").filter(|_| !is_disabled))
+        .or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT").filter(|_| !is_disabled).map(below))
+}
+
+/// Posts one batch at a time, and says once when that begins or ceases to fail.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    agent: Agent,
+    is_failing: AtomicBool,
+}
+
+impl Sender {
+    pub(crate) fn new(endpoint: &str) -> Result<Sender, StartError> {
+        let timeout_ms =
+            of_either("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
+                .and_then(|text| text.parse().ok());
+        let timeout = Duration::from_millis(timeout_ms.unwrap_or(TIMEOUT_MS));
+        let mut config =
+            Agent::config_builder().http_status_as_error(false).timeout_global(Some(timeout));
+        if endpoint.starts_with("https:") {
+            config = config.tls_config(tls()?);
+        }
+        Ok(Sender { agent: config.build().new_agent(), is_failing: AtomicBool::new(false) })
+    }
+
+    fn post(&self, request: Request<Bytes>) -> Result<Response<Bytes>, ureq::Error> {
+        let (head, body) = request.into_parts();
+        let answer = self.agent.run(Request::from_parts(head, &*body))?;
+        let (head, mut body) = answer.into_parts();
+        let body = body.with_config().limit(MAX_ANSWER_BYTES).read_to_vec()?;
+        Ok(Response::from_parts(head, body.into()))
+    }
+}
+
+#[async_trait]
+impl HttpClient for Sender {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let answer = self.post(request);
+        let failure = match &answer {
+            Ok(answer) if answer.status().is_success() => None,
+            Ok(answer) => Some(answer.status().to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        let was_failing = self.is_failing.swap(failure.is_some(), Relaxed);
+        match failure {
+            Some(error) if !was_failing => tracing::warn!(error, "traces are not exported"),
+            None if was_failing => tracing::info!("traces are exported again"),
+            _ => {}
+        }
+        Ok(answer?)
+    }
+}
+
+/// Trusts `OTEL_EXPORTER_OTLP_CERTIFICATE`, else what the system trusts.
+fn tls() -> Result<TlsConfig, StartError> {
+    let name = "OTEL_EXPORTER_OTLP_CERTIFICATE";
+    let certificates: Vec<Certificate<'static>> =
+        match of_either("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", name) {
+            Some(path) => read_certificates(&path).ok_or(StartError::Invalid {
+                name,
+                value: path,
+                expected: "a file of certificates (PEM)",
+            })?,
+            None => {
+                let system = rustls_native_certs::load_native_certs().certs;
+                system.iter().map(|found| Certificate::from_der(found).to_owned()).collect()
+            }
+        };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    Ok(TlsConfig::builder()
+        .unversioned_rustls_crypto_provider(provider)
+        .root_certs(RootCerts::Specific(Arc::new(certificates)))
+        .build())
+}
+
+fn read_certificates(path: &str) -> Option<Vec<Certificate<'static>>> {
+    let text = std::fs::read(path).ok()?;
+    let items = parse_pem(&text).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    });
+    Some(items.collect()).filter(|found: &Vec<_>| !found.is_empty())
+}
+
+fn of_either(first: &str, second: &str) -> Option<String> {
+    variable(first).or_else(|| variable(second))
+}
+
+/// OpenTelemetry: an empty variable is as good as absent.
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|text| !text.is_empty())
+}

@@ -1,0 +1,169 @@
+//! What makes spans, and what decides which.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use opentelemetry::trace::{SpanKind, Tracer as _, TracerProvider as _};
+use opentelemetry::{Key, KeyValue, Value};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider};
+
+use crate::export::{self, Sender};
+use crate::span::RequestSpan;
+use crate::{Options, StartError, context};
+
+/// How long the end of the process may wait for the last spans to be exported.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Makes spans; clones make them for the same collector. The default makes none.
+#[derive(Clone, Debug, Default)]
+pub struct Tracer(Option<Box<Started>>);
+
+#[derive(Clone, Debug)]
+struct Started {
+    provider: SdkTracerProvider,
+    tracer: SdkTracer,
+}
+
+impl Tracer {
+    /// Starts the exporting thread if a collector is configured, by `options` or by variables.
+    ///
+    /// # Errors
+    ///
+    /// A value that cannot be understood. That the collector cannot be reached is no error.
+    pub fn start(options: &Options) -> Result<Tracer, StartError> {
+        let Some(endpoint) = export::endpoint(options) else { return Ok(Tracer::default()) };
+        let sender = Sender::new(&endpoint)?;
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(sender)
+            .with_endpoint(&endpoint)
+            .build()
+            .map_err(|error| StartError::Exporter(error.to_string()))?;
+        let mut builder = SdkTracerProvider::builder()
+            .with_span_processor(BatchSpanProcessor::builder(exporter).build())
+            .with_resource(resource(options));
+        if let Some(sampler) = sampler(options)? {
+            builder = builder.with_sampler(sampler);
+        }
+        let provider = builder.build();
+        let tracer = provider.tracer("millrace");
+        tracing::info!(endpoint, "exporting traces");
+        Ok(Tracer(Some(Box::new(Started { provider, tracer }))))
+    }
+
+    /// Whether any request can have a span.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The span of a request that begins now. `name` is the action's; `header` finds a header of
+    /// the request by its name in lower case, among them the caller's context.
+    pub fn request<'h>(
+        &self,
+        name: &'static str,
+        header: impl Fn(&str) -> Option<&'h str>,
+    ) -> RequestSpan {
+        let Some(started) = &self.0 else { return RequestSpan::default() };
+        let builder = started.tracer.span_builder(Cow::Borrowed(name)).with_kind(SpanKind::Server);
+        let span = started.tracer.build_with_context(builder, &context::of_headers(header));
+        RequestSpan::new(name, span)
+    }
+
+    /// Exports what waits, for a few seconds at most, and makes no spans any more.
+    pub fn close(&self) {
+        let Some(started) = &self.0 else { return };
+        if let Err(error) = started.provider.shutdown_with_timeout(CLOSE_TIMEOUT) {
+            tracing::warn!(%error, "the last traces were not exported");
+        }
+    }
+}
+
+/// Who we are: variables first, then ourselves.
+fn resource(options: &Options) -> Resource {
+    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    let builder = Resource::builder();
+    let found = Resource::builder().build();
+    let name = match (&options.service_name, found.get(&Key::new("service.name"))) {
+        (Some(name), _) => Some(name.clone()),
+        (None, Some(Value::String(name))) if !name.as_str().starts_with("unknown_service") => None,
+        _ => Some("millrace".to_owned()),
+    };
+    match name {
+        Some(name) => builder.with_service_name(name).with_attribute(version).build(),
+        None => builder.with_attribute(version).build(),
+    }
+}
+
+/// The configured sampler; `None` leaves it to the variables.
+fn sampler(options: &Options) -> Result<Option<Sampler>, StartError> {
+    let Some(name) = &options.sampler else { return Ok(None) };
+    let (is_parent_based, root) = match name.strip_prefix("parentbased_") {
+        Some(root) => (true, root),
+        None => (false, name.as_str()),
+    };
+    let root = match root {
+        "always_on" => Sampler::AlwaysOn,
+        "always_off" => Sampler::AlwaysOff,
+        "traceidratio" => Sampler::TraceIdRatioBased(ratio(options)?),
+        _ => {
+            return Err(StartError::Invalid {
+                name: "traces.sampler",
+                value: name.clone(),
+                expected: "always_on, always_off or traceidratio, alone or behind parentbased_",
+            });
+        }
+    };
+    Ok(Some(if is_parent_based { Sampler::ParentBased(Box::new(root)) } else { root }))
+}
+
+fn ratio(options: &Options) -> Result<f64, StartError> {
+    let Some(text) = &options.sampler_arg else { return Ok(1.0) };
+    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+    ratio.ok_or_else(|| StartError::Invalid {
+        name: "traces.sampler_arg",
+        value: text.clone(),
+        expected: "a ratio from 0 to 1",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(sampler: &str, argument: &str) -> Options {
+        Options {
+            sampler: Some(sampler.to_owned()),
+            sampler_arg: Some(argument.to_owned()),
+            ..Options::default()
+        }
+    }
+
+    #[test]
+    fn samplers_are_named_as_opentelemetry_names_them() {
+        let named = |name, argument| format!("{:?}", sampler(&options(name, argument)).unwrap());
+
+        assert_eq!(named("always_off", ""), "Some(AlwaysOff)");
+        assert_eq!(named("traceidratio", "0.25"), "Some(TraceIdRatioBased(0.25))");
+        assert_eq!(named("parentbased_always_on", ""), "Some(ParentBased(AlwaysOn))");
+    }
+
+    #[test]
+    fn a_sampler_that_is_none_is_refused() {
+        assert!(sampler(&options("sometimes", "")).is_err());
+        assert!(sampler(&options("traceidratio", "1.5")).is_err());
+        assert!(sampler(&options("parentbased_traceidratio", "NaN")).is_err());
+    }
+
+    #[test]
+    fn without_a_tracer_nothing_is_recorded() {
+        let span = Tracer::default().request("SendMessage", |_| None);
+
+        span.destination("orders");
+
+        assert!(!span.is_recording());
+        assert_eq!(span.trace_header(), None);
+    }
+}
