@@ -1,7 +1,10 @@
 """Fixtures of the worker suite."""
 
+import http.client
+
 import pytest
 
+from support.server import free_port
 from worker.rig import HttpServer, Work
 
 
@@ -34,6 +37,30 @@ def http_server():
     yield start
     for server in started:
         server.close()
+
+
+class FreeHttp:
+    """An address for a worker's counters, and what it answers."""
+
+    def __init__(self):
+        self.port = free_port()
+        self.flags = ["--metrics-listen", f"127.0.0.1:{self.port}"]
+
+    def get(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError:
+            return None, ""
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+def free_http():
+    return FreeHttp()
 
 
 @pytest.fixture

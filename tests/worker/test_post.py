@@ -3,8 +3,6 @@
 import hmac
 import time
 
-from worker.rig import eventually
-
 ALWAYS = ["--until-empty", "--backoff", "1h"]
 
 
@@ -122,36 +120,3 @@ def test_message_that_breaks_headers_is_sent_without_them(sqs, queue, work, http
     assert len(seen) == 1
     assert "X-Evil" not in seen[0] and "X-Aws-Sqsd-Attr-bad" not in seen[0]
     assert counts(url) == (0, 0, 0)
-
-
-def test_metrics_are_served(queue, work, send, http_server):
-    import http.client
-
-    from support.server import free_port
-
-    url = queue()
-    send(url, ["a", "b"])
-    port = free_port()
-    worker = work(url, "--exec", "true", "--metrics-listen", f"127.0.0.1:{port}", "--wait", "1s")
-
-    def page(path="/metrics"):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        except OSError:
-            return None, ""
-        finally:
-            connection.close()
-
-    wanted = 'millrace_worker_messages_total{result="succeeded"} 2'
-    eventually(lambda: wanted in page()[1])
-    status, text = page()
-    assert status == 200
-    assert "millrace_worker_received_messages_total 2" in text
-    assert "millrace_worker_handler_seconds_count 2" in text
-    assert text.endswith("# EOF\n")
-    assert (page("/health")[0], page("/ready")[0]) == (200, 200)
-    worker.signal()
-    assert worker.wait() == 0

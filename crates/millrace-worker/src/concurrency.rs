@@ -27,6 +27,15 @@ pub enum Concurrency {
     },
 }
 
+impl Concurrency {
+    /// The most that may ever run.
+    pub(crate) fn max(self) -> usize {
+        match self {
+            Concurrency::Fixed(max) | Concurrency::Auto { max } => max.max(1),
+        }
+    }
+}
+
 /// What `Auto` starts with: one handler would say too little of latency in parallel.
 const FIRST_LIMIT: f64 = 4.0;
 /// Latency up to this multiple of the baseline counts as not crowded.

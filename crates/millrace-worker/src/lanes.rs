@@ -20,6 +20,8 @@ pub(crate) struct Lanes {
     next: VecDeque<Next>,
     lanes: HashMap<ByteString, Lane>,
     waiting: usize,
+    /// Those of them that need not wait for others of their group.
+    startable: usize,
 }
 
 #[derive(Debug)]
@@ -41,18 +43,27 @@ impl Lanes {
         self.waiting
     }
 
+    /// Messages that wait for nothing but a handler.
+    pub(crate) fn startable(&self) -> usize {
+        self.startable
+    }
+
     /// Adds a message behind all others, those of its group in particular.
     pub(crate) fn push(&mut self, key: Key, group: Option<ByteString>) {
         self.waiting += 1;
         let Some(group) = group else {
+            self.startable += 1;
             self.next.push_back(Next::Message(key));
             return;
         };
         let lane = self.lanes.entry(group.clone()).or_default();
-        let is_offered = lane.taken > 0 || !lane.waiting.is_empty();
+        let (is_free, is_offered) = (lane.taken == 0, !lane.waiting.is_empty());
         lane.waiting.push_back(key);
-        if !is_offered {
-            self.next.push_back(Next::Lane(group));
+        if is_free {
+            self.startable += 1;
+            if !is_offered {
+                self.next.push_back(Next::Lane(group));
+            }
         }
     }
 
@@ -61,9 +72,14 @@ impl Lanes {
         let mut taken = Vec::new();
         while taken.len() < most {
             match self.next.pop_front() {
-                Some(Next::Message(key)) => taken.push(key),
+                Some(Next::Message(key)) => {
+                    self.startable -= 1;
+                    taken.push(key);
+                }
                 Some(Next::Lane(group)) => {
                     if let Some(lane) = self.lanes.get_mut(&group) {
+                        // Those left behind wait for those taken.
+                        self.startable -= lane.waiting.len();
                         let count = lane.waiting.len().min(most - taken.len());
                         lane.taken += count;
                         taken.extend(lane.waiting.drain(..count));
@@ -86,6 +102,7 @@ impl Lanes {
         if lane.waiting.is_empty() {
             self.lanes.remove(group);
         } else {
+            self.startable += lane.waiting.len();
             self.next.push_back(Next::Lane(group.clone()));
         }
     }
@@ -96,6 +113,7 @@ impl Lanes {
         let stopped: Vec<Key> = lane.waiting.drain(..).collect();
         self.waiting -= stopped.len();
         if lane.taken == 0 {
+            self.startable -= stopped.len();
             self.lanes.remove(group);
             self.next.retain(|next| !matches!(next, Next::Lane(offered) if offered == group));
         }
@@ -107,6 +125,7 @@ impl Lanes {
         let before = self.next.len();
         self.next.retain(|next| !matches!(next, Next::Message(waiting) if *waiting == key));
         self.waiting -= before - self.next.len();
+        self.startable -= before - self.next.len();
     }
 
     /// Gives up everything that waits.
@@ -122,6 +141,7 @@ impl Lanes {
         }
         self.lanes.retain(|_, lane| lane.taken > 0);
         self.waiting = 0;
+        self.startable = 0;
         given_up
     }
 }
@@ -219,6 +239,25 @@ mod tests {
         assert_eq!(take(&mut lanes, 10), NOTHING);
         lanes.settled(&A);
         assert_eq!(take(&mut lanes, 10), [4]);
+    }
+
+    #[test]
+    fn what_waits_for_its_group_cannot_start() {
+        let mut lanes = lanes(&[(1, "a"), (2, "a"), (3, "a"), (4, "b"), (5, "")]);
+        assert_eq!(lanes.startable(), 5);
+
+        assert_eq!(take(&mut lanes, 2), [1, 2]);
+        assert_eq!(lanes.startable(), 2);
+        lanes.push(Key(6), Some(A));
+        assert_eq!(lanes.startable(), 2);
+        lanes.settled(&A);
+        lanes.settled(&A);
+        assert_eq!(lanes.startable(), 4);
+        lanes.remove(Key(5));
+        lanes.stop(&A);
+        assert_eq!((lanes.startable(), lanes.waiting()), (1, 1));
+        assert_eq!(take(&mut lanes, 10), [4]);
+        assert_eq!(lanes.startable(), 0);
     }
 
     #[test]

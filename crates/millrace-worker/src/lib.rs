@@ -49,6 +49,7 @@ mod pipeline;
 mod poll_interval;
 mod prefetch;
 mod settlement;
+mod slots;
 mod worker;
 
 pub use backoff::{Backoff, Jitter, MAX_VISIBILITY};
@@ -58,6 +59,7 @@ pub use handler::{Each, Handler, Message, each};
 pub use metrics::{Metrics, Summary};
 pub use options::{Options, Until};
 pub use outcome::{HandlerError, Outcome};
+pub use slots::{Priority, Share, Slots};
 pub use worker::Worker;
 
 /// The examples of the documentation, as tests.

@@ -1,6 +1,6 @@
 //! What a worker counts, as Prometheus series and as the summary of a run.
 
-use std::time::Duration;
+use std::{iter::Sum, time::Duration};
 
 use prometheus_client::{
     metrics::{
@@ -12,23 +12,46 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-/// A label with one of a few values.
-type Labelled = Family<[(&'static str, &'static str); 1], Counter>;
+/// Labels of a series: the queue, and what else tells it apart.
+type Labels = Vec<(&'static str, String)>;
 
 /// Counters of one worker. Clones are the same counters.
 #[derive(Clone, Debug)]
 pub struct Metrics {
+    families: Families,
+    queue: String,
     pub(crate) received: Counter,
-    pub(crate) receives: Labelled,
-    outcomes: Labelled,
     pub(crate) leases_extended: Counter,
     pub(crate) leases_lost: Counter,
-    settlement_failures: Labelled,
     pub(crate) running: Gauge,
     pub(crate) waiting: Gauge,
     pub(crate) concurrency_limit: Gauge,
     pub(crate) last_receive: Gauge,
-    pub(crate) durations: Histogram,
+    durations: Histogram,
+}
+
+/// The series of all workers that show their counters together.
+#[derive(Clone, Debug)]
+struct Families {
+    received: Family<Labels, Counter>,
+    receives: Family<Labels, Counter>,
+    outcomes: Family<Labels, Counter>,
+    leases_extended: Family<Labels, Counter>,
+    leases_lost: Family<Labels, Counter>,
+    settlement_failures: Family<Labels, Counter>,
+    running: Family<Labels, Gauge>,
+    waiting: Family<Labels, Gauge>,
+    concurrency_limit: Family<Labels, Gauge>,
+    last_receive: Family<Labels, Gauge>,
+    durations: Family<Labels, Histogram, fn() -> Histogram>,
+}
+
+/// What a receive came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    Messages,
+    Nothing,
+    Failed,
 }
 
 /// What became of a message in the end.
@@ -59,48 +82,55 @@ impl Ended {
 }
 
 impl Metrics {
-    /// Counters at zero.
-    pub fn new() -> Metrics {
-        Metrics {
-            received: Counter::default(),
-            receives: Family::default(),
-            outcomes: Family::default(),
-            leases_extended: Counter::default(),
-            leases_lost: Counter::default(),
-            settlement_failures: Family::default(),
-            running: Gauge::default(),
-            waiting: Gauge::default(),
-            concurrency_limit: Gauge::default(),
-            last_receive: Gauge::default(),
-            // 1 ms to 17 minutes, a factor of 2 each.
-            durations: Histogram::new(exponential_buckets(0.001, 2.0, 20)),
-        }
+    /// Counters of a worker on that queue, at zero.
+    pub fn new(queue: impl Into<String>) -> Metrics {
+        Metrics::of(Families::new(), queue.into())
     }
 
-    /// Makes the counters known to a registry, which writes them as text.
+    /// Counters of a worker on another queue, which are registered together with these.
+    pub fn with_queue(&self, queue: impl Into<String>) -> Metrics {
+        Metrics::of(self.families.clone(), queue.into())
+    }
+
+    /// Makes the counters known to a registry, which writes them as text; also those of all workers
+    /// that share the registration.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("millrace_worker");
-        registry.register("received_messages", "Messages received", self.received.clone());
-        registry.register("receives", "Receives answered, by result", self.receives.clone());
+        let families = self.families.clone();
+        registry.register("received_messages", "Messages received", families.received);
+        registry.register("receives", "Receives answered, by result", families.receives);
         let help = "Messages that the worker holds no longer, by what became of them";
-        registry.register("messages", help, self.outcomes.clone());
-        let help = "Leases extended";
-        registry.register("leases_extended", help, self.leases_extended.clone());
+        registry.register("messages", help, families.outcomes);
+        registry.register("leases_extended", "Leases extended", families.leases_extended);
         let help = "Leases that ended before the message was settled";
-        registry.register("leases_lost", help, self.leases_lost.clone());
+        registry.register("leases_lost", help, families.leases_lost);
         let help = "Failed attempts to settle a message, by call";
-        registry.register("settlement_failures", help, self.settlement_failures.clone());
-        let help = "Handlers that run";
-        registry.register("handlers_running", help, self.running.clone());
+        registry.register("settlement_failures", help, families.settlement_failures);
+        registry.register("handlers_running", "Handlers that run", families.running);
         let help = "Messages that wait for a handler";
-        registry.register("messages_waiting", help, self.waiting.clone());
+        registry.register("messages_waiting", help, families.waiting);
         let help = "Handlers that may run";
-        registry.register("handlers_limit", help, self.concurrency_limit.clone());
+        registry.register("handlers_limit", help, families.concurrency_limit);
         let help = "When a receive was last answered, Unix time";
-        let seconds = Unit::Seconds;
-        registry.register_with_unit("last_receive", help, seconds, self.last_receive.clone());
+        registry.register_with_unit("last_receive", help, Unit::Seconds, families.last_receive);
         let help = "How long handlers took";
-        registry.register_with_unit("handler", help, Unit::Seconds, self.durations.clone());
+        registry.register_with_unit("handler", help, Unit::Seconds, families.durations);
+    }
+
+    fn of(families: Families, queue: String) -> Metrics {
+        let labels = vec![("queue", queue.clone())];
+        Metrics {
+            received: families.received.get_or_create_owned(&labels),
+            leases_extended: families.leases_extended.get_or_create_owned(&labels),
+            leases_lost: families.leases_lost.get_or_create_owned(&labels),
+            running: families.running.get_or_create_owned(&labels),
+            waiting: families.waiting.get_or_create_owned(&labels),
+            concurrency_limit: families.concurrency_limit.get_or_create_owned(&labels),
+            last_receive: families.last_receive.get_or_create_owned(&labels),
+            durations: families.durations.get_or_create_owned(&labels),
+            families,
+            queue,
+        }
     }
 
     /// When a receive was last answered, Unix time in seconds; 0 for never.
@@ -115,7 +145,10 @@ impl Metrics {
 
     /// The counts so far.
     pub fn summary(&self) -> Summary {
-        let count = |ended: Ended| self.outcomes.get_or_create(&[("result", ended.label())]).get();
+        let count = |ended: Ended| {
+            let labels = self.labels("result", ended.label());
+            self.families.outcomes.get_or_create(&labels).get()
+        };
         Summary {
             received: self.received.get(),
             succeeded: count(Ended::Succeeded),
@@ -129,22 +162,57 @@ impl Metrics {
         }
     }
 
+    pub(crate) fn receive_answered(&self, received: Received) {
+        let labels = self.labels("result", received.label());
+        self.families.receives.get_or_create(&labels).inc();
+    }
+
     pub(crate) fn ended(&self, ended: Ended) {
-        self.outcomes.get_or_create(&[("result", ended.label())]).inc();
+        let labels = self.labels("result", ended.label());
+        self.families.outcomes.get_or_create(&labels).inc();
     }
 
     pub(crate) fn settlement_failed(&self, call: &'static str) {
-        self.settlement_failures.get_or_create(&[("call", call)]).inc();
+        self.families.settlement_failures.get_or_create(&self.labels("call", call)).inc();
     }
 
     pub(crate) fn finished(&self, took: Duration) {
         self.durations.observe(took.as_secs_f64());
     }
+
+    fn labels(&self, name: &'static str, value: &str) -> Labels {
+        vec![("queue", self.queue.clone()), (name, value.to_owned())]
+    }
 }
 
-impl Default for Metrics {
-    fn default() -> Metrics {
-        Metrics::new()
+impl Families {
+    fn new() -> Families {
+        Families {
+            received: Family::default(),
+            receives: Family::default(),
+            outcomes: Family::default(),
+            leases_extended: Family::default(),
+            leases_lost: Family::default(),
+            settlement_failures: Family::default(),
+            running: Family::default(),
+            waiting: Family::default(),
+            concurrency_limit: Family::default(),
+            last_receive: Family::default(),
+            // 1 ms to 17 minutes, a factor of 2 each.
+            durations: Family::new_with_constructor(|| {
+                Histogram::new(exponential_buckets(0.001, 2.0, 20))
+            }),
+        }
+    }
+}
+
+impl Received {
+    fn label(self) -> &'static str {
+        match self {
+            Received::Messages => "messages",
+            Received::Nothing => "empty",
+            Received::Failed => "failed",
+        }
     }
 }
 
@@ -171,4 +239,51 @@ pub struct Summary {
     /// Messages in hand at the end that the server could not be told of any more; part of those
     /// abandoned.
     pub unsettled: u64,
+}
+
+impl Sum for Summary {
+    fn sum<I: Iterator<Item = Summary>>(summaries: I) -> Summary {
+        summaries.fold(Summary::default(), |sum, more| Summary {
+            received: sum.received + more.received,
+            succeeded: sum.succeeded + more.succeeded,
+            retried: sum.retried + more.retried,
+            released: sum.released + more.released,
+            dead_lettered: sum.dead_lettered + more.dead_lettered,
+            abandoned: sum.abandoned + more.abandoned,
+            leases_lost: sum.leases_lost + more.leases_lost,
+            cut_off: sum.cut_off + more.cut_off,
+            unsettled: sum.unsettled + more.unsettled,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text;
+
+    use super::*;
+
+    #[test]
+    fn workers_that_share_a_registration_are_told_apart_by_queue() {
+        let orders = Metrics::new("orders");
+        let letters = orders.with_queue("letters");
+        let mut registry = Registry::default();
+        orders.register(&mut registry);
+
+        orders.ended(Ended::Succeeded);
+        letters.ended(Ended::Succeeded);
+        letters.ended(Ended::Retried);
+
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        let series = "millrace_worker_messages_total";
+        for (queue, result) in
+            [("orders", "succeeded"), ("letters", "succeeded"), ("letters", "retried")]
+        {
+            let line = format!("{series}{{queue=\"{queue}\",result=\"{result}\"}} 1\n");
+            assert!(page.contains(&line), "{line} in {page}");
+        }
+        assert_eq!(page.matches("# TYPE millrace_worker_messages counter").count(), 1);
+        assert_eq!((orders.summary().retried, letters.summary().retried), (0, 1));
+    }
 }

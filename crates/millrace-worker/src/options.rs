@@ -13,8 +13,11 @@ use crate::{
 pub struct Options {
     /// How many handlers run at a time [default: 10].
     pub concurrency: Concurrency,
-    /// Messages given to one handler at a time; a batch is not waited for [default: 1].
+    /// Messages given to one handler at a time [default: 1].
     pub batch_size: usize,
+    /// How long messages wait for a batch to be full; what has come by then is a batch
+    /// [default: none].
+    pub batch_window: Duration,
     /// How long a receive or an extension hides a message [default: 30 s; 2 s at least].
     pub visibility_timeout: Duration,
     /// How long a message may be held in all, by extensions [default: 1 h; 12 h at most].
@@ -44,7 +47,7 @@ pub struct Options {
     pub max_messages: Option<u64>,
     /// Bounds of the end.
     pub drain: DrainTimeouts,
-    /// The queue's name or URL, for dead letters and the log.
+    /// The queue's name or URL, for dead letters, metrics and the log.
     pub queue: String,
 }
 
@@ -65,6 +68,7 @@ impl Default for Options {
         Options {
             concurrency: Concurrency::Fixed(10),
             batch_size: 1,
+            batch_window: Duration::ZERO,
             visibility_timeout: Duration::from_secs(30),
             max_lease: Duration::from_secs(3600),
             wait: Duration::from_secs(20),
@@ -94,6 +98,7 @@ impl Options {
         self.max_lease = self.max_lease.clamp(self.visibility_timeout, MAX_VISIBILITY);
         // A clock plus "for ever" is more than a clock can show.
         for duration in [
+            &mut self.batch_window,
             &mut self.poll_interval,
             &mut self.max_idle_latency,
             &mut self.linger,

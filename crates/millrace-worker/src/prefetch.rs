@@ -41,6 +41,11 @@ impl Prefetch {
         average(&mut self.round_trip_s, took);
     }
 
+    /// How long a receive takes which need not wait for messages, as far as is known; 1 s at most.
+    pub(crate) fn round_trip(&self) -> Duration {
+        Duration::from_secs_f64(self.round_trip_s.unwrap_or_default().min(1.0))
+    }
+
     /// Messages that `slots` handlers use up during one receive, and a batch on top so that the
     /// batch which comes then is a full one. 0 while less than one would be used up.
     pub(crate) fn messages(&self, slots: usize) -> usize {

@@ -10,17 +10,19 @@ use crate::{
     metrics::{Metrics, Summary},
     options::Options,
     pipeline::Pipeline,
+    slots::Share,
 };
 
 /// Works off one queue.
 #[derive(Debug)]
 pub struct Worker<P, H> {
-    peer: Arc<P>,
-    dead_letters: Option<Arc<P>>,
-    handler: Arc<H>,
-    options: Options,
-    metrics: Metrics,
-    drain: Drain,
+    pub(crate) peer: Arc<P>,
+    pub(crate) dead_letters: Option<Arc<P>>,
+    pub(crate) handler: Arc<H>,
+    pub(crate) options: Options,
+    pub(crate) metrics: Metrics,
+    pub(crate) share: Option<Share>,
+    pub(crate) drain: Drain,
 }
 
 impl<P: Peer, H: Handler> Worker<P, H> {
@@ -30,8 +32,9 @@ impl<P: Peer, H: Handler> Worker<P, H> {
             peer: Arc::new(peer),
             dead_letters: None,
             handler: Arc::new(handler),
+            metrics: Metrics::new(options.queue.clone()),
             options,
-            metrics: Metrics::new(),
+            share: None,
             drain: Drain::new(),
         }
     }
@@ -39,6 +42,19 @@ impl<P: Peer, H: Handler> Worker<P, H> {
     /// The same worker with a queue for messages that are rejected or fail too often.
     pub fn with_dead_letter_queue(mut self, queue: P) -> Worker<P, H> {
         self.dead_letters = Some(Arc::new(queue));
+        self
+    }
+
+    /// The same worker, whose handlers start in slots that it shares with other workers; its own
+    /// concurrency holds as well.
+    pub fn with_share(mut self, share: Share) -> Worker<P, H> {
+        self.share = Some(share);
+        self
+    }
+
+    /// The same worker, which counts there.
+    pub fn with_metrics(mut self, metrics: Metrics) -> Worker<P, H> {
+        self.metrics = metrics;
         self
     }
 
@@ -67,7 +83,6 @@ impl<P: Peer, H: Handler> Worker<P, H> {
     ///
     /// If the peer panics. A handler that panics has failed, nothing more.
     pub async fn run(self) -> Summary {
-        let peers = (self.peer, self.dead_letters);
-        Pipeline::new(peers, self.handler, self.options, self.metrics, &self.drain).run().await
+        Pipeline::of(self).run().await
     }
 }

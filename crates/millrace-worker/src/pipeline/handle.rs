@@ -16,6 +16,7 @@ use crate::{
     metrics::Ended,
     outcome::{HandlerError, Outcome},
     settlement::{Settlement, Urgency},
+    slots::Slot,
 };
 
 /// One run of the handler.
@@ -24,15 +25,15 @@ pub(super) struct Unit {
     keys: Vec<Key>,
     started: Instant,
     pub(super) abort: AbortHandle,
+    _slot: Slot,
 }
 
 impl<P: Peer, H: Handler> Pipeline<P, H> {
     pub(super) fn start_handlers(&mut self, now: Instant) {
-        while self.progress.stage() == Stage::Running && self.units.len() < self.limit.get() {
+        while self.is_batch_ready(now) {
+            let Some(slot) = self.share.take() else { break };
             let mut keys = self.lanes.take(self.options.batch_size);
-            if keys.is_empty() {
-                break;
-            }
+            self.gathering_since = None;
             for key in &keys {
                 if let Some(held) = self.held.get_mut(*key) {
                     held.is_taken = true;
@@ -40,9 +41,44 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             }
             keys.retain(|key| !self.dead_letter_poison(*key, now));
             if !keys.is_empty() {
-                self.start_handler(keys, now);
+                self.start_handler(keys, slot, now);
             }
         }
+    }
+
+    /// Unless messages wait for a slot, says how many handlers the receives under way may need.
+    pub(super) fn claim_slots(&mut self, now: Instant) {
+        if !self.is_batch_ready(now) {
+            let is_running = self.progress.stage() == Stage::Running;
+            let free = self.limit.get().saturating_sub(self.units.len());
+            let expected = self.receiver.expected(now).div_ceil(self.options.batch_size);
+            self.share.expect(if is_running { expected.min(free) } else { 0 });
+        }
+    }
+
+    /// Whether a handler is to start, if there is a slot for it.
+    fn is_batch_ready(&mut self, now: Instant) -> bool {
+        if self.progress.stage() != Stage::Running || self.units.len() >= self.limit.get() {
+            return false;
+        }
+        if !self.is_gathering() {
+            return self.lanes.startable() > 0;
+        }
+        let since = *self.gathering_since.get_or_insert(now);
+        now >= since + self.options.batch_window
+    }
+
+    /// Whether messages wait for others to fill their batch.
+    pub(super) fn is_gathering(&self) -> bool {
+        let startable = self.lanes.startable();
+        let is_part = startable > 0 && startable < self.options.batch_size;
+        let may_grow = !self.receiver.is_closed() || self.receiver.open() > 0;
+        is_part && may_grow && !self.options.batch_window.is_zero()
+    }
+
+    /// When an unfinished batch has waited for long enough.
+    pub(super) fn batch_due(&self) -> Option<Instant> {
+        self.gathering_since.map(|since| since + self.options.batch_window)
     }
 
     /// A message that was received too often, without ever having been handled to an end: its
@@ -58,7 +94,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         true
     }
 
-    fn start_handler(&mut self, keys: Vec<Key>, now: Instant) {
+    fn start_handler(&mut self, keys: Vec<Key>, slot: Slot, now: Instant) {
         let mut messages = Vec::with_capacity(keys.len());
         for key in &keys {
             if let Some(held) = self.held.get_mut(*key) {
@@ -69,7 +105,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.running += keys.len();
         let handler = Arc::clone(&self.handler);
         let abort = self.tasks.spawn(async move { Event::Handled(handler.handle(messages).await) });
-        self.units.insert(abort.id(), Unit { keys, started: now, abort });
+        self.units.insert(abort.id(), Unit { keys, started: now, abort, _slot: slot });
         self.limit.on_started(self.units.len());
     }
 

@@ -28,7 +28,7 @@ use tokio::{
 
 use crate::{
     concurrency::Limit,
-    drain::{Asked, Drain, Progress, Stage},
+    drain::{Asked, Progress, Stage},
     handler::Handler,
     held::HeldMessages,
     lanes::Lanes,
@@ -38,6 +38,8 @@ use crate::{
     outcome::{HandlerError, Outcome},
     prefetch::Prefetch,
     settlement::{Entry, Outbox},
+    slots::{Priority, Share, Slots},
+    worker::Worker,
 };
 use handle::Unit;
 use receive::Receiver;
@@ -87,12 +89,16 @@ pub(crate) struct Pipeline<P, H> {
 
     held: HeldMessages,
     lanes: Lanes,
+    /// Since when an unfinished batch waits for more messages.
+    gathering_since: Option<Instant>,
     leases: Leases,
     limit: Limit,
     prefetch: Prefetch,
     receiver: Receiver,
     /// Handlers under way, by their task.
     units: HashMap<Id, Unit>,
+    /// Where handlers may start; below the units, which give their slots back when they are dropped.
+    share: Share,
     /// Messages in the hands of handlers.
     running: usize,
     deletes: Outbox,
@@ -106,25 +112,23 @@ pub(crate) struct Pipeline<P, H> {
 }
 
 impl<P: Peer, H: Handler> Pipeline<P, H> {
-    pub(crate) fn new(
-        (peer, dead_letters): (Arc<P>, Option<Arc<P>>),
-        handler: Arc<H>,
-        options: Options,
-        metrics: Metrics,
-        drain: &Drain,
-    ) -> Pipeline<P, H> {
+    pub(crate) fn of(worker: Worker<P, H>) -> Pipeline<P, H> {
+        let Worker { peer, dead_letters, handler, options, metrics, share, drain } = worker;
         let now = Instant::now();
         let options = options.bounded();
+        let own = || Slots::new(options.concurrency.max()).share(Priority::default());
         let capabilities = peer.capabilities();
         Pipeline {
             capabilities,
             held: HeldMessages::default(),
             lanes: Lanes::default(),
+            gathering_since: None,
             leases: Leases::new(options.visibility_timeout, options.max_lease),
             limit: Limit::new(options.concurrency, now),
             prefetch: Prefetch::new(max_receive(&capabilities), options.max_receives_open),
             receiver: Receiver::new(&options, now),
             units: HashMap::new(),
+            share: share.unwrap_or_else(own),
             running: 0,
             deletes: Outbox::new(options.linger),
             hides: Outbox::new(options.linger),
@@ -155,6 +159,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             tokio::select! {
                 Some(joined) = self.tasks.join_next_with_id() => self.on_joined(joined),
                 Ok(()) = self.asked.changed() => self.on_asked(),
+                () = self.share.woken() => {}
                 () = sleep_until(wake.unwrap_or(now)), if wake.is_some() => {}
             }
             // What else is ready shares the next step, and so its batches.
@@ -175,6 +180,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.start_settlements(now);
         self.start_extensions(now);
         self.start_receives(now);
+        self.claim_slots(now);
         self.metrics.running.set(self.units.len() as i64);
         self.metrics.waiting.set(self.lanes.waiting() as i64);
         self.metrics.concurrency_limit.set(self.limit.get() as i64);
@@ -200,11 +206,13 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     fn next_due(&self, now: Instant) -> Option<Instant> {
         let dues = [
             self.leases.next_due(),
+            self.batch_due(),
             self.deletes.next_due(),
             self.hides.next_due(),
             self.dead_letter_sends.next_due(),
             self.receiver.next_due(now),
             self.receiver.may_be_dropped_at(),
+            self.receiver.expects_until(),
             self.progress.ends(),
         ];
         // What is due and was not done waits for an event.

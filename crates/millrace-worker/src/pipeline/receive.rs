@@ -18,7 +18,7 @@ use crate::{
     drain::Stage,
     handler::Handler,
     held::{Held, State},
-    metrics::Ended,
+    metrics::{Ended, Received},
     options::{Options, Until},
     poll_interval::PollInterval,
     settlement::{Settlement, Urgency},
@@ -31,6 +31,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 const EMPTY_WAIT: Duration = Duration::from_secs(1);
 /// How long receives under way may still bring back, at a forced end, what was just released.
 const ECHO: Duration = Duration::from_millis(250);
+/// Round trips of the average within which a receive brings what was there when it was sent.
+const EXPECTED_TRIPS: u32 = 3;
 /// The pause after a receive that failed for reasons that do not go away by themselves.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// What a server may ask for at most with `Retry-After`.
@@ -48,6 +50,10 @@ pub(super) struct Receiver {
     open: usize,
     /// Messages that the open receives may bring.
     asked: usize,
+    /// Messages that the last receive brought.
+    brought: usize,
+    /// How long after it is sent a receive may bring messages that were there already.
+    expects_until: Option<Instant>,
     /// Receives that may be open.
     allowed: usize,
     not_before: Instant,
@@ -67,6 +73,8 @@ impl Receiver {
         Receiver {
             open: 0,
             asked: 0,
+            brought: 0,
+            expects_until: None,
             allowed: 1,
             not_before: now,
             failures: 0,
@@ -84,6 +92,17 @@ impl Receiver {
 
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
+    }
+
+    /// Messages that the receives under way are likely to bring at once.
+    pub(super) fn expected(&self, now: Instant) -> usize {
+        let is_soon = self.expects_until.is_some_and(|until| now < until);
+        if is_soon { self.asked.min(self.brought) } else { 0 }
+    }
+
+    /// When [`Receiver::expected`] becomes 0 by itself.
+    pub(super) fn expects_until(&self) -> Option<Instant> {
+        self.expects_until.filter(|_| self.asked > 0)
     }
 
     pub(super) fn on_gave_back(&mut self, now: Instant) {
@@ -125,15 +144,18 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     fn messages_wanted(&self) -> usize {
         let most = max_receive(&self.capabilities);
         let waiting = self.lanes.waiting();
-        let in_hand = self.running + waiting + self.receiver.asked;
-        let slots = self.limit.get().saturating_mul(self.options.batch_size);
-        let free = (slots + self.prefetch.messages(slots)).saturating_sub(in_hand);
+        let batch_size = self.options.batch_size;
+        let slots = self.limit.get().saturating_mul(batch_size);
+        let free_handlers = self.limit.get().saturating_sub(self.units.len());
+        let free_slots = free_handlers.min(self.share.free()).saturating_mul(batch_size);
+        let coming = waiting + self.receiver.asked;
+        let free = (free_slots + self.prefetch.messages(slots)).saturating_sub(coming);
         let settling = self.held.len().saturating_sub(self.running + waiting);
         if settling >= SETTLING || self.held.body_bytes() > self.options.max_held_bytes {
             return 0;
         }
         // Handlers have something to do: better one full receive than several small ones.
-        if waiting > 0 && free < most {
+        if waiting > 0 && free < most && !self.is_gathering() {
             return 0;
         }
         let left = self.receiver.left.map_or(u64::MAX, |left| {
@@ -145,6 +167,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     fn start_receive(&mut self, asked: usize, now: Instant) {
         self.receiver.open += 1;
         self.receiver.asked += asked;
+        self.receiver.expects_until = Some(now + self.prefetch.round_trip() * EXPECTED_TRIPS);
         let wait = self.wait();
         let request = ReceiveRequest {
             max: u32::try_from(asked).unwrap_or(1),
@@ -187,9 +210,10 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         };
         let received = deliveries.len();
         self.receiver.failures = 0;
+        self.receiver.brought = received;
         self.metrics.received.inc_by(received as u64);
-        let label = if received == 0 { "empty" } else { "messages" };
-        self.metrics.receives.get_or_create(&[("result", label)]).inc();
+        let result = if received == 0 { Received::Nothing } else { Received::Messages };
+        self.metrics.receive_answered(result);
         self.metrics.last_receive.set(unix_time_s());
         self.pace(received, asked, sent, now);
         if let Some(left) = &mut self.receiver.left {
@@ -230,8 +254,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     }
 
     fn on_receive_failed(&mut self, error: &CallError, now: Instant) {
-        self.metrics.receives.get_or_create(&[("result", "failed")]).inc();
+        self.metrics.receive_answered(Received::Failed);
         self.receiver.failures = self.receiver.failures.saturating_add(1);
+        self.receiver.brought = 0;
         self.receiver.allowed = 1;
         let failures = self.receiver.failures;
         let pause = match error.kind {

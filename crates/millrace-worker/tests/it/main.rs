@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod batches;
 mod dead_letters;
 mod drain;
 mod fifo;
@@ -9,4 +10,5 @@ mod leases;
 mod outcomes;
 mod properties;
 mod receives;
+mod shared_slots;
 mod support;

@@ -13,14 +13,16 @@ const SHOWN: usize = 200;
 /// Prints each message as a line of JSON and gives it back.
 #[derive(Debug)]
 pub(super) struct DryRun {
+    queue_url: String,
     action: String,
 }
 
 impl DryRun {
-    pub(super) fn new(flags: &WorkFlags) -> DryRun {
+    pub(super) fn new(queue_url: &str, flags: &WorkFlags) -> DryRun {
         let exec = flags.handler.exec.as_ref().map(|command| format!("exec {command}"));
         let post = flags.handler.post.as_ref().map(|url| format!("post {url}"));
-        DryRun { action: exec.or(post).unwrap_or_default() }
+        let action = exec.or(post).unwrap_or_default();
+        DryRun { queue_url: queue_url.to_owned(), action }
     }
 }
 
@@ -28,6 +30,7 @@ impl Handler for DryRun {
     async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
         for message in &messages {
             let line = json!({
+                "queue_url": self.queue_url,
                 "action": self.action,
                 "message_id": &**message.id(),
                 "receive_count": message.receive_count(),

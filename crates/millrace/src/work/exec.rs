@@ -45,10 +45,10 @@ pub(super) struct Exec {
 }
 
 impl Exec {
-    pub(super) fn new(command: &str, queue_url: String, flags: &WorkFlags) -> Exec {
+    pub(super) fn new(command: &str, queue_url: &str, flags: &WorkFlags) -> Exec {
         Exec {
             command: command.to_owned(),
-            queue_url,
+            queue_url: queue_url.to_owned(),
             exit_codes: flags.exit_codes,
             retry_delay: flags.retry_delay,
             timeout: flags.timeout,

@@ -3,16 +3,23 @@
 use std::{net::SocketAddr, time::Duration};
 
 use clap::{Args, ValueEnum};
-use millrace_worker::{Backoff, Concurrency, DrainTimeouts, Options, Until};
+use millrace_worker::{Backoff, Concurrency, DrainTimeouts, Options, Priority, Until};
 
-use crate::{commands::ConnectionFlags, config::LogFormat};
+use super::values::{Handlers, WeightedQueue, bytes, duration, handlers, weighted_queue};
+use crate::{
+    commands::ConnectionFlags,
+    config::{LogFormat, UsageError},
+};
 
 /// Flags of `work`. Durations are written `500ms`, `30s`, `5m`, `1h`, or as plain seconds.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WorkFlags {
-    /// Queue to work off: its name or its URL
-    #[arg(long, value_name = "NAME|URL")]
-    pub(crate) queue: String,
+    /// Queue to work off: its name or its URL. Several share the handlers by weight, 1 unless given
+    #[arg(long, value_name = "NAME|URL[=WEIGHT]", required = true, value_parser = weighted_queue)]
+    pub(crate) queue: Vec<WeightedQueue>,
+    /// A message of a queue waits for those of all queues that are named before it
+    #[arg(long)]
+    pub(crate) strict_priority: bool,
     #[command(flatten)]
     pub(crate) connection: ConnectionFlags,
     #[command(flatten)]
@@ -58,6 +65,10 @@ pub(crate) struct WorkFlags {
     #[arg(long, value_name = "NUMBER", default_value_t = 64,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) max_concurrency: usize,
+    /// Nothing is received while bodies of more bytes than this are in hand; several queues have
+    /// equal parts of it
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = bytes)]
+    pub(crate) max_held_bytes: usize,
     /// How long a receive hides a message; extended at half of it while the message is in hand
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) visibility_timeout: Duration,
@@ -147,16 +158,35 @@ impl From<Format> for LogFormat {
     }
 }
 
-/// How many messages are handled at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Handlers {
-    Fixed(usize),
-    Auto,
-}
-
 impl WorkFlags {
-    /// The worker's settings.
-    pub(crate) fn options(&self) -> Options {
+    /// The most messages that are handled at a time.
+    pub(crate) fn most_handlers(&self) -> usize {
+        match self.concurrency {
+            Handlers::Fixed(handlers) => handlers,
+            Handlers::Auto => self.max_concurrency,
+        }
+    }
+
+    /// When messages of the queues may start, in the order in which the queues are named.
+    ///
+    /// # Errors
+    ///
+    /// If weights are given for queues of which the first always goes first.
+    pub(crate) fn priorities(&self) -> Result<Vec<Priority>, UsageError> {
+        let has_weights = self.queue.iter().any(|queue| queue.weight.is_some());
+        if self.strict_priority && has_weights {
+            let problem = "with --strict-priority the order of the queues counts, not their weight";
+            return Err(UsageError(problem.to_owned()));
+        }
+        let ranked = |(index, queue): (usize, &WeightedQueue)| Priority {
+            rank: if self.strict_priority { u32::try_from(index).unwrap_or(u32::MAX) } else { 0 },
+            weight: queue.weight.unwrap_or(1),
+        };
+        Ok(self.queue.iter().enumerate().map(ranked).collect())
+    }
+
+    /// The settings of the worker of one of the queues.
+    pub(crate) fn options(&self, queue: &str) -> Options {
         let until = match (self.once || self.dry_run, self.until_empty) {
             (true, _) => Until::Once,
             (false, true) => Until::Empty,
@@ -186,35 +216,10 @@ impl WorkFlags {
                 cancel_grace: self.kill_after + Duration::from_secs(1),
                 ..DrainTimeouts::default()
             },
-            queue: self.queue.clone(),
+            max_held_bytes: self.max_held_bytes / self.queue.len().max(1),
+            queue: queue.to_owned(),
             ..Options::default()
         }
-    }
-}
-
-/// `500ms`, `30s`, `5m`, `1h`, or plain seconds; 12 hours at most, as SQS counts.
-fn duration(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_secs(12 * 3600);
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
-    let number: u64 =
-        number.parse().map_err(|_| "expected a number with ms, s, m or h".to_owned())?;
-    let milliseconds = match unit {
-        "ms" => 1,
-        "" | "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err(format!("unknown unit {unit:?}; there are ms, s, m and h")),
-    };
-    let duration = Duration::from_millis(number.saturating_mul(milliseconds));
-    if duration > LONGEST { Err("is more than 12h".to_owned()) } else { Ok(duration) }
-}
-
-fn handlers(text: &str) -> Result<Handlers, String> {
-    match text.parse() {
-        _ if text == "auto" => Ok(Handlers::Auto),
-        Ok(handlers @ 1..=10_000) => Ok(Handlers::Fixed(handlers)),
-        _ => Err("expected auto or a number from 1 to 10000".to_owned()),
     }
 }
 
@@ -236,20 +241,6 @@ mod tests {
     }
 
     #[test]
-    fn durations_have_units() {
-        let milliseconds = |text| duration(text).map(|duration| duration.as_millis());
-
-        assert_eq!(milliseconds("250ms"), Ok(250));
-        assert_eq!(milliseconds("30"), Ok(30_000));
-        assert_eq!(milliseconds("30s"), Ok(30_000));
-        assert_eq!(milliseconds("5m"), Ok(300_000));
-        assert_eq!(milliseconds("12h"), Ok(43_200_000));
-        for wrong in ["", "s", "-1", "1.5s", "13h", "99999999999999999999", "5 s", "5é"] {
-            assert!(milliseconds(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn handler_is_needed_and_there_is_one() {
         assert!(parse("--queue q --exec true").is_ok());
         assert!(parse("--queue q --post http://h/").is_ok());
@@ -261,7 +252,7 @@ mod tests {
 
     #[test]
     fn flags_become_options() {
-        let options = |text| parse(text).unwrap().options();
+        let options = |text| parse(text).unwrap().options("q");
 
         let plain = options("--queue q --exec true");
         assert_eq!(plain.until, Until::Drained);
@@ -272,5 +263,21 @@ mod tests {
         assert_eq!(told.concurrency, Concurrency::Auto { max: 64 });
         assert_eq!(told.backoff.delay(2), Duration::from_secs(60));
         assert_eq!(options("--queue q --exec true --dry-run").until, Until::Once);
+        let two = options("--queue q --queue r --exec true --max-held-bytes 1KiB");
+        assert_eq!(two.max_held_bytes, 512);
+    }
+
+    #[test]
+    fn queues_have_weights_or_an_order() {
+        let priorities = |text| {
+            let flags = parse(text).unwrap();
+            flags.priorities().map(|all| all.iter().map(|p| (p.rank, p.weight)).collect())
+        };
+
+        let by_weight: Result<Vec<(u32, u32)>, _> = priorities("--queue a --queue b=3 --exec true");
+        assert_eq!(by_weight.unwrap(), [(0, 1), (0, 3)]);
+        let strict = priorities("--queue a --queue b --strict-priority --exec true");
+        assert_eq!(strict.unwrap(), [(0, 1), (1, 1)]);
+        assert!(priorities("--queue a --queue b=3 --strict-priority --exec true").is_err());
     }
 }

@@ -55,10 +55,10 @@ struct Running {
 }
 
 impl Lines {
-    pub(super) fn new(command: &str, queue_url: String, flags: &WorkFlags) -> Lines {
+    pub(super) fn new(command: &str, queue_url: &str, flags: &WorkFlags) -> Lines {
         Lines {
             command: command.to_owned(),
-            queue_url,
+            queue_url: queue_url.to_owned(),
             timeout: flags.timeout,
             kill_after: flags.kill_after,
             idle: Mutex::default(),

@@ -38,16 +38,19 @@ impl Service for Exposition {
 }
 
 /// Listens with a thread of its own.
-pub(super) fn listen(address: SocketAddr, metrics: &Metrics) -> anyhow::Result<Listening> {
+pub(super) fn listen(address: SocketAddr, workers: Vec<Metrics>) -> anyhow::Result<Listening> {
     let options = Options { listen: vec![address], workers: 1, ..Options::default() };
     let server = Server::bind(options).context("listening for --metrics-listen")?;
     for address in server.addresses() {
         tracing::info!(%address, "serving metrics");
     }
     let mut registry = Registry::default();
-    metrics.register(&mut registry);
-    let metrics = metrics.clone();
-    let is_ready = Arc::new(move || now_s() - metrics.last_receive_s() <= READY_S);
+    // They share their series.
+    if let Some(metrics) = workers.first() {
+        metrics.register(&mut registry);
+    }
+    let last_receive_s = move || workers.iter().map(Metrics::last_receive_s).max().unwrap_or(0);
+    let is_ready = Arc::new(move || now_s() - last_receive_s() <= READY_S);
     let hooks = Hooks { is_ready, ..Hooks::default() };
     let drain = Drain::new();
     let for_server = drain.clone();

@@ -1,31 +1,32 @@
 //! `millrace work`: a program or a URL as the handler of a queue's messages.
 //!
-//! `flags` says what can be asked; `exec`, `lines` and `post` are the handlers, `environment` is what
-//! a command is told, `dry_run` stands in for them, `metrics` shows the counters over HTTP.
+//! `flags` says what can be asked, `queues` finds the queues. A `job` is what is done with a message:
+//! `exec`, `lines` and `post`, or `dry_run` in their stead; `environment` is what a command is told.
+//! `metrics` shows the counters over HTTP.
 
 mod dry_run;
 mod environment;
 mod exec;
 mod flags;
+mod job;
 mod lines;
 mod metrics;
 mod post;
 mod process_group;
+mod queues;
+mod values;
 
 use std::{io, sync::Arc};
 
-use anyhow::Context;
-use millrace_client::sqs::SqsPeer;
-use millrace_worker::{Drain, Handler, Summary, Worker};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use millrace_worker::{Drain, Metrics, Slots, Summary, Worker};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    task::JoinSet,
+};
 
-use crate::{config::UsageError, limits, logging};
-use dry_run::DryRun;
-use exec::Exec;
-use flags::ExecMode;
+use crate::{limits, logging};
 pub(crate) use flags::WorkFlags;
-use lines::Lines;
-use post::Post;
+use job::Job;
 
 /// The worker ended before the work in hand was done; it was given back to the queue.
 #[derive(Debug, thiserror::Error)]
@@ -66,55 +67,42 @@ async fn run(flags: &WorkFlags) -> anyhow::Result<Summary> {
 }
 
 async fn find_and_work(flags: &WorkFlags, drain: Drain) -> anyhow::Result<Summary> {
-    let client = flags.connection.client_of(&flags.queue)?;
-    let open = async |name: &str| {
-        let peer = SqsPeer::open(client.clone(), name).await;
-        peer.with_context(|| format!("finding the queue {name}"))
-    };
-    let peer = open(&flags.queue).await?;
-    let dead_letters = match &flags.dead_letter_queue {
-        Some(name) => Some(open(name).await?),
-        None => None,
-    };
-    let url = peer.queue_url().to_owned();
-    tracing::info!(queue = url, "working");
-    let run = Run { flags, peer, dead_letters, drain };
-    match (&flags.handler.exec, &flags.handler.post) {
-        _ if flags.dry_run => run.with(DryRun::new(flags)).await,
-        (Some(command), _) if flags.exec_mode == ExecMode::Lines => {
-            let lines = Arc::new(Lines::new(command, url, flags));
-            let summary = run.with(Arc::clone(&lines)).await;
-            lines.close().await;
-            summary
-        }
-        (Some(command), _) => run.with(Exec::new(command, url, flags)).await,
-        (None, Some(target)) => run.with(Post::new(target, &url, flags)?).await,
-        (None, None) => Err(UsageError("give --exec or --post".to_owned()).into()),
-    }
-}
-
-/// All of a worker but its handler.
-struct Run<'a> {
-    flags: &'a WorkFlags,
-    peer: SqsPeer,
-    dead_letters: Option<SqsPeer>,
-    drain: Drain,
-}
-
-impl Run<'_> {
-    async fn with(self, handler: impl Handler) -> anyhow::Result<Summary> {
-        let options = self.flags.options();
-        let mut worker = Worker::new(self.peer, handler, options).with_drain(self.drain);
-        if let Some(dead_letters) = self.dead_letters {
+    let slots = Slots::new(flags.most_handlers());
+    let mut workers = Vec::with_capacity(flags.queue.len());
+    let mut metrics: Vec<Metrics> = Vec::with_capacity(flags.queue.len());
+    for (queue, priority) in flags.queue.iter().zip(flags.priorities()?) {
+        let found = queues::find(&queue.queue, flags).await?;
+        let job = Arc::new(Job::new(&found.url, flags)?);
+        let counters = match metrics.first() {
+            Some(first) => first.with_queue(found.name()),
+            None => Metrics::new(found.name()),
+        };
+        tracing::info!(queue = found.url, "working");
+        let options = flags.options(&queue.queue);
+        let mut worker = Worker::new(found.peer, Arc::clone(&job), options)
+            .with_share(slots.share(priority))
+            .with_metrics(counters.clone())
+            .with_drain(drain.clone());
+        if let Some(dead_letters) = found.dead_letters {
             worker = worker.with_dead_letter_queue(dead_letters);
         }
-        // Serves until it is dropped.
-        let _metrics = match self.flags.metrics_listen {
-            Some(address) => Some(metrics::listen(address, &worker.metrics())?),
-            None => None,
-        };
-        Ok(worker.run().await)
+        metrics.push(counters);
+        workers.push((worker, job));
     }
+    // Serves until it is dropped.
+    let _metrics = match flags.metrics_listen {
+        Some(address) => Some(metrics::listen(address, metrics)?),
+        None => None,
+    };
+    let mut running = JoinSet::new();
+    for (worker, job) in workers {
+        running.spawn(async move {
+            let summary = worker.run().await;
+            job.close().await;
+            summary
+        });
+    }
+    Ok(running.join_all().await.into_iter().sum())
 }
 
 struct Signals {

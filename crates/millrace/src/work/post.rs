@@ -18,7 +18,7 @@ use millrace_wire::date;
 use millrace_worker::{Handler, HandlerError, Message, Outcome};
 use sha2::Sha256;
 
-use super::{WorkFlags, flags::Handlers};
+use super::WorkFlags;
 use crate::config::UsageError;
 
 /// Posts each message.
@@ -46,10 +46,7 @@ impl Post {
         is_sendable.map_err(|error| UsageError(format!("--post or --content-type: {error}")))?;
         let mut options = TransportOptions::default();
         options.answer_timeout = flags.timeout;
-        options.lane_connections = match flags.concurrency {
-            Handlers::Fixed(handlers) => handlers,
-            Handlers::Auto => flags.max_concurrency,
-        };
+        options.lane_connections = flags.most_handlers();
         Ok(Post {
             transport: Transport::new(endpoint, &options).context("preparing --post")?,
             target,

@@ -1,0 +1,115 @@
+//! Values of flags: durations, sizes, queues with a weight.
+
+use std::time::Duration;
+
+/// How many messages are handled at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handlers {
+    Fixed(usize),
+    Auto,
+}
+
+/// A queue, by name or URL, and how many handlers start for it against those of the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WeightedQueue {
+    pub(crate) queue: String,
+    pub(crate) weight: Option<u32>,
+}
+
+/// `500ms`, `30s`, `5m`, `1h`, or plain seconds; 12 hours at most, as SQS counts.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(12 * 3600);
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
+    let number: u64 =
+        number.parse().map_err(|_| "expected a number with ms, s, m or h".to_owned())?;
+    let milliseconds = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(format!("unknown unit {unit:?}; there are ms, s, m and h")),
+    };
+    let duration = Duration::from_millis(number.saturating_mul(milliseconds));
+    if duration > LONGEST { Err("is more than 12h".to_owned()) } else { Ok(duration) }
+}
+
+pub(super) fn handlers(text: &str) -> Result<Handlers, String> {
+    match text.parse() {
+        _ if text == "auto" => Ok(Handlers::Auto),
+        Ok(handlers @ 1..=10_000) => Ok(Handlers::Fixed(handlers)),
+        _ => Err("expected auto or a number from 1 to 10000".to_owned()),
+    }
+}
+
+/// `NAME`, `URL`, or either with `=WEIGHT`. No name of a queue holds an equals sign.
+pub(super) fn weighted_queue(text: &str) -> Result<WeightedQueue, String> {
+    const HEAVIEST: u32 = 1_000;
+    let Some((queue, weight)) = text.rsplit_once('=') else {
+        return Ok(WeightedQueue { queue: text.to_owned(), weight: None });
+    };
+    match weight.parse() {
+        Ok(weight @ 1..=HEAVIEST) => {
+            Ok(WeightedQueue { queue: queue.to_owned(), weight: Some(weight) })
+        }
+        _ => Err(format!("the weight {weight:?} is no number from 1 to {HEAVIEST}")),
+    }
+}
+
+/// `500KiB`, `64MiB`, `1GiB`, or plain bytes.
+pub(super) fn bytes(text: &str) -> Result<usize, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
+    let number: usize =
+        number.parse().map_err(|_| "expected a number with KiB, MiB or GiB".to_owned())?;
+    let shift = match unit {
+        "" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return Err(format!("unknown unit {unit:?}; there are KiB, MiB and GiB")),
+    };
+    number.checked_mul(1 << shift).ok_or_else(|| "is too large".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        let milliseconds = |text| duration(text).map(|duration| duration.as_millis());
+
+        assert_eq!(milliseconds("250ms"), Ok(250));
+        assert_eq!(milliseconds("30"), Ok(30_000));
+        assert_eq!(milliseconds("30s"), Ok(30_000));
+        assert_eq!(milliseconds("5m"), Ok(300_000));
+        assert_eq!(milliseconds("12h"), Ok(43_200_000));
+        for wrong in ["", "s", "-1", "1.5s", "13h", "99999999999999999999", "5 s", "5é"] {
+            assert!(milliseconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(bytes("10"), Ok(10));
+        assert_eq!(bytes("2KiB"), Ok(2048));
+        assert_eq!(bytes("64MiB"), Ok(64 << 20));
+        for wrong in ["", "KiB", "-1", "1kb", "1.5MiB", "99999999999999999GiB"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn weight_stands_behind_the_queue() {
+        let parsed = |text: &str| weighted_queue(text).map(|parsed| (parsed.queue, parsed.weight));
+
+        assert_eq!(parsed("orders"), Ok(("orders".to_owned(), None)));
+        assert_eq!(parsed("orders.fifo=3"), Ok(("orders.fifo".to_owned(), Some(3))));
+        let url = "http://127.0.0.1:4566/000000000000/orders";
+        assert_eq!(parsed(&format!("{url}=12")), Ok((url.to_owned(), Some(12))));
+        for wrong in ["orders=", "orders=0", "orders=1001", "orders=-1", "orders=many"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+}
