@@ -42,13 +42,16 @@ def free_port() -> int:
 class Server:
     """One server. `restart` keeps port and data; `stop` and `kill` may be followed by `start`."""
 
-    def __init__(self, directory: Path, *, durability="os", test=True, config=None, args=(), env=None):
+    def __init__(
+        self, directory: Path, *, durability="os", test=True, console="off", config=None, args=(), env=None
+    ):
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.data = self.directory / "data"
         self.log = self.directory / "server.log"
         self.durability = durability
         self.test = test
+        self.console = console
         self.config = config
         self.args = list(args)
         self.env = dict(env or {})
@@ -62,7 +65,7 @@ class Server:
 
     def command(self) -> list[str]:
         command = [str(binary()), "serve", "--listen", f"127.0.0.1:{self.port}"]
-        command += ["--data", str(self.data), "--durability", self.durability, "--console-listen", "off"]
+        command += ["--data", str(self.data), "--durability", self.durability, "--console-listen", self.console]
         if self.test:
             command.append("--test")
         if self.config is not None:
