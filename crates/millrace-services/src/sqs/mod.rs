@@ -15,6 +15,7 @@ mod queues;
 mod receive;
 mod send;
 mod settle;
+mod side_by_side;
 mod tags;
 mod trace;
 

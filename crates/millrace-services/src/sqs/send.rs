@@ -1,11 +1,12 @@
 //! SendMessage, SendMessageBatch.
 
 use millrace_broker::{Accepted, Kind, NewContent, Outgoing, Settings};
-use millrace_core::{AttributeDigest, MessageId, limits, md5, md5_of_each, sha256_hex};
+use millrace_core::{AttributeDigest, MessageId, limits, md5_of_each, sha256_hex};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{Answer, BatchAnswer, SendMessage, SendMessageBatch, SentMessage};
 
 use super::check::{Checked, check, check_size};
+use super::side_by_side::md5_beside_others;
 use super::{Sqs, SqsRequest, batch, error};
 
 /// Sequence numbers have 20 digits; this is added to the engine's.
@@ -33,7 +34,7 @@ impl Sqs {
         let checked = check(input, &definition.settings)?;
         check_size(checked.size_bytes, &definition.settings, "are invalid")?;
         let mut content_id = String::new();
-        let hashed = (&checked, md5(checked.body));
+        let hashed = (&checked, md5_beside_others(checked.body).await);
         let prepared = prepare(request, &definition.settings, hashed, &mut content_id, input);
         let accepted = self.broker.send(&queue, std::slice::from_ref(&prepared.outgoing)).await;
         let accepted = accepted.map_err(|error| error::of_broker(error, ""))?;
