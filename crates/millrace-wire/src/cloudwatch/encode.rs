@@ -1,10 +1,8 @@
 //! Answers in each protocol.
 
 use super::output::Node;
-use super::types::{
-    AlarmHistoryItem, Answer, Datapoint, Dimension, MetricAlarm, MetricDataQuery, MetricDataResult,
-    MetricId, MetricStat,
-};
+use super::requests::{Dimension, MetricDataQuery, MetricStat};
+use super::types::{AlarmHistoryItem, Answer, Datapoint, MetricAlarm, MetricDataResult, MetricId};
 use crate::Response;
 use crate::protocol::{Protocol, ServiceName};
 

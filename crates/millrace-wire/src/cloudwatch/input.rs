@@ -5,6 +5,11 @@ use serde_json::Value;
 use crate::query::Scope;
 use crate::{ApiError, date};
 
+/// What is read from a structure.
+pub(super) trait Structure: Sized {
+    fn read(input: &Input<'_>) -> Result<Self, ApiError>;
+}
+
 /// A structure: an object of JSON or CBOR, or Query parameters with a common prefix.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Input<'a> {
@@ -104,7 +109,25 @@ impl<'a> Input<'a> {
         }
     }
 
-    pub(super) fn structures(&self, name: &str) -> Result<Vec<Input<'a>>, ApiError> {
+    /// A list of structures.
+    pub(super) fn each<T: Structure>(&self, name: &str) -> Result<Vec<T>, ApiError> {
+        self.structures(name)?.iter().map(T::read).collect()
+    }
+
+    /// A structure, if there is one.
+    pub(super) fn one<T: Structure>(&self, name: &str) -> Result<Option<T>, ApiError> {
+        self.structure(name)?.as_ref().map(T::read).transpose()
+    }
+
+    /// A list of `Key` and `Value`.
+    pub(super) fn pairs(&self, name: &str) -> Result<Vec<(String, String)>, ApiError> {
+        let pair = |input: &Input<'_>| {
+            Ok((input.text("Key")?.unwrap_or_default(), input.text("Value")?.unwrap_or_default()))
+        };
+        self.structures(name)?.iter().map(pair).collect()
+    }
+
+    fn structures(&self, name: &str) -> Result<Vec<Input<'a>>, ApiError> {
         match self {
             Input::Tree(tree) => {
                 let elements = elements(tree, name)?;
@@ -120,7 +143,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    pub(super) fn structure(&self, name: &str) -> Result<Option<Input<'a>>, ApiError> {
+    fn structure(&self, name: &str) -> Result<Option<Input<'a>>, ApiError> {
         match self {
             Input::Tree(tree) => match member(tree, name) {
                 None => Ok(None),

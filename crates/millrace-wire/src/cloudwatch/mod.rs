@@ -9,8 +9,10 @@ mod decode;
 mod encode;
 mod input;
 mod output;
+mod requests;
 mod types;
 
 pub use decode::decode;
 pub use encode::response;
+pub use requests::*;
 pub use types::*;
