@@ -126,12 +126,15 @@ class Partition:
 
 
 class HttpServer:
-    """Answers each POST by calling `answer(path, headers, body)` → (status, headers, body)."""
+    """Answers each POST and GET by calling `answer(path, headers, body)` → (status, headers, body)."""
 
     def __init__(self, answer):
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
+
+            def do_GET(self):
+                self.do_POST()
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

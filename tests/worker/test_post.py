@@ -1,7 +1,11 @@
 """`--post`: headers, answers, Retry-After."""
 
+import email.utils
 import hmac
+import threading
 import time
+
+from worker.rig import eventually
 
 ALWAYS = ["--until-empty", "--backoff", "1h"]
 
@@ -67,7 +71,26 @@ def test_retry_after_is_the_delay(queue, work, send, http_server, counts):
 
     work(url, "--post", http_server(answer).url, "--max-messages", "2", "--backoff", "1h").wait()
 
-    assert 1.5 < seen[1] - seen[0] < 4
+    # With back-off it would be an hour.
+    assert seen[1] - seen[0] > 1.5
+    assert counts(url) == (0, 0, 0)
+
+
+def test_retry_after_can_be_a_date(queue, work, send, http_server, counts):
+    url = queue()
+    send(url, ["a"])
+    seen = []
+
+    def answer(path, headers, body):
+        seen.append(time.time())
+        if len(seen) == 1:
+            return 503, {"Retry-After": email.utils.formatdate(seen[0] + 3, usegmt=True)}, b""
+        return 200, {}, b""
+
+    work(url, "--post", http_server(answer).url, "--max-messages", "2", "--backoff", "1h").wait()
+
+    # Dates are whole seconds.
+    assert seen[1] - seen[0] > 1.5
     assert counts(url) == (0, 0, 0)
 
 
@@ -120,3 +143,123 @@ def test_message_that_breaks_headers_is_sent_without_them(sqs, queue, work, http
     assert len(seen) == 1
     assert "X-Evil" not in seen[0] and "X-Aws-Sqsd-Attr-bad" not in seen[0]
     assert counts(url) == (0, 0, 0)
+
+
+def test_trace_goes_with_the_message(sqs, queue, work, http_server):
+    url = queue()
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    xray = "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1"
+    text = {"DataType": "String"}
+    sqs.send_message(
+        QueueUrl=url,
+        MessageBody="a",
+        MessageAttributes={
+            "traceparent": text | {"StringValue": parent},
+            "tracestate": text | {"StringValue": "vendor=1"},
+        },
+        MessageSystemAttributes={"AWSTraceHeader": text | {"StringValue": xray}},
+    )
+    seen = []
+
+    def answer(path, headers, body):
+        seen.append(headers)
+        return 200, {}, b""
+
+    work(url, "--post", http_server(answer).url, *ALWAYS).wait()
+
+    [headers] = seen
+    assert headers.get_all("traceparent") == [parent]
+    assert headers.get_all("tracestate") == ["vendor=1"]
+    assert headers.get_all("X-Amzn-Trace-Id") == [xray]
+
+
+def test_sqsd_takes_200_alone_for_a_success(queue, work, send, http_server, counts):
+    url = queue()
+    send(url, ["200", "204", "302", "400", "500"])
+    agents = set()
+
+    def answer(path, headers, body):
+        agents.add(headers["User-Agent"])
+        return int(body), {"Retry-After": "3600"}, b""
+
+    work(url, "--post", http_server(answer).url, "--sqsd", "--until-empty", "--backoff", "1h").wait()
+
+    assert counts(url) == (0, 4, 0)
+    assert agents == {"aws-sqsd/2.0"}
+
+
+def test_sqsd_hides_a_failure_for_two_seconds(queue, work, send, http_server, counts):
+    url = queue()
+    send(url, ["a"])
+    seen = []
+
+    def answer(path, headers, body):
+        seen.append(time.monotonic())
+        return (500, {"Retry-After": "3600"}, b"") if len(seen) == 1 else (200, {}, b"")
+
+    work(url, "--post", http_server(answer).url, "--sqsd", "--max-messages", "2").wait()
+
+    assert seen[1] - seen[0] > 1.5
+    assert counts(url) == (0, 0, 0)
+
+
+def test_sqsd_posts_fifty_at_a_time(queue, work, send, http_server, counts):
+    url = queue()
+    send(url, [f"m{n}" for n in range(60)])
+    together = threading.Barrier(50)
+    reached = []
+
+    def answer(path, headers, body):
+        try:
+            together.wait(10)
+            reached.append(body)
+        except threading.BrokenBarrierError:
+            pass
+        if len(reached) >= 50:
+            together.abort()
+        return 200, {}, b""
+
+    work(url, "--post", http_server(answer).url, "--sqsd", "--until-empty").wait()
+
+    assert len(reached) == 50
+    assert counts(url) == (0, 0, 0)
+
+
+def test_nothing_is_received_before_the_handler_is_healthy(queue, work, send, http_server, counts):
+    url = queue()
+    send(url, ["a"])
+    is_healthy = threading.Event()
+    asked, posted = [], []
+
+    def answer(path, headers, body):
+        if path == "/health":
+            asked.append(path)
+            return (200 if is_healthy.is_set() else 503), {}, b""
+        posted.append(body)
+        return 200, {}, b""
+
+    server = http_server(answer)
+    worker = work(url, "--post", server.url, "--health", server.url + "/health", *ALWAYS)
+    eventually(lambda: len(asked) >= 2)
+    assert counts(url) == (1, 0, 0)
+    is_healthy.set()
+
+    assert worker.wait() == 0
+    assert posted == [b"a"]
+
+
+def test_worker_that_waits_for_health_can_be_ended(queue, work, send, http_server, counts):
+    url = queue()
+    send(url, ["a"])
+    asked = []
+
+    def answer(path, headers, body):
+        asked.append(path)
+        return 503, {}, b""
+
+    worker = work(url, "--post", "http://127.0.0.1:1/", "--health", http_server(answer).url)
+    eventually(lambda: asked)
+    worker.signal()
+
+    assert worker.wait() == 0
+    assert counts(url) == (1, 0, 0)

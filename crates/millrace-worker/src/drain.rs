@@ -47,6 +47,13 @@ impl Drain {
         self.ask(Asked::ReleaseNow);
     }
 
+    /// Resolves once either was asked for. Cancel safe.
+    pub async fn asked(&self) {
+        let mut asked = self.subscribe();
+        // The sender lives as long as this drain.
+        let _ = asked.wait_for(|asked| *asked > Asked::Nothing).await;
+    }
+
     pub(crate) fn subscribe(&self) -> watch::Receiver<Asked> {
         self.asked.subscribe()
     }

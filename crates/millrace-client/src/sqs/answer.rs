@@ -75,7 +75,7 @@ mod tests {
     fn error(status: u16, body: &str) -> CallError {
         let retry_after = Some(Duration::from_secs(7));
         let body = Bytes::copy_from_slice(body.as_bytes());
-        error_of(&Answer { status, retry_after, body, closes: false })
+        error_of(&Answer { status, retry_after, body, head: Bytes::new(), closes: false })
     }
 
     #[test]

@@ -21,7 +21,8 @@ impl DryRun {
     pub(super) fn new(queue_url: &str, flags: &WorkFlags) -> DryRun {
         let exec = flags.handler.exec.as_ref().map(|command| format!("exec {command}"));
         let post = flags.handler.post.as_ref().map(|url| format!("post {url}"));
-        let action = exec.or(post).unwrap_or_default();
+        let lambda = flags.handler.lambda.as_ref().map(|url| format!("lambda {url}"));
+        let action = exec.or(post).or(lambda).unwrap_or_default();
         DryRun { queue_url: queue_url.to_owned(), action }
     }
 }

@@ -4,6 +4,8 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use millrace_client::{AttributeValue, attribute};
 use millrace_worker::Message;
 
+use super::trace::Trace;
+
 /// Linux: 128 KiB for one `NAME=value` with its final zero. Longer values are left out.
 const MAX_VALUE_BYTES: usize = 120 * 1024;
 
@@ -48,6 +50,9 @@ pub(super) fn of(message: &Message, queue_url: &str, names: Names) -> Vec<(Strin
             AttributeValue::Binary(bytes) => BASE64_STANDARD.encode(bytes),
         };
         variables.push((format!("MILLRACE_ATTRIBUTE_{}", variable_name(&attribute.name)), value));
+    }
+    for (name, value) in Trace::of(message).variables() {
+        variables.push((name.to_owned(), value.to_owned()));
     }
     if names == Names::Watchbot {
         variables.push(("Message".to_owned(), message.body().to_string()));

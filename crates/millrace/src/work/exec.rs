@@ -51,7 +51,7 @@ impl Exec {
             queue_url: queue_url.to_owned(),
             exit_codes: flags.exit_codes,
             retry_delay: flags.retry_delay,
-            timeout: flags.timeout,
+            timeout: flags.timeout(),
             kill_after: flags.kill_after,
         }
     }

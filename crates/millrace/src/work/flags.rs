@@ -5,7 +5,9 @@ use std::{net::SocketAddr, time::Duration};
 use clap::{Args, ValueEnum};
 use millrace_worker::{Backoff, Concurrency, DrainTimeouts, Options, Priority, Until};
 
-use super::values::{Handlers, WeightedQueue, bytes, duration, handlers, weighted_queue};
+use super::values::{
+    Handlers, WeightedQueue, batch_window, bytes, duration, handlers, weighted_queue,
+};
 use crate::{
     commands::ConnectionFlags,
     config::{LogFormat, UsageError},
@@ -24,14 +26,15 @@ pub(crate) struct WorkFlags {
     pub(crate) connection: ConnectionFlags,
     #[command(flatten)]
     pub(crate) handler: HandlerFlags,
-    /// How long the command or the answer may take
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
-    pub(crate) timeout: Duration,
+    /// How long the command or the answer may take [default: 5m, with --sqsd 299s]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
     /// How long a command may go on after SIGTERM, before SIGKILL
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     pub(crate) kill_after: Duration,
     /// Whether a command runs for each message, or stays and is fed JSON lines
-    #[arg(long, value_enum, default_value = "once", requires = "exec")]
+    #[arg(long, value_enum, default_value = "once",
+          conflicts_with_all = ["post", "lambda"])]
     pub(crate) exec_mode: ExecMode,
     /// What the command's exit codes mean
     #[arg(long, value_enum, default_value = "sysexits")]
@@ -46,21 +49,37 @@ pub(crate) struct WorkFlags {
     #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "400,413,415,422")]
     pub(crate) reject_status: Vec<u16>,
 
+    /// Keep to what Elastic Beanstalk's worker daemon does: only 200 is a success, a failure hides the
+    /// message for 2 s, 50 requests at a time
+    #[arg(long, conflicts_with_all = ["exec", "lambda", "reject_status"])]
+    pub(crate) sqsd: bool,
+    /// Messages in one event at most
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["exec", "post"], default_value_t = 10,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    batch_size: usize,
+    /// How long an event waits to be full
+    #[arg(long, value_name = "DURATION", conflicts_with_all = ["exec", "post"], default_value = "0", value_parser = batch_window)]
+    batch_window: Duration,
+    /// Receive nothing before this URL has answered a GET with 2xx
+    #[arg(long, value_name = "URL")]
+    pub(crate) health: Option<String>,
+
     /// Queue for messages that are rejected or fail too often: its name or its URL
     #[arg(long, value_name = "NAME|URL")]
     pub(crate) dead_letter_queue: Option<String>,
-    /// Receives after which a message goes to the dead-letter queue
+    /// Receives after which a message goes to the dead-letter queue [default: none, with --sqsd 10]
     #[arg(long, value_name = "NUMBER", requires = "dead_letter_queue",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_receives: Option<u32>,
     /// Delays after the first, second, … failure; the last is repeated [default: from 2 s, doubled
-    /// each time, to 15 minutes]
+    /// each time, to 15 minutes; with --sqsd always 2 s]
     #[arg(long, value_name = "DURATIONS", value_delimiter = ',', value_parser = duration)]
     pub(crate) backoff: Vec<Duration>,
 
-    /// Messages handled at a time: a number, or auto to find out from measured latency
-    #[arg(long, value_name = "NUMBER|auto", default_value = "10", value_parser = handlers)]
-    pub(crate) concurrency: Handlers,
+    /// Handlers at a time: a number, or auto to find out from measured latency [default: 10, with
+    /// --sqsd 50]
+    #[arg(long, value_name = "NUMBER|auto", value_parser = handlers)]
+    concurrency: Option<Handlers>,
     /// Most that auto may come to
     #[arg(long, value_name = "NUMBER", default_value_t = 64,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
@@ -70,8 +89,9 @@ pub(crate) struct WorkFlags {
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = bytes)]
     pub(crate) max_held_bytes: usize,
     /// How long a receive hides a message; extended at half of it while the message is in hand
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
-    pub(crate) visibility_timeout: Duration,
+    /// [default: 30s, with --sqsd 5m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    visibility_timeout: Option<Duration>,
     /// How long a message may be in hand in all
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub(crate) max_lease: Duration,
@@ -125,6 +145,9 @@ pub(crate) struct HandlerFlags {
     /// Send each message as an HTTP POST
     #[arg(long, value_name = "URL")]
     pub(crate) post: Option<String>,
+    /// Send messages as SQS events to a Lambda function that a runtime interface emulator serves
+    #[arg(long, value_name = "URL")]
+    pub(crate) lambda: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -159,9 +182,14 @@ impl From<Format> for LogFormat {
 }
 
 impl WorkFlags {
-    /// The most messages that are handled at a time.
+    /// How long the command or the answer may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(self.defaults().timeout)
+    }
+
+    /// The most handlers that may run at a time.
     pub(crate) fn most_handlers(&self) -> usize {
-        match self.concurrency {
+        match self.concurrency() {
             Handlers::Fixed(handlers) => handlers,
             Handlers::Auto => self.max_concurrency,
         }
@@ -192,22 +220,25 @@ impl WorkFlags {
             (false, true) => Until::Empty,
             (false, false) => Until::Drained,
         };
+        let defaults = self.defaults();
         Options {
-            concurrency: match self.concurrency {
+            concurrency: match self.concurrency() {
                 Handlers::Fixed(handlers) => Concurrency::Fixed(handlers),
                 Handlers::Auto => Concurrency::Auto { max: self.max_concurrency },
             },
-            visibility_timeout: self.visibility_timeout,
+            batch_size: if self.handler.lambda.is_some() { self.batch_size } else { 1 },
+            batch_window: self.batch_window,
+            visibility_timeout: self.visibility_timeout.unwrap_or(defaults.visibility_timeout),
             max_lease: self.max_lease,
             wait: self.wait,
             poll_interval: self.poll_interval,
             max_idle_latency: self.max_idle_latency,
             linger: self.linger,
             backoff: match &*self.backoff {
-                [] => Backoff::default(),
+                [] => defaults.backoff,
                 delays => Backoff::List(delays.to_vec()),
             },
-            max_receives: self.max_receives,
+            max_receives: self.max_receives.or(defaults.max_receives),
             until,
             max_messages: self.max_messages,
             drain: DrainTimeouts {
@@ -221,6 +252,46 @@ impl WorkFlags {
             ..Options::default()
         }
     }
+
+    fn concurrency(&self) -> Handlers {
+        self.concurrency.unwrap_or(Handlers::Fixed(self.defaults().handlers))
+    }
+
+    fn defaults(&self) -> Defaults {
+        if self.sqsd { Defaults::sqsd() } else { Defaults::own() }
+    }
+}
+
+/// What flags that are not given mean.
+struct Defaults {
+    handlers: usize,
+    timeout: Duration,
+    visibility_timeout: Duration,
+    backoff: Backoff,
+    max_receives: Option<u32>,
+}
+
+impl Defaults {
+    fn own() -> Defaults {
+        Defaults {
+            handlers: 10,
+            timeout: Duration::from_secs(300),
+            visibility_timeout: Duration::from_secs(30),
+            backoff: Backoff::default(),
+            max_receives: None,
+        }
+    }
+
+    /// Elastic Beanstalk developer guide, name space `aws:elasticbeanstalk:sqsd`.
+    fn sqsd() -> Defaults {
+        Defaults {
+            handlers: 50,
+            timeout: Duration::from_secs(299),
+            visibility_timeout: Duration::from_secs(300),
+            backoff: Backoff::List(vec![Duration::from_secs(2)]),
+            max_receives: Some(10),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -228,6 +299,8 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     #[derive(Parser)]
     struct Cli {
@@ -265,6 +338,35 @@ mod tests {
         assert_eq!(options("--queue q --exec true --dry-run").until, Until::Once);
         let two = options("--queue q --queue r --exec true --max-held-bytes 1KiB");
         assert_eq!(two.max_held_bytes, 512);
+    }
+
+    #[test]
+    fn sqsd_changes_defaults_and_not_what_is_given() {
+        let options = |text| parse(text).unwrap().options("q");
+
+        let sqsd = options("--queue q --post http://h/ --sqsd");
+        assert_eq!(sqsd.concurrency, Concurrency::Fixed(50));
+        assert_eq!(sqsd.visibility_timeout, Duration::from_secs(300));
+        assert_eq!((sqsd.backoff.delay(1), sqsd.backoff.delay(9)), (2 * SECOND, 2 * SECOND));
+        assert_eq!(parse("--queue q --post http://h/ --sqsd").unwrap().timeout(), 299 * SECOND);
+        let given = options("--queue q --post http://h/ --sqsd --concurrency 3 --backoff 7s");
+        assert_eq!(given.concurrency, Concurrency::Fixed(3));
+        assert_eq!(given.backoff.delay(1), 7 * SECOND);
+        assert!(parse("--queue q --exec true --sqsd").is_err());
+        assert!(parse("--queue q --post http://h/ --sqsd --reject-status 400").is_err());
+    }
+
+    #[test]
+    fn batches_are_for_functions() {
+        let options = |text| parse(text).unwrap().options("q");
+
+        assert_eq!(options("--queue q --exec true").batch_size, 1);
+        assert_eq!(options("--queue q --lambda http://h").batch_size, 10);
+        let large = options("--queue q --lambda http://h --batch-size 10000 --batch-window 5m");
+        assert_eq!((large.batch_size, large.batch_window), (10_000, 300 * SECOND));
+        assert!(parse("--queue q --lambda http://h --batch-size 10001").is_err());
+        assert!(parse("--queue q --lambda http://h --batch-window 301s").is_err());
+        assert!(parse("--queue q --post http://h --batch-size 5").is_err());
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use millrace_worker::{Handler, HandlerError, Message, Outcome};
 
-use super::{WorkFlags, dry_run::DryRun, exec::Exec, flags::ExecMode, lines::Lines, post::Post};
+use super::{
+    WorkFlags, dry_run::DryRun, exec::Exec, flags::ExecMode, lambda::Lambda, lines::Lines,
+    post::Post, queues::Found,
+};
 use crate::config::UsageError;
 
 /// One of the handlers.
@@ -12,20 +15,25 @@ pub(super) enum Job {
     Exec(Exec),
     Lines(Lines),
     Post(Box<Post>),
+    Lambda(Box<Lambda>),
 }
 
 impl Job {
     /// The handler that the flags ask for.
-    pub(super) fn new(queue_url: &str, flags: &WorkFlags) -> anyhow::Result<Job> {
+    pub(super) fn new(queue: &Found, flags: &WorkFlags) -> anyhow::Result<Job> {
+        let queue_url = queue.url.as_str();
         let handler = &flags.handler;
-        Ok(match (&handler.exec, &handler.post) {
+        Ok(match (&handler.exec, &handler.post, &handler.lambda) {
             _ if flags.dry_run => Job::DryRun(DryRun::new(queue_url, flags)),
-            (Some(command), _) if flags.exec_mode == ExecMode::Lines => {
+            (Some(command), ..) if flags.exec_mode == ExecMode::Lines => {
                 Job::Lines(Lines::new(command, queue_url, flags))
             }
-            (Some(command), _) => Job::Exec(Exec::new(command, queue_url, flags)),
-            (None, Some(target)) => Job::Post(Box::new(Post::new(target, queue_url, flags)?)),
-            (None, None) => return Err(UsageError("give --exec or --post".to_owned()).into()),
+            (Some(command), ..) => Job::Exec(Exec::new(command, queue_url, flags)),
+            (None, Some(target), _) => Job::Post(Box::new(Post::new(target, queue_url, flags)?)),
+            (None, None, Some(url)) => Job::Lambda(Box::new(Lambda::new(url, queue, flags)?)),
+            (None, None, None) => {
+                return Err(UsageError("give --exec, --post or --lambda".to_owned()).into());
+            }
         })
     }
 
@@ -44,6 +52,7 @@ impl Handler for Job {
             Job::Exec(exec) => exec.handle(messages).await,
             Job::Lines(lines) => lines.handle(messages).await,
             Job::Post(post) => post.handle(messages).await,
+            Job::Lambda(lambda) => lambda.handle(messages).await,
         }
     }
 }

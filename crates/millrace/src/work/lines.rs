@@ -59,7 +59,7 @@ impl Lines {
         Lines {
             command: command.to_owned(),
             queue_url: queue_url.to_owned(),
-            timeout: flags.timeout,
+            timeout: flags.timeout(),
             kill_after: flags.kill_after,
             idle: Mutex::default(),
         }

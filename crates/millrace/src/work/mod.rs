@@ -1,19 +1,25 @@
 //! `millrace work`: a program or a URL as the handler of a queue's messages.
 //!
 //! `flags` says what can be asked, `queues` finds the queues. A `job` is what is done with a message:
-//! `exec`, `lines` and `post`, or `dry_run` in their stead; `environment` is what a command is told.
-//! `metrics` shows the counters over HTTP.
+//! `exec`, `lines`, `post` and `lambda`, or `dry_run` in their stead. `environment` is what a command
+//! is told, `sqs_event` what a function, `target` a URL, `trace` what goes with each. `health` holds
+//! the start back, `metrics` shows the counters over HTTP.
 
 mod dry_run;
 mod environment;
 mod exec;
 mod flags;
+mod health;
 mod job;
+mod lambda;
 mod lines;
 mod metrics;
 mod post;
 mod process_group;
 mod queues;
+mod sqs_event;
+mod target;
+mod trace;
 mod values;
 
 use std::{io, sync::Arc};
@@ -72,7 +78,7 @@ async fn find_and_work(flags: &WorkFlags, drain: Drain) -> anyhow::Result<Summar
     let mut metrics: Vec<Metrics> = Vec::with_capacity(flags.queue.len());
     for (queue, priority) in flags.queue.iter().zip(flags.priorities()?) {
         let found = queues::find(&queue.queue, flags).await?;
-        let job = Arc::new(Job::new(&found.url, flags)?);
+        let job = Arc::new(Job::new(&found, flags)?);
         let counters = match metrics.first() {
             Some(first) => first.with_queue(found.name()),
             None => Metrics::new(found.name()),
@@ -88,6 +94,9 @@ async fn find_and_work(flags: &WorkFlags, drain: Drain) -> anyhow::Result<Summar
         }
         metrics.push(counters);
         workers.push((worker, job));
+    }
+    if let Some(url) = &flags.health {
+        health::wait(url, flags, &drain).await?;
     }
     // Serves until it is dropped.
     let _metrics = match flags.metrics_listen {

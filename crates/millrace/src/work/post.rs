@@ -2,7 +2,8 @@
 //! that what was written for that daemon works here.
 //!
 //! A 2xx answer is a success. `Retry-After` of a 429 or 503 becomes the message's visibility timeout;
-//! listed answers reject the message; everything else is a failure and retried with back-off.
+//! listed answers reject the message; everything else is a failure and retried with back-off. With
+//! `--sqsd` answers mean what they mean to that daemon: 200 is a success, everything else a failure.
 
 use std::{fmt::Write, time::Duration};
 
@@ -10,28 +11,33 @@ use anyhow::Context;
 use hmac::{Hmac, KeyInit, Mac};
 use millrace_client::{
     AttributeValue, attribute,
-    transport::{
-        Answer, Call, Endpoint, Head, HeadError, Lane, Repeat, Transport, TransportOptions,
-    },
+    transport::{Answer, Call, Head, HeadError, Lane, Repeat},
 };
 use millrace_wire::date;
 use millrace_worker::{Handler, HandlerError, Message, Outcome};
 use sha2::Sha256;
 
-use super::WorkFlags;
+use super::{WorkFlags, target::Target, trace::Trace};
 use crate::config::UsageError;
 
 /// Posts each message.
 #[derive(Debug)]
 pub(super) struct Post {
-    transport: Transport,
-    /// Path and query.
-    target: String,
+    target: Target,
     content_type: String,
     queue_name: String,
-    reject_status: Vec<u16>,
+    contract: Contract,
     /// Signs bodies, so that the receiver knows whose they are.
     key: Option<Hmac<Sha256>>,
+}
+
+/// What answers mean.
+#[derive(Debug)]
+enum Contract {
+    /// 2xx is a success, the listed ones reject, `Retry-After` is honoured.
+    Own { reject_status: Vec<u16> },
+    /// 200 is a success, all else is a failure.
+    Sqsd,
 }
 
 /// Names the key that bodies are signed with.
@@ -39,20 +45,19 @@ const KEY_VARIABLE: &str = "MILLRACE_POST_KEY";
 
 impl Post {
     pub(super) fn new(url: &str, queue_url: &str, flags: &WorkFlags) -> anyhow::Result<Post> {
-        let endpoint = Endpoint::parse(url).map_err(|error| UsageError(error.to_string()))?;
-        let target = target(url).to_owned();
-        let is_sendable = Head::new("POST", &target, &endpoint.authority)
+        let target = Target::parse("--post", url, "/", flags)?;
+        let is_sendable = target
+            .head("POST")
             .and_then(|mut head| head.header("content-type", &flags.content_type));
-        is_sendable.map_err(|error| UsageError(format!("--post or --content-type: {error}")))?;
-        let mut options = TransportOptions::default();
-        options.answer_timeout = flags.timeout;
-        options.lane_connections = flags.most_handlers();
+        is_sendable.map_err(|error| UsageError(format!("--content-type: {error}")))?;
         Ok(Post {
-            transport: Transport::new(endpoint, &options).context("preparing --post")?,
             target,
             content_type: flags.content_type.clone(),
             queue_name: queue_url.rsplit('/').next().unwrap_or(queue_url).to_owned(),
-            reject_status: flags.reject_status.clone(),
+            contract: match flags.sqsd {
+                true => Contract::Sqsd,
+                false => Contract::Own { reject_status: flags.reject_status.clone() },
+            },
             key: key()?,
         })
     }
@@ -67,16 +72,15 @@ impl Post {
             repeat: Repeat::Safe,
         };
         tokio::select! {
-            answer = self.transport.call(call) => Ok(self.outcome(&answer?)),
+            answer = self.target.transport.call(call) => Ok(self.outcome(&answer?)),
             () = message.cancelled() => Ok(Outcome::Release),
         }
     }
 
     fn head(&self, message: &Message) -> Result<Head, HeadError> {
-        let authority = &self.transport.endpoint().authority;
-        let mut head = Head::new("POST", &self.target, authority)?;
+        let mut head = self.target.head("POST")?;
         head.header("Content-Type", &self.content_type)?;
-        head.header("User-Agent", concat!("millrace/", env!("CARGO_PKG_VERSION")))?;
+        head.header("User-Agent", self.contract.user_agent())?;
         head.header("X-Aws-Sqsd-Msgid", message.id())?;
         head.header("X-Aws-Sqsd-Queue", &self.queue_name)?;
         head.header("X-Aws-Sqsd-Receive-Count", &message.receive_count().to_string())?;
@@ -87,14 +91,11 @@ impl Post {
         if let Some(at) = delivery.first_received_at() {
             head.header("X-Aws-Sqsd-First-Received-At", &date::format_iso8601(at.seconds()))?;
         }
-        let system = [
-            ("X-Aws-Sqsd-Sender-Id", attribute::SENDER_ID),
-            ("X-Amzn-Trace-Id", attribute::TRACE_HEADER),
-        ];
-        for (name, attribute) in system {
-            if let Some(value) = delivery.system_attribute(attribute) {
-                optional(&mut head, name, value);
-            }
+        if let Some(sender) = delivery.system_attribute(attribute::SENDER_ID) {
+            optional(&mut head, "X-Aws-Sqsd-Sender-Id", sender);
+        }
+        for (name, value) in Trace::of(message).headers() {
+            optional(&mut head, name, value);
         }
         for attribute in &delivery.attributes {
             if let AttributeValue::Text(value) = &attribute.value {
@@ -106,15 +107,30 @@ impl Post {
 
     fn outcome(&self, answer: &Answer) -> Outcome {
         let status = answer.status;
-        if (200..300).contains(&status) {
-            return Outcome::Ack;
+        match &self.contract {
+            Contract::Own { .. } if (200..300).contains(&status) => Outcome::Ack,
+            Contract::Sqsd if status == 200 => Outcome::Ack,
+            Contract::Own { reject_status } if reject_status.contains(&status) => {
+                Outcome::reject(format!("the answer was {status}"))
+            }
+            contract => {
+                let retry_after = answer.retry_after;
+                tracing::warn!(status, ?retry_after, "the message was not accepted");
+                let is_heard = matches!(contract, Contract::Own { .. });
+                let after = retry_after.filter(|_| is_heard && matches!(status, 429 | 503));
+                Outcome::Retry { after }
+            }
         }
-        if self.reject_status.contains(&status) {
-            return Outcome::reject(format!("the answer was {status}"));
+    }
+}
+
+impl Contract {
+    fn user_agent(&self) -> &'static str {
+        match self {
+            Contract::Own { .. } => concat!("millrace/", env!("CARGO_PKG_VERSION")),
+            // What was written for the daemon may look for its name.
+            Contract::Sqsd => "aws-sqsd/2.0",
         }
-        tracing::warn!(status, retry_after = ?answer.retry_after, "the message was not accepted");
-        let after = answer.retry_after.filter(|_| matches!(status, 429 | 503));
-        Outcome::Retry { after }
     }
 }
 
@@ -154,15 +170,6 @@ fn optional(head: &mut Head, name: &str, value: &str) {
     }
 }
 
-/// Path and query of a URL, `/` if it has none.
-fn target(url: &str) -> &str {
-    let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let from = after_scheme.find(['/', '?', '#']).unwrap_or(after_scheme.len());
-    let target = after_scheme.get(from..).unwrap_or_default();
-    let target = target.split('#').next().unwrap_or_default();
-    if target.is_empty() { "/" } else { target }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,13 +185,5 @@ mod tests {
             signature,
             "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
         );
-    }
-
-    #[test]
-    fn target_is_path_and_query() {
-        assert_eq!(target("http://h:1/a/b?c=d#e"), "/a/b?c=d");
-        assert_eq!(target("http://h"), "/");
-        assert_eq!(target("http://h/"), "/");
-        assert_eq!(target("https://h#x"), "/");
     }
 }

@@ -34,6 +34,13 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     if duration > LONGEST { Err("is more than 12h".to_owned()) } else { Ok(duration) }
 }
 
+/// Lambda: 300 s at most.
+pub(super) fn batch_window(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(300);
+    let window = duration(text)?;
+    if window > LONGEST { Err("is more than 5m".to_owned()) } else { Ok(window) }
+}
+
 pub(super) fn handlers(text: &str) -> Result<Handlers, String> {
     match text.parse() {
         _ if text == "auto" => Ok(Handlers::Auto),
