@@ -3,7 +3,11 @@
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::{ceiling, load, micro, node, scenarios, targets};
+use crate::{
+    ceiling, load, micro, node,
+    scenarios::{self, Flags},
+    targets,
+};
 
 /// A scenario or a tool.
 #[derive(Debug, Subcommand)]
@@ -12,19 +16,19 @@ pub enum Command {
     /// Producers and consumers on one queue, in ones and in tens, from one or more processes
     Pc(Box<scenarios::PcFlags>),
     /// Latency by position in the connection, and who closes it
-    Position(Box<scenarios::PositionFlags>),
+    Position(Box<Flags<scenarios::PositionRuns>>),
     /// Which of two endpoints is quicker
     Ab(Box<scenarios::AbFlags>),
     /// Time to empty a queue, with and without kept connections, over HTTP and HTTPS
-    Drain(Box<scenarios::DrainFlags>),
+    Drain(Box<Flags<scenarios::DrainPlan>>),
     /// Ways to work off slow messages: serial, by timer, by a pool
-    Poll(Box<scenarios::PollFlags>),
+    Poll(Box<Flags<scenarios::PollPlan>>),
     /// Rows into SimpleDB, one by one and 25 at a time
-    SdbCsv(Box<scenarios::SdbCsvFlags>),
+    SdbCsv(Box<Flags<scenarios::SdbCsvPlan>>),
     /// How throughput grows with clients, processes or nodes
-    Sweep(Box<scenarios::SweepFlags>),
+    Sweep(Box<Flags<scenarios::SweepSteps>>),
     /// Latency at a planned rate, or the highest rate that keeps an objective
-    Rate(Box<scenarios::RateFlags>),
+    Rate(Box<Flags<scenarios::RateSteps>>),
     /// Many scenarios, one report
     Suite(scenarios::SuiteFlags),
     /// Take part in a scenario that another process leads

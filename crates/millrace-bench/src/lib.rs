@@ -5,6 +5,7 @@
 //! run one scenario together; `ceiling` is the yardstick that answers as fast as answering can be.
 //! Nothing here knows the server's insides: requests go over the network like any client's.
 
+mod access;
 mod ceiling;
 mod certificate;
 mod cli;

@@ -12,8 +12,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
+    access::{Access, Keys, Protocol},
     certificate::Certificate,
-    load::{Endpoint, Keys, Protocol},
+    load::Endpoint,
     process,
     tls::Trust,
 };
@@ -140,7 +141,8 @@ impl Server {
     }
 
     pub(crate) fn endpoint_in(&self, protocol: Protocol) -> Result<Endpoint> {
-        Endpoint::new(&self.url, protocol, self.keys.clone(), &Trust::anyone())
+        let access = Access::Sqs { protocol, keys: self.keys.clone() };
+        Endpoint::new(&self.url, &access, &Trust::anyone())
     }
 
     pub(crate) fn pid(&self) -> u32 {

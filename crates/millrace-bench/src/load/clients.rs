@@ -7,10 +7,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{
     connection::Connection,
+    dialect::{Dialect, Places, Sent},
     latency::{Latencies, Verb},
     ledger::{ID_BYTES, Id},
-    request::Protocol,
-    response::{failed_entries, find_values},
+    response::is_success,
     run::{Count, Phase, Run},
     template::{SendTemplate, filler},
 };
@@ -48,7 +48,7 @@ impl Client {
         let run = Arc::clone(&self.run);
         let scenario = &run.scenario;
         let mut template =
-            SendTemplate::new(&scenario.endpoint.dialect, &run.queue_url, scenario.shape);
+            SendTemplate::new(&scenario.endpoint.dialect, &run.queue, scenario.shape);
         let interval = scenario.interval();
         let mut due = Instant::now()
             + interval.mul_f64(f64::from(producer) / scenario.producers.max(1) as f64);
@@ -70,7 +70,7 @@ impl Client {
             let mut scratch = std::mem::take(&mut self.scratch);
             let request = template.bytes(&scenario.endpoint.dialect, &mut scratch);
             let acknowledged = self.request(Verb::Send, start, request, |body| {
-                let failed = failed(&run, body, count);
+                let failed = failed(&run, Sent::Messages, body, count);
                 (0..count).filter(|index| !failed.contains(&(*index as usize))).for_each(|index| {
                     run.ledger.acknowledge(first + index);
                 });
@@ -94,18 +94,15 @@ impl Client {
         let run = Arc::clone(&self.run);
         let (scenario, dialect) = (&run.scenario, &run.scenario.endpoint.dialect);
         let batch = scenario.shape.batch;
-        let body = dialect.receive(&run.queue_url, batch, scenario.wait_s);
-        let delete = if batch == 1 { "DeleteMessage" } else { "DeleteMessageBatch" };
-        let open = dialect.open(delete, &run.queue_url);
-        let (mut receive, mut request, mut rest) = (Vec::new(), Vec::new(), Vec::new());
-        dialect.write("ReceiveMessage", &body, &mut receive);
+        let (mut receive, mut request, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
+        dialect.receive(&run.queue, batch, scenario.wait_s, &mut receive);
         let (mut received, filler) = (Received::default(), filler(scenario.shape.size_bytes));
         while run.phase() < Phase::Stop {
-            if dialect.keys.is_some() {
-                dialect.write("ReceiveMessage", &body, &mut receive);
+            if dialect.is_signed() {
+                dialect.receive(&run.queue, batch, scenario.wait_s, &mut receive);
             }
             let outcome = self.request(Verb::Receive, Instant::now(), &receive, |body| {
-                received.take(body, dialect.protocol, &filler);
+                received.take(body, dialect, &filler);
             });
             if outcome.await.is_none() {
                 continue;
@@ -124,11 +121,9 @@ impl Client {
             if received.is_empty() {
                 continue;
             }
-            rest.clone_from(&open);
-            dialect.delete(received.handles(), batch, &mut rest);
-            dialect.write(delete, &rest, &mut request);
+            dialect.delete(&run.queue, received.handles(), batch, &mut scratch, &mut request);
             let outcome = self.request(Verb::Delete, Instant::now(), &request, |body| {
-                let failed = failed(&run, body, batch.min(received.len()));
+                let failed = failed(&run, Sent::Deletes, body, batch.min(received.len()));
                 received.ids(&failed).for_each(|id| run.ledger.delete(id));
                 run.add(Count::FailedEntries, failed.len() as u64);
                 received.len() - failed.len() as u64
@@ -175,7 +170,7 @@ impl Client {
     ) -> Option<T> {
         let run = Arc::clone(&self.run);
         let outcome = match self.connection.exchange(bytes).await {
-            Ok((200, body)) => {
+            Ok((status, body)) if is_success(status) => {
                 if run.phase() == Phase::Measure {
                     self.latencies.borrow_mut().record(verb, start.elapsed());
                 }
@@ -204,28 +199,22 @@ impl Client {
 #[derive(Default)]
 struct Received {
     messages: Vec<(Option<Id>, Range<usize>)>,
-    body: Vec<u8>,
-    bodies: Vec<Range<usize>>,
-    handles: Vec<Range<usize>>,
+    handles: Vec<u8>,
+    places: Places,
 }
 
 impl Received {
     /// A message whose body is not what was sent has no id.
-    fn take(&mut self, body: &[u8], protocol: Protocol, filler: &[u8]) {
+    fn take(&mut self, answer: &[u8], dialect: &Dialect, filler: &[u8]) {
         self.messages.clear();
-        self.body.clear();
-        find_values(body, "ReceiptHandle", protocol, &mut self.handles);
-        if self.handles.is_empty() {
-            return;
-        }
-        find_values(body, "Body", protocol, &mut self.bodies);
-        for (handle, text) in self.handles.iter().zip(&self.bodies) {
-            let start = self.body.len();
-            self.body.extend_from_slice(body.get(handle.clone()).unwrap_or_default());
-            let text = body.get(text.clone()).unwrap_or_default();
+        self.handles.clear();
+        for index in 0..dialect.find(answer, &mut self.places) {
+            let start = self.handles.len();
+            self.places.put_handle(index, answer, &mut self.handles);
+            let text = self.places.body(index, answer);
             let is_whole = text.get(ID_BYTES..) == Some(filler);
             let id = Id::parse(text).filter(|_| is_whole);
-            self.messages.push((id, start..self.body.len()));
+            self.messages.push((id, start..self.handles.len()));
         }
     }
 
@@ -238,7 +227,7 @@ impl Received {
     }
 
     fn handles(&self) -> impl Iterator<Item = &[u8]> {
-        self.messages.iter().map(|(_, at)| self.body.get(at.clone()).unwrap_or_default())
+        self.messages.iter().map(|(_, at)| self.handles.get(at.clone()).unwrap_or_default())
     }
 
     fn ids(&self, left_out: &[usize]) -> impl Iterator<Item = Option<Id>> {
@@ -265,11 +254,11 @@ async fn pace(interval: Duration, due: &mut Instant) -> Instant {
 }
 
 /// Entries that an answer to a request of `count` names as failed. Single requests fail whole.
-fn failed(run: &Run, body: &[u8], count: u64) -> Vec<usize> {
+fn failed(run: &Run, what: Sent, body: &[u8], count: u64) -> Vec<usize> {
     if run.scenario.shape.batch == 1 {
         return Vec::new();
     }
-    failed_entries(body, count as usize, run.scenario.endpoint.dialect.protocol)
+    run.scenario.endpoint.dialect.failed(what, body, count as usize)
 }
 
 fn refused<T>(status: u16, body: &[u8]) -> Result<T> {
@@ -280,6 +269,7 @@ fn refused<T>(status: u16, body: &[u8]) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
 
     fn received(bodies: [&str; 2]) -> Received {
         let answer = format!(
@@ -287,7 +277,7 @@ mod tests {
             bodies[0], bodies[1]
         );
         let mut received = Received::default();
-        received.take(answer.as_bytes(), Protocol::Json, b"rest");
+        received.take(answer.as_bytes(), &Dialect::new(&Access::open(), "h", "/"), b"rest");
         received
     }
 

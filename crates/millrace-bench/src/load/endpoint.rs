@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail};
 use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName};
 
 use super::{
-    request::{Dialect, Keys, Protocol},
+    dialect::{Dialect, NewQueue},
     response,
 };
-use crate::tls::Trust;
+use crate::{access::Access, tls::Trust};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -35,12 +35,7 @@ pub(crate) struct Tls {
 
 impl Endpoint {
     /// Parses `http://HOST[:PORT][/PATH]`, or the same with `https`.
-    pub(crate) fn new(
-        url: &str,
-        protocol: Protocol,
-        keys: Option<Keys>,
-        trust: &Trust,
-    ) -> Result<Endpoint> {
+    pub(crate) fn new(url: &str, access: &Access, trust: &Trust) -> Result<Endpoint> {
         let (rest, port) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
             (Some(rest), _) => (rest, 80),
             (_, Some(rest)) => (rest, 443),
@@ -63,67 +58,73 @@ impl Endpoint {
             }
             _ => None,
         };
-        let dialect = Dialect { protocol, host: host.to_owned(), path, keys };
-        Ok(Endpoint { address, dialect, tls })
+        Ok(Endpoint { address, dialect: Dialect::new(access, host, &path), tls })
     }
 
-    /// Creates a queue and returns its URL, raw as it stood in the answer.
-    pub(crate) fn create_queue(&self, name: &str, attributes: &[(&str, &str)]) -> Result<String> {
-        let body = self.dialect.create_queue(name, attributes);
-        let answer = self.call("CreateQueue", &body)?;
-        let mut found = Vec::new();
-        response::find_values(&answer, "QueueUrl", self.dialect.protocol, &mut found);
-        let url = found.into_iter().next().and_then(|at| answer.get(at));
-        let url = url.with_context(|| format!("creating {name} gave no queue URL"))?;
-        Ok(String::from_utf8_lossy(url).into_owned())
+    /// Creates a queue and returns what it is called from now on.
+    pub(crate) fn create_queue(&self, queue: &NewQueue<'_>) -> Result<String> {
+        let mut request = Vec::new();
+        self.dialect.create_queue(queue, &mut request);
+        let answer = self.call(&request).context("creating a queue")?;
+        self.dialect.created(queue, &answer)
     }
 
-    pub(crate) fn delete_queue(&self, queue_url: &str) -> Result<()> {
-        let mut body = self.dialect.open("DeleteQueue", queue_url);
-        if self.dialect.protocol == Protocol::Json {
-            body.push(b'}');
-        }
-        self.call("DeleteQueue", &body).map(drop)
+    pub(crate) fn delete_queue(&self, queue: &str) -> Result<()> {
+        let mut request = Vec::new();
+        self.dialect.delete_queue(queue, &mut request);
+        self.call(&request).map(drop).context("deleting the queue")
+    }
+
+    /// A queue with the attributes that all have, created over an open connection.
+    pub(crate) fn create_queue_over(
+        &self,
+        socket: &mut (impl Read + Write),
+        name: &str,
+    ) -> Result<String> {
+        let queue = NewQueue { name, ..NewQueue::default() };
+        let mut request = Vec::new();
+        self.dialect.create_queue(&queue, &mut request);
+        let answer = call_over(socket, &request).context("creating a queue")?;
+        self.dialect.created(&queue, &answer)
+    }
+
+    /// Any action of SQS.
+    pub(crate) fn call_sqs(&self, action: &str, body: &[u8]) -> Result<Vec<u8>> {
+        let mut request = Vec::new();
+        self.dialect.sqs()?.write(action, body, &mut request);
+        self.call(&request).with_context(|| action.to_owned())
     }
 
     /// One call over a connection of its own.
-    pub(crate) fn call(&self, action: &str, body: &[u8]) -> Result<Vec<u8>> {
+    fn call(&self, request: &[u8]) -> Result<Vec<u8>> {
         let mut socket = TcpStream::connect(self.address).context("connecting")?;
         socket.set_read_timeout(Some(TIMEOUT)).context("setting a timeout")?;
-        let Some(tls) = &self.tls else { return self.call_over(&mut socket, action, body) };
+        let Some(tls) = &self.tls else { return call_over(&mut socket, request) };
         let session = ClientConnection::new(Arc::clone(&tls.config), tls.name.clone());
         let session = session.context("starting TLS")?;
-        self.call_over(&mut StreamOwned::new(session, socket), action, body)
+        call_over(&mut StreamOwned::new(session, socket), request)
     }
+}
 
-    /// One call over an open connection.
-    pub(crate) fn call_over(
-        &self,
-        socket: &mut (impl Read + Write),
-        action: &str,
-        body: &[u8],
-    ) -> Result<Vec<u8>> {
-        let mut buffer = Vec::new();
-        self.dialect.write(action, body, &mut buffer);
-        socket.write_all(&buffer).with_context(|| format!("sending {action}"))?;
-        buffer.clear();
-        let mut chunk = [0; 16 << 10];
-        let answer = loop {
-            let count = socket.read(&mut chunk).with_context(|| format!("answer to {action}"))?;
-            if count == 0 {
-                bail!("the server closed the connection instead of answering {action}");
-            }
-            buffer.extend_from_slice(chunk.get(..count).unwrap_or_default());
-            if let Some(answer) = response::parse(&mut buffer)? {
-                break answer;
-            }
-        };
-        let body = buffer.get(answer.body).unwrap_or_default();
-        if answer.status != 200 {
-            bail!("{action}: {} {}", answer.status, String::from_utf8_lossy(body));
+/// One call over an open connection.
+fn call_over(socket: &mut (impl Read + Write), request: &[u8]) -> Result<Vec<u8>> {
+    socket.write_all(request).context("sending")?;
+    let (mut buffer, mut chunk) = (Vec::new(), [0; 16 << 10]);
+    let answer = loop {
+        let count = socket.read(&mut chunk).context("waiting for the answer")?;
+        if count == 0 {
+            bail!("the server closed the connection instead of answering");
         }
-        Ok(body.to_vec())
+        buffer.extend_from_slice(chunk.get(..count).unwrap_or_default());
+        if let Some(answer) = response::parse(&mut buffer)? {
+            break answer;
+        }
+    };
+    let body = buffer.get(answer.body).unwrap_or_default();
+    if !response::is_success(answer.status) {
+        bail!("status {}: {}", answer.status, String::from_utf8_lossy(body));
     }
+    Ok(body.to_vec())
 }
 
 /// A host without its port; an IPv6 address stays in its brackets.
@@ -138,18 +139,19 @@ mod tests {
     use super::*;
 
     fn endpoint(url: &str) -> Result<Endpoint> {
-        Endpoint::new(url, Protocol::Json, None, &Trust::anyone())
+        Endpoint::new(url, &Access::open(), &Trust::anyone())
     }
 
     #[test]
     fn endpoints_name_host_and_path() {
         let plain = endpoint("http://127.0.0.1:9324").unwrap();
-        let dialect = &plain.dialect;
-        assert_eq!((dialect.host.as_str(), dialect.path.as_str()), ("127.0.0.1:9324", "/"));
+        let sqs = plain.dialect.sqs().unwrap();
+        assert_eq!((sqs.host.as_str(), sqs.path.as_str()), ("127.0.0.1:9324", "/"));
         assert!(plain.tls.is_none());
 
         let plain = endpoint("http://127.0.0.1/sqs/").unwrap();
-        assert_eq!((plain.address.port(), plain.dialect.path.as_str()), (80, "/sqs/"));
+        let sqs = plain.dialect.sqs().unwrap();
+        assert_eq!((plain.address.port(), sqs.path.as_str()), (80, "/sqs/"));
 
         let tls = endpoint("https://[::1]").unwrap();
         assert_eq!((tls.address.port(), tls.tls.is_some()), (443, true));

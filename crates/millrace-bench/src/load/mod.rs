@@ -5,11 +5,11 @@
 
 mod clients;
 mod connection;
+mod dialect;
 mod endpoint;
 mod latency;
 mod ledger;
 mod report;
-mod request;
 mod response;
 mod run;
 mod scenario;
@@ -21,16 +21,19 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::tls::Trust;
+use crate::{
+    access::{AccessFlags, Interface, Protocol},
+    tls::Trust,
+};
 
 pub(crate) use clients::Settle;
 pub(crate) use connection::Connection;
+pub(crate) use dialect::{Sqs, percent};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use latency::{Percentiles, Verb, histogram, nanoseconds, percentiles};
 pub(crate) use ledger::{ID_BYTES, Id};
 pub(crate) use report::Report;
-pub(crate) use request::{Keys, Protocol, percent};
-pub(crate) use response::find_values;
+pub(crate) use response::{find_values, is_success};
 pub(crate) use run::{Count, run, run_on};
 pub(crate) use scenario::{BACKLOG_MAX, Mode, Scenario, Together};
 pub(crate) use template::{Grouping, SendTemplate, Shape};
@@ -42,15 +45,18 @@ pub(crate) struct Flags {
     /// Where the server is
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4566")]
     endpoint: String,
+    /// What the server speaks
+    #[arg(long, value_enum, default_value = "sqs")]
+    peer: Interface,
+    /// Which protocol of SQS
     #[arg(long, value_enum, default_value = "json")]
     protocol: Protocol,
-    /// Sign with these keys (Signature Version 4); env takes them from the AWS_… variables
-    #[arg(long, value_name = "ACCESS:SECRET")]
-    sign: Option<String>,
+    #[command(flatten)]
+    access: AccessFlags,
     #[command(flatten)]
     trust: Trust,
-    /// Messages of a request; 1 uses the single actions
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10))]
+    /// Messages of a request; 1 uses the single actions. SQS takes 10, IronMQ 100
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     batch: u64,
     /// Connections in all; pc shares them between producers and consumers
     #[arg(long, value_name = "NUMBER")]
@@ -109,7 +115,10 @@ pub(crate) fn run_command(flags: &Flags) -> Result<()> {
 
 impl Flags {
     fn scenario(&self) -> Result<Scenario> {
-        let keys = self.sign.as_deref().map(Keys::parse).transpose()?;
+        let access = match self.peer {
+            Interface::Sqs => self.access.sqs(self.protocol)?,
+            iron => self.access.access(iron)?,
+        };
         if self.size < ID_BYTES {
             bail!("--size is {}, an id alone takes {ID_BYTES} bytes", self.size);
         }
@@ -120,7 +129,7 @@ impl Flags {
             (false, 0) => Grouping::None,
             (false, _) => Grouping::Fair,
         };
-        let endpoint = Endpoint::new(&self.endpoint, self.protocol, keys, &self.trust)?;
+        let endpoint = Endpoint::new(&self.endpoint, &access, &self.trust)?;
         let usual = Scenario::new(self.mode, endpoint, connections);
         let default_count = if self.mode == Mode::Drain { 10_000 } else { 0 };
         Ok(Scenario {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use anyhow::{Context, Result, bail};
 use memchr::{memchr, memmem};
 
-use super::request::Protocol;
+use crate::access::Protocol;
 
 const HEADERS_MAX: usize = 32;
 
@@ -19,6 +19,11 @@ pub(crate) struct Answer {
     /// The server says that it closes the connection.
     pub(crate) closes: bool,
     pub(crate) body: Range<usize>,
+}
+
+/// IronMQ: a post is answered with 200 or 201. SQS: always 200.
+pub(crate) fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
 }
 
 /// Parses the answer in `buffer`; `None` while it is incomplete. A chunked body is joined in
@@ -58,25 +63,41 @@ pub(crate) fn find_values(
     protocol: Protocol,
     found: &mut Vec<Range<usize>>,
 ) {
-    let (key, end) = match protocol {
-        Protocol::Json => (format!("\"{name}\""), b'"'),
-        Protocol::Query => (format!("<{name}>"), b'<'),
-    };
+    match protocol {
+        Protocol::Json => find_json(body, name, found),
+        Protocol::Query => find_xml(body, name, found),
+    }
+}
+
+/// Strings that are members of that name.
+pub(crate) fn find_json(body: &[u8], name: &str, found: &mut Vec<Range<usize>>) {
+    let key = format!("\"{name}\"");
     found.clear();
     let finder = memmem::Finder::new(key.as_bytes());
     let mut at = 0;
     while let Some(hit) = body.get(at..).and_then(|rest| finder.find(rest)) {
         at += hit + key.len();
-        if protocol == Protocol::Json {
-            let rest = &body[at..];
-            let Some(open) = memchr(b'"', rest) else { return };
-            let is_key = rest[..open].trim_ascii() == b":";
-            if !is_key {
-                continue;
-            }
-            at += open + 1;
+        let rest = &body[at..];
+        let Some(open) = memchr(b'"', rest) else { return };
+        let is_key = rest[..open].trim_ascii() == b":";
+        if !is_key {
+            continue;
         }
-        let Some(length) = memchr(end, &body[at..]) else { return };
+        at += open + 1;
+        let Some(length) = memchr(b'"', &body[at..]) else { return };
+        found.push(at..at + length);
+        at += length;
+    }
+}
+
+fn find_xml(body: &[u8], name: &str, found: &mut Vec<Range<usize>>) {
+    let tag = format!("<{name}>");
+    found.clear();
+    let finder = memmem::Finder::new(tag.as_bytes());
+    let mut at = 0;
+    while let Some(hit) = body.get(at..).and_then(|rest| finder.find(rest)) {
+        at += hit + tag.len();
+        let Some(length) = memchr(b'<', &body[at..]) else { return };
         found.push(at..at + length);
         at += length;
     }

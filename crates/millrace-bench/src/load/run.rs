@@ -68,7 +68,8 @@ pub(crate) const COUNTS: usize = 9;
 /// What all clients of a run share.
 pub(crate) struct Run {
     pub(crate) scenario: Scenario,
-    pub(crate) queue_url: String,
+    /// As the endpoint calls it.
+    pub(crate) queue: String,
     pub(crate) ledger: Ledger,
     started: Instant,
     phase: AtomicU8,
@@ -83,18 +84,18 @@ pub(crate) struct Run {
 
 /// Runs a scenario on a queue of its own, which it deletes afterwards.
 pub(crate) fn run(scenario: &Scenario) -> Result<Report> {
-    let queue_url = scenario.create_queue()?;
-    let report = run_on(scenario, &queue_url);
-    scenario.endpoint.delete_queue(&queue_url)?;
+    let queue = scenario.create_queue()?;
+    let report = run_on(scenario, &queue);
+    scenario.endpoint.delete_queue(&queue)?;
     report
 }
 
 /// Runs a scenario on a queue that exists and stays.
-pub(crate) fn run_on(scenario: &Scenario, queue_url: &str) -> Result<Report> {
-    let mut run = Arc::new(Run::new(scenario, queue_url));
+pub(crate) fn run_on(scenario: &Scenario, queue: &str) -> Result<Report> {
+    let mut run = Arc::new(Run::new(scenario, queue));
     let mut preload = None;
     if scenario.mode == Mode::Drain {
-        let loading = Run { scenario: preloading(scenario), ..Run::new(scenario, queue_url) };
+        let loading = Run { scenario: preloading(scenario), ..Run::new(scenario, queue) };
         let loading = Arc::new(loading);
         let report = drive(&loading, Watch::Producers)?;
         preload = Some((report.elapsed, report.cost));
@@ -103,7 +104,7 @@ pub(crate) fn run_on(scenario: &Scenario, queue_url: &str) -> Result<Report> {
         run = Arc::new(Run {
             ledger: loaded.ledger,
             started: loaded.started,
-            ..Run::new(scenario, queue_url)
+            ..Run::new(scenario, queue)
         });
     }
     let watch = match scenario.mode {
@@ -116,7 +117,7 @@ pub(crate) fn run_on(scenario: &Scenario, queue_url: &str) -> Result<Report> {
 }
 
 impl Run {
-    fn new(scenario: &Scenario, queue_url: &str) -> Run {
+    fn new(scenario: &Scenario, queue: &str) -> Run {
         let is_fifo = scenario.shape.grouping == Grouping::Fifo;
         let order = if is_fifo { Order::Fifo } else { Order::Any };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -127,7 +128,7 @@ impl Run {
         };
         Run {
             scenario: scenario.clone(),
-            queue_url: queue_url.to_owned(),
+            queue: queue.to_owned(),
             ledger,
             started: Instant::now(),
             phase: AtomicU8::new(0),

@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::{
     clients::Settle,
+    dialect::NewQueue,
     endpoint::Endpoint,
     template::{Grouping, Shape},
 };
@@ -110,17 +111,29 @@ impl Scenario {
     }
 
     /// Creates a queue of this scenario's kind under a fresh name.
+    ///
+    /// # Errors
+    ///
+    /// Also if the endpoint's kind of queue cannot do what the scenario asks for.
     pub(crate) fn create_queue(&self) -> Result<String> {
+        let dialect = &self.endpoint.dialect;
+        let most = dialect.batch_max();
+        if self.shape.batch > most {
+            bail!(
+                "{} messages a request are too many: this interface takes {most}",
+                self.shape.batch
+            );
+        }
+        if self.shape.grouping != Grouping::None {
+            dialect.sqs().context("message groups")?;
+        }
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let unique = now.unwrap_or_default().as_nanos();
+        let is_fifo = self.shape.grouping == Grouping::Fifo;
+        let name = format!("bench-{unique}{}", if is_fifo { ".fifo" } else { "" });
         // Longer than a run: a message that comes again was given out twice.
-        let mut attributes = vec![("VisibilityTimeout", "3600")];
-        let mut name = format!("bench-{unique}");
-        if self.shape.grouping == Grouping::Fifo {
-            name += ".fifo";
-            attributes.push(("FifoQueue", "true"));
-        }
-        self.endpoint.create_queue(&name, &attributes).context("creating a queue")
+        let visibility_timeout_s = Some(3600);
+        self.endpoint.create_queue(&NewQueue { name: &name, visibility_timeout_s, is_fifo })
     }
 
     pub(crate) fn group_of(&self, sequence: u64, producer: u16) -> u32 {
@@ -141,13 +154,12 @@ impl Scenario {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request::Protocol;
     use super::*;
-    use crate::tls::Trust;
+    use crate::{access::Access, tls::Trust};
 
     fn scenario(mode: Mode, connections: usize) -> Scenario {
         let endpoint =
-            Endpoint::new("http://127.0.0.1:1", Protocol::Json, None, &Trust::default()).unwrap();
+            Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default()).unwrap();
         Scenario::new(mode, endpoint, connections)
     }
 

@@ -1,12 +1,14 @@
 //! A send, built once and patched in place: the same bytes every time but for the ids in it.
 
 use super::{
+    dialect::{Dialect, Iron, Sqs},
     ledger::{ID_BYTES, Id},
-    request::{Dialect, Protocol},
 };
+use crate::access::Protocol;
 
 /// A whole send request, ready but for the ids in it.
 pub(crate) struct SendTemplate {
+    /// Of SQS, whose requests may have to be signed anew.
     action: &'static str,
     request: Vec<u8>,
     body_at: usize,
@@ -41,10 +43,16 @@ pub(crate) enum Grouping {
 }
 
 impl SendTemplate {
-    pub(crate) fn new(dialect: &Dialect, queue_url: &str, shape: Shape) -> SendTemplate {
+    pub(crate) fn new(dialect: &Dialect, queue: &str, shape: Shape) -> SendTemplate {
+        match dialect {
+            Dialect::Sqs(sqs) => SendTemplate::sqs(sqs, queue, shape),
+            Dialect::Iron(iron) => SendTemplate::iron(iron, queue, shape),
+        }
+    }
+
+    fn sqs(dialect: &Sqs, queue_url: &str, shape: Shape) -> SendTemplate {
         let action = if shape.batch == 1 { "SendMessage" } else { "SendMessageBatch" };
-        let mut text = vec![b'0'; ID_BYTES];
-        text.extend(filler(shape.size_bytes));
+        let text = text(shape);
         let (mut id_places, mut group_places) = (Vec::new(), Vec::new());
         let mut body = dialect.open(action, queue_url);
         for index in 0..shape.batch as usize {
@@ -65,10 +73,27 @@ impl SendTemplate {
         }
         dialect.close(shape.batch, &mut body);
         let mut request = Vec::new();
-        Dialect { keys: None, ..dialect.clone() }.write(action, &body, &mut request);
+        Sqs { keys: None, ..dialect.clone() }.write(action, &body, &mut request);
         let body_at = request.len() - body.len();
         id_places.iter_mut().flatten().chain(&mut group_places).for_each(|place| *place += body_at);
         SendTemplate { action, request, body_at, id_places, group_places }
+    }
+
+    fn iron(iron: &Iron, queue: &str, shape: Shape) -> SendTemplate {
+        let text = text(shape);
+        let (mut id_places, mut body) = (Vec::new(), b"{\"messages\":[".to_vec());
+        for index in 0..shape.batch {
+            body.extend_from_slice(if index > 0 { b",{\"body\":\"" } else { b"{\"body\":\"" });
+            id_places.push(vec![body.len()]);
+            body.extend_from_slice(&text);
+            body.extend_from_slice(b"\"}");
+        }
+        body.extend_from_slice(b"]}");
+        let mut request = Vec::new();
+        iron.post(queue, &body, &mut request);
+        let body_at = request.len() - body.len();
+        id_places.iter_mut().flatten().for_each(|place| *place += body_at);
+        SendTemplate { action: "", request, body_at, id_places, group_places: Vec::new() }
     }
 
     /// Puts an id and its group into entry `index`.
@@ -84,16 +109,25 @@ impl SendTemplate {
 
     /// The request as it goes out: itself, or a signed copy in `scratch`.
     pub(crate) fn bytes<'a>(&'a self, dialect: &Dialect, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-        if dialect.keys.is_none() {
-            return &self.request;
+        match dialect {
+            Dialect::Sqs(sqs) if sqs.keys.is_some() => {
+                sqs.write(self.action, self.body(), scratch);
+                scratch
+            }
+            _ => &self.request,
         }
-        dialect.write(self.action, self.body(), scratch);
-        scratch
     }
 
     fn body(&self) -> &[u8] {
         &self.request[self.body_at..]
     }
+}
+
+/// A body, its id still to come.
+fn text(shape: Shape) -> Vec<u8> {
+    let mut text = vec![b'0'; ID_BYTES];
+    text.extend(filler(shape.size_bytes));
+    text
 }
 
 /// What follows the id in a body of `size_bytes`. It needs no escaping in either protocol.
@@ -106,15 +140,18 @@ pub(crate) fn filler(size_bytes: usize) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    use crate::access::{Access, Project};
+
     const ID: Id = Id { run: 1, producer: 2, group: 3, sequence: 4 };
 
-    fn dialect(protocol: Protocol) -> Dialect {
-        Dialect { protocol, host: "h".to_owned(), path: "/".to_owned(), keys: None }
+    fn sent(protocol: Protocol, grouping: Grouping, batch: u64) -> String {
+        sent_to(&Access::Sqs { protocol, keys: None }, grouping, batch)
     }
 
-    fn sent(protocol: Protocol, grouping: Grouping, batch: u64) -> String {
+    fn sent_to(access: &Access, grouping: Grouping, batch: u64) -> String {
         let shape = Shape { batch, size_bytes: 40, grouping };
-        let mut template = SendTemplate::new(&dialect(protocol), "http://h/1/q", shape);
+        let dialect = Dialect::new(access, "h", "/");
+        let mut template = SendTemplate::new(&dialect, "http://h/1/q", shape);
         (0..batch).for_each(|index| {
             template.patch(index as usize, Id { sequence: ID.sequence + index, ..ID });
         });
@@ -156,5 +193,17 @@ mod tests {
         );
         assert!(body.contains("&SendMessageBatchRequestEntry.2.Id=1&"));
         assert!(body.ends_with("&SendMessageBatchRequestEntry.2.MessageGroupId=00000003"));
+    }
+
+    #[test]
+    fn iron_posts_hold_an_id_each() {
+        let version = millrace_client::iron::IronVersion::V3;
+        let project = Project { version, id: "p".to_owned(), token: "t".to_owned() };
+
+        let body: serde_json::Value =
+            serde_json::from_str(&sent_to(&Access::Iron(project), Grouping::None, 2)).unwrap();
+
+        assert_eq!(body["messages"][0]["body"], "00000001000200000003000000000004Through-");
+        assert_eq!(body["messages"][1]["body"], "00000001000200000003000000000005Through-");
     }
 }

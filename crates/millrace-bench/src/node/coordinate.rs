@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{Answer, Job, Line, Request, SILENCE_MAX, now_us};
-use crate::load::{Keys, Report};
+use crate::{access::Access, load::Report};
 
 /// From the order to the start: time for it to reach everyone.
 const LEAD: Duration = Duration::from_millis(300);
@@ -24,22 +24,16 @@ pub(crate) struct Nodes {
     children: Vec<Child>,
 }
 
-/// Starts `count` processes of this program as nodes. They sign with `keys`, which they get by
-/// environment variables, and take `trust_flags` as theirs.
-pub(crate) fn local(count: usize, keys: Option<&Keys>, trust_flags: &[String]) -> Result<Nodes> {
+/// Starts `count` processes of this program as nodes. They are let in as we are, by environment
+/// variables, and take `trust_flags` as theirs.
+pub(crate) fn local(count: usize, access: &Access, trust_flags: &[String]) -> Result<Nodes> {
     let this = std::env::current_exe().context("finding this program")?;
     let mut nodes = Nodes { addresses: Vec::new(), children: Vec::new() };
     for _ in 0..count {
         let mut command = Command::new(&this);
         command.args(["bench", "node", "--listen", "127.0.0.1:0", "--once"]).args(trust_flags);
-        if let Some(keys) = keys {
-            command
-                .args(["--sign", "env"])
-                .env("AWS_ACCESS_KEY_ID", &keys.access_key)
-                .env("AWS_SECRET_ACCESS_KEY", &keys.secret_key)
-                .env("AWS_SESSION_TOKEN", keys.session_token.as_deref().unwrap_or_default())
-                .env("AWS_REGION", &keys.region);
-        }
+        let (arguments, variables) = access.hand_over();
+        command.args(arguments).envs(variables);
         let mut child = command.stdout(Stdio::piped()).spawn().context("starting a process")?;
         let output = child.stdout.take().context("no standard output")?;
         nodes.children.push(child);

@@ -13,7 +13,7 @@
 //! "settle"             →                               everyone's are: empty the queue
 //!                      ←   {"report": …}
 //! ```
-//! Instead of an answer, `{"failed": "why"}`. Keys are never sent: a node signs with its own.
+//! Instead of an answer, `{"failed": "why"}`. Credentials are never sent: a node has its own.
 //! Lines are at most [`LINE_MAX`] bytes, and a silent partner is given up after [`SILENCE_MAX`].
 
 mod coordinate;
@@ -31,20 +31,25 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 pub(crate) use coordinate::{Nodes, local};
 pub(crate) use serve::{Flags, serve};
 
-use crate::load::{Endpoint, Grouping, Mode, Protocol, Report, Scenario, Shape};
+use crate::{
+    access::Interface,
+    load::{Endpoint, Grouping, Mode, Report, Scenario, Shape},
+};
 
 /// Tallies of some hundred million messages.
 const LINE_MAX: u64 = 1 << 30;
 /// Beyond the run itself.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 
 /// What a node is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     protocol: u32,
     pub(crate) endpoint: String,
-    pub(crate) queue_url: String,
+    interface: Interface,
+    /// As the interface calls it.
+    queue: String,
     mode: Mode,
     batch: u64,
     size_bytes: usize,
@@ -89,13 +94,15 @@ impl Job {
     pub(crate) fn new(
         scenario: &Scenario,
         endpoint: &str,
-        queue_url: &str,
+        interface: Interface,
+        queue: &str,
         delay: Duration,
     ) -> Job {
         Job {
             protocol: PROTOCOL,
             endpoint: endpoint.to_owned(),
-            queue_url: queue_url.to_owned(),
+            interface,
+            queue: queue.to_owned(),
             mode: scenario.mode,
             batch: scenario.shape.batch,
             size_bytes: scenario.shape.size_bytes,
@@ -124,7 +131,7 @@ impl Job {
             (false, _) => Grouping::Fair,
         };
         Scenario {
-            shape: Shape { batch: self.batch.clamp(1, 10), size_bytes: self.size_bytes, grouping },
+            shape: Shape { batch: self.batch.max(1), size_bytes: self.size_bytes, grouping },
             groups: self.groups,
             producers: self.producers,
             consumers: self.consumers,
@@ -181,9 +188,6 @@ fn now_us() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }
-
-/// How requests of a job are written; nodes speak JSON only.
-const DIALECT: Protocol = Protocol::Json;
 
 #[cfg(test)]
 mod tests {

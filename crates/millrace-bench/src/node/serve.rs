@@ -11,10 +11,11 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::{Answer, DIALECT, Job, Line, PROTOCOL, Request, SILENCE_MAX, now_us};
+use super::{Answer, Job, Line, PROTOCOL, Request, SILENCE_MAX, now_us};
 use crate::{
+    access::AccessFlags,
     delay::Delay,
-    load::{self, Endpoint, Keys, Together},
+    load::{self, Endpoint, Together},
     tls::Trust,
 };
 
@@ -26,9 +27,8 @@ pub(crate) struct Flags {
     /// End after one run
     #[arg(long)]
     once: bool,
-    /// Sign with these keys (Signature Version 4); env takes them from the AWS_… variables
-    #[arg(long, value_name = "ACCESS:SECRET")]
-    sign: Option<String>,
+    #[command(flatten)]
+    access: AccessFlags,
     #[command(flatten)]
     trust: Trust,
 }
@@ -72,8 +72,8 @@ fn prepare_and_run(line: &mut Line, flags: &Flags) -> Result<()> {
     if job.protocol != PROTOCOL {
         bail!("the coordinator speaks version {}, this node {PROTOCOL}", job.protocol);
     }
-    let keys = flags.sign.as_deref().map(Keys::parse).transpose()?;
-    let mut endpoint = Endpoint::new(&job.endpoint, DIALECT, keys, &flags.trust)?;
+    let access = flags.access.access(job.interface)?;
+    let mut endpoint = Endpoint::new(&job.endpoint, &access, &flags.trust)?;
     let delay = match job.delay {
         Duration::ZERO => None,
         round_trip => Some(Delay::start(endpoint.address, round_trip)?),
@@ -113,6 +113,6 @@ fn run(job: &Job, endpoint: Endpoint, line: &mut Line) -> Result<()> {
     let mut scenario = job.scenario(endpoint);
     scenario.together =
         Some(Together { run: job.run, others: job.others.clone(), all_sent: Arc::new(all_sent) });
-    let report = load::run_on(&scenario, &job.queue_url)?;
+    let report = load::run_on(&scenario, &job.queue)?;
     line.say(&Answer::Report(Box::new(report)))
 }

@@ -14,7 +14,8 @@ use tokio::runtime;
 use super::{Findings, Options, Setting, conduct};
 use crate::{
     load::{
-        Connection, Id, Mode, Scenario, SendTemplate, Shape, histogram, nanoseconds, percentiles,
+        Connection, Id, Mode, Scenario, SendTemplate, Shape, histogram, is_success, nanoseconds,
+        percentiles,
     },
     report::{Axis, Better, Chart, Metric, Scale, Section, Series, Table, Unit, microseconds},
     statistics::{Block, Interval, curve, quantile_differences},
@@ -58,8 +59,13 @@ struct Side {
 
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     conduct("ab", &flags.options, |setting| {
-        let other =
-            Setting::new(&flags.versus, setting.keys.clone(), &setting.trust, None, setting.scale)?;
+        let other = Setting::new(
+            &flags.versus,
+            setting.access.clone(),
+            &setting.trust,
+            None,
+            setting.scale,
+        )?;
         findings(setting, &other, flags)
     })
 }
@@ -167,7 +173,7 @@ impl Side {
             let start = Instant::now();
             let request = self.template.bytes(&self.scenario.endpoint.dialect, &mut scratch);
             let (status, _) = self.connection.exchange(request).await?;
-            ensure!(status == 200, "a send was answered with status {status}");
+            ensure!(is_success(status), "a send was answered with status {status}");
             times.saturating_record(nanoseconds(start.elapsed()));
         }
         Ok(times)

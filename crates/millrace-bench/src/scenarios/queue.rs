@@ -1,32 +1,38 @@
 //! A queue of a scenario's own, seen through the client library: its connections are what
 //! `position`, `drain` and `poll` are about.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use millrace_client::{
-    Credentials,
+    iron::{IronOptions, IronPeer},
     sqs::{SqsClient, SqsOptions, SqsPeer},
     transport::{Endpoint, TransportOptions},
 };
 
-use super::Setting;
+use super::{Setting, peer::QueuePeer};
+use crate::access::{Access, Keys};
 use crate::load::{self, Count, Mode, Scenario, Shape};
 
 /// A queue that exists until it is removed.
 pub(super) struct Queue<'a> {
     setting: &'a Setting,
-    pub(super) url: String,
+    /// As the interface calls it.
+    name: String,
 }
 
 /// What fills a queue: quick, and never what is measured.
 const FILL_CONNECTIONS: usize = 16;
 
 impl<'a> Queue<'a> {
-    /// Its visibility timeout is longer than a run.
-    pub(super) fn create(setting: &'a Setting) -> Result<Queue<'a>> {
-        let scenario = Scenario::new(Mode::Send, setting.endpoint.clone(), 1);
-        Ok(Queue { setting, url: scenario.create_queue()? })
+    /// Its visibility timeout is longer than a run. Refused if a request there takes less than
+    /// `batch` messages.
+    pub(super) fn create(setting: &'a Setting, batch: u64) -> Result<Queue<'a>> {
+        let scenario = Scenario {
+            shape: Shape { batch, ..Shape::default() },
+            ..Scenario::new(Mode::Send, setting.endpoint.clone(), 1)
+        };
+        Ok(Queue { setting, name: scenario.create_queue()? })
     }
 
     /// Sends so many messages, in batches.
@@ -42,7 +48,7 @@ impl<'a> Queue<'a> {
                 count,
                 ..Scenario::new(Mode::Send, endpoint, FILL_CONNECTIONS)
             };
-            let sent = load::run_on(&scenario, &self.url)?.count(Count::Sent);
+            let sent = load::run_on(&scenario, &self.name)?.count(Count::Sent);
             if sent != count {
                 bail!("{sent} of {count} messages could be sent");
             }
@@ -51,28 +57,41 @@ impl<'a> Queue<'a> {
     }
 
     /// A client with connections of its own.
-    pub(super) fn peer(&self, transport: TransportOptions) -> Result<SqsPeer> {
+    pub(super) fn peer(&self, transport: TransportOptions) -> Result<QueuePeer> {
         self.peer_at(&self.setting.url, transport)
     }
 
     /// The same, by way of another address.
-    pub(super) fn peer_at(&self, url: &str, mut transport: TransportOptions) -> Result<SqsPeer> {
+    pub(super) fn peer_at(&self, url: &str, mut transport: TransportOptions) -> Result<QueuePeer> {
         transport.tls = self.setting.trust.options()?;
         // Longer than any stall that is to be measured.
         transport.answer_timeout = Duration::from_secs(60);
-        let credentials = self.setting.keys.as_ref().map(|keys| Credentials {
-            access_key: keys.access_key.clone(),
-            secret: keys.secret_key.clone(),
-            session_token: keys.session_token.clone(),
-        });
-        let region = self.setting.keys.as_ref().map(|keys| keys.region.clone());
         let endpoint = Endpoint::parse(url).context("endpoint")?;
-        let client = SqsClient::new(endpoint, SqsOptions { region, credentials, transport });
-        // URLs come back raw, as JSON may write them.
-        Ok(SqsPeer::new(client.context("client")?, self.url.replace("\\/", "/")))
+        match &self.setting.access {
+            Access::Sqs { keys, .. } => {
+                let credentials = keys.as_ref().map(Keys::credentials);
+                let region = keys.as_ref().map(|keys| keys.region.clone());
+                let options = SqsOptions { region, credentials, transport };
+                let client = SqsClient::new(endpoint, options).context("client")?;
+                // URLs come back raw, as JSON may write them.
+                Ok(QueuePeer::Sqs(SqsPeer::new(client, self.name.replace("\\/", "/"))))
+            }
+            Access::Iron(project) => {
+                let options = IronOptions {
+                    version: project.version,
+                    project_id: project.id.clone(),
+                    token: project.token.clone(),
+                    transport,
+                };
+                // What follows the last slash of the path; it needs no escaping.
+                let name = self.name.rsplit('/').next().unwrap_or_default();
+                let peer = IronPeer::new(endpoint, name, &options).context("client")?;
+                Ok(QueuePeer::Iron(Arc::new(peer)))
+            }
+        }
     }
 
     pub(super) fn remove(self) -> Result<()> {
-        self.setting.endpoint.delete_queue(&self.url)
+        self.setting.endpoint.delete_queue(&self.name)
     }
 }

@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::{
-    Findings, Options, Setting, conduct,
+    Findings, Flags, Setting, conduct,
     setting::{duration, positive},
 };
 use crate::{
@@ -20,14 +20,6 @@ use crate::{
     },
     statistics::curve,
 };
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Flags {
-    #[command(flatten)]
-    pub(crate) options: Options,
-    #[command(flatten)]
-    pub(crate) steps: Steps,
-}
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Steps {
@@ -43,8 +35,8 @@ pub(crate) struct Steps {
     /// Connections that requests are spread over
     #[arg(long, value_name = "NUMBER", default_value_t = 64)]
     pub(crate) conns: usize,
-    /// Messages of a request
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10))]
+    /// Messages of a request. SQS takes 10, IronMQ 100
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) batch: u64,
     /// Bytes of a message's body
     #[arg(long, value_name = "BYTES", default_value_t = 1024)]
@@ -68,8 +60,8 @@ const KEPT: f64 = 0.98;
 const CLOSE: f64 = 1.05;
 const SEARCH_MAX: usize = 24;
 
-pub(crate) fn run(flags: &Flags) -> Result<()> {
-    conduct("rate", &flags.options, |setting| findings(setting, &flags.steps))
+pub(crate) fn run(flags: &Flags<Steps>) -> Result<()> {
+    conduct("rate", &flags.options, |setting| findings(setting, &flags.plan))
 }
 
 pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {

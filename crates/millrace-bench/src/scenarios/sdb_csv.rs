@@ -13,7 +13,7 @@ use clap::Args;
 use tokio::runtime;
 
 use super::{
-    Findings, Options, Setting, conduct,
+    Findings, Flags, Setting, conduct,
     pc::gain,
     setting::duration,
     simpledb::{Item, SimpleDb},
@@ -23,14 +23,6 @@ use crate::{
     report::{Axis, Bar, Better, Chart, Metric, Section, Table, Unit, thousands},
     statistics::median,
 };
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Flags {
-    #[command(flatten)]
-    pub(crate) options: Options,
-    #[command(flatten)]
-    pub(crate) plan: Plan,
-}
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Plan {
@@ -48,13 +40,6 @@ pub(crate) struct Plan {
     pub(crate) delay: Duration,
 }
 
-impl Default for Plan {
-    /// The flags' defaults.
-    fn default() -> Plan {
-        Plan { rows: 1137, table: None, trials: 3, delay: Duration::ZERO }
-    }
-}
-
 /// One trial of one way.
 struct Trial {
     is_batch: bool,
@@ -68,16 +53,16 @@ const TITLE: &str = "Rows into SimpleDB";
 const BATCH: usize = 25;
 const ROWS_LEAST: u64 = 50;
 
-pub(crate) fn run(flags: &Flags) -> Result<()> {
+pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
     conduct("sdb-csv", &flags.options, |setting| findings(setting, &flags.plan))
 }
 
 /// The same as part of a suite: where there is no SimpleDB, the section says so.
 pub(crate) fn findings_if_there(setting: &Setting, plan: &Plan) -> Result<Findings> {
-    let mut endpoint = SimpleDb::new(&setting.endpoint);
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
     let domain = domain();
     let is_there = runtime.block_on(async {
+        let mut endpoint = SimpleDb::new(&setting.endpoint)?;
         endpoint.create_domain(&domain).await?;
         endpoint.delete_domain(&domain).await
     });
@@ -113,7 +98,7 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
     for trial in 0..plan.trials {
         for is_batch in [false, true] {
             setting.progress.begin(&format!("sdb-csv, trial {}", trial + 1));
-            let mut database = SimpleDb::new(&endpoint);
+            let mut database = SimpleDb::new(&endpoint)?;
             trials.push(runtime.block_on(write(setting, &mut database, &items, is_batch))?);
         }
     }

@@ -1,13 +1,14 @@
 //! What every scenario has in common: where it runs, how long, and what becomes of its findings.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, Command};
 use millrace_wire::date::format_iso8601;
 
 use crate::{
-    load::{Endpoint, Keys, Protocol},
+    access::{Access, AccessFlags, Interface},
+    load::Endpoint,
     process,
     progress::Progress,
     report::{
@@ -22,12 +23,11 @@ pub(crate) struct Options {
     /// Where the server is
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4566")]
     pub(crate) endpoint: String,
-    /// Sign with these keys (Signature Version 4); env takes them from the AWS_… variables
-    #[arg(long, value_name = "ACCESS:SECRET")]
-    pub(crate) sign: Option<String>,
-    /// Region to sign for [default: AWS_REGION or us-east-1]
-    #[arg(long, value_name = "REGION")]
-    pub(crate) region: Option<String>,
+    /// What the server speaks
+    #[arg(long, value_enum, default_value = "sqs")]
+    peer: Interface,
+    #[command(flatten)]
+    access: AccessFlags,
     #[command(flatten)]
     pub(crate) trust: Trust,
     /// Report CPU and memory of this process [default: what listens at the endpoint's port here]
@@ -56,12 +56,21 @@ pub(crate) struct Options {
     max_regression: Share,
 }
 
+/// The flags of a scenario: everybody's, and its own plan.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Flags<P: Args> {
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(flatten)]
+    pub(crate) plan: P,
+}
+
 /// Where a scenario runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) url: String,
     pub(crate) endpoint: Endpoint,
-    pub(crate) keys: Option<Keys>,
+    pub(crate) access: Access,
     pub(crate) trust: Trust,
     pub(crate) server_pid: Option<u32>,
     pub(crate) scale: f64,
@@ -81,34 +90,38 @@ pub(crate) struct Findings {
 
 impl Options {
     fn setting(&self) -> Result<Setting> {
-        let mut keys = self.sign.as_deref().map(Keys::parse).transpose()?;
-        if let (Some(keys), Some(region)) = (&mut keys, &self.region) {
-            keys.region.clone_from(region);
-        }
-        Setting::new(&self.endpoint, keys, &self.trust, self.server_pid, self.scale)
+        let access = self.access.access(self.peer)?;
+        Setting::new(&self.endpoint, access, &self.trust, self.server_pid, self.scale)
     }
 }
 
 impl Setting {
     pub(crate) fn new(
         url: &str,
-        keys: Option<Keys>,
+        access: Access,
         trust: &Trust,
         server_pid: Option<u32>,
         scale: f64,
     ) -> Result<Setting> {
-        let endpoint = Endpoint::new(url, Protocol::Json, keys.clone(), trust)?;
+        let endpoint = Endpoint::new(url, &access, trust)?;
         let is_here = endpoint.address.ip().is_loopback();
         let found = || is_here.then(|| process::listening_on(endpoint.address.port())).flatten();
         Ok(Setting {
             url: url.to_owned(),
             server_pid: server_pid.or_else(found),
             endpoint,
-            keys,
+            access,
             trust: trust.clone(),
             scale,
             progress: Progress::on_terminal(),
         })
+    }
+
+    /// The endpoint's URL with another address, such as a proxy's.
+    pub(crate) fn url_at(&self, address: SocketAddr) -> String {
+        let (scheme, rest) = self.url.split_once("://").unwrap_or(("http", &self.url));
+        let path = rest.split_once('/').map_or("", |(_, path)| path);
+        format!("{scheme}://{address}/{path}")
     }
 
     /// A duration by scale, `least` at least.
@@ -120,6 +133,13 @@ impl Setting {
     pub(crate) fn count(&self, count: u64, least: u64) -> u64 {
         ((count as f64 * self.scale).round() as u64).max(least)
     }
+}
+
+/// A plan as it is without any flag.
+pub(super) fn defaults<P: Args>() -> Result<P> {
+    let command = P::augment_args(Command::new("defaults").no_binary_name(true));
+    let matches = command.try_get_matches_from(std::iter::empty::<&str>());
+    P::from_arg_matches(&matches.context("a plan needs a flag")?).context("default values")
 }
 
 /// Runs a scenario and shows what it found.
@@ -187,6 +207,9 @@ fn publish(report: &Report, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Flags whose values are nobody's business.
+const SECRETS: [&str; 2] = ["--sign", "--iron-token"];
+
 /// The command for the record: without directories of this machine, and without secrets.
 fn command_line(arguments: impl Iterator<Item = String>) -> String {
     let mut shown = vec!["millrace".to_owned()];
@@ -194,11 +217,11 @@ fn command_line(arguments: impl Iterator<Item = String>) -> String {
     for argument in arguments.skip(1) {
         shown.push(match argument.split_once('=') {
             _ if is_secret && argument != "env" => "…".to_owned(),
-            Some(("--sign", _)) => "--sign=…".to_owned(),
+            Some((flag, _)) if SECRETS.contains(&flag) => format!("{flag}=…"),
             _ if argument.contains([' ', '>', '<', '*']) => format!("'{argument}'"),
             _ => argument.clone(),
         });
-        is_secret = argument == "--sign";
+        is_secret = SECRETS.contains(&argument.as_str());
     }
     shown.join(" ")
 }
@@ -250,13 +273,15 @@ mod tests {
             "millrace bench pc --sign … --fail-if 'p99>1s'"
         );
         assert_eq!(shown(&["m", "--sign=a:b"]), "millrace --sign=…");
+        assert_eq!(shown(&["m", "--iron-token", "t"]), "millrace --iron-token …");
         assert_eq!(shown(&["m", "--sign", "env"]), "millrace --sign env");
     }
 
     #[test]
     fn scale_shortens_durations_and_counts_to_a_least() {
         let trust = Trust::default();
-        let setting = Setting::new("http://192.0.2.1:1", None, &trust, None, 0.05).unwrap();
+        let setting =
+            Setting::new("http://192.0.2.1:1", Access::open(), &trust, None, 0.05).unwrap();
 
         let minutes = Duration::from_secs(1200);
         assert_eq!(setting.lasting(minutes, Duration::ZERO), Duration::from_secs(60));

@@ -7,7 +7,8 @@ use millrace_wire::date::format_iso8601;
 use sha2::Sha256;
 
 use crate::{
-    load::{Connection, Endpoint, Keys, percent},
+    access::Keys,
+    load::{Connection, Endpoint, Sqs, percent},
     process,
 };
 
@@ -20,7 +21,8 @@ pub(super) struct Item {
 
 /// One connection, one request at a time.
 pub(super) struct SimpleDb {
-    endpoint: Endpoint,
+    /// Host, path and keys are those that SQS would have here.
+    site: Sqs,
     connection: Connection,
     pub(super) requests: u64,
 }
@@ -28,9 +30,9 @@ pub(super) struct SimpleDb {
 type Parameters = Vec<(String, String)>;
 
 impl SimpleDb {
-    pub(super) fn new(endpoint: &Endpoint) -> SimpleDb {
+    pub(super) fn new(endpoint: &Endpoint) -> Result<SimpleDb> {
         let connection = Connection::new(endpoint);
-        SimpleDb { endpoint: endpoint.clone(), connection, requests: 0 }
+        Ok(SimpleDb { site: endpoint.dialect.sqs()?.clone(), connection, requests: 0 })
     }
 
     pub(super) async fn create_domain(&mut self, domain: &str) -> Result<()> {
@@ -61,18 +63,18 @@ impl SimpleDb {
     }
 
     async fn call(&mut self, action: &str, mut parameters: Parameters) -> Result<()> {
-        let dialect = &self.endpoint.dialect;
+        let site = &self.site;
         parameters.push(("Action".to_owned(), action.to_owned()));
         parameters.push(("Version".to_owned(), "2009-04-15".to_owned()));
-        if let Some(keys) = &dialect.keys {
-            sign(keys, &dialect.host, &dialect.path, process::now_s(), &mut parameters)?;
+        if let Some(keys) = &site.keys {
+            sign(keys, &site.host, &site.path, process::now_s(), &mut parameters)?;
         }
         let body = form(&parameters);
         let request = format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
              Content-Length: {}\r\n\r\n{body}",
-            dialect.path,
-            dialect.host,
+            site.path,
+            site.host,
             body.len()
         );
         self.requests += 1;

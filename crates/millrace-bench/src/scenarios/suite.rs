@@ -8,9 +8,11 @@ use clap::{Args, Subcommand};
 use super::{
     Findings, Options, Setting, conduct, drain,
     pc::{self, Cast, Measured, gain},
-    poll, position, rate, sdb_csv, sweep,
+    poll, position, rate, sdb_csv,
+    setting::defaults,
+    sweep,
 };
-use crate::report::{Limit, Section, Shape};
+use crate::report::{Section, Shape};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Flags {
@@ -41,35 +43,17 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
 }
 
 fn seeds(setting: &Setting, https_endpoint: Option<String>) -> Result<Findings> {
-    let drains = drain::Plan { https_endpoint, ..drain::Plan::default() };
-    let rates = rate::Steps {
-        rate: vec![100.0, 1000.0],
-        find_max: false,
-        slo: "p99<50ms".parse::<Limit>().map_err(anyhow::Error::msg)?,
-        conns: 64,
-        batch: 1,
-        size: 1024,
-        duration: Duration::from_secs(60),
-    };
-    let steps = sweep::Steps {
-        clients: vec![1, 2, 4, 8, 16, 32, 64],
-        procs: Vec::new(),
-        nodes: Vec::new(),
-        operation: sweep::Operation::Send,
-        batch: 1,
-        size: 1024,
-        duration: Duration::from_secs(20),
-        delay: Duration::ZERO,
-    };
+    let drains = drain::Plan { https_endpoint, ..defaults()? };
+    let runs = position::Runs { contrast: Some(80), ..defaults()? };
     let parts = [
         producers_and_consumers(setting).context("pc"),
         through_the_machine(setting).context("pc"),
-        position::findings(setting, &position::Runs::default()).context("position"),
+        position::findings(setting, &runs).context("position"),
         drain::findings(setting, &drains).context("drain"),
-        poll::findings(setting, &poll::Plan::default()).context("poll"),
-        sdb_csv::findings_if_there(setting, &sdb_csv::Plan::default()).context("sdb-csv"),
-        sweep::findings(setting, &steps).context("sweep"),
-        rate::findings(setting, &rates).context("rate"),
+        poll::findings(setting, &defaults()?).context("poll"),
+        sdb_csv::findings_if_there(setting, &defaults()?).context("sdb-csv"),
+        sweep::findings(setting, &defaults()?).context("sweep"),
+        rate::findings(setting, &defaults()?).context("rate"),
     ];
     let mut all = Findings {
         title: "What batches, processes, connections and workers are worth".to_owned(),
@@ -88,7 +72,7 @@ fn seeds(setting: &Setting, https_endpoint: Option<String>) -> Result<Findings> 
 /// The sample's three runs, over a round trip like its own: there, waiting is what bounds a
 /// process, and another process waits for itself.
 fn producers_and_consumers(setting: &Setting) -> Result<Findings> {
-    let plan = pc::Plan { duration: COUNTED, delay: ROUND_TRIP, ..pc::Plan::default() };
+    let plan = pc::Plan { duration: COUNTED, delay: ROUND_TRIP, ..defaults()? };
     let runs = [
         ("single", "single, 1 process", 1, 1),
         ("two", "single, 2 processes", 1, 2),
@@ -117,8 +101,7 @@ fn producers_and_consumers(setting: &Setting) -> Result<Findings> {
 
 /// The same without the round trip: what the machine gives.
 fn through_the_machine(setting: &Setting) -> Result<Findings> {
-    let plan =
-        pc::Plan { producers: 32, consumers: 32, duration: COUNTED / 3, ..pc::Plan::default() };
+    let plan = pc::Plan { producers: 32, consumers: 32, duration: COUNTED / 3, ..defaults()? };
     let mut all = Vec::new();
     for (id, name, batch) in [("single", "single", 1), ("batch", "batches of 10", 10)] {
         setting.progress.begin(&format!("pc at full speed, {name}"));

@@ -9,9 +9,9 @@ use anyhow::Result;
 use clap::Args;
 
 use super::{
-    Findings, Options, Setting, conduct,
+    Findings, Flags, Setting, conduct,
     pc::{self, Cast, Plan},
-    setting::duration,
+    setting::{defaults, duration},
 };
 use crate::{
     load::{self, Verb},
@@ -21,14 +21,6 @@ use crate::{
     },
     statistics::{Law, fit},
 };
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Flags {
-    #[command(flatten)]
-    pub(crate) options: Options,
-    #[command(flatten)]
-    pub(crate) steps: Steps,
-}
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Steps {
@@ -44,8 +36,8 @@ pub(crate) struct Steps {
     /// What a client does
     #[arg(long, value_enum, default_value = "send")]
     pub(crate) operation: Operation,
-    /// Messages of a request
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10))]
+    /// Messages of a request. SQS takes 10, IronMQ 100
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) batch: u64,
     /// Bytes of a message's body
     #[arg(long, value_name = "BYTES", default_value_t = 1024)]
@@ -75,8 +67,8 @@ struct Point {
 const CLIENTS_OF_PROCESS: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(flags: &Flags) -> Result<()> {
-    conduct("sweep", &flags.options, |setting| findings(setting, &flags.steps))
+pub(crate) fn run(flags: &Flags<Steps>) -> Result<()> {
+    conduct("sweep", &flags.options, |setting| findings(setting, &flags.plan))
 }
 
 pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
@@ -113,6 +105,7 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
 }
 
 fn points(setting: &Setting, steps: &Steps) -> Result<(&'static str, Vec<Point>)> {
+    let usual: Plan = defaults()?;
     let plan = |clients: usize| Plan {
         producers: clients,
         consumers: if steps.operation == Operation::Pc { clients * 2 } else { 0 },
@@ -120,7 +113,7 @@ fn points(setting: &Setting, steps: &Steps) -> Result<(&'static str, Vec<Point>)
         duration: steps.duration,
         warm_up: WARM_UP,
         delay: steps.delay,
-        ..Plan::default()
+        ..usual.clone()
     };
     let nodes = steps.nodes.as_slice();
     let (what, counts): (_, Vec<u64>) = match (steps.procs.as_slice(), nodes) {

@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use super::{probe, table::Row};
-use crate::load::{self, Count, Endpoint, Keys, Mode, Percentiles, Report, Scenario};
+use crate::access::Keys;
+use crate::load::{self, Count, Endpoint, Mode, Percentiles, Report, Scenario};
 use crate::server::{Server, Settings};
 use crate::statistics::median;
 

@@ -16,7 +16,8 @@ use tokio::{net::TcpStream, runtime, task::LocalSet, time};
 
 use super::bench::Bench;
 use crate::{
-    load::{Mode, Protocol, find_values},
+    access::Protocol,
+    load::{Mode, find_values},
     process,
     server::Server,
 };
@@ -47,7 +48,7 @@ pub(crate) fn through_in_tens(bench: &mut Bench, server: &Server) -> Result<(f64
     let queue_url = scenario.create_queue()?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
     let run = Rc::new(Run {
-        uri: format!("http://{}/", scenario.endpoint.dialect.host),
+        uri: format!("http://{}/", scenario.endpoint.dialect.sqs()?.host),
         send: send_request(&queue_url).into(),
         queue_url,
         deleted: Cell::new(0),

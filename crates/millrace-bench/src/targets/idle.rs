@@ -19,7 +19,7 @@ use crate::report::thousands;
 use crate::server::Server;
 use crate::statistics::median;
 use crate::{
-    load::{Connection, Endpoint, Grouping, SendTemplate, Shape, find_values},
+    load::{Connection, Endpoint, Grouping, SendTemplate, Shape},
     process,
 };
 
@@ -44,12 +44,7 @@ pub(crate) fn idle(bench: &mut Bench) -> Result<()> {
     let mut urls = Vec::new();
     let mut socket = std::net::TcpStream::connect(endpoint.address).context("connecting")?;
     for number in 0..queues {
-        let body = endpoint.dialect.create_queue(&format!("idle-{number}"), &[]);
-        let answer = endpoint.call_over(&mut socket, "CreateQueue", &body)?;
-        let mut found = Vec::new();
-        find_values(&answer, "QueueUrl", endpoint.dialect.protocol, &mut found);
-        let url = found.into_iter().next().and_then(|at| answer.get(at)).context("no queue URL")?;
-        urls.push(String::from_utf8_lossy(url).into_owned());
+        urls.push(endpoint.create_queue_over(&mut socket, &format!("idle-{number}"))?);
     }
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
     LocalSet::new().block_on(&runtime, watch(bench, &server, &endpoint, &urls, polls))?;
@@ -184,8 +179,7 @@ async fn poll(
 }
 
 fn receive_request(endpoint: &Endpoint, url: &str) -> Vec<u8> {
-    let body = endpoint.dialect.receive(url, 10, WAIT_S);
     let mut request = Vec::new();
-    endpoint.dialect.write("ReceiveMessage", &body, &mut request);
+    endpoint.dialect.receive(url, 10, WAIT_S, &mut request);
     request
 }

@@ -64,8 +64,7 @@ fn queues(bench: &mut Bench) -> Result<()> {
     let (endpoint, count) = (server.endpoint()?, bench.pick(500, 10_000, 10_000));
     let mut socket = std::net::TcpStream::connect(endpoint.address).context("connecting")?;
     for number in 0..count {
-        let body = endpoint.dialect.create_queue(&format!("queue-{number}"), &[]);
-        endpoint.call_over(&mut socket, "CreateQueue", &body)?;
+        endpoint.create_queue_over(&mut socket, &format!("queue-{number}"))?;
     }
     let resident = server.resident_bytes()? as f64;
     bench.add(Row {
@@ -121,7 +120,7 @@ fn restart_ms(bench: &Bench, settings: &Settings) -> Result<f64> {
     for _ in 0..bench.rounds() {
         let started = Instant::now();
         let server = Server::start(settings)?;
-        server.endpoint()?.call("ListQueues", b"{}")?;
+        server.endpoint()?.call_sqs("ListQueues", b"{}")?;
         taken_ms.push(started.elapsed().as_secs_f64() * 1000.0);
         server.kill();
     }

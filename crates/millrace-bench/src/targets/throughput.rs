@@ -9,8 +9,9 @@ use super::{
     http2,
     table::Row,
 };
+use crate::access::{Keys, Protocol};
 use crate::certificate::Certificate;
-use crate::load::{Count, Endpoint, Keys, Mode, Protocol, Report, Scenario, Shape, Verb};
+use crate::load::{Count, Endpoint, Mode, Report, Scenario, Shape, Verb};
 use crate::report::thousands;
 use crate::server::{Server, Settings};
 use crate::statistics::median;

@@ -1,4 +1,4 @@
-//! How requests are written, in both protocols.
+//! SQS, in both its protocols.
 //!
 //! Sends are patched templates, see `template`. Deletes differ in length, so their body is put
 //! together from raw receipt handles. Signing, when asked for, adds headers.
@@ -8,75 +8,24 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use millrace_wire::sigv4::{SignRequest, Signer};
 
-/// Which of SQS's two protocols is spoken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Protocol {
-    #[default]
-    Json,
-    Query,
-}
+use super::{NewQueue, Places, put};
+use crate::{
+    access::{Keys, Protocol},
+    load::response::{failed_entries, find_values},
+};
 
-/// Keys to sign with.
-#[derive(Clone)]
-pub(crate) struct Keys {
-    pub(crate) access_key: String,
-    pub(crate) secret_key: String,
-    /// Of temporary credentials.
-    pub(crate) session_token: Option<String>,
-    pub(crate) region: String,
-}
-
-pub(crate) const DEFAULT_REGION: &str = "us-east-1";
-
-impl Keys {
-    pub(crate) fn new(access_key: &str, secret_key: &str) -> Keys {
-        Keys {
-            access_key: access_key.to_owned(),
-            secret_key: secret_key.to_owned(),
-            session_token: None,
-            region: DEFAULT_REGION.to_owned(),
-        }
-    }
-
-    /// Parses `ACCESS:SECRET`, or takes the environment's if the text is `env`.
-    pub(crate) fn parse(text: &str) -> Result<Keys> {
-        if text == "env" {
-            let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-            let needed = |name| variable(name).with_context(|| format!("{name} is not set"));
-            let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
-            return Ok(Keys {
-                session_token: variable("AWS_SESSION_TOKEN"),
-                region: region.unwrap_or_else(|| DEFAULT_REGION.to_owned()),
-                ..Keys::new(&needed("AWS_ACCESS_KEY_ID")?, &needed("AWS_SECRET_ACCESS_KEY")?)
-            });
-        }
-        match text.split_once(':') {
-            Some((access_key, secret_key)) => Ok(Keys::new(access_key, secret_key)),
-            None => bail!("--sign takes ACCESS:SECRET, or env for the environment's keys"),
-        }
-    }
-}
-
-/// Without the secrets.
-impl std::fmt::Debug for Keys {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keys").field("access_key", &self.access_key).finish_non_exhaustive()
-    }
-}
-
-/// How requests to one endpoint are written.
 #[derive(Clone, Debug)]
-pub(crate) struct Dialect {
+pub(crate) struct Sqs {
     pub(crate) protocol: Protocol,
     pub(crate) host: String,
     pub(crate) path: String,
     pub(crate) keys: Option<Keys>,
 }
 
-impl Dialect {
+impl Sqs {
     /// The whole request: head and body.
     pub(crate) fn write(&self, action: &str, body: &[u8], out: &mut Vec<u8>) {
         let content_type = match self.protocol {
@@ -99,21 +48,31 @@ impl Dialect {
 
     /// The beginning of a body: which action, and on which queue.
     pub(crate) fn open(&self, action: &str, queue_url: &str) -> Vec<u8> {
+        let mut body = Vec::new();
+        self.open_in(action, queue_url, &mut body);
+        body
+    }
+
+    fn open_in(&self, action: &str, queue_url: &str, body: &mut Vec<u8>) {
         match self.protocol {
-            Protocol::Json => format!("{{\"QueueUrl\":\"{queue_url}\"").into_bytes(),
+            Protocol::Json => put(body, &["{\"QueueUrl\":\"", queue_url, "\""]),
             Protocol::Query => {
                 let url = percent(queue_url.as_bytes());
-                format!("Action={action}&Version=2012-11-05&QueueUrl={url}").into_bytes()
+                put(body, &["Action=", action, "&Version=2012-11-05&QueueUrl=", &url]);
             }
         }
     }
 
-    pub(crate) fn create_queue(&self, name: &str, attributes: &[(&str, &str)]) -> Vec<u8> {
+    pub(super) fn create_queue(&self, queue: &NewQueue<'_>, out: &mut Vec<u8>) {
+        let timeout = queue.visibility_timeout_s.map(|timeout_s| timeout_s.to_string());
+        let timeout = timeout.as_deref().map(|timeout| ("VisibilityTimeout", timeout));
+        let fifo = queue.is_fifo.then_some(("FifoQueue", "true"));
+        let name = queue.name;
         let mut body = match self.protocol {
             Protocol::Json => format!("{{\"QueueName\":\"{name}\",\"Attributes\":{{"),
             Protocol::Query => format!("Action=CreateQueue&Version=2012-11-05&QueueName={name}"),
         };
-        for (index, (key, value)) in attributes.iter().enumerate() {
+        for (index, (key, value)) in timeout.into_iter().chain(fifo).enumerate() {
             match self.protocol {
                 Protocol::Json => {
                     let comma = if index > 0 { "," } else { "" };
@@ -128,10 +87,25 @@ impl Dialect {
         if self.protocol == Protocol::Json {
             body += "}}";
         }
-        body.into_bytes()
+        self.write("CreateQueue", body.as_bytes(), out);
     }
 
-    pub(crate) fn receive(&self, queue_url: &str, max: u64, wait_s: u32) -> Vec<u8> {
+    /// The queue's URL, raw as it stands in the answer.
+    pub(super) fn created(&self, queue: &NewQueue<'_>, answer: &[u8]) -> Result<String> {
+        let mut found = Vec::new();
+        find_values(answer, "QueueUrl", self.protocol, &mut found);
+        let url = found.into_iter().next().and_then(|at| answer.get(at));
+        let url = url.with_context(|| format!("creating {} gave no queue URL", queue.name))?;
+        Ok(String::from_utf8_lossy(url).into_owned())
+    }
+
+    pub(super) fn delete_queue(&self, queue_url: &str, out: &mut Vec<u8>) {
+        let mut body = self.open("DeleteQueue", queue_url);
+        self.close(1, &mut body);
+        self.write("DeleteQueue", &body, out);
+    }
+
+    pub(super) fn receive(&self, queue_url: &str, max: u64, wait_s: u32, out: &mut Vec<u8>) {
         let mut body = self.open("ReceiveMessage", queue_url);
         let rest = match self.protocol {
             Protocol::Json => {
@@ -140,19 +114,34 @@ impl Dialect {
             Protocol::Query => format!("&MaxNumberOfMessages={max}&WaitTimeSeconds={wait_s}"),
         };
         body.extend_from_slice(rest.as_bytes());
-        body
+        self.write("ReceiveMessage", &body, out);
     }
 
-    /// Appends the rest of a delete to `body`, which [`Dialect::open`] began. `handles` are raw,
-    /// as they stood in the answer.
-    pub(crate) fn delete<'h>(
+    pub(super) fn find(&self, answer: &[u8], places: &mut Places) {
+        find_values(answer, "ReceiptHandle", self.protocol, &mut places.handles);
+        if !places.handles.is_empty() {
+            find_values(answer, "Body", self.protocol, &mut places.bodies);
+        }
+    }
+
+    pub(super) fn failed(&self, answer: &[u8], count: usize) -> Vec<usize> {
+        failed_entries(answer, count, self.protocol)
+    }
+
+    /// `handles` are raw, as they stood in the answer.
+    pub(super) fn delete<'h>(
         &self,
+        queue_url: &str,
         handles: impl Iterator<Item = &'h [u8]>,
         batch: u64,
         body: &mut Vec<u8>,
+        out: &mut Vec<u8>,
     ) {
+        let action = if batch == 1 { "DeleteMessage" } else { "DeleteMessageBatch" };
+        body.clear();
+        self.open_in(action, queue_url, body);
         for (index, handle) in handles.enumerate() {
-            self.open_entry("DeleteMessageBatch", batch, index, body);
+            self.open_entry(action, batch, index, body);
             match self.protocol {
                 Protocol::Json => self.member(batch, index, "ReceiptHandle", handle, body),
                 Protocol::Query => {
@@ -163,9 +152,10 @@ impl Dialect {
             self.close_entry(batch, body);
         }
         self.close(batch, body);
+        self.write(action, body, out);
     }
 
-    pub(super) fn open_entry(&self, action: &str, batch: u64, index: usize, body: &mut Vec<u8>) {
+    pub(crate) fn open_entry(&self, action: &str, batch: u64, index: usize, body: &mut Vec<u8>) {
         if batch == 1 {
             return;
         }
@@ -179,7 +169,7 @@ impl Dialect {
         };
     }
 
-    pub(super) fn member(
+    pub(crate) fn member(
         &self,
         batch: u64,
         index: usize,
@@ -202,13 +192,13 @@ impl Dialect {
         }
     }
 
-    pub(super) fn close_entry(&self, batch: u64, body: &mut Vec<u8>) {
+    pub(crate) fn close_entry(&self, batch: u64, body: &mut Vec<u8>) {
         if batch > 1 && self.protocol == Protocol::Json {
             body.push(b'}');
         }
     }
 
-    pub(super) fn close(&self, batch: u64, body: &mut Vec<u8>) {
+    pub(crate) fn close(&self, batch: u64, body: &mut Vec<u8>) {
         if self.protocol == Protocol::Json {
             body.extend_from_slice(if batch > 1 { b"]}" } else { b"}" });
         }
@@ -235,12 +225,6 @@ impl Dialect {
         for (name, value) in signer.sign(&request, now) {
             put(out, &["\r\n", name, ": ", &value]);
         }
-    }
-}
-
-fn put(out: &mut Vec<u8>, parts: &[&str]) {
-    for part in parts {
-        out.extend_from_slice(part.as_bytes());
     }
 }
 
@@ -276,47 +260,55 @@ fn unescape_xml(raw: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn dialect(protocol: Protocol) -> Dialect {
-        Dialect { protocol, host: "h".to_owned(), path: "/".to_owned(), keys: None }
+    fn sqs(protocol: Protocol) -> Sqs {
+        Sqs { protocol, host: "h".to_owned(), path: "/".to_owned(), keys: None }
+    }
+
+    fn deleted(protocol: Protocol, handles: &[&[u8]], batch: u64) -> String {
+        let mut out = Vec::new();
+        let handles = handles.iter().copied();
+        sqs(protocol).delete("u", handles, batch, &mut Vec::new(), &mut out);
+        String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn deletes_carry_handles_back() {
-        let (json, query) = (dialect(Protocol::Json), dialect(Protocol::Query));
-        let mut body = json.open("DeleteMessageBatch", "u");
-        json.delete([&b"a\\/b"[..], b"c"].into_iter(), 10, &mut body);
-        assert_eq!(
-            String::from_utf8(body).unwrap(),
+        let json = deleted(Protocol::Json, &[b"a\\/b", b"c"], 10);
+        assert!(json.ends_with(
             r#"{"QueueUrl":"u","Entries":[{"Id":"0","ReceiptHandle":"a\/b"},{"Id":"1","ReceiptHandle":"c"}]}"#
-        );
+        ));
 
-        let mut body = query.open("DeleteMessage", "u");
-        query.delete([&b"a&amp;b"[..]].into_iter(), 1, &mut body);
-        assert!(body.ends_with(b"&ReceiptHandle=a%26b"));
+        let query = deleted(Protocol::Query, &[b"a&amp;b"], 1);
+        assert!(query.ends_with("&ReceiptHandle=a%26b"));
     }
 
     #[test]
-    fn keys_are_two_words_and_the_secret_is_not_shown() {
-        let keys = Keys::parse("access:sec:ret").unwrap();
+    fn new_queues_have_attributes() {
+        let queue = NewQueue { name: "q.fifo", visibility_timeout_s: Some(60), is_fifo: true };
+        let mut out = Vec::new();
 
-        assert_eq!((keys.access_key.as_str(), keys.secret_key.as_str()), ("access", "sec:ret"));
-        assert!(!format!("{keys:?}").contains("sec:ret"));
-        assert!(Keys::parse("access").is_err());
+        sqs(Protocol::Json).create_queue(&queue, &mut out);
+        let attributes = r#""Attributes":{"VisibilityTimeout":"60","FifoQueue":"true"}}"#;
+        assert!(String::from_utf8(out.clone()).unwrap().ends_with(attributes));
+
+        sqs(Protocol::Query).create_queue(&queue, &mut out);
+        let second = b"&Attribute.2.Name=FifoQueue&Attribute.2.Value=true";
+        assert!(out.ends_with(second));
     }
 
     #[test]
     fn requests_say_how_long_they_are() {
         let mut out = Vec::new();
-        let mut dialect = dialect(Protocol::Json);
-        dialect.write("SendMessage", b"{}", &mut out);
+        let mut sqs = sqs(Protocol::Json);
+        sqs.write("SendMessage", b"{}", &mut out);
         assert!(
             out.ends_with(
                 b"\r\nX-Amz-Target: AmazonSQS.SendMessage\r\nContent-Length: 2\r\n\r\n{}"
             )
         );
 
-        dialect.keys = Some(Keys::new("k", "k"));
-        dialect.write("SendMessage", b"{}", &mut out);
+        sqs.keys = Some(Keys::new("k", "k"));
+        sqs.write("SendMessage", b"{}", &mut out);
         assert!(String::from_utf8(out).unwrap().contains("\r\nauthorization: AWS4-HMAC-SHA256 "));
     }
 }

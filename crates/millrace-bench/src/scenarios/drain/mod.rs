@@ -1,0 +1,232 @@
+//! `drain`: what keeping connections is worth.
+//!
+//! Workers empty a queue: receive one, delete it, again. Once over kept connections and once with
+//! a new one for each request, over HTTP and HTTPS, with many workers and with few. Time tells
+//! only half of it: where the network is what is waited for, the cost shows in CPU alone.
+
+mod section;
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use millrace_client::{Peer, ReceiveRequest, SystemAttributes, transport::TransportOptions};
+use tokio::{runtime, task::JoinSet};
+
+use super::{
+    Findings, Flags, Setting, conduct, connections::Connections, peer::QueuePeer, queue::Queue,
+};
+use crate::{
+    access::{Access, Interface},
+    certificate::Certificate,
+    process,
+    server::{Server, Settings},
+    tls::Trust,
+};
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Plan {
+    /// Messages to fill in before each run, before scaling
+    #[arg(long, value_name = "NUMBER", default_value_t = 20_000)]
+    pub(crate) backlog: u64,
+    /// Workers of each run
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_value = "10,2", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) workers: Vec<u64>,
+    /// Whether connections are kept
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "on,off")]
+    pub(crate) pool: Vec<Pool>,
+    /// How the endpoint is spoken to
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "http,https")]
+    pub(crate) scheme: Vec<Scheme>,
+    /// The endpoint's TLS side [default: a server of our own, started for this run]
+    #[arg(long, value_name = "URL")]
+    pub(crate) https_endpoint: Option<String>,
+    /// Messages of a request. SQS takes 10, IronMQ 100
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) batch: u64,
+    /// Bytes of a message's body
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    pub(crate) size: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Pool {
+    /// Connections are kept
+    On,
+    /// Each request opens its own
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Scheme {
+    Http,
+    Https,
+}
+
+/// One way to empty the queue, measured.
+struct Measured {
+    workers: u64,
+    pool: Pool,
+    scheme: Scheme,
+    messages: u64,
+    taken: Duration,
+    own_cpu: Duration,
+    server_cpu: Option<Duration>,
+    connections: Connections,
+}
+
+/// Fewer take too little time to be measured.
+const BACKLOG_LEAST: u64 = 1000;
+
+/// A TLS endpoint: somebody's, or a server of our own that ends with it.
+struct Secure {
+    setting: Setting,
+    own: Option<(Server, tempfile::TempDir)>,
+}
+
+pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
+    conduct("drain", &flags.options, |setting| findings(setting, &flags.plan))
+}
+
+pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
+    let mut all = Vec::new();
+    let mut notes = vec![
+        "CPU is that of a message, user and system: of this process, and of the server's if it \
+         runs here. Filling the queue is not counted."
+            .to_owned(),
+    ];
+    for scheme in &plan.scheme {
+        let secure = match scheme {
+            Scheme::Http => None,
+            Scheme::Https => match Secure::find(setting, plan)? {
+                None => {
+                    notes.push(
+                        "HTTPS was left out: for this interface, name one with --https-endpoint."
+                            .to_owned(),
+                    );
+                    continue;
+                }
+                found => found,
+            },
+        };
+        if secure.as_ref().is_some_and(|secure| secure.own.is_some()) {
+            notes
+                .push("HTTPS was measured against a server of our own, started for it.".to_owned());
+        }
+        let setting = secure.as_ref().map_or(setting, |secure| &secure.setting);
+        for pool in &plan.pool {
+            for workers in &plan.workers {
+                all.push(measure(setting, plan, *workers, *pool, *scheme)?);
+            }
+        }
+    }
+    Ok(Findings {
+        title: "Draining a queue".to_owned(),
+        metrics: all.iter().flat_map(Measured::metrics).collect(),
+        sections: vec![section::section(&all, notes)],
+        ..Findings::default()
+    })
+}
+
+impl Secure {
+    /// `None` where there is no TLS to measure: a server of our own speaks SQS only.
+    fn find(setting: &Setting, plan: &Plan) -> Result<Option<Secure>> {
+        let at = |url: &str, access, trust: &Trust, pid| {
+            let secure = Setting::new(url, access, trust, pid, setting.scale)?;
+            anyhow::Ok(Setting { progress: setting.progress.clone(), ..secure })
+        };
+        if let Some(url) = &plan.https_endpoint {
+            let setting = at(url, setting.access.clone(), &setting.trust, None)?;
+            return Ok(Some(Secure { setting, own: None }));
+        }
+        if setting.endpoint.tls.is_some() {
+            return Ok(Some(Secure { setting: setting.clone(), own: None }));
+        }
+        if setting.access.interface() != Interface::Sqs {
+            return Ok(None);
+        }
+        let directory = tempfile::tempdir().context("making a directory")?;
+        let server = Server::start(&Settings {
+            binary: std::env::current_exe().context("finding this program")?,
+            data: PathBuf::from(directory.path()).join("data"),
+            durability: "fsync",
+            keys: None,
+            certificate: Some(Arc::new(Certificate::new()?)),
+        })?;
+        let setting = at(server.url(), Access::open(), &Trust::anyone(), Some(server.pid()))?;
+        Ok(Some(Secure { setting, own: Some((server, directory)) }))
+    }
+}
+
+fn measure(
+    setting: &Setting,
+    plan: &Plan,
+    workers: u64,
+    pool: Pool,
+    scheme: Scheme,
+) -> Result<Measured> {
+    let name = format!("{} {workers} {}", scheme.name(), pool.name());
+    setting.progress.begin(&format!("drain, {name}"));
+    let messages = setting.count(plan.backlog, BACKLOG_LEAST);
+    let queue = Queue::create(setting, plan.batch)?;
+    queue.fill(messages, plan.size)?;
+    let mut transport = match pool {
+        Pool::On => TransportOptions::default(),
+        Pool::Off => TransportOptions::naive(),
+    };
+    transport.lane_connections = workers as usize;
+    let peer = queue.peer(transport)?;
+    let left = Arc::new(AtomicU64::new(messages));
+    let server_cpu = || setting.server_pid.and_then(|pid| process::cpu_time(pid).ok());
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let before = (Instant::now(), process::own_cpu_time(), server_cpu());
+    let outcome = runtime.block_on(async {
+        let mut tasks = JoinSet::new();
+        for _ in 0..workers {
+            tasks.spawn(work(peer.clone(), Arc::clone(&left), plan.batch as u32));
+        }
+        while let Some(joined) = tasks.join_next().await {
+            joined.context("a worker panicked")??;
+        }
+        anyhow::Ok(())
+    });
+    let (taken, own_cpu) = (before.0.elapsed(), process::own_cpu_time() - before.1);
+    let server_cpu = server_cpu().zip(before.2).map(|(after, before)| after - before);
+    queue.remove()?;
+    outcome?;
+    let ledger = peer.transport().ledger();
+    let connections = Connections::between(&Default::default(), &ledger);
+    Ok(Measured { workers, pool, scheme, messages, taken, own_cpu, server_cpu, connections })
+}
+
+/// Receives and deletes until all have been deleted by somebody.
+async fn work(peer: QueuePeer, left: Arc<AtomicU64>, max: u32) -> Result<()> {
+    let request = ReceiveRequest {
+        max,
+        wait: Duration::ZERO,
+        visibility: None,
+        attributes: SystemAttributes::None,
+    };
+    while left.load(Relaxed) > 0 {
+        let received = peer.receive(request).await.context("receiving")?;
+        if received.is_empty() {
+            // The others hold what is left.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            continue;
+        }
+        let handles: Vec<_> = received.into_iter().map(|delivery| delivery.handle).collect();
+        let answers = peer.delete(&handles).await.context("deleting")?;
+        for answer in answers {
+            answer.context("deleting")?;
+            left.fetch_sub(1, Relaxed);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! `poll`: three ways to work off messages whose handlers take long.
+//!
+//! - `serial`: each consumer receives, handles what came one by one, pauses, receives again.
+//! - `timer`: a timer fires for each consumer whatever else goes on, and takes a thread of a pool
+//!   that grows slowly, as .NET's did: what is handled at a time is what the pool has, not what
+//!   was asked for.
+//! - `worker`: the worker library, which receives as handlers become free.
+
+mod models;
+mod section;
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use millrace_client::transport::TransportOptions;
+use models::{Consumer, Counters};
+use section::name;
+use tokio::{
+    runtime,
+    time::{sleep, timeout},
+};
+
+use super::{Findings, Flags, Setting, conduct, queue::Queue, setting::duration};
+use crate::delay::Delay;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Plan {
+    /// Messages in the queue, before scaling
+    #[arg(long, value_name = "NUMBER", default_value_t = 2000)]
+    pub(crate) messages: u64,
+    /// Consumers of the models serial and timer
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) consumers: u64,
+    /// How long a message is handled; never scaled
+    #[arg(long, default_value = "1s", value_parser = duration)]
+    pub(crate) handler: Duration,
+    /// Time between the polls of a consumer
+    #[arg(long, default_value = "100ms", value_parser = duration)]
+    pub(crate) interval: Duration,
+    /// Threads that the pool of the model timer begins with
+    #[arg(long, value_name = "NUMBER", default_value_t = 12, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) threads: u64,
+    /// Add a round-trip time to every request [default: 70ms if the endpoint is on this machine]
+    #[arg(long, value_parser = duration)]
+    pub(crate) delay: Option<Duration>,
+    /// Messages to ask for at a time; no peer gives more than it can
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_value = "1,30", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) batch: Vec<u64>,
+    /// Handlers that the worker may run at a time
+    #[arg(long, value_name = "NUMBER", default_value_t = 512)]
+    pub(crate) concurrency: usize,
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "serial,timer,worker")]
+    pub(crate) model: Vec<Model>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Model {
+    /// Receive, handle one by one, pause
+    Serial,
+    /// A timer for each consumer, handlers on a pool that grows slowly
+    Timer,
+    /// The worker library
+    Worker,
+}
+
+/// One model, measured.
+struct Measured {
+    model: Model,
+    /// Messages asked for at a time; the worker decides for itself.
+    batch: Option<u64>,
+    messages: u64,
+    taken: Duration,
+    /// Time spent in handlers, all of them together.
+    handled: Duration,
+    /// Polls, and those among them that brought nothing; the worker's are its own business.
+    polls: Option<(u64, u64)>,
+}
+
+const MESSAGES_LEAST: u64 = 20;
+/// More than any model has requests under way.
+const LANE_CONNECTIONS: usize = 128;
+/// How far the experiment's queue was is not known. With this and twelve threads to begin with the
+/// timer model takes about as long as it did there.
+const ROUND_TRIP: Duration = Duration::from_millis(70);
+/// Beyond what one consumer alone would take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
+    conduct("poll", &flags.options, |setting| findings(setting, &flags.plan))
+}
+
+pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
+    let round_trip = plan.round_trip(setting);
+    let delay = match round_trip {
+        Duration::ZERO => None,
+        round_trip => Some(Delay::start(setting.endpoint.address, round_trip)?),
+    };
+    let url = match &delay {
+        None => setting.url.clone(),
+        Some(delay) => setting.url_at(delay.address),
+    };
+    let mut all = Vec::new();
+    for model in &plan.model {
+        // How much the worker receives is not asked of us.
+        let batches = match model {
+            Model::Worker => vec![None],
+            Model::Serial | Model::Timer => plan.batch.iter().copied().map(Some).collect(),
+        };
+        for batch in batches {
+            all.push(measure(setting, &url, plan, *model, batch)?);
+        }
+    }
+    Ok(Findings {
+        title: "Working off slow messages".to_owned(),
+        metrics: all.iter().flat_map(Measured::metrics).collect(),
+        sections: vec![section::section(&all, plan, round_trip)],
+        ..Findings::default()
+    })
+}
+
+impl Plan {
+    fn round_trip(&self, setting: &Setting) -> Duration {
+        let is_here = setting.endpoint.address.ip().is_loopback();
+        self.delay.unwrap_or(if is_here { ROUND_TRIP } else { Duration::ZERO })
+    }
+}
+
+fn measure(
+    setting: &Setting,
+    url: &str,
+    plan: &Plan,
+    model: Model,
+    batch: Option<u64>,
+) -> Result<Measured> {
+    setting.progress.begin(&format!("poll, {}", name(model, batch)));
+    let messages = setting.count(plan.messages, MESSAGES_LEAST);
+    let queue = Queue::create(setting, 1)?;
+    queue.fill(messages, crate::load::ID_BYTES)?;
+    let mut transport = TransportOptions::default();
+    transport.lane_connections = LANE_CONNECTIONS;
+    let counters = Arc::new(Counters::default());
+    let consumer = Consumer {
+        peer: queue.peer_at(url, transport)?,
+        handler: plan.handler,
+        batch: batch.unwrap_or(1) as u32,
+        messages,
+        counters: Arc::clone(&counters),
+    };
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let longest = plan.handler.mul_f64(messages as f64) + PATIENCE;
+    let started = Instant::now();
+    let outcome = runtime.block_on(async {
+        let run = async {
+            match model {
+                Model::Serial => models::serial(&consumer, plan).await,
+                Model::Timer => models::timer(&consumer, plan).await,
+                Model::Worker => models::worker(&consumer, plan).await,
+            }
+        };
+        let watch = async {
+            loop {
+                let done = counters.done.load(Relaxed);
+                setting.progress.at(done as f64 / messages as f64, || format!("{done} handled"));
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::select! {
+            outcome = timeout(longest, run) => outcome.context("it took too long")?,
+            () = watch => Ok(()),
+        }
+    });
+    let taken = started.elapsed();
+    queue.remove()?;
+    outcome?;
+    let done = counters.done.load(Relaxed);
+    if done != messages {
+        bail!("{}: {done} of {messages} messages were handled", name(model, batch));
+    }
+    Ok(Measured {
+        model,
+        batch,
+        messages,
+        taken,
+        handled: Duration::from_micros(counters.handled_us.load(Relaxed)),
+        polls: (model != Model::Worker)
+            .then(|| (counters.polls.load(Relaxed), counters.empty_polls.load(Relaxed))),
+    })
+}
