@@ -53,11 +53,16 @@ pub(super) trait BatchCall: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Result<Self::Done, EntryError>>, CallError>> + Send;
 
     /// Whether entries of one group must be under way in one call at a time.
-    fn keeps_order(&self) -> bool;
+    fn keeps_order(&self) -> bool {
+        false
+    }
 
     fn max_batch(&self) -> usize;
 
-    fn max_batch_bytes(&self) -> usize;
+    /// Of a call's entries together.
+    fn max_batch_bytes(&self) -> usize {
+        usize::MAX
+    }
 }
 
 /// The way in. Clones share the batches. The task behind it ends after the last clone is gone, or

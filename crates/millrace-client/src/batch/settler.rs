@@ -77,16 +77,8 @@ impl<P: Peer> BatchCall for DeleteCall<P> {
         self.0.delete(entries).await
     }
 
-    fn keeps_order(&self) -> bool {
-        false
-    }
-
     fn max_batch(&self) -> usize {
         self.0.capabilities().max_batch
-    }
-
-    fn max_batch_bytes(&self) -> usize {
-        usize::MAX
     }
 }
 
@@ -101,16 +93,8 @@ impl<P: Peer> BatchCall for VisibilityCall<P> {
         self.0.change_visibility(entries).await
     }
 
-    fn keeps_order(&self) -> bool {
-        false
-    }
-
     fn max_batch(&self) -> usize {
         self.0.capabilities().max_batch
-    }
-
-    fn max_batch_bytes(&self) -> usize {
-        usize::MAX
     }
 }
 

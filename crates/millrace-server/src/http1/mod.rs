@@ -18,6 +18,7 @@ mod body;
 mod buffer;
 mod head;
 mod io;
+mod lookahead;
 mod response;
 mod stream;
 
@@ -41,13 +42,10 @@ pub(crate) use self::{
     buffer::ReadBuffer,
     response::{has_length, is_value},
 };
-use crate::{Closed, connection::Context, scratch};
+use crate::{Closed, connection::Context};
 
 /// What HTTP/2 clients with prior knowledge begin with (RFC 9113 section 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// Bytes of later requests that are kept while one is being answered.
-const MAX_LOOKAHEAD_BYTES: usize = 64 * 1024;
 
 /// A call that waits longer may be a long poll, not just for the disk.
 const LONG_WAIT: Duration = Duration::from_millis(20);
@@ -362,18 +360,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
         let mut turn: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
         poll_fn(|task| {
             let mut read_ahead = |task: &mut TaskContext<'_>| {
-                while self.lookahead.len() < MAX_LOOKAHEAD_BYTES {
-                    let room = MAX_LOOKAHEAD_BYTES - self.lookahead.len();
-                    let io = Pin::new(&mut self.wire.io);
-                    let lookahead = &mut *self.lookahead;
-                    let keep = |bytes: &[u8]| lookahead.extend_from_slice(bytes);
-                    match scratch::poll_read(io, task, room, keep) {
-                        Poll::Pending => break,
-                        Poll::Ready(Ok(0) | Err(_)) => return Err(Closed::ByPeer),
-                        Poll::Ready(Ok(count)) => cell.bytes_in(count),
-                    }
-                }
-                Ok(())
+                lookahead::read_ahead(&mut self.wire.io, self.lookahead, cell, task)
             };
             if waits_since.is_some_and(|since| since.elapsed() >= LONG_WAIT) {
                 let turn = turn.get_or_insert_with(|| Box::pin(tokio::task::yield_now()));

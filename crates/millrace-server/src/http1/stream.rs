@@ -4,16 +4,17 @@
 //! keeping it. While the stream has nothing to say the client is watched, so that a stream is
 //! dropped as soon as its client leaves.
 
-use std::{future::poll_fn, io::Write, pin::Pin, task::Poll};
+use std::{future::poll_fn, io::Write, task::Poll};
 
 use millrace_wire::{BodyStream, Response, Service};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Exchange, MAX_LOOKAHEAD_BYTES, Stop,
+    Exchange, Stop,
+    lookahead::read_ahead,
     response::{self, BodyEnd, Connection},
 };
-use crate::{Closed, policy::AllowedOrigin, scratch};
+use crate::{Closed, policy::AllowedOrigin};
 
 impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
     /// Sends the head, then each piece as it comes. Never returns `Ok`: the connection ends.
@@ -60,16 +61,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             if let Poll::Ready(piece) = stream.poll_next(task) {
                 return Poll::Ready(Ok(piece));
             }
-            while self.lookahead.len() < MAX_LOOKAHEAD_BYTES {
-                let room = MAX_LOOKAHEAD_BYTES - self.lookahead.len();
-                let io = Pin::new(&mut self.wire.io);
-                let lookahead = &mut *self.lookahead;
-                let keep = |bytes: &[u8]| lookahead.extend_from_slice(bytes);
-                match scratch::poll_read(io, task, room, keep) {
-                    Poll::Pending => break,
-                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Closed::ByPeer)),
-                    Poll::Ready(Ok(count)) => cell.bytes_in(count),
-                }
+            if let Err(closed) = read_ahead(&mut self.wire.io, self.lookahead, cell, task) {
+                return Poll::Ready(Err(closed));
             }
             Poll::Pending
         })

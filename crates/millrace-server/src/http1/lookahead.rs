@@ -1,0 +1,31 @@
+//! Reading on while a request is answered: what the client sends meanwhile is kept, and that it has
+//! left is noticed.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::AsyncRead;
+
+use crate::{Closed, counters::Cell, scratch};
+
+/// Bytes of later requests that are kept while one is being answered.
+const MAX_LOOKAHEAD_BYTES: usize = 64 * 1024;
+
+/// Takes what has come into `lookahead`; the task is woken when there is more.
+pub(super) fn read_ahead<T: AsyncRead + Unpin>(
+    io: &mut T,
+    lookahead: &mut Vec<u8>,
+    cell: &Cell,
+    task: &mut Context<'_>,
+) -> Result<(), Closed> {
+    while lookahead.len() < MAX_LOOKAHEAD_BYTES {
+        let room = MAX_LOOKAHEAD_BYTES - lookahead.len();
+        let keep = |bytes: &[u8]| lookahead.extend_from_slice(bytes);
+        match scratch::poll_read(Pin::new(&mut *io), task, room, keep) {
+            Poll::Pending => break,
+            Poll::Ready(Ok(0) | Err(_)) => return Err(Closed::ByPeer),
+            Poll::Ready(Ok(count)) => cell.bytes_in(count),
+        }
+    }
+    Ok(())
+}
