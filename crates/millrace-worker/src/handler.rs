@@ -3,11 +3,12 @@
 use std::{fmt, sync::Arc};
 
 use bytestring::ByteString;
-use millrace_client::Delivery;
+use millrace_client::{Delivery, MessageAttribute};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     held::Held,
+    layer::{Behind, Layer, Stopped},
     outcome::{HandlerError, Outcome},
 };
 
@@ -50,6 +51,18 @@ impl Message {
         self.lane.as_ref()
     }
 
+    /// The same message with another body.
+    pub fn with_body(mut self, body: impl Into<ByteString>) -> Message {
+        self.delivery.body = body.into();
+        self
+    }
+
+    /// The same message with other attributes.
+    pub fn with_attributes(mut self, attributes: Vec<MessageAttribute>) -> Message {
+        self.delivery.attributes = attributes;
+        self
+    }
+
     /// All that came with it.
     pub fn delivery(&self) -> &Delivery {
         &self.delivery
@@ -85,6 +98,15 @@ pub trait Handler: Send + Sync + 'static {
     fn on_error(&self, message: &Message, error: &HandlerError) -> Outcome {
         let _ = (message, error);
         Outcome::RETRY
+    }
+
+    /// This handler, for what a layer makes of each message. The layer added last is the first to see
+    /// a message.
+    fn behind<L: Layer>(self, layer: L) -> Behind<L, Self>
+    where
+        Self: Sized,
+    {
+        Behind::new(layer, self)
     }
 }
 
@@ -135,9 +157,9 @@ where
 {
     async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
         let mut outcomes = Vec::with_capacity(messages.len());
-        let mut stopped = Vec::new();
+        let mut stopped = Stopped::default();
         for message in messages {
-            if message.lane().is_some_and(|lane| stopped.contains(lane)) {
+            if stopped.contains(message.lane()) {
                 outcomes.push(Outcome::Release);
                 continue;
             }
@@ -145,9 +167,7 @@ where
                 Ok(outcome) => outcome,
                 Err(error) => Handler::on_error(self, &message, &error),
             };
-            if matches!(outcome, Outcome::Retry { .. } | Outcome::Release) {
-                stopped.extend(message.lane().cloned());
-            }
+            stopped.note(message.lane(), &outcome);
             outcomes.push(outcome);
         }
         Ok(outcomes)

@@ -6,6 +6,7 @@ mod batches;
 mod dead_letters;
 mod drain;
 mod fifo;
+mod layers;
 mod leases;
 mod outcomes;
 mod properties;
