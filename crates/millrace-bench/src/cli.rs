@@ -39,7 +39,7 @@ pub enum Command {
     Ceiling(ceiling::Flags),
     /// Measure Millrace against its targets, interleaved with the ceiling
     Targets(targets::Flags),
-    /// Time codecs and digests on one core
+    /// Time codecs, signatures and digests on one core
     Micro,
 }
 

@@ -1,16 +1,26 @@
-//! `micro`: what codecs and digests cost on one core, the best of several runs.
+//! `micro`: what codecs, signatures and digests cost on one core, the best of several runs.
 //!
 //! The engine's and the journal's costs are measured by the examples of their crates.
 
-use std::{hint::black_box, time::Instant};
+use std::{
+    collections::HashMap,
+    hint::black_box,
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::Instant,
+};
 
 use bytes::Bytes;
-use millrace_core::{md5, md5_of_each};
+use millrace_core::{md5, md5_of_each, sha256_hex};
 use millrace_wire::{
-    protocol::Protocol,
+    Header, Request,
+    protocol::{Protocol, detect},
     query::Parameters,
+    sigv4::{Credential, SignRequest, Signer, Verifier},
     sqs::{Answer, BatchAnswer, ReceivedMessage, SentMessage, decode_json, decode_query, encode},
 };
+
+use crate::process;
 
 const BODY_BYTES: usize = 1024;
 const MESSAGE_ID: &str = "5e0b2a53-8f2c-4d8e-9a55-0c2f3d1e6b7a";
@@ -21,13 +31,24 @@ pub(crate) fn run() {
     let text = "x".repeat(BODY_BYTES);
     decode(&text);
     encode_answers(&text);
+    requests(&text);
     digests(&text);
 }
 
+fn send(text: &str) -> String {
+    serde_json::json!({ "QueueUrl": URL, "MessageBody": text }).to_string()
+}
+
 fn decode(text: &str) {
-    let single = serde_json::json!({ "QueueUrl": URL, "MessageBody": text }).to_string();
+    let single = send(text);
     report("decode JSON SendMessage, 1 KB", || {
         black_box(decode_json("SendMessage", black_box(single.as_bytes())).is_ok());
+    });
+    // Each quote has to be unescaped.
+    let quoted: String = r#"{"id":12,"name":"x"},"#.chars().cycle().take(BODY_BYTES).collect();
+    let escaped = send(&quoted);
+    report("decode JSON SendMessage, 1 KB of JSON", || {
+        black_box(decode_json("SendMessage", black_box(escaped.as_bytes())).is_ok());
     });
     let entries: Vec<_> = (0..10)
         .map(|index| serde_json::json!({ "Id": index.to_string(), "MessageBody": text }))
@@ -66,17 +87,60 @@ fn encode_answers(text: &str) {
     let batch = BatchAnswer { successful: (0..10).map(sent).collect(), failed: Vec::new() };
     let batch = Answer::SendMessageBatch(batch);
     let mut out = Vec::new();
-    for (name, answer, action) in [
-        ("encode JSON SendMessage", &single, "SendMessage"),
-        ("encode JSON SendMessageBatch, 10 entries", &batch, "SendMessageBatch"),
-        ("encode JSON ReceiveMessage, 10 x 1 KB", &received, "ReceiveMessage"),
+    for (name, answer, action, protocol) in [
+        ("encode JSON SendMessage", &single, "SendMessage", Protocol::Json),
+        ("encode JSON SendMessageBatch, 10 entries", &batch, "SendMessageBatch", Protocol::Json),
+        ("encode JSON ReceiveMessage, 10 x 1 KB", &received, "ReceiveMessage", Protocol::Json),
+        ("encode XML ReceiveMessage, 10 x 1 KB", &received, "ReceiveMessage", Protocol::Query),
     ] {
         report(name, || {
             out.clear();
-            encode(black_box(answer), action, Protocol::Json, MESSAGE_ID, &mut out);
+            encode(black_box(answer), action, protocol, MESSAGE_ID, &mut out);
             black_box(out.len());
         });
     }
+}
+
+/// A signed request: what it takes to know its action, and who sent it.
+fn requests(text: &str) {
+    let (access_key, secret) = ("AKIDEXAMPLE", "example-secret");
+    let signer =
+        Signer { access_key, secret, session_token: None, region: "us-east-1", service: "sqs" };
+    let (method, path, query, body) = ("POST", "/", "", send(text));
+    let given = [
+        ("host", "localhost:4566"),
+        ("content-type", "application/x-amz-json-1.0"),
+        ("x-amz-target", "AmazonSQS.SendMessage"),
+    ];
+    let now_s = process::now_s();
+    let unsigned = SignRequest { method, path, query, headers: &given, body: body.as_bytes() };
+    let added = signer.sign(&unsigned, now_s);
+    let added = added.iter().map(|(name, value)| (*name, value.as_str()));
+    let headers: Vec<_> = given
+        .into_iter()
+        .chain(added)
+        .map(|(name, value)| Header { name, value: value.as_bytes() })
+        .collect();
+    let (headers, body) = (headers.as_slice(), body.as_bytes());
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let request = Request { method, path, query, headers, body, peer, is_tls: false };
+    let credential = Credential {
+        secret: secret.to_owned(),
+        account: "000000000000".to_owned(),
+        principal: "arn:aws:iam::000000000000:root".to_owned(),
+        session_token: None,
+        expires_at: None,
+    };
+    let verifier = Verifier::new(HashMap::from([(access_key.to_owned(), Arc::new(credential))]));
+    report("find the action of a JSON request", || {
+        black_box(detect(black_box(&request)).is_ok());
+    });
+    report("verify Signature Version 4, 1 KB", || {
+        black_box(verifier.verify(black_box(&request), Some("sqs"), now_s).is_ok());
+    });
+    report("SHA-256 of 1 KB", || {
+        black_box(sha256_hex(black_box(text.as_bytes())));
+    });
 }
 
 fn digests(text: &str) {
