@@ -3,8 +3,16 @@ Speed is not judged here: the machine may be busy."""
 
 import html.parser
 import json
+import re
+import subprocess
+import time
+import urllib.request
 
 import pytest
+from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
+
+from support.server import binary
 
 from .run import bench
 from .simpledb import FakeSimpleDb
@@ -107,9 +115,66 @@ def test_rate_holds_a_low_rate(endpoint):
     assert outcome.metric("rate.50.p99") >= outcome.metric("rate.50.p50") > 0
 
 
+def test_rate_goes_through_its_stages(endpoint):
+    outcome = bench("rate", *QUICK, "--stage", "20/s:1s,200/s:1s", "--conns", "8", endpoint=endpoint)
+
+    first, second = outcome.metric("rate.stage1.achieved"), outcome.metric("rate.stage2.achieved")
+    assert 0 < first <= 40
+    # However slow the machine: what is not sent in time is counted.
+    assert first < second <= 220
+    assert second + outcome.metric("rate.stage2.unsent") == pytest.approx(200, abs=2)
+    assert len(outcome.report["sections"][0]["charts"]) == 2
+
+
+def test_rate_with_consumers_leaves_nothing_behind(endpoint):
+    outcome = bench("rate", *QUICK, "--rate", "50", "--conns", "4", "--consumers", "2", endpoint=endpoint)
+
+    assert outcome.metric("rate.50.lost") == 0
+    assert outcome.metric("rate.50.end_to_end_p99") > 0
+
+
+def test_the_interval_log_is_what_other_tools_read(endpoint, tmp_path):
+    log = tmp_path / "rate.hlog"
+    report = bench(
+        "rate", *QUICK, "--rate", "50", "--conns", "4", "--consumers", "2", "--hdr", str(log), endpoint=endpoint
+    )
+
+    reader = HistogramLogReader(str(log), HdrHistogram(1, 600 * 10**9, 3))
+    recorded = {}
+    while interval := reader.get_next_interval_histogram():
+        recorded[interval.get_tag()] = interval
+    assert {f"rate.50.{verb}" for verb in ("send", "service", "late", "receive", "end_to_end")} <= set(recorded)
+    # A value stands for all that are within a thousandth of it.
+    longest_us = recorded["rate.50.send"].get_max_value() / 1000
+    assert longest_us == pytest.approx(report.metric("rate.50.max"), rel=0.002)
+
+
+def test_prometheus_can_watch_a_run(endpoint):
+    command = [
+        str(binary()), "bench", "rate", "--scale", "1", "--step-duration", "30s", "--rate", "50", "--conns", "4",
+        "--endpoint", endpoint, "--listen", "127.0.0.1:0",
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        try:
+            url = process.stderr.readline().removeprefix("metrics at ").strip()
+            deadline = time.monotonic() + 20
+            while (sent := sent_by(url)) == 0:
+                assert time.monotonic() < deadline, "no message was ever counted"
+                time.sleep(0.1)
+        finally:
+            process.kill()
+    assert sent > 0
+
+
+def sent_by(url: str) -> int:
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        text = answer.read().decode()
+    return int(re.search(r'^millrace_bench_messages_total\{outcome="sent"\} (\d+)$', text, re.MULTILINE)[1])
+
+
 def test_find_max_ends_at_a_rate_that_keeps_the_objective(endpoint):
     outcome = bench(
-        "rate", *QUICK, "--rate", "50", "--find-max", "--slo", "p50<1us", "--conns", "4", endpoint=endpoint
+        "rate", *QUICK, "--rate", "10", "--find-max", "--slo", "p50<1us", "--conns", "4", endpoint=endpoint
     )
 
     # Nothing is so quick: it went down to one message a second and gave up.

@@ -65,8 +65,12 @@ pub(crate) fn own_cpu_time() -> Duration {
 
 /// Wall clock in seconds, for people.
 pub(crate) fn now_s() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default().as_secs()
+    now().as_secs()
+}
+
+/// Since 1970.
+pub(crate) fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Resident memory in bytes.

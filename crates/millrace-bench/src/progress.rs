@@ -1,13 +1,19 @@
-//! Progress bars on standard error, on a terminal only.
+//! How far a run is: a bar on standard error, on a terminal only, and the live counts.
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, sync::Arc};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::{
+    live::{Counts, Live},
+    report::thousands,
+};
 
 /// A bar that several threads may move; it shows nothing unless it was asked to.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
+    live: Arc<Live>,
 }
 
 /// Steps of a whole bar, when a share is what is known.
@@ -15,7 +21,7 @@ const STEPS: u64 = 1000;
 
 impl Default for Progress {
     fn default() -> Progress {
-        Progress { bar: ProgressBar::hidden() }
+        Progress { bar: ProgressBar::hidden(), live: Arc::default() }
     }
 }
 
@@ -32,11 +38,17 @@ impl Progress {
         {
             bar.set_style(style.progress_chars("=> "));
         }
-        Progress { bar }
+        Progress { bar, live: Arc::default() }
+    }
+
+    /// What others may show.
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.live
     }
 
     /// Begins anew with another title.
     pub(crate) fn begin(&self, title: &str) {
+        self.live.begin(title);
         self.bar.set_prefix(title.to_owned());
         self.bar.set_message("");
         self.bar.set_position(0);
@@ -49,6 +61,15 @@ impl Progress {
         }
         self.bar.set_position((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
         self.bar.set_message(message());
+    }
+
+    /// Another second of the run has passed; `share` of 1 is done.
+    pub(crate) fn second(&self, share: f64, counts: Counts) {
+        self.live.second(counts);
+        self.at(share, || {
+            let (sent, deleted) = (thousands(counts.sent as f64), thousands(counts.deleted as f64));
+            format!("{} {sent} sent/s, {deleted} deleted/s", self.live.bars())
+        });
     }
 
     /// A line above the bar, shown whether or not there is one.

@@ -31,14 +31,15 @@ pub(crate) enum Settle {
 
 pub(crate) struct Client {
     run: Arc<Run>,
-    latencies: Rc<RefCell<Latencies>>,
+    /// By stage.
+    latencies: Rc<RefCell<Vec<Latencies>>>,
     connection: Connection,
     /// A signed copy of a request, or a delete.
     scratch: Vec<u8>,
 }
 
 impl Client {
-    pub(crate) fn new(run: Arc<Run>, latencies: Rc<RefCell<Latencies>>) -> Client {
+    pub(crate) fn new(run: Arc<Run>, latencies: Rc<RefCell<Vec<Latencies>>>) -> Client {
         let connection = Connection::new(&run.scenario.endpoint);
         Client { run, latencies, connection, scratch: Vec::new() }
     }
@@ -49,14 +50,16 @@ impl Client {
         let scenario = &run.scenario;
         let mut template =
             SendTemplate::new(&scenario.endpoint.dialect, &run.queue, scenario.shape);
-        let interval = scenario.interval();
         let mut due = Instant::now()
-            + interval.mul_f64(f64::from(producer) / scenario.producers.max(1) as f64);
+            + scenario
+                .interval(Duration::ZERO)
+                .mul_f64(f64::from(producer) / scenario.producers.max(1) as f64);
         while run.phase() <= Phase::Measure {
             if scenario.is_bounded() && run.backlog() > scenario.backlog_max {
                 sleep(BACKLOG_PAUSE).await;
                 continue;
             }
+            let interval = scenario.interval(run.measured_for());
             let start = pace(interval, &mut due).await;
             let sent_at = if interval.is_zero() { start } else { Instant::now() };
             let count = scenario.shape.batch;
@@ -79,10 +82,9 @@ impl Client {
             });
             if let Some(acknowledged) = acknowledged.await {
                 run.add(Count::Sent, acknowledged);
-                if !interval.is_zero() && run.phase() == Phase::Measure {
-                    let mut latencies = self.latencies.borrow_mut();
-                    latencies.record(Verb::Service, sent_at.elapsed());
-                    latencies.record(Verb::Late, sent_at - start);
+                if !interval.is_zero() {
+                    record(&run, &self.latencies, Verb::Service, sent_at.elapsed());
+                    record(&run, &self.latencies, Verb::Late, sent_at - start);
                 }
             }
             self.scratch = scratch;
@@ -138,16 +140,14 @@ impl Client {
     fn check(&self, received: &mut Received) {
         let run = &self.run;
         run.add(Count::Received, received.len());
-        let (now_us, is_measured) = (run.now_us(), run.phase() == Phase::Measure);
-        let mut latencies = self.latencies.borrow_mut();
+        let now_us = run.now_us();
         for (id, _) in &received.messages {
             let sent_us = run.ledger.receive(*id);
-            if let Some(sent_us) = sent_us.filter(|_| is_measured) {
+            if let Some(sent_us) = sent_us {
                 let taken = Duration::from_micros(now_us.saturating_sub(sent_us));
-                latencies.record(Verb::EndToEnd, taken);
+                record(run, &self.latencies, Verb::EndToEnd, taken);
             }
         }
-        drop(latencies);
         let all = received.len();
         match run.scenario.settle {
             Settle::DeleteAll => {}
@@ -171,9 +171,7 @@ impl Client {
         let run = Arc::clone(&self.run);
         let outcome = match self.connection.exchange(bytes).await {
             Ok((status, body)) if is_success(status) => {
-                if run.phase() == Phase::Measure {
-                    self.latencies.borrow_mut().record(verb, start.elapsed());
-                }
+                record(&run, &self.latencies, verb, start.elapsed());
                 Ok(done(body))
             }
             Ok((status, body)) => refused(status, body),
@@ -233,6 +231,16 @@ impl Received {
     fn ids(&self, left_out: &[usize]) -> impl Iterator<Item = Option<Id>> {
         let all = self.messages.iter().enumerate();
         all.filter(|(index, _)| !left_out.contains(index)).map(|(_, (id, _))| *id)
+    }
+}
+
+/// Only what happens while it is measured counts.
+fn record(run: &Run, latencies: &RefCell<Vec<Latencies>>, verb: Verb, taken: Duration) {
+    if run.phase() != Phase::Measure {
+        return;
+    }
+    if let Some(stage) = latencies.borrow_mut().get_mut(run.stage()) {
+        stage.record(verb, taken);
     }
 }
 

@@ -6,6 +6,8 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
+use crate::report::Recording;
+
 /// What was timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
@@ -67,6 +69,23 @@ impl Latencies {
 
     pub(crate) fn percentiles(&self, verb: Verb) -> Percentiles {
         percentiles(&self.0[verb as usize])
+    }
+
+    /// The verbs that happened, for the interval log.
+    pub(crate) fn recordings(
+        &self,
+        front: &str,
+        began: Duration,
+        elapsed: Duration,
+    ) -> Vec<Recording> {
+        let happened = VERBS.iter().zip(&self.0).filter(|(_, histogram)| !histogram.is_empty());
+        let recording = |((_, name), histogram): (&(Verb, &str), &Histogram<u64>)| Recording {
+            tag: format!("{front}.{name}"),
+            began,
+            elapsed,
+            histogram: histogram.clone(),
+        };
+        happened.map(recording).collect()
     }
 
     /// The verbs that happened, by name.

@@ -6,9 +6,11 @@
 mod clients;
 mod connection;
 mod dialect;
+mod drive;
 mod endpoint;
 mod latency;
 mod ledger;
+mod pace;
 mod report;
 mod response;
 mod run;
@@ -29,12 +31,14 @@ use crate::{
 pub(crate) use clients::Settle;
 pub(crate) use connection::Connection;
 pub(crate) use dialect::{Sqs, percent};
+pub(crate) use drive::{run, run_on};
 pub(crate) use endpoint::Endpoint;
-pub(crate) use latency::{Percentiles, Verb, histogram, nanoseconds, percentiles};
+pub(crate) use latency::{Latencies, Percentiles, Verb, histogram, nanoseconds, percentiles};
 pub(crate) use ledger::{ID_BYTES, Id};
+pub(crate) use pace::{Pace, Stage};
 pub(crate) use report::Report;
 pub(crate) use response::{find_values, is_success};
-pub(crate) use run::{Count, run, run_on};
+pub(crate) use run::Count;
 pub(crate) use scenario::{BACKLOG_MAX, Mode, Scenario, Together};
 pub(crate) use template::{Grouping, SendTemplate, Shape};
 
@@ -139,7 +143,7 @@ impl Flags {
             warm_up: Duration::from_secs_f64(self.warm_up.max(0.0)),
             duration: Duration::from_secs_f64(self.duration.max(0.0)),
             count: self.count.unwrap_or(default_count),
-            rate: self.rate,
+            pace: Pace::constant(self.rate),
             backlog_max: self.backlog,
             wait_s: self.wait,
             server_pid: self.server_pid,

@@ -13,7 +13,7 @@ use super::{
     tally::{self, Tally},
     template::Grouping,
 };
-use crate::process;
+use crate::{process, report::Recording};
 
 /// What processes had used at one instant.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -34,12 +34,16 @@ pub(crate) struct Snapshot {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     mode: Mode,
+    /// When measuring began, since 1970.
+    pub(crate) began: Duration,
     pub(crate) elapsed: Duration,
     counts: [u64; COUNTS],
     /// CPU times of the measured phase; memory at its end.
     pub(crate) cost: Cost,
     is_server_known: bool,
     pub(crate) latencies: Latencies,
+    /// The same by stage, where a schedule has several.
+    pub(crate) stages: Vec<Latencies>,
     pub(crate) verdict: Verdict,
     /// Of `drain`: how long filling took, and what it cost.
     pub(crate) preload: Option<(Duration, Cost)>,
@@ -70,8 +74,10 @@ impl Report {
         run: &Run,
         before: &Snapshot,
         after: &Snapshot,
-        latencies: Latencies,
+        stages: Vec<Latencies>,
     ) -> Report {
+        let mut latencies = Latencies::new();
+        stages.iter().for_each(|stage| latencies.merge(stage));
         let cost = Cost {
             server_cpu: after.cost.server_cpu.saturating_sub(before.cost.server_cpu),
             server_resident_bytes: after.cost.server_resident_bytes,
@@ -79,11 +85,13 @@ impl Report {
         };
         Report {
             mode: run.scenario.mode,
+            began: process::now().saturating_sub(before.at.elapsed()),
             elapsed: after.at - before.at,
             counts: std::array::from_fn(|index| after.counts[index] - before.counts[index]),
             cost,
             is_server_known: run.scenario.server_pid.is_some(),
             latencies,
+            stages: if stages.len() > 1 { stages } else { Vec::new() },
             verdict: run.ledger.verdict(),
             preload: None,
             first_error: run.first_error(),
@@ -129,6 +137,11 @@ impl Report {
             let Verdict { foreign, out_of_order, .. } = all.verdict;
             Report { verdict: Verdict { foreign, out_of_order, ..verdict }, tallies, ..all }
         })
+    }
+
+    /// What was timed, for the interval log; `front` is how the run is called.
+    pub(crate) fn recordings(&self, front: &str) -> Vec<Recording> {
+        self.latencies.recordings(front, self.began, self.elapsed)
     }
 
     pub(crate) fn with_preload(self, preload: Option<(Duration, Cost)>) -> Report {

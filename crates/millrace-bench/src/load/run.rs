@@ -1,4 +1,4 @@
-//! One run: a scenario, driven through its phases by a few threads of clients.
+//! What all clients of a run share: its scenario, its phase, its counts and its ledger.
 //!
 //! ```text
 //! warm up → measure → settle (consumers catch up) → stop
@@ -8,35 +8,19 @@
 //! the verdict.
 
 use std::{
-    cell::RefCell,
-    rc::Rc,
     sync::{
-        Arc, Mutex, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
-use tokio::{runtime, task::LocalSet};
-
 use super::{
-    clients::Client,
-    latency::Latencies,
     ledger::{Ledger, Order},
-    report::{Cost, Report, Snapshot},
-    scenario::{Mode, Scenario},
-    template::{Grouping, Shape},
+    report::{Cost, Snapshot},
+    scenario::Scenario,
+    template::Grouping,
 };
-use crate::report::thousands;
-
-/// How often phases are looked at.
-const TURN: Duration = Duration::from_millis(2);
-/// Consumers that make no progress for so long are not waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Preloading a queue uses this many connections and batches of ten, whatever is measured after.
-const PRELOAD_CONNECTIONS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
@@ -72,52 +56,20 @@ pub(crate) struct Run {
     pub(crate) queue: String,
     pub(crate) ledger: Ledger,
     started: Instant,
+    /// When measuring began, in µs since `started`; it has not while this is the largest number.
+    measured_from_us: AtomicU64,
     phase: AtomicU8,
     limit: AtomicU64,
-    producing: AtomicUsize,
+    pub(super) producing: AtomicUsize,
     /// Consumers that found the queue empty after all was sent.
-    dry: AtomicUsize,
+    pub(super) dry: AtomicUsize,
     counts: [AtomicU64; COUNTS],
-    seconds: Mutex<Vec<[u64; COUNTS]>>,
+    pub(super) seconds: Mutex<Vec<[u64; COUNTS]>>,
     first_error: Mutex<Option<String>>,
 }
 
-/// Runs a scenario on a queue of its own, which it deletes afterwards.
-pub(crate) fn run(scenario: &Scenario) -> Result<Report> {
-    let queue = scenario.create_queue()?;
-    let report = run_on(scenario, &queue);
-    scenario.endpoint.delete_queue(&queue)?;
-    report
-}
-
-/// Runs a scenario on a queue that exists and stays.
-pub(crate) fn run_on(scenario: &Scenario, queue: &str) -> Result<Report> {
-    let mut run = Arc::new(Run::new(scenario, queue));
-    let mut preload = None;
-    if scenario.mode == Mode::Drain {
-        let loading = Run { scenario: preloading(scenario), ..Run::new(scenario, queue) };
-        let loading = Arc::new(loading);
-        let report = drive(&loading, Watch::Producers)?;
-        preload = Some((report.elapsed, report.cost));
-        // The ledger goes on, everything else begins anew.
-        let loaded = Arc::into_inner(loading).context("clients still hold the run")?;
-        run = Arc::new(Run {
-            ledger: loaded.ledger,
-            started: loaded.started,
-            ..Run::new(scenario, queue)
-        });
-    }
-    let watch = match scenario.mode {
-        Mode::Drain => Watch::Consumers,
-        Mode::Send | Mode::Latency if scenario.count > 0 => Watch::Producers,
-        Mode::Send | Mode::Latency | Mode::Pc => Watch::Clock,
-    };
-    let report = drive(&run, watch)?;
-    Ok(report.with_preload(preload))
-}
-
 impl Run {
-    fn new(scenario: &Scenario, queue: &str) -> Run {
+    pub(super) fn new(scenario: &Scenario, queue: &str) -> Run {
         let is_fifo = scenario.shape.grouping == Grouping::Fifo;
         let order = if is_fifo { Order::Fifo } else { Order::Any };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -131,6 +83,7 @@ impl Run {
             queue: queue.to_owned(),
             ledger,
             started: Instant::now(),
+            measured_from_us: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(0),
             limit: AtomicU64::new(if scenario.count > 0 { scenario.count } else { u64::MAX }),
             producing: AtomicUsize::new(0),
@@ -139,6 +92,13 @@ impl Run {
             seconds: Mutex::default(),
             first_error: Mutex::default(),
         }
+    }
+
+    /// A run whose messages were sent by another: their ledger goes on, everything else begins
+    /// anew.
+    pub(super) fn after(loaded: Run, scenario: &Scenario, queue: &str) -> Run {
+        let Run { ledger, started, .. } = loaded;
+        Run { ledger, started, ..Run::new(scenario, queue) }
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -158,6 +118,20 @@ impl Run {
 
     pub(crate) fn now_us(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
+    }
+
+    /// How long this has been measured.
+    pub(crate) fn measured_for(&self) -> Duration {
+        let from_us = self.measured_from_us.load(Relaxed);
+        Duration::from_micros(self.now_us().saturating_sub(from_us))
+    }
+
+    /// The stage of the schedule.
+    pub(crate) fn stage(&self) -> usize {
+        match self.scenario.pace.stage_count() {
+            1 => 0,
+            _ => self.scenario.pace.stage_at(self.measured_for()),
+        }
     }
 
     pub(crate) fn add(&self, count: Count, number: u64) {
@@ -193,184 +167,23 @@ impl Run {
         self.first_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn count(&self, count: Count) -> u64 {
+    pub(super) fn count(&self, count: Count) -> u64 {
         self.counts[count as usize].load(Relaxed)
     }
 
-    fn enter(&self, phase: Phase) {
+    pub(super) fn enter(&self, phase: Phase) {
+        if phase == Phase::Measure {
+            self.measured_from_us.store(self.now_us(), Relaxed);
+        }
         self.phase.store(phase as u8, Relaxed);
     }
 
-    fn snapshot(&self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> Snapshot {
         let counts = self.snapshot_counts();
         Snapshot { at: Instant::now(), counts, cost: Cost::now(self.scenario.server_pid) }
     }
 
-    fn snapshot_counts(&self) -> [u64; COUNTS] {
+    pub(super) fn snapshot_counts(&self) -> [u64; COUNTS] {
         std::array::from_fn(|index| self.counts[index].load(Relaxed))
-    }
-
-    /// Measures for the scenario's duration, then lets consumers catch up.
-    fn watch_clock(&self) -> Result<(Snapshot, Snapshot)> {
-        thread::sleep(self.scenario.warm_up);
-        self.enter(Phase::Measure);
-        let before = self.snapshot();
-        self.measure(&before);
-        let after = self.snapshot();
-        self.enter(Phase::Settle);
-        self.wait_for_progress(Count::Requests, || self.producing.load(Relaxed) == 0)?;
-        if let Some(together) = &self.scenario.together {
-            (together.all_sent)().context("waiting for the other processes")?;
-            self.enter(Phase::Dry);
-        }
-        if self.scenario.consumers > 0 {
-            // What is missing then is the verdict's business.
-            let _ = self.wait_for_progress(Count::Received, || self.is_settled());
-        }
-        Ok((before, after))
-    }
-
-    /// Lets the scenario's duration pass and keeps account of every second.
-    fn measure(&self, before: &Snapshot) {
-        let (duration, mut last) = (self.scenario.duration, before.counts);
-        let mut second_end = Duration::from_secs(1);
-        while before.at.elapsed() < duration {
-            let next = second_end.min(duration);
-            thread::sleep(next.saturating_sub(before.at.elapsed()));
-            let counts = self.snapshot_counts();
-            let passed: [u64; COUNTS] = std::array::from_fn(|index| counts[index] - last[index]);
-            let share = before.at.elapsed().as_secs_f64() / duration.as_secs_f64().max(1e-9);
-            self.scenario.progress.at(share, || {
-                let (sent, deleted) =
-                    (passed[Count::Sent as usize], passed[Count::Deleted as usize]);
-                format!(
-                    "{} sent/s, {} deleted/s",
-                    thousands(sent as f64),
-                    thousands(deleted as f64)
-                )
-            });
-            if next == second_end {
-                self.seconds.lock().unwrap_or_else(PoisonError::into_inner).push(passed);
-            }
-            last = counts;
-            second_end += Duration::from_secs(1);
-        }
-    }
-
-    fn is_settled(&self) -> bool {
-        if self.scenario.together.is_some() {
-            return self.dry.load(Relaxed) == self.scenario.consumers;
-        }
-        let (received, deleted) = (self.count(Count::Received), self.count(Count::Deleted));
-        self.ledger.waiting() == 0 && deleted + self.count(Count::Kept) >= received
-    }
-
-    /// Waits until `is_done`; gives up when `progress` stands still.
-    fn wait_for_progress(&self, progress: Count, is_done: impl Fn() -> bool) -> Result<()> {
-        let (mut last, mut since) = (self.count(progress), Instant::now());
-        while !is_done() {
-            thread::sleep(TURN);
-            if self.count(progress) != last {
-                (last, since) = (self.count(progress), Instant::now());
-            } else if since.elapsed() > PATIENCE {
-                let why = self.first_error().unwrap_or_else(|| "no error".to_owned());
-                bail!(
-                    "no progress for {PATIENCE:?}, {} messages wait: {why}",
-                    self.ledger.waiting()
-                );
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What ends the measured phase.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Watch {
-    /// The scenario's duration, after a warm-up.
-    Clock,
-    /// All that may be sent was sent.
-    Producers,
-    /// All that was acknowledged is settled.
-    Consumers,
-}
-
-/// Starts the clients, leads them through the phases, ends them.
-fn drive(run: &Arc<Run>, watch: Watch) -> Result<Report> {
-    let scenario = &run.scenario;
-    let threads = scenario.threads.max(1);
-    run.producing.store(scenario.producers, Relaxed);
-    if watch != Watch::Clock {
-        run.enter(Phase::Measure);
-    }
-    let start = run.snapshot();
-    let workers: Vec<_> = (0..threads)
-        .map(|thread| {
-            let run = Arc::clone(run);
-            let mine = move |index: &usize| index % threads == thread;
-            thread::spawn(move || work(&run, mine))
-        })
-        .collect();
-    let watched = match watch {
-        Watch::Clock => run.watch_clock(),
-        Watch::Producers => run
-            .wait_for_progress(Count::Requests, || run.producing.load(Relaxed) == 0)
-            .map(|()| (start, run.snapshot())),
-        Watch::Consumers => run
-            .wait_for_progress(Count::Received, || run.is_settled())
-            .map(|()| (start, run.snapshot())),
-    };
-    run.enter(Phase::Stop);
-    let mut latencies = Latencies::new();
-    for worker in workers {
-        match worker.join() {
-            Ok(outcome) => latencies.merge(&outcome?),
-            Err(_) => bail!("a thread of clients panicked"),
-        }
-    }
-    let (before, after) = watched?;
-    Ok(Report::new(run, &before, &after, latencies))
-}
-
-/// One thread: its share of the clients on a runtime of its own, until the run stops.
-fn work(run: &Arc<Run>, is_mine: impl Fn(&usize) -> bool) -> Result<Latencies> {
-    let latencies = Rc::new(RefCell::new(Latencies::new()));
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
-    let clients = LocalSet::new();
-    for producer in (0..run.scenario.producers).filter(&is_mine) {
-        let client = Client::new(Arc::clone(run), Rc::clone(&latencies));
-        let run = Arc::clone(run);
-        clients.spawn_local(async move {
-            client.produce(producer as u16).await;
-            run.producing.fetch_sub(1, Relaxed);
-        });
-    }
-    for _ in (0..run.scenario.consumers).filter(&is_mine) {
-        clients.spawn_local(Client::new(Arc::clone(run), Rc::clone(&latencies)).consume());
-    }
-    // Dropping the set ends clients that still wait in a long poll.
-    clients.block_on(&runtime, async {
-        while run.phase() != Phase::Stop {
-            tokio::time::sleep(TURN).await;
-        }
-    });
-    drop(clients);
-    Ok(latencies.take_or_clone())
-}
-
-/// What fills a queue before it is drained.
-fn preloading(scenario: &Scenario) -> Scenario {
-    let shape = Shape { batch: 10, ..scenario.shape };
-    let producers = PRELOAD_CONNECTIONS;
-    Scenario { mode: Mode::Send, shape, producers, consumers: 0, rate: 0.0, ..scenario.clone() }
-}
-
-trait TakeOrClone<T> {
-    fn take_or_clone(self) -> T;
-}
-
-impl<T: Clone> TakeOrClone<T> for Rc<RefCell<T>> {
-    fn take_or_clone(self) -> T {
-        Rc::try_unwrap(self).map_or_else(|shared| shared.borrow().clone(), RefCell::into_inner)
     }
 }

@@ -9,6 +9,7 @@ use super::{
     clients::Settle,
     dialect::NewQueue,
     endpoint::Endpoint,
+    pace::Pace,
     template::{Grouping, Shape},
 };
 use crate::progress::Progress;
@@ -41,8 +42,7 @@ pub(crate) struct Scenario {
     pub(crate) duration: Duration,
     /// Messages to send; 0 for as many as fit into `duration`.
     pub(crate) count: u64,
-    /// Messages a second by a schedule; 0 for as fast as answers come.
-    pub(crate) rate: f64,
+    pub(crate) pace: Pace,
     /// Producers pause while more than so many messages wait; 0 for no bound. Where nobody consumes
     /// there is none.
     pub(crate) backlog_max: u64,
@@ -95,7 +95,7 @@ impl Scenario {
             warm_up: Duration::from_secs(1),
             duration: Duration::from_secs(5),
             count: 0,
-            rate: 0.0,
+            pace: Pace::default(),
             backlog_max: BACKLOG_MAX,
             wait_s: 1,
             settle: Settle::DeleteAll,
@@ -143,12 +143,10 @@ impl Scenario {
         }
     }
 
-    /// Time between the starts of one producer's requests; zero in a closed loop.
-    pub(crate) fn interval(&self) -> Duration {
-        if self.rate <= 0.0 {
-            return Duration::ZERO;
-        }
-        Duration::from_secs_f64(self.producers as f64 * self.shape.batch as f64 / self.rate)
+    /// Time between the starts of one producer's requests, so long after measuring began; zero in
+    /// a closed loop.
+    pub(crate) fn interval(&self, elapsed: Duration) -> Duration {
+        self.pace.interval(elapsed, self.producers as f64 * self.shape.batch as f64)
     }
 }
 
@@ -179,11 +177,11 @@ mod tests {
     #[test]
     fn a_rate_is_shared_by_producers_and_entries() {
         let mut scenario = scenario(Mode::Send, 4);
-        assert_eq!(scenario.interval(), Duration::ZERO);
+        assert_eq!(scenario.interval(Duration::ZERO), Duration::ZERO);
 
-        (scenario.rate, scenario.shape.batch) = (400.0, 10);
+        (scenario.pace, scenario.shape.batch) = (Pace::constant(400.0), 10);
 
-        assert_eq!(scenario.interval(), Duration::from_millis(100));
+        assert_eq!(scenario.interval(Duration::ZERO), Duration::from_millis(100));
     }
 
     #[test]

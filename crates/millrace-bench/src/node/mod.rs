@@ -33,7 +33,7 @@ pub(crate) use serve::{Flags, serve};
 
 use crate::{
     access::Interface,
-    load::{Endpoint, Grouping, Mode, Report, Scenario, Shape},
+    load::{Endpoint, Grouping, Mode, Pace, Report, Scenario, Shape},
 };
 
 /// Tallies of some hundred million messages.
@@ -60,7 +60,7 @@ pub(crate) struct Job {
     threads: usize,
     warm_up: Duration,
     duration: Duration,
-    rate: f64,
+    pace: Pace,
     backlog_max: u64,
     wait_s: u32,
     server_pid: Option<u32>,
@@ -113,7 +113,7 @@ impl Job {
             threads: scenario.threads,
             warm_up: scenario.warm_up,
             duration: scenario.duration,
-            rate: scenario.rate,
+            pace: scenario.pace.clone(),
             backlog_max: scenario.backlog_max,
             wait_s: scenario.wait_s,
             server_pid: scenario.server_pid,
@@ -138,7 +138,7 @@ impl Job {
             threads: self.threads,
             warm_up: self.warm_up,
             duration: self.duration,
-            rate: self.rate,
+            pace: self.pace.clone(),
             backlog_max: self.backlog_max,
             // A poll that does not wait says nothing about the queue being empty.
             wait_s: self.wait_s.max(1),

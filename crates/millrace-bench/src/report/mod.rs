@@ -7,6 +7,7 @@
 mod baseline;
 mod csv;
 mod environment;
+mod hdr;
 mod html;
 mod limit;
 mod number;
@@ -17,6 +18,7 @@ use serde::Serialize;
 pub(crate) use baseline::{Baseline, Share};
 pub(crate) use csv::csv;
 pub(crate) use environment::Environment;
+pub(crate) use hdr::{Recording, interval_log};
 pub(crate) use html::page;
 pub(crate) use limit::Limit;
 pub(crate) use number::{microseconds, thousands};

@@ -17,7 +17,10 @@ use crate::{
         Connection, Id, Mode, Scenario, SendTemplate, Shape, histogram, is_success, nanoseconds,
         percentiles,
     },
-    report::{Axis, Better, Chart, Metric, Scale, Section, Series, Table, Unit, microseconds},
+    process,
+    report::{
+        Axis, Better, Chart, Metric, Recording, Scale, Section, Series, Table, Unit, microseconds,
+    },
     statistics::{Block, Interval, curve, quantile_differences},
 };
 
@@ -71,6 +74,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
 }
 
 fn findings(setting: &Setting, other: &Setting, flags: &Flags) -> Result<Findings> {
+    let began = process::now();
     let blocks = measure(setting, other, flags)?;
     let quantiles = QUANTILES.map(|(quantile, _)| quantile);
     let (mut a, mut b) = (histogram(), histogram());
@@ -120,8 +124,19 @@ fn findings(setting: &Setting, other: &Setting, flags: &Flags) -> Result<Finding
         )],
         ..Section::default()
     };
-    let title = "A against B".to_owned();
-    Ok(Findings { title, metrics, sections: vec![section], ..Findings::default() })
+    let recording = |(name, histogram)| Recording {
+        tag: format!("ab.{name}.send"),
+        began,
+        elapsed: process::now().saturating_sub(began),
+        histogram,
+    };
+    Ok(Findings {
+        title: "A against B".to_owned(),
+        metrics,
+        sections: vec![section],
+        recordings: [("a", a), ("b", b)].map(recording).into(),
+        ..Findings::default()
+    })
 }
 
 fn measure(setting: &Setting, other: &Setting, flags: &Flags) -> Result<Vec<Block>> {

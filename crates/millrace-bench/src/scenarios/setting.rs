@@ -1,6 +1,6 @@
 //! What every scenario has in common: where it runs, how long, and what becomes of its findings.
 
-use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Command};
@@ -8,11 +8,13 @@ use millrace_wire::date::format_iso8601;
 
 use crate::{
     access::{Access, AccessFlags, Interface},
+    live::MetricsListener,
     load::Endpoint,
     process,
     progress::Progress,
     report::{
-        Baseline, Environment, Limit, Metric, Report, SCHEMA, Section, Share, csv, page, text,
+        Baseline, Environment, Limit, Metric, Recording, Report, SCHEMA, Section, Share, csv,
+        interval_log, page, text,
     },
     tls::Trust,
 };
@@ -45,6 +47,12 @@ pub(crate) struct Options {
     /// Write the report as one page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write the latency histograms as an interval log of HdrHistogram (V2, nanoseconds)
+    #[arg(long, value_name = "FILE")]
+    hdr: Option<PathBuf>,
+    /// Serve counts of the running measurement at /metrics of this address, for Prometheus
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
     /// Exit with 1 if a metric breaks a limit, such as 'p99>50ms,lost>0'
     #[arg(long, value_name = "LIMITS", value_delimiter = ',')]
     fail_if: Vec<Limit>,
@@ -83,6 +91,8 @@ pub(crate) struct Findings {
     pub(crate) title: String,
     pub(crate) metrics: Vec<Metric>,
     pub(crate) sections: Vec<Section>,
+    /// Latency histograms, where there are any.
+    pub(crate) recordings: Vec<Recording>,
     pub(crate) warnings: Vec<String>,
     /// What must not happen and did: the run fails, whatever the limits.
     pub(crate) violations: Vec<String>,
@@ -154,7 +164,17 @@ pub(crate) fn conduct(
     process::raise_open_files();
     let mut environment = Environment::survey(&options.endpoint, setting.server_pid);
     let started_at = process::now_s();
+    let listener = match &options.listen {
+        None => None,
+        Some(address) => {
+            let live = Arc::clone(setting.progress.live());
+            let (listener, address) = MetricsListener::start(address, live)?;
+            eprintln!("metrics at http://{address}/metrics");
+            Some(listener)
+        }
+    };
     let findings = run(&setting);
+    drop(listener);
     setting.progress.end();
     let findings = findings?;
     let mut warnings = findings.warnings;
@@ -174,7 +194,7 @@ pub(crate) fn conduct(
         metrics,
         sections: findings.sections,
     };
-    publish(&report, options)?;
+    publish(&report, &findings.recordings, options)?;
     let mut broken = findings.violations;
     broken.extend(options.fail_if.iter().flat_map(|limit| limit.broken_by(&report.metrics)));
     if let Some(baseline) = baseline {
@@ -184,7 +204,7 @@ pub(crate) fn conduct(
 }
 
 #[expect(clippy::print_stdout, reason = "the result")]
-fn publish(report: &Report, options: &Options) -> Result<()> {
+fn publish(report: &Report, recordings: &[Recording], options: &Options) -> Result<()> {
     let write = |path: &PathBuf, content: String| {
         fs::write(path, content).with_context(|| format!("writing {}", path.display()))
     };
@@ -203,6 +223,12 @@ fn publish(report: &Report, options: &Options) -> Result<()> {
     }
     if let Some(path) = &options.html {
         write(path, page(report)?)?;
+    }
+    if let Some(path) = &options.hdr {
+        if recordings.is_empty() {
+            bail!("this scenario keeps no latency histograms for --hdr");
+        }
+        write(path, interval_log(recordings)?)?;
     }
     Ok(())
 }

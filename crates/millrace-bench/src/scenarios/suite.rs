@@ -63,6 +63,7 @@ fn seeds(setting: &Setting, https_endpoint: Option<String>) -> Result<Findings> 
         let part = part?;
         all.metrics.extend(part.metrics);
         all.sections.extend(part.sections);
+        all.recordings.extend(part.recordings);
         all.warnings.extend(part.warnings);
         all.violations.extend(part.violations);
     }
@@ -121,6 +122,7 @@ fn findings(
     let section = pc::section(all, plan);
     Findings {
         metrics: pc::metrics(id, all, plan.price),
+        recordings: pc::recordings(id, all),
         sections: vec![Section { id: id.to_owned(), title: title.to_owned(), shapes, ..section }],
         violations: all.iter().flat_map(|one| pc::violations(&one.report)).collect(),
         ..Findings::default()

@@ -100,8 +100,16 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
         ..Section::default()
     };
     let violations = points.iter().flat_map(|point| pc::violations(&point.report)).collect();
-    let title = format!("Scaling with {what}");
-    Ok(Findings { title, metrics, sections: vec![section], violations, ..Findings::default() })
+    let recordings =
+        points.iter().flat_map(|point| point.report.recordings(&format!("sweep.{}", point.count)));
+    Ok(Findings {
+        title: format!("Scaling with {what}"),
+        metrics,
+        sections: vec![section],
+        recordings: recordings.collect(),
+        violations,
+        ..Findings::default()
+    })
 }
 
 fn points(setting: &Setting, steps: &Steps) -> Result<(&'static str, Vec<Point>)> {

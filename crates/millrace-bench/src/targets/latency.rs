@@ -7,7 +7,9 @@ use hdrhistogram::Histogram;
 use tokio::runtime;
 
 use super::{bench::Bench, table::Row};
-use crate::load::{Connection, Id, Mode, Scenario, SendTemplate, Verb, histogram, nanoseconds};
+use crate::load::{
+    Connection, Id, Mode, Pace, Scenario, SendTemplate, Verb, histogram, nanoseconds,
+};
 use crate::report::thousands;
 use crate::server::Server;
 use crate::statistics::median;
@@ -78,7 +80,7 @@ fn half_rate(bench: &mut Bench, server: &Server) -> Result<()> {
         let scenario = bench.scenario(Mode::Send, server.endpoint()?, 64);
         let rate = bench.measure(server, scenario.clone())?.rate() / 2.0;
         syncs.push(bench.fdatasync()?.p999_us);
-        let report = bench.measure(server, Scenario { rate, ..scenario })?;
+        let report = bench.measure(server, Scenario { pace: Pace::constant(rate), ..scenario })?;
         found.push(report.percentiles(Verb::Send).p999_us);
         rates.push(rate);
     }

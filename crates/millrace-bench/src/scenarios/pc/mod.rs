@@ -16,6 +16,7 @@ use crate::{
     delay::Delay,
     load::{self, Grouping, Mode, Scenario, Shape},
     node::{self, Job, Nodes},
+    report::Recording,
 };
 pub(crate) use section::{gain, metrics, section};
 
@@ -115,6 +116,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         let mut findings = Findings {
             title: "Producers and consumers".to_owned(),
             metrics: metrics("pc", &all, flags.plan.price),
+            recordings: recordings("pc", &all),
             ..Findings::default()
         };
         if !flags.no_verify {
@@ -125,6 +127,10 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         findings.sections.push(section);
         Ok(findings)
     })
+}
+
+pub(crate) fn recordings(front: &str, all: &[Measured]) -> Vec<Recording> {
+    all.iter().flat_map(|one| one.report.recordings(&format!("{front}.{}", one.id))).collect()
 }
 
 /// `single`, `batch`, or what the number of messages is.

@@ -1,0 +1,235 @@
+//! Leads a run through its phases, with its clients on a few threads.
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use tokio::{runtime, task::LocalSet};
+
+use super::{
+    clients::Client,
+    latency::Latencies,
+    pace::Pace,
+    report::{Report, Snapshot},
+    run::{COUNTS, Count, Phase, Run},
+    scenario::{Mode, Scenario},
+    template::Shape,
+};
+use crate::live::Counts;
+
+/// How often phases are looked at.
+const TURN: Duration = Duration::from_millis(2);
+/// Consumers that make no progress for so long are not waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Preloading a queue uses this many connections and batches of ten, whatever is measured after.
+const PRELOAD_CONNECTIONS: usize = 64;
+
+/// Runs a scenario on a queue of its own, which it deletes afterwards.
+pub(crate) fn run(scenario: &Scenario) -> Result<Report> {
+    let queue = scenario.create_queue()?;
+    let report = run_on(scenario, &queue);
+    scenario.endpoint.delete_queue(&queue)?;
+    report
+}
+
+/// Runs a scenario on a queue that exists and stays.
+pub(crate) fn run_on(scenario: &Scenario, queue: &str) -> Result<Report> {
+    let mut run = Arc::new(Run::new(scenario, queue));
+    let mut preload = None;
+    if scenario.mode == Mode::Drain {
+        let loading = Arc::new(Run::new(&preloading(scenario), queue));
+        let report = drive(&loading, Watch::Producers)?;
+        preload = Some((report.elapsed, report.cost));
+        let loaded = Arc::into_inner(loading).context("clients still hold the run")?;
+        run = Arc::new(Run::after(loaded, scenario, queue));
+    }
+    let watch = match scenario.mode {
+        Mode::Drain => Watch::Consumers,
+        Mode::Send | Mode::Latency if scenario.count > 0 => Watch::Producers,
+        Mode::Send | Mode::Latency | Mode::Pc => Watch::Clock,
+    };
+    let report = drive(&run, watch)?;
+    Ok(report.with_preload(preload))
+}
+
+impl Run {
+    /// Measures for the scenario's duration, then lets consumers catch up.
+    fn watch_clock(&self) -> Result<(Snapshot, Snapshot)> {
+        thread::sleep(self.scenario.warm_up);
+        self.enter(Phase::Measure);
+        let before = self.snapshot();
+        self.measure(&before);
+        let after = self.snapshot();
+        self.enter(Phase::Settle);
+        self.wait_for_progress(Count::Requests, || self.producing.load(Relaxed) == 0)?;
+        if let Some(together) = &self.scenario.together {
+            (together.all_sent)().context("waiting for the other processes")?;
+            self.enter(Phase::Dry);
+        }
+        if self.scenario.consumers > 0 {
+            // What is missing then is the verdict's business.
+            let _ = self.wait_for_progress(Count::Received, || self.is_settled());
+        }
+        Ok((before, after))
+    }
+
+    /// Lets the scenario's duration pass and keeps account of every second.
+    fn measure(&self, before: &Snapshot) {
+        let (duration, mut last) = (self.scenario.duration, before.counts);
+        let mut second_end = Duration::from_secs(1);
+        while before.at.elapsed() < duration {
+            let next = second_end.min(duration);
+            thread::sleep(next.saturating_sub(before.at.elapsed()));
+            let counts = self.snapshot_counts();
+            let passed: [u64; COUNTS] = std::array::from_fn(|index| counts[index] - last[index]);
+            let share = before.at.elapsed().as_secs_f64() / duration.as_secs_f64().max(1e-9);
+            let of = |count: Count| passed[count as usize];
+            let second = Counts {
+                sent: of(Count::Sent),
+                received: of(Count::Received),
+                deleted: of(Count::Deleted),
+                requests: of(Count::Requests),
+                failed: of(Count::FailedRequests),
+            };
+            self.scenario.progress.second(share, second);
+            if next == second_end {
+                self.seconds.lock().unwrap_or_else(PoisonError::into_inner).push(passed);
+            }
+            last = counts;
+            second_end += Duration::from_secs(1);
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        if self.scenario.together.is_some() {
+            return self.dry.load(Relaxed) == self.scenario.consumers;
+        }
+        let (received, deleted) = (self.count(Count::Received), self.count(Count::Deleted));
+        self.ledger.waiting() == 0 && deleted + self.count(Count::Kept) >= received
+    }
+
+    /// Waits until `is_done`; gives up when `progress` stands still.
+    fn wait_for_progress(&self, progress: Count, is_done: impl Fn() -> bool) -> Result<()> {
+        let (mut last, mut since) = (self.count(progress), Instant::now());
+        while !is_done() {
+            thread::sleep(TURN);
+            if self.count(progress) != last {
+                (last, since) = (self.count(progress), Instant::now());
+            } else if since.elapsed() > PATIENCE {
+                let why = self.first_error().unwrap_or_else(|| "no error".to_owned());
+                bail!(
+                    "no progress for {PATIENCE:?}, {} messages wait: {why}",
+                    self.ledger.waiting()
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What ends the measured phase.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watch {
+    /// The scenario's duration, after a warm-up.
+    Clock,
+    /// All that may be sent was sent.
+    Producers,
+    /// All that was acknowledged is settled.
+    Consumers,
+}
+
+/// Starts the clients, leads them through the phases, ends them.
+fn drive(run: &Arc<Run>, watch: Watch) -> Result<Report> {
+    let scenario = &run.scenario;
+    let threads = scenario.threads.max(1);
+    run.producing.store(scenario.producers, Relaxed);
+    if watch != Watch::Clock {
+        run.enter(Phase::Measure);
+    }
+    let start = run.snapshot();
+    let workers: Vec<_> = (0..threads)
+        .map(|thread| {
+            let run = Arc::clone(run);
+            let mine = move |index: &usize| index % threads == thread;
+            thread::spawn(move || work(&run, mine))
+        })
+        .collect();
+    let watched = match watch {
+        Watch::Clock => run.watch_clock(),
+        Watch::Producers => run
+            .wait_for_progress(Count::Requests, || run.producing.load(Relaxed) == 0)
+            .map(|()| (start, run.snapshot())),
+        Watch::Consumers => run
+            .wait_for_progress(Count::Received, || run.is_settled())
+            .map(|()| (start, run.snapshot())),
+    };
+    run.enter(Phase::Stop);
+    let mut stages = vec![Latencies::new(); scenario.pace.stage_count()];
+    for worker in workers {
+        match worker.join() {
+            Ok(outcome) => {
+                stages.iter_mut().zip(&outcome?).for_each(|(all, one)| all.merge(one));
+            }
+            Err(_) => bail!("a thread of clients panicked"),
+        }
+    }
+    let (before, after) = watched?;
+    Ok(Report::new(run, &before, &after, stages))
+}
+
+/// One thread: its share of the clients on a runtime of its own, until the run stops. Returns what
+/// took how long, by stage.
+fn work(run: &Arc<Run>, is_mine: impl Fn(&usize) -> bool) -> Result<Vec<Latencies>> {
+    let stages = vec![Latencies::new(); run.scenario.pace.stage_count()];
+    let latencies = Rc::new(RefCell::new(stages));
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let clients = LocalSet::new();
+    for producer in (0..run.scenario.producers).filter(&is_mine) {
+        let client = Client::new(Arc::clone(run), Rc::clone(&latencies));
+        let run = Arc::clone(run);
+        clients.spawn_local(async move {
+            client.produce(producer as u16).await;
+            run.producing.fetch_sub(1, Relaxed);
+        });
+    }
+    for _ in (0..run.scenario.consumers).filter(&is_mine) {
+        clients.spawn_local(Client::new(Arc::clone(run), Rc::clone(&latencies)).consume());
+    }
+    // Dropping the set ends clients that still wait in a long poll.
+    clients.block_on(&runtime, async {
+        while run.phase() != Phase::Stop {
+            tokio::time::sleep(TURN).await;
+        }
+    });
+    drop(clients);
+    Ok(latencies.take_or_clone())
+}
+
+/// What fills a queue before it is drained.
+fn preloading(scenario: &Scenario) -> Scenario {
+    let shape = Shape { batch: 10, ..scenario.shape };
+    let producers = PRELOAD_CONNECTIONS;
+    Scenario {
+        mode: Mode::Send,
+        shape,
+        producers,
+        consumers: 0,
+        pace: Pace::default(),
+        ..scenario.clone()
+    }
+}
+
+trait TakeOrClone<T> {
+    fn take_or_clone(self) -> T;
+}
+
+impl<T: Clone> TakeOrClone<T> for Rc<RefCell<T>> {
+    fn take_or_clone(self) -> T {
+        Rc::try_unwrap(self).map_or_else(|shared| shared.borrow().clone(), RefCell::into_inner)
+    }
+}

@@ -1,0 +1,85 @@
+//! How fast messages are sent: as fast as answers come, or by a schedule that waits for nobody.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Stages of a schedule, one after the other; without any, each request waits for the last one's
+/// answer. The last stage goes on for as long as the run does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Pace {
+    stages: Vec<Stage>,
+}
+
+/// A rate, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Stage {
+    /// Messages a second; above zero.
+    pub(crate) rate: f64,
+    pub(crate) duration: Duration,
+}
+
+impl Pace {
+    /// One rate throughout; zero for as fast as answers come.
+    pub(crate) fn constant(rate: f64) -> Pace {
+        let stage = Stage { rate, duration: Duration::MAX };
+        Pace { stages: if rate > 0.0 { vec![stage] } else { Vec::new() } }
+    }
+
+    pub(crate) fn by_stages(stages: &[Stage]) -> Pace {
+        Pace { stages: stages.to_vec() }
+    }
+
+    /// How many stages are told apart; at least one.
+    pub(crate) fn stage_count(&self) -> usize {
+        self.stages.len().max(1)
+    }
+
+    /// The stage so long after the first began.
+    pub(crate) fn stage_at(&self, elapsed: Duration) -> usize {
+        let mut end = Duration::ZERO;
+        let is_over = |stage: &Stage| {
+            end = end.saturating_add(stage.duration);
+            end <= elapsed
+        };
+        let passed = self.stages.iter().map(is_over).take_while(|is_over| *is_over).count();
+        passed.min(self.stage_count() - 1)
+    }
+
+    /// Between the starts of requests that `messages` are sent with, so long after the first stage
+    /// began; zero without a schedule.
+    pub(crate) fn interval(&self, elapsed: Duration, messages: f64) -> Duration {
+        let stage = self.stages.get(self.stage_at(elapsed));
+        stage.map_or(Duration::ZERO, |stage| Duration::from_secs_f64(messages / stage.rate))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn stages_follow_one_another_and_the_last_goes_on() {
+        let pace = Pace::by_stages(&[
+            Stage { rate: 10.0, duration: SECOND },
+            Stage { rate: 100.0, duration: SECOND * 2 },
+        ]);
+
+        let at = [0.0, 0.9, 1.0, 2.9, 3.0, 99.0].map(Duration::from_secs_f64);
+        assert_eq!(at.map(|elapsed| pace.stage_at(elapsed)), [0, 0, 1, 1, 1, 1]);
+        assert_eq!(pace.interval(Duration::ZERO, 4.0), Duration::from_millis(400));
+        assert_eq!(pace.interval(SECOND, 4.0), Duration::from_millis(40));
+    }
+
+    #[test]
+    fn a_constant_rate_is_one_stage_and_none_is_no_schedule() {
+        assert_eq!(Pace::constant(4.0).interval(SECOND * 1_000_000, 1.0), SECOND / 4);
+        assert_eq!(Pace::constant(4.0).stage_count(), 1);
+
+        let none = Pace::constant(0.0);
+        assert!(none.interval(SECOND, 1.0).is_zero());
+        assert_eq!((none.stage_count(), none.stage_at(SECOND)), (1, 0));
+    }
+}

@@ -1,0 +1,281 @@
+//! `rate`: latency at a rate that does not wait for answers.
+//!
+//! A closed loop stops sending while the server stalls, and so measures the stall once. Here
+//! requests are planned, and each one's latency counts from when it was due. The rate may change
+//! by stages, or `--find-max` looks for the highest one that keeps an objective.
+
+mod section;
+
+use std::{str::FromStr, time::Duration};
+
+use anyhow::Result;
+use clap::Args;
+
+use super::{
+    Findings, Flags, Setting, conduct,
+    pc::violations,
+    setting::{duration, positive},
+};
+use crate::{
+    load::{self, Count, Latencies, Mode, Pace, Percentiles, Scenario, Shape, Verb},
+    report::{Limit, Metric},
+};
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Steps {
+    /// Messages a second, one run for each
+    #[arg(long, value_name = "PER SECOND", value_delimiter = ',', default_value = "100,1000", value_parser = positive)]
+    pub(crate) rate: Vec<f64>,
+    /// One run whose rate changes instead, such as 100/s:60s,1000/s:10s; times before scaling
+    #[arg(long, value_name = "STAGES", value_delimiter = ',', conflicts_with_all = ["rate", "find_max"])]
+    pub(crate) stage: Vec<Stage>,
+    /// Look for the highest rate that keeps the objective, from the first --rate on
+    #[arg(long)]
+    pub(crate) find_max: bool,
+    /// The objective of --find-max
+    #[arg(long, value_name = "LIMIT", default_value = "p99<50ms")]
+    pub(crate) slo: Limit,
+    /// Consumers that receive and delete meanwhile; without any, the queue grows
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) consumers: usize,
+    /// Connections that requests are spread over
+    #[arg(long, value_name = "NUMBER", default_value_t = 64)]
+    pub(crate) conns: usize,
+    /// Messages of a request. SQS takes 10, IronMQ 100
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) batch: u64,
+    /// Bytes of a message's body
+    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    pub(crate) size: usize,
+    /// Time to measure at each rate, before scaling
+    #[arg(long = "step-duration", default_value = "60s", value_parser = duration)]
+    pub(crate) duration: Duration,
+}
+
+/// A stage, as a flag has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stage(load::Stage);
+
+/// What was measured at a rate.
+struct Step {
+    /// In names of metrics.
+    id: String,
+    name: String,
+    rate: f64,
+    elapsed: Duration,
+    sent: u64,
+    latencies: Latencies,
+}
+
+/// A run, and the rates that it had one after the other.
+struct Measured {
+    steps: Vec<Step>,
+    report: load::Report,
+}
+
+const WARM_UP: Duration = Duration::from_secs(2);
+const DURATION_LEAST: Duration = Duration::from_secs(1);
+/// A rate counts as kept if so much of it was sent.
+const KEPT: f64 = 0.98;
+/// The search ends when the two sides are so close.
+const CLOSE: f64 = 1.05;
+const SEARCH_MAX: usize = 24;
+
+pub(crate) fn run(flags: &Flags<Steps>) -> Result<()> {
+    conduct("rate", &flags.options, |setting| findings(setting, &flags.plan))
+}
+
+pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
+    let (all, found) = if steps.find_max {
+        let (all, found) = find_max(setting, steps)?;
+        (all, Some(found))
+    } else if !steps.stage.is_empty() {
+        (vec![by_stages(setting, steps)?], None)
+    } else {
+        let measured = steps.rate.iter().map(|rate| at_rate(setting, steps, *rate));
+        (measured.collect::<Result<_>>()?, None)
+    };
+    let mut metrics = Vec::new();
+    let mut recordings = Vec::new();
+    for step in all.iter().flat_map(|measured| &measured.steps) {
+        metrics.extend(step.metrics(&format!("rate.{}", step.id)));
+    }
+    for Measured { steps, report } in &all {
+        let id = steps.first().map_or("", |step| step.id.as_str());
+        let failed = report.count(Count::FailedRequests);
+        metrics.push(Metric::faults(&format!("rate.{id}.failed"), failed));
+        if report.percentiles(Verb::EndToEnd).count > 0 {
+            metrics.push(Metric::faults(&format!("rate.{id}.lost"), report.lost()));
+        }
+        recordings.extend(report.recordings(&format!("rate.{id}")));
+    }
+    metrics.extend(found.map(|rate| Metric::rate("rate.max", rate)));
+    Ok(Findings {
+        title: "Latency at a rate".to_owned(),
+        metrics,
+        sections: vec![section::section(&all, found, steps)],
+        recordings,
+        violations: all.iter().flat_map(|measured| violations(&measured.report)).collect(),
+        ..Findings::default()
+    })
+}
+
+fn at_rate(setting: &Setting, steps: &Steps, rate: f64) -> Result<Measured> {
+    let duration = setting.lasting(steps.duration, DURATION_LEAST);
+    let report = measure(setting, steps, Pace::constant(rate), duration)?;
+    let step = Step {
+        id: format!("{rate:.0}"),
+        name: format!("{rate:.0}/s"),
+        rate,
+        elapsed: report.elapsed,
+        sent: report.count(Count::Sent),
+        latencies: report.latencies.clone(),
+    };
+    Ok(Measured { steps: vec![step], report })
+}
+
+fn by_stages(setting: &Setting, steps: &Steps) -> Result<Measured> {
+    let scaled = |Stage(stage): &Stage| load::Stage {
+        duration: setting.lasting(stage.duration, DURATION_LEAST),
+        ..*stage
+    };
+    let stages: Vec<load::Stage> = steps.stage.iter().map(scaled).collect();
+    let duration = stages.iter().map(|stage| stage.duration).sum();
+    let mut report = measure(setting, steps, Pace::by_stages(&stages), duration)?;
+    if report.stages.is_empty() {
+        report.stages.push(report.latencies.clone());
+    }
+    let step = |((number, stage), latencies): ((usize, &load::Stage), &Latencies)| Step {
+        id: format!("stage{number}"),
+        name: format!("{number}: {:.0}/s", stage.rate),
+        rate: stage.rate,
+        elapsed: stage.duration,
+        sent: latencies.percentiles(Verb::Send).count * steps.batch,
+        latencies: latencies.clone(),
+    };
+    let steps = (1..).zip(&stages).zip(&report.stages).map(step).collect();
+    Ok(Measured { steps, report })
+}
+
+fn measure(
+    setting: &Setting,
+    steps: &Steps,
+    pace: Pace,
+    duration: Duration,
+) -> Result<load::Report> {
+    setting.progress.begin("rate");
+    let connections = steps.conns.max(1);
+    load::run(&Scenario {
+        shape: Shape { batch: steps.batch, size_bytes: steps.size, ..Shape::default() },
+        pace,
+        consumers: steps.consumers,
+        // A schedule waits for nobody, for consumers neither.
+        backlog_max: 0,
+        warm_up: setting.lasting(WARM_UP, Duration::from_millis(300)),
+        duration,
+        server_pid: setting.server_pid,
+        progress: setting.progress.clone(),
+        ..Scenario::new(Mode::Send, setting.endpoint.clone(), connections)
+    })
+}
+
+/// Doubles the rate until the objective breaks, then halves the distance. Returns all that was
+/// tried, by rate, and the highest rate that kept it; zero if none did.
+fn find_max(setting: &Setting, steps: &Steps) -> Result<(Vec<Measured>, f64)> {
+    let mut all = Vec::new();
+    let (mut kept, mut broken): (f64, Option<f64>) = (0.0, None);
+    let mut rate = steps.rate.first().copied().unwrap_or(100.0);
+    for _ in 0..SEARCH_MAX {
+        let measured = at_rate(setting, steps, rate)?;
+        let is_kept = measured.steps.iter().all(|step| step.keeps(&steps.slo));
+        let verdict = if is_kept { "kept" } else { "broken" };
+        setting.progress.note(&format!("{rate:.0}/s: {} {verdict}", steps.slo));
+        all.push(measured);
+        if is_kept {
+            kept = rate
+        } else {
+            broken = Some(rate)
+        }
+        rate = match broken {
+            None => rate * 2.0,
+            Some(high) if kept == 0.0 => high / 2.0,
+            Some(high) if high / kept <= CLOSE => break,
+            Some(high) => (high * kept).sqrt(),
+        };
+        if rate < 1.0 {
+            break;
+        }
+    }
+    let rate = |measured: &Measured| measured.steps.first().map_or(0.0, |step| step.rate);
+    all.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    Ok((all, kept))
+}
+
+impl Step {
+    fn planned(&self) -> Percentiles {
+        self.latencies.percentiles(Verb::Send)
+    }
+
+    /// Messages a second that were sent.
+    fn achieved(&self) -> f64 {
+        self.sent as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Messages that were due in the measured time and not sent.
+    fn unsent(&self) -> u64 {
+        let due = self.rate * self.elapsed.as_secs_f64();
+        (due - self.sent as f64).max(0.0) as u64
+    }
+
+    fn keeps(&self, slo: &Limit) -> bool {
+        slo.holds_for(&self.metrics("")) && self.achieved() >= self.rate * KEPT
+    }
+
+    fn metrics(&self, front: &str) -> Vec<Metric> {
+        let name = |rest: &str| format!("{front}.{rest}");
+        let planned = self.planned();
+        let mut metrics = vec![
+            Metric::rate(&name("achieved"), self.achieved()),
+            Metric::latency(&name("p50"), planned.p50_us),
+            Metric::latency(&name("p90"), planned.p90_us),
+            Metric::latency(&name("p99"), planned.p99_us),
+            Metric::latency(&name("p99.9"), planned.p999_us),
+            Metric::latency(&name("max"), planned.max_us),
+        ];
+        for (verb, word) in [(Verb::Service, "service_p99"), (Verb::EndToEnd, "end_to_end_p99")] {
+            let found = self.latencies.percentiles(verb);
+            if found.count > 0 {
+                metrics.push(Metric::latency(&name(word), found.p99_us));
+            }
+        }
+        metrics.push(Metric::faults(&name("unsent"), self.unsent()));
+        metrics
+    }
+}
+
+/// Parses `100/s:60s`.
+impl FromStr for Stage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Stage, String> {
+        let parts = text.split_once("/s:");
+        let (rate, lasting) =
+            parts.ok_or_else(|| format!("{text} is not a stage such as 100/s:60s"))?;
+        Ok(Stage(load::Stage { rate: positive(rate)?, duration: duration(lasting)? }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_are_a_rate_and_a_time() {
+        let stage = load::Stage { rate: 1500.0, duration: Duration::from_secs(90) };
+
+        assert_eq!("1500/s:1.5m".parse(), Ok(Stage(stage)));
+        for text in ["100", "100/s", "100:60s", "0/s:60s", "100/s:60"] {
+            assert!(text.parse::<Stage>().is_err(), "{text}");
+        }
+    }
+}
