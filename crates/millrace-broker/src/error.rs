@@ -35,6 +35,14 @@ pub enum BrokerError {
 }
 
 impl BrokerError {
+    /// The journal takes no change now; it may again, after a restart at the latest.
+    pub fn is_for_now(&self) -> bool {
+        match self {
+            BrokerError::Unavailable(reason) => !matches!(reason, Unavailable::TooLarge { .. }),
+            _ => false,
+        }
+    }
+
     /// Nothing is wrong but that too much waits to be stored: the caller should slow down.
     pub fn is_backlog(&self) -> bool {
         matches!(self, BrokerError::Unavailable(Unavailable::Backlog { .. }))

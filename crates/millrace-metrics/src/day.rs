@@ -13,6 +13,8 @@ pub(crate) const DAY_S: u64 = 86_400;
 
 /// Frames next to one another are found together as long as they are not more bytes than this.
 const CHUNK_BYTES: u32 = 32 << 10;
+/// In place of a minute: several follow, each with its own rows.
+const SEVERAL: u16 = 1_440;
 
 /// How far apart the data points of a file are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,17 +89,29 @@ impl Day {
     pub(crate) fn open(path: &Path) -> io::Result<Day> {
         let mut chunks = Vec::new();
         let log = Log::open(path, |at, bytes, payload| {
-            if let Some(minute) = Reader(payload).number() {
-                note(&mut chunks, at, bytes, minute);
-            }
+            each_minute(payload, |minute, _| note(&mut chunks, (at, bytes), minute));
         })?;
         Ok(Day { log, chunks })
     }
 
-    /// Appends rows of one minute of the day.
-    pub(crate) fn append(&mut self, minute: u16, rows: &[Row]) -> io::Result<()> {
-        let (at, bytes) = self.log.append(&frame(minute, rows))?;
-        note(&mut self.chunks, at, bytes, minute);
+    /// Appends rows of one or more minutes of the day, all or none of them. Returns where.
+    pub(crate) fn append(&mut self, minutes: &[(u16, Vec<Row>)]) -> io::Result<u64> {
+        let payload = match minutes {
+            [(minute, rows)] => frame(*minute, rows),
+            several => frame_of_several(several),
+        };
+        let (at, bytes) = self.log.append(&payload)?;
+        minutes.iter().for_each(|(minute, _)| note(&mut self.chunks, (at, bytes), *minute));
+        Ok(at)
+    }
+
+    /// Takes back what was appended at `at` and after.
+    pub(crate) fn take_back(&mut self, at: u64) -> io::Result<()> {
+        self.log.cut(at)?;
+        self.chunks.retain(|chunk| chunk.at < at);
+        if let Some(last) = self.chunks.last_mut() {
+            last.bytes = last.bytes.min((at - last.at) as u32);
+        }
         Ok(())
     }
 
@@ -111,17 +125,16 @@ impl Day {
         let overlaps = |c: &&Chunk| c.first < minutes.end && c.last >= minutes.start;
         for chunk in self.chunks.iter().filter(overlaps) {
             self.log.read(chunk.at, chunk.bytes, |payload| {
-                let mut reader = Reader(payload);
-                let Some(minute) = reader.number().filter(|minute| minutes.contains(minute)) else {
-                    return;
-                };
-                while !reader.is_empty() {
-                    match Row::take(&mut reader, &is_wanted) {
-                        Ok(Some(found)) => row(minute, found),
-                        Ok(None) => {}
-                        Err(_) => return,
+                each_minute(payload, |minute, rows| {
+                    let mut reader = Reader(if minutes.contains(&minute) { rows } else { &[] });
+                    while !reader.is_empty() {
+                        match Row::take(&mut reader, &is_wanted) {
+                            Ok(Some(found)) => row(minute, found),
+                            Ok(None) => {}
+                            Err(_) => return,
+                        }
                     }
-                }
+                });
             })?;
         }
         Ok(())
@@ -140,13 +153,55 @@ pub(crate) fn frame(minute: u16, rows: &[Row]) -> Vec<u8> {
     payload
 }
 
-fn note(chunks: &mut Vec<Chunk>, at: u64, bytes: u32, minute: u16) {
+fn frame_of_several(minutes: &[(u16, Vec<Row>)]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    put_varint(&mut payload, u64::from(SEVERAL));
+    let mut of_minute = Vec::new();
+    for (minute, rows) in minutes {
+        of_minute.clear();
+        rows.iter().for_each(|row| row.put(&mut of_minute));
+        put_varint(&mut payload, u64::from(*minute));
+        put_varint(&mut payload, of_minute.len() as u64);
+        payload.extend_from_slice(&of_minute);
+    }
+    payload
+}
+
+/// Shows the minutes of a payload and the bytes of their rows.
+fn each_minute(payload: &[u8], mut minute: impl FnMut(u16, &[u8])) {
+    let mut reader = Reader(payload);
+    match reader.number() {
+        Some(SEVERAL) => {
+            while let Some(number) = reader.number() {
+                let Some(rows) = reader.number().and_then(|bytes| reader.bytes(bytes)) else {
+                    return;
+                };
+                minute(number, rows);
+            }
+        }
+        Some(number) => minute(number, reader.0),
+        None => {}
+    }
+}
+
+/// Remembers that the frame at that place, of so many bytes, has rows of that minute.
+fn note(chunks: &mut Vec<Chunk>, (at, bytes): (u64, u32), minute: u16) {
     match chunks.last_mut() {
+        // The frame's first minute has put it there.
+        Some(last) if at + u64::from(bytes) == last.at + u64::from(last.bytes) => {
+            last.cover(minute)
+        }
         Some(last) if at == last.at + u64::from(last.bytes) && last.bytes + bytes < CHUNK_BYTES => {
             last.bytes += bytes;
-            last.first = last.first.min(minute);
-            last.last = last.last.max(minute);
+            last.cover(minute);
         }
         _ => chunks.push(Chunk { at, bytes, first: minute, last: minute }),
+    }
+}
+
+impl Chunk {
+    fn cover(&mut self, minute: u16) {
+        self.first = self.first.min(minute);
+        self.last = self.last.max(minute);
     }
 }

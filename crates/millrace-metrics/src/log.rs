@@ -105,6 +105,16 @@ impl Log {
         Ok((at, frame.len() as u32))
     }
 
+    /// Cuts off what was appended at `at` and after.
+    pub(crate) fn cut(&mut self, at: u64) -> io::Result<()> {
+        match &mut self.medium {
+            Medium::Memory(bytes) => bytes.truncate(at as usize),
+            Medium::File(file) => file.set_len(at)?,
+        }
+        self.len = at;
+        Ok(())
+    }
+
     /// The file to be synced, if anything was appended since this was last asked.
     pub(crate) fn take_dirty(&mut self) -> Option<Arc<File>> {
         match &self.medium {

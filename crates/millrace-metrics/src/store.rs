@@ -143,13 +143,17 @@ impl MetricStore {
         let _ = self.source.set(source);
     }
 
-    /// Stores values. They are durable after [`MetricStore::sync`]. Times older than the finest data
-    /// points are left out.
+    /// Stores values, all or none; after a crash, all or none of each day. They are durable after
+    /// [`MetricStore::sync`]. Times older than the finest data points are left out.
     pub fn record(&self, records: &[Record<'_>]) -> Result<(), StoreError> {
         if self.is_poisoned.load(Ordering::Relaxed) {
             return Err(StoreError::Poisoned);
         }
-        self.inner_mut().record(self.dir.as_deref(), records)
+        let recorded = self.inner_mut().record(self.dir.as_deref(), records);
+        if let Err(StoreError::Poisoned) = recorded {
+            self.is_poisoned.store(true, Ordering::Relaxed);
+        }
+        recorded
     }
 
     /// Makes durable what was recorded before. After a failure nothing is stored any more.
@@ -333,6 +337,7 @@ impl Inner {
                 None => drop(cells.insert(column, record.summary.clone())),
             }
         }
+        let mut days: BTreeMap<u64, Vec<(u16, Vec<Row>)>> = BTreeMap::new();
         for (time_s, entities) in rows {
             let row = |(entity, cells): (u32, BTreeMap<u16, Summary>)| Row {
                 entity,
@@ -345,26 +350,54 @@ impl Inner {
                 .collect();
             // First, or a crash could leave values of an entity that nobody has seen.
             self.catalog.saw(time_s, &seen)?;
-            self.append(dir, time_s, &rows)?;
+            let minute = (time_s % DAY_S / BASE_PERIOD_S) as u16;
+            days.entry(time_s / DAY_S).or_default().push((minute, rows));
+        }
+        let mut appended = Vec::new();
+        for (day, minutes) in days {
+            match self.append(dir, day, &minutes) {
+                Ok(at) => appended.extend(at.map(|at| (day, at))),
+                Err(error) => {
+                    self.take_back(dir, &appended)?;
+                    return Err(error.into());
+                }
+            }
         }
         Ok(())
     }
 
-    /// Appends rows of a minute, unless its day has been rolled up already.
-    fn append(&mut self, dir: Option<&Path>, time_s: u64, rows: &[Row]) -> io::Result<()> {
-        let day = time_s / DAY_S;
-        let file = self.days.entry(day).or_insert_with(|| {
+    /// Appends rows of a day, all or none; returns where. Of a day that has been rolled up already
+    /// none are.
+    fn append(
+        &mut self,
+        dir: Option<&Path>,
+        day: u64,
+        minutes: &[(u16, Vec<Row>)],
+    ) -> io::Result<Option<u64>> {
+        if !self.days.contains_key(&day) {
+            let file = DayFile::unopened(Resolution::Minute);
+            // Before it is known: a day that cannot be opened would make every read fail.
+            drop(file.opened(dir, day)?);
             self.has_new_file = true;
-            DayFile::unopened(Resolution::Minute)
-        });
+            self.days.insert(day, file);
+        }
+        let Some(file) = self.days.get(&day) else { return Ok(None) };
         if file.resolution != Resolution::Minute {
-            return Ok(());
+            return Ok(None);
         }
         let mut opened = file.opened(dir, day)?;
-        match opened.as_mut() {
-            Some(day) => day.append((time_s % DAY_S / BASE_PERIOD_S) as u16, rows),
-            None => Ok(()),
+        opened.as_mut().map(|day| day.append(minutes)).transpose()
+    }
+
+    /// Undoes what was appended to those days: a client that is told of a failure sends all again.
+    fn take_back(&self, dir: Option<&Path>, appended: &[(u64, u64)]) -> Result<(), StoreError> {
+        for (day, at) in appended {
+            let Some(file) = self.days.get(day) else { continue };
+            if let Some(opened) = file.opened(dir, *day)?.as_mut() {
+                opened.take_back(*at).map_err(|_| StoreError::Poisoned)?;
+            }
         }
+        Ok(())
     }
 
     fn read(

@@ -1,8 +1,9 @@
 //! All alarms, their states and what happened to them, on disk.
 //!
 //! The file `alarms.log` holds one JSON text a frame: an alarm as it is from then on, the name of one
-//! that is gone, or an item of the history. It is written anew when it is opened and when most of it
-//! is outdated.
+//! that is gone, an item of the history, a change of state with what is to be done about it, or an
+//! action that was done. It is written anew when it is opened, when most of it is outdated, and
+//! after a sync that failed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use millrace_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::outbox::{Outbox, Owed};
 use super::{Rule, State, Verdict};
 use crate::log::Log;
 use crate::math::Query;
@@ -111,7 +113,7 @@ pub struct HistoryItem {
 }
 
 /// What a change of state was.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     pub alarm: Alarm,
     pub before: State,
@@ -128,13 +130,33 @@ pub struct AlarmBook {
     frames: usize,
     alarms: BTreeMap<Scope, BTreeMap<String, Alarm>>,
     history: KeptHistory,
+    outbox: Outbox,
+    /// A sync failed: the file is not to be trusted until it is written anew.
+    is_suspect: bool,
 }
 
 #[derive(Serialize, Deserialize)]
 enum Frame {
     Alarm(Box<Alarm>),
-    Deleted { scope: Scope, name: String },
+    Deleted {
+        scope: Scope,
+        name: String,
+    },
     History(HistoryItem),
+    /// A change of state, its item of the history and the actions that it owes: all or nothing.
+    Entered {
+        id: u64,
+        change: Box<Change>,
+        item: HistoryItem,
+    },
+    /// What is left of a change's actions, where the file was written anew.
+    Owed(Box<Owed>),
+    /// An action is done, or cannot be done.
+    Acted {
+        id: u64,
+        arn: String,
+        item: HistoryItem,
+    },
 }
 
 impl AlarmBook {
@@ -146,6 +168,8 @@ impl AlarmBook {
             frames: 0,
             alarms: BTreeMap::new(),
             history: VecDeque::new(),
+            outbox: Outbox::default(),
+            is_suspect: false,
         };
         if let Some(dir) = dir {
             std::fs::create_dir_all(dir)?;
@@ -212,7 +236,8 @@ impl AlarmBook {
         Ok(self.keep(alarm)?)
     }
 
-    /// Sets the state by hand; the next evaluation may change it again. Says if it is another one.
+    /// Sets the state by hand; the next evaluation may change it again. If it is another one, says
+    /// what is to be done about it.
     pub fn set_state(
         &mut self,
         scope: &Scope,
@@ -220,19 +245,19 @@ impl AlarmBook {
         state: State,
         (reason, data): (String, Option<String>),
         now: Timestamp,
-    ) -> Result<Option<Change>, AlarmError> {
+    ) -> Result<Option<Owed>, AlarmError> {
         let alarm = self.alarm(scope, name).cloned().ok_or(AlarmError::NotFound)?;
         Ok(self.enter(alarm, state, reason, data, now)?)
     }
 
-    /// Notes what an evaluation found. Says if the state is another one.
+    /// Notes what an evaluation found. If the state is another one, says what is to be done about it.
     pub fn judged(
         &mut self,
         scope: &Scope,
         name: &str,
         verdict: &Verdict,
         now: Timestamp,
-    ) -> io::Result<Option<Change>> {
+    ) -> io::Result<Option<Owed>> {
         let Some(alarm) = self.alarm(scope, name).cloned() else { return Ok(None) };
         if alarm.state == verdict.state {
             return Ok(None);
@@ -247,10 +272,11 @@ impl AlarmBook {
         self.enter(alarm, verdict.state, verdict.reason.clone(), Some(data.to_string()), now)
     }
 
-    /// Notes what became of an action.
+    /// Notes what became of an action, which is not owed any more; if that cannot be written, until
+    /// the next start.
     pub fn acted(
         &mut self,
-        alarm: &Alarm,
+        owed: &Owed,
         arn: &str,
         failure: Option<&str>,
         now: Timestamp,
@@ -261,11 +287,20 @@ impl AlarmBook {
         };
         let data = serde_json::json!({
             "actionState": state,
-            "stateUpdateTimestamp": alarm.state_updated_at,
+            "stateUpdateTimestamp": owed.alarm().state_updated_at,
             "notificationResource": arn,
             "error": failure,
         });
-        self.note(alarm, HistoryKind::Action, summary, data.to_string(), now)
+        let item = item(owed.alarm(), HistoryKind::Action, (summary, data.to_string()), now);
+        self.outbox.settle(owed.id, arn);
+        let frame = Frame::Acted { id: owed.id, arn: arn.to_owned(), item: item.clone() };
+        self.append(&frame)?;
+        self.remember(item, now)
+    }
+
+    /// Actions that are still to be done, those of the oldest change first.
+    pub fn owed(&self) -> impl Iterator<Item = &Owed> {
+        self.outbox.iter()
     }
 
     pub fn alarm(&self, scope: &Scope, name: &str) -> Option<&Alarm> {
@@ -287,8 +322,17 @@ impl AlarmBook {
     }
 
     /// The file to be synced, if anything was changed since this was last asked.
-    pub fn take_dirty(&mut self) -> Option<Arc<File>> {
-        self.log.take_dirty()
+    pub fn take_dirty(&mut self) -> io::Result<Option<Arc<File>>> {
+        if self.is_suspect {
+            self.rewrite()?;
+            self.is_suspect = false;
+        }
+        Ok(self.log.take_dirty())
+    }
+
+    /// The sync of that file failed: what is in it is unknown, and it is never synced again.
+    pub fn sync_failed(&mut self) {
+        self.is_suspect = true;
     }
 
     fn enter(
@@ -298,7 +342,7 @@ impl AlarmBook {
         reason: String,
         data: Option<String>,
         now: Timestamp,
-    ) -> io::Result<Option<Change>> {
+    ) -> io::Result<Option<Owed>> {
         let before = std::mem::replace(&mut alarm.state, state);
         let old_reason = std::mem::replace(&mut alarm.reason, reason);
         let old_data = std::mem::replace(&mut alarm.reason_data, data);
@@ -306,8 +350,8 @@ impl AlarmBook {
         if before != state {
             alarm.state_entered_at = now.0;
         }
-        self.keep(alarm.clone())?;
         if before == state {
+            self.keep(alarm)?;
             return Ok(None);
         }
         let summary = format!("Alarm updated from {} to {}", before.name(), state.name());
@@ -324,14 +368,27 @@ impl AlarmBook {
             "oldState": side(before, &old_reason, &old_data),
             "newState": side(state, &alarm.reason, &alarm.reason_data),
         });
-        self.note(&alarm, HistoryKind::StateUpdate, summary, data.to_string(), now)?;
-        Ok(Some(Change { alarm, before }))
+        let item = item(&alarm, HistoryKind::StateUpdate, (summary, data.to_string()), now);
+        let owed = Owed::of(self.outbox.next_id(), Change { alarm, before });
+        self.append(&Frame::Entered {
+            id: owed.id,
+            change: Box::new(owed.change.clone()),
+            item: item.clone(),
+        })?;
+        self.insert(owed.alarm().clone());
+        self.outbox.add(owed.clone());
+        self.remember(item, now)?;
+        Ok(Some(owed))
     }
 
     fn keep(&mut self, alarm: Alarm) -> io::Result<()> {
         self.append(&Frame::Alarm(Box::new(alarm.clone())))?;
-        self.alarms.entry(alarm.scope.clone()).or_default().insert(alarm.name.clone(), alarm);
+        self.insert(alarm);
         Ok(())
+    }
+
+    fn insert(&mut self, alarm: Alarm) {
+        self.alarms.entry(alarm.scope.clone()).or_default().insert(alarm.name.clone(), alarm);
     }
 
     fn note(
@@ -342,9 +399,13 @@ impl AlarmBook {
         data: String,
         now: Timestamp,
     ) -> io::Result<()> {
-        let (scope, name) = (alarm.scope.clone(), alarm.name.clone());
-        let item = HistoryItem { scope, alarm: name, at: now.0, kind, summary, data };
+        let item = item(alarm, kind, (summary, data), now);
         self.append(&Frame::History(item.clone()))?;
+        self.remember(item, now)
+    }
+
+    /// Adds an item that is in the file already.
+    fn remember(&mut self, item: HistoryItem, now: Timestamp) -> io::Result<()> {
         self.history.push_back(item);
         self.forget(now);
         if self.frames > self.needed_frames() + OUTDATED_FRAMES_MAX {
@@ -361,14 +422,21 @@ impl AlarmBook {
 
     fn apply(&mut self, frame: Frame) {
         match frame {
-            Frame::Alarm(alarm) => {
-                let of_scope = self.alarms.entry(alarm.scope.clone()).or_default();
-                of_scope.insert(alarm.name.clone(), *alarm);
-            }
+            Frame::Alarm(alarm) => self.insert(*alarm),
             Frame::Deleted { scope, name } => {
                 self.alarms.get_mut(&scope).and_then(|alarms| alarms.remove(&name));
             }
             Frame::History(item) => self.history.push_back(item),
+            Frame::Entered { id, change, item } => {
+                self.insert(change.alarm.clone());
+                self.history.push_back(item);
+                self.outbox.add(Owed::of(id, *change));
+            }
+            Frame::Owed(owed) => self.outbox.add(*owed),
+            Frame::Acted { id, arn, item } => {
+                self.outbox.settle(id, &arn);
+                self.history.push_back(item);
+            }
         }
     }
 
@@ -381,7 +449,8 @@ impl AlarmBook {
     }
 
     fn needed_frames(&self) -> usize {
-        self.history.len() + self.alarms.values().map(BTreeMap::len).sum::<usize>()
+        let alarms: usize = self.alarms.values().map(BTreeMap::len).sum();
+        alarms + self.history.len() + self.outbox.len()
     }
 
     fn open_log(&mut self) -> io::Result<()> {
@@ -396,11 +465,22 @@ impl AlarmBook {
         let Some(path) = &self.path else { return Ok(()) };
         let alarms = self.all().map(|alarm| Frame::Alarm(Box::new(alarm.clone())));
         let history = self.history.iter().map(|item| Frame::History(item.clone()));
+        let owed = self.owed().map(|owed| Frame::Owed(Box::new(owed.clone())));
         let frames: Result<Vec<_>, _> =
-            alarms.chain(history).map(|frame| serde_json::to_vec(&frame)).collect();
+            alarms.chain(history).chain(owed).map(|frame| serde_json::to_vec(&frame)).collect();
         Log::replace(path, frames?.into_iter())?;
         self.open_log()
     }
+}
+
+fn item(
+    alarm: &Alarm,
+    kind: HistoryKind,
+    (summary, data): (String, String),
+    now: Timestamp,
+) -> HistoryItem {
+    let (scope, name) = (alarm.scope.clone(), alarm.name.clone());
+    HistoryItem { scope, alarm: name, at: now.0, kind, summary, data }
 }
 
 impl Alarm {
@@ -502,7 +582,7 @@ mod tests {
         assert!(book.put(alarm("a"), Timestamp(1)).unwrap());
         assert!(book.put(alarm("b"), Timestamp(2)).unwrap());
         let change = book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(3)).unwrap();
-        assert_eq!(change.unwrap().alarm.actions(), ["arn:alarm"]);
+        assert_eq!(change.unwrap().arns, ["arn:alarm"]);
         assert!(book.delete(&scope(), "b", Timestamp(4)).unwrap());
         assert!(!book.delete(&scope(), "b", Timestamp(4)).unwrap());
         drop(book);
@@ -523,7 +603,7 @@ mod tests {
         book.put(alarm("a"), Timestamp(1)).unwrap();
         let mut judged = |state| {
             let change = book.judged(&scope(), "a", &verdict(state), Timestamp(2)).unwrap();
-            change.map(|change| (change.before, change.alarm.actions().to_vec()))
+            change.map(|owed| (owed.change.before, owed.arns))
         };
 
         assert_eq!(judged(State::InsufficientData), None);
@@ -533,7 +613,7 @@ mod tests {
         assert_eq!(judged(State::Ok), entered(State::Alarm, "arn:ok"));
         book.update(&scope(), "a", |alarm| alarm.actions_enabled = false).unwrap();
         let change = book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(3)).unwrap();
-        assert!(change.unwrap().alarm.actions().is_empty());
+        assert!(change.unwrap().arns.is_empty());
     }
 
     #[test]
@@ -544,10 +624,70 @@ mod tests {
 
         let change =
             book.set_state(&scope(), "a", State::Alarm, why.clone(), Timestamp(2)).unwrap();
-        assert_eq!(change.unwrap().alarm.reason, "drill");
+        assert_eq!(change.unwrap().alarm().reason, "drill");
         let change = book.judged(&scope(), "a", &verdict(State::Ok), Timestamp(3)).unwrap();
-        assert_eq!(change.unwrap().before, State::Alarm);
+        assert_eq!(change.unwrap().change.before, State::Alarm);
         let missing = book.set_state(&scope(), "z", State::Ok, why, Timestamp(4));
         assert!(matches!(missing, Err(AlarmError::NotFound)));
+    }
+
+    fn owed(book: &AlarmBook) -> Vec<(State, Vec<String>)> {
+        book.owed().map(|owed| (owed.alarm().state, owed.arns.clone())).collect()
+    }
+
+    #[test]
+    fn a_crash_at_any_byte_never_parts_a_change_of_state_from_its_actions() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("alarms.log");
+        let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+        let two = Alarm { alarm_actions: vec!["arn:x".into(), "arn:y".into()], ..alarm("a") };
+        book.put(two, Timestamp(1)).unwrap();
+        let len = || std::fs::metadata(&path).unwrap().len();
+        let created = len();
+        let entered = book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(2)).unwrap();
+        let entered = entered.unwrap();
+        let changed = len();
+        book.acted(&entered, "arn:x", None, Timestamp(3)).unwrap();
+        let acted = len();
+        book.acted(&entered, "arn:y", Some("gone"), Timestamp(3)).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        drop(book);
+
+        for end in created..=bytes.len() as u64 {
+            std::fs::write(&path, &bytes[..end as usize]).unwrap();
+            // The second time what the first has written anew.
+            for _ in 0..2 {
+                let book = AlarmBook::open(Some(dir.path()), Timestamp(4)).unwrap();
+                let found = (book.alarm(&scope(), "a").unwrap().state, owed(&book));
+                let owes = |arns: &[&str]| {
+                    vec![(State::Alarm, arns.iter().map(|arn| (*arn).to_owned()).collect())]
+                };
+                let expected = match end {
+                    end if end < changed => (State::InsufficientData, Vec::new()),
+                    end if end < acted => (State::Alarm, owes(&["arn:x", "arn:y"])),
+                    end if end < bytes.len() as u64 => (State::Alarm, owes(&["arn:y"])),
+                    _ => (State::Alarm, Vec::new()),
+                };
+                assert_eq!(found, expected, "cut at {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_failed_sync_left_unknown_is_written_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+        book.put(alarm("a"), Timestamp(1)).unwrap();
+        book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(2)).unwrap();
+        assert!(book.take_dirty().unwrap().is_some());
+
+        book.sync_failed();
+        // As if the pages had never reached the disk.
+        std::fs::write(dir.path().join("alarms.log"), b"").unwrap();
+        book.take_dirty().unwrap();
+        drop(book);
+
+        let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
+        assert_eq!(owed(&book), [(State::Alarm, vec!["arn:alarm".to_owned()])]);
     }
 }

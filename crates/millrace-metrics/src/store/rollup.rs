@@ -47,7 +47,7 @@ impl Inner {
                 None => {
                     let mut rolled = Day::in_memory();
                     for minute in steps(coarser) {
-                        rolled.append(minute, &rows_of(opened, minute, coarser)?)?;
+                        rolled.append(&[(minute, rows_of(opened, minute, coarser)?)])?;
                     }
                     Some(rolled)
                 }

@@ -216,3 +216,82 @@ fn minutes_that_the_clock_skips_count_as_idle() {
     let minutes = [0, 60, 120, 180].map(|s| (START_S + s, if s == 0 { 4.0 } else { 0.0 }));
     assert_eq!(sums(&store, "a", START_S..START_S + 600, 60), minutes);
 }
+
+/// Values of three minutes on two days, in one request.
+fn record_days(store: &MetricStore) -> Result<(), StoreError> {
+    let entity = entity("a");
+    let times = [START_S + 60, START_S + 180, START_S + DAY_S];
+    let record = |time_s| Record {
+        entity: &entity,
+        metric: "Sales",
+        unit: Unit::Count,
+        time_s,
+        summary: Summary::of(2.0),
+    };
+    store.record(&times.map(record))
+}
+
+#[test]
+fn values_of_several_minutes_and_days_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    record(&store, "a", START_S + 60, 1.0);
+    record_days(&store).unwrap();
+    record(&store, "a", START_S + 240, 4.0);
+    let expected =
+        [(START_S + 60, 3.0), (START_S + 180, 2.0), (START_S + 240, 4.0), (START_S + DAY_S, 2.0)];
+    let all = START_S..START_S + 2 * DAY_S;
+
+    assert_eq!(sums(&store, "a", all.clone(), 60), expected);
+    store.sync().unwrap();
+    drop(store);
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    assert_eq!(sums(&store, "a", all.clone(), 60), expected);
+    assert_eq!(sums(&store, "a", START_S + 120..START_S + 200, 60), expected[1..2]);
+    store.expire(at(START_S + 2 * DAY_S + MINUTES_KEPT_S)).unwrap();
+    assert_eq!(sums(&store, "a", all, 300), [(START_S, 9.0), (START_S + DAY_S, 2.0)]);
+}
+
+#[test]
+fn a_failure_on_the_second_day_leaves_nothing_on_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    record(&store, "a", START_S + 60, 1.0);
+    // Cannot be opened as a file.
+    let blocked = day_path(dir.path(), START_S / DAY_S + 1, Resolution::Minute);
+    std::fs::create_dir(&blocked).unwrap();
+    let all = START_S..START_S + 2 * DAY_S;
+
+    assert!(matches!(record_days(&store), Err(StoreError::Io(_))));
+    assert_eq!(sums(&store, "a", all.clone(), 60), [(START_S + 60, 1.0)]);
+    std::fs::remove_dir(&blocked).unwrap();
+    record_days(&store).unwrap();
+    store.sync().unwrap();
+    drop(store);
+
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    let expected = [(START_S + 60, 3.0), (START_S + 180, 2.0), (START_S + DAY_S, 2.0)];
+    assert_eq!(sums(&store, "a", all, 60), expected);
+}
+
+#[test]
+fn a_crash_leaves_all_or_none_of_a_days_minutes() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    record(&store, "a", START_S + 60, 1.0);
+    let path = day_path(dir.path(), START_S / DAY_S, Resolution::Minute);
+    let before = std::fs::metadata(&path).unwrap().len();
+    record_days(&store).unwrap();
+    drop(store);
+    let bytes = std::fs::read(&path).unwrap();
+
+    for end in before..=bytes.len() as u64 {
+        std::fs::write(&path, &bytes[..end as usize]).unwrap();
+        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+        let found = sums(&store, "a", START_S..START_S + DAY_S, 60);
+        match end == bytes.len() as u64 {
+            true => assert_eq!(found, [(START_S + 60, 3.0), (START_S + 180, 2.0)]),
+            false => assert_eq!(found, [(START_S + 60, 1.0)], "cut at {end}"),
+        }
+    }
+}

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use millrace_broker::{Broker, Kind, NewContent, Outgoing};
+use millrace_broker::{Broker, BrokerError, Kind, NewContent, Outgoing};
 use millrace_core::{Arn, MessageId, Timestamp, md5};
-use millrace_metrics::alarm::{Alarm, Change};
+use millrace_metrics::alarm::{Alarm, Change, Owed};
 use millrace_metrics::math::{self, Span};
 use millrace_metrics::{BASE_PERIOD_S, MetricStore};
 use millrace_wire::date;
@@ -15,10 +15,11 @@ use super::alarms::{SharedBook, lock};
 /// SenderId of messages from alarms.
 const SENDER: &str = "cloudwatch.amazonaws.com";
 
-/// Judges every alarm by the minutes that have ended. What changed is in the book, not synced yet.
-pub(super) fn evaluate(store: &MetricStore, book: &SharedBook, now: Timestamp) -> Vec<Change> {
+/// Judges every alarm by the minutes that have ended. Says whether any changed; that and what is
+/// to be done about it is in the book, not synced yet.
+pub(super) fn evaluate(store: &MetricStore, book: &SharedBook, now: Timestamp) -> bool {
     let alarms: Vec<Alarm> = lock(book).all().cloned().collect();
-    let mut changes = Vec::new();
+    let mut has_changed = false;
     for alarm in alarms {
         let points = match points(store, &alarm, now) {
             Ok(points) => points,
@@ -29,11 +30,15 @@ pub(super) fn evaluate(store: &MetricStore, book: &SharedBook, now: Timestamp) -
         };
         let verdict = alarm.rule.judge(&points, alarm.state);
         match lock(book).judged(&alarm.scope, &alarm.name, &verdict, now) {
-            Ok(change) => changes.extend(change),
+            Ok(Some(owed)) => {
+                has_changed = true;
+                announce(&owed.change);
+            }
+            Ok(None) => {}
             Err(error) => tracing::error!(alarm = alarm.name, %error, "state is not stored"),
         }
     }
-    changes
+    has_changed
 }
 
 /// The data points of the periods that an alarm looks at, the last of which has just ended.
@@ -56,37 +61,69 @@ fn points(
     Ok(series.map(|series| series.points.into_iter().collect()).unwrap_or_default())
 }
 
-/// Does what alarms are to do when they enter their states, and notes how that went.
-pub(super) fn act(broker: &Arc<Broker>, book: &SharedBook, changes: &[Change]) {
-    for change in changes {
-        let alarm = &change.alarm;
-        tracing::info!(
-            alarm = alarm.name,
-            from = change.before.name(),
-            to = alarm.state.name(),
-            "alarm changed its state"
-        );
-        for arn in alarm.actions() {
-            let failure = send(broker, arn, change).err();
-            let failure = failure.as_deref();
-            if let Err(error) = lock(book).acted(alarm, arn, failure, broker.now()) {
-                tracing::error!(alarm = alarm.name, %error, "history is not stored");
+/// Tells the log that an alarm is in another state.
+pub(super) fn announce(change: &Change) {
+    tracing::info!(
+        alarm = change.alarm.name,
+        from = change.before.name(),
+        to = change.alarm.state.name(),
+        "alarm changed its state"
+    );
+}
+
+/// Does what is owed, which must be durable, and notes how that went. What the journal does not take
+/// now stays owed.
+pub(super) fn act(broker: &Arc<Broker>, book: &SharedBook, owed: &[Owed]) {
+    for (owed, arn) in owed.iter().flat_map(|owed| owed.arns.iter().map(move |arn| (owed, arn))) {
+        let alarm = &owed.alarm().name;
+        let failure = match send(broker, arn, owed) {
+            Ok(()) => None,
+            Err(Failure::NotNow(error)) => {
+                tracing::warn!(alarm, %error, "an alarm's action is done later");
+                continue;
             }
+            Err(Failure::Never(failure)) => Some(failure),
+        };
+        if let Err(error) = lock(book).acted(owed, arn, failure.as_deref(), broker.now()) {
+            tracing::error!(alarm, %error, "history is not stored");
+        }
+    }
+}
+
+/// Why an action was not done.
+enum Failure {
+    /// The next minute may be better.
+    NotNow(BrokerError),
+    Never(String),
+}
+
+impl From<&str> for Failure {
+    fn from(text: &str) -> Failure {
+        Failure::Never(text.to_owned())
+    }
+}
+
+impl From<BrokerError> for Failure {
+    fn from(error: BrokerError) -> Failure {
+        match error.is_for_now() {
+            true => Failure::NotNow(error),
+            false => Failure::Never(error.to_string()),
         }
     }
 }
 
 /// Sends the message about a change to a queue and waits until it is durable.
-fn send(broker: &Arc<Broker>, arn: &str, change: &Change) -> Result<(), String> {
+fn send(broker: &Arc<Broker>, arn: &str, owed: &Owed) -> Result<(), Failure> {
     let key = Arn::parse(arn).and_then(|arn| arn.queue());
     let key = key.ok_or("this kind of action is not supported")?;
     let queue = broker.queue_by_key(&key).ok_or("the queue does not exist")?;
-    let body = message(change).to_string();
+    let body = message(&owed.change).to_string();
     let mut content = Vec::new();
     let id = MessageId::from_random(fastrand::u128(..));
     let is_fifo = queue.definition().settings.kind == Kind::Fifo;
-    let id_text = id.to_string();
-    let deduplication_id = is_fifo.then_some(id_text.as_str());
+    // A FIFO queue drops what is sent again because the process was killed before it was noted.
+    let once = format!("alarm-{}-{}", owed.id, owed.alarm().state_entered_at);
+    let deduplication_id = is_fifo.then_some(once.as_str());
     NewContent {
         body: body.as_bytes(),
         body_md5: md5(body.as_bytes()),
@@ -104,9 +141,9 @@ fn send(broker: &Arc<Broker>, arn: &str, change: &Change) -> Result<(), String> 
         delay_s: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let runtime = runtime.map_err(|error| error.to_string())?;
-    let sent = runtime.block_on(broker.send(&queue, &[outgoing]));
-    sent.map(drop).map_err(|error| error.to_string())
+    let runtime = runtime.map_err(|error| Failure::Never(error.to_string()))?;
+    runtime.block_on(broker.send(&queue, &[outgoing]))?;
+    Ok(())
 }
 
 /// The text that CloudWatch sends to a topic.

@@ -217,9 +217,14 @@ impl CloudWatch {
         let of = scope.clone();
         let changed = self
             .change_alarms(move |book, now| book.set_state(&of, &name, state, (reason, data), now));
-        if let Some(change) = changed.await? {
+        if let Some(owed) = changed.await? {
+            act::announce(&owed.change);
             let (broker, book) = (self.broker.clone(), self.alarms.clone());
-            self.monitor.run(move || act::act(&broker, &book, &[change])).await?;
+            let act = move || {
+                act::act(&broker, &book, &[owed]);
+                Ok(())
+            };
+            self.monitor.run_durably::<(), ApiError>(act).await?;
         }
         Ok(Answer::Done)
     }

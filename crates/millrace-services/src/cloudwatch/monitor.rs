@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use millrace_broker::{Broker, QueueTotals};
 use millrace_core::Timestamp;
-use millrace_metrics::alarm::{AlarmBook, State};
+use millrace_metrics::alarm::{AlarmBook, Owed, State};
 use millrace_metrics::{MetricStore, StoreError};
 use tokio::sync::oneshot;
 
@@ -177,6 +177,8 @@ impl Monitor {
 
 impl Worker {
     fn run(mut self) {
+        // At once, however soon the end comes: what an earlier process owes is done.
+        self.tick();
         while !self.is_closing {
             let wait_ms = self.next_tick.millis_since(self.broker.now());
             match self.receiver.recv_timeout(Duration::from_millis(wait_ms)) {
@@ -231,9 +233,13 @@ impl Worker {
 
     /// Makes metrics and alarms durable.
     fn sync(&self) -> Result<(), StoreError> {
-        let alarms = lock(&self.alarms).take_dirty();
         self.store.sync()?;
-        Ok(alarms.map_or(Ok(()), |file| file.sync_data())?)
+        let alarms = lock(&self.alarms).take_dirty()?;
+        let synced = alarms.map_or(Ok(()), |file| file.sync_data());
+        if synced.is_err() {
+            lock(&self.alarms).sync_failed();
+        }
+        Ok(synced?)
     }
 
     /// Closes the minute if it has ended.
@@ -248,11 +254,15 @@ impl Worker {
             tracing::error!(%error, "metrics of a minute are not stored yet");
             now.plus_seconds(millrace_metrics::BASE_PERIOD_S)
         });
-        let changes = act::evaluate(&self.store, &self.alarms, now);
-        if !changes.is_empty() {
-            match self.sync() {
-                Ok(()) => act::act(&self.broker, &self.alarms, &changes),
-                Err(error) => tracing::error!(%error, "states of alarms are not durable"),
+        let has_changed = act::evaluate(&self.store, &self.alarms, now);
+        let owed: Vec<Owed> = lock(&self.alarms).owed().cloned().collect();
+        if has_changed || !owed.is_empty() {
+            let acted = self.sync().and_then(|()| {
+                act::act(&self.broker, &self.alarms, &owed);
+                self.sync()
+            });
+            if let Err(error) = acted {
+                tracing::error!(%error, "states and actions of alarms are not durable");
             }
         }
         if now >= self.next_expiry {

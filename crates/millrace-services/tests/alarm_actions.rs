@@ -1,0 +1,189 @@
+//! What a process does about alarms whose actions its predecessor was killed before doing.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use millrace_broker::{Broker, Incoming, ReceiveRequest};
+use millrace_core::{SystemClock, Timestamp};
+use millrace_engine::Replay;
+use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+use millrace_metrics::alarm::{
+    Alarm, AlarmBook, Comparison, HistoryKind, MissingData, Rule, State,
+};
+use millrace_metrics::math::{Query, QueryKind};
+use millrace_metrics::{Entity, MetricStore, Scope};
+use millrace_services::{DeclaredQueue, Monitor, Options, Services};
+
+const REGION: &str = "us-east-1";
+const ACCOUNT: &str = "000000000000";
+const SEGMENT_BYTES: u32 = 16 << 20;
+
+/// A process on the alarms in `dir`, with a queue for their messages.
+struct Process {
+    log: Arc<GroupCommit>,
+    broker: Arc<Broker>,
+    monitor: Arc<Monitor>,
+}
+
+impl Process {
+    async fn start(dir: &Path, queue: &str) -> Process {
+        Process::start_on(dir, queue, |_| ()).await
+    }
+
+    /// `before` is done after the creation of the queue and before the first look at the alarms.
+    async fn start_on(dir: &Path, queue: &str, before: impl FnOnce(&GroupCommit)) -> Process {
+        let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
+        let log = GroupCommit::new(journal, GroupOptions::default());
+        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        log.spawn_committer().unwrap();
+        let clock = Arc::new(SystemClock::new());
+        let options = millrace_broker::Options::default();
+        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
+        let monitor = |book| {
+            let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
+            Arc::new(Monitor::start(broker.clone(), store, book).unwrap())
+        };
+        let idle = monitor(AlarmBook::open(None, broker.now()).unwrap());
+        let services = Services::new(broker.clone(), idle.clone(), &Options::default());
+        let attributes = match queue.ends_with(".fifo") {
+            true => vec![("FifoQueue".into(), "true".into())],
+            false => Vec::new(),
+        };
+        let declared = DeclaredQueue {
+            region: REGION.into(),
+            account: ACCOUNT.into(),
+            name: queue.into(),
+            attributes,
+            ..DeclaredQueue::default()
+        };
+        services.declare_queues(&[declared]).await.unwrap();
+        idle.close();
+        before(&log);
+        let monitor = monitor(AlarmBook::open(Some(dir), broker.now()).unwrap());
+        Process { log, broker, monitor }
+    }
+
+    /// The bodies of messages in the queue once there is one.
+    async fn receive(&self, queue: &str) -> Vec<String> {
+        let queue = self.broker.queue(REGION, ACCOUNT, queue).unwrap();
+        let receive = ReceiveRequest {
+            max: 10,
+            visibility_timeout_s: None,
+            wait_time_s: Some(20),
+            attempt_id: None,
+        };
+        let messages = self.broker.receive(&queue, &receive).await.unwrap();
+        let body = |message: Incoming| String::from_utf8(message.content.body.to_vec()).unwrap();
+        messages.into_iter().map(body).collect()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.monitor.close();
+        self.broker.close();
+        self.log.close();
+    }
+}
+
+fn alarm(queue: &str) -> Alarm {
+    let scope = Scope { region: REGION.into(), account: ACCOUNT.into() };
+    let kind = QueryKind::Metric {
+        entity: Entity::new(scope.clone(), "AWS/SQS", vec![("QueueName".into(), "jobs".into())]),
+        metric: "ApproximateNumberOfMessagesVisible".into(),
+        unit: None,
+        statistic: "Maximum".into(),
+        period_s: 60,
+    };
+    Alarm {
+        scope,
+        name: "too-many".into(),
+        description: None,
+        actions_enabled: true,
+        ok_actions: Vec::new(),
+        alarm_actions: vec![format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}")],
+        insufficient_data_actions: Vec::new(),
+        queries: vec![Query { id: "m".into(), kind, label: None, is_returned: true }],
+        period_s: 60,
+        rule: Rule {
+            comparison: Comparison::GreaterThanThreshold,
+            threshold: 10.0,
+            periods: 1,
+            to_alarm: 1,
+            missing: MissingData::Ignore,
+        },
+        low_sample_count: None,
+        threshold_metric_id: None,
+        says_to_alarm: false,
+        says_missing: false,
+        configured_at: 0,
+        state: State::Ok,
+        reason: String::new(),
+        reason_data: None,
+        state_updated_at: 0,
+        state_entered_at: 0,
+        tags: BTreeMap::new(),
+    }
+}
+
+/// Leaves what a process leaves that is killed right after the change of state is durable.
+fn killed_before_the_action(dir: &Path, queue: &str) {
+    let mut book = AlarmBook::open(Some(dir), Timestamp(1)).unwrap();
+    let alarm = alarm(queue);
+    book.put(alarm.clone(), Timestamp(1)).unwrap();
+    let why = ("depth".to_owned(), None);
+    let owed = book.set_state(&alarm.scope, &alarm.name, State::Alarm, why, Timestamp(2)).unwrap();
+    assert_eq!(owed.unwrap().arns.len(), 1);
+}
+
+#[tokio::test]
+async fn an_action_that_was_owed_is_done_at_the_next_start_and_not_again() {
+    for queue in ["pages", "pages.fifo"] {
+        let dir = tempfile::tempdir().unwrap();
+        killed_before_the_action(dir.path(), queue);
+
+        let process = Process::start(dir.path(), queue).await;
+        let bodies = process.receive(queue).await;
+        drop(process);
+
+        assert_eq!(bodies.len(), 1);
+        let message: serde_json::Value = serde_json::from_str(&bodies[0]).unwrap();
+        assert_eq!(message["AlarmName"], "too-many");
+        assert_eq!([&message["OldStateValue"], &message["NewStateValue"]], ["OK", "ALARM"]);
+        let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
+        assert_eq!(book.owed().count(), 0);
+        let last = book.history().back().unwrap();
+        assert_eq!(last.kind, HistoryKind::Action);
+        assert!(last.summary.starts_with("Successfully executed"), "{}", last.summary);
+    }
+}
+
+#[tokio::test]
+async fn an_action_that_cannot_be_done_is_not_owed_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    killed_before_the_action(dir.path(), "pages");
+
+    drop(Process::start(dir.path(), "others").await);
+
+    let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
+    assert_eq!(book.owed().count(), 0);
+    let last = book.history().back().unwrap();
+    assert!(last.summary.ends_with("the queue does not exist"), "{}", last.summary);
+}
+
+#[tokio::test]
+async fn what_the_journal_does_not_take_stays_owed() {
+    let dir = tempfile::tempdir().unwrap();
+    killed_before_the_action(dir.path(), "pages");
+
+    drop(Process::start_on(dir.path(), "pages", GroupCommit::close).await);
+    let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
+    assert_eq!(book.owed().count(), 1);
+    drop(book);
+
+    let process = Process::start(dir.path(), "pages").await;
+    assert_eq!(process.receive("pages").await.len(), 1);
+}
