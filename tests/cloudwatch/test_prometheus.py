@@ -4,11 +4,14 @@ import json
 import math
 import re
 import urllib.error
+import urllib.request
 
 import pytest
 from support.prometheus import of, scrape
 from support.server import ROOT
 from support.wire import JsonApi
+
+ALERTS = ROOT / "docs/alerts.yaml"
 
 
 def test_figures_agree_with_what_clients_did(alone, sqs_alone):
@@ -49,6 +52,25 @@ def test_figures_agree_with_what_clients_did(alone, sqs_alone):
         assert math.isfinite(value), key
 
 
+def test_scrapers_that_do_not_ask_for_openmetrics_get_the_older_format(alone, sqs_alone):
+    sqs_alone.create_queue(QueueName="jobs")
+    known = scrape(alone)
+
+    with urllib.request.urlopen(alone.endpoint + "/metrics") as answer:
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        lines = answer.read().decode().splitlines()
+
+    types = dict(line.split(" ")[2:] for line in lines if line.startswith("# TYPE "))
+    helps = {line.split(" ")[2] for line in lines if line.startswith("# HELP ")}
+    assert helps == set(types)
+    assert {name for name, kind in types.items() if kind == "counter"} == {
+        name for name in types if name.endswith("_total")
+    }
+    assert not any(line.startswith("# UNIT") or line.startswith("# EOF") for line in lines)
+    samples = {line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")}
+    assert samples == {key[0] for key in known}
+
+
 def test_series_of_queues_are_bounded(make_server):
     server = make_server(config='[metrics]\ntop_queues = 3\nqueues = ["always-*"]\n')
     api = JsonApi(server.endpoint)
@@ -81,14 +103,26 @@ def test_with_credentials_a_scrape_needs_the_token(make_server):
     assert [status(opened, token) for token in [None, "wrong", "let-me-in"]] == [403, 403, 200]
 
 
-def test_dashboard_and_alerts_name_series_that_exist(alone, sqs_alone):
+def test_dashboard_and_alerts_name_series_and_labels_that_exist(alone, sqs_alone):
     url = sqs_alone.create_queue(QueueName="jobs")["QueueUrl"]
     sqs_alone.send_message(QueueUrl=url, MessageBody="x")
-    known = {key[0] for key in scrape(alone)}
+    known = {}
+    for name, *labels in scrape(alone):
+        known.setdefault(name, set()).update(label for label, _ in labels)
     dashboard = json.loads((ROOT / "docs/grafana/millrace.json").read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    alerts = (ROOT / "docs/alerts.yaml").read_text()
-    named = set(re.findall(r"\b(?:millrace|process)_[a-z_]+", " ".join([*expressions, alerts])))
+    expressions += [json.dumps(variable["query"]) for variable in dashboard["templating"]["list"]]
+    expressions += [expr for expr in re.findall(r"expr: (?:>-)?((?:.|\n)*?)\n +(?:for|labels):", ALERTS.read_text())]
+    assert len(expressions) > 20
 
+    named = set()
+    for expression in expressions:
+        for name, labels in re.findall(r"\b((?:millrace|process)_[a-z_]+)(?:\{([^}]*)\})?", expression):
+            named.add(name)
+            assert name in known, expression
+            # Prometheus adds these two.
+            used = set(re.findall(r"([a-z_]+) ?(?:=|!)", labels)) - {"instance", "job"}
+            assert used <= known[name], expression
+        by = [label for group in re.findall(r"\bby \(([^)]*)\)", expression) for label in group.split(", ")]
+        assert set(by) <= {"instance", "job"}.union(*known.values()), expression
     assert len(named) > 10
-    assert named - known - {"millrace_build_info"} == set()

@@ -9,7 +9,9 @@ LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
 def scrape(server, token=None) -> dict:
     """Name and labels → value. Checks types, units and the end."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
     request = urllib.request.Request(server.endpoint + "/metrics", headers=headers)
     with urllib.request.urlopen(request) as answer:
         assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")

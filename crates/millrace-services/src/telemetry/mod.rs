@@ -1,9 +1,10 @@
-//! What Prometheus scrapes: `GET /metrics`, in the OpenMetrics text format.
+//! What Prometheus scrapes: `GET /metrics`, in one of its text formats.
 //!
 //! Bounded whatever clients do: actions are those that exist, and only some queues have series of
-//! their own. [`requests`] counts, [`exposition`] writes; the figures of queues are the broker's.
+//! their own. [`requests`] counts, [`exposition`] writes, [`format`] says how; the figures of queues are the broker's.
 
 mod exposition;
+mod format;
 mod queues;
 mod requests;
 
@@ -17,11 +18,9 @@ use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::Registry;
 
 use crate::cloudwatch::Monitor;
+use format::Format;
 use queues::QueueSeries;
 pub(crate) use requests::{RequestCounts, known_action};
-
-/// Of OpenMetrics 1.0, which Prometheus has read since 2018.
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What of `/metrics` is a matter of configuration.
 #[derive(Clone, Debug)]
@@ -104,16 +103,16 @@ impl Telemetry {
         }
         // Looking at thousands of queues takes longer than a request of another client may wait.
         let registry = self.registry.clone();
+        let format = Format::wanted(request.header("accept"));
         let encoded = self.monitor.run(move || {
             let mut text = String::with_capacity(64 << 10);
-            encode_registry(&mut text, &registry).map(|()| text)
+            encode_registry(&mut text, &registry).map(|()| format.render(text))
         });
-        let mut text = encoded.await?.map_err(|error| {
+        let text = encoded.await?.map_err(|error| {
             tracing::error!(%error, "metrics cannot be written");
             ApiError::internal_failure()
         })?;
-        text.push_str("# EOF\n");
-        Ok(Response::new(200, CONTENT_TYPE, text))
+        Ok(Response::new(200, format.content_type(), text))
     }
 }
 
