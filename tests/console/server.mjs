@@ -3,7 +3,7 @@
 
 import { spawn } from "node:child_process";
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -76,6 +76,42 @@ export class Server {
     const text = readFileSync(this.#log, "utf8");
     rmSync(this.#directory, { recursive: true });
     if (text.includes("panic")) throw new Error(`the server panicked:\n${text}`);
+  }
+}
+
+/** A way to the console whose streams of events can be ended. `streams` are those that were asked for. */
+export class Relay {
+  streams = [];
+  #sockets = new Set();
+  #listener;
+
+  static async start(console) {
+    const relay = new Relay();
+    const { port } = new URL(console);
+    relay.#listener = createServer((client) => relay.#pass(client, connect(port, "127.0.0.1")));
+    await new Promise((resolve) => relay.#listener.listen(0, "127.0.0.1", resolve));
+    relay.console = `http://127.0.0.1:${relay.#listener.address().port}`;
+    return relay;
+  }
+
+  #pass(client, server) {
+    const end = () => [client, server].forEach((socket) => socket.destroy());
+    for (const socket of [client, server]) {
+      this.#sockets.add(socket);
+      socket.on("error", end).on("close", end);
+    }
+    client.on("data", (data) => {
+      const head = data.toString("latin1");
+      if (head.startsWith("GET /events")) {
+        this.streams.push({ end, lastEventId: /^last-event-id: (.*)\r$/im.exec(head)?.[1] });
+      }
+    });
+    client.pipe(server).pipe(client);
+  }
+
+  close() {
+    this.#listener.close();
+    this.#sockets.forEach((socket) => socket.destroy());
   }
 }
 

@@ -4,7 +4,7 @@
 //! its sample; a browser that comes back with the id of a sample that is still kept goes on with a
 //! delta. Without viewers nothing is sampled.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -177,8 +177,11 @@ impl Live {
         sample
     }
 
-    /// Sends each viewer what changed. Who is behind is passed over this time.
+    /// Sends each viewer what changed. Who is behind is passed over this time. Viewers who look at the
+    /// same and have seen the same get the same bytes, which are made once.
     fn send(&self, sample: &Sample) {
+        // With what was shown before, so that no other frame can be where that was.
+        let mut made: HashMap<_, (Arc<Frame>, Vec<u8>)> = HashMap::new();
         let mut shared = self.shared();
         let Shared { viewers, histories, .. } = &mut *shared;
         viewers.retain_mut(|viewer| {
@@ -187,7 +190,12 @@ impl Live {
             };
             histories.watch(&viewer.view, sample);
             let frame = sample.frame(&viewer.view);
-            place.send(self.event("delta", sample.tick, &frame.since(&viewer.shown)));
+            let step = (Arc::as_ptr(&viewer.shown), Arc::as_ptr(&frame));
+            let (_, event) = made.entry(step).or_insert_with(|| {
+                let delta = frame.since(&viewer.shown);
+                (viewer.shown.clone(), self.event("delta", sample.tick, &delta))
+            });
+            place.send(event.clone());
             viewer.shown = frame;
             true
         });
