@@ -45,7 +45,7 @@ impl Default for Options {
         Options {
             in_flight_limit: limits::IN_FLIGHT,
             purge_cool_down: true,
-            slack_bytes: 192 << 20,
+            slack_bytes: 160 << 20,
         }
     }
 }

@@ -109,14 +109,13 @@ impl Queue {
         limit: usize,
         visits: usize,
     ) -> BrowsePage {
-        let after = from.in_set.map_or(Bound::Unbounded, Bound::Excluded);
         let mut page = BrowsePage { messages: Vec::new(), next: Some(from) };
-        let mut behind = self.timers.range((after, Bound::Unbounded));
+        let mut behind = self.timers.behind(from.in_set, &self.slab);
         for _ in 0..visits {
             if page.messages.len() == limit {
                 return page;
             }
-            let Some(&(time, seq, slot)) = behind.next() else {
+            let Some((time, seq, slot)) = behind.next() else {
                 page.next = None;
                 return page;
             };

@@ -69,7 +69,7 @@ impl Queue {
             let quiet_oldest_sent = self.oldest_of(|_| true);
             return Fairness { noisy_groups: 0, quiet: self.counts, quiet_oldest_sent };
         }
-        let slots = self.timers.iter().map(|(_, _, slot)| self.slab.at(*slot));
+        let slots = self.timers.slots().map(|slot| self.slab.at(slot));
         let delayed = slots
             .filter(|e| e.state() == MessageState::Delayed && noisy.contains(&e.group))
             .count() as u64;

@@ -67,11 +67,11 @@ impl Queue {
 
     fn detach(&mut self, slot: u32) {
         let entry = self.slab.at(slot);
-        let (group, timer) = (entry.group, (entry.deadline_at(), entry.seq, slot));
+        let (group, deadline) = (entry.group, entry.deadline_at());
         match entry.state() {
             MessageState::Free => {}
             MessageState::Delayed => {
-                self.timers.remove(&timer);
+                self.timers.remove(deadline, slot, &self.slab);
                 self.counts.delayed -= 1;
             }
             MessageState::Ready => {
@@ -81,7 +81,7 @@ impl Queue {
                 }
             }
             MessageState::InFlight => {
-                self.timers.remove(&timer);
+                self.timers.remove(deadline, slot, &self.slab);
                 self.counts.in_flight -= 1;
                 self.groups.at_mut(group).in_flight -= 1;
             }
@@ -103,7 +103,8 @@ impl Queue {
             }
             MessageState::Delayed | MessageState::InFlight => {
                 entry.deadline = entry.offset(deadline);
-                self.timers.insert((entry.deadline_at(), entry.seq, slot));
+                let deadline = entry.deadline_at();
+                self.timers.insert(deadline, slot, &self.slab);
                 if state == MessageState::Delayed {
                     self.counts.delayed += 1;
                 } else {

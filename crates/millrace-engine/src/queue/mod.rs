@@ -10,6 +10,7 @@ mod moves;
 mod receive;
 mod replayed;
 mod slab;
+mod timers;
 mod window;
 
 use std::collections::{BTreeSet, HashMap};
@@ -31,6 +32,7 @@ use crate::record::SlotSeq;
 use groups::Groups;
 use live::LiveBytes;
 use slab::{Entry, NONE, Slab};
+use timers::Timers;
 use window::{Attempts, DedupWindow, Remembered};
 
 /// What a message that was dead-lettered here remembers of its earlier life.
@@ -80,8 +82,8 @@ pub struct Queue {
     settings: Settings,
     slab: Slab,
     groups: Groups,
-    /// (deadline, sequence, slot) of every delayed and in-flight message.
-    timers: BTreeSet<(u64, u64, u32)>,
+    /// Of every delayed and in-flight message.
+    timers: Timers,
     /// Ends of the list by age.
     oldest: u32,
     newest: u32,
@@ -105,7 +107,7 @@ impl Queue {
             settings,
             slab: Slab::default(),
             groups: Groups::new(),
-            timers: BTreeSet::new(),
+            timers: Timers::default(),
             oldest: NONE,
             newest: NONE,
             out_of_order: BTreeSet::new(),
@@ -159,7 +161,7 @@ impl Queue {
     pub fn tick(&mut self, now: Timestamp, budget: usize) {
         for _ in 0..budget {
             match self.timers.first() {
-                Some(&(deadline, _, slot)) if deadline <= now.0 => {
+                Some((deadline, slot)) if deadline <= now.0 => {
                     self.change(slot, MessageState::Ready, 0);
                 }
                 _ => break,
@@ -191,7 +193,7 @@ impl Queue {
     /// When [`Queue::tick`] or [`Queue::expire`] next has something to do; [`Timestamp::NEVER`] if
     /// neither ever has.
     pub fn next_deadline(&self) -> Timestamp {
-        let timer = self.timers.first().map(|(deadline, _, _)| *deadline);
+        let timer = self.timers.first().map(|(deadline, _)| deadline);
         let retention_ms = u64::from(self.settings.retention_s) * 1000;
         let expiry = self.oldest_message().map(|(sent, _)| sent.saturating_add(retention_ms));
         let forget = self.dedup.next_expiry();

@@ -44,6 +44,11 @@ pub trait File: Send + Sync {
     fn size(&self) -> io::Result<u64>;
     /// Reads up to the buffer's length; less only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// The first place at or behind `offset` that may hold anything but zeros; the file's end, or
+    /// behind it, if there is none.
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        Ok(offset)
+    }
     /// Writes all parts, one behind the other, in one system call if the kernel takes them.
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
     /// Makes the file `bytes` long and sets the space for it aside.

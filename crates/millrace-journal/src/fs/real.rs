@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::Errno;
 
 use super::{File, FileSystem};
 
@@ -100,6 +101,16 @@ impl File for RealFile {
         Ok(done)
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        // Moves the cursor, which nothing else uses.
+        match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
+            Ok(place) => Ok(place.max(offset)),
+            Err(Errno::NXIO) => Ok(self.size()?.max(offset)),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(offset),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         if let [part] = parts {
             return self.file.write_all_at(part, offset);
@@ -115,7 +126,7 @@ impl File for RealFile {
                     done += written;
                     IoSlice::advance_slices(&mut rest, written);
                 }
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -125,7 +136,7 @@ impl File for RealFile {
     fn allocate(&self, bytes: u64) -> io::Result<()> {
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => Ok(()),
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 // No way to ask for space but to take it.
                 const STEP: usize = 1 << 20;
                 let zeros = vec![0; STEP];
@@ -141,5 +152,29 @@ impl File for RealFile {
 
     fn sync_data(&self) -> io::Result<()> {
         Ok(rustix::fs::fdatasync(&self.file)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_are_skipped_and_data_never() {
+        const DATA: u64 = 3_000_000;
+        const END: u64 = 8 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let file = RealFileSystem::new().create(&dir.path().join("file")).unwrap();
+        file.allocate(END).unwrap();
+        file.write_at(&[b"data"], DATA).unwrap();
+
+        for from in [0, 1, DATA - 1, DATA, DATA + 3] {
+            let next = file.next_data(from).unwrap();
+            assert!(next >= from && next <= DATA.max(from), "{from}: {next}");
+        }
+        // Not every file system knows its holes.
+        let behind = file.next_data(DATA + (1 << 20)).unwrap();
+        assert!((DATA + (1 << 20)..=END).contains(&behind), "{behind}");
+        assert!(file.next_data(END + 1).unwrap() > END);
     }
 }

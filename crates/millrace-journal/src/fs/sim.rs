@@ -275,6 +275,15 @@ impl File for SimFile {
         Ok(length)
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        let world = self.world();
+        world.check_power()?;
+        let rest = world.files.get(self.id).and_then(|image| image.live.get(offset as usize..));
+        let rest = rest.unwrap_or_default();
+        let zeros = rest.iter().take_while(|byte| **byte == 0).count();
+        Ok(offset + zeros as u64)
+    }
+
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         let bytes = parts.concat();
         let mut world = self.world();

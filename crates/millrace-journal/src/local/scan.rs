@@ -96,8 +96,12 @@ pub(super) fn search(
     let mut window = Window::new(file, u64::MAX)?;
     let mut traces = Traces::default();
     let mut offset = u64::from(from);
-    while offset < window.limit {
-        let length = (window.limit - offset).min(BLOCK_BYTES as u64) as usize;
+    loop {
+        offset = window.skip_hole(offset)?;
+        let length = window.limit.saturating_sub(offset).min(BLOCK_BYTES as u64) as usize;
+        if length == 0 {
+            break;
+        }
         let Some(block) = window.get(offset, length)? else { break };
         if ZEROS.get(..length) == Some(block) {
             offset += length as u64;
@@ -126,14 +130,17 @@ pub(super) fn begun_at(file: &dyn File, place: Position) -> io::Result<u32> {
 pub(super) fn is_blank(file: &dyn File) -> io::Result<bool> {
     let mut window = Window::new(file, u64::MAX)?;
     let mut offset = 0;
-    while offset < window.limit {
-        let length = (window.limit - offset).min(BLOCK_BYTES as u64) as usize;
+    loop {
+        offset = window.skip_hole(offset)?;
+        let length = window.limit.saturating_sub(offset).min(BLOCK_BYTES as u64) as usize;
+        if length == 0 {
+            return Ok(true);
+        }
         if window.get(offset, length)? != ZEROS.get(..length) {
             return Ok(false);
         }
         offset += length as u64;
     }
-    Ok(true)
 }
 
 fn next_frame<'w>(
@@ -218,6 +225,16 @@ impl<'a> Window<'a> {
     fn new(file: &'a dyn File, limit: u64) -> io::Result<Self> {
         let limit = file.size()?.min(limit).min(u64::from(u32::MAX));
         Ok(Self { file, limit, buffer: Vec::new(), start: 0 })
+    }
+
+    /// The block of the next place that may hold anything but zeros, if `offset` was not read yet.
+    /// What is only set aside need not be read.
+    fn skip_hole(&self, offset: u64) -> io::Result<u64> {
+        if self.start <= offset && offset < self.start + self.buffer.len() as u64 {
+            return Ok(offset);
+        }
+        let next = self.file.next_data(offset)?;
+        Ok((next - next % BLOCK_BYTES as u64).max(offset))
     }
 
     /// The bytes at this place, or None if the file ends before they do.
