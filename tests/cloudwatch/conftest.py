@@ -70,7 +70,10 @@ def alone(make_server):
 
 @pytest.fixture
 def clock(alone):
-    return Clock(alone)
+    """Just after a full minute: what a test does until it moves the clock falls into one."""
+    clock = Clock(alone)
+    clock.next_minute()
+    return clock
 
 
 @pytest.fixture
