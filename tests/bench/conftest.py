@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-DELAY_S = 0.01
+DELAY_S = 0.02
 
 
 @pytest.fixture

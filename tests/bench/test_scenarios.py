@@ -102,16 +102,22 @@ def test_sweep_fits_the_law(endpoint):
     assert outcome.metric("sweep.serial") >= 0
 
 
-def test_sweep_sends_on_where_nobody_consumes(endpoint):
-    outcome = bench("sweep", *QUICK, "--clients", "1,8", "--batch", "10", endpoint=endpoint)
+def test_producers_send_on_where_nobody_consumes(endpoint):
+    outcome = bench(
+        "pc", *QUICK, "--batch", "10", "--producers", "2", "--consumers", "0", "--backlog", "10", endpoint=endpoint
+    )
 
-    assert outcome.metric("sweep.8.rate") > outcome.metric("sweep.1.rate")
+    # A bound of ten would have let each producer send once or twice.
+    assert outcome.metric("pc.batch.messages") > 40
 
 
 def test_rate_holds_a_low_rate(endpoint):
     outcome = bench("rate", *QUICK, "--rate", "50", "--conns", "4", endpoint=endpoint)
 
-    assert outcome.metric("rate.50.achieved") == pytest.approx(50, rel=0.2)
+    achieved, unsent = outcome.metric("rate.50.achieved"), outcome.metric("rate.50.unsent")
+    # At most what was due, warm-up included; and what is missing is counted.
+    assert 0 < achieved <= 1.3 * 50 + 1
+    assert achieved + unsent >= 48
     assert outcome.metric("rate.50.p99") >= outcome.metric("rate.50.p50") > 0
 
 
@@ -119,10 +125,10 @@ def test_rate_goes_through_its_stages(endpoint):
     outcome = bench("rate", *QUICK, "--stage", "20/s:1s,200/s:1s", "--conns", "8", endpoint=endpoint)
 
     first, second = outcome.metric("rate.stage1.achieved"), outcome.metric("rate.stage2.achieved")
-    assert 0 < first <= 40
-    # However slow the machine: what is not sent in time is counted.
-    assert first < second <= 220
-    assert second + outcome.metric("rate.stage2.unsent") == pytest.approx(200, abs=2)
+    # At most what was due since the warm-up began; and what is missing is counted.
+    assert 0 < first <= 27
+    assert first < second <= 227
+    assert second + outcome.metric("rate.stage2.unsent") >= 198
     assert len(outcome.report["sections"][0]["charts"]) == 2
 
 

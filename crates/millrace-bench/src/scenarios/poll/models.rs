@@ -102,7 +102,8 @@ pub(super) async fn serial<P: Peer + Clone>(consumer: &Consumer<P>, plan: &Plan)
 }
 
 /// Every consumer has a callback waiting at each tick, at most one: without a bound they pile up.
-/// The pool gets another thread when callbacks wait and none was begun for half a second: handlers that end every now and then look like progress to it.
+/// The pool gets another thread when callbacks wait and none was begun for half a second: handlers
+/// that end every now and then look like progress to it.
 pub(super) async fn timer<P: Peer + Clone>(consumer: &Consumer<P>, plan: &Plan) -> Result<()> {
     let pool = Arc::new(Pool { waiting: Semaphore::new(0), begun: Mutex::new(Instant::now()) });
     let mut threads = JoinSet::new();

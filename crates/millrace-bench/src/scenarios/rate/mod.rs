@@ -147,7 +147,7 @@ fn by_stages(setting: &Setting, steps: &Steps) -> Result<Measured> {
     }
     let step = |((number, stage), latencies): ((usize, &load::Stage), &Latencies)| Step {
         id: format!("stage{number}"),
-        name: format!("{number}: {:.0}/s", stage.rate),
+        name: format!("stage {number}, {:.0}/s", stage.rate),
         rate: stage.rate,
         elapsed: stage.duration,
         sent: latencies.percentiles(Verb::Send).count * steps.batch,
