@@ -5,8 +5,10 @@ import html.parser
 import json
 import re
 import subprocess
+import threading
 import time
 import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from hdrh.histogram import HdrHistogram
@@ -176,6 +178,45 @@ def sent_by(url: str) -> int:
     with urllib.request.urlopen(url, timeout=5) as answer:
         text = answer.read().decode()
     return int(re.search(r'^millrace_bench_messages_total\{outcome="sent"\} (\d+)$', text, re.MULTILINE)[1])
+
+
+def test_http_asks_any_server_what_it_is_told_to():
+    asked, answer = [], [200]
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            asked.append((self.path, self.headers["X-Kind"], body, self.client_address))
+            self.send_response(answer[0])
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever)
+        thread.start()
+        try:
+            where = f"http://127.0.0.1:{http.server_port}/some/path?x=1"
+            request = ["http", *QUICK, "--method", "POST", "--body", "hello", "--header", "X-Kind: secret"]
+            closed = bench(*request, "--conns", "3", endpoint=where)
+            connections = {address for *_, address in asked}
+            paced = bench(*request, "--rate", "50", "--conns", "4", endpoint=where)
+            answer[0] = 500
+            refused = bench(*request, endpoint=where, code=1)
+        finally:
+            http.shutdown()
+            thread.join()
+
+    assert {entry[:3] for entry in asked} == {("/some/path?x=1", "secret", b"hello")}
+    assert closed.metric("http.closed.achieved") > 0 and len(connections) == 3
+    assert "secret" not in closed.report["command"]
+    assert 0 < paced.metric("http.50.achieved") <= 1.3 * 50 + 1
+    assert paced.metric("http.50.p99") >= paced.metric("http.50.service_p99") > 0
+    assert "no answer was a success: status 500" in refused.err
 
 
 def test_find_max_ends_at_a_rate_that_keeps_the_objective(endpoint):

@@ -29,6 +29,8 @@ pub enum Command {
     Sweep(Box<Flags<scenarios::SweepSteps>>),
     /// Latency at a planned rate, or the highest rate that keeps an objective
     Rate(Box<Flags<scenarios::RateSteps>>),
+    /// How long any HTTP server takes to answer one request
+    Http(Box<Flags<scenarios::HttpPlan>>),
     /// Many scenarios, one report
     Suite(scenarios::SuiteFlags),
     /// Take part in a scenario that another process leads
@@ -56,6 +58,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Drain(flags) => scenarios::drain(&flags),
         Command::Poll(flags) => scenarios::poll(&flags),
         Command::SdbCsv(flags) => scenarios::sdb_csv(&flags),
+        Command::Http(flags) => scenarios::http(&flags),
         Command::Suite(flags) => scenarios::suite(&flags),
         Command::Sweep(flags) => scenarios::sweep(&flags),
         Command::Rate(flags) => scenarios::rate(&flags),

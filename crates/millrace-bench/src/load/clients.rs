@@ -247,7 +247,7 @@ fn record(run: &Run, latencies: &RefCell<Vec<Latencies>>, verb: Verb, taken: Dur
 /// When the next request starts for the purpose of its latency: now, or, if the last answer came
 /// too late for the schedule, when it should have started. The timer's own lateness is not the
 /// server's.
-async fn pace(interval: Duration, due: &mut Instant) -> Instant {
+pub(crate) async fn pace(interval: Duration, due: &mut Instant) -> Instant {
     let now = Instant::now();
     if interval.is_zero() {
         return now;

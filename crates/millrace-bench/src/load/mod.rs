@@ -28,7 +28,7 @@ use crate::{
     tls::Trust,
 };
 
-pub(crate) use clients::Settle;
+pub(crate) use clients::{Settle, pace};
 pub(crate) use connection::Connection;
 pub(crate) use dialect::{Sqs, percent};
 pub(crate) use drive::{run, run_on};

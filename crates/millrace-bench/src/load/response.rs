@@ -51,6 +51,8 @@ pub(crate) fn parse(buffer: &mut [u8]) -> Result<Option<Answer>> {
         let end = join_chunks(buffer, start)?;
         return Ok(end.map(|end| Answer { status, closes, body: start..end }));
     }
+    // RFC 9110: these have no content, whatever their headers say.
+    let length = if matches!(status, 204 | 304) { Some(0) } else { length };
     let Some(length) = length else { bail!("answer has no content-length and is not chunked") };
     let end = start.checked_add(length).context("content-length is too large")?;
     Ok((buffer.len() >= end).then_some(Answer { status, closes, body: start..end }))
@@ -180,6 +182,13 @@ mod tests {
         let answer = parse(&mut all.to_vec()).unwrap().unwrap();
 
         assert_eq!((answer.status, answer.closes, &all[answer.body]), (200, false, &b"{}"[..]));
+    }
+
+    #[test]
+    fn answers_without_content_need_no_length() {
+        let all = b"HTTP/1.1 204 No Content\r\n\r\n";
+
+        assert!(parse(&mut all.to_vec()).unwrap().unwrap().body.is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod ab;
 mod connections;
 mod drain;
+mod http;
 mod pc;
 mod peer;
 mod poll;
@@ -22,6 +23,8 @@ pub(crate) use ab::Flags as AbFlags;
 pub(crate) use ab::run as ab;
 pub(crate) use drain::Plan as DrainPlan;
 pub(crate) use drain::run as drain;
+pub(crate) use http::Plan as HttpPlan;
+pub(crate) use http::run as http;
 pub(crate) use pc::Flags as PcFlags;
 pub(crate) use pc::run as pc;
 pub(crate) use poll::Plan as PollPlan;

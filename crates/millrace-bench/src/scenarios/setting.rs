@@ -234,7 +234,7 @@ fn publish(report: &Report, recordings: &[Recording], options: &Options) -> Resu
 }
 
 /// Flags whose values are nobody's business.
-const SECRETS: [&str; 2] = ["--sign", "--iron-token"];
+const SECRETS: [&str; 3] = ["--sign", "--iron-token", "--header"];
 
 /// The command for the record: without directories of this machine, and without secrets.
 fn command_line(arguments: impl Iterator<Item = String>) -> String {

@@ -10,6 +10,7 @@ use std::{str::FromStr, time::Duration};
 
 use anyhow::Result;
 use clap::Args;
+pub(super) use section::{chart, finding, table};
 
 use super::{
     Findings, Flags, Setting, conduct,
@@ -57,14 +58,16 @@ pub(crate) struct Steps {
 pub(crate) struct Stage(load::Stage);
 
 /// What was measured at a rate.
-struct Step {
+pub(super) struct Step {
     /// In names of metrics.
-    id: String,
-    name: String,
-    rate: f64,
-    elapsed: Duration,
-    sent: u64,
-    latencies: Latencies,
+    pub(super) id: String,
+    pub(super) name: String,
+    /// As planned; zero in a closed loop.
+    pub(super) rate: f64,
+    pub(super) elapsed: Duration,
+    pub(super) sent: u64,
+    /// From the plan to the answer as of sends.
+    pub(super) latencies: Latencies,
 }
 
 /// A run, and the rates that it had one after the other.
@@ -231,7 +234,7 @@ impl Step {
         slo.holds_for(&self.metrics("")) && self.achieved() >= self.rate * KEPT
     }
 
-    fn metrics(&self, front: &str) -> Vec<Metric> {
+    pub(super) fn metrics(&self, front: &str) -> Vec<Metric> {
         let name = |rest: &str| format!("{front}.{rest}");
         let planned = self.planned();
         let mut metrics = vec![

@@ -24,7 +24,7 @@ pub(super) fn section(all: &[Measured], found: Option<f64>, plan: &Steps) -> Sec
              for nobody{meanwhile}?",
             plan.size
         ),
-        finding: finding(&steps, found, &plan.slo),
+        finding: found.map_or_else(|| finding(&steps), |rate| highest(rate, &plan.slo)),
         charts,
         tables: vec![table(&steps)],
         notes: vec![
@@ -37,29 +37,27 @@ pub(super) fn section(all: &[Measured], found: Option<f64>, plan: &Steps) -> Sec
     }
 }
 
-fn finding(all: &[&Step], found: Option<f64>, slo: &Limit) -> String {
-    if let Some(rate) = found {
-        return match rate {
-            0.0 => format!("No rate that was tried keeps {slo}."),
-            rate => format!("Up to {} messages/s keep {slo}.", thousands(rate)),
-        };
+fn highest(rate: f64, slo: &Limit) -> String {
+    match rate {
+        0.0 => format!("No rate that was tried keeps {slo}."),
+        rate => format!("Up to {} messages/s keep {slo}.", thousands(rate)),
     }
+}
+
+pub(in crate::scenarios) fn finding(all: &[&Step]) -> String {
     let parts = all.iter().map(|step| {
         let planned = step.planned();
         format!(
-            "at {} the median is {} and 99.9 % are within {}",
+            "{}: median {}, 99.9 % within {}",
             step.name,
             microseconds(planned.p50_us),
             microseconds(planned.p999_us)
         )
     });
-    let text = parts.collect::<Vec<_>>().join("; ");
-    let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-    first.into_iter().chain(letters).chain(['.']).collect()
+    parts.collect::<Vec<_>>().join("; ") + "."
 }
 
-fn chart(all: &[&Step]) -> Chart {
+pub(in crate::scenarios) fn chart(all: &[&Step]) -> Chart {
     let points = |step: &Step, verb| -> Vec<(f64, f64)> {
         let curve = curve(step.latencies.histogram(verb)).into_iter();
         curve.map(|(quantile, ns)| (quantile, ns / 1e6)).collect()
@@ -98,7 +96,7 @@ fn by_second(measured: &Measured) -> Chart {
     }
 }
 
-fn table(all: &[&Step]) -> Table {
+pub(in crate::scenarios) fn table(all: &[&Step]) -> Table {
     let mut table = Table::new(
         "",
         &[

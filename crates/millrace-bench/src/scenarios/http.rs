@@ -1,0 +1,267 @@
+//! `http`: how long any HTTP/1.1 server takes to answer one request, again and again; in a closed
+//! loop, or by a schedule as `rate` has it.
+
+use std::{cell::RefCell, rc::Rc, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use tokio::{
+    runtime,
+    task::LocalSet,
+    time::{Instant, sleep},
+};
+
+use super::{
+    Findings, Flags, Setting, conduct,
+    rate::{Step, chart, finding, table},
+    setting::{duration, positive},
+};
+use crate::{
+    load::{Connection, Latencies, Verb, is_success, pace},
+    process,
+    report::{Metric, Recording, Section},
+};
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Plan {
+    /// Requests a second, one run for each [default: as fast as answers come]
+    #[arg(long, value_name = "PER SECOND", value_delimiter = ',', value_parser = positive)]
+    rate: Vec<f64>,
+    /// Connections that requests are spread over
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    conns: u64,
+    #[arg(long, default_value = "GET", value_parser = method)]
+    method: String,
+    /// Body of each request
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    body: String,
+    /// A header more, such as 'Content-Type: text/plain'
+    #[arg(long = "header", value_name = "HEADER", value_parser = header)]
+    headers: Vec<String>,
+    /// Time to measure at each rate, before scaling
+    #[arg(long = "step-duration", default_value = "20s", value_parser = duration)]
+    duration: Duration,
+}
+
+/// What the connections of a run found together.
+struct Run {
+    warm_until: Instant,
+    end: Instant,
+    /// Between the requests of one connection; zero in a closed loop.
+    interval: Duration,
+    latencies: Latencies,
+    answered: u64,
+    /// Answers that are no success.
+    refused: u64,
+    /// Requests without an answer.
+    failed: u64,
+    first_error: Option<String>,
+}
+
+const WARM_UP: Duration = Duration::from_secs(2);
+const DURATION_LEAST: Duration = Duration::from_secs(1);
+/// After a request without an answer.
+const PAUSE: Duration = Duration::from_millis(10);
+
+pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
+    conduct("http", &flags.options, |setting| findings(setting, &flags.plan))
+}
+
+fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
+    let request = request(setting, plan)?;
+    let mut findings = Findings { title: "One request".to_owned(), ..Findings::default() };
+    let (mut steps, mut notes) = (Vec::new(), Vec::new());
+    let closed = [0.0];
+    for rate in if plan.rate.is_empty() { closed.as_slice() } else { &plan.rate } {
+        let began = process::now();
+        let run = measure(setting, plan, &request, *rate)?;
+        let name = match *rate {
+            0.0 => format!("closed loop, {} connections", plan.conns),
+            rate => format!("{rate:.0}/s"),
+        };
+        let step = Step {
+            id: if *rate > 0.0 { format!("{rate:.0}") } else { "closed".to_owned() },
+            name,
+            rate: *rate,
+            elapsed: run.end - run.warm_until,
+            sent: run.answered,
+            latencies: run.latencies,
+        };
+        let front = format!("http.{}", step.id);
+        findings.metrics.extend(step.metrics(&front));
+        findings.metrics.push(Metric::faults(&format!("{front}.refused"), run.refused));
+        findings.metrics.push(Metric::faults(&format!("{front}.failed"), run.failed));
+        findings.recordings.extend(recordings(&step, &front, began));
+        notes.extend(run.first_error.map(|error| format!("The first error: {error}")));
+        steps.push(step);
+    }
+    let steps: Vec<&Step> = steps.iter().collect();
+    findings.sections.push(Section {
+        id: "http".to_owned(),
+        title: "One request".to_owned(),
+        question: format!("How long does a {} of {} take?", plan.method, setting.url),
+        finding: finding(&steps),
+        charts: vec![chart(&steps)],
+        tables: vec![table(&steps)],
+        notes,
+        ..Section::default()
+    });
+    Ok(findings)
+}
+
+/// The request as it goes out.
+fn request(setting: &Setting, plan: &Plan) -> Result<Vec<u8>> {
+    let site = setting.endpoint.dialect.sqs().context("a plain HTTP request needs no --peer")?;
+    let mut head = format!("{} {} HTTP/1.1\r\nHost: {}\r\n", plan.method, site.path, site.host);
+    for header in &plan.headers {
+        head += &format!("{header}\r\n");
+    }
+    head += &format!("Content-Length: {}\r\n\r\n", plan.body.len());
+    Ok([head.as_bytes(), plan.body.as_bytes()].concat())
+}
+
+fn measure(setting: &Setting, plan: &Plan, request: &[u8], rate: f64) -> Result<Run> {
+    setting.progress.begin("http");
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let clients = LocalSet::new();
+    let found = clients.block_on(&runtime, async {
+        let start = Instant::now();
+        let warm_until = start + setting.lasting(WARM_UP, Duration::from_millis(300));
+        let interval = match rate {
+            0.0 => Duration::ZERO,
+            rate => Duration::from_secs_f64(plan.conns as f64 / rate),
+        };
+        let run = Rc::new(RefCell::new(Run {
+            warm_until,
+            end: warm_until + setting.lasting(plan.duration, DURATION_LEAST),
+            interval,
+            latencies: Latencies::new(),
+            answered: 0,
+            refused: 0,
+            failed: 0,
+            first_error: None,
+        }));
+        let mut tasks = Vec::new();
+        for number in 0..plan.conns {
+            let connection = Connection::new(&setting.endpoint);
+            let due = start + interval.mul_f64(number as f64 / plan.conns as f64);
+            let (run, request) = (Rc::clone(&run), request.to_vec());
+            tasks.push(tokio::task::spawn_local(ask(run, connection, request, due)));
+        }
+        for task in tasks {
+            task.await.context("a connection panicked")?;
+        }
+        anyhow::Ok(run)
+    })?;
+    let run = Rc::into_inner(found).context("connections still hold the run")?.into_inner();
+    match &run.first_error {
+        Some(error) if run.answered == 0 => bail!("no answer was a success: {error}"),
+        _ => Ok(run),
+    }
+}
+
+/// One connection's requests until the run ends.
+async fn ask(
+    run: Rc<RefCell<Run>>,
+    mut connection: Connection,
+    request: Vec<u8>,
+    mut due: Instant,
+) {
+    let (warm_until, end, interval) = {
+        let run = run.borrow();
+        (run.warm_until, run.end, run.interval)
+    };
+    loop {
+        let start = pace(interval, &mut due).await;
+        let sent_at = if interval.is_zero() { start } else { Instant::now() };
+        if sent_at >= end {
+            return;
+        }
+        let outcome = connection.exchange(&request).await.map(|(status, _)| status);
+        let now = Instant::now();
+        let is_failed = outcome.is_err();
+        if now >= warm_until && now < end {
+            run.borrow_mut().note(outcome, [now - start, now - sent_at, sent_at - start]);
+        }
+        if is_failed {
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+impl Run {
+    /// `taken`: since it was due, since it was sent, and between the two.
+    fn note(&mut self, outcome: Result<u16>, taken: [Duration; 3]) {
+        let error = match outcome {
+            Ok(status) if is_success(status) => {
+                self.answered += 1;
+                let verbs = [Verb::Send, Verb::Service, Verb::Late];
+                // In a closed loop all are the same.
+                let count = if self.interval.is_zero() { 1 } else { verbs.len() };
+                for (verb, taken) in verbs.iter().zip(taken).take(count) {
+                    self.latencies.record(*verb, taken);
+                }
+                return;
+            }
+            Ok(status) => {
+                self.refused += 1;
+                format!("status {status}")
+            }
+            Err(error) => {
+                self.failed += 1;
+                format!("{error:#}")
+            }
+        };
+        self.first_error.get_or_insert(error);
+    }
+}
+
+fn recordings(step: &Step, front: &str, began: Duration) -> Vec<Recording> {
+    step.latencies.recordings(front, began, step.elapsed)
+}
+
+fn method(text: &str) -> Result<String, String> {
+    match text {
+        "HEAD" | "" => Err("HEAD has no body to wait for".to_owned()),
+        text if text.bytes().all(|letter| letter.is_ascii_uppercase()) => Ok(text.to_owned()),
+        text => Err(format!("{text} is not a method such as GET")),
+    }
+}
+
+fn header(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        Some((name, _)) if !name.is_empty() && !text.contains(['\r', '\n']) => Ok(text.to_owned()),
+        _ => Err("a header is a name, a colon and a value".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{access::Access, scenarios::setting::defaults, tls::Trust};
+
+    #[test]
+    fn requests_hold_path_headers_and_body() {
+        let trust = Trust::default();
+        let setting =
+            Setting::new("http://127.0.0.1:1/a?b=c", Access::open(), &trust, None, 1.0).unwrap();
+        let plan = Plan {
+            method: "POST".to_owned(),
+            body: "xy".to_owned(),
+            headers: vec!["A: b".to_owned()],
+            ..defaults().unwrap()
+        };
+
+        let request = String::from_utf8(request(&setting, &plan).unwrap()).unwrap();
+
+        let head = "POST /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:1\r\nA: b\r\nContent-Length: 2\r\n";
+        assert_eq!(request, format!("{head}\r\nxy"));
+    }
+
+    #[test]
+    fn a_header_cannot_smuggle_another() {
+        assert!(header("A: b").is_ok());
+        assert!(header("A: b\r\nC: d").is_err() && header("A").is_err());
+        assert!(method("GET /x").is_err() && method("HEAD").is_err());
+    }
+}
