@@ -63,7 +63,7 @@ def test_a_round_trip_bounds_what_a_connection_can_do(endpoint):
 
 def test_position_sees_the_close_and_spares_hide_it(endpoint):
     outcome = bench(
-        "position", *QUICK, "--sends", "70", "--contrast", "30", "--at-once", "4", "--fail-if",
+        "position", *QUICK, "--sends", "70", "--contrast", "30", "--at-once", "10", "--fail-if",
         "endpoint.closed_by_server>0", endpoint=endpoint,
     )
 
