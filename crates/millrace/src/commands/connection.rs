@@ -48,6 +48,46 @@ impl ConnectionFlags {
         self.client(if queue.contains("://") { queue } else { DEFAULT_ENDPOINT })
     }
 
+    /// As [`ConnectionFlags::client_of`]; where no keys are found, requests are signed with what the
+    /// crate `aws-config` finds in roles and metadata, if this was built with it.
+    pub(crate) async fn client_with_chain(&self, queue: &str) -> Result<SqsClient> {
+        let client = self.client_of(queue)?;
+        #[cfg(feature = "aws-config")]
+        if self.wants_chain(&client.transport().endpoint().host) {
+            let chain = millrace_client::CredentialsChain::load(self.profile.as_deref()).await?;
+            return Ok(client.with_credentials_chain(chain));
+        }
+        Ok(client)
+    }
+
+    /// The server that flags and environment name, whichever protocol it speaks.
+    pub(crate) fn endpoint_or_default(&self) -> Result<Endpoint, UsageError> {
+        let endpoint = self.endpoint.clone().or_else(|| variable("MILLRACE_ENDPOINT"));
+        let endpoint = endpoint.unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
+        Endpoint::parse(&endpoint).map_err(|error| UsageError(error.to_string()))
+    }
+
+    /// Whether somebody must be asked for credentials: there are no keys, and either the server is
+    /// Amazon's or something tells where to ask. A server on this machine is not made to wait for
+    /// metadata that does not exist.
+    #[cfg(feature = "aws-config")]
+    fn wants_chain(&self, host: &str) -> bool {
+        let aws = AwsSettings::read(self.profile.as_deref());
+        if aws.credentials.or_else(own_credentials).is_some() {
+            return false;
+        }
+        let is_amazon = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"];
+        let told = [
+            "AWS_PROFILE",
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+            "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+            "AWS_WEB_IDENTITY_TOKEN_FILE",
+        ];
+        self.profile.is_some()
+            || is_amazon.iter().any(|domain| host.ends_with(domain))
+            || told.iter().any(|name| variable(name).is_some())
+    }
+
     /// What flags leave open is taken from the environment and the files that the AWS tools read;
     /// without keys in any of them requests are not signed.
     fn client(&self, default: &str) -> Result<SqsClient> {

@@ -22,6 +22,9 @@ pub(crate) struct WorkFlags {
     /// A message of a queue waits for those of all queues that are named before it
     #[arg(long)]
     pub(crate) strict_priority: bool,
+    /// What the server speaks; IronMQ needs IRON_PROJECT_ID and IRON_TOKEN in the environment
+    #[arg(long, value_enum, default_value = "sqs")]
+    pub(crate) peer: Interface,
     #[command(flatten)]
     pub(crate) connection: ConnectionFlags,
     #[command(flatten)]
@@ -148,6 +151,16 @@ pub(crate) struct HandlerFlags {
     /// Send messages as SQS events to a Lambda function that a runtime interface emulator serves
     #[arg(long, value_name = "URL")]
     pub(crate) lambda: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Interface {
+    /// Amazon SQS
+    Sqs,
+    /// IronMQ, version 3
+    Ironmq,
+    /// IronMQ, version 1, which its version 2 speaks too
+    IronmqV1,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

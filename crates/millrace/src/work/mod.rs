@@ -14,6 +14,7 @@ mod job;
 mod lambda;
 mod lines;
 mod metrics;
+mod peer;
 mod post;
 mod process_group;
 mod queues;

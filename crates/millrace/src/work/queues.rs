@@ -2,41 +2,32 @@
 
 use anyhow::{Context, bail};
 use millrace_client::{
-    CallError, CallErrorKind,
-    sqs::{Action, SqsPeer, Wait},
-    transport::Repeat,
+    iron::{IronOptions, IronPeer, IronVersion},
+    sqs::{Action, SqsClient, SqsPeer, Wait},
+    transport::{Repeat, TransportOptions},
 };
 use serde_json::{Value, json};
 
-use super::WorkFlags;
+use super::{WorkFlags, flags::Interface, peer::QueuePeer};
+use crate::config::UsageError;
 
 /// A queue that was found, and where its dead letters go.
 #[derive(Debug)]
 pub(super) struct Found {
-    pub(super) peer: SqsPeer,
+    pub(super) peer: QueuePeer,
     pub(super) url: String,
     /// Asked for only if a function is to be told; else empty.
     pub(super) arn: String,
-    pub(super) dead_letters: Option<SqsPeer>,
+    pub(super) dead_letters: Option<QueuePeer>,
 }
 
 /// Finds a queue given by name or URL.
 pub(super) async fn find(queue: &str, flags: &WorkFlags) -> anyhow::Result<Found> {
-    let client = flags.connection.client_of(queue)?;
-    let open = async |name: &str| {
-        let peer = SqsPeer::open(client.clone(), name).await;
-        peer.with_context(|| format!("finding the queue {name}"))
-    };
-    let peer = open(queue).await?;
-    let arn = match flags.handler.lambda {
-        Some(_) => arn_of(&peer).await.context("asking for the queue's ARN")?,
-        None => String::new(),
-    };
-    let dead_letters = match &flags.dead_letter_queue {
-        Some(name) => Some(open(name).await?),
-        None => None,
-    };
-    Ok(Found { url: peer.queue_url().to_owned(), peer, arn, dead_letters })
+    match flags.peer {
+        Interface::Sqs => find_in_sqs(queue, flags).await,
+        Interface::Ironmq => find_in_iron_mq(queue, IronVersion::V3, flags),
+        Interface::IronmqV1 => find_in_iron_mq(queue, IronVersion::V1, flags),
+    }
 }
 
 impl Found {
@@ -46,16 +37,60 @@ impl Found {
     }
 }
 
+async fn find_in_sqs(queue: &str, flags: &WorkFlags) -> anyhow::Result<Found> {
+    let client = flags.connection.client_with_chain(queue).await?;
+    let peer = open(&client, queue).await?;
+    let arn = match flags.handler.lambda {
+        Some(_) => arn_of(&peer).await.context("asking for the queue's ARN")?,
+        None => String::new(),
+    };
+    let dead_letters = match &flags.dead_letter_queue {
+        Some(name) => Some(QueuePeer::Sqs(open(&client, name).await?)),
+        None => None,
+    };
+    let url = peer.queue_url().to_owned();
+    Ok(Found { url, peer: QueuePeer::Sqs(peer), arn, dead_letters })
+}
+
+async fn open(client: &SqsClient, queue: &str) -> anyhow::Result<SqsPeer> {
+    let peer = SqsPeer::open(client.clone(), queue).await;
+    peer.with_context(|| format!("finding the queue {queue}"))
+}
+
 async fn arn_of(peer: &SqsPeer) -> anyhow::Result<String> {
     let asked = json!({ "QueueUrl": peer.queue_url(), "AttributeNames": ["QueueArn"] });
     let action = Action::GET_QUEUE_ATTRIBUTES;
     let answer = peer.client().call(action, asked.to_string().into(), Wait::None, Repeat::Safe);
-    let answer = answer.await?;
-    let answer: Value = serde_json::from_slice(&answer).map_err(|error| {
-        CallError::new(CallErrorKind::Malformed, "malformed", error.to_string())
-    })?;
+    let answer: Value = serde_json::from_slice(&answer.await?)?;
     match answer.pointer("/Attributes/QueueArn") {
         Some(Value::String(arn)) => Ok(arn.clone()),
         _ => bail!("the server does not tell it"),
     }
+}
+
+/// IronMQ makes a queue with its first message: there is nothing to ask for.
+fn find_in_iron_mq(queue: &str, version: IronVersion, flags: &WorkFlags) -> anyhow::Result<Found> {
+    if flags.handler.lambda.is_some() {
+        let problem = "--lambda makes events of SQS messages; IronMQ has no queue ARN";
+        return Err(UsageError(problem.to_owned()).into());
+    }
+    let endpoint = flags.connection.endpoint_or_default()?;
+    let options = IronOptions {
+        version,
+        project_id: variable("IRON_PROJECT_ID")?,
+        token: variable("IRON_TOKEN")?,
+        transport: TransportOptions::default(),
+    };
+    let url = format!("{endpoint}/{queue}");
+    let peer = |name: &str| {
+        let peer = IronPeer::new(endpoint.clone(), name, &options);
+        anyhow::Ok(QueuePeer::Iron(peer.with_context(|| format!("preparing the queue {name}"))?))
+    };
+    let dead_letters = flags.dead_letter_queue.as_deref().map(peer).transpose()?;
+    Ok(Found { peer: peer(queue)?, url, arn: String::new(), dead_letters })
+}
+
+fn variable(name: &str) -> Result<String, UsageError> {
+    let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+    value.ok_or_else(|| UsageError(format!("--peer ironmq needs {name} in the environment")))
 }
