@@ -2,7 +2,6 @@
 //! polls, receipt handles that only fit the last receive. It runs on tokio's clock, paused or not,
 //! and fails as told.
 
-use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,8 +9,10 @@ use bytestring::ByteString;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
+use super::fault::{CallRecord, Fault, Operation};
+use super::state::State;
 use crate::error::{CallError, CallErrorKind, EntryError};
-use crate::message::{Delivery, Outgoing, ReceiptHandle, Sent, attribute};
+use crate::message::{Delivery, Outgoing, ReceiptHandle, Sent};
 use crate::peer::{Capabilities, Peer, ReceiveRequest, Visibility};
 
 /// The queue. Clones are the same queue.
@@ -20,66 +21,12 @@ pub struct MemoryPeer {
     shared: Arc<Shared>,
 }
 
-/// What a call does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operation {
-    Send,
-    Receive,
-    Delete,
-    ChangeVisibility,
-}
-
-/// How the next call of an operation goes wrong.
-#[derive(Clone, Debug)]
-pub enum Fault {
-    /// Nothing is done and the call fails.
-    Refuse(CallError),
-    /// All is done, but the caller gets this error: the answer was lost.
-    LoseAnswer(CallError),
-    /// The entries of these indices are not carried out.
-    FailEntries(Vec<usize>, EntryError),
-    /// The answer takes that much longer; what is asked is done at once.
-    Slow(Duration),
-}
-
-/// One call that arrived.
-#[derive(Clone, Debug)]
-pub struct CallRecord {
-    pub operation: Operation,
-    pub at: Instant,
-    /// Bodies of sends, message ids of deletes and visibility changes, ids of what was received.
-    pub entries: Vec<ByteString>,
-    /// Timeouts asked for by a visibility change.
-    pub timeouts: Vec<Duration>,
-}
-
 #[derive(Debug)]
 struct Shared {
     capabilities: Capabilities,
     state: Mutex<State>,
     /// Told whenever a message may have become visible.
     changed: Notify,
-}
-
-#[derive(Debug)]
-struct State {
-    messages: Vec<Stored>,
-    visibility: Duration,
-    latency: Duration,
-    is_partitioned: bool,
-    next_id: u64,
-    faults: VecDeque<(Operation, Fault)>,
-    calls: Vec<CallRecord>,
-    deleted: Vec<ByteString>,
-}
-
-#[derive(Debug)]
-struct Stored {
-    id: u64,
-    message: Outgoing,
-    receive_count: u32,
-    visible_at: Instant,
-    first_received: Option<Instant>,
 }
 
 impl Default for MemoryPeer {
@@ -109,17 +56,8 @@ impl MemoryPeer {
 
     /// A queue that can do what is given, and claims so.
     pub fn with_capabilities(capabilities: Capabilities) -> MemoryPeer {
-        let state = State {
-            messages: Vec::new(),
-            visibility: Duration::from_secs(30),
-            latency: Duration::ZERO,
-            is_partitioned: false,
-            next_id: 1,
-            faults: VecDeque::new(),
-            calls: Vec::new(),
-            deleted: Vec::new(),
-        };
-        let shared = Shared { capabilities, state: Mutex::new(state), changed: Notify::new() };
+        let (state, changed) = (Mutex::new(State::new()), Notify::new());
+        let shared = Shared { capabilities, state, changed };
         MemoryPeer { shared: Arc::new(shared) }
     }
 
@@ -359,88 +297,6 @@ impl Peer for MemoryPeer {
 
     fn capabilities(&self) -> Capabilities {
         self.shared.capabilities
-    }
-}
-
-impl State {
-    fn store(&mut self, message: Outgoing) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
-        let visible_at = Instant::now() + message.delay.unwrap_or_default();
-        let (receive_count, first_received) = (0, None);
-        self.messages.push(Stored { id, message, receive_count, visible_at, first_received });
-        id
-    }
-
-    fn receive(&mut self, request: &ReceiveRequest, ordered: bool) -> Vec<Delivery> {
-        let now = Instant::now();
-        let timeout = request.visibility.unwrap_or(self.visibility);
-        let in_flight = self.messages.iter().filter(|stored| stored.is_in_flight(now));
-        let mut locked: HashSet<ByteString> =
-            in_flight.filter_map(|stored| stored.message.group_id.clone()).collect();
-        let mut deliveries = Vec::new();
-        for stored in &mut self.messages {
-            if deliveries.len() >= request.max as usize {
-                break;
-            }
-            let group = stored.message.group_id.clone().filter(|_| ordered);
-            if group.as_ref().is_some_and(|group| locked.contains(group)) {
-                continue;
-            }
-            if stored.visible_at > now {
-                // What is delayed holds back those behind it in its group.
-                locked.extend(group);
-                continue;
-            }
-            stored.receive_count += 1;
-            stored.visible_at = now + timeout;
-            stored.first_received.get_or_insert(now);
-            deliveries.push(stored.delivery());
-        }
-        if let Some(call) = self.calls.iter_mut().rfind(|c| c.operation == Operation::Receive) {
-            call.entries = deliveries.iter().map(|found| found.message_id().clone()).collect();
-        }
-        deliveries
-    }
-
-    /// The message that the handle was given for, if it was the last receive of it.
-    fn find(&self, handle: &ReceiptHandle) -> Option<usize> {
-        self.messages.iter().position(|stored| {
-            stored.id.to_string() == *handle.message_id && stored.token() == *handle.token
-        })
-    }
-}
-
-impl Stored {
-    fn is_in_flight(&self, now: Instant) -> bool {
-        self.receive_count > 0 && self.visible_at > now
-    }
-
-    fn token(&self) -> String {
-        format!("{}-{}", self.id, self.receive_count)
-    }
-
-    fn delivery(&self) -> Delivery {
-        let count = self.receive_count.to_string();
-        let mut system_attributes = vec![(attribute::RECEIVE_COUNT.into(), count.into())];
-        if let Some(group) = &self.message.group_id {
-            system_attributes.push((attribute::GROUP_ID.into(), group.clone()));
-        }
-        Delivery {
-            handle: ReceiptHandle {
-                message_id: self.id.to_string().into(),
-                token: self.token().into(),
-            },
-            body: self.message.body.clone(),
-            system_attributes,
-            attributes: self.message.attributes.clone(),
-        }
-    }
-}
-
-impl CallRecord {
-    fn now(operation: Operation, entries: Vec<ByteString>) -> CallRecord {
-        CallRecord { operation, at: Instant::now(), entries, timeouts: Vec::new() }
     }
 }
 

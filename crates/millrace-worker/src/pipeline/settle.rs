@@ -17,7 +17,7 @@ use crate::{
     dead_letter,
     drain::Stage,
     handler::Handler,
-    held::{Key, State},
+    held::{Held, Key, State},
     metrics::Ended,
     settlement::{Entry, Outbox, Settlement, Urgency},
 };
@@ -32,6 +32,13 @@ enum Answer {
     Done,
     Failed(String),
     Refused(String),
+}
+
+/// What to do about an entry next.
+enum Step {
+    Done,
+    Repeat,
+    GiveUp(String),
 }
 
 impl<P: Peer, H: Handler> Pipeline<P, H> {
@@ -159,10 +166,15 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         Some((held.delivery.handle.clone(), settlement.clone()))
     }
 
-    fn end_request(&mut self, key: Key) {
-        if let Some(held) = self.held.get_mut(key) {
-            held.is_in_request = false;
-            self.leases.end_request(key);
+    /// The request about the message is answered: the message, if it is still to be settled, and what
+    /// it becomes by that.
+    fn end_request(&mut self, key: Key) -> Option<(&Held, Ended)> {
+        let held = self.held.get_mut(key)?;
+        held.is_in_request = false;
+        self.leases.end_request(key);
+        match held.state {
+            State::Settling { ended, .. } => Some((held, ended)),
+            State::Waiting | State::Running => None,
         }
     }
 
@@ -175,23 +187,16 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     ) {
         let answers = answers(entries.len(), result);
         for ((entry, used), answer) in entries.into_iter().zip(handles).zip(answers) {
-            self.end_request(entry.key);
-            let Some(held) = self.held.get(entry.key) else { continue };
-            let is_old = held.delivery.handle != *used;
-            let State::Settling { ended, .. } = held.state else { continue };
-            match answer {
-                Answer::Done => self.finish(entry.key, ended, now),
+            let Some((held, ended)) = self.end_request(entry.key) else { continue };
+            let answer = match answer {
                 // Received again meanwhile: there is a newer handle to try.
-                Answer::Refused(_) if is_old => self.deletes.retry(entry, now),
-                Answer::Failed(error) if now < entry.since + PATIENCE => {
-                    self.metrics.settlement_failed("delete");
-                    tracing::debug!(error, failures = entry.failures, "delete failed");
-                    self.deletes.retry(entry, now);
-                }
-                Answer::Failed(error) | Answer::Refused(error) => {
-                    self.metrics.settlement_failed("delete");
-                    self.abandon(entry.key, &error, now);
-                }
+                Answer::Refused(error) if held.delivery.handle != *used => Answer::Failed(error),
+                answer => answer,
+            };
+            match self.next_step("delete", entry, answer, PATIENCE, now) {
+                Step::Done => self.finish(entry.key, ended, now),
+                Step::Repeat => self.deletes.retry(entry, now),
+                Step::GiveUp(error) => self.abandon(entry.key, &error, now),
             }
         }
     }
@@ -204,24 +209,16 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     ) {
         let answers = answers(entries.len(), result);
         for (entry, answer) in entries.into_iter().zip(answers) {
-            self.end_request(entry.key);
-            let Some(held) = self.held.get(entry.key) else { continue };
-            let State::Settling { ended, .. } = held.state else { continue };
-            match answer {
-                Answer::Done => {
+            let Some((held, ended)) = self.end_request(entry.key) else { continue };
+            // Once the lease is over the message is visible as it is.
+            let patience = if held.is_lost { Duration::ZERO } else { PATIENCE };
+            match self.next_step("change_visibility", entry, answer, patience, now) {
+                Step::Done => {
                     self.receiver.on_gave_back(now);
                     self.finish(entry.key, ended, now);
                 }
-                // Once the lease is over the message is visible as it is.
-                Answer::Failed(error) if !held.is_lost && now < entry.since + PATIENCE => {
-                    self.metrics.settlement_failed("change_visibility");
-                    tracing::debug!(error, failures = entry.failures, "giving back failed");
-                    self.hides.retry(entry, now);
-                }
-                Answer::Failed(error) | Answer::Refused(error) => {
-                    self.metrics.settlement_failed("change_visibility");
-                    self.abandon(entry.key, &error, now);
-                }
+                Step::Repeat => self.hides.retry(entry, now),
+                Step::GiveUp(error) => self.abandon(entry.key, &error, now),
             }
         }
     }
@@ -232,28 +229,41 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         result: Result<Vec<Result<Sent, EntryError>>, CallError>,
         now: Instant,
     ) {
-        self.end_request(entry.key);
-        let Some(held) = self.held.get(entry.key) else { return };
-        let (is_lost, count) = (held.is_lost, held.receive_count);
-        let longest = held.hide_at_most(now);
-        match answers(1, result).pop() {
-            Some(Answer::Done) => {
+        let Some((held, _)) = self.end_request(entry.key) else { return };
+        let patience = if held.is_lost { Duration::ZERO } else { PATIENCE };
+        let (count, longest) = (held.receive_count, held.hide_at_most(now));
+        let Some(answer) = answers(1, result).pop() else { return };
+        match self.next_step("send", entry, answer, patience, now) {
+            Step::Done => {
                 let delete = Settlement::Delete;
                 self.settle(entry.key, delete, Urgency::Urgent, Ended::DeadLettered, now);
             }
-            Some(Answer::Failed(error)) if !is_lost && now < entry.since + PATIENCE => {
-                self.metrics.settlement_failed("send");
-                tracing::debug!(error, failures = entry.failures, "dead letter failed");
-                self.dead_letter_sends.retry(entry, now);
-            }
-            Some(Answer::Failed(error) | Answer::Refused(error)) => {
-                self.metrics.settlement_failed("send");
+            Step::Repeat => self.dead_letter_sends.retry(entry, now),
+            Step::GiveUp(error) => {
                 tracing::warn!(error, "the dead-letter queue does not take the message");
                 let after = self.options.backoff.delay(count).min(longest);
                 self.give_back(entry.key, after, Ended::Retried, now);
             }
-            None => {}
         }
+    }
+
+    /// What the answer for an entry leads to, and its count if it is a failure.
+    fn next_step(
+        &self,
+        call: &'static str,
+        entry: Entry,
+        answer: Answer,
+        patience: Duration,
+        now: Instant,
+    ) -> Step {
+        let (error, may_succeed) = match answer {
+            Answer::Done => return Step::Done,
+            Answer::Failed(error) => (error, true),
+            Answer::Refused(error) => (error, false),
+        };
+        self.metrics.settlement_failed(call);
+        tracing::debug!(call, error, failures = entry.failures, "settling failed");
+        if may_succeed && now < entry.since + patience { Step::Repeat } else { Step::GiveUp(error) }
     }
 
     fn abandon(&mut self, key: Key, error: &str, now: Instant) {
