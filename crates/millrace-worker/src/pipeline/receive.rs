@@ -31,8 +31,10 @@ const ANSWER: Duration = Duration::from_secs(10);
 const EMPTY_WAIT: Duration = Duration::from_secs(1);
 /// How long receives under way may still bring back, at a forced end, what was just released.
 const ECHO: Duration = Duration::from_millis(250);
-/// Round trips of the average within which a receive brings what was there when it was sent.
+/// Round trips of the average within which a receive brings what was there when it was sent …
 const EXPECTED_TRIPS: u32 = 3;
+/// … but so long at least: round trips of a busy server differ by more than that.
+const EXPECTED_AT_LEAST: Duration = Duration::from_millis(50);
 /// The pause after a receive that failed for reasons that do not go away by themselves.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// What a server may ask for at most with `Retry-After`.
@@ -167,7 +169,8 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     fn start_receive(&mut self, asked: usize, now: Instant) {
         self.receiver.open += 1;
         self.receiver.asked += asked;
-        self.receiver.expects_until = Some(now + self.prefetch.round_trip() * EXPECTED_TRIPS);
+        let soon = (self.prefetch.round_trip() * EXPECTED_TRIPS).max(EXPECTED_AT_LEAST);
+        self.receiver.expects_until = Some(now + soon);
         let wait = self.wait();
         let request = ReceiveRequest {
             max: u32::try_from(asked).unwrap_or(1),
