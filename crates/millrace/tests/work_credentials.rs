@@ -34,6 +34,8 @@ async fn work(endpoint: String, variables: Vec<(&'static str, String)>) -> ExitS
         .args(["--endpoint", &endpoint])
         .env("AWS_CONFIG_FILE", "/nonexistent")
         .env("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+        // Else the metadata of an instance would be asked for it.
+        .env("AWS_REGION", "us-east-1")
         .envs(variables);
     tokio::task::spawn_blocking(move || command.status().unwrap()).await.unwrap()
 }
