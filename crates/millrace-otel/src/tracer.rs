@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use opentelemetry::trace::{SpanKind, Tracer as _, TracerProvider as _};
 use opentelemetry::{Key, KeyValue, Value};
-use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider};
 
@@ -39,6 +39,8 @@ impl Tracer {
             .with_http()
             .with_http_client(sender)
             .with_endpoint(&endpoint)
+            // The only one that is built in, whatever a variable for all programs says.
+            .with_protocol(Protocol::HttpBinary)
             .build()
             .map_err(|error| StartError::Exporter(error.to_string()))?;
         let mut builder = SdkTracerProvider::builder()

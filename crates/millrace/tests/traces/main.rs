@@ -203,6 +203,7 @@ fn the_callers_sampling_decision_and_the_sampler_hold() {
     let server = serve(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint),
         ("OTEL_TRACES_SAMPLER", "parentbased_always_off"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
     ]);
     let traceparent = |flags| format!("traceparent: 00-{TRACE}-{CLIENT_SPAN}-{flags}\r\n");
 
@@ -226,6 +227,7 @@ fn a_collector_that_never_answers_costs_nothing_but_its_traces() {
         ("OTEL_BSP_MAX_QUEUE_SIZE", "16"),
         ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "8"),
         ("OTEL_BSP_SCHEDULE_DELAY", "1"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
     ]);
     server.ok("CreateQueue", "", &json!({"QueueName": "orders"}));
 
