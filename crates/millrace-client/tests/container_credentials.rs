@@ -30,6 +30,8 @@ async fn requests_are_signed_with_the_containers_credentials() {
         .env("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("{}/metadata", server.url()))
         .env("AWS_CONFIG_FILE", "/nonexistent")
         .env("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+        // Else the metadata of an instance would be asked for it.
+        .env("AWS_REGION", "us-east-1")
         .env("QUEUE_SERVER", server.url())
         .env_remove("AWS_ACCESS_KEY_ID")
         .env_remove("AWS_PROFILE")
