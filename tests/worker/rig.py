@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -152,6 +153,11 @@ class HttpServer:
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True
             request_queue_size = 128
+
+            def handle_error(self, request, client_address):
+                # A worker that has waited for long enough leaves.
+                if not isinstance(sys.exception(), ConnectionError):
+                    super().handle_error(request, client_address)
 
         self.server = Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
