@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, Wake, Waker};
 
 use millrace_broker::Broker;
 use millrace_core::SystemClock;
@@ -61,6 +62,16 @@ pub(crate) fn through(operations: u32) -> Result<()> {
     Ok(())
 }
 
+/// Whether a request asked to be polled again.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 struct Server {
     log: Arc<GroupCommit>,
     services: Services,
@@ -106,9 +117,13 @@ impl Server {
             is_tls: false,
         };
         let mut answer = pin!(self.services.call(request));
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
         let response = loop {
-            match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            match answer.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(response) => break response,
+                // It has let others go first: there are none.
+                Poll::Pending if woken.0.swap(false, Relaxed) => {}
                 Poll::Pending if self.log.commit_step() => {}
                 Poll::Pending => return Err(format!("{action} waits for no commit").into()),
             }
