@@ -1,9 +1,11 @@
 //! Alarms: a query, a threshold, and how many data points must cross it.
 
 mod book;
+mod definition;
 mod outbox;
 mod rule;
 
-pub use book::{Alarm, AlarmBook, AlarmError, Change, HistoryItem, HistoryKind, KeptHistory};
+pub use book::{AlarmBook, AlarmError, KeptHistory};
+pub use definition::{Alarm, Change, HistoryItem, HistoryKind};
 pub use outbox::Owed;
 pub use rule::{Comparison, MissingData, Rule, State, Verdict};

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Alarm;
-use super::book::Change;
+use super::{Alarm, Change};
 
 /// A change of state and the actions that are still to be done because of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,0 +1,172 @@
+use super::*;
+use crate::Entity;
+use crate::alarm::{Comparison, MissingData, Rule};
+use crate::math::{Query, QueryKind};
+
+fn scope() -> Scope {
+    Scope { region: "us-east-1".into(), account: "000000000000".into() }
+}
+
+fn alarm(name: &str) -> Alarm {
+    let kind = QueryKind::Metric {
+        entity: Entity::new(scope(), "AWS/SQS", vec![("QueueName".into(), "jobs".into())]),
+        metric: "ApproximateNumberOfMessagesVisible".into(),
+        unit: None,
+        statistic: "Maximum".into(),
+        period_s: 60,
+    };
+    let query = Query { id: "m".into(), kind, label: None, is_returned: true };
+    let rule = Rule {
+        comparison: Comparison::GreaterThanThreshold,
+        threshold: 10.0,
+        periods: 1,
+        to_alarm: 1,
+        missing: MissingData::Missing,
+    };
+    Alarm {
+        scope: scope(),
+        name: name.into(),
+        description: None,
+        actions_enabled: true,
+        ok_actions: vec!["arn:ok".into()],
+        alarm_actions: vec!["arn:alarm".into()],
+        insufficient_data_actions: Vec::new(),
+        queries: vec![query],
+        period_s: 60,
+        rule,
+        low_sample_count: None,
+        threshold_metric_id: None,
+        says_to_alarm: false,
+        says_missing: false,
+        configured_at: 0,
+        state: State::InsufficientData,
+        reason: "Unchecked: Initial alarm creation".into(),
+        reason_data: None,
+        state_updated_at: 0,
+        state_entered_at: 0,
+        tags: BTreeMap::new(),
+    }
+}
+
+fn verdict(state: State) -> Verdict {
+    Verdict { state, reason: "because".into(), points: vec![(60, 11.0)] }
+}
+
+fn summaries(book: &AlarmBook) -> Vec<&str> {
+    book.history().iter().map(|item| item.summary.as_str()).collect()
+}
+
+#[test]
+fn states_and_history_survive_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+    assert!(book.put(alarm("a"), Timestamp(1)).unwrap());
+    assert!(book.put(alarm("b"), Timestamp(2)).unwrap());
+    let change = book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(3)).unwrap();
+    assert_eq!(change.unwrap().arns, ["arn:alarm"]);
+    assert!(book.delete(&scope(), "b", Timestamp(4)).unwrap());
+    assert!(!book.delete(&scope(), "b", Timestamp(4)).unwrap());
+    drop(book);
+
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(5)).unwrap();
+    let kept = book.alarm(&scope(), "a").unwrap();
+    assert_eq!((kept.state, kept.state_entered_at), (State::Alarm, 3));
+    let all = ["\"a\" created", "\"b\" created"].map(|what| format!("Alarm {what}"));
+    let rest = ["Alarm updated from INSUFFICIENT_DATA to ALARM", "Alarm \"b\" deleted"];
+    assert_eq!(summaries(&book), [&all[0][..], &all[1], rest[0], rest[1]]);
+    assert!(!book.put(alarm("a"), Timestamp(6)).unwrap(), "it is there already");
+    assert_eq!(book.alarm(&scope(), "a").unwrap().state, State::Alarm, "the state stays");
+}
+
+#[test]
+fn actions_belong_to_changes_of_state_only() {
+    let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+    let mut judged = |state| {
+        let change = book.judged(&scope(), "a", &verdict(state), Timestamp(2)).unwrap();
+        change.map(|owed| (owed.change.before, owed.arns))
+    };
+
+    assert_eq!(judged(State::InsufficientData), None);
+    let entered = |before, arn: &str| Some((before, vec![arn.to_owned()]));
+    assert_eq!(judged(State::Alarm), entered(State::InsufficientData, "arn:alarm"));
+    assert_eq!(judged(State::Alarm), None);
+    assert_eq!(judged(State::Ok), entered(State::Alarm, "arn:ok"));
+    book.update(&scope(), "a", |alarm| alarm.actions_enabled = false).unwrap();
+    let change = book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(3)).unwrap();
+    assert!(change.unwrap().arns.is_empty());
+}
+
+#[test]
+fn a_state_set_by_hand_lasts_until_the_next_evaluation() {
+    let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+    let why = ("drill".to_owned(), None);
+
+    let change = book.set_state(&scope(), "a", State::Alarm, why.clone(), Timestamp(2)).unwrap();
+    assert_eq!(change.unwrap().alarm().reason, "drill");
+    let change = book.judged(&scope(), "a", &verdict(State::Ok), Timestamp(3)).unwrap();
+    assert_eq!(change.unwrap().change.before, State::Alarm);
+    let missing = book.set_state(&scope(), "z", State::Ok, why, Timestamp(4));
+    assert!(matches!(missing, Err(AlarmError::NotFound)));
+}
+
+fn owed(book: &AlarmBook) -> Vec<(State, Vec<String>)> {
+    book.owed().map(|owed| (owed.alarm().state, owed.arns.clone())).collect()
+}
+
+#[test]
+fn a_crash_at_any_byte_never_parts_a_change_of_state_from_its_actions() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("alarms.log");
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+    let two = Alarm { alarm_actions: vec!["arn:x".into(), "arn:y".into()], ..alarm("a") };
+    book.put(two, Timestamp(1)).unwrap();
+    let len = || std::fs::metadata(&path).unwrap().len();
+    let created = len();
+    let entered = book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(2)).unwrap();
+    let entered = entered.unwrap();
+    let changed = len();
+    book.acted(&entered, "arn:x", None, Timestamp(3)).unwrap();
+    let acted = len();
+    book.acted(&entered, "arn:y", Some("gone"), Timestamp(3)).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    drop(book);
+
+    for end in created..=bytes.len() as u64 {
+        std::fs::write(&path, &bytes[..end as usize]).unwrap();
+        // The second time what the first has written anew.
+        for _ in 0..2 {
+            let book = AlarmBook::open(Some(dir.path()), Timestamp(4)).unwrap();
+            let found = (book.alarm(&scope(), "a").unwrap().state, owed(&book));
+            let owes = |arns: &[&str]| {
+                vec![(State::Alarm, arns.iter().map(|arn| (*arn).to_owned()).collect())]
+            };
+            let expected = match end {
+                end if end < changed => (State::InsufficientData, Vec::new()),
+                end if end < acted => (State::Alarm, owes(&["arn:x", "arn:y"])),
+                end if end < bytes.len() as u64 => (State::Alarm, owes(&["arn:y"])),
+                _ => (State::Alarm, Vec::new()),
+            };
+            assert_eq!(found, expected, "cut at {end}");
+        }
+    }
+}
+
+#[test]
+fn what_a_failed_sync_left_unknown_is_written_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+    book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(2)).unwrap();
+    assert!(book.take_dirty().unwrap().is_some());
+
+    book.sync_failed();
+    // As if the pages had never reached the disk.
+    std::fs::write(dir.path().join("alarms.log"), b"").unwrap();
+    book.take_dirty().unwrap();
+    drop(book);
+
+    let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
+    assert_eq!(owed(&book), [(State::Alarm, vec!["arn:alarm".to_owned()])]);
+}

@@ -1,0 +1,118 @@
+//! An alarm, and what is remembered of it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Rule, State};
+use crate::math::{Query, QueryKind};
+use crate::{Entity, Scope};
+
+/// An alarm and its state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alarm {
+    pub scope: Scope,
+    pub name: String,
+    pub description: Option<String>,
+    pub actions_enabled: bool,
+    /// ARNs, by the state that is entered.
+    pub ok_actions: Vec<String>,
+    pub alarm_actions: Vec<String>,
+    pub insufficient_data_actions: Vec<String>,
+    /// One metric, or expressions of which the one that is returned counts.
+    pub queries: Vec<Query>,
+    /// Of the query that counts.
+    pub period_s: u64,
+    pub rule: Rule,
+    /// As it was put, where that does not follow from the rest: for those who ask.
+    pub low_sample_count: Option<String>,
+    pub threshold_metric_id: Option<String>,
+    /// Whether `rule.to_alarm` and `rule.missing` were said.
+    pub says_to_alarm: bool,
+    pub says_missing: bool,
+    pub configured_at: u64,
+    pub state: State,
+    pub reason: String,
+    /// JSON text.
+    pub reason_data: Option<String>,
+    pub state_updated_at: u64,
+    pub state_entered_at: u64,
+    pub tags: BTreeMap<String, String>,
+}
+
+impl Alarm {
+    /// `arn:aws:cloudwatch:<region>:<account>:alarm:<name>`.
+    pub fn arn(&self) -> String {
+        let Scope { region, account } = &self.scope;
+        format!("arn:aws:cloudwatch:{region}:{account}:alarm:{}", self.name)
+    }
+
+    /// ARNs of what is to be done when it enters its state; nothing while actions are disabled.
+    pub fn actions(&self) -> &[String] {
+        if !self.actions_enabled {
+            return &[];
+        }
+        match self.state {
+            State::Ok => &self.ok_actions,
+            State::Alarm => &self.alarm_actions,
+            State::InsufficientData => &self.insufficient_data_actions,
+        }
+    }
+
+    /// The one metric that it watches, if it watches no expression.
+    pub fn metric(&self) -> Option<(&Entity, &str, &str, Option<&str>)> {
+        match self.queries.as_slice() {
+            [Query { kind: QueryKind::Metric { entity, metric, statistic, unit, .. }, .. }] => {
+                Some((entity, metric, statistic, unit.as_deref()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What kind of thing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HistoryKind {
+    ConfigurationUpdate,
+    StateUpdate,
+    Action,
+}
+
+impl HistoryKind {
+    pub fn of_name(name: &str) -> Option<HistoryKind> {
+        Some(match name {
+            "ConfigurationUpdate" => HistoryKind::ConfigurationUpdate,
+            "StateUpdate" => HistoryKind::StateUpdate,
+            "Action" => HistoryKind::Action,
+            _ => return None,
+        })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            HistoryKind::ConfigurationUpdate => "ConfigurationUpdate",
+            HistoryKind::StateUpdate => "StateUpdate",
+            HistoryKind::Action => "Action",
+        }
+    }
+}
+
+/// Something that happened to an alarm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HistoryItem {
+    pub scope: Scope,
+    pub alarm: String,
+    /// Milliseconds since 1970.
+    pub at: u64,
+    pub kind: HistoryKind,
+    pub summary: String,
+    /// JSON text.
+    pub data: String,
+}
+
+/// What a change of state was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    pub alarm: Alarm,
+    pub before: State,
+}
