@@ -347,6 +347,7 @@ test("pausing stops the figures, and the keyboard reaches everything", async () 
   const { page, problems } = await openPage(browser);
   await page.goto(`${server.console}/queues?filter=still`);
   await hasText(page.locator("#live"), "Live");
+  await row(page, "still").waitFor(); // A sample of the second before knows no such queue.
   await page.keyboard.press("p");
   await hasText(page.locator("#live"), "Paused");
   await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: "x" }));
