@@ -3,56 +3,28 @@
 import json
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from bench.fake import FakeService
 
 PROJECT, TOKEN = "53a3b3bd5e8edd1245000001", "token"
 ACCESS = ["--iron-project", PROJECT, "--iron-token", TOKEN]
 
 
-class FakeIronMq:
+class FakeIronMq(FakeService):
     def __init__(self):
         self.queues = {}
         self.removed = []
         self.calls = []
         self.changed = threading.Condition()
         self.ids = 0
-        fake = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def answer(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                status, answer = fake.take(self.command, self.path, self.headers, body)
-                text = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            do_GET = do_POST = do_PUT = do_DELETE = answer
-
-            def log_message(self, *_):
-                pass
-
-        class Server(ThreadingHTTPServer):
-            request_queue_size = 128
-            daemon_threads = True
-
-        self.http = Server(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self.http.server_port}"
-        self.thread = threading.Thread(target=self.http.serve_forever)
-        self.thread.start()
-
-    def close(self):
-        self.http.shutdown()
-        self.thread.join()
-        self.http.server_close()
+        super().__init__()
 
     def take(self, method, target, headers, body):
+        status, answer = self.act(method, target, headers, body)
+        return status, "application/json", json.dumps(answer).encode()
+
+    def act(self, method, target, headers, body):
         if headers["Authorization"] != f"OAuth {TOKEN}":
             return 401, {"msg": "Not authorized"}
         url = urlsplit(target)

@@ -3,47 +3,25 @@
 import base64
 import hashlib
 import hmac
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, quote
+
+from bench.fake import FakeService
 
 SECRET = "secret"
 
 
-class FakeSimpleDb:
+class FakeSimpleDb(FakeService):
     def __init__(self):
         self.domains = {}
         self.actions = []
         self.refused = []
-        fake = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
+    def take(self, _method, _target, headers, body):
+        status = self.act(dict(parse_qsl(body.decode())), headers["Host"])
+        return status, "text/xml", b"<Response/>"
 
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                status = fake.take(dict(parse_qsl(body)), self.headers["Host"])
-                self.send_response(status)
-                answer = b"<Response/>"
-                self.send_header("Content-Length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *_):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self.http.server_port}"
-        self.thread = threading.Thread(target=self.http.serve_forever)
-        self.thread.start()
-
-    def close(self):
-        self.http.shutdown()
-        self.thread.join()
-        self.http.server_close()
-
-    def take(self, parameters: dict, host: str) -> int:
+    def act(self, parameters: dict, host: str) -> int:
         if parameters.pop("Signature", "") != signature(parameters, host):
             self.refused.append(parameters)
             return 403

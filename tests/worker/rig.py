@@ -189,3 +189,19 @@ def throttling(port: int, rng, share: float) -> HttpServer:
             upstream.close()
 
     return HttpServer(answer)
+
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+XRAY = "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1"
+
+
+def send_traced(sqs, url, **attributes):
+    """Sends a message that belongs to a trace; `attributes` are texts besides `traceparent`."""
+    text = {"DataType": "String"}
+    attributes = {"traceparent": TRACEPARENT} | attributes
+    sqs.send_message(
+        QueueUrl=url,
+        MessageBody="a",
+        MessageAttributes={name: text | {"StringValue": value} for name, value in attributes.items()},
+        MessageSystemAttributes={"AWSTraceHeader": text | {"StringValue": XRAY}},
+    )

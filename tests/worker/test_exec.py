@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from worker.rig import eventually, lines
+from worker.rig import TRACEPARENT, XRAY, eventually, lines, send_traced
 
 ALWAYS = ["--until-empty", "--backoff", "1h"]
 
@@ -34,21 +34,13 @@ def test_body_is_on_standard_input_and_the_rest_in_variables(sqs, queue, work, t
 
 def test_trace_is_in_the_variables_that_tracing_libraries_read(sqs, queue, work, tmp_path):
     url = queue()
-    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    xray = "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1"
-    text = {"DataType": "String"}
-    sqs.send_message(
-        QueueUrl=url,
-        MessageBody="a",
-        MessageAttributes={"traceparent": text | {"StringValue": parent}},
-        MessageSystemAttributes={"AWSTraceHeader": text | {"StringValue": xray}},
-    )
+    send_traced(sqs, url)
 
     assert work(url, "--exec", "env > env", *ALWAYS).wait() == 0
 
     env = dict(line.split("=", 1) for line in lines(tmp_path / "env") if "=" in line)
-    assert (env["TRACEPARENT"], env["_X_AMZN_TRACE_ID"]) == (parent, xray)
-    assert env["MILLRACE_TRACE_HEADER"] == xray
+    assert (env["TRACEPARENT"], env["_X_AMZN_TRACE_ID"]) == (TRACEPARENT, XRAY)
+    assert env["MILLRACE_TRACE_HEADER"] == XRAY
 
 
 def test_queue_can_be_named(sqs, new_name, work, counts):

@@ -5,7 +5,7 @@ import hmac
 import threading
 import time
 
-from worker.rig import eventually
+from worker.rig import TRACEPARENT, XRAY, eventually, send_traced
 
 ALWAYS = ["--until-empty", "--backoff", "1h"]
 
@@ -150,18 +150,7 @@ def test_message_that_breaks_headers_is_sent_without_them(sqs, queue, work, http
 
 def test_trace_goes_with_the_message(sqs, queue, work, http_server):
     url = queue()
-    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    xray = "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1"
-    text = {"DataType": "String"}
-    sqs.send_message(
-        QueueUrl=url,
-        MessageBody="a",
-        MessageAttributes={
-            "traceparent": text | {"StringValue": parent},
-            "tracestate": text | {"StringValue": "vendor=1"},
-        },
-        MessageSystemAttributes={"AWSTraceHeader": text | {"StringValue": xray}},
-    )
+    send_traced(sqs, url, tracestate="vendor=1")
     seen = []
 
     def answer(path, headers, body):
@@ -171,9 +160,9 @@ def test_trace_goes_with_the_message(sqs, queue, work, http_server):
     work(url, "--post", http_server(answer).url, *ALWAYS).wait()
 
     [headers] = seen
-    assert headers.get_all("traceparent") == [parent]
+    assert headers.get_all("traceparent") == [TRACEPARENT]
     assert headers.get_all("tracestate") == ["vendor=1"]
-    assert headers.get_all("X-Amzn-Trace-Id") == [xray]
+    assert headers.get_all("X-Amzn-Trace-Id") == [XRAY]
 
 
 def test_sqsd_takes_200_alone_for_a_success(queue, work, send, http_server, counts):

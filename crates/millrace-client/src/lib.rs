@@ -9,6 +9,7 @@ mod credentials;
 mod error;
 mod message;
 mod peer;
+mod queue_peer;
 mod retry;
 
 pub mod iron;
@@ -26,6 +27,7 @@ pub use message::{
     AttributeValue, Delivery, MessageAttribute, Outgoing, ReceiptHandle, Sent, attribute,
 };
 pub use peer::{Capabilities, Peer, ReceiveRequest, SystemAttributes, Visibility};
+pub use queue_peer::QueuePeer;
 pub use retry::{RetryOptions, Retrying};
 
 /// The snippets of the guide compile.

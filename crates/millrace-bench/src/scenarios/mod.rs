@@ -6,7 +6,6 @@ mod connections;
 mod drain;
 mod http;
 mod pc;
-mod peer;
 mod poll;
 mod position;
 mod queue;

@@ -1,16 +1,17 @@
 //! A queue of a scenario's own, seen through the client library: its connections are what
 //! `position`, `drain` and `poll` are about.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use millrace_client::{
+    QueuePeer,
     iron::{IronOptions, IronPeer},
     sqs::{SqsClient, SqsOptions, SqsPeer},
     transport::{Endpoint, TransportOptions},
 };
 
-use super::{Setting, peer::QueuePeer};
+use super::Setting;
 use crate::access::{Access, Keys};
 use crate::load::{self, Count, Mode, Scenario, Shape};
 
@@ -86,7 +87,7 @@ impl<'a> Queue<'a> {
                 // What follows the last slash of the path; it needs no escaping.
                 let name = self.name.rsplit('/').next().unwrap_or_default();
                 let peer = IronPeer::new(endpoint, name, &options).context("client")?;
-                Ok(QueuePeer::Iron(Arc::new(peer)))
+                Ok(QueuePeer::Iron(peer))
             }
         }
     }

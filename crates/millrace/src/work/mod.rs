@@ -14,7 +14,6 @@ mod job;
 mod lambda;
 mod lines;
 mod metrics;
-mod peer;
 mod post;
 mod process_group;
 mod queues;

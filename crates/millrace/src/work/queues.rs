@@ -2,13 +2,14 @@
 
 use anyhow::{Context, bail};
 use millrace_client::{
+    QueuePeer,
     iron::{IronOptions, IronPeer, IronVersion},
     sqs::{Action, SqsClient, SqsPeer, Wait},
     transport::{Repeat, TransportOptions},
 };
 use serde_json::{Value, json};
 
-use super::{WorkFlags, flags::Interface, peer::QueuePeer};
+use super::{WorkFlags, flags::Interface};
 use crate::config::UsageError;
 
 /// A queue that was found, and where its dead letters go.

@@ -17,12 +17,12 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use millrace_client::{Peer, ReceiveRequest, SystemAttributes, transport::TransportOptions};
+use millrace_client::{
+    Peer, QueuePeer, ReceiveRequest, SystemAttributes, transport::TransportOptions,
+};
 use tokio::{runtime, task::JoinSet};
 
-use super::{
-    Findings, Flags, Setting, conduct, connections::Connections, peer::QueuePeer, queue::Queue,
-};
+use super::{Findings, Flags, Setting, conduct, connections::Connections, queue::Queue};
 use crate::{
     access::{Access, Interface},
     certificate::Certificate,

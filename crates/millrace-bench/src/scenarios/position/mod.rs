@@ -15,14 +15,12 @@ use anyhow::{Context, Result};
 use clap::Args;
 use hdrhistogram::Histogram;
 use millrace_client::{
-    Outgoing, Peer,
+    Outgoing, Peer, QueuePeer,
     transport::{Spares, TransportOptions},
 };
 use tokio::{runtime, task::JoinSet};
 
-use super::{
-    Findings, Flags, Setting, conduct, connections::Connections, peer::QueuePeer, queue::Queue,
-};
+use super::{Findings, Flags, Setting, conduct, connections::Connections, queue::Queue};
 use crate::{
     access::Access,
     certificate::Certificate,

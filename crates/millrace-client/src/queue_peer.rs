@@ -1,22 +1,21 @@
-//! The client library's peer for whatever the endpoint speaks.
+//! A queue in whichever protocol its server speaks.
 
-use std::sync::Arc;
-
-use millrace_client::{
+use crate::{
     CallError, Capabilities, Delivery, EntryError, Outgoing, Peer, ReceiptHandle, ReceiveRequest,
     Sent, Visibility, iron::IronPeer, sqs::SqsPeer, transport::Transport,
 };
 
-/// Clones share their connections.
+/// One of the peers, for programs that learn only from their user which. Clones share their
+/// connections.
 #[derive(Clone, Debug)]
-pub(super) enum QueuePeer {
+pub enum QueuePeer {
     Sqs(SqsPeer),
-    Iron(Arc<IronPeer>),
+    Iron(IronPeer),
 }
 
 impl QueuePeer {
     /// The connections.
-    pub(super) fn transport(&self) -> &Transport {
+    pub fn transport(&self) -> &Transport {
         match self {
             QueuePeer::Sqs(peer) => peer.client().transport(),
             QueuePeer::Iron(peer) => peer.transport(),
