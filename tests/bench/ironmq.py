@@ -21,10 +21,10 @@ class FakeIronMq(FakeService):
         super().__init__()
 
     def take(self, method, target, headers, body):
-        status, answer = self.act(method, target, headers, body)
+        status, answer = self.answer(method, target, headers, body)
         return status, "application/json", json.dumps(answer).encode()
 
-    def act(self, method, target, headers, body):
+    def answer(self, method, target, headers, body):
         if headers["Authorization"] != f"OAuth {TOKEN}":
             return 401, {"msg": "Not authorized"}
         url = urlsplit(target)
