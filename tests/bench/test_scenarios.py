@@ -134,6 +134,27 @@ def test_rate_goes_through_its_stages(endpoint):
     assert len(outcome.report["sections"][0]["charts"]) == 2
 
 
+def test_a_stage_has_bodies_and_handlers_of_its_own(endpoint, tmp_path):
+    table, page = tmp_path / "stages.csv", tmp_path / "stages.html"
+    outcome = bench(
+        "rate", *QUICK, "--stage", "40/s:2s:size=100,40/s:2s:size=10KB:delay=500ms", "--conns", "8", "--consumers", "2",
+        "--csv", str(table), "--html", str(page), endpoint=endpoint,
+    )
+
+    # Two consumers that take half a second for each message receive four a second, and what they held before.
+    assert outcome.metric("rate.stage2.received") <= 4 + 4 < outcome.metric("rate.stage1.received")
+    assert outcome.metric("rate.stage2.achieved") > 20
+    assert outcome.metric("rate.stage1.lost") == 0
+    [sizes] = outcome.report["sections"][0]["tables"]
+    assert [row[1:3] for row in sizes["rows"]] == [["100 bytes", "0 µs"], ["10,240 bytes", "500 ms"]]
+    assert "10,240 bytes" in table.read_text() and "10,240 bytes" in page.read_text()
+
+
+def test_a_stage_that_nobody_could_run_is_refused(endpoint):
+    assert "--consumers is 0" in bench("rate", "--stage", "1/s:1s:delay=1s", endpoint=endpoint, code=1).err
+    assert "size=SIZE" in bench("rate", "--stage", "1/s:1s:colour=red", endpoint=endpoint, code=2).err
+
+
 def test_rate_with_consumers_leaves_nothing_behind(endpoint):
     outcome = bench("rate", *QUICK, "--rate", "50", "--conns", "4", "--consumers", "2", endpoint=endpoint)
 

@@ -9,14 +9,16 @@ use super::{
     connection::Connection,
     dialect::{Dialect, Places, Sent},
     latency::{Latencies, Verb},
-    ledger::{ID_BYTES, Id},
+    ledger::Id,
     response::is_success,
     run::{Count, Phase, Run},
-    template::{SendTemplate, filler},
+    template::{Bodies, SendTemplate},
 };
 
 /// Before the next try after an error, or after an empty receive that did not wait.
 const PAUSE: Duration = Duration::from_millis(10);
+/// How soon a handler is cut short once nothing is measured any more.
+const HANDLER_TURN: Duration = Duration::from_millis(100);
 /// While the backlog is at its bound. The timer's own resolution.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(1);
 
@@ -48,8 +50,9 @@ impl Client {
     pub(crate) async fn produce(mut self, producer: u16) {
         let run = Arc::clone(&self.run);
         let scenario = &run.scenario;
-        let mut template =
-            SendTemplate::new(&scenario.endpoint.dialect, &run.queue, scenario.shape);
+        let dialect = &scenario.endpoint.dialect;
+        let mut stage = run.stage();
+        let mut template = SendTemplate::new(dialect, &run.queue, scenario.shape_in(stage));
         let mut due = Instant::now()
             + scenario
                 .interval(Duration::ZERO)
@@ -61,6 +64,10 @@ impl Client {
             }
             let interval = scenario.interval(run.measured_for());
             let start = pace(interval, &mut due).await;
+            if run.stage() != stage {
+                stage = run.stage();
+                template = SendTemplate::new(dialect, &run.queue, scenario.shape_in(stage));
+            }
             let sent_at = if interval.is_zero() { start } else { Instant::now() };
             let count = scenario.shape.batch;
             let Some(first) = run.ledger.take(count, run.limit(), run.now_us()) else { return };
@@ -71,7 +78,7 @@ impl Client {
                     .patch(index as usize, Id { run: run.ledger.run(), producer, group, sequence });
             }
             let mut scratch = std::mem::take(&mut self.scratch);
-            let request = template.bytes(&scenario.endpoint.dialect, &mut scratch);
+            let request = template.bytes(dialect, &mut scratch);
             let acknowledged = self.request(Verb::Send, start, request, |body| {
                 let failed = failed(&run, Sent::Messages, body, count);
                 (0..count).filter(|index| !failed.contains(&(*index as usize))).for_each(|index| {
@@ -98,13 +105,13 @@ impl Client {
         let batch = scenario.shape.batch;
         let (mut receive, mut request, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
         dialect.receive(&run.queue, batch, scenario.wait_s, &mut receive);
-        let (mut received, filler) = (Received::default(), filler(scenario.shape.size_bytes));
+        let (mut received, bodies) = (Received::default(), Bodies::new(scenario.sizes_bytes()));
         while run.phase() < Phase::Stop {
             if dialect.is_signed() {
                 dialect.receive(&run.queue, batch, scenario.wait_s, &mut receive);
             }
             let outcome = self.request(Verb::Receive, Instant::now(), &receive, |body| {
-                received.take(body, dialect, &filler);
+                received.take(body, dialect, &bodies);
             });
             if outcome.await.is_none() {
                 continue;
@@ -119,7 +126,9 @@ impl Client {
                 }
                 continue;
             }
+            let count = received.len();
             self.check(&mut received);
+            handle(&run, count).await;
             if received.is_empty() {
                 continue;
             }
@@ -203,15 +212,14 @@ struct Received {
 
 impl Received {
     /// A message whose body is not what was sent has no id.
-    fn take(&mut self, answer: &[u8], dialect: &Dialect, filler: &[u8]) {
+    fn take(&mut self, answer: &[u8], dialect: &Dialect, bodies: &Bodies) {
         self.messages.clear();
         self.handles.clear();
         for index in 0..dialect.find(answer, &mut self.places) {
             let start = self.handles.len();
             self.places.put_handle(index, answer, &mut self.handles);
             let text = self.places.body(index, answer);
-            let is_whole = text.get(ID_BYTES..) == Some(filler);
-            let id = Id::parse(text).filter(|_| is_whole);
+            let id = Id::parse(text).filter(|_| bodies.are_like(text));
             self.messages.push((id, start..self.handles.len()));
         }
     }
@@ -231,6 +239,20 @@ impl Received {
     fn ids(&self, left_out: &[usize]) -> impl Iterator<Item = Option<Id>> {
         let all = self.messages.iter().enumerate();
         all.filter(|(index, _)| !left_out.contains(index)).map(|(_, (id, _))| *id)
+    }
+}
+
+/// Handles messages one after the other, each for as long as the stage has it. Once nothing is
+/// measured any more, what is left takes no time.
+async fn handle(run: &Run, messages: u64) {
+    let all = run.scenario.handler_in(run.stage()).mul_f64(messages as f64);
+    let end = Instant::now() + all;
+    while run.phase() <= Phase::Measure {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        sleep(left.min(HANDLER_TURN)).await;
     }
 }
 
@@ -277,7 +299,16 @@ fn refused<T>(status: u16, body: &[u8]) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Access;
+    use crate::{
+        access::Access,
+        load::{
+            endpoint::Endpoint,
+            ledger::ID_BYTES,
+            pace::{Pace, Stage},
+            scenario::{Mode, Scenario},
+        },
+        tls::Trust,
+    };
 
     fn received(bodies: [&str; 2]) -> Received {
         let answer = format!(
@@ -285,14 +316,15 @@ mod tests {
             bodies[0], bodies[1]
         );
         let mut received = Received::default();
-        received.take(answer.as_bytes(), &Dialect::new(&Access::open(), "h", "/"), b"rest");
+        let bodies = Bodies::new(vec![ID_BYTES + 4]);
+        received.take(answer.as_bytes(), &Dialect::new(&Access::open(), "h", "/"), &bodies);
         received
     }
 
     #[test]
     fn handles_and_ids_belong_together() {
         let id = Id { run: 1, producer: 2, group: 3, sequence: 4 };
-        let body = String::from_utf8(id.digits().to_vec()).unwrap() + "rest";
+        let body = String::from_utf8(id.digits().to_vec()).unwrap() + "Thro";
 
         let received = received([&body, "other"]);
 
@@ -306,9 +338,32 @@ mod tests {
         let id = Id { run: 1, producer: 2, group: 3, sequence: 4 };
         let digits = String::from_utf8(id.digits().to_vec()).unwrap();
 
-        let received = received([&format!("{digits}res"), &format!("{digits}west")]);
+        let received = received([&format!("{digits}Thr"), &format!("{digits}xhro")]);
 
         assert_eq!(received.ids(&[]).collect::<Vec<_>>(), [None, None]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn handlers_take_their_stages_time_for_each_message_while_it_is_measured() {
+        let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
+        let (second, handler) = (Duration::from_secs(1), Duration::from_millis(250));
+        let slow = Stage { handler, ..Stage::new(1.0, second) };
+        let scenario = Scenario {
+            pace: Pace::by_stages(&[slow]),
+            ..Scenario::new(Mode::Send, endpoint.unwrap(), 1)
+        };
+        let run = Run::new(&scenario, "q");
+        run.enter(Phase::Measure);
+        let start = Instant::now();
+
+        handle(&run, 3).await;
+        assert_eq!(start.elapsed(), handler * 3);
+
+        let (_, ()) = tokio::join!(handle(&run, 1000), async {
+            sleep(second).await;
+            run.enter(Phase::Settle);
+        });
+        assert!(start.elapsed() <= handler * 3 + second + HANDLER_TURN);
     }
 
     #[tokio::test]

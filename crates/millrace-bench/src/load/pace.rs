@@ -1,4 +1,5 @@
 //! How fast messages are sent: as fast as answers come, or by a schedule that waits for nobody.
+//! A stage of a schedule may also have messages and handlers of its own.
 
 use std::time::Duration;
 
@@ -11,23 +12,38 @@ pub(crate) struct Pace {
     stages: Vec<Stage>,
 }
 
-/// A rate, and for how long.
+/// A rate, for how long, and what is different meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stage {
     /// Messages a second; above zero.
     pub(crate) rate: f64,
     pub(crate) duration: Duration,
+    /// Bytes of a message's body, if not the scenario's.
+    pub(crate) size_bytes: Option<usize>,
+    /// How long a consumer handles each message before it deletes it.
+    pub(crate) handler: Duration,
+}
+
+impl Stage {
+    /// Messages as everywhere in the scenario, deleted as soon as they are received.
+    pub(crate) fn new(rate: f64, duration: Duration) -> Stage {
+        Stage { rate, duration, size_bytes: None, handler: Duration::ZERO }
+    }
 }
 
 impl Pace {
     /// One rate throughout; zero for as fast as answers come.
     pub(crate) fn constant(rate: f64) -> Pace {
-        let stage = Stage { rate, duration: Duration::MAX };
+        let stage = Stage::new(rate, Duration::MAX);
         Pace { stages: if rate > 0.0 { vec![stage] } else { Vec::new() } }
     }
 
     pub(crate) fn by_stages(stages: &[Stage]) -> Pace {
         Pace { stages: stages.to_vec() }
+    }
+
+    pub(crate) fn stages(&self) -> &[Stage] {
+        &self.stages
     }
 
     /// How many stages are told apart; at least one.
@@ -62,10 +78,7 @@ mod tests {
 
     #[test]
     fn stages_follow_one_another_and_the_last_goes_on() {
-        let pace = Pace::by_stages(&[
-            Stage { rate: 10.0, duration: SECOND },
-            Stage { rate: 100.0, duration: SECOND * 2 },
-        ]);
+        let pace = Pace::by_stages(&[Stage::new(10.0, SECOND), Stage::new(100.0, SECOND * 2)]);
 
         let at = [0.0, 0.9, 1.0, 2.9, 3.0, 99.0].map(Duration::from_secs_f64);
         assert_eq!(at.map(|elapsed| pace.stage_at(elapsed)), [0, 0, 1, 1, 1, 1]);

@@ -143,6 +143,22 @@ impl Scenario {
         }
     }
 
+    /// What messages look like in a stage of the schedule.
+    pub(crate) fn shape_in(&self, stage: usize) -> Shape {
+        let own = self.pace.stages().get(stage).and_then(|stage| stage.size_bytes);
+        Shape { size_bytes: own.unwrap_or(self.shape.size_bytes), ..self.shape }
+    }
+
+    /// The sizes of all bodies that are sent.
+    pub(crate) fn sizes_bytes(&self) -> Vec<usize> {
+        (0..self.pace.stage_count()).map(|stage| self.shape_in(stage).size_bytes).collect()
+    }
+
+    /// How long a message is handled in a stage of the schedule.
+    pub(crate) fn handler_in(&self, stage: usize) -> Duration {
+        self.pace.stages().get(stage).map_or(Duration::ZERO, |stage| stage.handler)
+    }
+
     /// Time between the starts of one producer's requests, so long after measuring began; zero in
     /// a closed loop.
     pub(crate) fn interval(&self, elapsed: Duration) -> Duration {
@@ -153,7 +169,7 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{access::Access, tls::Trust};
+    use crate::{access::Access, load::Stage, tls::Trust};
 
     fn scenario(mode: Mode, connections: usize) -> Scenario {
         let endpoint =
@@ -182,6 +198,21 @@ mod tests {
         (scenario.pace, scenario.shape.batch) = (Pace::constant(400.0), 10);
 
         assert_eq!(scenario.interval(Duration::ZERO), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn a_stage_may_have_a_size_and_a_handler_of_its_own() {
+        let mut scenario = scenario(Mode::Send, 4);
+        assert_eq!((scenario.sizes_bytes(), scenario.handler_in(0)), (vec![1024], Duration::ZERO));
+
+        let handler = Duration::from_millis(50);
+        let usual = Stage::new(100.0, Duration::from_secs(1));
+        let large = Stage { size_bytes: Some(10_240), handler, ..usual };
+        scenario.pace = Pace::by_stages(&[usual, large]);
+
+        assert_eq!(scenario.sizes_bytes(), [1024, 10_240]);
+        assert_eq!((scenario.handler_in(0), scenario.handler_in(1)), (Duration::ZERO, handler));
+        assert_eq!(scenario.shape_in(1).batch, 1);
     }
 
     #[test]

@@ -123,6 +123,28 @@ impl SendTemplate {
     }
 }
 
+/// What bodies look like, so that an altered one is seen.
+pub(crate) struct Bodies {
+    sizes_bytes: Vec<usize>,
+    /// What follows the id in the longest; shorter ones end sooner.
+    filler: Vec<u8>,
+}
+
+impl Bodies {
+    /// Of all sizes that are sent.
+    pub(crate) fn new(sizes_bytes: Vec<usize>) -> Bodies {
+        let longest = sizes_bytes.iter().copied().max().unwrap_or_default();
+        Bodies { sizes_bytes, filler: filler(longest) }
+    }
+
+    /// Whether a body is as it was sent, whatever its id.
+    pub(crate) fn are_like(&self, body: &[u8]) -> bool {
+        let rest = body.get(ID_BYTES..);
+        let is_filled = rest.is_some_and(|rest| self.filler.starts_with(rest));
+        is_filled && self.sizes_bytes.contains(&body.len())
+    }
+}
+
 /// A body, its id still to come.
 fn text(shape: Shape) -> Vec<u8> {
     let mut text = vec![b'0'; ID_BYTES];
@@ -131,7 +153,7 @@ fn text(shape: Shape) -> Vec<u8> {
 }
 
 /// What follows the id in a body of `size_bytes`. It needs no escaping in either protocol.
-pub(crate) fn filler(size_bytes: usize) -> Vec<u8> {
+fn filler(size_bytes: usize) -> Vec<u8> {
     let text = b"Through-the-millrace-runs-the-water-that-turns-the-wheel-";
     text.iter().copied().cycle().take(size_bytes.saturating_sub(ID_BYTES)).collect()
 }
@@ -193,6 +215,17 @@ mod tests {
         );
         assert!(body.contains("&SendMessageBatchRequestEntry.2.Id=1&"));
         assert!(body.ends_with("&SendMessageBatchRequestEntry.2.MessageGroupId=00000003"));
+    }
+
+    #[test]
+    fn bodies_have_one_of_their_sizes_and_nothing_else_in_them() {
+        let bodies = Bodies::new(vec![40, 36]);
+        let whole = text(Shape { batch: 1, size_bytes: 40, grouping: Grouping::None });
+
+        assert!(bodies.are_like(&whole) && bodies.are_like(&whole[..36]));
+        assert!(!bodies.are_like(&whole[..39]) && !bodies.are_like(&whole[..20]));
+        assert!(!bodies.are_like(&[&whole[..39], b"x"].concat()));
+        assert!(!bodies.are_like(&[&whole[..], b"-"].concat()));
     }
 
     #[test]

@@ -85,6 +85,7 @@ fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
             rate: *rate,
             elapsed: run.end - run.warm_until,
             sent: run.answered,
+            stage: None,
             latencies: run.latencies,
         };
         let front = format!("http.{}", step.id);

@@ -9,7 +9,7 @@ use millrace_wire::date::format_iso8601;
 use crate::{
     access::{Access, AccessFlags, Interface},
     live::MetricsListener,
-    load::Endpoint,
+    load::{Endpoint, ID_BYTES},
     process,
     progress::Progress,
     report::{
@@ -268,6 +268,24 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
 }
 
+/// Parses the size of a body, such as `1024`, `10KB` (of 1024 bytes) or `1MB`: an id fits in.
+pub(super) fn body_size(text: &str) -> Result<usize, String> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let unit_bytes = match unit {
+        "" | "B" => 1,
+        "KB" => 1 << 10,
+        "MB" => 1 << 20,
+        _ => 0,
+    };
+    let number = digits.parse().ok().filter(|_| unit_bytes > 0);
+    match number.and_then(|number: usize| number.checked_mul(unit_bytes)) {
+        None => Err(format!("{text} is not a size such as 1024, 10KB or 1MB")),
+        Some(bytes) if bytes < ID_BYTES => Err(format!("an id alone takes {ID_BYTES} bytes")),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
 pub(super) fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
@@ -285,6 +303,16 @@ mod tests {
         assert_eq!(duration("1.5m").unwrap(), Duration::from_secs(90));
         for text in ["5", "s", "5d", "-1s", "1e400s"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bodies_are_sized_in_units_and_hold_an_id() {
+        assert_eq!(["32", "10KB", "1MB"].map(body_size), [Ok(32), Ok(10_240), Ok(1 << 20)]);
+        for text in
+            ["31", "", "KB", "1GB", "-1", "1.5KB", "99999999999999999999", "9223372036854775807MB"]
+        {
+            assert!(body_size(text).is_err(), "{text}");
         }
     }
 

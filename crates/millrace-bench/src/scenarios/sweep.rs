@@ -11,7 +11,7 @@ use clap::Args;
 use super::{
     Findings, Flags, Setting, conduct,
     pc::{self, Cast, Plan},
-    setting::{defaults, duration},
+    setting::{body_size, defaults, duration},
 };
 use crate::{
     load::{self, Verb},
@@ -40,7 +40,7 @@ pub(crate) struct Steps {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) batch: u64,
     /// Bytes of a message's body
-    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = body_size)]
     pub(crate) size: usize,
     /// Time to measure at each point, before scaling
     #[arg(long = "step-duration", default_value = "20s", value_parser = duration)]

@@ -8,10 +8,13 @@ mod section;
 
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 
-use super::{Findings, Options, Setting, conduct, setting::duration};
+use super::{
+    Findings, Options, Setting, conduct,
+    setting::{body_size, duration},
+};
 use crate::{
     delay::Delay,
     load::{self, Grouping, Mode, Scenario, Shape},
@@ -50,7 +53,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "NUMBER", default_value_t = 20)]
     pub(crate) consumers: usize,
     /// Bytes of a message's body
-    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = body_size)]
     pub(crate) size: usize,
     /// Time to measure, before scaling
     #[arg(long, default_value = "20m", value_parser = duration)]
@@ -160,9 +163,6 @@ pub(crate) fn measure(
     batch: u64,
     cast: &Cast<'_>,
 ) -> Result<load::Report> {
-    if plan.size < load::ID_BYTES {
-        bail!("--size is {}, an id alone takes {} bytes", plan.size, load::ID_BYTES);
-    }
     let scenario = scenario(setting, plan, batch);
     let queue = scenario.create_queue()?;
     let job = || {

@@ -1,21 +1,21 @@
 //! `rate`: latency at a rate that does not wait for answers.
 //!
 //! A closed loop stops sending while the server stalls, and so measures the stall once. Here
-//! requests are planned, and each one's latency counts from when it was due. The rate may change
-//! by stages, or `--find-max` looks for the highest one that keeps an objective.
+//! requests are planned, and each one's latency counts from when it was due. Rate, sizes and
+//! handlers may change by stages, or `--find-max` looks for the highest one that keeps an objective.
 
 mod section;
 
 use std::{str::FromStr, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 pub(super) use section::{chart, finding, table};
 
 use super::{
     Findings, Flags, Setting, conduct,
     pc::violations,
-    setting::{duration, positive},
+    setting::{body_size, duration, positive},
 };
 use crate::{
     load::{self, Count, Latencies, Mode, Pace, Percentiles, Scenario, Shape, Verb},
@@ -27,7 +27,9 @@ pub(crate) struct Steps {
     /// Messages a second, one run for each
     #[arg(long, value_name = "PER SECOND", value_delimiter = ',', default_value = "100,1000", value_parser = positive)]
     pub(crate) rate: Vec<f64>,
-    /// One run whose rate changes instead, such as 100/s:60s,1000/s:10s; times before scaling
+    /// One run by stages instead, such as 100/s:60s,1000/s:10s:size=10KB:delay=50ms. A stage has a
+    /// rate and a time (before scaling), and may have bodies of another size and a delay for which
+    /// consumers handle each message
     #[arg(long, value_name = "STAGES", value_delimiter = ',', conflicts_with_all = ["rate", "find_max"])]
     pub(crate) stage: Vec<Stage>,
     /// Look for the highest rate that keeps the objective, from the first --rate on
@@ -46,7 +48,7 @@ pub(crate) struct Steps {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) batch: u64,
     /// Bytes of a message's body
-    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = body_size)]
     pub(crate) size: usize,
     /// Time to measure at each rate, before scaling
     #[arg(long = "step-duration", default_value = "60s", value_parser = duration)]
@@ -66,6 +68,8 @@ pub(super) struct Step {
     pub(super) rate: f64,
     pub(super) elapsed: Duration,
     pub(super) sent: u64,
+    /// Where it was one of several, with the size of its bodies.
+    pub(super) stage: Option<load::Stage>,
     /// From the plan to the answer as of sends.
     pub(super) latencies: Latencies,
 }
@@ -89,6 +93,10 @@ pub(crate) fn run(flags: &Flags<Steps>) -> Result<()> {
 }
 
 pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
+    let has_handler = |Stage(stage): &Stage| !stage.handler.is_zero();
+    if steps.consumers == 0 && steps.stage.iter().any(has_handler) {
+        bail!("a stage has a delay, but nobody handles messages: --consumers is 0");
+    }
     let (all, found) = if steps.find_max {
         let (all, found) = find_max(setting, steps)?;
         (all, Some(found))
@@ -132,6 +140,7 @@ fn at_rate(setting: &Setting, steps: &Steps, rate: f64) -> Result<Measured> {
         rate,
         elapsed: report.elapsed,
         sent: report.count(Count::Sent),
+        stage: None,
         latencies: report.latencies.clone(),
     };
     Ok(Measured { steps: vec![step], report })
@@ -151,6 +160,7 @@ fn by_stages(setting: &Setting, steps: &Steps) -> Result<Measured> {
     let step = |((number, stage), latencies): ((usize, &load::Stage), &Latencies)| Step {
         id: format!("stage{number}"),
         name: format!("stage {number}, {:.0}/s", stage.rate),
+        stage: Some(load::Stage { size_bytes: stage.size_bytes.or(Some(steps.size)), ..*stage }),
         rate: stage.rate,
         elapsed: stage.duration,
         sent: latencies.percentiles(Verb::Send).count * steps.batch,
@@ -251,20 +261,39 @@ impl Step {
                 metrics.push(Metric::latency(&name(word), found.p99_us));
             }
         }
+        if let Some(received) = self.received() {
+            metrics.push(Metric::rate(&name("received"), received));
+        }
         metrics.push(Metric::faults(&name("unsent"), self.unsent()));
         metrics
     }
+
+    /// Messages a second that were received for the first time, where anybody receives.
+    fn received(&self) -> Option<f64> {
+        let count = self.latencies.percentiles(Verb::EndToEnd).count;
+        (count > 0).then(|| count as f64 / self.elapsed.as_secs_f64().max(1e-9))
+    }
 }
 
-/// Parses `100/s:60s`.
+/// Parses `100/s:60s`, `100/s:60s:size=10KB`, `100/s:60s:size=10KB:delay=50ms`.
 impl FromStr for Stage {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Stage, String> {
-        let parts = text.split_once("/s:");
-        let (rate, lasting) =
-            parts.ok_or_else(|| format!("{text} is not a stage such as 100/s:60s"))?;
-        Ok(Stage(load::Stage { rate: positive(rate)?, duration: duration(lasting)? }))
+        let (rate, rest) = text
+            .split_once("/s:")
+            .ok_or_else(|| format!("{text} is not a stage such as 100/s:60s"))?;
+        let mut parts = rest.split(':');
+        let lasting = duration(parts.next().unwrap_or_default())?;
+        let mut stage = load::Stage::new(positive(rate)?, lasting);
+        for part in parts {
+            match part.split_once('=') {
+                Some(("size", size)) => stage.size_bytes = Some(body_size(size)?),
+                Some(("delay", delay)) => stage.handler = duration(delay)?,
+                _ => return Err(format!("{part} is neither size=SIZE nor delay=DURATION")),
+            }
+        }
+        Ok(Stage(stage))
     }
 }
 
@@ -273,11 +302,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stages_are_a_rate_and_a_time() {
-        let stage = load::Stage { rate: 1500.0, duration: Duration::from_secs(90) };
+    fn stages_are_a_rate_and_a_time_and_what_is_different_meanwhile() {
+        let stage = load::Stage::new(1500.0, Duration::from_secs(90));
+        let large = load::Stage { size_bytes: Some(10_240), ..stage };
+        let slow = load::Stage { handler: Duration::from_millis(50), ..large };
 
         assert_eq!("1500/s:1.5m".parse(), Ok(Stage(stage)));
-        for text in ["100", "100/s", "100:60s", "0/s:60s", "100/s:60"] {
+        assert_eq!("1500/s:1.5m:size=10KB".parse(), Ok(Stage(large)));
+        assert_eq!("1500/s:1.5m:size=10KB:delay=50ms".parse(), Ok(Stage(slow)));
+        assert_eq!("1500/s:1.5m:delay=50ms:size=10KB".parse(), Ok(Stage(slow)));
+        let wrong = ["100", "100/s", "100:60s", "0/s:60s", "100/s:60", "100/s:", "100/s:1s:"];
+        let more = ["1/s:1s:size", "1/s:1s:size=1", "1/s:1s:delay=5", "1/s:1s:pause=5s"];
+        for text in wrong.into_iter().chain(more) {
             assert!(text.parse::<Stage>().is_err(), "{text}");
         }
     }

@@ -7,6 +7,8 @@ use crate::{
     statistics::curve,
 };
 
+const NONE: &str = "–";
+
 pub(super) fn section(all: &[Measured], found: Option<f64>, plan: &Steps) -> Section {
     let steps: Vec<&Step> = all.iter().flat_map(|measured| &measured.steps).collect();
     let mut charts = vec![chart(&steps)];
@@ -16,13 +18,16 @@ pub(super) fn section(all: &[Measured], found: Option<f64>, plan: &Steps) -> Sec
         1 => ", and one consumer receives and deletes".to_owned(),
         many => format!(", and {many} consumers receive and delete"),
     };
+    let size = match plan.stage.as_slice() {
+        [] => format!(" of {} bytes", plan.size),
+        _ => String::new(),
+    };
     Section {
         id: "rate".to_owned(),
         title: "Latency at a rate".to_owned(),
         question: format!(
-            "How long does a send of {} bytes take when requests come by a schedule that waits \
-             for nobody{meanwhile}?",
-            plan.size
+            "How long does a send{size} take when requests come by a schedule that waits for \
+             nobody{meanwhile}?"
         ),
         finding: found.map_or_else(|| finding(&steps), |rate| highest(rate, &plan.slo)),
         charts,
@@ -97,28 +102,39 @@ fn by_second(measured: &Measured) -> Chart {
 }
 
 pub(in crate::scenarios) fn table(all: &[&Step]) -> Table {
-    let mut table = Table::new(
-        "",
-        &[
-            "#planned",
-            "#sent/s",
-            "#unsent",
-            "#p50",
-            "#p90",
-            "#p99",
-            "#p99.9",
-            "#p99.99",
-            "#max",
-            "#late p99",
-            "#service p99",
-            "#end to end p99",
-        ],
-    );
+    let is_staged = all.iter().any(|step| step.stage.is_some());
+    let mut columns = vec!["#planned"];
+    if is_staged {
+        columns.extend(["#size", "#handler"]);
+    }
+    columns.extend([
+        "#sent/s",
+        "#unsent",
+        "#p50",
+        "#p90",
+        "#p99",
+        "#p99.9",
+        "#p99.99",
+        "#max",
+        "#late p99",
+        "#service p99",
+        "#end to end p99",
+    ]);
+    let is_received = all.iter().any(|step| step.received().is_some());
+    if is_received {
+        columns.push("#received/s");
+    }
+    let mut table = Table::new("", &columns);
     for step in all {
         let planned = step.planned();
         let through = step.latencies.percentiles(Verb::EndToEnd);
-        table.row([
-            step.name.clone(),
+        let mut row = vec![step.name.clone()];
+        if let Some(stage) = step.stage {
+            let bytes = stage.size_bytes.unwrap_or_default();
+            row.push(format!("{} bytes", thousands(bytes as f64)));
+            row.push(microseconds(stage.handler.as_secs_f64() * 1e6));
+        }
+        row.extend([
             thousands(step.achieved()),
             thousands(step.unsent() as f64),
             microseconds(planned.p50_us),
@@ -129,8 +145,12 @@ pub(in crate::scenarios) fn table(all: &[&Step]) -> Table {
             microseconds(planned.max_us),
             microseconds(step.latencies.percentiles(Verb::Late).p99_us),
             microseconds(step.latencies.percentiles(Verb::Service).p99_us),
-            if through.count > 0 { microseconds(through.p99_us) } else { "–".to_owned() },
+            if through.count > 0 { microseconds(through.p99_us) } else { NONE.to_owned() },
         ]);
+        if is_received {
+            row.push(step.received().map_or(NONE.to_owned(), thousands));
+        }
+        table.row(row);
     }
     table
 }
