@@ -18,6 +18,8 @@ pub struct Outgoing {
     /// FIFO queues only; with content-based deduplication it may be left out.
     pub deduplication_id: Option<ByteString>,
     pub attributes: Vec<MessageAttribute>,
+    /// SQS: the system attribute `AWSTraceHeader`, which counts for no limit.
+    pub trace_header: Option<ByteString>,
 }
 
 /// What the server says about an accepted message.

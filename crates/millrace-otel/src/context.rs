@@ -28,16 +28,30 @@ pub(crate) fn of_headers<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Contex
     }
 }
 
-/// What a message's `traceparent` names.
-pub(crate) fn of_traceparent(traceparent: &str) -> Option<SpanContext> {
-    let headers = |name: &str| (name == "traceparent").then_some(traceparent);
+/// Who sent a message: what its `AWSTraceHeader` names, else its `traceparent`.
+pub(crate) fn of_message(
+    trace_header: Option<&str>,
+    traceparent: Option<&str>,
+    tracestate: Option<&str>,
+) -> Option<SpanContext> {
+    trace_header
+        .and_then(of_trace_header)
+        .or_else(|| traceparent.and_then(|parent| of_traceparent(parent, tracestate)))
+}
+
+fn of_traceparent(traceparent: &str, tracestate: Option<&str>) -> Option<SpanContext> {
+    let headers = |name: &str| match name {
+        "traceparent" => Some(traceparent),
+        "tracestate" => tracestate,
+        _ => None,
+    };
     let context = TraceContextPropagator::new()
         .extract_with_context(&Context::new(), &Headers(&headers, PhantomData));
     Some(context.span().span_context().clone()).filter(SpanContext::is_valid)
 }
 
 /// What an X-Ray header names; nothing if it lacks the parent.
-pub(crate) fn of_trace_header(text: &str) -> Option<SpanContext> {
+fn of_trace_header(text: &str) -> Option<SpanContext> {
     let (mut root, mut parent, mut flags) = (None, None, TraceFlags::default());
     for (name, value) in text.split(';').filter_map(|part| part.split_once('=')) {
         match name.trim() {
@@ -49,6 +63,12 @@ pub(crate) fn of_trace_header(text: &str) -> Option<SpanContext> {
     }
     let context = SpanContext::new(root?, parent?, flags, true, TraceState::default());
     context.is_valid().then_some(context)
+}
+
+/// A context as W3C writes it.
+pub(crate) fn traceparent(context: &SpanContext) -> String {
+    let flags = context.trace_flags() & TraceFlags::SAMPLED;
+    format!("00-{}-{}-{:02x}", context.trace_id(), context.span_id(), flags)
 }
 
 /// A context as X-Ray writes it.
@@ -92,11 +112,27 @@ mod tests {
     #[test]
     fn both_forms_name_the_same_span() {
         let aws = of_trace_header(TRACE_HEADER).unwrap();
-        let w3c = of_traceparent(TRACEPARENT).unwrap();
+        let w3c = of_traceparent(TRACEPARENT, None).unwrap();
 
         assert_eq!((aws.trace_id(), aws.span_id()), (w3c.trace_id(), w3c.span_id()));
         assert!(aws.is_sampled() && w3c.is_sampled());
-        assert_eq!(trace_header(&w3c), TRACE_HEADER);
+        assert_eq!(
+            (trace_header(&w3c), traceparent(&aws)),
+            (TRACE_HEADER.into(), TRACEPARENT.into())
+        );
+    }
+
+    #[test]
+    fn a_message_is_of_its_trace_header_else_of_its_traceparent() {
+        let other = "00-11111111111111111111111111111111-2222222222222222-00";
+
+        let both = of_message(Some(TRACE_HEADER), Some(other), None).unwrap();
+        let rootless = of_message(Some("Sampled=1"), Some(other), Some("vendor=1")).unwrap();
+
+        assert_eq!(traceparent(&both), TRACEPARENT);
+        assert_eq!(traceparent(&rootless), other);
+        assert_eq!(rootless.trace_state().header(), "vendor=1");
+        assert_eq!(of_message(None, None, Some("vendor=1")), None);
     }
 
     #[test]
@@ -130,6 +166,6 @@ mod tests {
         ] {
             assert!(of_trace_header(text).is_none(), "{text}");
         }
-        assert!(of_traceparent("00-abc").is_none());
+        assert!(of_traceparent("00-abc", None).is_none());
     }
 }

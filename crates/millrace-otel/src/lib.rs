@@ -1,4 +1,4 @@
-//! OpenTelemetry traces: a span per request, exported by OTLP over HTTP.
+//! OpenTelemetry traces: a span per request or per message worked on, exported by OTLP over HTTP.
 //!
 //! With the feature `otel` a [`Tracer`] hands finished spans to a thread of its own, which exports
 //! them in batches. What waits is bounded (`OTEL_BSP_MAX_QUEUE_SIZE`, 2,048 spans); beyond that,
@@ -12,12 +12,16 @@ mod export;
 #[cfg(not(feature = "otel"))]
 mod off;
 #[cfg(feature = "otel")]
+mod process;
+#[cfg(feature = "otel")]
 mod span;
 #[cfg(feature = "otel")]
 mod tracer;
 
 #[cfg(not(feature = "otel"))]
-pub use off::{RequestSpan, Tracer};
+pub use off::{ProcessSpan, RequestSpan, Tracer};
+#[cfg(feature = "otel")]
+pub use process::ProcessSpan;
 #[cfg(feature = "otel")]
 pub use span::RequestSpan;
 #[cfg(feature = "otel")]
@@ -29,7 +33,7 @@ pub struct Options {
     /// Base URL of an OTLP/HTTP collector, such as `http://127.0.0.1:4318`; `/v1/traces` is added.
     /// Variables: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
     pub endpoint: Option<String>,
-    /// `OTEL_SERVICE_NAME`; `millrace` if that is absent, too.
+    /// `OTEL_SERVICE_NAME`; the program's own name if that is absent, too.
     pub service_name: Option<String>,
     /// `OTEL_TRACES_SAMPLER`: `always_on`, `always_off`, `traceidratio` or one of these behind
     /// `parentbased_`; `parentbased_always_on` if that is absent, too.
@@ -45,6 +49,30 @@ pub enum Operation {
     Receive,
     /// Deletes and visibility changes.
     Settle,
+}
+
+/// What is worked on.
+#[derive(Clone, Copy, Debug)]
+pub enum Processed<'m> {
+    Message { id: &'m str, receive_count: u32, sender: Sender<'m> },
+    Batch { senders: &'m [Sender<'m>] },
+}
+
+/// Who sent a message, as the message tells: by its `AWSTraceHeader`, else by its attributes
+/// `traceparent` and `tracestate`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sender<'m> {
+    pub trace_header: Option<&'m str>,
+    pub traceparent: Option<&'m str>,
+    pub tracestate: Option<&'m str>,
+}
+
+/// What names a span, in the forms that contexts travel in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpanTexts {
+    pub traceparent: String,
+    pub tracestate: Option<String>,
+    pub trace_header: String,
 }
 
 /// Why no traces are made although they were asked for.

@@ -1,6 +1,6 @@
 //! What remains without the feature `otel`: nothing, by the same names.
 
-use crate::{Operation, Options, StartError};
+use crate::{Operation, Options, Processed, SpanTexts, StartError};
 
 /// Makes no spans.
 #[derive(Clone, Debug, Default)]
@@ -10,12 +10,16 @@ pub struct Tracer(());
 #[derive(Debug, Default)]
 pub struct RequestSpan(());
 
+/// Keeps nothing.
+#[derive(Debug, Default)]
+pub struct ProcessSpan(());
+
 impl Tracer {
     /// # Errors
     ///
     /// [`StartError::NotBuilt`] if a collector is configured. OpenTelemetry's variables are passed
     /// over: they are often set for all programs of a machine.
-    pub fn start(options: &Options) -> Result<Tracer, StartError> {
+    pub fn start(options: &Options, _service: &'static str) -> Result<Tracer, StartError> {
         match options.endpoint {
             Some(_) => Err(StartError::NotBuilt),
             None => Ok(Tracer(())),
@@ -36,7 +40,25 @@ impl Tracer {
         RequestSpan(())
     }
 
+    #[inline]
+    pub fn process(&self, _queue: &str, _processed: Processed<'_>) -> ProcessSpan {
+        ProcessSpan(())
+    }
+
     pub fn close(&self) {}
+}
+
+impl ProcessSpan {
+    #[inline]
+    pub fn texts(&self) -> Option<SpanTexts> {
+        None
+    }
+
+    #[inline]
+    pub fn end(self) {}
+
+    #[inline]
+    pub fn fail(self, _error_type: &'static str, _reason: String) {}
 }
 
 impl RequestSpan {
@@ -88,8 +110,9 @@ mod tests {
         let wanted =
             Options { endpoint: Some("http://127.0.0.1:4318".into()), ..Options::default() };
 
-        assert_eq!(size_of::<RequestSpan>() + size_of::<Tracer>(), 0);
-        assert!(Tracer::start(&Options::default()).is_ok());
-        assert!(matches!(Tracer::start(&wanted), Err(StartError::NotBuilt)));
+        let sizes = size_of::<RequestSpan>() + size_of::<ProcessSpan>() + size_of::<Tracer>();
+        assert_eq!(sizes, 0);
+        assert!(Tracer::start(&Options::default(), "millrace").is_ok());
+        assert!(matches!(Tracer::start(&wanted, "millrace"), Err(StartError::NotBuilt)));
     }
 }

@@ -88,12 +88,8 @@ impl RequestSpan {
     /// Names the span that sent a received message, if the message does: by its `AWSTraceHeader`,
     /// else by an attribute `traceparent`.
     pub fn link(&self, trace_header: &str, traceparent: Option<&str>) {
-        let sender = || {
-            context::of_trace_header(trace_header)
-                .or_else(|| traceparent.and_then(context::of_traceparent))
-        };
         self.with(|_, span| {
-            if let Some(sender) = sender() {
+            if let Some(sender) = context::of_message(Some(trace_header), traceparent, None) {
                 span.add_link(sender, Vec::new());
             }
         });

@@ -10,8 +10,9 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider};
 
 use crate::export::{self, Sender};
+use crate::process::ProcessSpan;
 use crate::span::RequestSpan;
-use crate::{Options, StartError, context};
+use crate::{Options, Processed, StartError, context};
 
 /// How long the end of the process may wait for the last spans to be exported.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -28,11 +29,12 @@ struct Started {
 
 impl Tracer {
     /// Starts the exporting thread if a collector is configured, by `options` or by variables.
+    /// Spans are those of `service` unless these name another.
     ///
     /// # Errors
     ///
     /// A value that cannot be understood. That the collector cannot be reached is no error.
-    pub fn start(options: &Options) -> Result<Tracer, StartError> {
+    pub fn start(options: &Options, service: &'static str) -> Result<Tracer, StartError> {
         let Some(endpoint) = export::endpoint(options) else { return Ok(Tracer::default()) };
         let sender = Sender::new(&endpoint)?;
         let exporter = SpanExporter::builder()
@@ -45,7 +47,7 @@ impl Tracer {
             .map_err(|error| StartError::Exporter(error.to_string()))?;
         let mut builder = SdkTracerProvider::builder()
             .with_span_processor(BatchSpanProcessor::builder(exporter).build())
-            .with_resource(resource(options));
+            .with_resource(resource(options, service));
         if let Some(sampler) = sampler(options)? {
             builder = builder.with_sampler(sampler);
         }
@@ -74,6 +76,14 @@ impl Tracer {
         RequestSpan::new(name, span)
     }
 
+    /// The span of work on messages of `queue` that begins now.
+    pub fn process(&self, queue: &str, processed: Processed<'_>) -> ProcessSpan {
+        match &self.0 {
+            Some(started) => ProcessSpan::begin(&started.tracer, queue, processed),
+            None => ProcessSpan::default(),
+        }
+    }
+
     /// Exports what waits, for a few seconds at most, and makes no spans any more.
     pub fn close(&self) {
         let Some(started) = &self.0 else { return };
@@ -84,14 +94,14 @@ impl Tracer {
 }
 
 /// Who we are: variables first, then ourselves.
-fn resource(options: &Options) -> Resource {
+fn resource(options: &Options, service: &'static str) -> Resource {
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let builder = Resource::builder();
     let found = Resource::builder().build();
     let name = match (&options.service_name, found.get(&Key::new("service.name"))) {
         (Some(name), _) => Some(name.clone()),
         (None, Some(Value::String(name))) if !name.as_str().starts_with("unknown_service") => None,
-        _ => Some("millrace".to_owned()),
+        _ => Some(service.to_owned()),
     };
     match name {
         Some(name) => builder.with_service_name(name).with_attribute(version).build(),

@@ -1,7 +1,7 @@
 //! The copy of a message that goes to the dead-letter queue.
 
 use bytestring::ByteString;
-use millrace_client::{Capabilities, Delivery, MessageAttribute, Outgoing};
+use millrace_client::{Capabilities, Delivery, MessageAttribute, Outgoing, attribute};
 use millrace_core::limits::MESSAGE_ATTRIBUTES;
 
 /// Longest text of a reason, bytes.
@@ -25,6 +25,8 @@ pub(crate) fn of(
         // A copy that is sent again after a lost answer is the same copy.
         deduplication_id: is_ordered.then(|| delivery.message_id().clone()),
         attributes: delivery.attributes.clone(),
+        // Whoever handles the copy belongs to the same trace.
+        trace_header: delivery.system_attribute(attribute::TRACE_HEADER).cloned(),
     };
     let count = delivery.receive_count().unwrap_or(1);
     let story = [
@@ -64,7 +66,7 @@ fn sendable(text: &str) -> ByteString {
 
 #[cfg(test)]
 mod tests {
-    use millrace_client::{Peer, ReceiptHandle, attribute, testing::MemoryPeer};
+    use millrace_client::{Peer, ReceiptHandle, testing::MemoryPeer};
 
     use super::*;
 
@@ -74,7 +76,10 @@ mod tests {
         Delivery {
             handle: ReceiptHandle { message_id: "m1".into(), token },
             body: body.into(),
-            system_attributes: vec![(attribute::RECEIVE_COUNT.into(), "3".into())],
+            system_attributes: vec![
+                (attribute::RECEIVE_COUNT.into(), "3".into()),
+                (attribute::TRACE_HEADER.into(), "Root=1".into()),
+            ],
             attributes: (0..attributes).map(string).collect(),
         }
     }
@@ -94,8 +99,8 @@ mod tests {
         let letter = of(&delivery("b", 1), "exit\n65", "orders", &capabilities);
 
         assert_eq!(letter.body, "b");
-        assert_eq!((letter.group_id, letter.deduplication_id), (None, None));
-        let letter = of(&delivery("b", 1), "exit\n65", "orders", &capabilities);
+        assert_eq!((&letter.group_id, &letter.deduplication_id), (&None, &None));
+        assert_eq!(letter.trace_header.as_deref(), Some("Root=1"));
         let expected = [
             ("a0", "value"),
             ("MillraceReason", "exit 65"),

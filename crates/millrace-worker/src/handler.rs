@@ -10,6 +10,7 @@ use crate::{
     held::Held,
     layer::{Behind, Layer, Stopped},
     outcome::{HandlerError, Outcome},
+    trace::Trace,
 };
 
 /// A message for a handler. Cloning copies nothing of the body.
@@ -19,6 +20,8 @@ pub struct Message {
     lane: Option<ByteString>,
     receive_count: u32,
     cancel: CancellationToken,
+    /// Instead of the sender's.
+    trace: Option<Trace>,
 }
 
 impl Message {
@@ -28,6 +31,7 @@ impl Message {
             lane: held.group.clone(),
             receive_count: held.receive_count,
             cancel: held.cancel.clone(),
+            trace: None,
         }
     }
 
@@ -60,6 +64,18 @@ impl Message {
     /// The same message with other attributes.
     pub fn with_attributes(mut self, attributes: Vec<MessageAttribute>) -> Message {
         self.delivery.attributes = attributes;
+        self
+    }
+
+    /// The trace that the work on it belongs to: the sender's, unless a handler around this one has
+    /// begun another.
+    pub fn trace(&self) -> Trace {
+        self.trace.clone().unwrap_or_else(|| Trace::of(&self.delivery))
+    }
+
+    /// The same message, with another trace for the work on it; what came with it stays as it is.
+    pub fn with_trace(mut self, trace: Trace) -> Message {
+        self.trace = Some(trace);
         self
     }
 

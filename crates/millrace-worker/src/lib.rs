@@ -53,6 +53,7 @@ mod poll_interval;
 mod prefetch;
 mod settlement;
 mod slots;
+mod trace;
 mod worker;
 
 pub use backoff::{Backoff, Jitter, MAX_VISIBILITY};
@@ -66,6 +67,7 @@ pub use metrics::{Metrics, Summary};
 pub use options::{Options, Until};
 pub use outcome::{HandlerError, Outcome};
 pub use slots::{Priority, Share, Slots};
+pub use trace::Trace;
 pub use worker::Worker;
 
 /// The examples of the documentation, as tests.

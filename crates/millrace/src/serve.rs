@@ -84,7 +84,7 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
 
 fn start_tracing(config: &Config) -> anyhow::Result<Tracer> {
     use millrace_otel::StartError;
-    Tracer::start(&config.traces).map_err(|error| match error {
+    Tracer::start(&config.traces, "millrace").map_err(|error| match error {
         StartError::NotBuilt => UsageError(format!("traces.endpoint: {error}")).into(),
         StartError::Invalid { .. } => UsageError(error.to_string()).into(),
         error => error.into(),

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use millrace_wire::json_string;
 
-use crate::message::{AttributeValue, MessageAttribute, Outgoing, ReceiptHandle};
+use crate::message::{AttributeValue, MessageAttribute, Outgoing, ReceiptHandle, attribute};
 use crate::peer::{ReceiveRequest, SystemAttributes, Visibility};
 
 /// The JSON around one message besides its body and attributes, generously.
@@ -152,12 +152,16 @@ impl Object {
             self.text("MessageDeduplicationId", deduplication_id);
         }
         if !message.attributes.is_empty() {
-            self.attributes(&message.attributes);
+            self.attributes("MessageAttributes", &message.attributes);
+        }
+        if let Some(trace_header) = &message.trace_header {
+            let attribute = MessageAttribute::string(attribute::TRACE_HEADER, trace_header.clone());
+            self.attributes("MessageSystemAttributes", &[attribute]);
         }
     }
 
-    fn attributes(&mut self, attributes: &[MessageAttribute]) {
-        self.name("MessageAttributes");
+    fn attributes(&mut self, name: &str, attributes: &[MessageAttribute]) {
+        self.name(name);
         self.out.push(b'{');
         self.has_members = false;
         for attribute in attributes {
@@ -211,6 +215,7 @@ mod tests {
                     value: AttributeValue::Binary(Bytes::from_static(&[0, 255])),
                 },
             ],
+            trace_header: Some("Root=1".into()),
         };
 
         assert_eq!(
@@ -223,7 +228,9 @@ mod tests {
                 r#"{"QueueUrl":"http://h/1/q","Entries":[{"Id":"0","MessageBody":"say \"hi\""},"#,
                 r#"{"Id":"1","MessageBody":"b","DelaySeconds":2,"MessageGroupId":"g","#,
                 r#""MessageDeduplicationId":"d","MessageAttributes":{"a":{"DataType":"String","#,
-                r#""StringValue":"1"},"raw":{"DataType":"Binary.png","BinaryValue":"AP8="}}}]}"#
+                r#""StringValue":"1"},"raw":{"DataType":"Binary.png","BinaryValue":"AP8="}},"#,
+                r#""MessageSystemAttributes":{"AWSTraceHeader":{"DataType":"String","#,
+                r#""StringValue":"Root=1"}}}]}"#
             )
         );
     }

@@ -11,7 +11,9 @@ use serde_json::{Map, Value, json};
 use super::memory::MemoryPeer;
 use super::server::{Reply, Request};
 use crate::error::{CallError, EntryError};
-use crate::message::{AttributeValue, Delivery, MessageAttribute, Outgoing, ReceiptHandle, Sent};
+use crate::message::{
+    AttributeValue, Delivery, MessageAttribute, Outgoing, ReceiptHandle, Sent, attribute,
+};
 use crate::peer::{Peer, ReceiveRequest, SystemAttributes, Visibility};
 
 /// Answers the actions on messages, and GetQueueUrl. Whatever the queue URL, it is that queue.
@@ -117,6 +119,9 @@ fn outgoing(input: &Value) -> Outgoing {
                 value: attribute_value(attribute),
             })
             .collect(),
+        trace_header: input["MessageSystemAttributes"][attribute::TRACE_HEADER]["StringValue"]
+            .as_str()
+            .map(ByteString::from),
     }
 }
 

@@ -109,6 +109,9 @@ impl Stored {
         if let Some(group) = &self.message.group_id {
             system_attributes.push((attribute::GROUP_ID.into(), group.clone()));
         }
+        if let Some(trace_header) = &self.message.trace_header {
+            system_attributes.push((attribute::TRACE_HEADER.into(), trace_header.clone()));
+        }
         Delivery {
             handle: ReceiptHandle {
                 message_id: self.id.to_string().into(),

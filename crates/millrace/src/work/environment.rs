@@ -4,7 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use millrace_client::{AttributeValue, attribute};
 use millrace_worker::Message;
 
-use super::trace::Trace;
+use super::trace;
 
 /// Linux: 128 KiB for one `NAME=value` with its final zero. Longer values are left out.
 const MAX_VALUE_BYTES: usize = 120 * 1024;
@@ -51,7 +51,7 @@ pub(super) fn of(message: &Message, queue_url: &str, names: Names) -> Vec<(Strin
         };
         variables.push((format!("MILLRACE_ATTRIBUTE_{}", variable_name(&attribute.name)), value));
     }
-    for (name, value) in Trace::of(message).variables() {
+    for (name, value) in trace::variables(&message.trace()) {
         variables.push((name.to_owned(), value.to_owned()));
     }
     if names == Names::Watchbot {

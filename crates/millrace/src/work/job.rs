@@ -37,6 +37,11 @@ impl Job {
         })
     }
 
+    /// Whether it is given several messages at a time.
+    pub(super) fn takes_batches(&self) -> bool {
+        matches!(self, Job::Lambda(_))
+    }
+
     /// No message comes any more.
     pub(super) async fn close(&self) {
         if let Job::Lines(lines) = self {

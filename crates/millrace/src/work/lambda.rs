@@ -8,10 +8,16 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use millrace_client::transport::{Answer, Call, Lane, Repeat};
-use millrace_worker::{Handler, HandlerError, Message, Outcome};
+use millrace_worker::{Handler, HandlerError, Message, Outcome, Trace};
 use serde::Deserialize;
 
-use super::{WorkFlags, queues::Found, sqs_event::EventSource, target::Target};
+use super::{
+    WorkFlags,
+    queues::Found,
+    sqs_event::EventSource,
+    target::{Target, optional},
+    trace,
+};
 
 /// The one function of the emulator.
 const INVOCATIONS: &str = "/2015-03-31/functions/function/invocations";
@@ -39,6 +45,9 @@ impl Lambda {
     ) -> Result<Vec<Outcome>, HandlerError> {
         let mut head = self.target.head("POST")?;
         head.header("Content-Type", "application/json")?;
+        for (name, value) in trace::headers(&common_trace(messages)) {
+            optional(&mut head, name, value);
+        }
         let call = Call {
             lane: Lane::Quick,
             head,
@@ -83,6 +92,13 @@ impl Handler for Lambda {
         }
         Ok(outcomes)
     }
+}
+
+/// The trace that all of them belong to; none if they differ.
+fn common_trace(messages: &[Message]) -> Trace {
+    let mut traces = messages.iter().map(Message::trace);
+    let first = traces.next().unwrap_or_default();
+    if traces.all(|trace| trace == first) { first } else { Trace::default() }
 }
 
 async fn all_cancelled(messages: &[Message]) {

@@ -1,7 +1,7 @@
 //! Commands that stay: each is fed one message a line and answers with one line.
 //!
 //! ```text
-//!   → {"number":17,"message_id":"…","receive_count":1,"group_id":null,"attributes":{…},"body":"…"}
+//!   → {"number":17,"message_id":"…","receive_count":1,"group_id":null,"attributes":{…},"trace":{…},"body":"…"}
 //!   ← 17 ack | 17 retry [SECONDS] | 17 release | 17 reject [REASON]
 //! ```
 //!
@@ -27,7 +27,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{WorkFlags, process_group::ProcessGroup};
+use super::{WorkFlags, process_group::ProcessGroup, trace};
 
 /// The longest answer; it is one word, and perhaps a reason.
 const ANSWER_BYTES: u64 = 4_096;
@@ -151,6 +151,9 @@ fn line_of(message: &Message, number: u64) -> Value {
         };
         attributes.insert(attribute.name.to_string(), value.into());
     }
+    let trace = message.trace();
+    let trace: Map<String, Value> =
+        trace::headers(&trace).map(|(name, value)| (name.to_owned(), value.into())).collect();
     json!({
         "number": number,
         "message_id": &**message.id(),
@@ -158,6 +161,7 @@ fn line_of(message: &Message, number: u64) -> Value {
         "sent_at_ms": delivery.sent_at().map(|at| at.0),
         "group_id": delivery.group_id().map(|group| group.to_string()),
         "attributes": attributes,
+        "trace": trace,
         "body": &**message.body(),
     })
 }

@@ -2,8 +2,8 @@
 //!
 //! `flags` says what can be asked, `queues` finds the queues. A `job` is what is done with a message:
 //! `exec`, `lines`, `post` and `lambda`, or `dry_run` in their stead. `environment` is what a command
-//! is told, `sqs_event` what a function, `target` a URL, `trace` what goes with each. `health` holds
-//! the start back, `metrics` shows the counters over HTTP.
+//! is told, `sqs_event` what a function, `target` a URL, `trace` what goes with each; `spans` tells a
+//! collector. `health` holds the start back, `metrics` shows the counters over HTTP.
 
 mod dry_run;
 mod environment;
@@ -17,6 +17,7 @@ mod metrics;
 mod post;
 mod process_group;
 mod queues;
+mod spans;
 mod sqs_event;
 mod target;
 mod trace;
@@ -24,15 +25,17 @@ mod values;
 
 use std::{io, sync::Arc};
 
+use millrace_otel::{Options as TraceOptions, StartError, Tracer};
 use millrace_worker::{Drain, Metrics, Slots, Summary, Worker};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::JoinSet,
 };
 
-use crate::{limits, logging};
+use crate::{config::UsageError, limits, logging};
 pub(crate) use flags::WorkFlags;
 use job::Job;
+use spans::Traced;
 
 /// The worker ended before the work in hand was done; it was given back to the queue.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +49,10 @@ pub(crate) fn work(flags: &WorkFlags) -> anyhow::Result<()> {
     logging::start(&flags.log_level, flags.log_format.into())?;
     limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let summary = runtime.block_on(run(flags))?;
+    let tracer = start_tracing(flags)?;
+    let summary = runtime.block_on(run(flags, &tracer));
+    tracer.close();
+    let summary = summary?;
     tracing::info!(
         received = summary.received,
         succeeded = summary.succeeded,
@@ -64,15 +70,31 @@ pub(crate) fn work(flags: &WorkFlags) -> anyhow::Result<()> {
     }
 }
 
-async fn run(flags: &WorkFlags) -> anyhow::Result<Summary> {
+/// By OpenTelemetry's variables alone. What is only shown is not traced.
+fn start_tracing(flags: &WorkFlags) -> anyhow::Result<Tracer> {
+    if flags.dry_run {
+        return Ok(Tracer::default());
+    }
+    let started = Tracer::start(&TraceOptions::default(), "millrace-work");
+    started.map_err(|error| match error {
+        StartError::Invalid { .. } => UsageError(error.to_string()).into(),
+        error => error.into(),
+    })
+}
+
+async fn run(flags: &WorkFlags, tracer: &Tracer) -> anyhow::Result<Summary> {
     let drain = Drain::new();
     let signals = tokio::spawn(end_on_signals(Signals::watch()?, drain.clone()));
-    let summary = find_and_work(flags, drain).await;
+    let summary = find_and_work(flags, drain, tracer).await;
     signals.abort();
     summary
 }
 
-async fn find_and_work(flags: &WorkFlags, drain: Drain) -> anyhow::Result<Summary> {
+async fn find_and_work(
+    flags: &WorkFlags,
+    drain: Drain,
+    tracer: &Tracer,
+) -> anyhow::Result<Summary> {
     let slots = Slots::new(flags.most_handlers());
     let mut workers = Vec::with_capacity(flags.queue.len());
     let mut metrics: Vec<Metrics> = Vec::with_capacity(flags.queue.len());
@@ -85,7 +107,8 @@ async fn find_and_work(flags: &WorkFlags, drain: Drain) -> anyhow::Result<Summar
         };
         tracing::info!(queue = found.url, "working");
         let options = flags.options(&queue.queue);
-        let mut worker = Worker::new(found.peer, Arc::clone(&job), options)
+        let handler = Traced::new(Arc::clone(&job), tracer.clone(), found.name());
+        let mut worker = Worker::new(found.peer, handler, options)
             .with_share(slots.share(priority))
             .with_metrics(counters.clone())
             .with_drain(drain.clone());

@@ -17,7 +17,11 @@ use millrace_wire::date;
 use millrace_worker::{Handler, HandlerError, Message, Outcome};
 use sha2::Sha256;
 
-use super::{WorkFlags, target::Target, trace::Trace};
+use super::{
+    WorkFlags,
+    target::{Target, optional},
+    trace,
+};
 use crate::config::UsageError;
 
 /// Posts each message.
@@ -94,7 +98,7 @@ impl Post {
         if let Some(sender) = delivery.system_attribute(attribute::SENDER_ID) {
             optional(&mut head, "X-Aws-Sqsd-Sender-Id", sender);
         }
-        for (name, value) in Trace::of(message).headers() {
+        for (name, value) in trace::headers(&message.trace()) {
             optional(&mut head, name, value);
         }
         for attribute in &delivery.attributes {
@@ -161,13 +165,6 @@ fn signature(mut key: Hmac<Sha256>, body: &str) -> String {
         let _ = write!(text, "{byte:02x}");
     }
     text
-}
-
-/// Adds a header that came with the message; what HTTP cannot carry is left out.
-fn optional(head: &mut Head, name: &str, value: &str) {
-    if let Err(error) = head.header(name, value) {
-        tracing::debug!(name, %error, "header left out");
-    }
 }
 
 #[cfg(test)]

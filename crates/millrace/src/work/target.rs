@@ -42,6 +42,13 @@ impl Target {
     }
 }
 
+/// Adds a header that came with a message; what HTTP cannot carry is left out.
+pub(super) fn optional(head: &mut Head, name: &str, value: &str) {
+    if let Err(error) = head.header(name, value) {
+        tracing::debug!(name, %error, "header left out");
+    }
+}
+
 /// Path and query of a URL.
 fn path(url: &str) -> &str {
     let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod collector;
+mod work;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,19 +25,24 @@ struct Server {
     address: String,
 }
 
-/// A server without a disk, with those variables; waits until it serves.
-fn serve(variables: &[(&str, &str)]) -> Server {
+/// The binary, with none of our variables but those.
+fn millrace(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        if name.starts_with("MILLRACE_") || name.starts_with("OTEL_") {
+        if ["MILLRACE_", "OTEL_", "AWS_"].iter().any(|ours| name.starts_with(ours)) {
             command.env_remove(name);
         }
     }
-    let mut child = command
-        .args(["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"])
+    command.args(arguments).envs(variables.iter().copied());
+    command
+}
+
+/// A server without a disk, with those variables; waits until it serves.
+fn serve(variables: &[(&str, &str)]) -> Server {
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"];
+    let mut child = millrace(&arguments, variables)
         .args(["--durability", "memory", "--log-format", "json"])
-        .envs(variables.iter().copied())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
