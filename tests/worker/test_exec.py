@@ -253,6 +253,17 @@ def test_command_that_stays_is_fed_lines(queue, work, send, counts, tmp_path, re
     assert lines(tmp_path / "ends"), "they see the end of their input"
 
 
+def test_command_that_stays_learns_the_trace(sqs, queue, work, tmp_path):
+    url = queue()
+    send_traced(sqs, url)
+    command = "read -r line; printf '%s' \"$line\" > line; echo 1 ack"
+
+    assert work(url, "--exec", command, "--exec-mode", "lines", *ALWAYS).wait() == 0
+
+    trace = json.loads((tmp_path / "line").read_text())["trace"]
+    assert trace == {"traceparent": TRACEPARENT, "X-Amzn-Trace-Id": XRAY}
+
+
 def test_dry_run_shows_and_gives_back(queue, work, send, counts, tmp_path):
     url = queue()
     send(url, ["a", "b"])

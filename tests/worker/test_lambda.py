@@ -7,6 +7,8 @@ import threading
 
 import pytest
 
+from worker.rig import TRACEPARENT, XRAY, send_traced
+
 ALWAYS = ["--until-empty", "--backoff", "1h"]
 PATH = "/2015-03-31/functions/function/invocations"
 
@@ -16,7 +18,7 @@ def emulator(http_server):
     """Serves a function as the runtime interface emulator does; the events that it got."""
 
     def start(function, status=200, headers=None):
-        events = []
+        events, traces = [], []
         lock = threading.Lock()
 
         def answer(path, request_headers, body):
@@ -24,12 +26,13 @@ def emulator(http_server):
             event = json.loads(body)
             with lock:
                 events.append(event)
+                traces.append((request_headers["traceparent"], request_headers["X-Amzn-Trace-Id"]))
             result = function(event)
             content = result if isinstance(result, bytes) else json.dumps(result).encode()
             return status, headers or {}, content
 
         server = http_server(answer)
-        server.events = events
+        server.events, server.traces = events, traces
         return server
 
     return start
@@ -86,6 +89,20 @@ def test_event_is_that_of_lambda(sqs, queue, work, emulator, counts):
         "raw": {"binaryValue": base64.b64encode(b"\x00\x01").decode(), "dataType": "Binary"} | empty,
     }
     assert counts(url) == (0, 0, 0)
+
+
+def test_event_has_a_trace_if_all_its_messages_have_the_same(sqs, queue, work, send, emulator):
+    same, mixed = queue(), queue()
+    for url in (same, same, mixed):
+        send_traced(sqs, url)
+    send(mixed, ["b"])
+    server = emulator(lambda event: None)
+
+    for url in (same, mixed):
+        assert work(url, "--lambda", server.url, *ALWAYS).wait() == 0
+
+    assert [len(event["Records"]) for event in server.events] == [2, 2]
+    assert server.traces == [(TRACEPARENT, XRAY), (None, None)]
 
 
 def test_items_that_fail_stay_and_the_others_go(queue, work, send, emulator, counts):
