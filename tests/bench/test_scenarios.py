@@ -3,18 +3,12 @@ Speed is not judged here: the machine may be busy."""
 
 import html.parser
 import json
-import re
-import subprocess
 import threading
-import time
-import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
-
-from support.server import binary
 
 from .run import bench
 from .simpledb import FakeSimpleDb
@@ -178,27 +172,26 @@ def test_the_interval_log_is_what_other_tools_read(endpoint, tmp_path):
     assert longest_us == pytest.approx(report.metric("rate.50.max"), rel=0.002)
 
 
-def test_prometheus_can_watch_a_run(endpoint):
-    command = [
-        str(binary()), "bench", "rate", "--scale", "1", "--step-duration", "30s", "--rate", "50", "--conns", "4",
-        "--endpoint", endpoint, "--listen", "127.0.0.1:0",
-    ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
-        try:
-            url = process.stderr.readline().removeprefix("metrics at ").strip()
-            deadline = time.monotonic() + 20
-            while (sent := sent_by(url)) == 0:
-                assert time.monotonic() < deadline, "no message was ever counted"
-                time.sleep(0.1)
-        finally:
-            process.kill()
-    assert sent > 0
-
-
-def sent_by(url: str) -> int:
-    with urllib.request.urlopen(url, timeout=5) as answer:
-        text = answer.read().decode()
-    return int(re.search(r'^millrace_bench_messages_total\{outcome="sent"\} (\d+)$', text, re.MULTILINE)[1])
+def test_every_scenario_has_histograms(endpoint, tmp_path):
+    log = tmp_path / "scenario.hlog"
+    scenarios = {
+        "position": (["position", "--sends", "10", "--at-once", "4"], {"position.endpoint.send"}),
+        "drain": (
+            ["drain", "--workers", "2", "--pool", "on", "--scheme", "http"],
+            {"drain.http.kept.2.receive", "drain.http.kept.2.delete"},
+        ),
+        "poll": (
+            ["poll", "--handler", "10ms", "--interval", "10ms", "--batch", "1", "--model", "serial,worker", "--delay", "0s"],
+            {f"poll.{model}.{verb}" for model in ("serial.1", "worker") for verb in ("receive", "delete")},
+        ),
+    }
+    for arguments, tags in scenarios.values():
+        bench(*arguments, *QUICK, "--hdr", str(log), endpoint=endpoint)
+        reader, found = HistogramLogReader(str(log), HdrHistogram(1, 600 * 10**9, 3)), set()
+        while interval := reader.get_next_interval_histogram():
+            assert interval.get_total_count() > 0
+            found.add(interval.get_tag())
+        assert found == tags
 
 
 def test_http_asks_any_server_what_it_is_told_to():

@@ -10,6 +10,7 @@ mod ceiling;
 mod certificate;
 mod cli;
 mod delay;
+mod latency;
 mod live;
 mod load;
 mod micro;

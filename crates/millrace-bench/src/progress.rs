@@ -1,11 +1,14 @@
-//! How far a run is: a bar on standard error, on a terminal only, and the live counts.
+//! How far a run is: a bar on standard error, on a terminal only, and the live sums.
 
-use std::{io::IsTerminal, sync::Arc};
+use std::{io::IsTerminal, sync::Arc, time::Duration};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::time::sleep;
+
+use anyhow::{Result, bail};
 
 use crate::{
-    live::{Counts, Live},
+    live::{Event, Live},
     report::thousands,
 };
 
@@ -16,6 +19,8 @@ pub(crate) struct Progress {
     live: Arc<Live>,
 }
 
+/// How soon it is seen that a run is to end early.
+const TURN: Duration = Duration::from_millis(50);
 /// Steps of a whole bar, when a share is what is known.
 const STEPS: u64 = 1000;
 
@@ -38,7 +43,9 @@ impl Progress {
         {
             bar.set_style(style.progress_chars("=> "));
         }
-        Progress { bar, live: Arc::default() }
+        let live = Live::default();
+        live.watch();
+        Progress { bar, live: Arc::new(live) }
     }
 
     /// What others may show.
@@ -56,20 +63,54 @@ impl Progress {
 
     /// `share` of 1 is done; `message` says how it goes.
     pub(crate) fn at(&self, share: f64, message: impl FnOnce() -> String) {
+        if self.live.if_watched().is_some() {
+            self.live.at(share, &message());
+            self.bar.set_position((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
+        }
+    }
+
+    /// Another second has passed.
+    pub(crate) fn roll(&self) {
+        self.live.roll();
         if self.bar.is_hidden() {
             return;
         }
-        self.bar.set_position((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
-        self.bar.set_message(message());
+        let view = self.live.view();
+        let rate = |event| thousands(view.rate(event) as f64);
+        let (sent, deleted) = (rate(Event::Sent), rate(Event::Deleted));
+        let mut message = format!("{} {sent} sent/s, {deleted} deleted/s", view.bars());
+        if !view.message.is_empty() {
+            message += &format!(", {}", view.message);
+        }
+        drop(view);
+        self.bar.set_message(message);
     }
 
-    /// Another second of the run has passed; `share` of 1 is done.
-    pub(crate) fn second(&self, share: f64, counts: Counts) {
-        self.live.second(counts);
-        self.at(share, || {
-            let (sent, deleted) = (thousands(counts.sent as f64), thousands(counts.deleted as f64));
-            format!("{} {sent} sent/s, {deleted} deleted/s", self.live.bars())
-        });
+    /// # Errors
+    ///
+    /// If somebody wants the run to end early.
+    pub(crate) fn go_on(&self) -> Result<()> {
+        if self.live.is_ending() {
+            bail!("the run was ended early");
+        }
+        Ok(())
+    }
+
+    /// Returns an error as soon as [`Progress::go_on`] does, or what `work` comes to before.
+    /// Dropping `work` must be harmless.
+    pub(crate) async fn unless_ended<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let ended = async {
+            loop {
+                if let Err(ended) = self.go_on() {
+                    return ended;
+                }
+                sleep(TURN).await;
+            }
+        };
+        tokio::select! {
+            outcome = work => outcome,
+            ended = ended => Err(ended),
+        }
     }
 
     /// A line above the bar, shown whether or not there is one.
@@ -93,5 +134,16 @@ mod tests {
         progress.begin("x");
         progress.at(0.5, || unreachable!("nobody would see it"));
         progress.end();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_ends_when_the_run_is_to_end_early() {
+        let progress = Progress::default();
+        assert_eq!(progress.unless_ended(async { Ok(7) }).await.unwrap(), 7);
+
+        progress.live().end_early();
+
+        let ended = progress.unless_ended(std::future::pending::<Result<()>>()).await;
+        assert!(ended.unwrap_err().to_string().contains("ended early"));
     }
 }

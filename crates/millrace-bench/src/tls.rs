@@ -1,6 +1,10 @@
 //! Whom we trust over TLS.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -22,6 +26,15 @@ impl Trust {
     /// Trusts any certificate, as servers for one test have them.
     pub(crate) fn anyone() -> Trust {
         Trust { ca: None, insecure_tls: true }
+    }
+
+    pub(crate) fn is_anyone(&self) -> bool {
+        self.insecure_tls
+    }
+
+    /// An authority beside the system's.
+    pub(crate) fn authority(&self) -> Option<&Path> {
+        self.ca.as_deref()
     }
 
     /// The same as arguments, for another process.

@@ -5,10 +5,14 @@ use std::{cell::RefCell, ops::Range, rc::Rc, sync::Arc, time::Duration};
 use anyhow::{Result, bail};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::{
+    latency::{Latencies, Verb},
+    live::{Event, Live},
+};
+
 use super::{
     connection::Connection,
     dialect::{Dialect, Places, Sent},
-    latency::{Latencies, Verb},
     ledger::Id,
     response::is_success,
     run::{Count, Phase, Run},
@@ -178,7 +182,10 @@ impl Client {
         done: impl FnOnce(&[u8]) -> T,
     ) -> Option<T> {
         let run = Arc::clone(&self.run);
-        let outcome = match self.connection.exchange(bytes).await {
+        let under_way = run.live.as_deref().map(Live::under_way);
+        let answer = self.connection.exchange(bytes).await;
+        drop(under_way);
+        let outcome = match answer {
             Ok((status, body)) if is_success(status) => {
                 record(&run, &self.latencies, verb, start.elapsed());
                 Ok(done(body))
@@ -187,9 +194,13 @@ impl Client {
             Err(error) => Err(error),
         };
         run.add(Count::Requests, 1);
-        match self.connection.take_closed_by_server() {
-            0 => {}
-            closed => run.add(Count::ClosedByServer, closed),
+        let events = self.connection.take_events();
+        match events.opened {
+            0 => run.show(Event::Reused, 1),
+            opened => run.show(Event::Opened, opened),
+        }
+        if events.closed_by_server > 0 {
+            run.add(Count::ClosedByServer, events.closed_by_server);
         }
         match outcome {
             Ok(value) => Some(value),
@@ -260,6 +271,9 @@ async fn handle(run: &Run, messages: u64) {
 fn record(run: &Run, latencies: &RefCell<Vec<Latencies>>, verb: Verb, taken: Duration) {
     if run.phase() != Phase::Measure {
         return;
+    }
+    if let Some(live) = &run.live {
+        live.record(verb, taken);
     }
     if let Some(stage) = latencies.borrow_mut().get_mut(run.stage()) {
         stage.record(verb, taken);

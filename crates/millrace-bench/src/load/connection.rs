@@ -27,6 +27,15 @@ pub(crate) struct Connection {
     input: Vec<u8>,
     /// How often the server ended the connection, whether it said so or not.
     closed_by_server: u64,
+    /// How often it was opened.
+    opened: u64,
+}
+
+/// What happened to a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Events {
+    pub(crate) opened: u64,
+    pub(crate) closed_by_server: u64,
 }
 
 enum Socket {
@@ -42,6 +51,7 @@ impl Connection {
             socket: None,
             input: Vec::new(),
             closed_by_server: 0,
+            opened: 0,
         }
     }
 
@@ -50,6 +60,7 @@ impl Connection {
         if self.socket.is_none() {
             let socket = timeout(TIMEOUT, Socket::connect(self.address, self.tls.as_ref())).await;
             self.socket = Some(socket.context("connecting takes too long")??);
+            self.opened += 1;
         }
         Ok(())
     }
@@ -69,9 +80,12 @@ impl Connection {
         Ok((answer.status, self.input.get(answer.body).unwrap_or_default()))
     }
 
-    /// The number of closes since it was last asked.
-    pub(crate) fn take_closed_by_server(&mut self) -> u64 {
-        std::mem::take(&mut self.closed_by_server)
+    /// How often it was opened, and how often the server ended it, since it was last asked.
+    pub(crate) fn take_events(&mut self) -> Events {
+        Events {
+            opened: std::mem::take(&mut self.opened),
+            closed_by_server: std::mem::take(&mut self.closed_by_server),
+        }
     }
 
     async fn answer(&mut self, socket: &mut Socket, request: &[u8]) -> Result<Answer> {

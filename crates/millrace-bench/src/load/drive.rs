@@ -13,17 +13,18 @@ use tokio::{runtime, task::LocalSet};
 
 use super::{
     clients::Client,
-    latency::Latencies,
     pace::Pace,
     report::{Report, Snapshot},
     run::{COUNTS, Count, Phase, Run},
     scenario::{Mode, Scenario},
     template::Shape,
 };
-use crate::live::Counts;
+use crate::latency::Latencies;
 
 /// How often phases are looked at.
 const TURN: Duration = Duration::from_millis(2);
+/// How soon it is seen that the run is to end early.
+const EARLY_TURN: Duration = Duration::from_millis(100);
 /// Consumers that make no progress for so long are not waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Preloading a queue uses this many connections and batches of ten, whatever is measured after.
@@ -39,6 +40,7 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Report> {
 
 /// Runs a scenario on a queue that exists and stays.
 pub(crate) fn run_on(scenario: &Scenario, queue: &str) -> Result<Report> {
+    scenario.progress.go_on()?;
     let mut run = Arc::new(Run::new(scenario, queue));
     let mut preload = None;
     if scenario.mode == Mode::Drain {
@@ -60,12 +62,13 @@ pub(crate) fn run_on(scenario: &Scenario, queue: &str) -> Result<Report> {
 impl Run {
     /// Measures for the scenario's duration, then lets consumers catch up.
     fn watch_clock(&self) -> Result<(Snapshot, Snapshot)> {
-        thread::sleep(self.scenario.warm_up);
+        self.warm_up()?;
         self.enter(Phase::Measure);
         let before = self.snapshot();
         self.measure(&before);
         let after = self.snapshot();
         self.enter(Phase::Settle);
+        self.scenario.progress.at(1.0, || "consumers catch up".to_owned());
         self.wait_for_progress(Count::Requests, || self.producing.load(Relaxed) == 0)?;
         if let Some(together) = &self.scenario.together {
             (together.all_sent)().context("waiting for the other processes")?;
@@ -78,25 +81,37 @@ impl Run {
         Ok((before, after))
     }
 
-    /// Lets the scenario's duration pass and keeps account of every second.
+    /// Lets the time of warm-up pass.
+    fn warm_up(&self) -> Result<()> {
+        let (start, progress) = (Instant::now(), &self.scenario.progress);
+        progress.at(0.0, || "warm-up".to_owned());
+        while start.elapsed() < self.scenario.warm_up {
+            progress.go_on()?;
+            thread::sleep(EARLY_TURN.min(self.scenario.warm_up.saturating_sub(start.elapsed())));
+        }
+        Ok(())
+    }
+
+    /// Lets the scenario's duration pass, or less if asked to end early, and keeps account of every
+    /// second.
     fn measure(&self, before: &Snapshot) {
         let (duration, mut last) = (self.scenario.duration, before.counts);
         let mut second_end = Duration::from_secs(1);
         while before.at.elapsed() < duration {
             let next = second_end.min(duration);
-            thread::sleep(next.saturating_sub(before.at.elapsed()));
+            while before.at.elapsed() < next && self.scenario.progress.go_on().is_ok() {
+                let share = before.at.elapsed().as_secs_f64() / duration.as_secs_f64();
+                self.scenario.progress.at(share, String::new);
+                thread::sleep(EARLY_TURN.min(next.saturating_sub(before.at.elapsed())));
+            }
             let counts = self.snapshot_counts();
             let passed: [u64; COUNTS] = std::array::from_fn(|index| counts[index] - last[index]);
-            let share = before.at.elapsed().as_secs_f64() / duration.as_secs_f64().max(1e-9);
-            let of = |count: Count| passed[count as usize];
-            let second = Counts {
-                sent: of(Count::Sent),
-                received: of(Count::Received),
-                deleted: of(Count::Deleted),
-                requests: of(Count::Requests),
-                failed: of(Count::FailedRequests),
-            };
-            self.scenario.progress.second(share, second);
+            if let Some(live) = &self.live {
+                live.stands(self.ledger.standing());
+            }
+            if self.scenario.progress.go_on().is_err() {
+                return;
+            }
             if next == second_end {
                 self.seconds.lock().unwrap_or_else(PoisonError::into_inner).push(passed);
             }

@@ -20,6 +20,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::tally::{self, Tally};
+use crate::live::Standing;
 
 /// Bytes that an [`Id`] takes at the start of a body.
 pub(crate) const ID_BYTES: usize = 32;
@@ -196,6 +197,20 @@ impl Ledger {
         u64::try_from(self.waiting.load(Relaxed)).unwrap_or(0)
     }
 
+    /// How it stands while messages come and go; less than the verdict knows.
+    pub(crate) fn standing(&self) -> Standing {
+        Standing {
+            waiting: self.waiting(),
+            duplicated: self.books.iter().map(|book| book.again.load(Relaxed)).sum(),
+            foreign: self.foreign.load(Relaxed),
+            out_of_order: match self.order {
+                Sequences::Groups(_) => self.out_of_order.load(Relaxed),
+                // Nobody promised any.
+                Sequences::Producers(_) => 0,
+            },
+        }
+    }
+
     /// What this process alone can say.
     pub(crate) fn verdict(&self) -> Verdict {
         Verdict {
@@ -331,6 +346,8 @@ mod tests {
         assert_eq!((verdict.acknowledged, verdict.received, verdict.deleted), (3, 2, 1));
         assert_eq!((verdict.lost, verdict.duplicates, verdict.foreign), (2, 1, 3));
         assert_eq!((verdict.unacknowledged, ledger.waiting()), (1, 2));
+        let standing = Standing { waiting: 2, duplicated: 1, foreign: 3, out_of_order: 0 };
+        assert_eq!(ledger.standing(), standing);
     }
 
     #[test]

@@ -8,7 +8,6 @@ mod connection;
 mod dialect;
 mod drive;
 mod endpoint;
-mod latency;
 mod ledger;
 mod pace;
 mod report;
@@ -28,12 +27,14 @@ use crate::{
     tls::Trust,
 };
 
+pub(crate) use crate::latency::{
+    Latencies, Percentiles, Verb, histogram, nanoseconds, percentiles,
+};
 pub(crate) use clients::{Settle, pace};
-pub(crate) use connection::Connection;
+pub(crate) use connection::{Connection, Events};
 pub(crate) use dialect::{Sqs, percent};
 pub(crate) use drive::{run, run_on};
 pub(crate) use endpoint::Endpoint;
-pub(crate) use latency::{Latencies, Percentiles, Verb, histogram, nanoseconds, percentiles};
 pub(crate) use ledger::{ID_BYTES, Id};
 pub(crate) use pace::{Pace, Stage};
 pub(crate) use report::Report;

@@ -6,14 +6,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    latency::{Latencies, Percentiles, Verb},
     ledger::Verdict,
     run::{COUNTS, Count, Run},
     scenario::Mode,
     tally::{self, Tally},
     template::Grouping,
 };
-use crate::{process, report::Recording};
+use crate::{
+    latency::{Latencies, Percentiles, Verb},
+    process,
+    report::Recording,
+};
 
 /// What processes had used at one instant.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

@@ -9,7 +9,7 @@
 
 use std::{
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -21,6 +21,7 @@ use super::{
     scenario::Scenario,
     template::Grouping,
 };
+use crate::live::{Event, Live};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
@@ -65,6 +66,8 @@ pub(crate) struct Run {
     pub(super) dry: AtomicUsize,
     counts: [AtomicU64; COUNTS],
     pub(super) seconds: Mutex<Vec<[u64; COUNTS]>>,
+    /// Where somebody watches.
+    pub(super) live: Option<Arc<Live>>,
     first_error: Mutex<Option<String>>,
 }
 
@@ -90,6 +93,7 @@ impl Run {
             dry: AtomicUsize::new(0),
             counts: Default::default(),
             seconds: Mutex::default(),
+            live: scenario.progress.live().if_watched(),
             first_error: Mutex::default(),
         }
     }
@@ -136,6 +140,25 @@ impl Run {
 
     pub(crate) fn add(&self, count: Count, number: u64) {
         self.counts[count as usize].fetch_add(number, Relaxed);
+        let event = match count {
+            Count::Sent => Event::Sent,
+            Count::Received => Event::Received,
+            Count::Deleted => Event::Deleted,
+            Count::Requests => Event::Requests,
+            Count::FailedRequests => Event::Failed,
+            Count::ClosedByServer => Event::Closed,
+            Count::Empty | Count::FailedEntries | Count::Kept => return,
+        };
+        self.show(event, number);
+    }
+
+    /// Tells who watches. As in a report, only what happens while it is measured counts, but for
+    /// connections: those are opened before.
+    pub(crate) fn show(&self, event: Event, number: u64) {
+        let Some(live) = &self.live else { return };
+        if number > 0 && (event == Event::Opened || self.phase() == Phase::Measure) {
+            live.add(event, number);
+        }
     }
 
     /// Messages sent and not yet received, as far as this process can tell.

@@ -4,7 +4,7 @@
 //! whatever else happens on the machine or the way happens to both. The verdict rests on
 //! bootstrap intervals over pairs of blocks, not on two averages.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -13,6 +13,8 @@ use tokio::runtime;
 
 use super::{Findings, Options, Setting, conduct};
 use crate::{
+    latency::Verb,
+    live::{Event, Live},
     load::{
         Connection, Id, Mode, Scenario, SendTemplate, Shape, histogram, is_success, nanoseconds,
         percentiles,
@@ -58,6 +60,7 @@ struct Side {
     connection: Connection,
     template: SendTemplate,
     sequence: u64,
+    live: Option<Arc<Live>>,
 }
 
 pub(crate) fn run(flags: &Flags) -> Result<()> {
@@ -69,6 +72,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
             None,
             setting.scale,
         )?;
+        let other = Setting { progress: setting.progress.clone(), ..other };
         findings(setting, &other, flags)
     })
 }
@@ -144,7 +148,7 @@ fn measure(setting: &Setting, other: &Setting, flags: &Flags) -> Result<Vec<Bloc
     let count = setting.count(flags.blocks, BLOCKS_LEAST);
     let (mut a, mut b) = (Side::new(setting, flags.size)?, Side::new(other, flags.size)?);
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let measured = runtime.block_on(async {
+    let measured = runtime.block_on(setting.progress.unless_ended(async {
         // Warm-up: opens the connections.
         a.block(flags.sends).await?;
         b.block(flags.sends).await?;
@@ -161,7 +165,7 @@ fn measure(setting: &Setting, other: &Setting, flags: &Flags) -> Result<Vec<Bloc
             blocks.push(block);
         }
         anyhow::Ok(blocks)
-    });
+    }));
     for side in [a, b] {
         side.scenario.endpoint.delete_queue(&side.queue_url)?;
     }
@@ -176,7 +180,8 @@ impl Side {
         let queue_url = scenario.create_queue()?;
         let template = SendTemplate::new(&scenario.endpoint.dialect, &queue_url, shape);
         let connection = Connection::new(&scenario.endpoint);
-        Ok(Side { scenario, queue_url, connection, template, sequence: 0 })
+        let live = setting.progress.live().if_watched();
+        Ok(Side { scenario, queue_url, connection, template, sequence: 0, live })
     }
 
     /// Sends one after the other, and what each took.
@@ -189,7 +194,12 @@ impl Side {
             let request = self.template.bytes(&self.scenario.endpoint.dialect, &mut scratch);
             let (status, _) = self.connection.exchange(request).await?;
             ensure!(is_success(status), "a send was answered with status {status}");
-            times.saturating_record(nanoseconds(start.elapsed()));
+            let taken = start.elapsed();
+            times.saturating_record(nanoseconds(taken));
+            if let Some(live) = &self.live {
+                live.answered(Verb::Send, taken, self.connection.take_events());
+                live.add(Event::Sent, 1);
+            }
         }
         Ok(times)
     }

@@ -1,7 +1,7 @@
 //! `http`: how long any HTTP/1.1 server takes to answer one request, again and again; in a closed
 //! loop, or by a schedule as `rate` has it.
 
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -17,6 +17,7 @@ use super::{
     setting::{duration, positive},
 };
 use crate::{
+    live::{Event, Live},
     load::{Connection, Latencies, Verb, is_success, pace},
     process,
     report::{Metric, Recording, Section},
@@ -56,10 +57,12 @@ struct Run {
     /// Requests without an answer.
     failed: u64,
     first_error: Option<String>,
+    live: Option<Arc<Live>>,
 }
 
 const WARM_UP: Duration = Duration::from_secs(2);
 const DURATION_LEAST: Duration = Duration::from_secs(1);
+const WATCH_TURN: Duration = Duration::from_millis(100);
 /// After a request without an answer.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -141,6 +144,7 @@ fn measure(setting: &Setting, plan: &Plan, request: &[u8], rate: f64) -> Result<
             refused: 0,
             failed: 0,
             first_error: None,
+            live: setting.progress.live().if_watched(),
         }));
         let mut tasks = Vec::new();
         for number in 0..plan.conns {
@@ -149,8 +153,25 @@ fn measure(setting: &Setting, plan: &Plan, request: &[u8], rate: f64) -> Result<
             let (run, request) = (Rc::clone(&run), request.to_vec());
             tasks.push(tokio::task::spawn_local(ask(run, connection, request, due)));
         }
-        for task in tasks {
-            task.await.context("a connection panicked")?;
+        let warm_until = run.borrow().warm_until;
+        let end = run.borrow().end;
+        let watch = async {
+            loop {
+                let passed = Instant::now().saturating_duration_since(warm_until);
+                let share = passed.as_secs_f64() / (end - warm_until).as_secs_f64().max(1e-9);
+                setting.progress.at(share, String::new);
+                sleep(WATCH_TURN).await;
+            }
+        };
+        let join = setting.progress.unless_ended(async {
+            for task in tasks {
+                task.await.context("a connection panicked")?;
+            }
+            Ok(())
+        });
+        tokio::select! {
+            outcome = join => outcome?,
+            () = watch => {}
         }
         anyhow::Ok(run)
     })?;
@@ -178,9 +199,15 @@ async fn ask(
         if sent_at >= end {
             return;
         }
+        let live = run.borrow().live.clone();
+        let under_way = live.as_deref().map(Live::under_way);
         let outcome = connection.exchange(&request).await.map(|(status, _)| status);
         let now = Instant::now();
+        drop(under_way);
         let is_failed = outcome.is_err();
+        if let Some(live) = &live {
+            live.finished(connection.take_events());
+        }
         if now >= warm_until && now < end {
             run.borrow_mut().note(outcome, [now - start, now - sent_at, sent_at - start]);
         }
@@ -201,6 +228,9 @@ impl Run {
                 let count = if self.interval.is_zero() { 1 } else { verbs.len() };
                 for (verb, taken) in verbs.iter().zip(taken).take(count) {
                     self.latencies.record(*verb, taken);
+                    if let Some(live) = &self.live {
+                        live.record(*verb, taken);
+                    }
                 }
                 return;
             }
@@ -213,6 +243,9 @@ impl Run {
                 format!("{error:#}")
             }
         };
+        if let Some(live) = &self.live {
+            live.add(Event::Failed, 1);
+        }
         self.first_error.get_or_insert(error);
     }
 }

@@ -15,8 +15,9 @@ mod setting;
 mod simpledb;
 mod suite;
 mod sweep;
+mod watched;
 
-pub(crate) use setting::{Findings, Flags, Options, Setting, conduct};
+pub(crate) use setting::{Findings, Flags, Options, Setting, conduct, duration};
 
 pub(crate) use ab::Flags as AbFlags;
 pub(crate) use ab::run as ab;

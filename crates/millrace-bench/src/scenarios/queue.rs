@@ -1,7 +1,10 @@
 //! A queue of a scenario's own, seen through the client library: its connections are what
 //! `position`, `drain` and `poll` are about.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 use millrace_client::{
@@ -11,15 +14,21 @@ use millrace_client::{
     transport::{Endpoint, TransportOptions},
 };
 
-use super::Setting;
+use super::{
+    Setting,
+    watched::{Timed, Watched},
+};
 use crate::access::{Access, Keys};
 use crate::load::{self, Count, Mode, Scenario, Shape};
+use crate::{latency::Latencies, process, report::Recording};
 
 /// A queue that exists until it is removed.
 pub(super) struct Queue<'a> {
     setting: &'a Setting,
     /// As the interface calls it.
     name: String,
+    timed: Timed,
+    began: Duration,
 }
 
 /// What fills a queue: quick, and never what is measured.
@@ -33,7 +42,8 @@ impl<'a> Queue<'a> {
             shape: Shape { batch, ..Shape::default() },
             ..Scenario::new(Mode::Send, setting.endpoint.clone(), 1)
         };
-        Ok(Queue { setting, name: scenario.create_queue()? })
+        let timed = Arc::new(Mutex::new(Latencies::new()));
+        Ok(Queue { setting, name: scenario.create_queue()?, timed, began: process::now() })
     }
 
     /// Sends so many messages, in batches.
@@ -57,13 +67,18 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
-    /// A client with connections of its own.
-    pub(super) fn peer(&self, transport: TransportOptions) -> Result<QueuePeer> {
+    /// A client with connections of its own. Its calls are timed.
+    pub(super) fn peer(&self, transport: TransportOptions) -> Result<Watched> {
         self.peer_at(&self.setting.url, transport)
     }
 
     /// The same, by way of another address.
-    pub(super) fn peer_at(&self, url: &str, mut transport: TransportOptions) -> Result<QueuePeer> {
+    pub(super) fn peer_at(&self, url: &str, transport: TransportOptions) -> Result<Watched> {
+        let live = self.setting.progress.live().if_watched();
+        Ok(Watched::new(self.queue_peer(url, transport)?, &self.timed, live))
+    }
+
+    fn queue_peer(&self, url: &str, mut transport: TransportOptions) -> Result<QueuePeer> {
         transport.tls = self.setting.trust.options()?;
         // Longer than any stall that is to be measured.
         transport.answer_timeout = Duration::from_secs(60);
@@ -92,7 +107,11 @@ impl<'a> Queue<'a> {
         }
     }
 
-    pub(super) fn remove(self) -> Result<()> {
-        self.setting.endpoint.delete_queue(&self.name)
+    /// Deletes it, and tells what the calls of its peers took.
+    pub(super) fn remove(self, front: &str) -> Result<Vec<Recording>> {
+        self.setting.endpoint.delete_queue(&self.name)?;
+        let timed = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
+        let elapsed = process::now().saturating_sub(self.began);
+        Ok(timed.recordings(front, self.began, elapsed))
     }
 }

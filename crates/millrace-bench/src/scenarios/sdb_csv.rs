@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     delay::Delay,
+    process,
     report::{Axis, Bar, Better, Chart, Metric, Section, Table, Unit, thousands},
     statistics::median,
 };
@@ -62,7 +63,7 @@ pub(crate) fn findings_if_there(setting: &Setting, plan: &Plan) -> Result<Findin
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
     let domain = domain();
     let is_there = runtime.block_on(async {
-        let mut endpoint = SimpleDb::new(&setting.endpoint)?;
+        let mut endpoint = SimpleDb::new(&setting.endpoint, None)?;
         endpoint.create_domain(&domain).await?;
         endpoint.delete_domain(&domain).await
     });
@@ -94,12 +95,19 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
     let mut endpoint = setting.endpoint.clone();
     endpoint.address = delay.as_ref().map_or(endpoint.address, |delay| delay.address);
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
-    let mut trials = Vec::new();
+    let (mut trials, mut recordings) = (Vec::new(), Vec::new());
     for trial in 0..plan.trials {
         for is_batch in [false, true] {
             setting.progress.begin(&format!("sdb-csv, trial {}", trial + 1));
-            let mut database = SimpleDb::new(&endpoint)?;
-            trials.push(runtime.block_on(write(setting, &mut database, &items, is_batch))?);
+            let live = setting.progress.live().if_watched();
+            let mut database = SimpleDb::new(&endpoint, live)?;
+            let began = process::now();
+            let trial = write(setting, &mut database, &items, is_batch);
+            let trial = runtime.block_on(setting.progress.unless_ended(trial))?;
+            let way = if is_batch { "batch" } else { "single" };
+            let front = format!("sdb.{way}.{}", trials.len() / 2 + 1);
+            recordings.extend(database.latencies.recordings(&front, began, trial.taken));
+            trials.push(trial);
         }
     }
     let time = |is_batch| median(seconds(&trials, is_batch));
@@ -117,6 +125,7 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
             ),
         ],
         sections: vec![section(&items, &trials)],
+        recordings,
         ..Findings::default()
     })
 }

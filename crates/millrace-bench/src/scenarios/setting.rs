@@ -1,6 +1,6 @@
 //! What every scenario has in common: where it runs, how long, and what becomes of its findings.
 
-use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Command};
@@ -8,7 +8,7 @@ use millrace_wire::date::format_iso8601;
 
 use crate::{
     access::{Access, AccessFlags, Interface},
-    live::MetricsListener,
+    live::{Watch, WatchFlags},
     load::{Endpoint, ID_BYTES},
     process,
     progress::Progress,
@@ -50,9 +50,8 @@ pub(crate) struct Options {
     /// Write the latency histograms as an interval log of HdrHistogram (V2, nanoseconds)
     #[arg(long, value_name = "FILE")]
     hdr: Option<PathBuf>,
-    /// Serve counts of the running measurement at /metrics of this address, for Prometheus
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<String>,
+    #[command(flatten)]
+    watch: WatchFlags,
     /// Exit with 1 if a metric breaks a limit, such as 'p99>50ms,lost>0'
     #[arg(long, value_name = "LIMITS", value_delimiter = ',')]
     fail_if: Vec<Limit>,
@@ -91,7 +90,7 @@ pub(crate) struct Findings {
     pub(crate) title: String,
     pub(crate) metrics: Vec<Metric>,
     pub(crate) sections: Vec<Section>,
-    /// Latency histograms, where there are any.
+    /// Latency histograms.
     pub(crate) recordings: Vec<Recording>,
     pub(crate) warnings: Vec<String>,
     /// What must not happen and did: the run fails, whatever the limits.
@@ -164,20 +163,15 @@ pub(crate) fn conduct(
     process::raise_open_files();
     let mut environment = Environment::survey(&options.endpoint, setting.server_pid);
     let started_at = process::now_s();
-    let listener = match &options.listen {
-        None => None,
-        Some(address) => {
-            let live = Arc::clone(setting.progress.live());
-            let (listener, address) = MetricsListener::start(address, live)?;
-            eprintln!("metrics at http://{address}/metrics");
-            Some(listener)
-        }
-    };
+    let watch = Watch::start(&options.watch, &setting.progress, &options.trust)?;
     let findings = run(&setting);
-    drop(listener);
+    drop(watch);
     setting.progress.end();
     let findings = findings?;
     let mut warnings = findings.warnings;
+    if setting.progress.go_on().is_err() {
+        warnings.push("The run was ended early: figures are of what was measured.".to_owned());
+    }
     let mut metrics = findings.metrics;
     warnings.extend(environment.close());
     let missed = findings.sections.iter().map(Section::missed_shapes).sum::<usize>();
@@ -196,6 +190,7 @@ pub(crate) fn conduct(
     };
     publish(&report, &findings.recordings, options)?;
     let mut broken = findings.violations;
+    broken.extend(setting.progress.go_on().err().map(|ended| ended.to_string()));
     broken.extend(options.fail_if.iter().flat_map(|limit| limit.broken_by(&report.metrics)));
     if let Some(baseline) = baseline {
         broken.extend(baseline.regressions(&report, options.max_regression)?);
@@ -225,16 +220,13 @@ fn publish(report: &Report, recordings: &[Recording], options: &Options) -> Resu
         write(path, page(report)?)?;
     }
     if let Some(path) = &options.hdr {
-        if recordings.is_empty() {
-            bail!("this scenario keeps no latency histograms for --hdr");
-        }
         write(path, interval_log(recordings)?)?;
     }
     Ok(())
 }
 
 /// Flags whose values are nobody's business.
-const SECRETS: [&str; 3] = ["--sign", "--iron-token", "--header"];
+const SECRETS: [&str; 4] = ["--sign", "--iron-token", "--header", "--push"];
 
 /// The command for the record: without directories of this machine, and without secrets.
 fn command_line(arguments: impl Iterator<Item = String>) -> String {
@@ -253,7 +245,7 @@ fn command_line(arguments: impl Iterator<Item = String>) -> String {
 }
 
 /// Parses durations such as `90s`, `20m`, `250ms`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text} is not a duration such as 90s, 20m or 250ms");
     let end = text.find(|letter: char| letter.is_ascii_alphabetic()).ok_or_else(wrong)?;
     let (digits, unit) = text.split_at(end);

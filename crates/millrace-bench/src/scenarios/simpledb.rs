@@ -1,5 +1,7 @@
 //! Just enough SimpleDB to write rows: form requests, Signature Version 2, one connection.
 
+use std::{sync::Arc, time::Instant};
+
 use anyhow::{Context, Result, bail};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
@@ -8,6 +10,8 @@ use sha2::Sha256;
 
 use crate::{
     access::Keys,
+    latency::{Latencies, Verb},
+    live::Live,
     load::{Connection, Endpoint, Sqs, percent},
     process,
 };
@@ -25,14 +29,22 @@ pub(super) struct SimpleDb {
     site: Sqs,
     connection: Connection,
     pub(super) requests: u64,
+    /// What writes took.
+    pub(super) latencies: Latencies,
+    live: Option<Arc<Live>>,
 }
 
 type Parameters = Vec<(String, String)>;
 
 impl SimpleDb {
-    pub(super) fn new(endpoint: &Endpoint) -> Result<SimpleDb> {
-        let connection = Connection::new(endpoint);
-        Ok(SimpleDb { site: endpoint.dialect.sqs()?.clone(), connection, requests: 0 })
+    pub(super) fn new(endpoint: &Endpoint, live: Option<Arc<Live>>) -> Result<SimpleDb> {
+        Ok(SimpleDb {
+            site: endpoint.dialect.sqs()?.clone(),
+            connection: Connection::new(endpoint),
+            requests: 0,
+            latencies: Latencies::new(),
+            live,
+        })
     }
 
     pub(super) async fn create_domain(&mut self, domain: &str) -> Result<()> {
@@ -78,11 +90,20 @@ impl SimpleDb {
             body.len()
         );
         self.requests += 1;
+        let start = Instant::now();
         let (status, answer) = self.connection.exchange(request.as_bytes()).await?;
+        let (taken, is_write) = (start.elapsed(), action.ends_with("PutAttributes"));
         if status != 200 {
             let text =
                 String::from_utf8_lossy(answer.get(..answer.len().min(300)).unwrap_or(answer));
             bail!("{action}: status {status}: {text}");
+        }
+        if is_write {
+            self.latencies.record(Verb::Send, taken);
+        }
+        let events = self.connection.take_events();
+        if let Some(live) = self.live.as_ref().filter(|_| is_write) {
+            live.answered(Verb::Send, taken, events);
         }
         Ok(())
     }

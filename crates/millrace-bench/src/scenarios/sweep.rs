@@ -131,6 +131,9 @@ fn points(setting: &Setting, steps: &Steps) -> Result<(&'static str, Vec<Point>)
     };
     let mut points = Vec::new();
     for count in counts {
+        if setting.progress.go_on().is_err() && !points.is_empty() {
+            break;
+        }
         setting.progress.begin(&format!("sweep {count} {what}"));
         let number = count as usize;
         let (plan, cast) = match what {

@@ -151,5 +151,5 @@ async fn serial_sends(
         ensure!(status == 200, "send was answered with status {status}");
         times.saturating_record(nanoseconds(start.elapsed()));
     }
-    Ok(connection.take_closed_by_server())
+    Ok(connection.take_events().closed_by_server)
 }

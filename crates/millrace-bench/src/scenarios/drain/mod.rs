@@ -17,9 +17,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use millrace_client::{
-    Peer, QueuePeer, ReceiveRequest, SystemAttributes, transport::TransportOptions,
-};
+use millrace_client::{Peer, ReceiveRequest, SystemAttributes, transport::TransportOptions};
 use tokio::{runtime, task::JoinSet};
 
 use super::{Findings, Flags, Setting, conduct, connections::Connections, queue::Queue};
@@ -27,6 +25,7 @@ use crate::{
     access::{Access, Interface},
     certificate::Certificate,
     process,
+    report::Recording,
     server::{Server, Settings},
     tls::Trust,
 };
@@ -80,6 +79,7 @@ struct Measured {
     own_cpu: Duration,
     server_cpu: Option<Duration>,
     connections: Connections,
+    recordings: Vec<Recording>,
 }
 
 /// Fewer take too little time to be measured.
@@ -131,6 +131,7 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
         title: "Draining a queue".to_owned(),
         metrics: all.iter().flat_map(Measured::metrics).collect(),
         sections: vec![section::section(&all, notes)],
+        recordings: all.into_iter().flat_map(|measured| measured.recordings).collect(),
         ..Findings::default()
     })
 }
@@ -187,27 +188,50 @@ fn measure(
     let server_cpu = || setting.server_pid.and_then(|pid| process::cpu_time(pid).ok());
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
     let before = (Instant::now(), process::own_cpu_time(), server_cpu());
-    let outcome = runtime.block_on(async {
+    let outcome = runtime.block_on(setting.progress.unless_ended(async {
         let mut tasks = JoinSet::new();
         for _ in 0..workers {
             tasks.spawn(work(peer.clone(), Arc::clone(&left), plan.batch as u32));
         }
-        while let Some(joined) = tasks.join_next().await {
-            joined.context("a worker panicked")??;
+        let watch = async {
+            loop {
+                let done = messages.saturating_sub(left.load(Relaxed));
+                setting.progress.at(done as f64 / messages as f64, String::new);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let join = async {
+            while let Some(joined) = tasks.join_next().await {
+                joined.context("a worker panicked")??;
+            }
+            anyhow::Ok(())
+        };
+        tokio::select! {
+            outcome = join => outcome,
+            () = watch => Ok(()),
         }
-        anyhow::Ok(())
-    });
+    }));
     let (taken, own_cpu) = (before.0.elapsed(), process::own_cpu_time() - before.1);
     let server_cpu = server_cpu().zip(before.2).map(|(after, before)| after - before);
-    queue.remove()?;
+    let recordings = queue.remove(&section::front(scheme, pool, workers))?;
     outcome?;
     let ledger = peer.transport().ledger();
     let connections = Connections::between(&Default::default(), &ledger);
-    Ok(Measured { workers, pool, scheme, messages, taken, own_cpu, server_cpu, connections })
+    Ok(Measured {
+        workers,
+        pool,
+        scheme,
+        messages,
+        taken,
+        own_cpu,
+        server_cpu,
+        connections,
+        recordings,
+    })
 }
 
 /// Receives and deletes until all have been deleted by somebody.
-async fn work(peer: QueuePeer, left: Arc<AtomicU64>, max: u32) -> Result<()> {
+async fn work(peer: impl Peer, left: Arc<AtomicU64>, max: u32) -> Result<()> {
     let request = ReceiveRequest {
         max,
         wait: Duration::ZERO,

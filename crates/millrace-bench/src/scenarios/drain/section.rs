@@ -61,9 +61,7 @@ impl Measured {
     }
 
     pub(super) fn metrics(&self) -> Vec<Metric> {
-        let pool = if self.pool == Pool::On { "kept" } else { "new" };
-        let scheme = self.scheme.name().to_lowercase();
-        let front = format!("drain.{scheme}.{pool}.{}", self.workers);
+        let front = front(self.scheme, self.pool, self.workers);
         let cpu = |who: &str, cpu| {
             let name = format!("{front}.{who}_cpu");
             Metric::new(&name, self.each_us(cpu), Unit::Microseconds, Better::Lower)
@@ -78,6 +76,12 @@ impl Measured {
         metrics.extend(self.connections.metrics(&front));
         metrics
     }
+}
+
+/// What names of its metrics begin with.
+pub(super) fn front(scheme: Scheme, pool: Pool, workers: u64) -> String {
+    let pool = if pool == Pool::On { "kept" } else { "new" };
+    format!("drain.{}.{pool}.{workers}", scheme.name().to_lowercase())
 }
 
 /// The few workers with kept connections and the many without, over HTTPS if it was measured.

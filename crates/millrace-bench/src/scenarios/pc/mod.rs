@@ -110,6 +110,9 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         };
         let mut all = Vec::new();
         for batch in &flags.batch {
+            if setting.progress.go_on().is_err() && !all.is_empty() {
+                break;
+            }
             let name = format!("in batches of {batch}, {}", cast.name());
             setting.progress.begin(&format!("pc {batch}"));
             let report = measure(setting, &flags.plan, *batch, &cast)?;

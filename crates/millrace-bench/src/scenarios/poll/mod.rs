@@ -18,14 +18,14 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use millrace_client::transport::TransportOptions;
 use models::{Consumer, Counters};
-use section::name;
+use section::{front, name};
 use tokio::{
     runtime,
     time::{sleep, timeout},
 };
 
 use super::{Findings, Flags, Setting, conduct, queue::Queue, setting::duration};
-use crate::delay::Delay;
+use crate::{delay::Delay, report::Recording};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Plan {
@@ -78,6 +78,7 @@ struct Measured {
     handled: Duration,
     /// Polls, and those among them that brought nothing; the worker's are its own business.
     polls: Option<(u64, u64)>,
+    recordings: Vec<Recording>,
 }
 
 const MESSAGES_LEAST: u64 = 20;
@@ -118,6 +119,7 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
         title: "Working off slow messages".to_owned(),
         metrics: all.iter().flat_map(Measured::metrics).collect(),
         sections: vec![section::section(&all, plan, round_trip)],
+        recordings: all.into_iter().flat_map(|measured| measured.recordings).collect(),
         ..Findings::default()
     })
 }
@@ -169,12 +171,14 @@ fn measure(
             }
         };
         tokio::select! {
-            outcome = timeout(longest, run) => outcome.context("it took too long")?,
+            outcome = timeout(longest, setting.progress.unless_ended(run)) => {
+                outcome.context("it took too long")?
+            }
             () = watch => Ok(()),
         }
     });
     let taken = started.elapsed();
-    queue.remove()?;
+    let recordings = queue.remove(&front(model, batch))?;
     outcome?;
     let done = counters.done.load(Relaxed);
     if done != messages {
@@ -188,5 +192,6 @@ fn measure(
         handled: Duration::from_micros(counters.handled_us.load(Relaxed)),
         polls: (model != Model::Worker)
             .then(|| (counters.polls.load(Relaxed), counters.empty_polls.load(Relaxed))),
+        recordings,
     })
 }

@@ -31,11 +31,7 @@ impl Measured {
     }
 
     pub(super) fn metrics(&self) -> Vec<Metric> {
-        let model = name(self.model, None);
-        let front = match self.batch {
-            Some(batch) => format!("poll.{model}.{batch}"),
-            None => format!("poll.{model}"),
-        };
+        let front = front(self.model, self.batch);
         let seconds = self.taken.as_secs_f64();
         vec![
             Metric::new(&format!("{front}.time"), seconds, Unit::Seconds, Better::Lower),
@@ -47,6 +43,15 @@ impl Measured {
                 Better::Neither,
             ),
         ]
+    }
+}
+
+/// What names of its metrics begin with.
+pub(super) fn front(model: Model, batch: Option<u64>) -> String {
+    let model = name(model, None);
+    match batch {
+        Some(batch) => format!("poll.{model}.{batch}"),
+        None => format!("poll.{model}"),
     }
 }
 

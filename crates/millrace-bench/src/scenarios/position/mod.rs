@@ -15,17 +15,20 @@ use anyhow::{Context, Result};
 use clap::Args;
 use hdrhistogram::Histogram;
 use millrace_client::{
-    Outgoing, Peer, QueuePeer,
+    Outgoing, Peer,
     transport::{Spares, TransportOptions},
 };
 use tokio::{runtime, task::JoinSet};
 
-use super::{Findings, Flags, Setting, conduct, connections::Connections, queue::Queue};
+use super::{
+    Findings, Flags, Setting, conduct, connections::Connections, queue::Queue, watched::Watched,
+};
 use crate::{
     access::Access,
     certificate::Certificate,
     delay::Delay,
     load::{histogram, nanoseconds},
+    report::Recording,
     server::Server,
     tls::Trust,
 };
@@ -72,6 +75,7 @@ pub(crate) struct Measured {
     id: &'static str,
     positions: Vec<Position>,
     connections: Connections,
+    recordings: Vec<Recording>,
 }
 
 pub(crate) fn run(flags: &Flags<Runs>) -> Result<()> {
@@ -89,6 +93,7 @@ pub(crate) fn findings(setting: &Setting, runs: &Runs) -> Result<Findings> {
         title: "Latency by position in the connection".to_owned(),
         metrics: all.iter().flat_map(Measured::metrics).collect(),
         sections: vec![section::section(&all, runs)],
+        recordings: all.into_iter().flat_map(|measured| measured.recordings).collect(),
         ..Findings::default()
     })
 }
@@ -104,6 +109,7 @@ fn contrast(setting: &Setting, runs: &Runs, cap: u64) -> Result<Vec<Measured>> {
         Some(server.pid()),
         setting.scale,
     )?;
+    let capped = Setting { progress: setting.progress.clone(), ..capped };
     let delay = Delay::start(capped.endpoint.address, CONTRAST_ROUND_TRIP)?;
     let url = format!("https://127.0.0.1:{}", delay.address.port());
     let name = |spares: &str| format!("a server that closes after {cap}, {spares} spares");
@@ -129,6 +135,7 @@ fn measure(
         id,
         positions: (0..runs.sends).map(|_| Position { times: histogram(), opened: 0 }).collect(),
         connections: Connections::default(),
+        recordings: Vec::new(),
     };
     let connect = || {
         let mut options = TransportOptions::default();
@@ -138,11 +145,11 @@ fn measure(
     };
     let done = AtomicU64::new(0);
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
-    let outcome = runtime.block_on(async {
+    let outcome = runtime.block_on(setting.progress.unless_ended(async {
         let mut tasks = JoinSet::new();
         for slot in 0..runs.at_once {
             let share = (count + runs.at_once - 1 - slot) / runs.at_once;
-            let peers: Result<Vec<QueuePeer>> = match spares {
+            let peers: Result<Vec<Watched>> = match spares {
                 Spares::Never => (0..share).map(|_| connect()).collect(),
                 // One client learns, and so has spares in all its runs.
                 Spares::Open => connect().map(|peer| vec![peer; share as usize]),
@@ -156,14 +163,14 @@ fn measure(
             setting.progress.at(done as f64 / runs.at_once as f64, String::new);
         }
         anyhow::Ok(())
-    });
-    queue.remove()?;
+    }));
+    measured.recordings = queue.remove(&format!("position.{id}"))?;
     outcome.map(|()| measured)
 }
 
 /// Runs one after the other, each over the next of `peers`.
 async fn slot_of_runs(
-    peers: Vec<QueuePeer>,
+    peers: Vec<Watched>,
     runs: Runs,
     spares: Spares,
 ) -> Result<(Vec<Position>, Connections)> {
@@ -194,7 +201,7 @@ async fn slot_of_runs(
     Ok((positions, connections))
 }
 
-async fn send(peer: &QueuePeer, message: &Outgoing) -> Result<()> {
+async fn send(peer: &Watched, message: &Outgoing) -> Result<()> {
     let answers = peer.send(std::slice::from_ref(message)).await.context("sending")?;
     answers.into_iter().next().context("no answer to the entry")?.context("sending").map(drop)
 }

@@ -103,8 +103,13 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
     } else if !steps.stage.is_empty() {
         (vec![by_stages(setting, steps)?], None)
     } else {
-        let measured = steps.rate.iter().map(|rate| at_rate(setting, steps, *rate));
-        (measured.collect::<Result<_>>()?, None)
+        let mut all = Vec::new();
+        for rate in &steps.rate {
+            if setting.progress.go_on().is_ok() || all.is_empty() {
+                all.push(at_rate(setting, steps, *rate)?);
+            }
+        }
+        (all, None)
     };
     let mut metrics = Vec::new();
     let mut recordings = Vec::new();
@@ -157,16 +162,25 @@ fn by_stages(setting: &Setting, steps: &Steps) -> Result<Measured> {
     if report.stages.is_empty() {
         report.stages.push(report.latencies.clone());
     }
-    let step = |((number, stage), latencies): ((usize, &load::Stage), &Latencies)| Step {
-        id: format!("stage{number}"),
-        name: format!("stage {number}, {:.0}/s", stage.rate),
-        stage: Some(load::Stage { size_bytes: stage.size_bytes.or(Some(steps.size)), ..*stage }),
-        rate: stage.rate,
-        elapsed: stage.duration,
-        sent: latencies.percentiles(Verb::Send).count * steps.batch,
-        latencies: latencies.clone(),
+    let mut left = report.elapsed;
+    // Of a run that was ended early, not all stages, and not the whole of the last.
+    let step = |((number, stage), latencies): ((usize, &load::Stage), &Latencies)| {
+        let elapsed = stage.duration.min(left);
+        left -= elapsed;
+        (!elapsed.is_zero()).then(|| Step {
+            id: format!("stage{number}"),
+            name: format!("stage {number}, {:.0}/s", stage.rate),
+            stage: Some(load::Stage {
+                size_bytes: stage.size_bytes.or(Some(steps.size)),
+                ..*stage
+            }),
+            rate: stage.rate,
+            elapsed,
+            sent: latencies.percentiles(Verb::Send).count * steps.batch,
+            latencies: latencies.clone(),
+        })
     };
-    let steps = (1..).zip(&stages).zip(&report.stages).map(step).collect();
+    let steps = (1..).zip(&stages).zip(&report.stages).filter_map(step).collect();
     Ok(Measured { steps, report })
 }
 
@@ -199,6 +213,9 @@ fn find_max(setting: &Setting, steps: &Steps) -> Result<(Vec<Measured>, f64)> {
     let (mut kept, mut broken): (f64, Option<f64>) = (0.0, None);
     let mut rate = steps.rate.first().copied().unwrap_or(100.0);
     for _ in 0..SEARCH_MAX {
+        if setting.progress.go_on().is_err() && !all.is_empty() {
+            break;
+        }
         let measured = at_rate(setting, steps, rate)?;
         let is_kept = measured.steps.iter().all(|step| step.keeps(&steps.slo));
         let verdict = if is_kept { "kept" } else { "broken" };

@@ -88,6 +88,12 @@ impl Latencies {
         happened.map(recording).collect()
     }
 
+    /// The verbs that happened, by name, with all that was recorded.
+    pub(crate) fn named_histograms(&self) -> impl Iterator<Item = (&'static str, &Histogram<u64>)> {
+        let all = VERBS.iter().zip(&self.0).map(|((_, name), histogram)| (*name, histogram));
+        all.filter(|(_, histogram)| !histogram.is_empty())
+    }
+
     /// The verbs that happened, by name.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, Percentiles)> {
         let all = VERBS.iter().map(|(verb, name)| (*name, self.percentiles(*verb)));

@@ -1,0 +1,116 @@
+//! The series by HTTP: `GET /metrics`.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+
+use super::{
+    Live,
+    exposition::{CONTENT_TYPE, text},
+};
+
+/// Serves `/metrics` until it is dropped.
+pub(super) struct MetricsListener {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How soon a new connection is seen.
+const TURN: Duration = Duration::from_millis(20);
+const REQUEST_MAX: usize = 8 << 10;
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl MetricsListener {
+    /// Returns the address too: the port may have been left open.
+    pub(super) fn start(address: &str, live: Arc<Live>) -> Result<(MetricsListener, SocketAddr)> {
+        let listener =
+            TcpListener::bind(address).with_context(|| format!("listening on {address}"))?;
+        listener.set_nonblocking(true).context("listening")?;
+        let address = listener.local_addr().context("local address")?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let is_seen_over = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            while !is_seen_over.load(Relaxed) {
+                match listener.accept() {
+                    // A scraper that leaves or says nonsense is its own business.
+                    Ok((socket, _)) => drop(answer(socket, &live)),
+                    Err(_) => thread::sleep(TURN),
+                }
+            }
+        });
+        Ok((MetricsListener { is_over, thread: Some(thread) }, address))
+    }
+}
+
+impl Drop for MetricsListener {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One request of a connection, which then ends.
+fn answer(mut socket: TcpStream, live: &Live) -> std::io::Result<()> {
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    let (mut request, mut chunk) = (Vec::new(), [0; 1024]);
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        let count = socket.read(&mut chunk)?;
+        if count == 0 || request.len() > REQUEST_MAX {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        request.extend_from_slice(chunk.get(..count).unwrap_or_default());
+    }
+    let (status, body) = match request.starts_with(b"GET /metrics ") {
+        true => ("200 OK", text(live)),
+        false => ("404 Not Found", "only /metrics is here\n".to_owned()),
+    };
+    write!(
+        socket,
+        "HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::Event;
+
+    #[test]
+    fn a_scrape_sees_the_sums() {
+        let live = Arc::new(Live::default());
+        let (_listener, address) =
+            MetricsListener::start("127.0.0.1:0", Arc::clone(&live)).unwrap();
+        for sent in [3, 4] {
+            live.add(Event::Sent, sent);
+            live.roll();
+        }
+
+        let get = |path: &str| {
+            let mut socket = TcpStream::connect(address).unwrap();
+            write!(socket, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            let mut text = String::new();
+            socket.read_to_string(&mut text).unwrap();
+            text
+        };
+
+        let text = get("/metrics");
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+        assert!(text.contains("millrace_bench_messages_total{outcome=\"sent\"} 7\n"), "{text}");
+        assert!(get("/").starts_with("HTTP/1.1 404 "));
+    }
+}

@@ -1,0 +1,323 @@
+//! What a run has done so far: counted where it happens, summed up once a second, and shown by a
+//! terminal ([`screen`]), by HTTP ([`listen`]) and to a gateway ([`push`]).
+//!
+//! Nothing is counted unless somebody watches. Whatever watches never disturbs the run: it reads
+//! sums under a lock that the run takes once a request at most.
+
+mod exposition;
+mod listen;
+mod push;
+mod watch;
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+pub(crate) use watch::{Watch, WatchFlags};
+
+use crate::{
+    latency::{Latencies, Verb},
+    load::Events,
+};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Messages.
+    Sent,
+    Received,
+    Deleted,
+    /// Requests answered, refused ones included.
+    Requests,
+    /// Requests refused or not answered.
+    Failed,
+    /// Connections.
+    Opened,
+    /// Requests over a connection that had served one before.
+    Reused,
+    /// Connections that the server ended.
+    Closed,
+}
+
+pub(crate) const EVENTS: usize = 8;
+/// Numbers by [`Event`].
+pub(crate) type Counts = [u64; EVENTS];
+
+/// What has become of the messages of a run, as far as can be told while it goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Acknowledged and not yet received.
+    pub(crate) waiting: u64,
+    pub(crate) duplicated: u64,
+    /// Of another run, or altered.
+    pub(crate) foreign: u64,
+    pub(crate) out_of_order: u64,
+}
+
+/// Shared by who measures and who shows.
+#[derive(Debug)]
+pub(crate) struct Live {
+    is_watched: AtomicBool,
+    is_ending: AtomicBool,
+    counts: [AtomicU64; EVENTS],
+    in_flight: AtomicI64,
+    /// Of this second. A lock of its own: it is taken once a request. Never held with `view`.
+    latest: Mutex<Latencies>,
+    /// Taken once a second and by whoever looks.
+    view: Mutex<View>,
+}
+
+/// The sums as they were at the end of a second.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) run: String,
+    pub(crate) began: Instant,
+    /// How far the run is, of 1.
+    pub(crate) share: f64,
+    pub(crate) message: String,
+    pub(crate) totals: Counts,
+    pub(crate) in_flight: u64,
+    pub(crate) standing: Standing,
+    /// The last seconds' counts, at most [`SHOWN`].
+    pub(crate) recent: VecDeque<Counts>,
+    /// Of the last second in which anything was timed.
+    pub(crate) last: Latencies,
+    pub(crate) all: Latencies,
+}
+
+/// A request that is under way until this is dropped.
+pub(crate) struct UnderWay<'a>(&'a Live);
+
+/// Seconds that are remembered.
+pub(crate) const SHOWN: usize = 120;
+/// Seconds of a line of bars.
+const BARRED: usize = 30;
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+impl Default for Live {
+    fn default() -> Live {
+        let view = View {
+            run: String::new(),
+            began: Instant::now(),
+            share: 0.0,
+            message: String::new(),
+            totals: Counts::default(),
+            in_flight: 0,
+            standing: Standing::default(),
+            recent: VecDeque::new(),
+            last: Latencies::new(),
+            all: Latencies::new(),
+        };
+        Live {
+            is_watched: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
+            counts: Default::default(),
+            in_flight: AtomicI64::new(0),
+            latest: Mutex::new(Latencies::new()),
+            view: Mutex::new(view),
+        }
+    }
+}
+
+impl Live {
+    /// From now on somebody looks.
+    pub(crate) fn watch(&self) {
+        self.is_watched.store(true, Relaxed);
+    }
+
+    /// The same, if anybody looks: what is not looked at need not be counted.
+    pub(crate) fn if_watched(self: &Arc<Live>) -> Option<Arc<Live>> {
+        self.is_watched.load(Relaxed).then(|| Arc::clone(self))
+    }
+
+    /// Asks the run to end and report what it has.
+    pub(crate) fn end_early(&self) {
+        self.is_ending.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Relaxed)
+    }
+
+    /// Another run begins; sums go on.
+    pub(crate) fn begin(&self, run: &str) {
+        let mut view = self.view();
+        run.clone_into(&mut view.run);
+        (view.began, view.share, view.standing) = (Instant::now(), 0.0, Standing::default());
+        view.message.clear();
+        view.recent.clear();
+    }
+
+    /// `share` of 1 is done.
+    pub(crate) fn at(&self, share: f64, message: &str) {
+        let mut view = self.view();
+        view.share = share.clamp(0.0, 1.0);
+        message.clone_into(&mut view.message);
+    }
+
+    pub(crate) fn add(&self, event: Event, number: u64) {
+        self.counts[event as usize].fetch_add(number, Relaxed);
+    }
+
+    pub(crate) fn record(&self, verb: Verb, taken: Duration) {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).record(verb, taken);
+    }
+
+    /// A request over one connection was answered with success.
+    pub(crate) fn answered(&self, verb: Verb, taken: Duration, connection: Events) {
+        self.record(verb, taken);
+        self.finished(connection);
+    }
+
+    /// A request over one connection came to an end.
+    pub(crate) fn finished(&self, connection: Events) {
+        self.add(Event::Requests, 1);
+        match connection.opened {
+            0 => self.add(Event::Reused, 1),
+            opened => self.add(Event::Opened, opened),
+        }
+        self.add(Event::Closed, connection.closed_by_server);
+    }
+
+    pub(crate) fn stands(&self, standing: Standing) {
+        self.view().standing = standing;
+    }
+
+    pub(crate) fn under_way(&self) -> UnderWay<'_> {
+        self.in_flight.fetch_add(1, Relaxed);
+        UnderWay(self)
+    }
+
+    /// A second ends.
+    pub(crate) fn roll(&self) {
+        let fresh = Latencies::new();
+        let last = {
+            let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *latest, fresh)
+        };
+        let totals: Counts = std::array::from_fn(|index| self.counts[index].load(Relaxed));
+        let mut view = self.view();
+        let before = view.totals;
+        let passed = std::array::from_fn(|index| totals[index].saturating_sub(before[index]));
+        if view.recent.len() == SHOWN {
+            view.recent.pop_front();
+        }
+        view.recent.push_back(passed);
+        view.totals = totals;
+        view.in_flight = u64::try_from(self.in_flight.load(Relaxed)).unwrap_or(0);
+        view.all.merge(&last);
+        if last.named().next().is_some() {
+            view.last = last;
+        }
+    }
+
+    /// The sums. Nothing else may be waited for while they are held.
+    pub(crate) fn view(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl View {
+    pub(crate) fn total(&self, event: Event) -> u64 {
+        self.totals[event as usize]
+    }
+
+    /// Of the last second.
+    pub(crate) fn rate(&self, event: Event) -> u64 {
+        self.recent.back().map_or(0, |counts| counts[event as usize])
+    }
+
+    /// The last seconds' messages, received and deleted or else sent; else requests.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = u64> + '_ {
+        let count = |event: Event| move |counts: &Counts| counts[event as usize];
+        let has = |event: Event| self.recent.iter().any(|counts| counts[event as usize] > 0);
+        let events = [Event::Deleted, Event::Received, Event::Sent];
+        let shown = events.into_iter().find(|event| has(*event)).unwrap_or(Event::Requests);
+        self.recent.iter().map(count(shown))
+    }
+
+    /// The last seconds as bars, the highest of them as high as can be.
+    pub(crate) fn bars(&self) -> String {
+        let all: Vec<u64> = self.messages().collect();
+        let last = all.get(all.len().saturating_sub(BARRED)..).unwrap_or_default();
+        let highest = last.iter().copied().max().unwrap_or(0).max(1);
+        let bar = |value: &u64| {
+            let step = (value * (BARS.len() as u64 - 1)).div_ceil(highest);
+            BARS.get(step as usize).copied().unwrap_or(BARS[0])
+        };
+        last.iter().map(bar).collect()
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_as_high_as_their_seconds() {
+        let live = Live::default();
+        let second = |sent| {
+            live.add(Event::Sent, sent);
+            live.roll();
+        };
+        assert_eq!(live.view().bars(), "");
+
+        [0, 50, 100].into_iter().for_each(second);
+        assert_eq!(live.view().bars(), "▁▅█");
+
+        (0..40).for_each(|_| second(1));
+        assert_eq!(live.view().bars(), "█".repeat(BARRED));
+    }
+
+    #[test]
+    fn a_second_has_its_own_latencies_and_a_quiet_one_keeps_the_last() {
+        let live = Live::default();
+        let count = |live: &Live| {
+            let view = live.view();
+            [&view.last, &view.all].map(|found| found.percentiles(Verb::Send).count)
+        };
+        live.record(Verb::Send, Duration::from_millis(1));
+        live.record(Verb::Send, Duration::from_millis(2));
+        live.roll();
+        assert_eq!(count(&live), [2, 2]);
+
+        live.record(Verb::Send, Duration::from_millis(1));
+        live.roll();
+        live.roll();
+        assert_eq!(count(&live), [1, 3]);
+    }
+
+    #[test]
+    fn requests_are_under_way_until_they_are_dropped() {
+        let live = Live::default();
+        let first = live.under_way();
+        let second = live.under_way();
+        live.roll();
+        assert_eq!(live.view().in_flight, 2);
+
+        drop((first, second));
+        live.roll();
+        assert_eq!(live.view().in_flight, 0);
+    }
+
+    #[test]
+    fn what_nobody_watches_is_not_counted() {
+        let live = Arc::new(Live::default());
+        assert!(live.if_watched().is_none());
+
+        live.watch();
+
+        assert!(live.if_watched().is_some());
+    }
+}

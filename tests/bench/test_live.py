@@ -1,0 +1,195 @@
+"""What watches a run: series that are scraped, series that are pushed, and an early end."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from support.server import binary
+
+from .fake import FakeService
+from .run import bench
+
+QUICK = ["--scale", "0.001", "--json"]
+PC = ["pc", *QUICK, "--batch", "1", "--producers", "2", "--consumers", "2"]
+
+
+@pytest.fixture
+def endpoint(server):
+    return server.endpoint
+
+
+class FakeGateway(FakeService):
+    """Takes pushes as a Pushgateway does."""
+
+    def __init__(self, status=200):
+        self.status = status
+        self.pushes = []
+        super().__init__()
+
+    def take(self, method, target, headers, body):
+        self.pushes.append((method, target, headers["Content-Type"], body.decode()))
+        return self.status, "text/plain", b""
+
+
+@contextlib.contextmanager
+def gateway(status=200):
+    fake = FakeGateway(status)
+    try:
+        yield fake
+    finally:
+        fake.close()
+
+
+@contextlib.contextmanager
+def running(*arguments):
+    """A run of a minute, and the URL of its metrics."""
+    command = [
+        str(binary()), "bench", "pc", "--duration", "1m", "--warm-up", "0s", "--batch", "1", "--producers", "2",
+        "--consumers", "2", "--listen", "127.0.0.1:0", *arguments,
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process, process.stderr.readline().removeprefix("metrics at ").strip()
+        finally:
+            process.kill()
+
+
+def series(text: str) -> dict:
+    """Name and labels → value, by Prometheus' own parser. Every family has a type and is there once."""
+    found, families = {}, set()
+    for family in text_string_to_metric_families(text):
+        assert family.type in ("counter", "gauge", "histogram") and family.documentation, family
+        assert family.name not in families, f"{family.name} is there twice"
+        families.add(family.name)
+        for sample in family.samples:
+            found[sample.name, *sorted(sample.labels.items())] = sample.value
+    return found
+
+
+def of(found: dict, name: str, **labels) -> float:
+    return found["millrace_bench_" + name, *sorted(labels.items())]
+
+
+def scraped(url: str) -> dict:
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        return series(answer.read().decode())
+
+
+def check(found: dict):
+    """The series agree with one another."""
+    operations = {dict(key[1:])["operation"] for key in found if key[0].endswith("latency_seconds_count")}
+    assert {"send", "receive", "delete", "end_to_end"} <= operations
+    for operation in operations:
+        buckets = [
+            (float(dict(key[1:])["le"]), value)
+            for key, value in found.items()
+            if key[0].endswith("_bucket") and ("operation", operation) in key
+        ]
+        counts = [value for _, value in sorted(buckets)]
+        assert counts == sorted(counts) and len(counts) == 21
+        assert counts[-1] == of(found, "latency_seconds_count", operation=operation)
+        assert 0 < of(found, "latency_seconds_sum", operation=operation) < 60 * counts[-1]
+        at = [of(found, "latency_quantile_seconds", operation=operation, quantile=q) for q in ("0.5", "0.99", "1")]
+        assert 0 < at[0] <= at[1] <= at[2]
+    assert of(found, "requests_total") >= of(found, "messages_total", outcome="deleted") > 0
+    assert of(found, "connections_opened_total") == 4
+    assert of(found, "failed_requests_total") == 0
+    assert of(found, "messages_foreign") == of(found, "messages_duplicated") == 0
+
+
+def test_a_gateway_gets_all_series_until_the_end(endpoint):
+    with gateway() as fake:
+        outcome = bench(*PC, "--push", fake.endpoint, "--push-interval", "200ms", endpoint=endpoint)
+
+    assert len(fake.pushes) >= 4
+    assert {push[:3] for push in fake.pushes} == {
+        ("POST", "/metrics/job/millrace_bench", "text/plain; version=0.0.4; charset=utf-8")
+    }
+    sums = [series(push[3]) for push in fake.pushes]
+    check(sums[-1])
+    deleted = [of(one, "messages_total", outcome="deleted") for one in sums]
+    assert deleted == sorted(deleted)
+    # What ended between the last count of the report and the end of measuring is in the sums only.
+    assert deleted[-1] == pytest.approx(outcome.metric("pc.single.messages"), rel=0.05)
+    assert of(sums[-1], "progress_ratios") == 1
+    assert fake.endpoint not in outcome.report["command"]
+
+
+def test_the_path_of_an_importer_is_kept(endpoint):
+    with gateway(204) as fake:
+        outcome = bench(*PC, "--push", f"{fake.endpoint}/api/v1/import/prometheus", endpoint=endpoint)
+
+    assert {push[1] for push in fake.pushes} == {"/api/v1/import/prometheus"}
+    assert "warning: --push" not in outcome.err
+
+
+def test_a_gateway_that_fails_is_one_warning_and_no_more(endpoint):
+    with gateway(500) as fake:
+        refusing = bench(*PC, "--push", fake.endpoint, "--push-interval", "200ms", endpoint=endpoint)
+    assert len(fake.pushes) >= 4 and "500" in refusing.err
+    absent = bench(*PC, "--push", "http://127.0.0.1:1", endpoint=endpoint)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        waiting = bench(*PC, "--push", where, endpoint=endpoint)
+
+    for outcome in (refusing, absent, waiting):
+        assert outcome.err.count("warning: --push fails") == 1
+        assert outcome.metric("pc.single.messages") > 0 and outcome.metric("pc.single.lost") == 0
+
+
+def test_a_push_to_nowhere_is_refused_before_the_run(endpoint):
+    assert "does not begin with http" in bench(*PC, "--push", "gateway:9091", endpoint=endpoint, code=1).err
+    assert "--push" in bench(*PC, "--push-interval", "1s", endpoint=endpoint, code=2).err
+
+
+def test_scrapes_see_the_series_that_a_gateway_gets(endpoint):
+    with running("--endpoint", endpoint) as (_, url):
+        deadline = time.monotonic() + 20
+        while of(found := scraped(url), "messages_total", outcome="deleted") == 0:
+            assert time.monotonic() < deadline, "no message was ever counted"
+            time.sleep(0.1)
+    check(found)
+    assert of(found, "run_info", run="pc 1") == 1
+    assert of(found, "messages_per_second", outcome="sent") > 0
+    assert of(found, "requests_in_flight") <= 4
+    assert 0 < of(found, "progress_ratios") < 1
+
+
+def test_an_interrupt_ends_the_run_early_with_what_was_measured(endpoint):
+    with running("--endpoint", endpoint) as (process, url):
+        deadline = time.monotonic() + 20
+        while of(scraped(url), "messages_total", outcome="deleted") == 0:
+            assert time.monotonic() < deadline, "no message was ever counted"
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+
+    assert process.returncode == 1 and "the run was ended early" in err
+    assert "The run was ended early" in out and "messages/s" in out
+
+
+@pytest.mark.parametrize(
+    "scenario", [["poll", "--delay", "0s"], ["drain", "--pool", "off"], ["position", "--runs", "500", "--sends", "5000"]]
+)
+def test_other_scenarios_end_early_too(endpoint, scenario):
+    command = [str(binary()), "bench", *scenario, "--endpoint", endpoint, "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        try:
+            url = process.stderr.readline().removeprefix("metrics at ").strip()
+            deadline = time.monotonic() + 20
+            while of(found := scraped(url), "requests_total") == 0:
+                assert time.monotonic() < deadline, "no request was ever counted"
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 1 and "the run was ended early" in err
+    assert of(found, "connections_opened_total") > 0
