@@ -229,6 +229,11 @@ impl Broker {
         &self.log
     }
 
+    /// For what was appended to be committed here, and is not waited for.
+    pub(crate) fn commit_soon(&self) {
+        self.commits.commit_soon(&self.log);
+    }
+
     /// Resolves when the ticket is committed. Cancel safe.
     pub(crate) async fn committed(&self, ticket: Option<Ticket>) -> Result<(), BrokerError> {
         match ticket {

@@ -1,6 +1,7 @@
 //! Waiting for a commit without a thread: futures park by ticket, the committing thread wakes one
 //! driver per runtime, and the driver wakes its runtime's futures. Waking across threads costs a
-//! system call each; this way it is one per runtime and commit, not one per request.
+//! system call each; this way it is one per runtime and commit, not one per request. On a journal
+//! that does not wait for the disk the drivers commit themselves.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -82,11 +83,31 @@ impl CommitWaits {
                     *local = Some(waits.clone());
                 }
             });
+            // For all requests that had their turn since: one write.
+            log.commit_here();
             // Registered before looking: a commit in between wakes the driver again.
             waits.state().driver = Some(context.waker().clone());
             waits.settled(&log).into_iter().for_each(Waker::wake);
             Poll::Pending
         })
+    }
+
+    /// What was appended to be committed here is committed: on a quick journal by the driver, after
+    /// all requests that are ready now; on others the committing thread knows already.
+    pub(crate) fn commit_soon(&self, log: &GroupCommit) {
+        if !log.is_quick() {
+            return;
+        }
+        let has_driver = LOCAL.with(|local| {
+            let local = local.borrow();
+            // None while the driver is awake and has yet to run.
+            let driver = local.as_ref().and_then(|waits| waits.state().driver.take());
+            driver.into_iter().for_each(Waker::wake);
+            local.is_some()
+        });
+        if !has_driver {
+            log.commit_here();
+        }
     }
 
     /// Resolves when the ticket is settled. Cancel safe: the append stands either way.
@@ -116,9 +137,10 @@ impl Future for CommitWait<'_> {
         if self.parked.as_ref().is_some_and(|parked| parked.will_wake(context.waker())) {
             return Poll::Pending;
         }
-        let waits = LOCAL.with(|local| local.borrow().clone());
-        let waits = waits.as_ref().unwrap_or(&self.waits.shared);
+        let local = LOCAL.with(|local| local.borrow().clone());
+        let waits = local.as_ref().unwrap_or(&self.waits.shared);
         waits.state().waiting.push_back((self.ticket, context.waker().clone()));
+        self.waits.commit_soon(self.log);
         // Settled meanwhile? Then the committing thread may have found nobody to wake.
         if let Some(outcome) = self.log.outcome(self.ticket) {
             return Poll::Ready(outcome);

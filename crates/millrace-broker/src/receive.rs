@@ -70,7 +70,10 @@ impl Broker {
             self.look_until(queue, &receive, wait_until).await
         };
         let (received, ticket) = match found {
-            Ok(Look::Found(received, ticket)) => (received, ticket),
+            Ok(Look::Found(received, ticket)) => {
+                self.commit_soon();
+                (received, ticket)
+            }
             Err(BrokerError::OverLimit) if wait_s == 0 && settings.kind == Kind::Standard => {
                 return Err(BrokerError::OverLimit);
             }
@@ -267,7 +270,7 @@ impl Broker {
         let both = [&move_index, &receive_index]
             .map(|index| millrace_journal::Record { index, payload: &[] });
         let records = if move_index.is_empty() { &both[1..] } else { &both[..] };
-        self.log.append(reservation, records, &mut Vec::new())
+        self.log.append_before_commit_here(reservation, records, &mut Vec::new())
     }
 
     /// Reads the contents of received messages. One that the disk has damaged is left out: it stays

@@ -95,7 +95,7 @@ impl Broker {
             })
             .collect();
         let mut positions: Vec<Position> = Vec::with_capacity(records.len());
-        let ticket = self.log.append(reservation, &records, &mut positions);
+        let ticket = self.log.append_before_commit_here(reservation, &records, &mut positions);
         for ((stored, position), record) in stored.iter().zip(&positions).zip(&records) {
             let record_len = record.encoded_bytes() as u32;
             state.queue.stored(stored.at, stored.dedup, position.0, record_len);

@@ -62,7 +62,7 @@ impl Broker {
         let mut index = Vec::with_capacity(16 + 12 * count);
         record::deleted(&mut index, queue.id(), deleted.into_iter());
         let record = millrace_journal::Record { index: &index, payload: &[] };
-        let ticket = self.log.append(reservation, &[record], &mut Vec::new());
+        let ticket = self.log.append_before_commit_here(reservation, &[record], &mut Vec::new());
         state.latest = Some(ticket);
         // FIFO: the rest of a group may have been waiting for this.
         if !state.waiters.is_empty() {
@@ -121,7 +121,7 @@ impl Broker {
         }
         let records: SmallVec<[millrace_journal::Record<'_>; 10]> =
             indexes.iter().map(|index| millrace_journal::Record { index, payload: &[] }).collect();
-        let ticket = self.log.append(reservation, &records, &mut Vec::new());
+        let ticket = self.log.append_before_commit_here(reservation, &records, &mut Vec::new());
         state.latest = Some(ticket);
         if !state.waiters.is_empty() {
             let ready = state.queue.receivable();

@@ -83,6 +83,10 @@ impl Journal for MemoryJournal {
         self.placement
     }
 
+    fn is_quick(&self) -> bool {
+        true
+    }
+
     fn is_ready(&self, _segment: SegmentId) -> bool {
         true
     }

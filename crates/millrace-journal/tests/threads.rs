@@ -10,15 +10,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use millrace_journal::conformance;
 use millrace_journal::{
-    GroupCommit, GroupOptions, LocalJournal, LocalOptions, Position, Purpose, RealFileSystem,
-    Record, Unavailable,
+    Durability, GroupCommit, GroupOptions, LocalJournal, LocalOptions, Position, Purpose,
+    RealFileSystem, Record, Ticket, Unavailable,
 };
 
 const APPENDERS: u64 = 8;
 const BATCHES: u64 = 300;
 
 fn open(dir: &Path) -> (Arc<GroupCommit>, BTreeMap<u64, (Position, u32)>) {
-    let options = LocalOptions { segment_bytes: 256 << 10, ..LocalOptions::default() };
+    open_with(dir, Durability::Fsync)
+}
+
+fn open_with(
+    dir: &Path,
+    durability: Durability,
+) -> (Arc<GroupCommit>, BTreeMap<u64, (Position, u32)>) {
+    let options = LocalOptions { segment_bytes: 256 << 10, durability, ..LocalOptions::default() };
     let mut seen = BTreeMap::new();
     let (journal, _) = LocalJournal::open(RealFileSystem::new(), dir, options, &mut |record| {
         let id = u64::from_le_bytes(record.index.try_into().unwrap());
@@ -170,4 +177,70 @@ fn empty_directory_opens_at_once() {
     // 50 ms is the target; a busy machine gets slack.
     assert!(started.elapsed().as_millis() < 500, "{:?}", started.elapsed());
     println!("opened in {:?}", started.elapsed());
+}
+
+fn append_before_commit_here(group_commit: &Arc<GroupCommit>, id: u64) -> Ticket {
+    let (index, payload) = (id.to_le_bytes(), payload(id));
+    let record = Record { index: &index, payload: &payload };
+    let reservation = reserve(group_commit, record.encoded_bytes());
+    group_commit.append_before_commit_here(reservation, &[record], &mut Vec::new())
+}
+
+#[test]
+fn quick_journal_is_committed_by_those_who_append() {
+    let root = tempfile::tempdir().unwrap();
+    let (group_commit, _) = open_with(root.path(), Durability::Os);
+
+    let first = append_before_commit_here(&group_commit, 0);
+    let second = append_before_commit_here(&group_commit, 1);
+    assert_eq!(group_commit.outcome(first), None);
+    group_commit.commit_here();
+
+    assert_eq!(group_commit.outcome(first), Some(Ok(())));
+    assert_eq!(group_commit.outcome(second), Some(Ok(())));
+    assert_eq!(group_commit.stats().groups, 1);
+}
+
+#[test]
+fn journal_that_waits_for_its_disk_is_left_to_the_committing_thread() {
+    let root = tempfile::tempdir().unwrap();
+    let (group_commit, _) = open(root.path());
+
+    let ticket = append_before_commit_here(&group_commit, 0);
+    group_commit.commit_here();
+    assert_eq!(group_commit.outcome(ticket), None);
+
+    let committer = group_commit.spawn_committer().unwrap();
+    group_commit.wait(ticket).unwrap();
+    group_commit.close();
+    committer.join().unwrap();
+}
+
+/// Whoever finds another committing leaves its batch to that one, and the first frame of each
+/// segment to the committing thread: nobody may wait for ever.
+#[test]
+fn appenders_that_commit_themselves_leave_nothing_behind() {
+    let root = tempfile::tempdir().unwrap();
+    let (group_commit, _) = open_with(root.path(), Durability::Os);
+    let committer = group_commit.spawn_committer().unwrap();
+
+    std::thread::scope(|scope| {
+        for number in 0..APPENDERS {
+            let group_commit = &group_commit;
+            scope.spawn(move || {
+                for batch in 0..BATCHES {
+                    let ticket = append_before_commit_here(group_commit, number * BATCHES + batch);
+                    group_commit.commit_here();
+                    group_commit.wait(ticket).unwrap();
+                }
+            });
+        }
+    });
+    assert!(group_commit.segments().len() > 4);
+    group_commit.close();
+    committer.join().unwrap();
+    drop(group_commit);
+
+    let (_, seen) = open_with(root.path(), Durability::Os);
+    assert_eq!(seen.len() as u64, APPENDERS * BATCHES);
 }

@@ -87,9 +87,13 @@ impl Services {
         Ok(())
     }
 
-    async fn answer(&self, request: &Request<'_>, request_id: &str) -> Response {
+    // What hot requests do not come through is boxed: it would make each of their futures larger,
+    // and those are moved several times.
+    async fn answer(&self, request: Request<'_>, id: [u8; 36]) -> Response {
+        let request = &request;
+        let request_id = str::from_utf8(&id).unwrap_or_default();
         if request.path == "/metrics" && matches!(request.method, "GET" | "HEAD") {
-            let answer = self.telemetry.answer(request, !self.auth.is_on()).await;
+            let answer = Box::pin(self.telemetry.answer(request, !self.auth.is_on())).await;
             return answer
                 .unwrap_or_else(|e| e.response(ServiceName::Sqs, Protocol::Json, request_id));
         }
@@ -107,9 +111,10 @@ impl Services {
         };
         let Target { service, protocol, .. } = target;
         if request.path.starts_with("/_") {
-            let answer =
-                self.admin.answer(request, &target, &self.auth, &self.sqs, request_id).await;
-            return answer.unwrap_or_else(|e| e.response(ServiceName::Sqs, protocol, request_id));
+            let answer = self.admin.answer(request, &target, &self.auth, &self.sqs, request_id);
+            return Box::pin(answer)
+                .await
+                .unwrap_or_else(|e| e.response(ServiceName::Sqs, protocol, request_id));
         }
         if target.action.is_empty() && protocol != Protocol::Json {
             return match target.path_queue {
@@ -181,7 +186,8 @@ impl Services {
                 self.sqs.call(request, target, caller, span).await
             }
             ServiceName::CloudWatch => {
-                return match self.cloudwatch.call(request, target, caller, request_id).await {
+                let call = self.cloudwatch.call(request, target, caller, request_id);
+                return match Box::pin(call).await {
                     Ok(response) => response,
                     Err(error) => refusal(&error, target, (request_id, span)),
                 };
@@ -207,9 +213,7 @@ fn refusal(
 }
 
 impl Service for Services {
-    async fn call(&self, request: Request<'_>) -> Response {
-        let id = MessageId::from_random(fastrand::u128(..)).text();
-        let request_id = str::from_utf8(&id).unwrap_or_default();
-        self.answer(&request, request_id).await
+    fn call(&self, request: Request<'_>) -> impl Future<Output = Response> + Send {
+        self.answer(request, MessageId::from_random(fastrand::u128(..)).text())
     }
 }

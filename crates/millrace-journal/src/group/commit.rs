@@ -1,15 +1,15 @@
 //! The committing side: one frame at a time, and the threads that do it.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::gather::Group;
+use super::gather::{Gather, Group};
 use super::priority::Priority;
 use super::{GroupCommit, lock};
 use crate::error::{AppendError, Unavailable};
-use crate::frame::{Frame, FrameKind};
+use crate::frame::{Chain, Frame, FrameKind};
 
 impl GroupCommit {
     /// Starts the threads "journal-commit", whose handle is returned, and "journal-prepare". They
@@ -40,13 +40,42 @@ impl GroupCommit {
         self.commit_group().is_some()
     }
 
-    /// The same; how many records were in the group.
+    /// Commits what has gathered on the calling thread, if the journal is quick: sooner than
+    /// waking another thread. What would have to wait for the disk even there, at the start of
+    /// a segment, is left to the committing thread, as is everything on other journals.
+    pub fn commit_here(&self) {
+        if !self.is_quick {
+            return;
+        }
+        // Whoever else commits looks again after that for what has gathered meanwhile.
+        while let Ok(chain) = self.committer.try_lock() {
+            if self.commit(chain, Gather::take_in_segment).is_some() {
+                continue;
+            }
+            let mut gather = self.lock_gather();
+            let is_due = !gather.is_empty() && std::mem::take(&mut gather.committer_is_asleep);
+            drop(gather);
+            if is_due {
+                self.gathered.notify_one();
+            }
+            return;
+        }
+    }
+
+    /// The same as [`GroupCommit::commit_step`]; how many records were in the group.
     fn commit_group(&self) -> Option<u32> {
-        let mut chain = lock(&self.committer);
+        self.commit(lock(&self.committer), Gather::take)
+    }
+
+    fn commit(
+        &self,
+        mut chain: MutexGuard<'_, Chain>,
+        take: fn(&mut Gather) -> Option<Group>,
+    ) -> Option<u32> {
         if self.is_poisoned.load(Ordering::Acquire) {
             return None;
         }
-        let group = self.lock_gather().take()?;
+        let group = take(&mut self.lock_gather())?;
         let mut header = chain.next(FrameKind::Data, group.base, self.journal.prior());
         header.records = group.records;
         let frame = Frame::seal(header, group.body.clone(), self.salt);

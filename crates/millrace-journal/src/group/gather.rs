@@ -118,6 +118,12 @@ impl Gather {
         self.closed.pop_front()
     }
 
+    /// The same, unless that group starts a segment.
+    pub(super) fn take_in_segment(&mut self) -> Option<Group> {
+        let base = self.closed.front().map_or(self.base, |group| group.base);
+        if base == self.placement.start(base.segment()) { None } else { self.take() }
+    }
+
     /// Notes that a group is committed and forgets the oldest of those that are.
     pub(super) fn settle(&mut self, group: &Group, keep_bytes: usize) {
         self.waiting_bytes -= group.record_bytes;

@@ -62,6 +62,8 @@ type Listener = Arc<dyn Fn() + Send + Sync>;
 pub struct GroupCommit {
     journal: Box<dyn Journal>,
     options: GroupOptions,
+    /// Of the journal.
+    is_quick: bool,
     opened: Opened,
     salt: u64,
     /// The chain behind the last committed frame. Its lock makes commits one at a time.
@@ -107,6 +109,7 @@ impl GroupCommit {
         options.group_bytes = options.group_bytes.min(limit as usize);
         Arc::new(Self {
             options,
+            is_quick: journal.is_quick(),
             opened,
             salt: journal.salt(),
             committer: Mutex::new(journal.chain()),
@@ -133,6 +136,12 @@ impl GroupCommit {
         self.opened
     }
 
+    /// Whether [`GroupCommit::commit_here`] does anything.
+    #[must_use]
+    pub fn is_quick(&self) -> bool {
+        self.is_quick
+    }
+
     /// The first place that nothing has been appended to yet.
     #[must_use]
     pub fn tail(&self) -> Position {
@@ -154,30 +163,18 @@ impl GroupCommit {
         records: &[Record<'_>],
         positions: &mut Vec<Position>,
     ) -> Ticket {
-        assert!(!records.is_empty(), "empty batch");
-        let bytes: usize = records.iter().map(Record::encoded_bytes).sum();
-        let reserved = reservation.release();
-        assert!(bytes as u64 + BATCH_OVERHEAD_BYTES <= reserved, "batch exceeds its reservation");
-        // Checksums before the lock; a longer batch pays for the rest inside.
-        let mut headers = [[0; crate::record::RECORD_HEADER_BYTES]; 16];
-        for (header, record) in headers.iter_mut().zip(records) {
-            *header = record.header();
-        }
+        self.push(reservation, records, positions, true)
+    }
 
-        let mut gather = self.lock_gather();
-        gather.make_room(bytes, self.options.group_bytes);
-        for (number, record) in records.iter().enumerate() {
-            let header = headers.get(number).copied().unwrap_or_else(|| record.header());
-            positions.push(gather.push(record, &header));
-        }
-        gather.reserved_bytes -= reserved;
-        let ticket = Ticket(gather.number());
-        let is_asleep = std::mem::take(&mut gather.committer_is_asleep);
-        drop(gather);
-        if is_asleep {
-            self.gathered.notify_one();
-        }
-        ticket
+    /// The same for callers that go on to [`GroupCommit::commit_here`]: where that commits, the
+    /// committing thread sleeps on.
+    pub fn append_before_commit_here(
+        &self,
+        reservation: Reservation,
+        records: &[Record<'_>],
+        positions: &mut Vec<Position>,
+    ) -> Ticket {
+        self.push(reservation, records, positions, !self.is_quick)
     }
 
     /// None: not settled yet. Lock-free unless the journal is poisoned.
@@ -319,6 +316,39 @@ impl GroupCommit {
 }
 
 impl GroupCommit {
+    fn push(
+        &self,
+        reservation: Reservation,
+        records: &[Record<'_>],
+        positions: &mut Vec<Position>,
+        wakes_committer: bool,
+    ) -> Ticket {
+        assert!(!records.is_empty(), "empty batch");
+        let bytes: usize = records.iter().map(Record::encoded_bytes).sum();
+        let reserved = reservation.release();
+        assert!(bytes as u64 + BATCH_OVERHEAD_BYTES <= reserved, "batch exceeds its reservation");
+        // Checksums before the lock; a longer batch pays for the rest inside.
+        let mut headers = [[0; crate::record::RECORD_HEADER_BYTES]; 16];
+        for (header, record) in headers.iter_mut().zip(records) {
+            *header = record.header();
+        }
+
+        let mut gather = self.lock_gather();
+        gather.make_room(bytes, self.options.group_bytes);
+        for (number, record) in records.iter().enumerate() {
+            let header = headers.get(number).copied().unwrap_or_else(|| record.header());
+            positions.push(gather.push(record, &header));
+        }
+        gather.reserved_bytes -= reserved;
+        let ticket = Ticket(gather.number());
+        let is_due = wakes_committer && std::mem::take(&mut gather.committer_is_asleep);
+        drop(gather);
+        if is_due {
+            self.gathered.notify_one();
+        }
+        ticket
+    }
+
     fn finish_read(
         &self,
         position: Position,

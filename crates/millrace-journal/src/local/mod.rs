@@ -218,6 +218,10 @@ impl Journal for LocalJournal {
         self.placement
     }
 
+    fn is_quick(&self) -> bool {
+        self.options.durability != Durability::Fsync
+    }
+
     fn is_ready(&self, segment: SegmentId) -> bool {
         self.ready_until.load(Ordering::Acquire) >= segment.0
     }

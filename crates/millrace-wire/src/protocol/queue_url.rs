@@ -1,6 +1,8 @@
 //! Queue names in URLs. Hosts are never compared: clients keep URLs that they got under another
 //! name of the server, and AWS itself has several.
 
+use memchr::{memchr, memchr2, memrchr};
+
 /// The queue that a request's path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathQueue<'a> {
@@ -31,19 +33,41 @@ impl PathQueue<'_> {
 /// Takes a `QueueUrl` apart by its path: the last two segments are account and name. A bare queue
 /// name is enough. None if no name is in it.
 pub fn parse_queue_url(url: &str) -> Option<QueueUrlParts<'_>> {
-    let (host, path) = match url.split_once("://") {
-        Some((_, rest)) => rest.split_once('/')?,
-        None => ("", url),
+    let (host, path) = match split(url, memchr(b':', url.as_bytes())) {
+        Some((_, rest)) if rest.starts_with("//") => {
+            let rest = &rest[2..];
+            split(rest, memchr(b'/', rest.as_bytes()))?
+        }
+        _ => ("", url),
     };
-    let path = path.split_once(['?', '#']).map_or(path, |(path, _)| path);
-    let mut segments = path.rsplit('/').filter(|segment| !segment.is_empty());
-    let name = segments.next()?;
-    let account = segments.next().filter(|account| *account != "queue");
-    let path_region = match (account, segments.next(), segments.next()) {
-        (Some(_), Some(region), Some("queue")) => Some(region),
+    let end = memchr2(b'?', b'#', path.as_bytes());
+    let mut path = split(path, end).map_or(path, |(path, _)| path);
+    let name = take_last_segment(&mut path)?;
+    let account = take_last_segment(&mut path).filter(|account| *account != "queue");
+    let before = (take_last_segment(&mut path), take_last_segment(&mut path));
+    let path_region = match (account, before) {
+        (Some(_), (Some(region), Some("queue"))) => Some(region),
         _ => None,
     };
     Some(QueueUrlParts { region: path_region.or_else(|| region_of_host(host)), account, name })
+}
+
+/// What is before and behind an ASCII character at `place`.
+fn split(text: &str, place: Option<usize>) -> Option<(&str, &str)> {
+    let place = place?;
+    Some((text.get(..place)?, text.get(place + 1..)?))
+}
+
+/// Empty segments are passed over.
+fn take_last_segment<'a>(path: &mut &'a str) -> Option<&'a str> {
+    loop {
+        let slash = memrchr(b'/', path.as_bytes());
+        let (before, segment) = split(path, slash).unwrap_or(("", path));
+        *path = before;
+        if !segment.is_empty() || slash.is_none() {
+            return Some(segment).filter(|segment| !segment.is_empty());
+        }
+    }
 }
 
 /// Takes a request's path apart: `/{account}/{name}`, `/queue/{name}` and
@@ -70,6 +94,8 @@ pub(super) fn parse_path(path: &str) -> Option<PathQueue<'_>> {
 
 /// The region in `…sqs.{region}.…` and `{region}.queue.…`.
 pub(super) fn region_of_host(host: &str) -> Option<&str> {
+    // Both words have a q; most other hosts have not.
+    memchr(b'q', host.as_bytes())?;
     let name = host.split_once(':').map_or(host, |(name, _)| name);
     let mut previous = "";
     let mut is_after_sqs = false;
