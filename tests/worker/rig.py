@@ -179,16 +179,21 @@ def throttling(port: int, rng, share: float) -> HttpServer:
             error = {"__type": "com.amazonaws.sqs#RequestThrottled", "message": "slow down"}
             code = {"x-amzn-query-error": "RequestThrottled;Sender"}
             return 400, code, json.dumps(error).encode()
-        upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=40)
-        try:
-            kept = ("x-amz-target", "content-type", "authorization", "x-amz-date")
-            upstream.request("POST", path, body, {k: v for k, v in headers.items() if k.lower() in kept})
-            reply = upstream.getresponse()
-            return reply.status, {"Content-Type": reply.getheader("Content-Type", "")}, reply.read()
-        finally:
-            upstream.close()
+        return forward(port, path, headers, body)
 
     return HttpServer(answer)
+
+
+def forward(port: int, path, headers, body):
+    """Asks the server what a proxy was asked."""
+    upstream = http.client.HTTPConnection("127.0.0.1", port, timeout=40)
+    try:
+        kept = ("x-amz-target", "content-type", "authorization", "x-amz-date")
+        upstream.request("POST", path, body, {k: v for k, v in headers.items() if k.lower() in kept})
+        reply = upstream.getresponse()
+        return reply.status, {"Content-Type": reply.getheader("Content-Type", "")}, reply.read()
+    finally:
+        upstream.close()
 
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -18,27 +18,32 @@ def test_all_queues_are_worked_off(queue, work, send, tmp_path, counts):
     assert counts(first) == counts(second) == (0, 0, 0)
 
 
-def test_strict_priority_follows_the_order_of_the_queues(queue, work, send, tmp_path, counts):
+def test_strict_priority_follows_the_order_of_the_queues(queue, work, send, tmp_path, counts, free_http):
     low, high = queue(), queue()
-    send(low, ["gate"] + ["low"] * 8)
-    # The first command waits until the higher queue has something to do.
-    command = 'body=$(cat); while [ $body = gate ] && [ ! -e open ]; do sleep 0.02; done; echo $body >> runs'
-    flags = ["--strict-priority", "--concurrency", "1", "--exec", command, "--max-messages", "9"]
-    worker = work(high, "--queue", low, *flags, "--wait", "1s")
-    eventually(lambda: counts(low)[1] == 1)
+    begun = tmp_path / "begun"
+    # Each command tells that it has begun, and ends when it is told to.
+    command = "body=$(cat); echo $body >> begun; while [ ! -e end-$body ]; do sleep 0.02; done"
+    flags = ["--strict-priority", "--concurrency", "9", "--exec", command, "--wait", "1s"]
+    worker = work(high, "--queue", low, *flags, *free_http.flags)
+    send(low, ["gate"] * 9)
+    eventually(lambda: lines(begun) == ["gate"] * 9)
 
+    send(low, ["low"] * 9)
     send(high, ["high"] * 9)
-    eventually(lambda: counts(high)[1] == 1)
-    (tmp_path / "open").touch()
+    # They are in hand before there is a slot for them.
+    waiting = f'millrace_worker_messages_waiting{{queue="{high.rpartition("/")[2]}"}} 9'
+    eventually(lambda: waiting in free_http.get("/metrics")[1])
+    (tmp_path / "end-gate").touch()
+    eventually(lambda: len(lines(begun)) == 18)
+    of_high = lines(begun)[9:]
+    (tmp_path / "end-high").touch()
+    (tmp_path / "end-low").touch()
+    eventually(lambda: len(lines(begun)) == 27)
 
+    assert of_high == ["high"] * 9
+    worker.signal()
     assert worker.wait() == 0
-    runs = lines(tmp_path / "runs")
-    assert sorted(runs) == sorted(["gate"] + ["high"] * 9 + ["low"] * 8)
-    last_high = len(runs) - 1 - runs[::-1].index("high")
-    assert runs[:2] == ["gate", "high"]
-    # A receive that takes several times as long as those before lets a lower one through; in turns,
-    # all eight would be through.
-    assert runs[:last_high].count("low") <= 4, runs
+    assert counts(low) == counts(high) == (0, 0, 0)
 
 
 def test_series_tell_the_queues_apart(queue, work, send, free_http):

@@ -3,6 +3,9 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use millrace_client::{Credentials, iron::IronVersion};
+
+pub(crate) use millrace_client::sqs::Protocol;
+
 use serde::{Deserialize, Serialize};
 
 /// Flags of everything that makes requests.
@@ -26,21 +29,13 @@ pub(crate) struct AccessFlags {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Interface {
-    /// Amazon SQS, in its JSON protocol
+    /// Amazon SQS
     #[default]
     Sqs,
     /// IronMQ, version 3
     Ironmq,
     /// IronMQ, version 1, which its version 2 speaks too
     IronmqV1,
-}
-
-/// Which of SQS's two protocols is spoken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Protocol {
-    #[default]
-    Json,
-    Query,
 }
 
 /// An interface, and what it takes to be let in.
@@ -71,14 +66,18 @@ pub(crate) struct Project {
 const DEFAULT_REGION: &str = "us-east-1";
 
 impl AccessFlags {
-    pub(crate) fn access(&self, interface: Interface) -> Result<Access> {
+    /// `protocol` is which of SQS's two is spoken.
+    pub(crate) fn access(&self, interface: Interface, protocol: Protocol) -> Result<Access> {
         let version = match interface {
-            Interface::Sqs => return self.sqs(Protocol::Json),
+            Interface::Sqs => return self.sqs(protocol),
             Interface::Ironmq => IronVersion::V3,
             Interface::IronmqV1 => IronVersion::V1,
         };
         if self.sign.is_some() {
             bail!("--sign is for SQS; IronMQ takes a token");
+        }
+        if protocol != Protocol::default() {
+            bail!("--protocol is for SQS; IronMQ has one of its own");
         }
         let given = |flag: &Option<String>, name: &str, variable_name| {
             let found = flag.clone().or_else(|| variable(variable_name));
@@ -91,7 +90,7 @@ impl AccessFlags {
         }))
     }
 
-    pub(crate) fn sqs(&self, protocol: Protocol) -> Result<Access> {
+    fn sqs(&self, protocol: Protocol) -> Result<Access> {
         let mut keys = self.sign.as_deref().map(Keys::parse).transpose()?;
         if let (Some(keys), Some(region)) = (&mut keys, &self.region) {
             keys.region.clone_from(region);
@@ -112,6 +111,14 @@ impl Access {
             Access::Sqs { .. } => Interface::Sqs,
             Access::Iron(Project { version: IronVersion::V3, .. }) => Interface::Ironmq,
             Access::Iron(Project { version: IronVersion::V1, .. }) => Interface::IronmqV1,
+        }
+    }
+
+    /// Which of SQS's protocols is spoken; IronMQ has one of its own.
+    pub(crate) fn protocol(&self) -> Protocol {
+        match self {
+            Access::Sqs { protocol, .. } => *protocol,
+            Access::Iron(_) => Protocol::default(),
         }
     }
 
@@ -216,11 +223,12 @@ mod tests {
             ..AccessFlags::default()
         };
 
-        let access = flags(None).access(Interface::IronmqV1).unwrap();
+        let access = flags(None).access(Interface::IronmqV1, Protocol::Json).unwrap();
 
         assert_eq!(access.interface(), Interface::IronmqV1);
         assert_eq!(access.hand_over().1, [("IRON_PROJECT_ID", "p"), ("IRON_TOKEN", "sec:ret")]);
         assert!(!format!("{access:?}").contains("sec:ret"));
-        assert!(flags(Some("a:b")).access(Interface::Ironmq).is_err());
+        assert!(flags(Some("a:b")).access(Interface::Ironmq, Protocol::Json).is_err());
+        assert!(flags(None).access(Interface::Ironmq, Protocol::Query).is_err());
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fs};
 
-use millrace_client::sqs::{Action, SqsClient, SqsOptions, SqsPeer, Wait};
+use millrace_client::sqs::{Action, Protocol, SqsClient, SqsOptions, SqsPeer, Wait};
 use millrace_client::transport::{Endpoint, Repeat, TlsOptions, TransportOptions};
 use millrace_client::{
     AttributeValue, BatchOptions, CallErrorKind, Credentials, Delivery, MessageAttribute, Outgoing,
@@ -81,7 +81,10 @@ async fn create(client: &SqsClient, name: &str) -> SqsPeer {
     } else {
         ""
     };
-    let body = format!(r#"{{"QueueName":"{name}"{fifo}}}"#);
+    let body = match client.protocol() {
+        Protocol::Json => format!(r#"{{"QueueName":"{name}"{fifo}}}"#),
+        Protocol::Query => format!("Action=CreateQueue&Version=2012-11-05&QueueName={name}"),
+    };
     client.call(Action::CREATE_QUEUE, body.into(), Wait::None, Repeat::Safe).await.unwrap();
     SqsPeer::open(client.clone(), name).await.unwrap()
 }
@@ -138,8 +141,15 @@ async fn a_thousand_messages_go_through_a_queue_in_batches() {
 #[tokio::test]
 #[ignore = "needs the binary"]
 async fn attributes_and_visibility_go_there_and_back() {
+    for protocol in [Protocol::Json, Protocol::Query] {
+        attributes_and_visibility_go_there_and_back_in(protocol).await;
+    }
+}
+
+async fn attributes_and_visibility_go_there_and_back_in(protocol: Protocol) {
     let server = Server::start("", &[]);
-    let peer = create(&server.client(SqsOptions::default()), "q").await;
+    let options = SqsOptions { protocol, ..SqsOptions::default() };
+    let peer = create(&server.client(options), "q").await;
     let message = Outgoing {
         group_id: Some("tenant".into()),
         attributes: vec![
@@ -202,8 +212,14 @@ async fn fifo_groups_stay_in_order_through_the_sender() {
 #[tokio::test]
 #[ignore = "needs the binary"]
 async fn errors_are_told_apart() {
+    for protocol in [Protocol::Json, Protocol::Query] {
+        errors_are_told_apart_in(protocol).await;
+    }
+}
+
+async fn errors_are_told_apart_in(protocol: Protocol) {
     let server = Server::start("", &[]);
-    let client = server.client(SqsOptions::default());
+    let client = server.client(SqsOptions { protocol, ..SqsOptions::default() });
     let peer = create(&client, "q").await;
     peer.send(&[Outgoing::new("a"), Outgoing::new("b")]).await.unwrap();
     let mut deliveries = receive_all(&peer).await;
@@ -226,11 +242,17 @@ async fn errors_are_told_apart() {
 #[tokio::test]
 #[ignore = "needs the binary"]
 async fn signed_requests_are_accepted_and_others_are_not() {
+    for protocol in [Protocol::Json, Protocol::Query] {
+        signed_requests_are_accepted_and_others_are_not_in(protocol).await;
+    }
+}
+
+async fn signed_requests_are_accepted_and_others_are_not_in(protocol: Protocol) {
     let config = "[[credentials]]\naccess_key = \"AKID\"\nsecret_key = \"SECRET\"\n";
     let server = Server::start(config, &[]);
     let with = |secret: &str| {
         let credentials = Some(Credentials::new("AKID", secret));
-        server.client(SqsOptions { credentials, ..SqsOptions::default() })
+        server.client(SqsOptions { credentials, protocol, ..SqsOptions::default() })
     };
 
     let peer = create(&with("SECRET"), "q").await;
@@ -238,7 +260,8 @@ async fn signed_requests_are_accepted_and_others_are_not() {
         peer.send(&[Outgoing::new(format!("n {number}"))]).await.unwrap().remove(0).unwrap();
     }
     assert_eq!(receive_all(&peer).await.len(), 20);
-    for client in [with("WRONG"), server.client(SqsOptions::default())] {
+    let unsigned = SqsOptions { protocol, ..SqsOptions::default() };
+    for client in [with("WRONG"), server.client(unsigned)] {
         let error = SqsPeer::open(client, "q").await.unwrap_err();
         assert_eq!(error.kind, CallErrorKind::Auth, "{error}");
     }

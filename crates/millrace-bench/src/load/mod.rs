@@ -54,7 +54,7 @@ pub(crate) struct Flags {
     #[arg(long, value_enum, default_value = "sqs")]
     peer: Interface,
     /// Which protocol of SQS
-    #[arg(long, value_enum, default_value = "json")]
+    #[arg(long, value_name = "json|query", default_value = "json")]
     protocol: Protocol,
     #[command(flatten)]
     access: AccessFlags,
@@ -120,10 +120,7 @@ pub(crate) fn run_command(flags: &Flags) -> Result<()> {
 
 impl Flags {
     fn scenario(&self) -> Result<Scenario> {
-        let access = match self.peer {
-            Interface::Sqs => self.access.sqs(self.protocol)?,
-            iron => self.access.access(iron)?,
-        };
+        let access = self.access.access(self.peer, self.protocol)?;
         if self.size < ID_BYTES {
             bail!("--size is {}, an id alone takes {ID_BYTES} bytes", self.size);
         }

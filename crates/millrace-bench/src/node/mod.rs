@@ -32,7 +32,7 @@ pub(crate) use coordinate::{Nodes, local};
 pub(crate) use serve::{Flags, serve};
 
 use crate::{
-    access::Interface,
+    access::{Access, Interface, Protocol},
     load::{Endpoint, Grouping, Mode, Pace, Report, Scenario, Shape},
 };
 
@@ -40,7 +40,7 @@ use crate::{
 const LINE_MAX: u64 = 1 << 30;
 /// Beyond the run itself.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
-const PROTOCOL: u32 = 3;
+const PROTOCOL: u32 = 4;
 
 /// What a node is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,6 +48,7 @@ pub(crate) struct Job {
     protocol: u32,
     pub(crate) endpoint: String,
     interface: Interface,
+    sqs_protocol: Protocol,
     /// As the interface calls it.
     queue: String,
     mode: Mode,
@@ -94,14 +95,15 @@ impl Job {
     pub(crate) fn new(
         scenario: &Scenario,
         endpoint: &str,
-        interface: Interface,
+        access: &Access,
         queue: &str,
         delay: Duration,
     ) -> Job {
         Job {
             protocol: PROTOCOL,
             endpoint: endpoint.to_owned(),
-            interface,
+            interface: access.interface(),
+            sqs_protocol: access.protocol(),
             queue: queue.to_owned(),
             mode: scenario.mode,
             batch: scenario.shape.batch,

@@ -72,7 +72,7 @@ fn prepare_and_run(line: &mut Line, flags: &Flags) -> Result<()> {
     if job.protocol != PROTOCOL {
         bail!("the coordinator speaks version {}, this node {PROTOCOL}", job.protocol);
     }
-    let access = flags.access.access(job.interface)?;
+    let access = flags.access.access(job.interface, job.sqs_protocol)?;
     let mut endpoint = Endpoint::new(&job.endpoint, &access, &flags.trust)?;
     let delay = match job.delay {
         Duration::ZERO => None,

@@ -84,10 +84,10 @@ impl<'a> Queue<'a> {
         transport.answer_timeout = Duration::from_secs(60);
         let endpoint = Endpoint::parse(url).context("endpoint")?;
         match &self.setting.access {
-            Access::Sqs { keys, .. } => {
+            Access::Sqs { protocol, keys } => {
                 let credentials = keys.as_ref().map(Keys::credentials);
                 let region = keys.as_ref().map(|keys| keys.region.clone());
-                let options = SqsOptions { region, credentials, transport };
+                let options = SqsOptions { region, credentials, protocol: *protocol, transport };
                 let client = SqsClient::new(endpoint, options).context("client")?;
                 // URLs come back raw, as JSON may write them.
                 Ok(QueuePeer::Sqs(SqsPeer::new(client, self.name.replace("\\/", "/"))))

@@ -7,7 +7,7 @@ use clap::{Args, Command};
 use millrace_wire::date::format_iso8601;
 
 use crate::{
-    access::{Access, AccessFlags, Interface},
+    access::{Access, AccessFlags, Interface, Protocol},
     live::{Watch, WatchFlags},
     load::{Endpoint, ID_BYTES},
     process,
@@ -28,6 +28,9 @@ pub(crate) struct Options {
     /// What the server speaks
     #[arg(long, value_enum, default_value = "sqs")]
     peer: Interface,
+    /// Which protocol of SQS is spoken
+    #[arg(long, value_name = "json|query", default_value = "json")]
+    protocol: Protocol,
     #[command(flatten)]
     access: AccessFlags,
     #[command(flatten)]
@@ -99,7 +102,7 @@ pub(crate) struct Findings {
 
 impl Options {
     fn setting(&self) -> Result<Setting> {
-        let access = self.access.access(self.peer)?;
+        let access = self.access.access(self.peer, self.protocol)?;
         Setting::new(&self.endpoint, access, &self.trust, self.server_pid, self.scale)
     }
 }

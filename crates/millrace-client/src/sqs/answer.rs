@@ -1,5 +1,6 @@
 //! Which answers are errors, and of which kind.
 
+use roxmltree::{Document, Node};
 use serde::Deserialize;
 
 use crate::error::{CallError, CallErrorKind};
@@ -13,11 +14,15 @@ struct ErrorBody {
     message: String,
 }
 
-/// The error that an answer with a status other than 200 means.
+/// The error that an answer with a status other than 200 means. Whatever protocol was spoken, what
+/// stands between may answer in the other.
 pub(super) fn error_of(answer: &Answer) -> CallError {
-    let body: ErrorBody = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let body = serde_json::from_slice(&answer.body).ok().or_else(|| of_xml(&answer.body));
+    let body: ErrorBody = body.unwrap_or_default();
     let after_namespace = body.shape.rsplit('#').next().unwrap_or_default();
     let shape = after_namespace.split(':').next().unwrap_or_default();
+    // Query's codes begin with it where JSON's do not.
+    let shape = shape.strip_prefix("AWS.SimpleQueueService.").unwrap_or(shape);
     let status = answer.status;
     let kind = kind_of(shape, status);
     let code = if shape.is_empty() { format!("HTTP {status}") } else { shape.to_owned() };
@@ -28,14 +33,22 @@ pub(super) fn error_of(answer: &Answer) -> CallError {
     error
 }
 
+/// `<ErrorResponse><Error><Code>…`.
+fn of_xml(body: &[u8]) -> Option<ErrorBody> {
+    let document = Document::parse(std::str::from_utf8(body).ok()?).ok()?;
+    let named = |name| move |node: &Node<'_, '_>| node.tag_name().name() == name;
+    let error = document.descendants().find(named("Error"))?;
+    let text = |name| error.children().find(named(name)).and_then(|node| node.text());
+    Some(ErrorBody {
+        shape: text("Code")?.to_owned(),
+        message: text("Message").unwrap_or_default().to_owned(),
+    })
+}
+
 fn kind_of(shape: &str, status: u16) -> CallErrorKind {
     match shape {
-        "QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue" => {
-            CallErrorKind::NoSuchQueue
-        }
-        "BatchRequestTooLong" | "AWS.SimpleQueueService.BatchRequestTooLong" => {
-            CallErrorKind::BatchTooLarge
-        }
+        "QueueDoesNotExist" | "NonExistentQueue" => CallErrorKind::NoSuchQueue,
+        "BatchRequestTooLong" => CallErrorKind::BatchTooLarge,
         // FIFO queues answer OverLimit when too much is in flight, KMS throttles on its own.
         "ThrottlingException"
         | "Throttling"
@@ -94,6 +107,24 @@ mod tests {
             assert_eq!(found.kind, kind, "{shape}");
             assert_eq!(found.message, "m");
             assert!(!found.code.contains(['#', ':']));
+        }
+
+        let xml = |code: &str| {
+            format!(
+                "<?xml version=\"1.0\"?><ErrorResponse xmlns=\"urn:x\"><Error><Type>Sender</Type>\
+                 <Code>{code}</Code><Message>a &lt; b</Message><Detail/></Error></ErrorResponse>"
+            )
+        };
+        for (code, kind) in [
+            ("AWS.SimpleQueueService.NonExistentQueue", CallErrorKind::NoSuchQueue),
+            ("AWS.SimpleQueueService.BatchRequestTooLong", CallErrorKind::BatchTooLarge),
+            ("RequestThrottled", CallErrorKind::Throttled),
+            ("InvalidClientTokenId", CallErrorKind::Auth),
+            ("AWS.SimpleQueueService.MessageNotInflight", CallErrorKind::Refused),
+        ] {
+            let found = error(400, &xml(code));
+            assert_eq!((found.kind, found.message.as_str()), (kind, "a < b"), "{code}");
+            assert!(code.ends_with(&found.code) && !found.code.contains('.'));
         }
 
         for (status, kind) in [(502, CallErrorKind::Server), (429, CallErrorKind::Throttled)] {

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use millrace_wire::sigv4::{SignRequest, Signer, SigningKeys};
 
+use super::Protocol;
 use super::answer::error_of;
 use crate::credentials::{Credentials, Signatory};
 use crate::error::CallError;
@@ -13,12 +14,11 @@ use crate::transport::{
     Call, Endpoint, Head, HeadError, Lane, Repeat, Transport, TransportError, TransportOptions,
 };
 
-const CONTENT_TYPE: &str = "application/x-amz-json-1.0";
-
-/// Speaks AWS JSON 1.0 with one endpoint. Clones share the connections.
+/// Speaks one of the protocols with one endpoint. Clones share the connections.
 #[derive(Clone, Debug)]
 pub struct SqsClient {
     transport: Arc<Transport>,
+    protocol: Protocol,
     region: Arc<str>,
     signatory: Signatory,
     keys: Arc<SigningKeys>,
@@ -33,12 +33,16 @@ pub struct SqsOptions {
     pub region: Option<String>,
     /// Without, requests are not signed.
     pub credentials: Option<Credentials>,
+    pub protocol: Protocol,
     pub transport: TransportOptions,
 }
 
-/// An action of the service, as the header `X-Amz-Target` names it.
+/// An action of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action(&'static str);
+
+/// The header `X-Amz-Target` names the service before the action.
+const SERVICE: &str = "AmazonSQS.";
 
 /// How the server may take its time over a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +62,11 @@ impl SqsClient {
     pub fn new(endpoint: Endpoint, options: SqsOptions) -> Result<SqsClient, CallError> {
         let region = options.region.or_else(|| region_of(&endpoint.host));
         let mut head = Head::new("POST", "/", &endpoint.authority).map_err(TransportError::from)?;
-        head.header("content-type", CONTENT_TYPE).map_err(TransportError::from)?;
+        let content_type = options.protocol.content_type();
+        head.header("content-type", content_type).map_err(TransportError::from)?;
         Ok(SqsClient {
             transport: Arc::new(Transport::new(endpoint, &options.transport)?),
+            protocol: options.protocol,
             region: region.as_deref().unwrap_or("us-east-1").into(),
             signatory: match options.credentials {
                 Some(credentials) => Signatory::Fixed(Arc::new(credentials)),
@@ -78,8 +84,8 @@ impl SqsClient {
         self
     }
 
-    /// Calls `action` with a JSON object and returns the JSON object of the answer, which may be
-    /// empty.
+    /// Calls `action` with a body in the client's protocol and returns the answer's. JSON: an object
+    /// each, the answer's may be empty. Query: a form that names the action and the version, and XML.
     ///
     /// Cancel safety: the server may still do what was asked.
     ///
@@ -122,7 +128,8 @@ impl SqsClient {
         let authority = &self.transport.endpoint().authority;
         let mut head = Head::new("POST", &format!("{path}{mark}{query}"), authority)
             .map_err(TransportError::from)?;
-        head.header("content-type", CONTENT_TYPE).map_err(TransportError::from)?;
+        let content_type = self.protocol.content_type();
+        head.header("content-type", content_type).map_err(TransportError::from)?;
         let credentials = self.signatory.credentials().await?;
         let place = (path, query);
         let head = self.complete(head, place, action, &body, credentials.as_deref());
@@ -135,6 +142,10 @@ impl SqsClient {
     /// The connections.
     pub fn transport(&self) -> &Transport {
         &self.transport
+    }
+
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
     }
 
     pub fn region(&self) -> &str {
@@ -159,7 +170,10 @@ impl SqsClient {
         body: &[u8],
         credentials: Option<&Credentials>,
     ) -> Result<Head, HeadError> {
-        head.header("x-amz-target", action.0)?;
+        let is_json = self.protocol == Protocol::Json;
+        if is_json {
+            head.header("x-amz-target", action.0)?;
+        }
         let Some(credentials) = credentials else { return Ok(head) };
 
         let signer = Signer {
@@ -170,11 +184,12 @@ impl SqsClient {
             service: "sqs",
         };
         let headers = [
-            ("content-type", CONTENT_TYPE),
+            ("content-type", self.protocol.content_type()),
             ("host", &self.transport.endpoint().authority),
             ("x-amz-target", action.0),
         ];
-        let request = SignRequest { method: "POST", path, query, headers: &headers, body };
+        let headers = if is_json { &headers[..] } else { &headers[..2] };
+        let request = SignRequest { method: "POST", path, query, headers, body };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         for (name, value) in signer.sign_keeping(&request, now, &self.keys) {
             head.header(name, &value)?;
@@ -194,6 +209,10 @@ macro_rules! actions {
                     $($name => Some(Action::$constant),)*
                     _ => None,
                 }
+            }
+
+            pub(super) fn name(self) -> &'static str {
+                self.0.strip_prefix(SERVICE).unwrap_or(self.0)
             }
         }
     };
@@ -246,6 +265,7 @@ mod tests {
     #[test]
     fn actions_are_found_by_name() {
         assert_eq!(Action::named("SendMessage"), Some(Action::SEND_MESSAGE));
+        assert_eq!(Action::SEND_MESSAGE.name(), "SendMessage");
         assert_eq!(Action::named("Nonsense"), None);
     }
 }

@@ -1,4 +1,7 @@
-//! Answers from JSON. Texts without escapes stay slices of the answer.
+//! Answers. Both protocols are read into the same structures; texts without escapes stay slices of
+//! the answer.
+
+mod xml;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,6 +15,7 @@ use millrace_wire::sqs::{Map, Text};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
+use super::Protocol;
 use crate::error::{CallError, CallErrorKind, EntryError};
 use crate::message::{AttributeValue, Delivery, MessageAttribute, ReceiptHandle, Sent};
 
@@ -93,9 +97,26 @@ struct Attribute<'a> {
 /// A JSON object as a list, in the order received.
 struct Pairs<'a, V>(Vec<(Text<'a>, V)>);
 
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct QueueUrl<'a> {
+    #[serde(borrow)]
+    queue_url: Text<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct QueueAttributes<'a> {
+    #[serde(borrow, default)]
+    attributes: Option<Map<'a>>,
+}
+
 /// The answer to one send.
-pub(super) fn sent(body: &Bytes) -> Result<Sent, CallError> {
-    let sent: SentMessage<'_> = parse(body)?;
+pub(super) fn sent(protocol: Protocol, body: &Bytes) -> Result<Sent, CallError> {
+    let sent = match protocol {
+        Protocol::Json => json(body)?,
+        Protocol::Query => xml::sent(body)?,
+    };
     Ok(Sent {
         message_id: slice(body, sent.message_id),
         sequence_number: sent.sequence_number.map(|text| slice(body, text)),
@@ -104,10 +125,11 @@ pub(super) fn sent(body: &Bytes) -> Result<Sent, CallError> {
 
 /// The answer to a batch of `count` sends.
 pub(super) fn sent_batch(
+    protocol: Protocol,
     body: &Bytes,
     count: usize,
 ) -> Result<Vec<Result<Sent, EntryError>>, CallError> {
-    entries(body, count, |success| Sent {
+    entries(protocol, body, count, |success| Sent {
         message_id: slice(body, success.message_id.unwrap_or_default()),
         sequence_number: success.sequence_number.map(|text| slice(body, text)),
     })
@@ -115,24 +137,52 @@ pub(super) fn sent_batch(
 
 /// The answer to a batch whose successes say nothing.
 pub(super) fn done_batch(
+    protocol: Protocol,
     body: &Bytes,
     count: usize,
 ) -> Result<Vec<Result<(), EntryError>>, CallError> {
-    entries(body, count, |_| ())
+    entries(protocol, body, count, |_| ())
 }
 
-pub(super) fn received(body: &Bytes) -> Result<Vec<Delivery>, CallError> {
-    let received: Received<'_> = parse(body)?;
+pub(super) fn received(protocol: Protocol, body: &Bytes) -> Result<Vec<Delivery>, CallError> {
+    let received = match protocol {
+        Protocol::Json => json(body)?,
+        Protocol::Query => xml::received(body)?,
+    };
     let messages = received.messages.unwrap_or_default().into_iter();
     messages.map(|message| delivery(body, message)).collect()
 }
 
+pub(super) fn queue_url(protocol: Protocol, body: &Bytes) -> Result<ByteString, CallError> {
+    let found = match protocol {
+        Protocol::Json => json(body)?,
+        Protocol::Query => xml::queue_url(body)?,
+    };
+    Ok(slice(body, found.queue_url))
+}
+
+pub(super) fn queue_attributes(
+    protocol: Protocol,
+    body: &Bytes,
+) -> Result<Vec<(ByteString, ByteString)>, CallError> {
+    let found = match protocol {
+        Protocol::Json => json(body)?,
+        Protocol::Query => xml::queue_attributes(body)?,
+    };
+    let pairs = found.attributes.unwrap_or_default().0.into_iter();
+    Ok(pairs.map(|(name, value)| (slice(body, name), slice(body, value))).collect())
+}
+
 fn entries<T>(
+    protocol: Protocol,
     body: &Bytes,
     count: usize,
     succeeded: impl Fn(Success<'_>) -> T,
 ) -> Result<Vec<Result<T, EntryError>>, CallError> {
-    let batch: Batch<'_> = parse(body)?;
+    let batch = match protocol {
+        Protocol::Json => json(body)?,
+        Protocol::Query => xml::batch(body)?,
+    };
     let mut all: Vec<Option<Result<T, EntryError>>> = Vec::new();
     all.resize_with(count, || None);
     let mut put = |id: &str, outcome| {
@@ -203,7 +253,7 @@ fn slice(body: &Bytes, text: Text<'_>) -> ByteString {
     }
 }
 
-pub(super) fn parse<'a, T: Deserialize<'a>>(body: &'a Bytes) -> Result<T, CallError> {
+fn json<'a, T: Deserialize<'a>>(body: &'a Bytes) -> Result<T, CallError> {
     // Actions without output answer nothing on AWS, an empty object elsewhere.
     let text: &[u8] = if body.is_empty() { b"{}" } else { body };
     serde_json::from_slice(text).map_err(malformed)
@@ -259,7 +309,7 @@ mod tests {
             {"MessageId":"m2","ReceiptHandle":"r2","Body":"l\u00e4ng\n"}]}"#,
         );
 
-        let [first, second] = received(&answer).unwrap().try_into().unwrap();
+        let [first, second] = received(Protocol::Json, &answer).unwrap().try_into().unwrap();
 
         assert!(answer.as_ptr_range().contains(&first.body.as_bytes().as_ptr()));
         assert_eq!((&*first.body, &*first.handle.token), ("plain", "r1"));
@@ -275,7 +325,7 @@ mod tests {
     #[test]
     fn empty_answers_hold_no_messages() {
         for text in ["", "{}", r#"{"Messages":null}"#, r#"{"Messages":[]}"#] {
-            assert_eq!(received(&Bytes::from(text)).unwrap(), [], "{text}");
+            assert_eq!(received(Protocol::Json, &Bytes::from(text)).unwrap(), [], "{text}");
         }
     }
 
@@ -286,7 +336,7 @@ mod tests {
             "Failed":[{"Id":"1","Code":"InternalError","Message":"m","SenderFault":false}]}"#,
         );
 
-        let outcomes = sent_batch(&answer, 4).unwrap();
+        let outcomes = sent_batch(Protocol::Json, &answer, 4).unwrap();
 
         assert_eq!(&*outcomes[0].as_ref().unwrap().message_id, "a");
         assert_eq!(outcomes[1].as_ref().unwrap_err().code, "InternalError");
@@ -297,7 +347,7 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_malformed_and_ambiguous() {
         for text in ["<html>", r#"{"Messages":[{}]}"#, r#"{"Messages":3}"#] {
-            let error = received(&Bytes::from(text)).unwrap_err();
+            let error = received(Protocol::Json, &Bytes::from(text)).unwrap_err();
             assert_eq!(error.kind, CallErrorKind::Malformed, "{text}");
             assert!(error.is_ambiguous);
         }

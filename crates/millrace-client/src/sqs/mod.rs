@@ -1,4 +1,4 @@
-//! Amazon SQS, and what speaks like it, over AWS JSON 1.0.
+//! Amazon SQS, and what speaks like it, in either of its protocols.
 //!
 //! [`SqsClient`] makes any call of the service; [`SqsPeer`] is one queue.
 
@@ -7,8 +7,12 @@ mod client;
 mod decode;
 mod encode;
 mod peer;
+mod protocol;
+#[cfg(test)]
+mod protocol_tests;
 #[cfg(test)]
 mod tests;
 
 pub use client::{Action, SqsClient, SqsOptions, Wait};
 pub use peer::SqsPeer;
+pub use protocol::Protocol;

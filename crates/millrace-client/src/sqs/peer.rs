@@ -5,10 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use bytestring::ByteString;
 use millrace_core::limits;
-use serde::Deserialize;
 
-use super::client::{Action, SqsClient, Wait};
-use super::{decode, encode};
+use super::client::{SqsClient, Wait};
+use super::encode::Request;
+use super::{Protocol, decode, encode};
 use crate::error::{CallError, CallErrorKind, EntryError};
 use crate::message::{Delivery, Outgoing, ReceiptHandle, Sent};
 use crate::peer::{Capabilities, Peer, ReceiveRequest, Visibility};
@@ -20,12 +20,6 @@ pub struct SqsPeer {
     client: SqsClient,
     queue_url: ByteString,
     repeat_sends: Repeat,
-}
-
-#[derive(Deserialize)]
-struct QueueUrl {
-    #[serde(rename = "QueueUrl")]
-    queue_url: String,
 }
 
 impl SqsPeer {
@@ -43,11 +37,11 @@ impl SqsPeer {
         if queue.contains("://") {
             return Ok(SqsPeer::new(client, queue));
         }
-        let name = serde_json::json!({ "QueueName": queue }).to_string();
-        let action = Action::GET_QUEUE_URL;
-        let answer = client.call(action, name.into(), Wait::None, Repeat::Safe).await?;
-        let found: QueueUrl = decode::parse(&answer)?;
-        Ok(SqsPeer::new(client, found.queue_url))
+        let protocol = client.protocol();
+        let Request { action, body } = encode::queue_url(protocol, queue);
+        let answer = client.call(action, body, Wait::None, Repeat::Safe).await?;
+        let queue_url = decode::queue_url(protocol, &answer)?;
+        Ok(SqsPeer::new(client, queue_url))
     }
 
     /// Whether a send to a standard queue is repeated when the kept connection that it went over
@@ -58,12 +52,30 @@ impl SqsPeer {
         self
     }
 
+    /// Attributes of the queue, such as `QueueArn`; those that the server does not know are missing.
+    ///
+    /// # Errors
+    ///
+    /// The server's error, or what broke on the way.
+    pub async fn attributes(
+        &self,
+        names: &[&str],
+    ) -> Result<Vec<(ByteString, ByteString)>, CallError> {
+        let request = encode::queue_attributes(self.protocol(), &self.queue_url, names);
+        let answer = self.quick(request, Repeat::Safe).await?;
+        decode::queue_attributes(self.protocol(), &answer)
+    }
+
     pub fn queue_url(&self) -> &str {
         &self.queue_url
     }
 
     pub fn client(&self) -> &SqsClient {
         &self.client
+    }
+
+    fn protocol(&self) -> Protocol {
+        self.client.protocol()
     }
 
     fn is_fifo(&self) -> bool {
@@ -76,8 +88,8 @@ impl SqsPeer {
         if self.is_fifo() { Repeat::Safe } else { self.repeat_sends }
     }
 
-    async fn quick(&self, action: Action, body: Bytes, repeat: Repeat) -> Result<Bytes, CallError> {
-        self.client.call(action, body, Wait::None, repeat).await
+    async fn quick(&self, request: Request, repeat: Repeat) -> Result<Bytes, CallError> {
+        self.client.call(request.action, request.body, Wait::None, repeat).await
     }
 }
 
@@ -87,53 +99,55 @@ impl Peer for SqsPeer {
         messages: &[Outgoing],
     ) -> Result<Vec<Result<Sent, EntryError>>, CallError> {
         let repeat = self.repeat_send();
+        let protocol = self.protocol();
         if let [message] = messages {
-            let body = encode::send(&self.queue_url, message);
-            let answer = self.quick(Action::SEND_MESSAGE, body, repeat).await;
-            return single(answer.and_then(|answer| decode::sent(&answer)));
+            let request = encode::send(protocol, &self.queue_url, message);
+            let answer = self.quick(request, repeat).await;
+            return single(answer.and_then(|answer| decode::sent(protocol, &answer)));
         }
-        let body = encode::send_batch(&self.queue_url, messages);
-        let answer = self.quick(Action::SEND_MESSAGE_BATCH, body, repeat).await?;
-        decode::sent_batch(&answer, messages.len())
+        let request = encode::send_batch(protocol, &self.queue_url, messages);
+        let answer = self.quick(request, repeat).await?;
+        decode::sent_batch(protocol, &answer, messages.len())
     }
 
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, CallError> {
         let longest = Duration::from_secs(*limits::WAIT_TIME_S.end());
         let duration = request.wait.min(longest);
         let wait = if duration.is_zero() { Wait::None } else { Wait::UpTo(duration) };
-        let body = encode::receive(&self.queue_url, &request, duration);
-        let action = Action::RECEIVE_MESSAGE;
-        decode::received(&self.client.call(action, body, wait, Repeat::Safe).await?)
+        let protocol = self.protocol();
+        let Request { action, body } =
+            encode::receive(protocol, &self.queue_url, &request, duration);
+        let answer = self.client.call(action, body, wait, Repeat::Safe).await?;
+        decode::received(protocol, &answer)
     }
 
     async fn delete(
         &self,
         handles: &[ReceiptHandle],
     ) -> Result<Vec<Result<(), EntryError>>, CallError> {
+        let protocol = self.protocol();
         if let [handle] = handles {
-            let body = encode::delete(&self.queue_url, handle);
-            let answer = self.quick(Action::DELETE_MESSAGE, body, Repeat::Safe).await;
-            return single(answer.map(|_| ()));
+            let request = encode::delete(protocol, &self.queue_url, handle);
+            return single(self.quick(request, Repeat::Safe).await.map(|_| ()));
         }
-        let body = encode::delete_batch(&self.queue_url, handles);
-        let answer = self.quick(Action::DELETE_MESSAGE_BATCH, body, Repeat::Safe).await?;
-        decode::done_batch(&answer, handles.len())
+        let request = encode::delete_batch(protocol, &self.queue_url, handles);
+        let answer = self.quick(request, Repeat::Safe).await?;
+        decode::done_batch(protocol, &answer, handles.len())
     }
 
     async fn change_visibility(
         &self,
         changes: &[Visibility],
     ) -> Result<Vec<Result<ReceiptHandle, EntryError>>, CallError> {
+        let protocol = self.protocol();
         if let [change] = changes {
-            let body = encode::change_visibility(&self.queue_url, change);
-            let action = Action::CHANGE_MESSAGE_VISIBILITY;
-            let answer = self.quick(action, body, Repeat::Safe).await;
+            let request = encode::change_visibility(protocol, &self.queue_url, change);
+            let answer = self.quick(request, Repeat::Safe).await;
             return single(answer.map(|_| change.handle.clone()));
         }
-        let body = encode::change_visibility_batch(&self.queue_url, changes);
-        let action = Action::CHANGE_MESSAGE_VISIBILITY_BATCH;
-        let done =
-            decode::done_batch(&self.quick(action, body, Repeat::Safe).await?, changes.len());
+        let request = encode::change_visibility_batch(protocol, &self.queue_url, changes);
+        let answer = self.quick(request, Repeat::Safe).await?;
+        let done = decode::done_batch(protocol, &answer, changes.len());
         let renewed = |(change, done): (&Visibility, Result<(), EntryError>)| {
             done.map(|()| change.handle.clone())
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use millrace_client::sqs::{Action, SqsClient, SqsOptions, Wait};
+use millrace_client::sqs::{Action, Protocol, SqsClient, SqsOptions, Wait};
 use millrace_client::transport::{Endpoint, Repeat};
 use millrace_client::{AwsSettings, CallError, CallErrorKind, Credentials};
 use serde_json::{Map, Value, json};
@@ -39,19 +39,23 @@ pub(super) struct Sqs {
 impl ConnectionFlags {
     /// Opens no connection yet.
     pub(super) fn connect(&self) -> Result<Sqs> {
-        Ok(Sqs { client: self.client(DEFAULT_ENDPOINT)? })
+        Ok(Sqs { client: self.client(DEFAULT_ENDPOINT, Protocol::Json)? })
     }
 
     /// A client of the server that `queue` is on if it is given as a URL, unless flags or
     /// environment say another.
-    pub(crate) fn client_of(&self, queue: &str) -> Result<SqsClient> {
-        self.client(if queue.contains("://") { queue } else { DEFAULT_ENDPOINT })
+    pub(crate) fn client_of(&self, queue: &str, protocol: Protocol) -> Result<SqsClient> {
+        self.client(if queue.contains("://") { queue } else { DEFAULT_ENDPOINT }, protocol)
     }
 
     /// As [`ConnectionFlags::client_of`]; where no keys are found, requests are signed with what the
     /// crate `aws-config` finds in roles and metadata, if this was built with it.
-    pub(crate) async fn client_with_chain(&self, queue: &str) -> Result<SqsClient> {
-        let client = self.client_of(queue)?;
+    pub(crate) async fn client_with_chain(
+        &self,
+        queue: &str,
+        protocol: Protocol,
+    ) -> Result<SqsClient> {
+        let client = self.client_of(queue, protocol)?;
         #[cfg(feature = "aws-config")]
         if self.wants_chain(&client.transport().endpoint().host) {
             let chain = millrace_client::CredentialsChain::load(self.profile.as_deref()).await?;
@@ -90,7 +94,7 @@ impl ConnectionFlags {
 
     /// What flags leave open is taken from the environment and the files that the AWS tools read;
     /// without keys in any of them requests are not signed.
-    fn client(&self, default: &str) -> Result<SqsClient> {
+    fn client(&self, default: &str, protocol: Protocol) -> Result<SqsClient> {
         let aws = AwsSettings::read(self.profile.as_deref());
         let endpoint = self.endpoint.clone().or_else(|| variable("MILLRACE_ENDPOINT"));
         let endpoint = endpoint.or(aws.endpoint).unwrap_or_else(|| default.to_owned());
@@ -98,6 +102,7 @@ impl ConnectionFlags {
         let options = SqsOptions {
             region: self.region.clone().or(aws.region),
             credentials: aws.credentials.or_else(own_credentials),
+            protocol,
             ..SqsOptions::default()
         };
         Ok(SqsClient::new(endpoint, options)?)

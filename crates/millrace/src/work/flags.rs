@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use clap::{Args, ValueEnum};
+use millrace_client::sqs::Protocol;
 use millrace_worker::{Backoff, Concurrency, DrainTimeouts, Options, Priority, Until};
 
 use super::values::{
@@ -25,6 +26,9 @@ pub(crate) struct WorkFlags {
     /// What the server speaks; IronMQ needs IRON_PROJECT_ID and IRON_TOKEN in the environment
     #[arg(long, value_enum, default_value = "sqs")]
     pub(crate) peer: Interface,
+    /// Which protocol of SQS is spoken
+    #[arg(long, value_name = "json|query", default_value = "json")]
+    pub(crate) protocol: Protocol,
     #[command(flatten)]
     pub(crate) connection: ConnectionFlags,
     #[command(flatten)]

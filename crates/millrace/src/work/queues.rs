@@ -4,10 +4,9 @@ use anyhow::{Context, bail};
 use millrace_client::{
     QueuePeer,
     iron::{IronOptions, IronPeer, IronVersion},
-    sqs::{Action, SqsClient, SqsPeer, Wait},
-    transport::{Repeat, TransportOptions},
+    sqs::{Protocol, SqsClient, SqsPeer},
+    transport::TransportOptions,
 };
-use serde_json::{Value, json};
 
 use super::{WorkFlags, flags::Interface};
 use crate::config::UsageError;
@@ -39,7 +38,7 @@ impl Found {
 }
 
 async fn find_in_sqs(queue: &str, flags: &WorkFlags) -> anyhow::Result<Found> {
-    let client = flags.connection.client_with_chain(queue).await?;
+    let client = flags.connection.client_with_chain(queue, flags.protocol).await?;
     let peer = open(&client, queue).await?;
     let arn = match flags.handler.lambda {
         Some(_) => arn_of(&peer).await.context("asking for the queue's ARN")?,
@@ -59,18 +58,18 @@ async fn open(client: &SqsClient, queue: &str) -> anyhow::Result<SqsPeer> {
 }
 
 async fn arn_of(peer: &SqsPeer) -> anyhow::Result<String> {
-    let asked = json!({ "QueueUrl": peer.queue_url(), "AttributeNames": ["QueueArn"] });
-    let action = Action::GET_QUEUE_ATTRIBUTES;
-    let answer = peer.client().call(action, asked.to_string().into(), Wait::None, Repeat::Safe);
-    let answer: Value = serde_json::from_slice(&answer.await?)?;
-    match answer.pointer("/Attributes/QueueArn") {
-        Some(Value::String(arn)) => Ok(arn.clone()),
+    match &*peer.attributes(&["QueueArn"]).await? {
+        [(_, arn)] => Ok(arn.to_string()),
         _ => bail!("the server does not tell it"),
     }
 }
 
 /// IronMQ makes a queue with its first message: there is nothing to ask for.
 fn find_in_iron_mq(queue: &str, version: IronVersion, flags: &WorkFlags) -> anyhow::Result<Found> {
+    if flags.protocol != Protocol::default() {
+        let problem = "--protocol is for SQS; IronMQ has one of its own";
+        return Err(UsageError(problem.to_owned()).into());
+    }
     if flags.handler.lambda.is_some() {
         let problem = "--lambda makes events of SQS messages; IronMQ has no queue ARN";
         return Err(UsageError(problem.to_owned()).into());

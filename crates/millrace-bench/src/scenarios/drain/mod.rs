@@ -161,7 +161,8 @@ impl Secure {
             keys: None,
             certificate: Some(Arc::new(Certificate::new()?)),
         })?;
-        let setting = at(server.url(), Access::open(), &Trust::anyone(), Some(server.pid()))?;
+        let access = Access::Sqs { protocol: setting.access.protocol(), keys: None };
+        let setting = at(server.url(), access, &Trust::anyone(), Some(server.pid()))?;
         Ok(Some(Secure { setting, own: Some((server, directory)) }))
     }
 }

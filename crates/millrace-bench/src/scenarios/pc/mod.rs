@@ -168,10 +168,7 @@ pub(crate) fn measure(
 ) -> Result<load::Report> {
     let scenario = scenario(setting, plan, batch);
     let queue = scenario.create_queue()?;
-    let job = || {
-        let interface = setting.access.interface();
-        Job::new(&scenario, &setting.url, interface, &queue, plan.delay)
-    };
+    let job = || Job::new(&scenario, &setting.url, &setting.access, &queue, plan.delay);
     let report = match cast {
         Cast::Alone => alone(setting, scenario.clone(), plan.delay, &queue),
         Cast::Processes(count) => {
