@@ -125,6 +125,8 @@ fn received() -> impl Strategy<Value = ReceivedMessage> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn server_reads_sends_equally(messages in prop::collection::vec(message(), 1..5)) {
         reads_equally(|protocol| encode::send(protocol, URL, &messages[0]));
