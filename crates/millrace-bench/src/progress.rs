@@ -53,6 +53,11 @@ impl Progress {
         &self.live
     }
 
+    /// The terminal is somebody else's.
+    pub(crate) fn hide_bar(&self) {
+        self.bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+
     /// Begins anew with another title.
     pub(crate) fn begin(&self, title: &str) {
         self.live.begin(title);
@@ -115,7 +120,9 @@ impl Progress {
 
     /// A line above the bar, shown whether or not there is one.
     pub(crate) fn note(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        if let Some(line) = self.live.keep_note(line) {
+            self.bar.suspend(|| eprintln!("{line}"));
+        }
     }
 
     pub(crate) fn end(&self) {

@@ -7,6 +7,8 @@
 mod exposition;
 mod listen;
 mod push;
+mod screen;
+mod terminal;
 mod watch;
 
 use std::{
@@ -44,6 +46,8 @@ pub(crate) enum Event {
     Closed,
 }
 
+/// What a shell says of a command that was interrupted.
+const INTERRUPTED: i32 = 130;
 pub(crate) const EVENTS: usize = 8;
 /// Numbers by [`Event`].
 pub(crate) type Counts = [u64; EVENTS];
@@ -64,6 +68,8 @@ pub(crate) struct Standing {
 pub(crate) struct Live {
     is_watched: AtomicBool,
     is_ending: AtomicBool,
+    /// The terminal is ours: nobody else may write to it.
+    has_screen: AtomicBool,
     counts: [AtomicU64; EVENTS],
     in_flight: AtomicI64,
     /// Of this second. A lock of its own: it is taken once a request. Never held with `view`.
@@ -88,6 +94,8 @@ pub(crate) struct View {
     /// Of the last second in which anything was timed.
     pub(crate) last: Latencies,
     pub(crate) all: Latencies,
+    /// What there is to say while the terminal is taken.
+    pub(crate) notes: Vec<String>,
 }
 
 /// A request that is under way until this is dropped.
@@ -112,10 +120,12 @@ impl Default for Live {
             recent: VecDeque::new(),
             last: Latencies::new(),
             all: Latencies::new(),
+            notes: Vec::new(),
         };
         Live {
             is_watched: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
+            has_screen: AtomicBool::new(false),
             counts: Default::default(),
             in_flight: AtomicI64::new(0),
             latest: Mutex::new(Latencies::new()),
@@ -142,6 +152,24 @@ impl Live {
 
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Relaxed)
+    }
+
+    /// From now on the terminal is ours, or no more.
+    fn take_screen(&self, is_taken: bool) {
+        self.has_screen.store(is_taken, Relaxed);
+    }
+
+    fn has_screen(&self) -> bool {
+        self.has_screen.load(Relaxed)
+    }
+
+    /// Keeps a line until the terminal is free; gives it back if it is.
+    pub(crate) fn keep_note<'a>(&self, line: &'a str) -> Option<&'a str> {
+        if !self.has_screen() {
+            return Some(line);
+        }
+        self.view().notes.push(line.to_owned());
+        None
     }
 
     /// Another run begins; sums go on.
@@ -232,13 +260,17 @@ impl View {
         self.recent.back().map_or(0, |counts| counts[event as usize])
     }
 
-    /// The last seconds' messages, received and deleted or else sent; else requests.
-    pub(crate) fn messages(&self) -> impl Iterator<Item = u64> + '_ {
-        let count = |event: Event| move |counts: &Counts| counts[event as usize];
+    /// What the run is about: messages, deleted or else received or sent; else requests.
+    pub(crate) fn shown(&self) -> Event {
         let has = |event: Event| self.recent.iter().any(|counts| counts[event as usize] > 0);
         let events = [Event::Deleted, Event::Received, Event::Sent];
-        let shown = events.into_iter().find(|event| has(*event)).unwrap_or(Event::Requests);
-        self.recent.iter().map(count(shown))
+        events.into_iter().find(|event| has(*event)).unwrap_or(Event::Requests)
+    }
+
+    /// The last seconds of it.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = u64> + '_ {
+        let shown = self.shown();
+        self.recent.iter().map(move |counts| counts[shown as usize])
     }
 
     /// The last seconds as bars, the highest of them as high as can be.
@@ -251,6 +283,21 @@ impl View {
             BARS.get(step as usize).copied().unwrap_or(BARS[0])
         };
         last.iter().map(bar).collect()
+    }
+}
+
+impl Event {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Event::Sent => "sent",
+            Event::Received => "received",
+            Event::Deleted => "deleted",
+            Event::Requests => "requests",
+            Event::Failed => "failed requests",
+            Event::Opened => "opened connections",
+            Event::Reused => "reused connections",
+            Event::Closed => "closed connections",
+        }
     }
 }
 

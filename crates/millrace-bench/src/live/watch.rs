@@ -11,9 +11,17 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use tokio::runtime;
+use tokio::{
+    runtime,
+    signal::unix::{SignalKind, signal},
+};
 
-use super::{Live, listen::MetricsListener, push::Gateway};
+use super::{
+    INTERRUPTED, Live,
+    listen::MetricsListener,
+    push::Gateway,
+    terminal::{self, FullScreen},
+};
 use crate::{progress::Progress, scenarios::duration, tls::Trust};
 
 #[derive(Args, Clone, Debug)]
@@ -27,6 +35,9 @@ pub(crate) struct WatchFlags {
     /// Time between pushes
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, requires = "push")]
     push_interval: Duration,
+    /// Show the running measurement on the whole terminal
+    #[arg(long)]
+    live: bool,
 }
 
 /// Everything that watches, until it is dropped.
@@ -34,6 +45,7 @@ pub(crate) struct Watch {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     listener: Option<MetricsListener>,
+    live: Arc<Live>,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -41,8 +53,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_millis(20);
 /// More often is no use: sums are made once a second.
 const PUSH_LEAST: Duration = Duration::from_millis(100);
-/// What a shell says of a command that was interrupted.
-const INTERRUPTED: i32 = 130;
 
 impl Watch {
     /// # Errors
@@ -53,6 +63,7 @@ impl Watch {
             is_over: Arc::new(AtomicBool::new(false)),
             threads: Vec::new(),
             listener: None,
+            live: Arc::clone(progress.live()),
         };
         let live = progress.live();
         watch.spawn({
@@ -75,8 +86,15 @@ impl Watch {
             eprintln!("metrics at http://{address}/metrics");
             watch.listener = Some(listener);
         }
-        if flags.push.is_some() || flags.listen.is_some() {
+        if flags.push.is_some() || flags.listen.is_some() || flags.live {
             live.watch();
+        }
+        if flags.live {
+            let screen = FullScreen::open()?;
+            progress.hide_bar();
+            live.take_screen(true);
+            let live = Arc::clone(live);
+            watch.spawn(move |is_over| screen.show(&live, is_over))?;
         }
         if live.if_watched().is_some() {
             let progress = progress.clone();
@@ -101,6 +119,9 @@ impl Drop for Watch {
             let _ = thread.join();
         }
         self.listener.take();
+        self.live.take_screen(false);
+        // They were kept from the screen while it was ours.
+        self.live.view().notes.drain(..).for_each(|note| eprintln!("{note}"));
     }
 }
 
@@ -119,18 +140,25 @@ fn every(interval: Duration, is_over: &AtomicBool, mut act: impl FnMut()) {
     act();
 }
 
-/// The first interrupt ends the run early, the second at once.
+/// The first signal ends the run early, the second at once.
 fn interrupts(live: &Live, is_over: &AtomicBool) {
     let Ok(runtime) = runtime::Builder::new_current_thread().enable_all().build() else { return };
     runtime.block_on(async {
+        let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+        let (Ok(mut interrupt), Ok(mut terminate)) = signals else { return };
         while !is_over.load(Relaxed) {
             tokio::select! {
-                Ok(()) = tokio::signal::ctrl_c() => match live.is_ending() {
-                    false => live.end_early(),
-                    true => std::process::exit(INTERRUPTED),
-                },
-                () = tokio::time::sleep(TURN) => {}
+                Some(()) = interrupt.recv() => {}
+                Some(()) = terminate.recv() => {}
+                () = tokio::time::sleep(TURN) => continue,
             }
+            if live.is_ending() {
+                if live.has_screen() {
+                    terminal::restore();
+                }
+                std::process::exit(INTERRUPTED);
+            }
+            live.end_early();
         }
     });
 }

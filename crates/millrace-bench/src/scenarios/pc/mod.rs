@@ -172,7 +172,8 @@ pub(crate) fn measure(
     let report = match cast {
         Cast::Alone => alone(setting, scenario.clone(), plan.delay, &queue),
         Cast::Processes(count) => {
-            node::local(*count, &setting.access, &setting.trust.arguments())?.run(&job())
+            let nodes = node::local(*count, &setting.access, &setting.trust.arguments());
+            nodes.and_then(|nodes| nodes.run(&job()))
         }
         Cast::Nodes(addresses) => Nodes::remote(addresses).run(&job()),
     };

@@ -1,0 +1,110 @@
+//! The terminal of `--live`: its screen is ours while a run goes on, and as it was afterwards.
+
+use std::{
+    io::{self, IsTerminal, Stderr},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use ratatui::{
+    Terminal,
+    backend::CrosstermBackend,
+    crossterm::{
+        cursor,
+        event::{self, Event as Input, KeyCode, KeyEventKind, KeyModifiers},
+        execute,
+        terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
+    },
+};
+
+use super::{INTERRUPTED, Live, screen};
+
+/// Standard error, for the report goes to standard output. Restored when dropped.
+pub(super) struct FullScreen {
+    terminal: Terminal<CrosstermBackend<Stderr>>,
+}
+
+const KEY_TURN: Duration = Duration::from_millis(50);
+const DRAW_EVERY: Duration = Duration::from_millis(250);
+
+impl FullScreen {
+    /// # Errors
+    ///
+    /// Without a terminal.
+    pub(super) fn open() -> Result<FullScreen> {
+        for (name, is_terminal) in
+            [("input", io::stdin().is_terminal()), ("error", io::stderr().is_terminal())]
+        {
+            if !is_terminal {
+                bail!("--live needs a terminal, and standard {name} is none");
+            }
+        }
+        let terminal = Terminal::new(CrosstermBackend::new(io::stderr())).context("terminal")?;
+        enable_raw_mode().context("reading keys")?;
+        // From here on there is something to restore, whatever fails.
+        let screen = FullScreen { terminal };
+        execute!(io::stderr(), EnterAlternateScreen, cursor::Hide).context("terminal")?;
+        Ok(screen)
+    }
+
+    /// Draws and reads keys until it is over. A terminal that goes away ends only this.
+    pub(super) fn show(mut self, live: &Live, is_over: &AtomicBool) {
+        let mut drawn: Option<Instant> = None;
+        while !is_over.load(Relaxed) {
+            if drawn.is_none_or(|drawn| drawn.elapsed() >= DRAW_EVERY) {
+                drawn = Some(Instant::now());
+                if self.draw(live).is_err() {
+                    return;
+                }
+            }
+            match ends(KEY_TURN) {
+                Ok(false) => {}
+                Ok(true) if live.is_ending() => {
+                    drop(self);
+                    std::process::exit(INTERRUPTED);
+                }
+                Ok(true) => {
+                    live.end_early();
+                    drawn = None;
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn draw(&mut self, live: &Live) -> io::Result<()> {
+        let is_ending = live.is_ending();
+        let view = live.view();
+        let elapsed = view.began.elapsed();
+        self.terminal.draw(|frame| screen::draw(frame, &view, elapsed, is_ending)).map(drop)
+    }
+}
+
+impl Drop for FullScreen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// As it was before.
+pub(super) fn restore() {
+    // What cannot be restored is gone.
+    let _ = execute!(io::stderr(), LeaveAlternateScreen, cursor::Show);
+    let _ = disable_raw_mode();
+}
+
+/// Whether a key within `patience` asks for an end.
+fn ends(patience: Duration) -> io::Result<bool> {
+    if !event::poll(patience)? {
+        return Ok(false);
+    }
+    let Input::Key(key) = event::read()? else { return Ok(false) };
+    let is_interrupt = key.modifiers.contains(KeyModifiers::CONTROL);
+    Ok(key.kind == KeyEventKind::Press
+        && match key.code {
+            KeyCode::Char('q') => true,
+            KeyCode::Char('c') => is_interrupt,
+            _ => false,
+        })
+}
