@@ -23,7 +23,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View, elapsed: Duration, is_end
         Constraint::Length(1),
         Constraint::Min(4),
         Constraint::Length(view.all.named().count() as u16 + 3),
-        Constraint::Length(6),
+        Constraint::Length(7),
         Constraint::Length(1),
     ];
     let [title, progress, rates, latencies, counts, keys] =
@@ -96,7 +96,7 @@ fn right(text: String) -> Line<'static> {
 
 fn draw_counts(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let total = |event| thousands(view.total(event) as f64);
-    let each = |event| format!("{} ({}/s)", total(event), thousands(view.rate(event) as f64));
+    let rate = |event| thousands(view.rate(event) as f64);
     let Standing { waiting, duplicated, foreign, out_of_order } = view.standing;
     let failed = Line::from(format!(
         "requests     {} under way, {} answered, {} failed",
@@ -112,9 +112,15 @@ fn draw_counts(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let lines = vec![
         Line::from(format!(
             "messages     {} sent, {} received, {} deleted",
-            each(Event::Sent),
-            each(Event::Received),
-            each(Event::Deleted)
+            total(Event::Sent),
+            total(Event::Received),
+            total(Event::Deleted)
+        )),
+        Line::from(format!(
+            "last second  {} sent, {} received, {} deleted",
+            rate(Event::Sent),
+            rate(Event::Received),
+            rate(Event::Deleted)
         )),
         is_bad(failed, view.total(Event::Failed) > 0),
         Line::from(format!(
@@ -172,7 +178,8 @@ mod tests {
             "50.0 ms",
             "99.0 ms",
             "100 ms",
-            "4,600 (1,500/s) sent",
+            "4,600 sent, 0 received",
+            "last second  1,500 sent",
             "0 under way, 3,100 answered, 0 failed",
             "4 opened, 0 times reused, 3 closed by the server",
             "12,345 waiting, 2 duplicated",
@@ -180,7 +187,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
-        assert!(text.contains('█') && text.contains('▆'), "{text}");
+        assert!(text.contains('█') && text.contains(|part| "▁▂▃▄▅▆▇".contains(part)), "{text}");
     }
 
     #[test]
