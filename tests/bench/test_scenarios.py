@@ -139,7 +139,8 @@ def test_a_stage_has_bodies_and_handlers_of_its_own(endpoint, tmp_path):
     assert outcome.metric("rate.stage2.received") <= 4 + 4 < outcome.metric("rate.stage1.received")
     assert outcome.metric("rate.stage2.achieved") > 20
     assert outcome.metric("rate.stage1.lost") == 0
-    [sizes] = outcome.report["sections"][0]["tables"]
+    sizes, seconds = outcome.report["sections"][0]["tables"]
+    assert [row[:2] for row in seconds["rows"]] == [["by stages", str(second)] for second in (1, 2)]
     assert [row[1:3] for row in sizes["rows"]] == [["100 bytes", "0 µs"], ["10,240 bytes", "500 ms"]]
     assert "10,240 bytes" in table.read_text() and "10,240 bytes" in page.read_text()
 
@@ -250,11 +251,12 @@ def test_ab_finds_a_round_trip_but_nothing_between_an_endpoint_and_itself(endpoi
     assert "A is quicker in the median" in outcome.report["sections"][0]["finding"]
 
 
-def test_sdb_csv_writes_every_row_both_ways():
+def test_sdb_csv_writes_every_row_both_ways(tmp_path):
+    log = tmp_path / "writes.hlog"
     fake = FakeSimpleDb()
     try:
         outcome = bench(
-            "sdb-csv", *QUICK, "--trials", "1", "--sign", "key:secret", endpoint=fake.endpoint
+            "sdb-csv", *QUICK, "--trials", "1", "--sign", "key:secret", "--hdr", str(log), endpoint=fake.endpoint
         )
     finally:
         fake.close()
@@ -265,6 +267,7 @@ def test_sdb_csv_writes_every_row_both_ways():
     assert fake.actions.count("PutAttributes") == 50
     assert fake.actions.count("BatchPutAttributes") == 2
     assert not fake.refused
+    assert "Tag=sdb.single.1.send" in log.read_text() and "Tag=sdb.batch.1.send" in log.read_text()
     assert outcome.metric("sdb.gain") > 0
 
 

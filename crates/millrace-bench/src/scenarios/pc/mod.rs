@@ -21,6 +21,7 @@ use crate::{
     node::{self, Job, Nodes},
     report::Recording,
 };
+pub(super) use section::seconds_table;
 pub(crate) use section::{gain, metrics, section};
 
 #[derive(Args, Clone, Debug)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Measured, Plan};
 use crate::{
-    load::{Count, Verb},
+    load::{self, Count, Verb},
     report::{
         Axis, Bar, Better, Chart, Metric, Section, Series, Shape, Table, Unit, microseconds,
         thousands,
@@ -47,6 +47,7 @@ pub(crate) fn section(all: &[Measured], plan: &Plan) -> Section {
         Duration::ZERO => String::new(),
         delay => format!(" over a round trip of {} ms", delay.as_millis()),
     };
+    let runs = all.iter().map(|one| (one.name.as_str(), &one.report));
     Section {
         id: "pc".to_owned(),
         title: "Producers and consumers".to_owned(),
@@ -57,7 +58,7 @@ pub(crate) fn section(all: &[Measured], plan: &Plan) -> Section {
         ),
         finding: finding(all),
         charts: vec![rates_chart(all), seconds_chart(all)],
-        tables: vec![rates_table(all, plan.price), verdict_table(all), seconds_table(all)],
+        tables: vec![rates_table(all, plan.price), verdict_table(all), seconds_table(runs)],
         notes: notes(all),
         ..Section::default()
     }
@@ -186,17 +187,20 @@ fn verdict_table(all: &[Measured]) -> Table {
     table
 }
 
-fn seconds_table(all: &[Measured]) -> Table {
+/// What each run counted, by whole second.
+pub(in crate::scenarios) fn seconds_table<'a>(
+    all: impl IntoIterator<Item = (&'a str, &'a load::Report)>,
+) -> Table {
     let mut table = Table::new(
         "Second by second",
         &["run", "#second", "#sent", "#received", "#deleted", "#requests"],
     );
     table.is_long = true;
-    for Measured { name, report, .. } in all {
+    for (name, report) in all {
         for (index, counts) in report.seconds.iter().enumerate() {
             let of = |count: Count| counts[count as usize].to_string();
             table.row([
-                name.clone(),
+                name.to_owned(),
                 (index + 1).to_string(),
                 of(Count::Sent),
                 of(Count::Received),

@@ -1,6 +1,6 @@
 //! What latency at a rate is reported as.
 
-use super::{Measured, Step, Steps};
+use super::{super::pc::seconds_table, Measured, Step, Steps};
 use crate::{
     load::{Count, Verb},
     report::{Axis, Chart, Limit, Scale, Section, Series, Style, Table, microseconds, thousands},
@@ -18,6 +18,13 @@ pub(super) fn section(all: &[Measured], found: Option<f64>, plan: &Steps) -> Sec
         1 => ", and one consumer receives and deletes".to_owned(),
         many => format!(", and {many} consumers receive and delete"),
     };
+    let runs = all.iter().map(|measured| {
+        let name = match measured.steps.as_slice() {
+            [step] => step.name.as_str(),
+            _ => "by stages",
+        };
+        (name, &measured.report)
+    });
     let size = match plan.stage.as_slice() {
         [] => format!(" of {} bytes", plan.size),
         _ => String::new(),
@@ -31,7 +38,7 @@ pub(super) fn section(all: &[Measured], found: Option<f64>, plan: &Steps) -> Sec
         ),
         finding: found.map_or_else(|| finding(&steps), |rate| highest(rate, &plan.slo)),
         charts,
-        tables: vec![table(&steps)],
+        tables: vec![table(&steps), seconds_table(runs)],
         notes: vec![
             "From the plan to the answer is what a user waits; from the request to the answer is \
              what a closed loop would have reported. Unsent are messages that were due and could \
