@@ -299,6 +299,14 @@ def test_log_is_json_if_asked_for(queue, work, send):
     assert (log[-1]["received"], log[-1]["succeeded"]) == (1, 1)
 
 
+def test_failure_is_part_of_a_log_that_is_json(work):
+    worker = work("no-such-queue", "--exec", "true", "--log-format", "json")
+
+    assert worker.wait() == 1
+    [line] = [json.loads(line) for line in worker.text().splitlines()]
+    assert line["level"] == "ERROR" and "no-such-queue" in line["message"]
+
+
 def test_unknown_queue_is_an_error(work):
     worker = work("no-such-queue", "--exec", "true")
 

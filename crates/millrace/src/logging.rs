@@ -1,12 +1,18 @@
 //! Structured logs on standard error.
 
-use std::io::{self, IsTerminal};
+use std::{
+    io::{self, IsTerminal},
+    sync::OnceLock,
+};
 
 use tracing_subscriber::{
     Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
 use crate::config::{LogFormat, UsageError};
+
+/// Known once logging has started.
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
 /// Starts logging. To be called once.
 pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
@@ -21,5 +27,16 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
     };
     // The filter stands in front of everything: what is off costs one load.
     Registry::default().with(lines.and_then(targets)).try_init()?;
+    let _ = FORMAT.set(format);
     Ok(())
+}
+
+/// Why the process ends, on standard error: whoever reads that as JSON lines is to find no others.
+#[expect(clippy::print_stderr, reason = "for people, where nothing is logged")]
+pub(crate) fn tell_failure(error: &anyhow::Error) {
+    if FORMAT.get() == Some(&LogFormat::Json) && tracing::enabled!(tracing::Level::ERROR) {
+        tracing::error!("{error:#}");
+    } else {
+        eprintln!("millrace: {error:#}");
+    }
 }

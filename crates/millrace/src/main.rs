@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("millrace: {error:#}");
+            logging::tell_failure(&error);
             ExitCode::from(match () {
                 () if error.is::<UsageError>() => 2,
                 () if error.is::<Unfinished>() => 4,
