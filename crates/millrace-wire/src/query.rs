@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
+
 use crate::ApiError;
 use crate::percent::{self, Plus};
 
@@ -191,15 +193,25 @@ impl<'p> Scope<'p> {
 
 /// The non-empty pieces between ampersands.
 fn split_pairs(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty())
+    let mut rest = Some(text);
+    let pairs = std::iter::from_fn(move || {
+        let text = rest?;
+        let (pair, behind) = split_at_separator(text, b'&')
+            .map_or((text, None), |(pair, behind)| (pair, Some(behind)));
+        rest = behind;
+        Some(pair)
+    });
+    pairs.filter(|pair| !pair.is_empty())
 }
 
 /// What stands before and after the first `separator`.
 fn split_once(text: &[u8], separator: u8) -> (&[u8], &[u8]) {
-    match text.iter().position(|byte| *byte == separator) {
-        Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default()),
-        None => (text, &[]),
-    }
+    split_at_separator(text, separator).unwrap_or((text, &[]))
+}
+
+fn split_at_separator(text: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
+    let at = memchr(separator, text)?;
+    Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 /// A list number in its only spelling: without sign and leading zeros, so that equal numbers have
