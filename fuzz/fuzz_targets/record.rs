@@ -2,6 +2,8 @@
 
 #![no_main]
 
+use std::collections::HashMap;
+
 use millrace_engine::Replay;
 use millrace_engine::record::{Record, SlotSeq};
 
@@ -15,13 +17,15 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| replay(input));
 
 fn replay(input: &[u8]) {
     let mut replay = Replay::default();
+    let mut places = Places::default();
     let (mut rest, mut position) = (input, 1_u64 << 32);
     while let Some((length, behind)) = rest.split_first_chunk() {
         let length = usize::from(u16::from_le_bytes(*length)).min(behind.len());
         let (index, behind) = behind.split_at(length);
         rest = behind;
         let record = Record::decode(index);
-        if record.as_ref().is_some_and(|record| !is_plausible(record)) {
+        let is_plausible = |record| is_plausible(record) && places.are_own(record);
+        if !record.as_ref().is_none_or(is_plausible) {
             continue;
         }
         let is_applied = replay.apply(index, position, length as u32).is_ok();
@@ -58,5 +62,26 @@ fn is_plausible(record: &Record<'_>) -> bool {
         }
         Record::Remembered { expires, seq, .. } => small(&[expires.0, *seq]),
         _ => true,
+    }
+}
+
+/// The slot of each sequence number of each queue: a server never gives a number to two messages.
+#[derive(Default)]
+struct Places(HashMap<(u64, u64), u32>);
+
+impl Places {
+    /// Whether no sequence number in the record belongs to another slot.
+    fn are_own(&mut self, record: &Record<'_>) -> bool {
+        let mut is_own = |queue: u64, at: SlotSeq| {
+            *self.0.entry((queue, at.seq)).or_insert(at.slot) == at.slot
+        };
+        match record {
+            Record::Sent(sent) => is_own(sent.queue.0, sent.at),
+            Record::Relocated(relocated) => is_own(relocated.message.queue.0, relocated.message.at),
+            Record::Moved { to, slots, .. } => {
+                slots.iter().all(|moved| is_own(to.0, moved.to))
+            }
+            _ => true,
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for a commit without a thread: futures park by ticket, the committing thread wakes one
+//! Waiting for a commit without a thread: futures park by ticket, whoever commits wakes one
 //! driver per runtime, and the driver wakes its runtime's futures. Waking across threads costs a
 //! system call each; this way it is one per runtime and commit, not one per request. On a journal
 //! that does not wait for the disk the drivers commit themselves.
@@ -56,7 +56,7 @@ pub(crate) struct CommitWaits {
 }
 
 impl CommitWaits {
-    /// Called on the committing thread after each commit.
+    /// Called by whoever commits, after each commit.
     pub(crate) fn committed(&self, log: &GroupCommit) {
         self.shared.settled(log).into_iter().for_each(Waker::wake);
         for waits in self.drivers().iter() {
@@ -92,8 +92,9 @@ impl CommitWaits {
         })
     }
 
-    /// What was appended to be committed here is committed: on a quick journal by the driver, after
-    /// all requests that are ready now; on others the committing thread knows already.
+    /// Sees to it that what was appended to be committed here is: on a quick journal by the driver,
+    /// which outlives its runtime's requests, after all that are ready now; on others the
+    /// committing thread knows already.
     pub(crate) fn commit_soon(&self, log: &GroupCommit) {
         if !log.is_quick() {
             return;
@@ -141,7 +142,7 @@ impl Future for CommitWait<'_> {
         let waits = local.as_ref().unwrap_or(&self.waits.shared);
         waits.state().waiting.push_back((self.ticket, context.waker().clone()));
         self.waits.commit_soon(self.log);
-        // Settled meanwhile? Then the committing thread may have found nobody to wake.
+        // Settled meanwhile? Then whoever committed may have found nobody to wake.
         if let Some(outcome) = self.log.outcome(self.ticket) {
             return Poll::Ready(outcome);
         }

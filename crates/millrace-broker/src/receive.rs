@@ -270,6 +270,10 @@ impl Broker {
         let both = [&move_index, &receive_index]
             .map(|index| millrace_journal::Record { index, payload: &[] });
         let records = if move_index.is_empty() { &both[1..] } else { &both[..] };
+        // A receive that found nothing but dead letters may wait next, not commit.
+        if received.deliveries.is_empty() {
+            return self.log.append(reservation, records, &mut Vec::new());
+        }
         self.log.append_before_commit_here(reservation, records, &mut Vec::new())
     }
 

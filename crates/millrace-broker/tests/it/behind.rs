@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use millrace_broker::{
-    Broker, BrokerError, Creation, Kind, NewContent, NewQueue, Options, Outgoing, Settings,
-    SharedQueue,
+    Broker, BrokerError, Creation, Kind, NewContent, NewQueue, Options, Outgoing, Redrive,
+    Settings, SharedQueue,
 };
 use millrace_core::{MessageId, QueueKey, SystemClock};
 use millrace_engine::{Receive, Replay};
@@ -170,6 +170,36 @@ fn a_full_segment_is_relocated_in_pieces_and_nothing_is_lost() {
 
     assert!(segments[0] > 1, "the first segment is gone: {segments:?}");
     assert_eq!(bench.broker.peek(&queue, 1_000).unwrap().len(), 200);
+}
+
+/// The journal is quick, so what is left to be committed here would wait for the next change.
+#[test]
+fn dead_letters_are_committed_although_their_receive_goes_on_to_wait() {
+    let mut bench = Bench::new();
+    let dead = bench.create("dead", Settings::default());
+    let redrive = Redrive {
+        region: "us-east-1".to_owned(),
+        account: "000000000000".to_owned(),
+        name: "dead".to_owned(),
+        max_receive_count: 1,
+    };
+    let queue =
+        bench.create("poisoned", Settings { redrive: Some(redrive), ..Settings::default() });
+    bench.send(&queue, b"x", false);
+    let at_once = Receive { visibility_timeout_s: Some(0), ..ANY };
+    assert!(bench.broker.try_receive(&queue, &at_once).unwrap().is_some());
+    bench.commit();
+    let committer = bench.log.spawn_committer().unwrap();
+
+    assert!(bench.broker.try_receive(&queue, &ANY).unwrap().is_none());
+
+    assert_eq!(dead.counts().ready, 1);
+    let (done, is_done) = std::sync::mpsc::channel();
+    let log = bench.log.clone();
+    std::thread::spawn(move || done.send(log.wait(log.latest())));
+    assert_eq!(is_done.recv_timeout(Duration::from_secs(10)), Ok(Ok(())));
+    bench.log.close();
+    committer.join().unwrap();
 }
 
 fn delete_all(bench: &Bench, queue: &SharedQueue) {

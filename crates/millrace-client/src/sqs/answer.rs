@@ -21,8 +21,7 @@ pub(super) fn error_of(answer: &Answer) -> CallError {
     let body: ErrorBody = body.unwrap_or_default();
     let after_namespace = body.shape.rsplit('#').next().unwrap_or_default();
     let shape = after_namespace.split(':').next().unwrap_or_default();
-    // Query's codes begin with it where JSON's do not.
-    let shape = shape.strip_prefix("AWS.SimpleQueueService.").unwrap_or(shape);
+    let shape = short_code(shape);
     let status = answer.status;
     let kind = kind_of(shape, status);
     let code = if shape.is_empty() { format!("HTTP {status}") } else { shape.to_owned() };
@@ -31,6 +30,11 @@ pub(super) fn error_of(answer: &Answer) -> CallError {
     // A server in trouble may fail after the deed; refusals and throttling come before it.
     error.is_ambiguous = kind == CallErrorKind::Server;
     error
+}
+
+/// An error code as JSON has it: Query's, and those of entries, have a prefix in places.
+pub(super) fn short_code(code: &str) -> &str {
+    code.strip_prefix("AWS.SimpleQueueService.").unwrap_or(code)
 }
 
 /// `<ErrorResponse><Error><Code>…`.

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::Protocol;
+use super::answer::short_code;
 use crate::error::{CallError, CallErrorKind, EntryError};
 use crate::message::{AttributeValue, Delivery, MessageAttribute, ReceiptHandle, Sent};
 
@@ -196,7 +197,7 @@ fn entries<T>(
     }
     for failure in batch.failed.unwrap_or_default() {
         let message = failure.message.unwrap_or_default();
-        let error = EntryError::new(failure.code.0, message.0, failure.sender_fault);
+        let error = EntryError::new(short_code(&failure.code.0), message.0, failure.sender_fault);
         put(&failure.id.0, Err(error));
     }
     // An entry that the answer leaves out may or may not have been carried out.

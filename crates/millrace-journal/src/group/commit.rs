@@ -1,7 +1,7 @@
 //! The committing side: one frame at a time, and the threads that do it.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -10,6 +10,9 @@ use super::priority::Priority;
 use super::{GroupCommit, lock};
 use crate::error::{AppendError, Unavailable};
 use crate::frame::{Chain, Frame, FrameKind};
+
+/// Groups that one call of [`GroupCommit::commit_here`] commits at most.
+const ROUNDS_HERE: usize = 4;
 
 impl GroupCommit {
     /// Starts the threads "journal-commit", whose handle is returned, and "journal-prepare". They
@@ -41,24 +44,28 @@ impl GroupCommit {
     }
 
     /// Commits what has gathered on the calling thread, if the journal is quick: sooner than
-    /// waking another thread. What would have to wait for the disk even there, at the start of
-    /// a segment, is left to the committing thread, as is everything on other journals.
+    /// waking another thread. What takes longer is left to the committing thread: the start of a
+    /// segment, large groups, what others go on appending; as is everything on other journals.
     pub fn commit_here(&self) {
         if !self.is_quick {
             return;
         }
-        // Whoever else commits looks again after that for what has gathered meanwhile.
-        while let Ok(chain) = self.committer.try_lock() {
-            if self.commit(chain, Gather::take_in_segment).is_some() {
-                continue;
+        for _ in 0..ROUNDS_HERE {
+            let chain = match self.committer.try_lock() {
+                Ok(chain) => chain,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                // Whoever commits looks again after that for what has gathered meanwhile.
+                Err(TryLockError::WouldBlock) => return,
+            };
+            if self.commit(chain, Gather::take_quick).is_none() {
+                break;
             }
-            let mut gather = self.lock_gather();
-            let is_due = !gather.is_empty() && std::mem::take(&mut gather.committer_is_asleep);
-            drop(gather);
-            if is_due {
-                self.gathered.notify_one();
-            }
-            return;
+        }
+        let mut gather = self.lock_gather();
+        let is_due = !gather.is_empty() && std::mem::take(&mut gather.committer_is_asleep);
+        drop(gather);
+        if is_due {
+            self.gathered.notify_one();
         }
     }
 

@@ -16,6 +16,9 @@ use crate::record::{RECORD_HEADER_BYTES, Record};
 /// Frames are cut from allocations of this size, so that small groups do not allocate each.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// What a thread that serves connections hashes and copies in one go at most.
+const QUICK_GROUP_BYTES: usize = 256 << 10;
+
 pub(super) struct Gather {
     placement: Placement,
     /// Records of the gathering group; what is behind its length belongs to later groups.
@@ -118,10 +121,12 @@ impl Gather {
         self.closed.pop_front()
     }
 
-    /// The same, unless that group starts a segment.
-    pub(super) fn take_in_segment(&mut self) -> Option<Group> {
-        let base = self.closed.front().map_or(self.base, |group| group.base);
-        if base == self.placement.start(base.segment()) { None } else { self.take() }
+    /// The same, unless that group starts a segment or is large.
+    pub(super) fn take_quick(&mut self) -> Option<Group> {
+        let oldest = self.closed.front().map(|group| (group.base, group.body.len()));
+        let (base, bytes) = oldest.unwrap_or((self.base, self.body.len()));
+        let starts_segment = base == self.placement.start(base.segment());
+        if starts_segment || bytes > QUICK_GROUP_BYTES { None } else { self.take() }
     }
 
     /// Notes that a group is committed and forgets the oldest of those that are.

@@ -163,18 +163,19 @@ impl GroupCommit {
         records: &[Record<'_>],
         positions: &mut Vec<Position>,
     ) -> Ticket {
-        self.push(reservation, records, positions, true)
+        self.push(reservation, records, positions, Committer::Woken)
     }
 
-    /// The same for callers that go on to [`GroupCommit::commit_here`]: where that commits, the
-    /// committing thread sleeps on.
+    /// The same for callers that go on to [`GroupCommit::commit_here`], and must: on a quick journal
+    /// the committing thread sleeps on, so nobody else may.
     pub fn append_before_commit_here(
         &self,
         reservation: Reservation,
         records: &[Record<'_>],
         positions: &mut Vec<Position>,
     ) -> Ticket {
-        self.push(reservation, records, positions, !self.is_quick)
+        let committer = if self.is_quick { Committer::Left } else { Committer::Woken };
+        self.push(reservation, records, positions, committer)
     }
 
     /// None: not settled yet. Lock-free unless the journal is poisoned.
@@ -205,7 +206,7 @@ impl GroupCommit {
         }
     }
 
-    /// The listener is called on the committing thread after each commit and after poisoning.
+    /// The listener is called by whoever commits, after each commit and after poisoning.
     pub fn on_commit(&self, listener: Box<dyn Fn() + Send + Sync>) {
         let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
         let mut longer = Vec::clone(&listeners);
@@ -315,13 +316,20 @@ impl GroupCommit {
     }
 }
 
+/// What an append does to the committing thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Committer {
+    Woken,
+    Left,
+}
+
 impl GroupCommit {
     fn push(
         &self,
         reservation: Reservation,
         records: &[Record<'_>],
         positions: &mut Vec<Position>,
-        wakes_committer: bool,
+        committer: Committer,
     ) -> Ticket {
         assert!(!records.is_empty(), "empty batch");
         let bytes: usize = records.iter().map(Record::encoded_bytes).sum();
@@ -341,7 +349,8 @@ impl GroupCommit {
         }
         gather.reserved_bytes -= reserved;
         let ticket = Ticket(gather.number());
-        let is_due = wakes_committer && std::mem::take(&mut gather.committer_is_asleep);
+        let is_due =
+            committer == Committer::Woken && std::mem::take(&mut gather.committer_is_asleep);
         drop(gather);
         if is_due {
             self.gathered.notify_one();

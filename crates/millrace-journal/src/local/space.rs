@@ -28,7 +28,7 @@ use super::segment::{
 use super::{LocalJournal, Spare, lock, sidecar};
 use crate::error::Unavailable;
 use crate::fs::{File, is_out_of_space};
-use crate::position::SegmentId;
+use crate::position::{Durability, SegmentId};
 
 /// Written between two looks at what else there is to do, and synced.
 const ZERO_STEP_BYTES: u32 = 256 << 10;
@@ -109,15 +109,14 @@ impl LocalJournal {
         let state = self.state();
         self.sidecar_due(&state).is_some()
             || self.wanted_spare(&state).is_some()
-            || zero_goals(&state, self.options.segment_bytes).next().is_some()
+            || self.zero_goal(&state).is_some()
     }
 
     /// One step: space for those who wait first, then what keeps syncs short, then sidecars.
     pub(super) fn do_background(&self) -> bool {
         let (wanted, goal, unindexed) = {
             let state = self.state();
-            let goal = zero_goals(&state, self.options.segment_bytes).next();
-            (self.wanted_spare(&state), goal, self.sidecar_due(&state))
+            (self.wanted_spare(&state), self.zero_goal(&state), self.sidecar_due(&state))
         };
         if let Some(wanted) = wanted
             && self.prepare_until(wanted).is_ok()
@@ -142,6 +141,14 @@ impl LocalJournal {
             let Some(segment) = self.state().unindexed.front().copied() else { return };
             self.write_sidecar(segment);
         }
+    }
+
+    /// Zeros only shorten syncs, so none are written where commits do not sync.
+    fn zero_goal(&self, state: &super::State) -> Option<ZeroGoal> {
+        if self.options.durability != Durability::Fsync {
+            return None;
+        }
+        zero_goals(state, self.options.segment_bytes).next()
     }
 
     /// The segment that should be made now: the next one, once an eighth of the active one is

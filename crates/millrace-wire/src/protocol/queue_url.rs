@@ -33,12 +33,11 @@ impl PathQueue<'_> {
 /// Takes a `QueueUrl` apart by its path: the last two segments are account and name. A bare queue
 /// name is enough. None if no name is in it.
 pub fn parse_queue_url(url: &str) -> Option<QueueUrlParts<'_>> {
-    let (host, path) = match split(url, memchr(b':', url.as_bytes())) {
-        Some((_, rest)) if rest.starts_with("//") => {
-            let rest = &rest[2..];
-            split(rest, memchr(b'/', rest.as_bytes()))?
-        }
-        _ => ("", url),
+    // No name has a colon, so one that does not end a scheme is none of ours.
+    let scheme = split(url, memchr(b':', url.as_bytes()));
+    let (host, path) = match scheme.and_then(|(_, rest)| rest.strip_prefix("//")) {
+        Some(rest) => split(rest, memchr(b'/', rest.as_bytes()))?,
+        None => ("", url),
     };
     let end = memchr2(b'?', b'#', path.as_bytes());
     let mut path = split(path, end).map_or(path, |(path, _)| path);

@@ -58,9 +58,10 @@ async fn open(client: &SqsClient, queue: &str) -> anyhow::Result<SqsPeer> {
 }
 
 async fn arn_of(peer: &SqsPeer) -> anyhow::Result<String> {
-    match &*peer.attributes(&["QueueArn"]).await? {
-        [(_, arn)] => Ok(arn.to_string()),
-        _ => bail!("the server does not tell it"),
+    let told = peer.attributes(&["QueueArn"]).await?;
+    match told.into_iter().find(|(name, _)| &**name == "QueueArn") {
+        Some((_, arn)) => Ok(arn.to_string()),
+        None => bail!("the server does not tell it"),
     }
 }
 
