@@ -190,6 +190,9 @@ fn dead_letters_are_committed_although_their_receive_goes_on_to_wait() {
     assert!(bench.broker.try_receive(&queue, &at_once).unwrap().is_some());
     bench.commit();
     let committer = bench.log.spawn_committer().unwrap();
+    // So that the committing thread has begun, and sleeps again.
+    bench.create("other", Settings::default());
+    bench.log.wait(bench.log.latest()).unwrap();
 
     assert!(bench.broker.try_receive(&queue, &ANY).unwrap().is_none());
 
