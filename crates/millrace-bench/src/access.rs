@@ -3,10 +3,9 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use millrace_client::{Credentials, iron::IronVersion};
+use serde::{Deserialize, Serialize};
 
 pub(crate) use millrace_client::sqs::Protocol;
-
-use serde::{Deserialize, Serialize};
 
 /// Flags of everything that makes requests.
 #[derive(Args, Clone, Debug, Default)]
