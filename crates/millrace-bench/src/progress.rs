@@ -87,7 +87,6 @@ impl Progress {
         if !view.message.is_empty() {
             message += &format!(", {}", view.message);
         }
-        drop(view);
         self.bar.set_message(message);
     }
 

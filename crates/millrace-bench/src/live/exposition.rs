@@ -32,7 +32,7 @@ pub(super) fn text(live: &Live) -> String {
     as_text(&families)
 }
 
-/// A copy of the sums: whoever encodes holds no lock.
+/// What the families are made of.
 #[derive(Debug)]
 struct Series {
     run: String,

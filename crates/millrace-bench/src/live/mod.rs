@@ -1,8 +1,8 @@
 //! What a run has done so far: counted where it happens, summed up once a second, and shown by a
 //! terminal ([`screen`]), by HTTP ([`listen`]) and to a gateway ([`push`]).
 //!
-//! Nothing is counted unless somebody watches. Whatever watches never disturbs the run: it reads
-//! sums under a lock that the run takes once a request at most.
+//! Nothing is counted unless somebody watches. Whatever watches never disturbs the run: it copies
+//! the sums under their lock, and shows the copy without it.
 
 mod exposition;
 mod listen;
@@ -78,8 +78,8 @@ pub(crate) struct Live {
     view: Mutex<View>,
 }
 
-/// The sums as they were at the end of a second.
-#[derive(Debug)]
+/// The sums as they were at the end of a second. Histograms are shared, so that a copy costs little.
+#[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) run: String,
     pub(crate) began: Instant,
@@ -92,8 +92,8 @@ pub(crate) struct View {
     /// The last seconds' counts, at most [`SHOWN`].
     pub(crate) recent: VecDeque<Counts>,
     /// Of the last second in which anything was timed.
-    pub(crate) last: Latencies,
-    pub(crate) all: Latencies,
+    pub(crate) last: Arc<Latencies>,
+    pub(crate) all: Arc<Latencies>,
     /// What there is to say while the terminal is taken.
     pub(crate) notes: Vec<String>,
 }
@@ -118,8 +118,8 @@ impl Default for Live {
             in_flight: 0,
             standing: Standing::default(),
             recent: VecDeque::new(),
-            last: Latencies::new(),
-            all: Latencies::new(),
+            last: Arc::new(Latencies::new()),
+            all: Arc::new(Latencies::new()),
             notes: Vec::new(),
         };
         Live {
@@ -168,13 +168,13 @@ impl Live {
         if !self.has_screen() {
             return Some(line);
         }
-        self.view().notes.push(line.to_owned());
+        self.sums().notes.push(line.to_owned());
         None
     }
 
     /// Another run begins; sums go on.
     pub(crate) fn begin(&self, run: &str) {
-        let mut view = self.view();
+        let mut view = self.sums();
         run.clone_into(&mut view.run);
         (view.began, view.share, view.standing) = (Instant::now(), 0.0, Standing::default());
         view.message.clear();
@@ -183,7 +183,7 @@ impl Live {
 
     /// `share` of 1 is done.
     pub(crate) fn at(&self, share: f64, message: &str) {
-        let mut view = self.view();
+        let mut view = self.sums();
         view.share = share.clamp(0.0, 1.0);
         message.clone_into(&mut view.message);
     }
@@ -213,7 +213,7 @@ impl Live {
     }
 
     pub(crate) fn stands(&self, standing: Standing) {
-        self.view().standing = standing;
+        self.sums().standing = standing;
     }
 
     pub(crate) fn under_way(&self) -> UnderWay<'_> {
@@ -229,7 +229,7 @@ impl Live {
             std::mem::replace(&mut *latest, fresh)
         };
         let totals: Counts = std::array::from_fn(|index| self.counts[index].load(Relaxed));
-        let mut view = self.view();
+        let mut view = self.sums();
         let before = view.totals;
         let passed = std::array::from_fn(|index| totals[index].saturating_sub(before[index]));
         if view.recent.len() == SHOWN {
@@ -238,14 +238,18 @@ impl Live {
         view.recent.push_back(passed);
         view.totals = totals;
         view.in_flight = u64::try_from(self.in_flight.load(Relaxed)).unwrap_or(0);
-        view.all.merge(&last);
+        Arc::make_mut(&mut view.all).merge(&last);
         if last.named().next().is_some() {
-            view.last = last;
+            view.last = Arc::new(last);
         }
     }
 
-    /// The sums. Nothing else may be waited for while they are held.
-    pub(crate) fn view(&self) -> MutexGuard<'_, View> {
+    /// A copy of the sums: whoever looks keeps nobody waiting.
+    pub(crate) fn view(&self) -> View {
+        self.sums().clone()
+    }
+
+    fn sums(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

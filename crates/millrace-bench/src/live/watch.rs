@@ -121,7 +121,8 @@ impl Drop for Watch {
         self.listener.take();
         self.live.take_screen(false);
         // They were kept from the screen while it was ours.
-        self.live.view().notes.drain(..).for_each(|note| eprintln!("{note}"));
+        let notes = std::mem::take(&mut self.live.sums().notes);
+        notes.iter().for_each(|note| eprintln!("{note}"));
     }
 }
 
