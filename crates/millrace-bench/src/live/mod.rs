@@ -68,7 +68,8 @@ pub(crate) struct Standing {
 pub(crate) struct Live {
     is_watched: AtomicBool,
     is_ending: AtomicBool,
-    /// The terminal is ours: nobody else may write to it.
+    /// The terminal is ours: nobody else may write to it. Ends under the lock of `view`, lest a note
+    /// be kept that nobody prints.
     has_screen: AtomicBool,
     counts: [AtomicU64; EVENTS],
     in_flight: AtomicI64,
@@ -94,8 +95,8 @@ pub(crate) struct View {
     /// Of the last second in which anything was timed.
     pub(crate) last: Arc<Latencies>,
     pub(crate) all: Arc<Latencies>,
-    /// What there is to say while the terminal is taken.
-    pub(crate) notes: Vec<String>,
+    /// What there is to say while the terminal is taken: the latest, at most [`NOTES`].
+    pub(crate) notes: VecDeque<String>,
 }
 
 /// A request that is under way until this is dropped.
@@ -103,6 +104,7 @@ pub(crate) struct UnderWay<'a>(&'a Live);
 
 /// Seconds that are remembered.
 pub(crate) const SHOWN: usize = 120;
+const NOTES: usize = 32;
 /// Seconds of a line of bars.
 const BARRED: usize = 30;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -120,7 +122,7 @@ impl Default for Live {
             recent: VecDeque::new(),
             last: Arc::new(Latencies::new()),
             all: Arc::new(Latencies::new()),
-            notes: Vec::new(),
+            notes: VecDeque::new(),
         };
         Live {
             is_watched: AtomicBool::new(false),
@@ -154,9 +156,16 @@ impl Live {
         self.is_ending.load(Relaxed)
     }
 
-    /// From now on the terminal is ours, or no more.
-    fn take_screen(&self, is_taken: bool) {
-        self.has_screen.store(is_taken, Relaxed);
+    /// From now on the terminal is ours.
+    fn take_screen(&self) {
+        self.has_screen.store(true, Relaxed);
+    }
+
+    /// No more; returns the lines that were kept.
+    fn free_screen(&self) -> VecDeque<String> {
+        let mut view = self.sums();
+        self.has_screen.store(false, Relaxed);
+        std::mem::take(&mut view.notes)
     }
 
     fn has_screen(&self) -> bool {
@@ -165,10 +174,14 @@ impl Live {
 
     /// Keeps a line until the terminal is free; gives it back if it is.
     pub(crate) fn keep_note<'a>(&self, line: &'a str) -> Option<&'a str> {
+        let mut view = self.sums();
         if !self.has_screen() {
             return Some(line);
         }
-        self.sums().notes.push(line.to_owned());
+        if view.notes.len() == NOTES {
+            view.notes.pop_front();
+        }
+        view.notes.push_back(line.to_owned());
         None
     }
 
@@ -360,6 +373,20 @@ mod tests {
         drop((first, second));
         live.roll();
         assert_eq!(live.view().in_flight, 0);
+    }
+
+    #[test]
+    fn notes_are_kept_while_the_screen_is_taken_and_the_oldest_go() {
+        let live = Live::default();
+        assert_eq!(live.keep_note("at once"), Some("at once"));
+
+        live.take_screen();
+        (0..NOTES + 2).for_each(|line| assert_eq!(live.keep_note(&line.to_string()), None));
+        let kept = live.free_screen();
+
+        assert_eq!((kept.len(), kept.front().map(String::as_str)), (NOTES, Some("2")));
+        assert_eq!(live.keep_note("at once"), Some("at once"));
+        assert!(live.free_screen().is_empty());
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View, elapsed: Duration, is_end
     draw_rates(frame, rates, view);
     draw_latencies(frame, latencies, view);
     draw_counts(frame, counts, view);
-    let notes = view.notes.last().map(|note| format!("   {note}")).unwrap_or_default();
+    let notes = view.notes.back().map(|note| format!("   {note}")).unwrap_or_default();
     let text = match is_ending {
         true => "ending; q or Ctrl-C again leaves at once".to_owned(),
         false => format!("q or Ctrl-C ends the run early{notes}"),

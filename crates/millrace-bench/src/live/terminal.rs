@@ -1,8 +1,11 @@
 //! The terminal of `--live`: its screen is ours while a run goes on, and as it was afterwards.
 
 use std::{
-    io::{self, IsTerminal, Stderr},
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    io::{self, IsTerminal, Stderr, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -23,6 +26,7 @@ use super::{INTERRUPTED, Live, screen};
 /// Standard error, for the report goes to standard output. Restored when dropped.
 pub(super) struct FullScreen {
     terminal: Terminal<CrosstermBackend<Stderr>>,
+    live: Arc<Live>,
 }
 
 const KEY_TURN: Duration = Duration::from_millis(50);
@@ -32,7 +36,7 @@ impl FullScreen {
     /// # Errors
     ///
     /// Without a terminal.
-    pub(super) fn open() -> Result<FullScreen> {
+    pub(super) fn open(live: Arc<Live>) -> Result<FullScreen> {
         for (name, is_terminal) in
             [("input", io::stdin().is_terminal()), ("error", io::stderr().is_terminal())]
         {
@@ -43,29 +47,30 @@ impl FullScreen {
         let terminal = Terminal::new(CrosstermBackend::new(io::stderr())).context("terminal")?;
         enable_raw_mode().context("reading keys")?;
         // From here on there is something to restore, whatever fails.
-        let screen = FullScreen { terminal };
+        live.take_screen();
+        let screen = FullScreen { terminal, live };
         execute!(io::stderr(), EnterAlternateScreen, cursor::Hide).context("terminal")?;
         Ok(screen)
     }
 
     /// Draws and reads keys until it is over. A terminal that goes away ends only this.
-    pub(super) fn show(mut self, live: &Live, is_over: &AtomicBool) {
+    pub(super) fn show(mut self, is_over: &AtomicBool) {
         let mut drawn: Option<Instant> = None;
         while !is_over.load(Relaxed) {
             if drawn.is_none_or(|drawn| drawn.elapsed() >= DRAW_EVERY) {
                 drawn = Some(Instant::now());
-                if self.draw(live).is_err() {
+                if self.draw().is_err() {
                     return;
                 }
             }
             match ends(KEY_TURN) {
                 Ok(false) => {}
-                Ok(true) if live.is_ending() => {
+                Ok(true) if self.live.is_ending() => {
                     drop(self);
                     std::process::exit(INTERRUPTED);
                 }
                 Ok(true) => {
-                    live.end_early();
+                    self.live.end_early();
                     drawn = None;
                 }
                 Err(_) => return,
@@ -73,9 +78,9 @@ impl FullScreen {
         }
     }
 
-    fn draw(&mut self, live: &Live) -> io::Result<()> {
-        let is_ending = live.is_ending();
-        let view = live.view();
+    fn draw(&mut self) -> io::Result<()> {
+        let is_ending = self.live.is_ending();
+        let view = self.live.view();
         let elapsed = view.began.elapsed();
         self.terminal.draw(|frame| screen::draw(frame, &view, elapsed, is_ending)).map(drop)
     }
@@ -84,6 +89,10 @@ impl FullScreen {
 impl Drop for FullScreen {
     fn drop(&mut self) {
         restore();
+        // They were kept from the screen while it was ours. A terminal that is gone shows none.
+        for note in self.live.free_screen() {
+            let _ = writeln!(io::stderr(), "{note}");
+        }
     }
 }
 

@@ -45,7 +45,6 @@ pub(crate) struct Watch {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     listener: Option<MetricsListener>,
-    live: Arc<Live>,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -63,7 +62,6 @@ impl Watch {
             is_over: Arc::new(AtomicBool::new(false)),
             threads: Vec::new(),
             listener: None,
-            live: Arc::clone(progress.live()),
         };
         let live = progress.live();
         watch.spawn({
@@ -90,11 +88,9 @@ impl Watch {
             live.watch();
         }
         if flags.live {
-            let screen = FullScreen::open()?;
+            let screen = FullScreen::open(Arc::clone(live))?;
             progress.hide_bar();
-            live.take_screen(true);
-            let live = Arc::clone(live);
-            watch.spawn(move |is_over| screen.show(&live, is_over))?;
+            watch.spawn(move |is_over| screen.show(is_over))?;
         }
         if live.if_watched().is_some() {
             let progress = progress.clone();
@@ -119,10 +115,6 @@ impl Drop for Watch {
             let _ = thread.join();
         }
         self.listener.take();
-        self.live.take_screen(false);
-        // They were kept from the screen while it was ours.
-        let notes = std::mem::take(&mut self.live.sums().notes);
-        notes.iter().for_each(|note| eprintln!("{note}"));
     }
 }
 
