@@ -41,10 +41,17 @@ pub(crate) struct WatchFlags {
 }
 
 /// Everything that watches, until it is dropped.
+#[derive(Default)]
 pub(crate) struct Watch {
-    is_over: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    /// What sums up comes first, before what tells of the sums.
+    watchers: Vec<Watcher>,
     listener: Option<MetricsListener>,
+}
+
+/// A thread that ends when this is dropped, which waits for it.
+struct Watcher {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -58,12 +65,15 @@ impl Watch {
     ///
     /// If the flags cannot be followed. What fails later is told and does not disturb the run.
     pub(crate) fn start(flags: &WatchFlags, progress: &Progress, trust: &Trust) -> Result<Watch> {
-        let mut watch = Watch {
-            is_over: Arc::new(AtomicBool::new(false)),
-            threads: Vec::new(),
-            listener: None,
-        };
+        let mut watch = Watch::default();
         let live = progress.live();
+        if flags.push.is_some() || flags.listen.is_some() || flags.live {
+            live.watch();
+        }
+        if live.if_watched().is_some() {
+            let progress = progress.clone();
+            watch.spawn(move |is_over| every(SECOND, is_over, || progress.roll()))?;
+        }
         watch.spawn({
             let live = Arc::clone(live);
             move |is_over| interrupts(&live, is_over)
@@ -84,37 +94,44 @@ impl Watch {
             eprintln!("metrics at http://{address}/metrics");
             watch.listener = Some(listener);
         }
-        if flags.push.is_some() || flags.listen.is_some() || flags.live {
-            live.watch();
-        }
         if flags.live {
             let screen = FullScreen::open(Arc::clone(live))?;
             progress.hide_bar();
             watch.spawn(move |is_over| screen.show(is_over))?;
         }
-        if live.if_watched().is_some() {
-            let progress = progress.clone();
-            watch.spawn(move |is_over| every(SECOND, is_over, || progress.roll()))?;
-        }
         Ok(watch)
     }
 
     fn spawn(&mut self, run: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<()> {
-        let is_over = Arc::clone(&self.is_over);
-        let thread = thread::Builder::new().name("watch".to_owned());
-        self.threads.push(thread.spawn(move || run(&is_over)).context("starting a thread")?);
+        self.watchers.push(Watcher::start(run)?);
         Ok(())
+    }
+}
+
+impl Watcher {
+    fn start(run: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Watcher> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let is_seen_over = Arc::clone(&is_over);
+        let thread = thread::Builder::new().name("watch".to_owned());
+        let thread = thread.spawn(move || run(&is_seen_over)).context("starting a thread")?;
+        Ok(Watcher { is_over, thread: Some(thread) })
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        // One after the other, lest the last push lack the last second.
+        self.watchers.drain(..).for_each(drop);
+        self.listener.take();
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
         self.is_over.store(true, Relaxed);
-        // The last first: what sums up comes before what pushes.
-        while let Some(thread) = self.threads.pop() {
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        self.listener.take();
     }
 }
 
@@ -154,4 +171,47 @@ fn interrupts(live: &Live, is_over: &AtomicBool) {
             live.end_early();
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::{latency::Verb, live::Event};
+
+    fn flags(push: String) -> WatchFlags {
+        let push_interval = Duration::from_secs(3600);
+        WatchFlags { listen: None, push: Some(push), push_interval, live: false }
+    }
+
+    #[test]
+    fn the_last_push_has_the_last_second() {
+        let gateway = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", gateway.local_addr().unwrap());
+        let pushed = thread::spawn(move || {
+            let (mut socket, _) = gateway.accept().unwrap();
+            let (mut text, mut chunk) = (String::new(), [0; 4096]);
+            // The last of the series.
+            while !text.contains("quantile=\"1\"") {
+                let count = socket.read(&mut chunk).unwrap();
+                assert!(count > 0, "{text}");
+                text += &String::from_utf8_lossy(&chunk[..count]);
+            }
+            socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+            text
+        });
+        let progress = Progress::default();
+        let watch = Watch::start(&flags(url), &progress, &Trust::default()).unwrap();
+        progress.live().add(Event::Sent, 7);
+        progress.live().record(Verb::Send, SECOND);
+
+        drop(watch);
+
+        let text = pushed.join().unwrap();
+        assert!(text.contains("millrace_bench_messages_total{outcome=\"sent\"} 7\n"), "{text}");
+    }
 }
