@@ -1,6 +1,7 @@
 """What watches a run: series that are scraped, series that are pushed, and an early end."""
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -173,6 +174,23 @@ def test_an_interrupt_ends_the_run_early_with_what_was_measured(endpoint):
 
     assert process.returncode == 1 and "the run was ended early" in err
     assert "The run was ended early" in out and "messages/s" in out
+
+
+def test_a_second_interrupt_ends_even_a_report_that_cannot_be_written(endpoint, tmp_path):
+    nobody_reads = tmp_path / "report.html"
+    os.mkfifo(nobody_reads)
+    command = [str(binary()), "bench", *PC, "--html", str(nobody_reads), "--endpoint", endpoint]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline().startswith("{")
+            for _ in range(50):
+                process.send_signal(signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=0.2)
+                    break
+            assert process.returncode == 130
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(

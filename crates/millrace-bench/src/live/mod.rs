@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use watch::{Watch, WatchFlags};
+pub(crate) use watch::{Interrupts, Watch, WatchFlags};
 
 use crate::{
     latency::{Latencies, Verb},

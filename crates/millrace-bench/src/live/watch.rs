@@ -48,6 +48,12 @@ pub(crate) struct Watch {
     listener: Option<MetricsListener>,
 }
 
+/// Ends the run early at a signal, until it is dropped. Signals do nothing else from then on, so this
+/// is to outlive the report.
+pub(crate) struct Interrupts {
+    _watcher: Watcher,
+}
+
 /// A thread that ends when this is dropped, which waits for it.
 struct Watcher {
     is_over: Arc<AtomicBool>,
@@ -74,10 +80,6 @@ impl Watch {
             let progress = progress.clone();
             watch.spawn(move |is_over| every(SECOND, is_over, || progress.roll()))?;
         }
-        watch.spawn({
-            let live = Arc::clone(live);
-            move |is_over| interrupts(&live, is_over)
-        })?;
         if let Some(url) = &flags.push {
             let (mut gateway, progress) = (Gateway::new(url, trust)?, progress.clone());
             let interval = flags.push_interval.max(PUSH_LEAST);
@@ -105,6 +107,14 @@ impl Watch {
     fn spawn(&mut self, run: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<()> {
         self.watchers.push(Watcher::start(run)?);
         Ok(())
+    }
+}
+
+impl Interrupts {
+    pub(crate) fn start(live: &Arc<Live>) -> Result<Interrupts> {
+        let live = Arc::clone(live);
+        let watcher = Watcher::start(move |is_over| interrupts(&live, is_over))?;
+        Ok(Interrupts { _watcher: watcher })
     }
 }
 

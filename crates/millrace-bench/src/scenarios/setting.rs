@@ -8,7 +8,7 @@ use millrace_wire::date::format_iso8601;
 
 use crate::{
     access::{Access, AccessFlags, Interface, Protocol},
-    live::{Watch, WatchFlags},
+    live::{Interrupts, Watch, WatchFlags},
     load::{Endpoint, ID_BYTES},
     process,
     progress::Progress,
@@ -166,13 +166,16 @@ pub(crate) fn conduct(
     process::raise_open_files();
     let mut environment = Environment::survey(&options.endpoint, setting.server_pid);
     let started_at = process::now_s();
+    let _interrupts = Interrupts::start(setting.progress.live())?;
     let watch = Watch::start(&options.watch, &setting.progress, &options.trust)?;
     let findings = run(&setting);
     drop(watch);
     setting.progress.end();
+    // A signal from here on is too late for the run, and no reason to call it incomplete.
+    let ended = setting.progress.go_on().err();
     let findings = findings?;
     let mut warnings = findings.warnings;
-    if setting.progress.go_on().is_err() {
+    if ended.is_some() {
         warnings.push("The run was ended early: figures are of what was measured.".to_owned());
     }
     let mut metrics = findings.metrics;
@@ -193,7 +196,7 @@ pub(crate) fn conduct(
     };
     publish(&report, &findings.recordings, options)?;
     let mut broken = findings.violations;
-    broken.extend(setting.progress.go_on().err().map(|ended| ended.to_string()));
+    broken.extend(ended.map(|ended| ended.to_string()));
     broken.extend(options.fail_if.iter().flat_map(|limit| limit.broken_by(&report.metrics)));
     if let Some(baseline) = baseline {
         broken.extend(baseline.regressions(&report, options.max_regression)?);
