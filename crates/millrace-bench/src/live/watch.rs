@@ -33,7 +33,7 @@ pub(crate) struct WatchFlags {
     #[arg(long, value_name = "URL")]
     push: Option<String>,
     /// Time between pushes
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, requires = "push")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = push_interval, requires = "push")]
     push_interval: Duration,
     /// Show the running measurement on the whole terminal
     #[arg(long)]
@@ -65,6 +65,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_millis(20);
 /// More often is no use: sums are made once a second.
 const PUSH_LEAST: Duration = Duration::from_millis(100);
+/// Longer than any run, and no trouble for a clock.
+const PUSH_MOST: Duration = Duration::from_secs(24 * 3600);
 
 impl Watch {
     /// # Errors
@@ -145,6 +147,13 @@ impl Drop for Watcher {
     }
 }
 
+fn push_interval(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        interval if interval > PUSH_MOST => Err("24h is the longest".to_owned()),
+        interval => Ok(interval),
+    }
+}
+
 /// Acts once an interval, and once more when it is over.
 fn every(interval: Duration, is_over: &AtomicBool, mut act: impl FnMut()) {
     let mut due = Instant::now() + interval;
@@ -196,6 +205,13 @@ mod tests {
     fn flags(push: String) -> WatchFlags {
         let push_interval = Duration::from_secs(3600);
         WatchFlags { listen: None, push: Some(push), push_interval, live: false }
+    }
+
+    #[test]
+    fn no_push_interval_is_longer_than_a_day() {
+        assert_eq!(push_interval("24h"), Ok(PUSH_MOST));
+        assert_eq!(push_interval("24.1h"), Err("24h is the longest".to_owned()));
+        assert!(push_interval("5000000000000000h").is_err() && push_interval("1").is_err());
     }
 
     #[test]
