@@ -1,14 +1,14 @@
 //! The series by HTTP: `GET /metrics`.
 
 use std::{
-    io::{ErrorKind, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
@@ -27,6 +27,7 @@ pub(super) struct MetricsListener {
 /// How soon a new connection is seen.
 const TURN: Duration = Duration::from_millis(20);
 const REQUEST_MAX: usize = 8 << 10;
+/// With a whole request: there is one thread for all, and the end of the run waits for it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl MetricsListener {
@@ -42,7 +43,7 @@ impl MetricsListener {
             while !is_seen_over.load(Relaxed) {
                 match listener.accept() {
                     // A scraper that leaves or says nonsense is its own business.
-                    Ok((socket, _)) => drop(answer(socket, &live)),
+                    Ok((socket, _)) => drop(answer(socket, &live, Instant::now() + PATIENCE)),
                     Err(_) => thread::sleep(TURN),
                 }
             }
@@ -60,13 +61,12 @@ impl Drop for MetricsListener {
     }
 }
 
-/// One request of a connection, which then ends.
-fn answer(mut socket: TcpStream, live: &Live) -> std::io::Result<()> {
+/// One request of a connection, which then ends: by the deadline, if the peer is slow.
+fn answer(mut socket: TcpStream, live: &Live, deadline: Instant) -> io::Result<()> {
     socket.set_nonblocking(false)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
     let (mut request, mut chunk) = (Vec::new(), [0; 1024]);
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        socket.set_read_timeout(Some(until(deadline)?))?;
         let count = socket.read(&mut chunk)?;
         if count == 0 || request.len() > REQUEST_MAX {
             return Err(ErrorKind::InvalidData.into());
@@ -77,12 +77,24 @@ fn answer(mut socket: TcpStream, live: &Live) -> std::io::Result<()> {
         true => ("200 OK", text(live)),
         false => ("404 Not Found", "only /metrics is here\n".to_owned()),
     };
-    write!(
-        socket,
+    let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n{body}",
         body.len()
-    )
+    );
+    let mut left = answer.as_bytes();
+    while !left.is_empty() {
+        socket.set_write_timeout(Some(until(deadline)?))?;
+        let count = socket.write(left)?;
+        left = left.get(count..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Time that is left, if any is.
+fn until(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 #[cfg(test)]
@@ -112,5 +124,24 @@ mod tests {
         assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
         assert!(text.contains("millrace_bench_messages_total{outcome=\"sent\"} 7\n"), "{text}");
         assert!(get("/").starts_with("HTTP/1.1 404 "));
+    }
+
+    #[test]
+    fn a_request_that_comes_byte_by_byte_has_one_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        let drip = thread::spawn(move || {
+            while peer.write_all(b"x").is_ok() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+
+        let patience = Duration::from_millis(100);
+        let outcome = answer(socket, &Live::default(), Instant::now() + patience);
+
+        let kind = outcome.unwrap_err().kind();
+        assert!(matches!(kind, ErrorKind::TimedOut | ErrorKind::WouldBlock), "{kind}");
+        drip.join().unwrap();
     }
 }
