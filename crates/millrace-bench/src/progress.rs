@@ -44,6 +44,7 @@ impl Progress {
             bar.set_style(style.progress_chars("=> "));
         }
         let live = Live::default();
+        // Not closely: whether there is a terminal must not show in the figures.
         live.watch();
         Progress { bar, live: Arc::new(live) }
     }

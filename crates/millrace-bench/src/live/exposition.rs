@@ -216,6 +216,7 @@ mod tests {
     #[test]
     fn every_series_is_there_with_its_type() {
         let live = Live::default();
+        live.watch_closely();
         live.begin("pc \"10\"");
         live.add(Event::Sent, 7);
         live.add(Event::Opened, 2);

@@ -1,8 +1,9 @@
 //! What a run has done so far: counted where it happens, summed up once a second, and shown by a
 //! terminal ([`screen`]), by HTTP ([`listen`]) and to a gateway ([`push`]).
 //!
-//! Nothing is counted unless somebody watches. Whatever watches never disturbs the run: it copies
-//! the sums under their lock, and shows the copy without it.
+//! Nothing is counted unless somebody watches, and for the bar of a terminal alone no latency is
+//! recorded. Whatever watches never disturbs the run: it copies the sums under their lock, and shows
+//! the copy without it.
 
 mod exposition;
 mod listen;
@@ -67,6 +68,7 @@ pub(crate) struct Standing {
 #[derive(Debug)]
 pub(crate) struct Live {
     is_watched: AtomicBool,
+    is_watched_closely: AtomicBool,
     is_ending: AtomicBool,
     /// The terminal is ours: nobody else may write to it. Ends under the lock of `view`, lest a note
     /// be kept that nobody prints.
@@ -126,6 +128,7 @@ impl Default for Live {
         };
         Live {
             is_watched: AtomicBool::new(false),
+            is_watched_closely: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             has_screen: AtomicBool::new(false),
             counts: Default::default(),
@@ -137,9 +140,19 @@ impl Default for Live {
 }
 
 impl Live {
-    /// From now on somebody looks.
+    /// From now on somebody looks at messages and requests.
     pub(crate) fn watch(&self) {
         self.is_watched.store(true, Relaxed);
+    }
+
+    /// The same, and at latencies and connections, too.
+    pub(crate) fn watch_closely(&self) {
+        self.watch();
+        self.is_watched_closely.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_watched_closely(&self) -> bool {
+        self.is_watched_closely.load(Relaxed)
     }
 
     /// The same, if anybody looks: what is not looked at need not be counted.
@@ -206,7 +219,9 @@ impl Live {
     }
 
     pub(crate) fn record(&self, verb: Verb, taken: Duration) {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).record(verb, taken);
+        if self.is_watched_closely() {
+            self.latest.lock().unwrap_or_else(PoisonError::into_inner).record(verb, taken);
+        }
     }
 
     /// A request over one connection was answered with success.
@@ -236,11 +251,11 @@ impl Live {
 
     /// A second ends.
     pub(crate) fn roll(&self) {
-        let fresh = Latencies::new();
-        let last = {
+        let last = self.is_watched_closely().then(|| {
+            let fresh = Latencies::new();
             let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *latest, fresh)
-        };
+        });
         let totals: Counts = std::array::from_fn(|index| self.counts[index].load(Relaxed));
         let mut view = self.sums();
         let before = view.totals;
@@ -251,8 +266,8 @@ impl Live {
         view.recent.push_back(passed);
         view.totals = totals;
         view.in_flight = u64::try_from(self.in_flight.load(Relaxed)).unwrap_or(0);
-        Arc::make_mut(&mut view.all).merge(&last);
-        if last.named().next().is_some() {
+        if let Some(last) = last.filter(|last| last.named_histograms().next().is_some()) {
+            Arc::make_mut(&mut view.all).merge(&last);
             view.last = Arc::new(last);
         }
     }
@@ -347,6 +362,7 @@ mod tests {
     #[test]
     fn a_second_has_its_own_latencies_and_a_quiet_one_keeps_the_last() {
         let live = Live::default();
+        live.watch_closely();
         let count = |live: &Live| {
             let view = live.view();
             [&view.last, &view.all].map(|found| found.percentiles(Verb::Send).count)
@@ -392,10 +408,18 @@ mod tests {
     #[test]
     fn what_nobody_watches_is_not_counted() {
         let live = Arc::new(Live::default());
+        let timed = || {
+            live.record(Verb::Send, Duration::from_millis(1));
+            live.roll();
+            live.view().all.percentiles(Verb::Send).count
+        };
         assert!(live.if_watched().is_none());
 
         live.watch();
-
         assert!(live.if_watched().is_some());
+        assert_eq!(timed(), 0);
+
+        live.watch_closely();
+        assert_eq!(timed(), 1);
     }
 }

@@ -151,6 +151,7 @@ mod tests {
 
     fn measured() -> Live {
         let live = Live::default();
+        live.watch_closely();
         live.begin("pc 10");
         live.at(0.41, "");
         for sent in [100, 2000, 1000] {

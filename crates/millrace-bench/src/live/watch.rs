@@ -76,7 +76,7 @@ impl Watch {
         let mut watch = Watch::default();
         let live = progress.live();
         if flags.push.is_some() || flags.listen.is_some() || flags.live {
-            live.watch();
+            live.watch_closely();
         }
         if live.if_watched().is_some() {
             let progress = progress.clone();

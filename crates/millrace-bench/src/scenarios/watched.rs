@@ -79,6 +79,9 @@ impl Watched {
                 }
             }
         }
+        if !live.is_watched_closely() {
+            return;
+        }
         let ledger = self.transport().ledger();
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         // Of two calls that end at once, the one that looked first may come second.
