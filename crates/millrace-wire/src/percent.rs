@@ -16,30 +16,34 @@ pub(crate) enum Plus {
 /// Undoes percent-encoding; borrowed if there is nothing to undo. A percent sign that is not
 /// followed by two hexadecimal digits stands for itself.
 pub(crate) fn decode(text: &[u8], plus: Plus) -> Cow<'_, [u8]> {
-    let next_special = |text: &[u8]| match plus {
+    let special = match plus {
         Plus::Space => memchr2(b'%', b'+', text),
         Plus::Literal => memchr(b'%', text),
     };
-    let Some(mut run) = next_special(text) else { return Cow::Borrowed(text) };
-
-    // Never longer than before.
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((plain, special)) = rest.split_at_checked(run) {
-        decoded.extend_from_slice(plain);
-        let Some((first, behind)) = special.split_first() else { break };
-        let escaped = match behind {
-            [high, low, behind @ ..] if *first == b'%' => {
-                hex_byte(*high, *low).map(|byte| (byte, behind))
-            }
-            _ => None,
-        };
-        let as_is = if *first == b'+' { b' ' } else { *first };
-        let (byte, behind) = escaped.unwrap_or((as_is, behind));
-        decoded.push(byte);
-        rest = behind;
-        run = next_special(rest).unwrap_or(rest.len());
+    if special.is_none() {
+        return Cow::Borrowed(text);
     }
+
+    // Byte by byte: where one is encoded, as in JSON, the next is a few bytes on. Never longer
+    // than before.
+    let mut decoded = vec![0; text.len()];
+    let mut slots = decoded.iter_mut();
+    let mut rest = text;
+    while let [byte, tail @ ..] = rest
+        && let Some(slot) = slots.next()
+    {
+        rest = tail;
+        *slot = if *byte == b'+' && plus == Plus::Space { b' ' } else { *byte };
+        if *byte == b'%'
+            && let [high, low, after @ ..] = tail
+            && let Some(byte) = hex_byte(*high, *low)
+        {
+            *slot = byte;
+            rest = after;
+        }
+    }
+    let unused = slots.len();
+    decoded.truncate(text.len() - unused);
     Cow::Owned(decoded)
 }
 
