@@ -119,7 +119,11 @@ def test_damage_in_the_middle_is_refused_and_repaired(make_server, rng, say, num
         bad = bytes([journal.read(segment, at, 1)[0] ^ 1 << rng.randrange(8)])
     else:
         bad = rng.randbytes(200) if how == "noise" else bytes(300)
-    journal.write(segment, at, bad[: end - at])
+    bad = bad[: end - at]
+    was = journal.read(segment, at, len(bad))
+    journal.write(segment, at, bad)
+    # Zeros over a frame's padding change nothing yet: the damage begins at the first other byte.
+    at += next(n for n, (old, new) in enumerate(zip(was, bad, strict=True)) if old != new)
 
     # The start is refused, and says where.
     server.spawn()
