@@ -177,6 +177,32 @@ fn truncated_files_are_recycled_and_disk_use_stays_bounded() {
     assert_eq!(last.id, 399);
 }
 
+/// The segment before goes when its successor is half full, and a spare is there already.
+#[test]
+fn log_that_is_drained_as_it_fills_takes_turns_with_three_files() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    let group_commit = &opening.group_commit;
+    let mut spares = 0;
+    for id in 0..400 {
+        store(group_commit, id, &[id]).unwrap();
+        work_off(group_commit);
+        let tail = group_commit.tail();
+        let active = tail.segment();
+        if group_commit.segments().len() == 2 && tail.offset() > SEGMENT_BYTES / 2 {
+            let spare = fs.contents(&segment_path(active.0 + 1)).unwrap();
+            let is_recycled = spare.iter().any(|byte| *byte != 0);
+            assert_eq!(is_recycled, active.0 > 2, "spare behind segment {active}");
+            spares += u32::from(is_recycled);
+            group_commit.truncate_before(active).unwrap();
+            work_off(group_commit);
+        }
+        // Three files, and a sidecar.
+        assert!(fs.used_bytes() < 4 * u64::from(SEGMENT_BYTES), "{} bytes", fs.used_bytes());
+    }
+    assert!(spares > 10, "{spares}");
+}
+
 #[test]
 fn reader_of_a_truncated_segment_never_sees_a_recycled_file() {
     let fs = SimFileSystem::new(1);

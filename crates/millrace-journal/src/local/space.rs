@@ -7,7 +7,7 @@
 //!   space aside, which is quick and is what admission needs; zeroing follows at the pace of
 //!   the appends, because each of its syncs makes a commit's wait.
 //! * A first segment is appended to at once, and zeroed some way ahead.
-//! * A truncated segment's file is kept, one at most, and becomes the next spare. It loses its
+//! * A truncated segment's file is kept, one at most, and becomes a later spare. It loses its
 //!   header, under a temporary name; its older frames stay and do not count, for their place names
 //!   another segment.
 //!
@@ -274,9 +274,15 @@ impl LocalJournal {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
+        let (has_spare, is_short) = {
+            let state = self.state();
+            (!state.spares.is_empty(), state.segments.len() == 1)
+        };
+        // Beside a spare only where the active segment is all there is, as when messages are
+        // deleted as fast as they come: three files take turns then.
         let is_wanted = matches!(keep, Keep::OneFile)
             && preparing.recycled.is_none()
-            && self.state().spares.is_empty()
+            && (!has_spare || is_short)
             && segment.header.segment_bytes == self.options.segment_bytes;
         // A reader that still holds the segment must keep finding its bytes: then the file is
         // unlinked, not used again. None can come anew, since it is in no list any more.
