@@ -152,10 +152,14 @@ impl Broker {
         Ok(())
     }
 
-    /// A future to be run by each runtime whose tasks call the broker: it wakes those that wait
-    /// for commits. Never resolves. Without it they are woken one by one.
-    pub fn commit_driver(&self) -> impl Future<Output = ()> + Send + 'static {
-        self.commits.driver(self.log.clone())
+    /// A future to be run by each single-threaded runtime whose tasks call the broker: it commits, and
+    /// wakes those that wait for commits. Never resolves. Without it they are woken one by one. `pause` is to
+    /// resolve when the runtime has looked for whatever else is ready.
+    pub fn commit_driver<P: Future<Output = ()> + Send + 'static>(
+        &self,
+        pause: impl Fn() -> P + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        self.commits.driver(self.log.clone(), pause)
     }
 
     /// Visits everything that is due now and returns when something will be next.
@@ -227,11 +231,6 @@ impl Broker {
     /// The journal's state and figures, for health and metrics.
     pub fn log(&self) -> &GroupCommit {
         &self.log
-    }
-
-    /// For what was appended to be committed here, and is not waited for.
-    pub(crate) fn commit_soon(&self) {
-        self.commits.commit_soon(&self.log);
     }
 
     /// Resolves when the ticket is committed. Cancel safe.

@@ -1,7 +1,8 @@
 //! Waiting for a commit without a thread: futures park by ticket, whoever commits wakes one
 //! driver per runtime, and the driver wakes its runtime's futures. Waking across threads costs a
-//! system call each; this way it is one per runtime and commit, not one per request. On a journal
-//! that does not wait for the disk the drivers commit themselves.
+//! system call each; this way it is one per runtime and commit, not one per request. And the drivers
+//! commit themselves, after all requests that are ready: without a switch to another thread and
+//! back, as long as the disk is quick.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -25,12 +26,30 @@ struct Waits {
 #[derive(Debug, Default)]
 struct WaitState {
     waiting: VecDeque<(Ticket, Waker)>,
+    /// None while the driver is awake and has yet to commit.
     driver: Option<Waker>,
+    /// A commit ended while the driver was awake.
+    was_missed: bool,
 }
 
 impl Waits {
     fn state(&self) -> MutexGuard<'_, WaitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The driver's turn: commits, and sees to it that it is woken for what is left.
+    fn commit(&self, log: &GroupCommit, driver: &Waker) {
+        self.state().was_missed = false;
+        let is_left = !log.commit_here();
+        let mut state = self.state();
+        if is_left && state.was_missed {
+            driver.wake_by_ref();
+        } else {
+            state.driver = Some(driver.clone());
+        }
+        drop(state);
+        // Whatever is committed before this is seen here, what comes later wakes the driver.
+        self.settled(log).into_iter().for_each(Waker::wake);
     }
 
     /// Takes the wakers of all whose tickets are settled.
@@ -62,6 +81,7 @@ impl CommitWaits {
         for waits in self.drivers().iter() {
             let mut state = waits.state();
             let driver = if state.waiting.is_empty() { None } else { state.driver.take() };
+            state.was_missed |= driver.is_none();
             drop(state);
             if let Some(driver) = driver {
                 driver.wake();
@@ -69,45 +89,51 @@ impl CommitWaits {
         }
     }
 
-    /// The future that serves the runtime of the calling thread; never resolves.
-    pub(crate) fn driver(
+    /// The future that serves the runtime of the calling thread; never resolves. `pause` lets the
+    /// runtime look for further requests.
+    pub(crate) fn driver<P: Future<Output = ()> + Send + 'static>(
         &self,
         log: Arc<GroupCommit>,
+        pause: impl Fn() -> P + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let waits = Arc::new(Waits::default());
         self.drivers().push(waits.clone());
-        std::future::poll_fn(move |context| {
-            LOCAL.with(|local| {
-                let mut local = local.borrow_mut();
-                if !local.as_ref().is_some_and(|local| Arc::ptr_eq(local, &waits)) {
-                    *local = Some(waits.clone());
+        async move {
+            loop {
+                LOCAL.with(|local| {
+                    let mut local = local.borrow_mut();
+                    if !local.as_ref().is_some_and(|local| Arc::ptr_eq(local, &waits)) {
+                        *local = Some(waits.clone());
+                    }
+                });
+                let mut seen = 0;
+                while log.is_gathering(&mut seen) {
+                    pause().await;
                 }
-            });
-            // For all requests that had their turn since: one write.
-            log.commit_here();
-            // Registered before looking: a commit in between wakes the driver again.
-            waits.state().driver = Some(context.waker().clone());
-            waits.settled(&log).into_iter().for_each(Waker::wake);
-            Poll::Pending
-        })
+                let mut has_slept = false;
+                std::future::poll_fn(|context| {
+                    if std::mem::replace(&mut has_slept, true) {
+                        return Poll::Ready(());
+                    }
+                    waits.commit(&log, context.waker());
+                    Poll::Pending
+                })
+                .await;
+            }
+        }
     }
 
-    /// Sees to it that what was appended to be committed here is: on a quick journal by the driver,
-    /// which outlives its runtime's requests, after all that are ready now; on others the
-    /// committing thread knows already.
+    /// Sees to it that what is due is committed: by the runtime's driver, which outlives its
+    /// requests, after all that are ready now.
     pub(crate) fn commit_soon(&self, log: &GroupCommit) {
-        if !log.is_quick() {
-            return;
-        }
         let has_driver = LOCAL.with(|local| {
             let local = local.borrow();
-            // None while the driver is awake and has yet to run.
             let driver = local.as_ref().and_then(|waits| waits.state().driver.take());
             driver.into_iter().for_each(Waker::wake);
             local.is_some()
         });
         if !has_driver {
-            log.commit_here();
+            log.commit_elsewhere();
         }
     }
 
@@ -141,6 +167,7 @@ impl Future for CommitWait<'_> {
         let local = LOCAL.with(|local| local.borrow().clone());
         let waits = local.as_ref().unwrap_or(&self.waits.shared);
         waits.state().waiting.push_back((self.ticket, context.waker().clone()));
+        self.log.set_awaited(self.ticket);
         self.waits.commit_soon(self.log);
         // Settled meanwhile? Then whoever committed may have found nobody to wake.
         if let Some(outcome) = self.log.outcome(self.ticket) {

@@ -70,10 +70,7 @@ impl Broker {
             self.look_until(queue, &receive, wait_until).await
         };
         let (received, ticket) = match found {
-            Ok(Look::Found(received, ticket)) => {
-                self.commit_soon();
-                (received, ticket)
-            }
+            Ok(Look::Found(received, ticket)) => (received, ticket),
             Err(BrokerError::OverLimit) if wait_s == 0 && settings.kind == Kind::Standard => {
                 return Err(BrokerError::OverLimit);
             }
@@ -270,11 +267,7 @@ impl Broker {
         let both = [&move_index, &receive_index]
             .map(|index| millrace_journal::Record { index, payload: &[] });
         let records = if move_index.is_empty() { &both[1..] } else { &both[..] };
-        // A receive that found nothing but dead letters may wait next, not commit.
-        if received.deliveries.is_empty() {
-            return self.log.append(reservation, records, &mut Vec::new());
-        }
-        self.log.append_before_commit_here(reservation, records, &mut Vec::new())
+        self.log.append_unawaited(reservation, records, &mut Vec::new())
     }
 
     /// Reads the contents of received messages. One that the disk has damaged is left out: it stays

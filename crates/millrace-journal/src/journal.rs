@@ -64,9 +64,9 @@ pub trait Journal: Send + Sync {
 
     fn placement(&self) -> Placement;
 
-    /// Whether an append comes back without waiting for a disk or a network, as long as it stays
-    /// in its segment.
-    fn is_quick(&self) -> bool;
+    /// Whether an append waits for nothing beyond this machine. Then threads that serve connections
+    /// may append, as long as the disk is quick.
+    fn is_local(&self) -> bool;
 
     /// Whether a frame could be appended to this segment without asking for space.
     fn is_ready(&self, segment: SegmentId) -> bool;

@@ -83,7 +83,7 @@ impl Journal for MemoryJournal {
         self.placement
     }
 
-    fn is_quick(&self) -> bool {
+    fn is_local(&self) -> bool {
         true
     }
 

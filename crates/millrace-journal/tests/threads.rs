@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use millrace_journal::conformance;
 use millrace_journal::{
     Durability, GroupCommit, GroupOptions, LocalJournal, LocalOptions, Position, Purpose,
-    RealFileSystem, Record, Ticket, Unavailable,
+    RealFileSystem, Record, SimFileSystem, Ticket, Unavailable,
 };
 
 const APPENDERS: u64 = 8;
@@ -186,32 +187,150 @@ fn append_before_commit_here(group_commit: &Arc<GroupCommit>, id: u64) -> Ticket
     group_commit.append_before_commit_here(reservation, &[record], &mut Vec::new())
 }
 
-#[test]
-fn quick_journal_is_committed_by_those_who_append() {
-    let root = tempfile::tempdir().unwrap();
-    let (group_commit, _) = open_with(root.path(), Durability::Os);
+fn append_unawaited(group_commit: &Arc<GroupCommit>, id: u64) -> Ticket {
+    let (index, payload) = (id.to_le_bytes(), payload(id));
+    let record = Record { index: &index, payload: &payload };
+    let reservation = reserve(group_commit, record.encoded_bytes());
+    group_commit.append_unawaited(reservation, &[record], &mut Vec::new())
+}
 
-    let first = append_before_commit_here(&group_commit, 0);
-    let second = append_before_commit_here(&group_commit, 1);
-    assert_eq!(group_commit.outcome(first), None);
-    group_commit.commit_here();
-
-    assert_eq!(group_commit.outcome(first), Some(Ok(())));
-    assert_eq!(group_commit.outcome(second), Some(Ok(())));
-    assert_eq!(group_commit.stats().groups, 1);
+fn commit_here(group_commit: &GroupCommit) {
+    assert!(group_commit.commit_here(), "somebody else commits");
 }
 
 #[test]
-fn journal_that_waits_for_its_disk_is_left_to_the_committing_thread() {
+fn quick_journal_is_committed_by_those_who_append() {
+    for durability in [Durability::Fsync, Durability::Os] {
+        let root = tempfile::tempdir().unwrap();
+        let (group_commit, _) = open_with(root.path(), durability);
+
+        let first = append_before_commit_here(&group_commit, 0);
+        let second = append_before_commit_here(&group_commit, 1);
+        assert_eq!(group_commit.outcome(first), None);
+        commit_here(&group_commit);
+
+        assert_eq!(group_commit.outcome(first), Some(Ok(())));
+        assert_eq!(group_commit.outcome(second), Some(Ok(())));
+        assert_eq!(group_commit.stats().groups, 1);
+    }
+}
+
+#[test]
+fn slow_disk_is_left_to_the_committing_thread_until_it_is_quick_again() {
+    let fs = SimFileSystem::new(1);
+    let options = LocalOptions::default();
+    let (journal, _) =
+        LocalJournal::open(Arc::new(fs.clone()), Path::new("/journal"), options, &mut |_| {})
+            .unwrap();
+    let group_commit = GroupCommit::new(Box::new(journal), GroupOptions::default());
+    let commits_here = |id| {
+        let ticket = append_before_commit_here(&group_commit, id);
+        commit_here(&group_commit);
+        let is_committed = group_commit.outcome(ticket).is_some();
+        while group_commit.commit_step() {}
+        is_committed
+    };
+    fs.set_sync_time(Duration::from_millis(50));
+    assert!(commits_here(0), "one slow sync is no slow disk, nor known before");
+    assert!(!commits_here(1), "the average has passed the limit");
+
+    fs.set_sync_time(Duration::from_micros(100));
+    let until_quick = (2..1000).find(|id| commits_here(*id));
+
+    assert!(until_quick.is_some_and(|id| id > 10), "quick again with commit {until_quick:?}");
+}
+
+#[test]
+fn what_nobody_waits_for_is_committed_with_what_follows() {
     let root = tempfile::tempdir().unwrap();
     let (group_commit, _) = open(root.path());
 
-    let ticket = append_before_commit_here(&group_commit, 0);
-    group_commit.commit_here();
-    assert_eq!(group_commit.outcome(ticket), None);
+    let unawaited = append_unawaited(&group_commit, 0);
+    commit_here(&group_commit);
+    assert_eq!(group_commit.outcome(unawaited), None);
+    let awaited = append_before_commit_here(&group_commit, 1);
+    commit_here(&group_commit);
 
+    assert_eq!(group_commit.outcome(unawaited), Some(Ok(())));
+    assert_eq!(group_commit.outcome(awaited), Some(Ok(())));
+    assert_eq!(group_commit.stats().groups, 1);
+
+    let waited_for_later = append_unawaited(&group_commit, 2);
+    group_commit.set_awaited(waited_for_later);
+    commit_here(&group_commit);
+    assert_eq!(group_commit.outcome(waited_for_later), Some(Ok(())));
+}
+
+#[test]
+fn what_nobody_waits_for_is_committed_soon_all_the_same() {
+    let root = tempfile::tempdir().unwrap();
+    let (group_commit, _) = open(root.path());
+    let settled = Settled::of(&group_commit);
     let committer = group_commit.spawn_committer().unwrap();
-    group_commit.wait(ticket).unwrap();
+    for id in 0..3 {
+        append_unawaited(&group_commit, id);
+        let ticket = append_unawaited(&group_commit, 10 + id);
+
+        settled.wait(&group_commit, ticket);
+    }
+
+    let last = append_unawaited(&group_commit, 20);
+    group_commit.close();
+    committer.join().unwrap();
+    assert_eq!(group_commit.outcome(last), Some(Ok(())), "closing commits everything");
+}
+
+/// Waits for commits without asking for them.
+#[derive(Default)]
+struct Settled {
+    lock: Mutex<()>,
+    commit: Condvar,
+}
+
+impl Settled {
+    fn of(group_commit: &GroupCommit) -> Arc<Self> {
+        let settled = Arc::new(Self::default());
+        let told = Arc::clone(&settled);
+        group_commit.on_commit(Box::new(move || {
+            drop(told.lock.lock().unwrap());
+            told.commit.notify_all();
+        }));
+        settled
+    }
+
+    fn wait(&self, group_commit: &GroupCommit, ticket: Ticket) {
+        let mut lock = self.lock.lock().unwrap();
+        while group_commit.outcome(ticket).is_none() {
+            let waited = self.commit.wait_timeout(lock, Duration::from_secs(10)).unwrap();
+            assert!(!waited.1.timed_out(), "left behind");
+            lock = waited.0;
+        }
+    }
+}
+
+/// The second of two batches starts a segment, and with it another group.
+#[test]
+fn batches_on_both_sides_of_a_segments_end_are_committed_by_one_call() {
+    let root = tempfile::tempdir().unwrap();
+    let (group_commit, _) = open_with(root.path(), Durability::Os);
+    let settled = Settled::of(&group_commit);
+    let committer = group_commit.spawn_committer().unwrap();
+    let mut crossings = 0;
+    for _ in 0..2000 {
+        // A short one and a long one.
+        let first = append_before_commit_here(&group_commit, 0);
+        let segment = group_commit.tail().segment();
+        let second = append_before_commit_here(&group_commit, 699);
+        crossings += u32::from(group_commit.tail().segment() != segment);
+
+        if !group_commit.commit_here() {
+            group_commit.commit_elsewhere();
+        }
+
+        settled.wait(&group_commit, first);
+        settled.wait(&group_commit, second);
+    }
+    assert!(crossings > 0, "{crossings} pairs crossed");
     group_commit.close();
     committer.join().unwrap();
 }
@@ -220,27 +339,33 @@ fn journal_that_waits_for_its_disk_is_left_to_the_committing_thread() {
 /// segment to the committing thread: nobody may wait for ever.
 #[test]
 fn appenders_that_commit_themselves_leave_nothing_behind() {
-    let root = tempfile::tempdir().unwrap();
-    let (group_commit, _) = open_with(root.path(), Durability::Os);
-    let committer = group_commit.spawn_committer().unwrap();
+    for durability in [Durability::Fsync, Durability::Os] {
+        let root = tempfile::tempdir().unwrap();
+        let (group_commit, _) = open_with(root.path(), durability);
+        let settled = Settled::of(&group_commit);
+        let committer = group_commit.spawn_committer().unwrap();
 
-    std::thread::scope(|scope| {
-        for number in 0..APPENDERS {
-            let group_commit = &group_commit;
-            scope.spawn(move || {
-                for batch in 0..BATCHES {
-                    let ticket = append_before_commit_here(group_commit, number * BATCHES + batch);
-                    group_commit.commit_here();
-                    group_commit.wait(ticket).unwrap();
-                }
-            });
-        }
-    });
-    assert!(group_commit.segments().len() > 4);
-    group_commit.close();
-    committer.join().unwrap();
-    drop(group_commit);
+        std::thread::scope(|scope| {
+            for number in 0..APPENDERS {
+                let (group_commit, settled) = (&group_commit, &settled);
+                scope.spawn(move || {
+                    for batch in 0..BATCHES {
+                        let id = number * BATCHES + batch;
+                        let ticket = append_before_commit_here(group_commit, id);
+                        if !group_commit.commit_here() {
+                            group_commit.commit_elsewhere();
+                        }
+                        settled.wait(group_commit, ticket);
+                    }
+                });
+            }
+        });
+        assert!(group_commit.segments().len() > 4);
+        group_commit.close();
+        committer.join().unwrap();
+        drop(group_commit);
 
-    let (_, seen) = open_with(root.path(), Durability::Os);
-    assert_eq!(seen.len() as u64, APPENDERS * BATCHES);
+        let (_, seen) = open_with(root.path(), durability);
+        assert_eq!(seen.len() as u64, APPENDERS * BATCHES);
+    }
 }

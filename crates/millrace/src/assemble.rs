@@ -72,7 +72,7 @@ pub(crate) fn open_services(
     let hooks = Hooks {
         per_worker: Some(Arc::new(move |_| {
             let (driver, broker, drain) =
-                (companion.commit_driver(), companion.clone(), drain.clone());
+                (companion.commit_driver(tokio::task::yield_now), companion.clone(), drain.clone());
             Box::pin(async move {
                 let drained = async {
                     drain.started().await;

@@ -4,3 +4,4 @@
 
 mod behind;
 mod damage;
+mod drivers;

@@ -41,6 +41,7 @@ impl SimFileSystem {
             faults: BTreeMap::new(),
             is_off: false,
             syncs_fail: false,
+            sync_time: Duration::ZERO,
             capacity_bytes: u64::MAX,
             files: Vec::new(),
             names: BTreeMap::new(),
@@ -66,6 +67,11 @@ impl SimFileSystem {
     /// From now on every `sync_data` fails and makes nothing durable.
     pub fn fail_syncs(&self) {
         self.world().syncs_fail = true;
+    }
+
+    /// From now on the clock advances by so much at every `sync_data`.
+    pub fn set_sync_time(&self, time: Duration) {
+        self.world().sync_time = time;
     }
 
     /// Bounds the space that files may set aside together.
@@ -316,6 +322,8 @@ impl File for SimFile {
     fn sync_data(&self) -> io::Result<()> {
         let mut world = self.world();
         world.begin_call()?;
+        let sync_time = world.sync_time;
+        world.now += sync_time;
         if world.syncs_fail {
             return Err(io::Error::other("simulated sync failure"));
         }

@@ -5,14 +5,26 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::gather::{Gather, Group};
+use super::gather::{CommittingThread, Gather, Group};
+use super::pace::{Pace, worth_gathering};
 use super::priority::Priority;
 use super::{GroupCommit, lock};
 use crate::error::{AppendError, Unavailable};
 use crate::frame::{Chain, Frame, FrameKind};
 
-/// Groups that one call of [`GroupCommit::commit_here`] commits at most.
-const ROUNDS_HERE: usize = 4;
+/// Beyond this a sync takes longer the more it writes, so larger groups gain nothing.
+const ENOUGH_BYTES: usize = 64 << 10;
+
+/// What nobody waits for is committed with what follows, after so long, twice
+/// at most.
+const LINGER: Duration = Duration::from_millis(5);
+
+/// What only the one who commits touches.
+pub(super) struct Committing {
+    /// The chain behind the last committed frame.
+    pub(super) chain: Chain,
+    pub(super) pace: Pace,
+}
 
 impl GroupCommit {
     /// Starts the threads "journal-commit", whose handle is returned, and "journal-prepare". They
@@ -40,50 +52,71 @@ impl GroupCommit {
     /// Takes what has gathered, writes it as one frame and settles it. False if there was nothing
     /// to do, or nothing may be done any more.
     pub fn commit_step(&self) -> bool {
-        self.commit_group().is_some()
+        self.commit(lock(&self.committing), Gather::take).is_some()
     }
 
-    /// Commits what has gathered on the calling thread, if the journal is quick: sooner than
-    /// waking another thread. What takes longer is left to the committing thread: the start of a
-    /// segment, large groups, what others go on appending; as is everything on other journals.
-    pub fn commit_here(&self) {
-        if !self.is_quick {
-            return;
+    /// Commits what is due on the calling thread: sooner than waking another. What takes longer is
+    /// left to the committing thread: everything while the disk is slow, the start of a segment,
+    /// large groups. False if somebody else is committing: call again after that commit, or call
+    /// [`GroupCommit::commit_elsewhere`].
+    #[must_use]
+    pub fn commit_here(&self) -> bool {
+        if !self.is_local || self.is_slow.load(Ordering::Relaxed) {
+            self.commit_elsewhere();
+            return true;
         }
-        for _ in 0..ROUNDS_HERE {
-            let chain = match self.committer.try_lock() {
-                Ok(chain) => chain,
+        // A batch that did not fit where the gathering group stood has closed it: two groups then.
+        let latest = self.latest();
+        while self.committed.load(Ordering::Acquire) < latest.0 {
+            let committing = match self.committing.try_lock() {
+                Ok(committing) => committing,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                // Whoever commits looks again after that for what has gathered meanwhile.
-                Err(TryLockError::WouldBlock) => return,
+                Err(TryLockError::WouldBlock) => return false,
             };
-            if self.commit(chain, Gather::take_quick).is_none() {
+            if self.commit(committing, Gather::take_quick).is_none() {
+                self.commit_elsewhere();
                 break;
             }
         }
+        // What gathered meanwhile is for those who appended it.
+        true
+    }
+
+    /// Has the committing thread commit what is due.
+    pub fn commit_elsewhere(&self) {
         let mut gather = self.lock_gather();
-        let is_due = !gather.is_empty() && std::mem::take(&mut gather.committer_is_asleep);
+        let must_wake = gather.must_wake();
         drop(gather);
-        if is_due {
+        if must_wake {
             self.gathered.notify_one();
         }
     }
 
-    /// The same as [`GroupCommit::commit_step`]; how many records were in the group.
-    fn commit_group(&self) -> Option<u32> {
-        self.commit(lock(&self.committer), Gather::take)
+    /// Whether a commit is better put off until the calling thread has looked for further requests:
+    /// more has gathered than it saw last time, and less than is worth a commit.
+    pub fn is_gathering(&self, seen: &mut u32) -> bool {
+        let worth = self.worth_gathering.load(Ordering::Relaxed);
+        if worth <= 1 || !self.is_local {
+            return false;
+        }
+        let gather = self.lock_gather();
+        let (batches, bytes) = (gather.batches(), gather.bytes());
+        drop(gather);
+        let has_grown = batches > *seen;
+        *seen = batches;
+        has_grown && batches < worth && bytes < ENOUGH_BYTES
     }
 
     fn commit(
         &self,
-        mut chain: MutexGuard<'_, Chain>,
-        take: fn(&mut Gather) -> Option<Group>,
+        mut committing: MutexGuard<'_, Committing>,
+        take: impl FnOnce(&mut Gather) -> Option<Group>,
     ) -> Option<u32> {
         if self.is_poisoned.load(Ordering::Acquire) {
             return None;
         }
         let group = take(&mut self.lock_gather())?;
-        let mut header = chain.next(FrameKind::Data, group.base, self.journal.prior());
+        let mut header = committing.chain.next(FrameKind::Data, group.base, self.journal.prior());
         header.records = group.records;
         let frame = Frame::seal(header, group.body.clone(), self.salt);
         let started = self.journal.now();
@@ -91,12 +124,14 @@ impl GroupCommit {
         let took = self.journal.now().saturating_sub(started);
         match appended {
             Ok(()) => {
-                *chain = frame.chain();
+                committing.chain = frame.chain();
+                committing.pace.observe(took);
+                self.is_slow.store(committing.pace.is_slow(), Ordering::Relaxed);
                 self.settle(&group, took);
             }
             Err(error) => self.set_poison(error),
         }
-        drop(chain);
+        drop(committing);
         self.tell();
         if self.journal.has_background_work() {
             self.wake_background();
@@ -110,7 +145,11 @@ impl GroupCommit {
     }
 
     fn settle(&self, group: &Group, took: Duration) {
-        self.lock_gather().settle(group, self.options.recent_bytes);
+        let mut gather = self.lock_gather();
+        gather.settle(group, self.options.recent_bytes);
+        let worth = worth_gathering(group.batches, gather.batches());
+        drop(gather);
+        self.worth_gathering.store(worth, Ordering::Relaxed);
         self.counters.record(group.records, group.body.len(), took);
         self.committed.store(group.number, Ordering::Release);
     }
@@ -141,18 +180,36 @@ impl GroupCommit {
     fn run_committer(&self) {
         let mut priority = Priority::new();
         loop {
-            while let Some(records) = self.commit_group() {
+            while let Some(records) = self.commit(lock(&self.committing), Gather::take_due) {
                 priority.observe(records);
             }
-            let mut gather = self.lock_gather();
-            let is_poisoned = self.is_poisoned.load(Ordering::Acquire);
-            while (is_poisoned || gather.is_empty()) && !gather.is_closed {
-                gather.committer_is_asleep = true;
-                gather = self.gathered.wait(gather).unwrap_or_else(PoisonError::into_inner);
-            }
-            gather.committer_is_asleep = false;
-            if gather.is_closed && (is_poisoned || gather.is_empty()) {
+            if !self.sleep_until_due() {
                 return;
+            }
+        }
+    }
+
+    /// False if there is nothing to wait for any more.
+    fn sleep_until_due(&self) -> bool {
+        let mut gather = self.lock_gather();
+        loop {
+            let is_due = gather.is_due() && !self.is_poisoned.load(Ordering::Acquire);
+            if is_due || gather.is_closed {
+                gather.committing_thread = CommittingThread::Awake;
+                return is_due;
+            }
+            if gather.is_empty() || self.is_poisoned.load(Ordering::Acquire) {
+                gather.committing_thread = CommittingThread::Asleep;
+                gather = self.gathered.wait(gather).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            gather.committing_thread = CommittingThread::Lingering;
+            let number = gather.number();
+            let waited = self.gathered.wait_timeout(gather, LINGER);
+            let (lingered, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            gather = lingered;
+            if timeout.timed_out() && gather.number() == number {
+                gather.set_awaited(number);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::record::{RECORD_HEADER_BYTES, Record};
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// What a thread that serves connections hashes and copies in one go at most.
-const QUICK_GROUP_BYTES: usize = 256 << 10;
+const QUICK_GROUP_BYTES: usize = 64 << 10;
 
 pub(super) struct Gather {
     placement: Placement,
@@ -26,6 +26,7 @@ pub(super) struct Gather {
     /// Where the gathering frame starts.
     base: Position,
     records: u32,
+    batches: u32,
     number: u64,
     /// The gathering frame is to be written even without records, to seal the segment before.
     is_wanted_empty: bool,
@@ -37,8 +38,20 @@ pub(super) struct Gather {
     pub(super) reserved_bytes: u64,
     /// Appended and not committed yet.
     pub(super) waiting_bytes: u64,
-    pub(super) committer_is_asleep: bool,
+    /// Somebody waits for the gathering group, or may.
+    is_awaited: bool,
+    pub(super) committing_thread: CommittingThread,
     pub(super) is_closed: bool,
+}
+
+/// What the committing thread does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CommittingThread {
+    /// Looks for what has gathered before it sleeps again.
+    Awake,
+    /// Sleeps for a while, and commits then.
+    Lingering,
+    Asleep,
 }
 
 /// A closed group: its content and place no longer change.
@@ -47,6 +60,7 @@ pub(super) struct Group {
     pub(super) number: u64,
     pub(super) base: Position,
     pub(super) records: u32,
+    pub(super) batches: u32,
     /// The body without its padding.
     pub(super) record_bytes: u64,
     pub(super) body: Bytes,
@@ -65,6 +79,7 @@ impl Gather {
             body: BytesMut::new(),
             base: tail,
             records: 0,
+            batches: 0,
             number: 1,
             is_wanted_empty: false,
             closed: VecDeque::new(),
@@ -72,7 +87,8 @@ impl Gather {
             recent_bytes: 0,
             reserved_bytes: 0,
             waiting_bytes: 0,
-            committer_is_asleep: false,
+            is_awaited: false,
+            committing_thread: CommittingThread::Awake,
             is_closed: false,
         }
     }
@@ -85,6 +101,7 @@ impl Gather {
         }
         self.base = self.place_with(bytes);
         self.ensure_capacity(bytes);
+        self.batches += 1;
         self.waiting_bytes += bytes as u64;
     }
 
@@ -121,12 +138,17 @@ impl Gather {
         self.closed.pop_front()
     }
 
+    /// The same, if it is due.
+    pub(super) fn take_due(&mut self) -> Option<Group> {
+        if self.is_due() { self.take() } else { None }
+    }
+
     /// The same, unless that group starts a segment or is large.
     pub(super) fn take_quick(&mut self) -> Option<Group> {
         let oldest = self.closed.front().map(|group| (group.base, group.body.len()));
         let (base, bytes) = oldest.unwrap_or((self.base, self.body.len()));
         let starts_segment = base == self.placement.start(base.segment());
-        if starts_segment || bytes > QUICK_GROUP_BYTES { None } else { self.take() }
+        if starts_segment || bytes > QUICK_GROUP_BYTES { None } else { self.take_due() }
     }
 
     /// Notes that a group is committed and forgets the oldest of those that are.
@@ -157,6 +179,44 @@ impl Gather {
 
     pub(super) fn is_empty(&self) -> bool {
         self.closed.is_empty() && self.records == 0 && !self.is_wanted_empty
+    }
+
+    /// Whether to commit without delay.
+    pub(super) fn is_due(&self) -> bool {
+        !self.closed.is_empty() || self.is_wanted_empty || (self.records > 0 && self.is_awaited)
+    }
+
+    /// Somebody waits for the group of this number, or may.
+    pub(super) fn set_awaited(&mut self, number: u64) {
+        self.is_awaited |= number >= self.number;
+    }
+
+    /// Batches in the gathering group.
+    pub(super) fn batches(&self) -> u32 {
+        self.batches
+    }
+
+    /// Bytes of the gathering group's records.
+    pub(super) fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Whether the committing thread has to be woken for what is due; it counts as awake then.
+    pub(super) fn must_wake(&mut self) -> bool {
+        let must = self.is_due() && self.committing_thread != CommittingThread::Awake;
+        if must {
+            self.committing_thread = CommittingThread::Awake;
+        }
+        must
+    }
+
+    /// The same, to linger for what is not due.
+    pub(super) fn must_wake_to_linger(&mut self) -> bool {
+        let must = self.committing_thread == CommittingThread::Asleep;
+        if must {
+            self.committing_thread = CommittingThread::Awake;
+        }
+        must
     }
 
     /// Whether all that is reserved and `bytes` more fit into the segment that gathers.
@@ -193,6 +253,7 @@ impl Gather {
             number: self.number,
             base: self.base,
             records: self.records,
+            batches: self.batches,
             record_bytes,
             body: body.clone(),
         };
@@ -206,6 +267,8 @@ impl Gather {
         self.closed.push_back(group);
         self.number += 1;
         self.records = 0;
+        self.batches = 0;
+        self.is_awaited = false;
         self.is_wanted_empty = false;
     }
 

@@ -4,38 +4,43 @@
 //!  appenders ──lock──▶ gathering ──swap──▶ being written ──sync──▶ committed
 //!                      (grows)             (fixed)                 (recent, then disk only)
 //! ```
-//! Naturally batched: the committer takes what has gathered, writes it as one frame, syncs, tells
-//! the waiters, and takes at once what gathered meanwhile. No timer, no fixed delay: a lone
-//! appender waits for one sync, a thousand wait for two at most.
+//! Naturally batched: whoever commits takes what has gathered, writes it as one frame, syncs, and
+//! tells the waiters; what gathered meanwhile is the next group. No fixed delay: a lone appender
+//! waits for one sync, a thousand wait for two at most. Only what nobody waits for has time.
+//!
+//! Those who append also commit, one of them at a time, as long as the disk is quick; the
+//! committing thread does the rest. See [`GroupCommit::commit_here`].
 //!
 //! Bounded: bytes that wait for their commit, by [`GroupOptions::max_waiting_bytes`] (callers are
 //! refused with `Backlog` beyond it); recently written bytes, by
 //! [`GroupOptions::recent_bytes`].
 //!
-//! Locks, in their order: `committer` (held over write and sync, by whoever commits), then
+//! Locks, in their order: `committing` (held over write and sync, by whoever commits), then
 //! `gather` (microseconds), then `settled` or `background` (to wake). Listeners are called with
 //! none of them held.
 
 mod admission;
+mod append;
 mod commit;
 mod gather;
+mod pace;
 mod priority;
 mod stats;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
 
 use crate::error::{ReadError, TruncateError, Unavailable};
-use crate::frame::Chain;
 use crate::journal::{Journal, SegmentInfo, Visitor};
 use crate::position::{Opened, Position, SegmentId, Ticket};
-use crate::record::{Record, RecordBytes};
-use admission::BATCH_OVERHEAD_BYTES;
+use crate::record::RecordBytes;
 pub use admission::Reservation;
+use commit::Committing;
 use gather::Gather;
+use pace::Pace;
 use stats::Counters;
 pub use stats::{SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats};
 
@@ -63,11 +68,15 @@ pub struct GroupCommit {
     journal: Box<dyn Journal>,
     options: GroupOptions,
     /// Of the journal.
-    is_quick: bool,
+    is_local: bool,
+    /// Of late, commits took long.
+    is_slow: AtomicBool,
+    /// Batches, for the next group.
+    worth_gathering: AtomicU32,
     opened: Opened,
     salt: u64,
-    /// The chain behind the last committed frame. Its lock makes commits one at a time.
-    committer: Mutex<Chain>,
+    /// Its lock makes commits one at a time.
+    committing: Mutex<Committing>,
     gather: Mutex<Gather>,
     /// With `gather`: something gathered, or the committer is to stop.
     gathered: Condvar,
@@ -109,10 +118,12 @@ impl GroupCommit {
         options.group_bytes = options.group_bytes.min(limit as usize);
         Arc::new(Self {
             options,
-            is_quick: journal.is_quick(),
+            is_local: journal.is_local(),
+            is_slow: AtomicBool::new(false),
+            worth_gathering: AtomicU32::new(0),
             opened,
             salt: journal.salt(),
-            committer: Mutex::new(journal.chain()),
+            committing: Mutex::new(Committing { chain: journal.chain(), pace: Pace::default() }),
             gather: Mutex::new(Gather::new(placement, opened.tail)),
             gathered: Condvar::new(),
             committed: AtomicU64::new(0),
@@ -136,12 +147,6 @@ impl GroupCommit {
         self.opened
     }
 
-    /// Whether [`GroupCommit::commit_here`] does anything.
-    #[must_use]
-    pub fn is_quick(&self) -> bool {
-        self.is_quick
-    }
-
     /// The first place that nothing has been appended to yet.
     #[must_use]
     pub fn tail(&self) -> Position {
@@ -153,29 +158,6 @@ impl GroupCommit {
     pub fn latest(&self) -> Ticket {
         let gather = self.lock_gather();
         Ticket(if gather.is_gathering() { gather.number() } else { gather.number() - 1 })
-    }
-
-    /// Appends one atomic batch: all its records are in one frame. Pushes their final positions.
-    /// Asserts that the batch keeps to its reservation and is not empty.
-    pub fn append(
-        &self,
-        reservation: Reservation,
-        records: &[Record<'_>],
-        positions: &mut Vec<Position>,
-    ) -> Ticket {
-        self.push(reservation, records, positions, Committer::Woken)
-    }
-
-    /// The same for callers that go on to [`GroupCommit::commit_here`], and must: on a quick journal
-    /// the committing thread sleeps on, so nobody else may.
-    pub fn append_before_commit_here(
-        &self,
-        reservation: Reservation,
-        records: &[Record<'_>],
-        positions: &mut Vec<Position>,
-    ) -> Ticket {
-        let committer = if self.is_quick { Committer::Left } else { Committer::Woken };
-        self.push(reservation, records, positions, committer)
     }
 
     /// None: not settled yet. Lock-free unless the journal is poisoned.
@@ -197,6 +179,8 @@ impl GroupCommit {
 
     /// Blocks until the ticket is settled. Somebody else must be committing.
     pub fn wait(&self, ticket: Ticket) -> Result<(), Unavailable> {
+        self.set_awaited(ticket);
+        self.commit_elsewhere();
         let mut settling = lock(&self.settling);
         loop {
             if let Some(outcome) = self.outcome(ticket) {
@@ -281,9 +265,11 @@ impl GroupCommit {
         if !self.journal.is_ready(gather.tail().segment().next()) || !gather.roll() {
             return;
         }
-        gather.committer_is_asleep = false;
+        let must_wake = gather.must_wake();
         drop(gather);
-        self.gathered.notify_one();
+        if must_wake {
+            self.gathered.notify_one();
+        }
     }
 
     #[must_use]
@@ -316,48 +302,7 @@ impl GroupCommit {
     }
 }
 
-/// What an append does to the committing thread.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Committer {
-    Woken,
-    Left,
-}
-
 impl GroupCommit {
-    fn push(
-        &self,
-        reservation: Reservation,
-        records: &[Record<'_>],
-        positions: &mut Vec<Position>,
-        committer: Committer,
-    ) -> Ticket {
-        assert!(!records.is_empty(), "empty batch");
-        let bytes: usize = records.iter().map(Record::encoded_bytes).sum();
-        let reserved = reservation.release();
-        assert!(bytes as u64 + BATCH_OVERHEAD_BYTES <= reserved, "batch exceeds its reservation");
-        // Checksums before the lock; a longer batch pays for the rest inside.
-        let mut headers = [[0; crate::record::RECORD_HEADER_BYTES]; 16];
-        for (header, record) in headers.iter_mut().zip(records) {
-            *header = record.header();
-        }
-
-        let mut gather = self.lock_gather();
-        gather.make_room(bytes, self.options.group_bytes);
-        for (number, record) in records.iter().enumerate() {
-            let header = headers.get(number).copied().unwrap_or_else(|| record.header());
-            positions.push(gather.push(record, &header));
-        }
-        gather.reserved_bytes -= reserved;
-        let ticket = Ticket(gather.number());
-        let is_due =
-            committer == Committer::Woken && std::mem::take(&mut gather.committer_is_asleep);
-        drop(gather);
-        if is_due {
-            self.gathered.notify_one();
-        }
-        ticket
-    }
-
     fn finish_read(
         &self,
         position: Position,

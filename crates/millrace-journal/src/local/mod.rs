@@ -218,8 +218,8 @@ impl Journal for LocalJournal {
         self.placement
     }
 
-    fn is_quick(&self) -> bool {
-        self.options.durability != Durability::Fsync
+    fn is_local(&self) -> bool {
+        true
     }
 
     fn is_ready(&self, segment: SegmentId) -> bool {
