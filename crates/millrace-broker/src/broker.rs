@@ -152,9 +152,9 @@ impl Broker {
         Ok(())
     }
 
-    /// A future to be run by each single-threaded runtime whose tasks call the broker: it commits, and
-    /// wakes those that wait for commits. Never resolves. Without it they are woken one by one. `pause` is to
-    /// resolve when the runtime has looked for whatever else is ready.
+    /// A future to be run by each single-threaded runtime whose tasks call the broker: it commits,
+    /// and wakes those that wait for commits. Never resolves. Without it they are woken one by one.
+    /// `pause` is to resolve when the runtime has looked for whatever else is ready.
     pub fn commit_driver<P: Future<Output = ()> + Send + 'static>(
         &self,
         pause: impl Fn() -> P + Send + 'static,

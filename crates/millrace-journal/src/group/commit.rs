@@ -15,8 +15,8 @@ use crate::frame::{Chain, Frame, FrameKind};
 /// Beyond this a sync takes longer the more it writes, so larger groups gain nothing.
 const ENOUGH_BYTES: usize = 64 << 10;
 
-/// What nobody waits for is committed with what follows, after so long, twice
-/// at most.
+/// What nobody waits for is committed with what follows, or after so long; never after more than
+/// twice that.
 const LINGER: Duration = Duration::from_millis(5);
 
 /// What only the one who commits touches.
