@@ -7,6 +7,7 @@ mod digest;
 mod ids;
 pub mod limits;
 mod md5_lanes;
+pub mod text;
 mod time;
 
 pub use arn::{Arn, QueueKey};

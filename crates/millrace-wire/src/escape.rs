@@ -1,6 +1,8 @@
 //! Escaping of text for JSON and XML. Input that needs no escape is found in blocks, which the
 //! compiler turns into vector instructions.
 
+use millrace_core::text::json_clean_bytes;
+
 const BLOCK_BYTES: usize = 32;
 /// Blocks looked at together, so that whether all are clean is asked once.
 const STRIDE_BLOCKS: usize = 8;
@@ -26,8 +28,19 @@ const JSON_ESCAPES: [u8; 256] = {
 
 /// Appends `text`, which is UTF-8, as a quoted JSON string.
 pub fn json_string(out: &mut Vec<u8>, text: &[u8]) {
+    out.reserve(text.len() + 2);
     out.push(b'"');
-    escape(out, text, json_needs_escape, put_json);
+    let mut rest = text;
+    loop {
+        let (clean, dirty) = rest.split_at(json_clean_bytes(rest).min(rest.len()));
+        out.extend_from_slice(clean);
+        if dirty.is_empty() {
+            break;
+        }
+        let (block, behind) = dirty.split_at(dirty.len().min(BLOCK_BYTES));
+        put_json(out, block);
+        rest = behind;
+    }
     out.push(b'"');
 }
 
@@ -38,9 +51,9 @@ pub(crate) fn xml_text(out: &mut Vec<u8>, text: &[u8]) {
     // U+FFFE and U+FFFF are no XML characters; in UTF-8 both begin with this byte.
     if text.iter().fold(false, |found, byte| found | (*byte == 0xef)) {
         let replaced = String::from_utf8_lossy(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
-        return escape(out, replaced.as_bytes(), xml_needs_escape, put_xml);
+        return escape_xml(out, replaced.as_bytes());
     }
-    escape(out, text, xml_needs_escape, put_xml);
+    escape_xml(out, text);
 }
 
 /// `bytes` as lower-case hexadecimal digits.
@@ -54,48 +67,6 @@ pub(crate) fn hex_32(bytes: &[u8; 32]) -> [u8; 64] {
 
 fn hex_digits(byte: u8) -> [u8; 2] {
     [HEX_DIGITS[usize::from(byte >> 4)], HEX_DIGITS[usize::from(byte & 15)]]
-}
-
-/// Copies clean blocks and leaves the others, and the last, shorter one if it is not clean, to
-/// `put`.
-fn escape(
-    out: &mut Vec<u8>,
-    text: &[u8],
-    needs_escape: impl Fn(u8) -> bool,
-    put: impl Fn(&mut Vec<u8>, &[u8]),
-) {
-    // No early exit, or the compiler could not use vectors.
-    let is_clean = |blocks: &[[u8; BLOCK_BYTES]]| {
-        let bytes = blocks.as_flattened().iter();
-        bytes.fold(0, |dirty, byte| dirty | u8::from(needs_escape(*byte))) == 0
-    };
-    let (blocks, tail) = text.as_chunks();
-
-    out.reserve(text.len());
-    for stride in blocks.chunks(STRIDE_BLOCKS) {
-        if is_clean(stride) {
-            out.extend_from_slice(stride.as_flattened());
-            continue;
-        }
-        for block in stride {
-            if is_clean(std::slice::from_ref(block)) {
-                out.extend_from_slice(block);
-            } else {
-                put(out, block);
-            }
-        }
-    }
-    if tail.iter().any(|byte| needs_escape(*byte)) {
-        put(out, tail);
-    } else {
-        out.extend_from_slice(tail);
-    }
-}
-
-// Called per byte, and only inlined is it made vectors of.
-#[inline(always)]
-fn json_needs_escape(byte: u8) -> bool {
-    (byte < b' ') | (byte == b'"') | (byte == b'\\')
 }
 
 /// Without branches but for the rare long form, because quotes in JSON within JSON come at
@@ -124,6 +95,38 @@ fn put_json(out: &mut Vec<u8>, block: &[u8]) {
     out.extend_from_slice(room.get(..end).unwrap_or_default());
 }
 
+/// Copies clean blocks and leaves the others, and the last, shorter one if it is not clean, to
+/// `put_xml`.
+fn escape_xml(out: &mut Vec<u8>, text: &[u8]) {
+    // No early exit, or the compiler could not use vectors.
+    let is_clean = |blocks: &[[u8; BLOCK_BYTES]]| {
+        let bytes = blocks.as_flattened().iter();
+        bytes.fold(0, |dirty, byte| dirty | u8::from(xml_needs_escape(*byte))) == 0
+    };
+    let (blocks, tail) = text.as_chunks();
+
+    out.reserve(text.len());
+    for stride in blocks.chunks(STRIDE_BLOCKS) {
+        if is_clean(stride) {
+            out.extend_from_slice(stride.as_flattened());
+            continue;
+        }
+        for block in stride {
+            if is_clean(std::slice::from_ref(block)) {
+                out.extend_from_slice(block);
+            } else {
+                put_xml(out, block);
+            }
+        }
+    }
+    if tail.iter().any(|byte| xml_needs_escape(*byte)) {
+        put_xml(out, tail);
+    } else {
+        out.extend_from_slice(tail);
+    }
+}
+
+// Called per byte, and only inlined is it made vectors of.
 #[inline(always)]
 fn xml_needs_escape(byte: u8) -> bool {
     ((byte < b' ') & (byte != b'\t') & (byte != b'\n'))

@@ -1,4 +1,4 @@
-//! Entry points for fuzzing: any bytes go in, nothing may panic.
+//! Entry points for fuzzing: any bytes go in, nothing may panic but what shows a defect.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,7 +8,7 @@ use crate::http::{Header, Request};
 use crate::protocol::{Protocol, ServiceName, detect, parse_queue_url};
 use crate::query::Parameters;
 use crate::sigv4::{Credential, Verifier};
-use crate::sqs::{decode_json, decode_query};
+use crate::sqs::{decode_json, decode_query, decode_twice};
 
 /// The actions of SQS.
 pub const ACTIONS: [&str; 23] = [
@@ -43,6 +43,14 @@ pub fn json(input: &[u8]) {
     let action = ACTIONS.get(usize::from(*first) % ACTIONS.len()).copied().unwrap_or_default();
     if let Err(error) = decode_json(action, body) {
         let _ = error.response(ServiceName::Sqs, Protocol::Json, "id");
+    }
+    match decode_twice(action, body) {
+        Some((quick, Ok(general))) => assert_eq!(quick, general, "decoders differ"),
+        // Where the general decoder counts nesting from is the one difference.
+        Some((_, Err(error))) => {
+            assert!(error.message.contains("recursion limit"), "{}", error.message)
+        }
+        None => {}
     }
 }
 

@@ -3,6 +3,7 @@
 
 use millrace_broker::{Attribute, Kind, Settings};
 use millrace_core::limits;
+use millrace_core::text::is_plain_ascii;
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{MessageAttributeValue, MessageAttributes, SendMessage};
 
@@ -72,11 +73,7 @@ pub(crate) fn check_size(
 
 /// #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF, in UTF-8.
 pub(crate) fn is_allowed_text(bytes: &[u8]) -> bool {
-    // Branch-free over blocks, so that it runs at memory speed on what is almost always fine.
-    // As signed numbers, control characters and what is beyond ASCII are all below the space.
-    let is_odd = |byte: &u8| byte.cast_signed() < 0x20;
-    let is_plain = |block: &[u8]| !block.iter().fold(false, |odd, byte| odd | is_odd(byte));
-    if bytes.chunks(256).all(is_plain) {
+    if is_plain_ascii(bytes) {
         return true;
     }
     let Ok(text) = str::from_utf8(bytes) else { return false };

@@ -1,5 +1,8 @@
 //! AWS JSON 1.0 request bodies to typed requests.
 
+mod hot;
+mod scanner;
+
 use serde::Deserialize;
 use serde::de::DeserializeSeed;
 
@@ -10,6 +13,23 @@ use crate::ApiError;
 /// Decodes the body of a request for `action`, the part of `X-Amz-Target` after the dot. An empty
 /// body counts as an empty object. Text without escapes is borrowed from `body`.
 pub fn decode_json<'a>(action: &str, body: &'a [u8]) -> Result<Action<'a>, ApiError> {
+    match hot::decode(action, body) {
+        Some(decoded) => Ok(decoded),
+        None => decode_general(action, body),
+    }
+}
+
+/// Both decoders' word on a body, the quicker one's only if it takes it: for tests that they agree.
+pub(crate) fn decode_twice(
+    action: &str,
+    body: &[u8],
+) -> Option<(String, Result<String, ApiError>)> {
+    let quick = hot::decode(action, body)?;
+    let general = decode_general(action, body);
+    Some((format!("{quick:?}"), general.map(|decoded| format!("{decoded:?}"))))
+}
+
+fn decode_general<'a>(action: &str, body: &'a [u8]) -> Result<Action<'a>, ApiError> {
     Ok(match action {
         "AddPermission" => Action::AddPermission(object(body)?),
         "CancelMessageMoveTask" => Action::CancelMessageMoveTask(object(body)?),
@@ -62,6 +82,8 @@ fn serialization(error: serde_json::Error) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn send<'a>(body: &'a str) -> crate::sqs::SendMessage<'a> {
@@ -73,6 +95,124 @@ mod tests {
 
     fn code(action: &str, body: &str) -> &'static str {
         decode_json(action, body.as_bytes()).unwrap_err().shape
+    }
+
+    /// Whether the quicker decoder takes it; if so, both must say the same.
+    fn is_hot(action: &str, body: &str) -> bool {
+        let Some((quick, general)) = decode_twice(action, body.as_bytes()) else { return false };
+        assert_eq!(general.unwrap(), quick, "{body}");
+        true
+    }
+
+    #[test]
+    fn what_sdks_write_is_decoded_without_the_general_decoder() {
+        for (action, body) in [
+            (
+                "SendMessage",
+                r#"{"QueueUrl":"http://q/1/a","MessageBody":"{\"a\": \"\u00e9\ud83d\ude00\\\"}\n"}"#,
+            ),
+            (
+                "SendMessage",
+                r#"{"MessageBody": "b", "DelaySeconds": 0, "MessageAttributes": {"n": {"DataType": "String", "StringValue": "v"}}, "QueueUrl": "u"}"#,
+            ),
+            (
+                "SendMessage",
+                r#"{"MessageBody":"b","MessageGroupId":"g","MessageDeduplicationId":"d"}"#,
+            ),
+            (
+                "SendMessageBatch",
+                r#"{"QueueUrl":"u","Entries":[{"Id":"0","MessageBody":"é"},{"Id":"1","MessageBody":""}]}"#,
+            ),
+            (
+                "ReceiveMessage",
+                r#"{"QueueUrl":"u","MaxNumberOfMessages":10,"WaitTimeSeconds":20,"VisibilityTimeout":43200,"AttributeNames":["All"],"MessageAttributeNames":[]}"#,
+            ),
+            ("DeleteMessage", "{ \"QueueUrl\" : \"u\" ,\n\"ReceiptHandle\":\"r\" }\n"),
+            (
+                "DeleteMessageBatch",
+                r#"{"QueueUrl":"u","Entries":[{"Id":"0","ReceiptHandle":"r"}]}"#,
+            ),
+            (
+                "ChangeMessageVisibility",
+                r#"{"QueueUrl":"u","ReceiptHandle":"r","VisibilityTimeout":-1}"#,
+            ),
+            ("SendMessage", "{}"),
+        ] {
+            assert!(is_hot(action, body), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_the_ordinary_is_left_to_the_general_decoder() {
+        for body in [
+            "",
+            "[]",
+            "{",
+            "{}x",
+            r#"{"QueueUrl":"u",}"#,
+            r#"{"QueueUrl":null}"#,
+            r#"{"QueueUrl":"u","QueueUrl":"u"}"#,
+            r#"{"Queue\u0055rl":"u"}"#,
+            r#"{"Other":1}"#,
+            r#"{"MessageBody":"\ud800"}"#,
+            r#"{"MessageBody":"\ud800\u0041"}"#,
+            r#"{"MessageBody":"\x"}"#,
+            r#"{"MessageBody":"\u12"}"#,
+            r#"{"MessageBody":"\"#,
+            "{\"MessageBody\":\"\n\"}",
+            r#"{"DelaySeconds":"5"}"#,
+            r#"{"DelaySeconds":5.0}"#,
+            r#"{"DelaySeconds":5e0}"#,
+            r#"{"DelaySeconds":05}"#,
+            r#"{"DelaySeconds":- 5}"#,
+            r#"{"DelaySeconds":-}"#,
+            r#"{"DelaySeconds":1000000000000000000}"#,
+            r#"{"MessageAttributes":null}"#,
+            r#"{"MessageAttributes":{"a"}}"#,
+        ] {
+            assert!(decode_twice("SendMessage", body.as_bytes()).is_none(), "{body}");
+        }
+        assert!(decode_twice("SendMessage", b"{\"QueueUrl\":\"\xff\"}").is_none());
+        let entries = |count: usize| format!("{{\"Entries\":[{}{{}}]}}", "{},".repeat(count - 1));
+        assert!(is_hot("DeleteMessageBatch", &entries(10)));
+        assert!(decode_twice("DeleteMessageBatch", entries(11).as_bytes()).is_none());
+        assert!(decode_twice("DeleteMessageBatch", br#"{"Entries":[]}"#).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn both_decoders_agree_on_all_texts(
+            text in r#"(\PC|["\\/\x00-\x1f]|[a-z ]{0,70}){0,8}"#,
+            is_ascii in any::<bool>(),
+        ) {
+            let mut body = serde_json::json!({ "MessageBody": text, "QueueUrl": text }).to_string();
+            if is_ascii {
+                let units = body.encode_utf16().map(|unit| match u8::try_from(unit) {
+                    Ok(byte) if byte < 0x80 => char::from(byte).to_string(),
+                    _ => format!("\\u{unit:04X}"),
+                });
+                body = units.collect();
+            }
+            prop_assert!(is_hot("SendMessage", &body));
+            let decoded = send(&body).message_body.unwrap();
+            prop_assert_eq!(decoded.as_str(), Some(text.as_str()));
+        }
+
+        #[test]
+        fn cut_off_and_changed_requests_are_the_same_to_both(at in 0usize..200, byte: u8) {
+            let body = r#"{"QueueUrl":"u","Entries":[{"Id":"0","MessageBody":"a\"\u00e9","DelaySeconds":12},{"Id":"1"}]}"#;
+            let mut changed = body.as_bytes().to_vec();
+            changed.truncate(at);
+            for body in [&changed[..], &{
+                let mut changed = body.as_bytes().to_vec();
+                if let Some(changed) = changed.get_mut(at) { *changed = byte }
+                changed
+            }[..]] {
+                if let Some((quick, general)) = decode_twice("SendMessageBatch", body) {
+                    prop_assert_eq!(general.unwrap(), quick);
+                }
+            }
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod types;
 mod value;
 
 pub use decode_json::decode_json;
+pub(crate) use decode_json::decode_twice;
 pub use decode_query::decode_query;
 pub use encode::{encode, response};
 pub use types::*;

@@ -1,0 +1,266 @@
+//! Reads JSON as SDKs write it: objects with known members, each once, plain names.
+//!
+//! `None` means only that this is none of that. Whether it is JSON, and what is wrong with it, is
+//! for the decoder that reads everything.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2};
+use millrace_core::text;
+use serde::Deserialize;
+
+use crate::sqs::value::{Blob, Text};
+
+/// An integer of so many digits fits.
+const DIGITS_MAX: usize = 18;
+
+/// SQS: ten entries at most in a good batch.
+const ENTRIES_MAX: usize = 10;
+
+/// Room that an escaped text begins with.
+const FIRST_BYTES: usize = 2048;
+
+/// Bytes of text among which escapes are not looked for one by one.
+const SWARM_BYTES: usize = 32;
+
+/// What each byte means in a string, first where no backslash is before it, then where one is. 0
+/// for nothing, for the closing quote and for the long form; a backslash means nothing yet.
+const MEANINGS: [[u8; 256]; 2] = {
+    let mut plain = [0; 256];
+    let mut byte = 0x20;
+    while byte < 256 {
+        plain[byte] = byte as u8;
+        byte += 1;
+    }
+    plain[b'"' as usize] = 0;
+    let mut escaped = [0; 256];
+    escaped[b'"' as usize] = b'"';
+    escaped[b'\\' as usize] = b'\\';
+    escaped[b'/' as usize] = b'/';
+    escaped[b'b' as usize] = 0x08;
+    escaped[b'f' as usize] = 0x0c;
+    escaped[b'n' as usize] = b'\n';
+    escaped[b'r' as usize] = b'\r';
+    escaped[b't' as usize] = b'\t';
+    [plain, escaped]
+};
+
+/// Something whose members a scanner can read.
+pub(super) trait Members<'a>: Default {
+    /// Reads the value of the member `name`.
+    fn read(&mut self, name: &[u8], scanner: &mut Scanner<'a>) -> Option<()>;
+}
+
+/// Bytes and how far they have been read.
+pub(super) struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// The object that `bytes` are.
+    pub(super) fn read_all<T: Members<'a>>(bytes: &'a [u8]) -> Option<T> {
+        let mut scanner = Scanner { bytes, at: 0 };
+        let mut read = T::default();
+        scanner.object(&mut read)?;
+        scanner.peek().is_none().then_some(read)
+    }
+
+    fn object<T: Members<'a>>(&mut self, read: &mut T) -> Option<()> {
+        self.take(b'{')?;
+        if self.take(b'}').is_some() {
+            return Some(());
+        }
+        loop {
+            self.take(b'"')?;
+            let rest = self.rest();
+            // A backslash in it makes it a name that nobody knows.
+            let name = rest.get(..memchr(b'"', rest)?)?;
+            self.at += name.len() + 1;
+            self.take(b':')?;
+            read.read(name, self)?;
+            if self.take(b',').is_none() {
+                return self.take(b'}');
+            }
+        }
+    }
+
+    /// A list of objects, as many as a batch may have.
+    pub(super) fn entries<T: Members<'a>>(&mut self) -> Option<Vec<T>> {
+        self.take(b'[')?;
+        let mut entries = Vec::with_capacity(ENTRIES_MAX);
+        while entries.len() < ENTRIES_MAX {
+            entries.push(T::default());
+            self.object(entries.last_mut()?)?;
+            if self.take(b',').is_none() {
+                return self.take(b']').map(|()| entries);
+            }
+        }
+        None
+    }
+
+    pub(super) fn text(&mut self) -> Option<Text<'a>> {
+        Some(Text(match self.string()? {
+            Cow::Borrowed(bytes) => Cow::Borrowed(str::from_utf8(bytes).ok()?),
+            Cow::Owned(bytes) => Cow::Owned(String::from_utf8(bytes).ok()?),
+        }))
+    }
+
+    pub(super) fn blob(&mut self) -> Option<Blob<'a>> {
+        self.string().map(Blob)
+    }
+
+    pub(super) fn integer(&mut self) -> Option<i64> {
+        self.peek()?;
+        let is_negative = self.take(b'-').is_some();
+        let digits = self.rest().iter().take_while(|byte| byte.is_ascii_digit());
+        let (mut number, mut count) = (0, 0);
+        for digit in digits.take(DIGITS_MAX + 1) {
+            number = number * 10 + i64::from(digit - b'0');
+            count += 1;
+        }
+        // JSON knows no leading zeros.
+        let is_plain = match self.rest().first()? {
+            b'0' => count == 1,
+            _ => (1..=DIGITS_MAX).contains(&count),
+        };
+        self.at += count;
+        let goes_on = self.rest().first().is_some_and(|byte| matches!(byte, b'.' | b'e' | b'E'));
+        (is_plain && !goes_on).then_some(if is_negative { -number } else { number })
+    }
+
+    /// Any value but null, by the decoder that reads everything.
+    pub(super) fn other<T: Deserialize<'a>>(&mut self) -> Option<T> {
+        let mut values = serde_json::Deserializer::from_slice(self.rest()).into_iter();
+        let value = values.next()?.ok()?;
+        self.at += values.byte_offset();
+        Some(value)
+    }
+
+    fn string(&mut self) -> Option<Cow<'a, [u8]>> {
+        self.take(b'"')?;
+        let rest = self.rest();
+        let clean = clean(rest)?;
+        if *rest.get(clean.len())? == b'"' {
+            self.at += clean.len() + 1;
+            return Some(Cow::Borrowed(clean));
+        }
+        let (text, raw_bytes) = unescape(rest)?;
+        self.at += raw_bytes;
+        Some(Cow::Owned(text))
+    }
+
+    fn take(&mut self, expected: u8) -> Option<()> {
+        (self.peek()? == expected).then(|| self.at += 1)
+    }
+
+    /// The next byte that is no white space.
+    fn peek(&mut self) -> Option<u8> {
+        loop {
+            match *self.bytes.get(self.at)? {
+                b' ' | b'\n' | b'\r' | b'\t' => self.at += 1,
+                byte => return Some(byte),
+            }
+        }
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+}
+
+/// What comes before the next quote or backslash, if it may stand in a string.
+fn clean(rest: &[u8]) -> Option<&[u8]> {
+    let clean = rest.get(..memchr2(b'"', b'\\', rest)?)?;
+    (!text::has_control(clean)).then_some(clean)
+}
+
+/// The text up to the closing quote, and how far that reaches. Escapes come in swarms, as in JSON
+/// within JSON, and then at unpredictable places: there byte by byte, without branches but for the
+/// rare long form, elsewhere in strides.
+fn unescape(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let mut rest = bytes;
+    let mut text = Vec::with_capacity(rest.len().min(FIRST_BYTES));
+    loop {
+        let clean = clean(rest)?;
+        text.extend_from_slice(clean);
+        rest = rest.get(clean.len()..)?;
+        loop {
+            let swarm = Swarm::read(rest);
+            text.extend_from_slice(swarm.text.get(..swarm.filled)?);
+            rest = rest.get(swarm.read..)?;
+            match swarm.end {
+                End::Quote => return Some((text, bytes.len() - rest.len())),
+                End::Other => {
+                    let character = long_escape(&mut rest)?;
+                    text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                End::Full if swarm.filled == SWARM_BYTES => break,
+                End::Full => {}
+            }
+        }
+    }
+}
+
+/// Some bytes of a string, without their short escapes.
+struct Swarm {
+    text: [u8; SWARM_BYTES],
+    filled: usize,
+    /// How many bytes these were.
+    read: usize,
+    end: End,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Full,
+    /// The closing quote, read.
+    Quote,
+    /// Before something that is no short escape, or that may not be.
+    Other,
+}
+
+impl Swarm {
+    fn read(rest: &[u8]) -> Swarm {
+        let mut swarm = Swarm { text: [0; SWARM_BYTES], filled: 0, read: 0, end: End::Other };
+        let mut is_escaped = false;
+        for byte in rest.iter().take(SWARM_BYTES) {
+            let meaning = MEANINGS[usize::from(is_escaped)][usize::from(*byte)];
+            if meaning == 0 {
+                let is_quote = !is_escaped && *byte == b'"';
+                swarm.end = if is_quote { End::Quote } else { End::Other };
+                swarm.read += usize::from(is_quote);
+                swarm.read -= usize::from(is_escaped);
+                return swarm;
+            }
+            is_escaped = !is_escaped & (*byte == b'\\');
+            swarm.text[swarm.filled % SWARM_BYTES] = meaning;
+            swarm.filled += usize::from(!is_escaped);
+            swarm.read += 1;
+        }
+        if rest.len() >= SWARM_BYTES {
+            swarm.end = End::Full;
+            swarm.read -= usize::from(is_escaped);
+        }
+        swarm
+    }
+}
+
+/// A character of four digits, or of two times four.
+fn long_escape(rest: &mut &[u8]) -> Option<char> {
+    let unit = code_unit(rest)?;
+    if !(0xd800..0xe000).contains(&unit) {
+        return char::from_u32(u32::from(unit));
+    }
+    let low = code_unit(rest)?;
+    char::decode_utf16([unit, low]).next()?.ok()
+}
+
+fn code_unit(rest: &mut &[u8]) -> Option<u16> {
+    let (digits, behind) = rest.strip_prefix(b"\\u")?.split_first_chunk::<4>()?;
+    *rest = behind;
+    digits.iter().try_fold(0, |unit, digit| {
+        let value = char::from(*digit).to_digit(16)?;
+        Some(unit << 4 | value as u16)
+    })
+}
