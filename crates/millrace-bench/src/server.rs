@@ -145,6 +145,12 @@ impl Server {
         Endpoint::new(&self.url, &access, &Trust::anyone())
     }
 
+    /// For clients that sign, whether or not this server checks that.
+    pub(crate) fn endpoint_signing(&self, keys: &Keys) -> Result<Endpoint> {
+        let access = Access::Sqs { protocol: Protocol::Json, keys: Some(keys.clone()) };
+        Endpoint::new(&self.url, &access, &Trust::anyone())
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -25,6 +25,7 @@ use crate::{
 pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
     logging::start(&config.log_level, config.log_format)?;
     limits::raise_open_files();
+    limits::use_small_pages();
     let is_first_start = !config.data.exists();
     // Before the data is opened: a second server finds the address taken, not the data locked.
     let server = Server::bind(options(&config)).context("starting to listen")?;

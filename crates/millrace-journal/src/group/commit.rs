@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::gather::{CommittingThread, Gather, Group};
 use super::pace::{Pace, worth_gathering};
-use super::priority::Priority;
+use super::priority::{Priority, give_way};
 use super::{GroupCommit, lock};
 use crate::error::{AppendError, Unavailable};
 use crate::frame::{Chain, Frame, FrameKind};
@@ -215,6 +215,7 @@ impl GroupCommit {
     }
 
     fn run_background(&self) {
+        give_way();
         loop {
             while self.journal.background_step() {}
             let mut state = lock(&self.background_wanted);

@@ -1,10 +1,10 @@
-//! Priority of the committing thread.
+//! Priorities of the journal's threads.
 //!
-//! A woken thread of ordinary priority may wait milliseconds for a core that others keep busy, and
-//! everybody who waits for the commit waits with it. Real-time priority takes that away; but when
-//! many clients keep the cores busy, it also takes the cores from the very threads whose appends
-//! the next group would gather: groups get small, and every commit costs the same.
-//! So it is asked for while groups are small, and given up when they are not. The price: with many
+//! A committing thread of ordinary priority, once woken, may wait milliseconds for a core that
+//! others keep busy, and everybody who waits for the commit waits with it. Real-time priority takes
+//! that away; but when many clients keep the cores busy, it also takes the cores from the very
+//! threads whose appends the next group would gather: groups get small, and every commit costs the
+//! same. So it is asked for while groups are small, and given up when they are not. The price: with many
 //! clients on cores that other programs keep busy, commits wait for a core again.
 
 use thread_priority::{
@@ -57,6 +57,18 @@ impl Priority {
             tracing::debug!(?error, "commits keep their ordinary priority");
             self.is_refused = true;
         }
+    }
+}
+
+/// Niceness of what prepares segments and writes sidecars. With the same as the others' it kept a
+/// core from those who serve for milliseconds, when many clients sent: a seventh of the rate.
+const BACKGROUND_NICENESS: i32 = 15;
+
+/// Has the calling thread give way to all ordinary ones.
+pub(super) fn give_way() {
+    // On Linux, of the calling thread alone.
+    if let Err(error) = rustix::process::setpriority_process(None, BACKGROUND_NICENESS) {
+        tracing::debug!(%error, "background work keeps its priority");
     }
 }
 
