@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use millrace_engine::Replay;
 use millrace_engine::record::{Record, SlotSeq};
+use millrace_engine::{Definition, Kind, Replay};
 
 /// Slots are as many as a queue had messages at a time; replay makes room for all up to the highest
 /// that a record names, so arbitrary ones would only measure the machine's memory.
@@ -17,14 +17,15 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| replay(input));
 
 fn replay(input: &[u8]) {
     let mut replay = Replay::default();
-    let mut places = Places::default();
+    let (mut kinds, mut places) = (Kinds::default(), Places::default());
     let (mut rest, mut position) = (input, 1_u64 << 32);
     while let Some((length, behind)) = rest.split_first_chunk() {
         let length = usize::from(u16::from_le_bytes(*length)).min(behind.len());
         let (index, behind) = behind.split_at(length);
         rest = behind;
         let record = Record::decode(index);
-        let is_plausible = |record| is_plausible(record) && places.are_own(record);
+        let is_plausible =
+            |record| is_plausible(record) && kinds.are_kept(record) && places.are_own(record);
         if !record.as_ref().is_none_or(is_plausible) {
             continue;
         }
@@ -65,6 +66,35 @@ fn is_plausible(record: &Record<'_>) -> bool {
     }
 }
 
+/// Whether each queue is FIFO: a server never changes that.
+#[derive(Default)]
+struct Kinds(HashMap<u64, bool>);
+
+impl Kinds {
+    /// Whether all that the record says of a queue's kind is what was said before.
+    fn are_kept(&mut self, record: &Record<'_>) -> bool {
+        let mut is_kept =
+            |queue: u64, is_fifo: bool| *self.0.entry(queue).or_insert(is_fifo) == is_fifo;
+        match record {
+            Record::Sent(sent) => is_kept(sent.queue.0, sent.is_fifo),
+            Record::Relocated(relocated) => {
+                is_kept(relocated.message.queue.0, relocated.message.is_fifo)
+            }
+            Record::Remembered { queue, .. } => is_kept(queue.0, true),
+            Record::Defined { json } => {
+                serde_json::from_slice(json).is_ok_and(|found: Definition| {
+                    is_kept(found.id, found.settings.kind == Kind::Fifo)
+                })
+            }
+            Record::Moved { from, to, .. } => match self.0.get(&from.0).copied() {
+                Some(is_fifo) => *self.0.entry(to.0).or_insert(is_fifo) == is_fifo,
+                None => true,
+            },
+            _ => true,
+        }
+    }
+}
+
 /// The slot of each sequence number of each queue: a server never gives a number to two messages.
 #[derive(Default)]
 struct Places(HashMap<(u64, u64), u32>);
@@ -72,15 +102,12 @@ struct Places(HashMap<(u64, u64), u32>);
 impl Places {
     /// Whether no sequence number in the record belongs to another slot.
     fn are_own(&mut self, record: &Record<'_>) -> bool {
-        let mut is_own = |queue: u64, at: SlotSeq| {
-            *self.0.entry((queue, at.seq)).or_insert(at.slot) == at.slot
-        };
+        let mut is_own =
+            |queue: u64, at: SlotSeq| *self.0.entry((queue, at.seq)).or_insert(at.slot) == at.slot;
         match record {
             Record::Sent(sent) => is_own(sent.queue.0, sent.at),
             Record::Relocated(relocated) => is_own(relocated.message.queue.0, relocated.message.at),
-            Record::Moved { to, slots, .. } => {
-                slots.iter().all(|moved| is_own(to.0, moved.to))
-            }
+            Record::Moved { to, slots, .. } => slots.iter().all(|moved| is_own(to.0, moved.to)),
             _ => true,
         }
     }
