@@ -60,8 +60,7 @@ impl Priority {
     }
 }
 
-/// Niceness of what prepares segments and writes sidecars. With the same as the others' it kept a
-/// core from those who serve for milliseconds, when many clients sent: a seventh of the rate.
+/// Niceness of what prepares segments and writes sidecars: it can wait, those who serve cannot.
 const BACKGROUND_NICENESS: i32 = 15;
 
 /// Has the calling thread give way to all ordinary ones.
