@@ -141,14 +141,16 @@ impl Server {
     }
 
     pub(crate) fn endpoint_in(&self, protocol: Protocol) -> Result<Endpoint> {
-        let access = Access::Sqs { protocol, keys: self.keys.clone() };
-        Endpoint::new(&self.url, &access, &Trust::anyone())
+        self.endpoint_with(protocol, self.keys.clone())
     }
 
     /// For clients that sign, whether or not this server checks that.
     pub(crate) fn endpoint_signing(&self, keys: &Keys) -> Result<Endpoint> {
-        let access = Access::Sqs { protocol: Protocol::Json, keys: Some(keys.clone()) };
-        Endpoint::new(&self.url, &access, &Trust::anyone())
+        self.endpoint_with(Protocol::Json, Some(keys.clone()))
+    }
+
+    fn endpoint_with(&self, protocol: Protocol, keys: Option<Keys>) -> Result<Endpoint> {
+        Endpoint::new(&self.url, &Access::Sqs { protocol, keys }, &Trust::anyone())
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -1,7 +1,7 @@
 //! Questions about bytes of text, answered in vectors.
 //!
 //! Each looks at strides without an early exit, or the compiler could not use vector instructions;
-//! with AVX2, where there is that, 1 KiB takes some 100 instructions.
+//! with AVX2, where there is that, 1 KiB takes one or two hundred instructions.
 
 use multiversion::multiversion;
 

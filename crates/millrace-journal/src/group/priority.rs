@@ -4,8 +4,8 @@
 //! others keep busy, and everybody who waits for the commit waits with it. Real-time priority takes
 //! that away; but when many clients keep the cores busy, it also takes the cores from the very
 //! threads whose appends the next group would gather: groups get small, and every commit costs the
-//! same. So it is asked for while groups are small, and given up when they are not. The price: with many
-//! clients on cores that other programs keep busy, commits wait for a core again.
+//! same. So it is asked for while groups are small, and given up when they are not. The price: with
+//! many clients on cores that other programs keep busy, commits wait for a core again.
 
 use thread_priority::{
     Error, NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadPriority,

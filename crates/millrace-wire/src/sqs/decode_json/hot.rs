@@ -29,91 +29,60 @@ fn once<T>(member: &mut Option<T>, value: Option<T>) -> Option<()> {
     Some(())
 }
 
-impl<'a> Members<'a> for SendMessage<'a> {
-    fn read(&mut self, name: &[u8], scanner: &mut Scanner<'a>) -> Option<()> {
-        match name {
-            b"QueueUrl" => once(&mut self.queue_url, scanner.text()),
-            b"Id" => once(&mut self.id, scanner.text()),
-            b"MessageBody" => once(&mut self.message_body, scanner.blob()),
-            b"DelaySeconds" => once(&mut self.delay_seconds, scanner.integer()),
-            b"MessageAttributes" => once(&mut self.message_attributes, scanner.other()),
-            b"MessageSystemAttributes" => {
-                once(&mut self.message_system_attributes, scanner.other())
+/// Implements [`Members`]: each member's name, its field, and how the scanner reads it.
+macro_rules! members {
+    ($($request:ident { $($name:literal => $field:ident: $read:ident,)* })*) => {$(
+        impl<'a> Members<'a> for $request<'a> {
+            fn read(&mut self, name: &[u8], scanner: &mut Scanner<'a>) -> Option<()> {
+                match name {
+                    $($name => once(&mut self.$field, scanner.$read()),)*
+                    _ => None,
+                }
             }
-            b"MessageDeduplicationId" => once(&mut self.message_deduplication_id, scanner.text()),
-            b"MessageGroupId" => once(&mut self.message_group_id, scanner.text()),
-            _ => None,
         }
-    }
+    )*};
 }
 
-impl<'a> Members<'a> for SendMessageBatch<'a> {
-    fn read(&mut self, name: &[u8], scanner: &mut Scanner<'a>) -> Option<()> {
-        match name {
-            b"QueueUrl" => once(&mut self.queue_url, scanner.text()),
-            b"Entries" => once(&mut self.entries, scanner.entries()),
-            _ => None,
-        }
+members! {
+    SendMessage {
+        b"QueueUrl" => queue_url: text,
+        b"Id" => id: text,
+        b"MessageBody" => message_body: blob,
+        b"DelaySeconds" => delay_seconds: integer,
+        b"MessageAttributes" => message_attributes: other,
+        b"MessageSystemAttributes" => message_system_attributes: other,
+        b"MessageDeduplicationId" => message_deduplication_id: text,
+        b"MessageGroupId" => message_group_id: text,
     }
-}
-
-impl<'a> Members<'a> for ReceiveMessage<'a> {
-    fn read(&mut self, name: &[u8], scanner: &mut Scanner<'a>) -> Option<()> {
-        match name {
-            b"QueueUrl" => once(&mut self.queue_url, scanner.text()),
-            b"AttributeNames" => once(&mut self.attribute_names, scanner.other()),
-            b"MessageSystemAttributeNames" => {
-                once(&mut self.message_system_attribute_names, scanner.other())
-            }
-            b"MessageAttributeNames" => once(&mut self.message_attribute_names, scanner.other()),
-            b"MaxNumberOfMessages" => once(&mut self.max_number_of_messages, scanner.integer()),
-            b"VisibilityTimeout" => once(&mut self.visibility_timeout, scanner.integer()),
-            b"WaitTimeSeconds" => once(&mut self.wait_time_seconds, scanner.integer()),
-            b"ReceiveRequestAttemptId" => {
-                once(&mut self.receive_request_attempt_id, scanner.text())
-            }
-            _ => None,
-        }
+    SendMessageBatch {
+        b"QueueUrl" => queue_url: text,
+        b"Entries" => entries: entries,
     }
-}
-
-impl<'a> Members<'a> for DeleteMessage<'a> {
-    fn read(&mut self, name: &[u8], scanner: &mut Scanner<'a>) -> Option<()> {
-        match name {
-            b"QueueUrl" => once(&mut self.queue_url, scanner.text()),
-            b"ReceiptHandle" => once(&mut self.receipt_handle, scanner.text()),
-            _ => None,
-        }
+    ReceiveMessage {
+        b"QueueUrl" => queue_url: text,
+        b"AttributeNames" => attribute_names: other,
+        b"MessageSystemAttributeNames" => message_system_attribute_names: other,
+        b"MessageAttributeNames" => message_attribute_names: other,
+        b"MaxNumberOfMessages" => max_number_of_messages: integer,
+        b"VisibilityTimeout" => visibility_timeout: integer,
+        b"WaitTimeSeconds" => wait_time_seconds: integer,
+        b"ReceiveRequestAttemptId" => receive_request_attempt_id: text,
     }
-}
-
-impl<'a> Members<'a> for DeleteMessageBatch<'a> {
-    fn read(&mut self, name: &[u8], scanner: &mut Scanner<'a>) -> Option<()> {
-        match name {
-            b"QueueUrl" => once(&mut self.queue_url, scanner.text()),
-            b"Entries" => once(&mut self.entries, scanner.entries()),
-            _ => None,
-        }
+    DeleteMessage {
+        b"QueueUrl" => queue_url: text,
+        b"ReceiptHandle" => receipt_handle: text,
     }
-}
-
-impl<'a> Members<'a> for DeleteMessageEntry<'a> {
-    fn read(&mut self, name: &[u8], scanner: &mut Scanner<'a>) -> Option<()> {
-        match name {
-            b"Id" => once(&mut self.id, scanner.text()),
-            b"ReceiptHandle" => once(&mut self.receipt_handle, scanner.text()),
-            _ => None,
-        }
+    DeleteMessageBatch {
+        b"QueueUrl" => queue_url: text,
+        b"Entries" => entries: entries,
     }
-}
-
-impl<'a> Members<'a> for ChangeMessageVisibility<'a> {
-    fn read(&mut self, name: &[u8], scanner: &mut Scanner<'a>) -> Option<()> {
-        match name {
-            b"QueueUrl" => once(&mut self.queue_url, scanner.text()),
-            b"ReceiptHandle" => once(&mut self.receipt_handle, scanner.text()),
-            b"VisibilityTimeout" => once(&mut self.visibility_timeout, scanner.integer()),
-            _ => None,
-        }
+    DeleteMessageEntry {
+        b"Id" => id: text,
+        b"ReceiptHandle" => receipt_handle: text,
+    }
+    ChangeMessageVisibility {
+        b"QueueUrl" => queue_url: text,
+        b"ReceiptHandle" => receipt_handle: text,
+        b"VisibilityTimeout" => visibility_timeout: integer,
     }
 }

@@ -21,7 +21,7 @@ const ENTRIES_MAX: usize = 10;
 const FIRST_BYTES: usize = 2048;
 
 /// Bytes of text among which escapes are not looked for one by one.
-const SWARM_BYTES: usize = 32;
+const CHUNK_BYTES: usize = 32;
 
 /// What each byte means in a string, first where no backslash is before it, then where one is. 0
 /// for nothing, for the closing quote and for the long form; a backslash means nothing yet.
@@ -175,9 +175,9 @@ fn clean(rest: &[u8]) -> Option<&[u8]> {
     (!text::has_control(clean)).then_some(clean)
 }
 
-/// The text up to the closing quote, and how far that reaches. Escapes come in swarms, as in JSON
-/// within JSON, and then at unpredictable places: there byte by byte, without branches but for the
-/// rare long form, elsewhere in strides.
+/// The text up to the closing quote, and how far that reaches. Escapes come many together, as in
+/// JSON within JSON, and then at unpredictable places: there byte by byte, without branches but for
+/// the rare long form, elsewhere in strides.
 fn unescape(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut rest = bytes;
     let mut text = Vec::with_capacity(rest.len().min(FIRST_BYTES));
@@ -186,16 +186,16 @@ fn unescape(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
         text.extend_from_slice(clean);
         rest = rest.get(clean.len()..)?;
         loop {
-            let swarm = Swarm::read(rest);
-            text.extend_from_slice(swarm.text.get(..swarm.filled)?);
-            rest = rest.get(swarm.read..)?;
-            match swarm.end {
+            let chunk = Chunk::read(rest);
+            text.extend_from_slice(chunk.text.get(..chunk.filled)?);
+            rest = rest.get(chunk.read..)?;
+            match chunk.end {
                 End::Quote => return Some((text, bytes.len() - rest.len())),
                 End::Other => {
                     let character = long_escape(&mut rest)?;
                     text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
                 }
-                End::Full if swarm.filled == SWARM_BYTES => break,
+                End::Full if chunk.filled == CHUNK_BYTES => break,
                 End::Full => {}
             }
         }
@@ -203,8 +203,8 @@ fn unescape(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
 }
 
 /// Some bytes of a string, without their short escapes.
-struct Swarm {
-    text: [u8; SWARM_BYTES],
+struct Chunk {
+    text: [u8; CHUNK_BYTES],
     filled: usize,
     /// How many bytes these were.
     read: usize,
@@ -220,29 +220,29 @@ enum End {
     Other,
 }
 
-impl Swarm {
-    fn read(rest: &[u8]) -> Swarm {
-        let mut swarm = Swarm { text: [0; SWARM_BYTES], filled: 0, read: 0, end: End::Other };
+impl Chunk {
+    fn read(rest: &[u8]) -> Chunk {
+        let mut chunk = Chunk { text: [0; CHUNK_BYTES], filled: 0, read: 0, end: End::Other };
         let mut is_escaped = false;
-        for byte in rest.iter().take(SWARM_BYTES) {
+        for byte in rest.iter().take(CHUNK_BYTES) {
             let meaning = MEANINGS[usize::from(is_escaped)][usize::from(*byte)];
             if meaning == 0 {
                 let is_quote = !is_escaped && *byte == b'"';
-                swarm.end = if is_quote { End::Quote } else { End::Other };
-                swarm.read += usize::from(is_quote);
-                swarm.read -= usize::from(is_escaped);
-                return swarm;
+                chunk.end = if is_quote { End::Quote } else { End::Other };
+                chunk.read += usize::from(is_quote);
+                chunk.read -= usize::from(is_escaped);
+                return chunk;
             }
             is_escaped = !is_escaped & (*byte == b'\\');
-            swarm.text[swarm.filled % SWARM_BYTES] = meaning;
-            swarm.filled += usize::from(!is_escaped);
-            swarm.read += 1;
+            chunk.text[chunk.filled % CHUNK_BYTES] = meaning;
+            chunk.filled += usize::from(!is_escaped);
+            chunk.read += 1;
         }
-        if rest.len() >= SWARM_BYTES {
-            swarm.end = End::Full;
-            swarm.read -= usize::from(is_escaped);
+        if rest.len() >= CHUNK_BYTES {
+            chunk.end = End::Full;
+            chunk.read -= usize::from(is_escaped);
         }
-        swarm
+        chunk
     }
 }
 
