@@ -7,10 +7,17 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use common::{Opening, SEGMENT_BYTES, append, assert_readable, open, open_with, store};
+use common::{Opening, append, assert_readable, open_with, store};
 use millrace_journal::{
-    Durability, Fault, GroupCommit, Purpose, SegmentId, SimFileSystem, Unavailable,
+    Durability, Fault, GroupCommit, OpenError, Purpose, SegmentId, SimFileSystem, Unavailable,
 };
+
+/// Two blocks: a recycled file then keeps old frames behind the block that the tail is in.
+const SEGMENT_BYTES: u32 = 8 << 10;
+
+fn open(fs: &SimFileSystem) -> Result<Opening, OpenError> {
+    open_with(fs, Durability::Fsync, SEGMENT_BYTES)
+}
 
 /// What the outside knows: batches by number, acknowledged or not.
 #[derive(Default)]
@@ -91,7 +98,7 @@ impl Ledger {
     }
 }
 
-const STEPS: u64 = 24;
+const STEPS: u64 = 48;
 
 fn run(fs: &SimFileSystem, ledger: &mut Ledger) {
     let Ok(opening) = open(fs) else { return };

@@ -271,6 +271,48 @@ fn sidecars_replay_what_scanning_does() {
 }
 
 #[test]
+fn sidecar_written_while_its_segment_fills_is_the_one_that_scanning_makes() {
+    const LARGE: u32 = 1 << 20;
+    let fs = SimFileSystem::new(1);
+    let opening = open_with(&fs, Durability::Fsync, LARGE).unwrap();
+    let index = [7; 400];
+    let records = [Record { index: &index, payload: b"small" }; 20];
+    let bytes = records.iter().map(Record::encoded_bytes).sum();
+    let temporary = dir().join("00000002.idx.tmp");
+    let mut sizes = Vec::new();
+    while opening.group_commit.segments().len() < 4 {
+        let reservation = opening.group_commit.reserve(bytes, Purpose::Store).unwrap();
+        opening.group_commit.append(reservation, &records, &mut Vec::new());
+        opening.group_commit.commit_step();
+        work_off(&opening.group_commit);
+        sizes.extend(fs.contents(&temporary).map(|contents| contents.len()));
+    }
+    sizes.dedup();
+    assert!(sizes.len() > 1, "written in parts: {sizes:?}");
+    drop(opening);
+
+    let scanned = fs.fork();
+    for number in 2..4 {
+        let index = dir().join(format!("{number:08x}.idx"));
+        scanned.remove(&index).unwrap();
+    }
+    let (journal, _) = LocalJournal::open(
+        Arc::new(scanned.clone()),
+        dir(),
+        LocalOptions { segment_bytes: LARGE, unindexed_segments: 0, ..LocalOptions::default() },
+        &mut |_| {},
+    )
+    .unwrap();
+    work_off(&GroupCommit::new(Box::new(journal), GroupOptions::default()));
+
+    for number in 2..4 {
+        let index = dir().join(format!("{number:08x}.idx"));
+        assert_eq!(fs.contents(&index).unwrap(), scanned.contents(&index).unwrap());
+    }
+    assert_eq!(fs.contents(&temporary), None);
+}
+
+#[test]
 fn second_opener_is_refused() {
     let fs = SimFileSystem::new(1);
     let _first = open(&fs).unwrap();

@@ -17,6 +17,10 @@ use std::time::Duration;
 pub use real::RealFileSystem;
 pub use sim::{Fault, SimFileSystem};
 
+/// What disks and file systems write at once: bytes of a block that are not written must be read
+/// first, unless they are in memory. Larger ones are rare, and then it costs a read.
+pub(crate) const BLOCK_BYTES: usize = 4096;
+
 /// A directory tree with a clock.
 pub trait FileSystem: Send + Sync {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
@@ -24,6 +28,11 @@ pub trait FileSystem: Send + Sync {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// The same for writes past the page cache, each of one part, of whole [`BLOCK_BYTES`] in memory
+    /// and in the file. `InvalidInput`, then or at a write, where there is no such thing.
+    fn open_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.open(path)
+    }
     /// Creates an empty file, replacing what has that name.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Replaces what has the new name.

@@ -2,12 +2,12 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::{File, FileSystem};
@@ -37,6 +37,13 @@ impl FileSystem for RealFileSystem {
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = std::fs::File::options().read(true).write(true).open(path)?;
+        Ok(Arc::new(RealFile { file }))
+    }
+
+    fn open_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let flags = OFlags::DIRECT.bits() as i32;
+        let file =
+            std::fs::File::options().read(true).write(true).custom_flags(flags).open(path)?;
         Ok(Arc::new(RealFile { file }))
     }
 

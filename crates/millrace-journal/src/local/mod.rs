@@ -3,7 +3,7 @@
 //! ```text
 //!  lock            held against a second process
 //!  0000001a.seg    sealed: its chain ends where the next segment's header says
-//!  0000001a.idx    its sidecar
+//!  0000001a.idx    its sidecar; written as 0000001a.idx.tmp while the segment fills
 //!  0000001b.seg    active: frames up to the tail, then a header's length of zeros
 //!  0000001c.seg    spare: space set aside, no header
 //!  *.tmp           something being made; removed at start
@@ -13,9 +13,12 @@
 //! more; its file was made before, in the background.
 //!
 //! Locks, in their order: `active` (held over write and sync), then `preparing` (held while a
-//! file is made), then a segment's `zeroed`, then `state` (microseconds).
+//! file is made), then a segment's `zeroed`, then a draft's `writer` (held while it is written),
+//! then `state` and a draft's `waiting` (microseconds).
 
 mod check;
+mod draft;
+mod index;
 mod recover;
 mod repair;
 mod scan;
@@ -23,6 +26,7 @@ mod segment;
 mod sidecar;
 mod space;
 mod survey;
+mod zero;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -39,10 +43,11 @@ use crate::journal::{Journal, Placement, SegmentInfo, Visitor};
 use crate::position::{Durability, Opened, Position, SegmentId};
 use crate::record::Replayed;
 pub use check::{CheckReport, SegmentReport, SidecarState, check};
+use draft::Draft;
 pub use recover::fuzz_recovery;
 pub use repair::{RepairReport, repair};
 pub use segment::SEGMENT_HEADER_BYTES;
-use segment::{END_MARK, Segment, SegmentHeader, Zeroed};
+use segment::{Segment, SegmentHeader, Zeroed, end_mark};
 use sidecar::Sidecar;
 use space::Preparing;
 pub use survey::Corruption;
@@ -104,6 +109,8 @@ struct Active {
     segment: Arc<Segment>,
     chain: Chain,
     tail: Position,
+    /// Of the segment's sidecar, if this process began the segment.
+    draft: Option<Arc<Draft>>,
 }
 
 /// What readers share. Files, never their contents.
@@ -112,6 +119,8 @@ struct State {
     spares: BTreeMap<SegmentId, Spare>,
     /// Sealed without a sidecar.
     unindexed: VecDeque<SegmentId>,
+    /// Of the sidecars of segments that this process began.
+    drafts: BTreeMap<SegmentId, Arc<Draft>>,
     /// Truncated, their files still there; ascending.
     doomed: VecDeque<Arc<Segment>>,
     is_removal_broken: bool,
@@ -156,8 +165,9 @@ impl LocalJournal {
             // The new header says where the old segment ends, so that must not be lost.
             active.segment.file.sync_data().map_err(|error| unknown(&error))?;
         }
-        spare.zeroed.claim(SEGMENT_HEADER_BYTES as u32);
-        spare.file.write_at(&[&header.encode(), &END_MARK], 0).map_err(|error| unknown(&error))?;
+        let mark = end_mark(SEGMENT_HEADER_BYTES as u32, header.segment_bytes);
+        spare.zeroed.claim((SEGMENT_HEADER_BYTES + mark.len()) as u32);
+        spare.file.write_at(&[&header.encode(), mark], 0).map_err(|error| unknown(&error))?;
         spare.file.sync_data().map_err(|error| unknown(&error))?;
         let segment = Arc::new(Segment {
             header,
@@ -168,7 +178,10 @@ impl LocalJournal {
         let mut state = self.state_mut();
         state.unindexed.push_back(active.segment.header.segment);
         state.segments.insert(next, Arc::clone(&segment));
+        let draft = Arc::new(Draft::new());
+        state.drafts.insert(next, Arc::clone(&draft));
         drop(state);
+        active.draft = Some(draft);
         active.segment = segment;
         active.tail = self.placement.start(next);
         Ok(())
@@ -251,16 +264,18 @@ impl Journal for LocalJournal {
         assert!(place == active.tail, "frame at {place} does not follow {}", active.tail);
         let segment_bytes = active.segment.header.segment_bytes;
         assert!(frame.end().offset() <= segment_bytes, "frame exceeds its segment");
-        active.segment.zeroed.claim(frame.end().offset());
+        let mark = end_mark(frame.end().offset(), segment_bytes);
+        active.segment.zeroed.claim(frame.end().offset() + mark.len() as u32);
         let file = &active.segment.file;
-        let left = segment_bytes - frame.end().offset();
-        let end_mark = END_MARK.get(..left as usize).unwrap_or(&END_MARK);
-        file.write_at(&[&frame.head, &frame.body, end_mark], u64::from(place.offset()))
+        file.write_at(&[&frame.head, &frame.body, mark], u64::from(place.offset()))
             .map_err(|error| unknown(&error))?;
         self.sync(&**file)?;
         active.chain = chain;
         active.tail = frame.end();
         active.segment.end.store(active.tail.offset(), Ordering::Release);
+        if let Some(draft) = &active.draft {
+            draft.add(frame);
+        }
         Ok(())
     }
 

@@ -22,8 +22,8 @@ use super::segment::{
     SEGMENT_HEADER_BYTES, Segment, SegmentHeader, Zeroed, index_path, segment_path, temporary_path,
 };
 use super::sidecar::Sidecar;
-use super::space::write_zeros;
 use super::survey::{Corruption, Found, lock_dir, survey};
+use super::zero::write_zeros;
 use super::{Active, LocalJournal, LocalOptions, Spare, State, placement_in};
 use crate::error::{AppendError, OpenError};
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind, Prior};
@@ -280,7 +280,7 @@ fn build(
             torn_tail: end.torn_tail,
         },
         opened_chain: end.stop.chain,
-        active: Mutex::new(Active { segment: last, chain: end.stop.chain, tail }),
+        active: Mutex::new(Active { segment: last, chain: end.stop.chain, tail, draft: None }),
         preparing: Mutex::default(),
         state: RwLock::new(State {
             segments: segments
@@ -289,6 +289,7 @@ fn build(
                 .collect(),
             spares,
             unindexed: sealed.unindexed,
+            drafts: BTreeMap::new(),
             doomed: VecDeque::new(),
             is_removal_broken: false,
             index_bytes: sealed.index_bytes,

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use super::check::{CheckReport, check_survey, count_frames};
 use super::segment::{SEGMENT_HEADER_BYTES, index_path, segment_path};
-use super::space::write_zeros;
 use super::survey::{Corruption, Survey, lock_dir, survey};
+use super::zero::write_zeros;
 use crate::error::OpenError;
 use crate::frame::Chain;
 use crate::fs::{File, FileSystem};

@@ -16,15 +16,23 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::frame::{Chain, FRAME_HEADER_BYTES};
-use crate::fs::File;
+use crate::fs::{BLOCK_BYTES, File};
 use crate::position::{Epoch, SegmentId};
 
 pub const SEGMENT_HEADER_BYTES: usize = 64;
-/// Zeros behind the last frame, written with it: what a frame header's place holds while no frame
-/// was begun there. The rest of a recycled file still has what it had.
-pub(super) const END_MARK: [u8; FRAME_HEADER_BYTES] = [0; FRAME_HEADER_BYTES];
 const MAGIC: [u8; 4] = *b"MRSG";
+static ZEROS: [u8; FRAME_HEADER_BYTES + BLOCK_BYTES] = [0; FRAME_HEADER_BYTES + BLOCK_BYTES];
 const VERSION: u32 = 1;
+
+/// Zeros behind the last frame, written with it: what a frame header's place holds while no frame
+/// was begun there. They go on to the end of a block, so that none needs to be read to be written.
+/// The rest of a recycled file still has what it had.
+pub(super) fn end_mark(end: u32, segment_bytes: u32) -> &'static [u8] {
+    let marked = end.saturating_add(FRAME_HEADER_BYTES as u32);
+    let whole = marked.checked_next_multiple_of(BLOCK_BYTES as u32).unwrap_or(marked);
+    let length = whole.min(segment_bytes).saturating_sub(end) as usize;
+    ZEROS.get(..length).unwrap_or(&ZEROS)
+}
 
 /// What a file in the journal's directory is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

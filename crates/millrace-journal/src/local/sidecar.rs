@@ -8,14 +8,14 @@
 //!  then per record:  offset u32 │ payload_len u32 │ index_len u32 │ index
 //!  little endian; the CRC covers the entries and then the rest of the header
 //! ```
-//! It is built by reading the sealed segment once more, which is likely still in the page cache:
-//! that needs no memory for the indexes of a whole segment, is the same code whether the segment
-//! was sealed now or found without a sidecar, and checks what was written. A sidecar that is
-//! missing or wrong costs time, never data.
+//! Its entries are written to a temporary file while the segment fills, see [`super::draft`], or
+//! come from reading the sealed segment once more, if that was begun by an earlier process. A
+//! sidecar that is missing or wrong costs time, never data.
 
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::scan::{Stop, scan};
 use super::segment::{SegmentHeader, index_path, temporary_path};
@@ -27,7 +27,8 @@ use crate::record::{RECORD_HEADER_BYTES, Replayed};
 const HEADER_BYTES: usize = 96;
 const MAGIC: [u8; 4] = *b"MRIX";
 const VERSION: u32 = 1;
-const WRITE_BYTES: usize = 1 << 20;
+/// Entries that are worth a write.
+pub(super) const WRITE_BYTES: usize = 256 << 10;
 
 /// A verified sidecar in memory.
 pub(super) struct Sidecar {
@@ -72,6 +73,56 @@ impl Sidecar {
     }
 }
 
+/// A sidecar that is being written, under a temporary name.
+pub(super) struct Writer {
+    file: Arc<dyn File>,
+    entries_crc: u32,
+    offset: u64,
+}
+
+impl Writer {
+    pub(super) fn create(fs: &dyn FileSystem, dir: &Path, segment: SegmentId) -> io::Result<Self> {
+        let file = fs.create(&temporary_path(dir, segment, "idx"))?;
+        Ok(Self { file, entries_crc: 0, offset: HEADER_BYTES as u64 })
+    }
+
+    /// Writes whole entries behind those before.
+    pub(super) fn write(&mut self, entries: &[u8]) -> io::Result<()> {
+        self.file.write_at(&[entries], self.offset)?;
+        self.entries_crc = crc32c::crc32c_append(self.entries_crc, entries);
+        self.offset += entries.len() as u64;
+        Ok(())
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.offset
+    }
+
+    /// Makes it durable and gives it its name. Returns its size.
+    pub(super) fn finish(
+        self,
+        fs: &dyn FileSystem,
+        dir: &Path,
+        header: &SegmentHeader,
+        stop: &Stop,
+    ) -> io::Result<u64> {
+        self.file.write_at(&[&encode_header(header, stop, self.entries_crc)], 0)?;
+        self.file.sync_data()?;
+        let id = header.segment;
+        fs.rename(&temporary_path(dir, id, "idx"), &index_path(dir, id))?;
+        fs.sync_dir(dir)?;
+        Ok(self.offset)
+    }
+}
+
+/// Appends one record's entry.
+pub(super) fn push_entry(entries: &mut Vec<u8>, offset: u32, payload_len: u32, index: &[u8]) {
+    entries.extend_from_slice(&offset.to_le_bytes());
+    entries.extend_from_slice(&payload_len.to_le_bytes());
+    entries.extend_from_slice(&(index.len() as u32).to_le_bytes());
+    entries.extend_from_slice(index);
+}
+
 /// Reads a sealed segment, whose chain must end where the next segment starts, and writes its
 /// sidecar. Returns the sidecar's size.
 pub(super) fn build(
@@ -81,59 +132,24 @@ pub(super) fn build(
     segment: &dyn File,
     next_start: Chain,
 ) -> io::Result<u64> {
-    let temporary = temporary_path(dir, header.segment, "idx");
-    let file = fs.create(&temporary)?;
-    let built = write(&*file, header, segment).and_then(|stop| {
-        let is_whole = stop.chain == next_start;
-        is_whole.then_some(()).ok_or_else(|| {
-            let reason = format!("chain breaks at offset {}", stop.offset);
-            io::Error::new(io::ErrorKind::InvalidData, reason)
-        })
-    });
-    if let Err(error) = built {
-        // A leftover is removed at the next start too.
-        let _ = fs.remove(&temporary);
-        return Err(error);
-    }
-    fs.rename(&temporary, &index_path(dir, header.segment))?;
-    fs.sync_dir(dir)?;
-    file.size()
-}
-
-fn write(file: &dyn File, header: &SegmentHeader, segment: &dyn File) -> io::Result<Stop> {
-    let mut crc = 0;
-    let mut offset = HEADER_BYTES as u64;
-    let mut buffer = Vec::new();
-    let mut failed = None;
-    let mut flush = |buffer: &mut Vec<u8>| {
-        crc = crc32c::crc32c_append(crc, buffer);
-        let written = file.write_at(&[buffer], offset);
-        offset += buffer.len() as u64;
-        buffer.clear();
-        written
-    };
+    let mut writer = Writer::create(fs, dir, header.segment)?;
+    let mut entries = Vec::new();
+    let mut written = Ok(());
     let stop = scan(segment, header, u64::MAX, &mut |record| {
-        buffer.extend_from_slice(&record.position.offset().to_le_bytes());
-        buffer.extend_from_slice(&record.payload_len.to_le_bytes());
-        buffer.extend_from_slice(&(record.index.len() as u32).to_le_bytes());
-        buffer.extend_from_slice(record.index);
-        if buffer.len() >= WRITE_BYTES
-            && let Err(error) = flush(&mut buffer)
-        {
-            failed = Some(error);
-            return ControlFlow::Break(());
+        push_entry(&mut entries, record.position.offset(), record.payload_len, record.index);
+        if entries.len() >= WRITE_BYTES {
+            written = writer.write(&entries);
+            entries.clear();
         }
-        ControlFlow::Continue(())
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    if let Some(error) = failed {
-        return Err(error);
+    written?;
+    if stop.chain != next_start {
+        let reason = format!("chain breaks at offset {}", stop.offset);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     }
-    if !buffer.is_empty() {
-        flush(&mut buffer)?;
-    }
-    file.write_at(&[&encode_header(header, &stop, crc)], 0)?;
-    file.sync_data()?;
-    Ok(stop)
+    writer.write(&entries)?;
+    writer.finish(fs, dir, header, &stop)
 }
 
 fn encode_header(header: &SegmentHeader, stop: &Stop, entries_crc: u32) -> [u8; HEADER_BYTES] {

@@ -5,14 +5,11 @@
 //!
 //! * The segment after the active one is made while the active one fills. Making it sets the
 //!   space aside, which is quick and is what admission needs; zeroing follows at the pace of
-//!   the appends, because each of its syncs makes a commit's wait.
+//!   the appends.
 //! * A first segment is appended to at once, and zeroed some way ahead.
 //! * A truncated segment's file is kept, one at most, and becomes a later spare. It loses its
 //!   header, under a temporary name; its older frames stay and do not count, for their place names
 //!   another segment.
-//!
-//! Sidecars wait until their segment is some segments old: a queue that is drained as fast as it
-//! fills never needs them.
 //!
 //! Truncated files leave one by one from the oldest, each removal durable before the next, so
 //! that a crash never leaves a hole.
@@ -22,28 +19,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::index::due_draft;
 use super::segment::{
     SEGMENT_HEADER_BYTES, Segment, Zeroed, index_path, segment_path, temporary_path,
 };
-use super::{LocalJournal, Spare, lock, sidecar};
+use super::zero::write_zeros;
+use super::{LocalJournal, Spare, lock};
 use crate::error::Unavailable;
 use crate::fs::{File, is_out_of_space};
-use crate::position::{Durability, SegmentId};
+use crate::position::SegmentId;
 
-/// Written between two looks at what else there is to do, and synced.
-const ZERO_STEP_BYTES: u32 = 256 << 10;
-/// Appended bytes between two bursts of zeroing. Following each append instead would add a sync to
-/// every commit.
-const ZERO_PACE_BYTES: u32 = 1 << 20;
-/// A segment's file that was not zeroed before use is zeroed so many times as fast as it is used.
-const ZERO_LEAD: u32 = 4;
-/// A spare's likewise, from when the active one is a quarter full: done when it is three quarters
-/// full.
-const ZERO_SPARE_LEAD: u32 = 2;
 /// A full disk is asked again no more often than this, and only when somebody needs it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-static ZEROS: [u8; ZERO_STEP_BYTES as usize] = [0; ZERO_STEP_BYTES as usize];
 
 /// A file and the segment that it was.
 type NamedFile = (SegmentId, Arc<dyn File>);
@@ -110,13 +97,16 @@ impl LocalJournal {
         self.sidecar_due(&state).is_some()
             || self.wanted_spare(&state).is_some()
             || self.zero_goal(&state).is_some()
+            || due_draft(&state).is_some()
     }
 
-    /// One step: space for those who wait first, then what keeps syncs short, then sidecars.
+    /// One step: space for those who wait first, then what takes memory, what keeps syncs short, and
+    /// sidecars.
     pub(super) fn do_background(&self) -> bool {
-        let (wanted, goal, unindexed) = {
+        let (wanted, goal, draft, unindexed) = {
             let state = self.state();
-            (self.wanted_spare(&state), self.zero_goal(&state), self.sidecar_due(&state))
+            let goal = self.zero_goal(&state);
+            (self.wanted_spare(&state), goal, due_draft(&state), self.sidecar_due(&state))
         };
         if let Some(wanted) = wanted
             && self.prepare_until(wanted).is_ok()
@@ -125,6 +115,9 @@ impl LocalJournal {
         }
         if self.has_doomed() {
             return self.recycle_step();
+        }
+        if let Some((segment, draft)) = draft {
+            return self.write_draft(segment, &draft);
         }
         if let Some(goal) = goal
             && !self.has_failed.load(Ordering::Acquire)
@@ -143,14 +136,6 @@ impl LocalJournal {
         }
     }
 
-    /// Zeros only shorten syncs, so none are written where commits do not sync.
-    fn zero_goal(&self, state: &super::State) -> Option<ZeroGoal> {
-        if self.options.durability != Durability::Fsync {
-            return None;
-        }
-        zero_goals(state, self.options.segment_bytes).next()
-    }
-
     /// The segment that should be made now: the next one, once an eighth of the active one is
     /// used. An idle journal holds no spare.
     fn wanted_spare(&self, state: &super::State) -> Option<SegmentId> {
@@ -158,12 +143,6 @@ impl LocalJournal {
         let is_due = segment.end.load(Ordering::Relaxed) >= self.options.segment_bytes / 8;
         let is_missing = self.ready_until.load(Ordering::Relaxed) <= active.0;
         (is_due && is_missing && !self.is_full.load(Ordering::Relaxed)).then(|| active.next())
-    }
-
-    /// The oldest segment that should have a sidecar and has none.
-    fn sidecar_due(&self, state: &super::State) -> Option<SegmentId> {
-        let oldest = state.unindexed.front().copied();
-        oldest.filter(|_| state.unindexed.len() > self.options.unindexed_segments)
     }
 
     fn check_retry(&self, preparing: &Preparing) -> Result<(), Unavailable> {
@@ -270,6 +249,11 @@ impl LocalJournal {
     ) -> io::Result<Option<NamedFile>> {
         let id = segment.header.segment;
         let path = segment_path(&self.dir, id);
+        let draft = self.state_mut().drafts.remove(&id);
+        if draft.is_some_and(|draft| draft.give_up()) {
+            // A leftover is removed at the next start too.
+            let _ = self.fs.remove(&temporary_path(&self.dir, id, "idx"));
+        }
         match self.fs.remove(&index_path(&self.dir, id)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -298,101 +282,4 @@ impl LocalJournal {
         self.fs.sync_dir(&self.dir)?;
         Ok(Some((id, file)))
     }
-
-    fn zero_step(&self, goal: &ZeroGoal) -> bool {
-        let mut written = Ok(None);
-        goal.zeroed.extend(|start| {
-            let end = goal.to.min(start.saturating_add(ZERO_STEP_BYTES));
-            let length = end.saturating_sub(start) as usize;
-            if length > 0 {
-                written = self.write_step(goal.segment, start, length).map(Some);
-            }
-            // Written or not, nobody needs to try again: unzeroed space is slower, not wrong.
-            end
-        });
-        let synced = written.and_then(|file| file.map_or(Ok(()), |file| file.sync_data()));
-        if let Err(error) = synced {
-            // The same file holds frames: after a failed sync no later one can be believed.
-            tracing::error!(%error, "zeroing a journal segment failed");
-            self.has_failed.store(true, Ordering::Release);
-        }
-        true
-    }
-
-    /// Writes zeros through a handle of its own, to be synced through it too: so the committer's
-    /// next sync does not carry them, and does not miss an error, which the kernel reports once a
-    /// handle.
-    fn write_step(
-        &self,
-        segment: SegmentId,
-        start: u32,
-        length: usize,
-    ) -> io::Result<Arc<dyn File>> {
-        let file = self.fs.open(&segment_path(&self.dir, segment))?;
-        file.write_at(&[ZEROS.get(..length).unwrap_or(&ZEROS)], u64::from(start))?;
-        Ok(file)
-    }
-
-    /// Writes the sidecar of a sealed segment.
-    fn write_sidecar(&self, id: SegmentId) -> bool {
-        let (segment, next) = {
-            let state = self.state();
-            let next = state.segments.get(&id.next()).map(|next| next.header.start);
-            (state.segments.get(&id).map(Arc::clone), next)
-        };
-        if let (Some(segment), Some(next_start)) = (segment, next) {
-            // What it describes is durable: the segment was synced before the next one's header.
-            let (fs, dir) = (&*self.fs, &*self.dir);
-            let written = sidecar::build(fs, dir, &segment.header, &*segment.file, next_start);
-            match written {
-                Ok(bytes) => {
-                    self.state_mut().index_bytes.insert(id, bytes);
-                }
-                // The next start reads the segment itself, or finds out what is wrong with it.
-                Err(error) => tracing::warn!(%error, segment = %id, "no sidecar was written"),
-            }
-        }
-        self.state_mut().unindexed.retain(|waiting| *waiting != id);
-        true
-    }
-}
-
-struct ZeroGoal {
-    segment: SegmentId,
-    zeroed: Arc<Zeroed>,
-    to: u32,
-}
-
-/// Files that are not zeroed as far as they should be: the active one, if it was not before use, and
-/// spares once the active one is a quarter full.
-fn zero_goals(state: &super::State, segment_bytes: u32) -> impl Iterator<Item = ZeroGoal> {
-    let paced = |used: u32, lead: u32| {
-        (used / ZERO_PACE_BYTES + 1).saturating_mul(ZERO_PACE_BYTES).saturating_mul(lead)
-    };
-    let active = state.segments.last_key_value().map(|(_, segment)| Arc::clone(segment));
-    let used = active.as_ref().map_or(0, |segment| segment.end.load(Ordering::Relaxed));
-    let ahead = active.map(|segment| ZeroGoal {
-        segment: segment.header.segment,
-        zeroed: Arc::clone(&segment.zeroed),
-        to: paced(used, ZERO_LEAD).min(segment.header.segment_bytes),
-    });
-    let spare_to = used
-        .checked_sub(segment_bytes / 4)
-        .map_or(0, |used| paced(used, ZERO_SPARE_LEAD).min(segment_bytes));
-    let spares = state.spares.iter().map(move |(id, spare)| ZeroGoal {
-        segment: *id,
-        zeroed: Arc::clone(&spare.zeroed),
-        to: spare_to,
-    });
-    ahead.into_iter().chain(spares).filter(|goal| goal.zeroed.to() < goal.to)
-}
-
-/// Writes zeros over a part of a file and syncs it, in steps.
-pub(super) fn write_zeros(file: &dyn File, from: u32, to: u32) -> io::Result<()> {
-    for start in (from..to).step_by(ZERO_STEP_BYTES as usize) {
-        let length = (to - start).min(ZERO_STEP_BYTES) as usize;
-        file.write_at(&[ZEROS.get(..length).unwrap_or(&ZEROS)], u64::from(start))?;
-        file.sync_data()?;
-    }
-    Ok(())
 }
