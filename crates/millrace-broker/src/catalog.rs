@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use hashbrown::Equivalent;
 use millrace_core::{QueueId, QueueKey, Timestamp, limits};
 use millrace_engine::{Counts, Definition, Queue, ReplayedQueue, Settings, record};
 use millrace_journal::{Purpose, Record};
@@ -30,8 +31,22 @@ struct Changes {
 struct Maps {
     by_key: BTreeMap<QueueKey, Arc<SharedQueue>>,
     by_id: HashMap<QueueId, Arc<SharedQueue>>,
-    /// By `region/account/name`: found without building a key.
-    by_path: HashMap<String, Arc<SharedQueue>>,
+    /// The same, found without building a key.
+    by_path: hashbrown::HashMap<QueueKey, Arc<SharedQueue>>,
+}
+
+/// A key, borrowed. Hashes as [`QueueKey`] does: the same parts in the same order.
+#[derive(Hash)]
+struct Path<'a> {
+    region: &'a str,
+    account: &'a str,
+    name: &'a str,
+}
+
+impl Equivalent<QueueKey> for Path<'_> {
+    fn equivalent(&self, key: &QueueKey) -> bool {
+        self.name == key.name && self.account == key.account && self.region == key.region
+    }
 }
 
 /// A queue to be created.
@@ -87,15 +102,13 @@ impl Catalog {
 
 impl Maps {
     fn insert(&mut self, queue: Arc<SharedQueue>) {
-        let QueueKey { region, account, name } = queue.key();
-        self.by_path.insert(format!("{region}/{account}/{name}"), queue.clone());
+        self.by_path.insert(queue.key().clone(), queue.clone());
         self.by_id.insert(queue.id(), queue.clone());
         self.by_key.insert(queue.key().clone(), queue);
     }
 
     fn remove(&mut self, queue: &SharedQueue) {
-        let QueueKey { region, account, name } = queue.key();
-        self.by_path.remove(&format!("{region}/{account}/{name}"));
+        self.by_path.remove(queue.key());
         self.by_id.remove(&queue.id());
         self.by_key.remove(queue.key());
     }
@@ -104,11 +117,7 @@ impl Maps {
 impl Broker {
     /// The queue of that name.
     pub fn queue(&self, region: &str, account: &str, name: &str) -> Option<Arc<SharedQueue>> {
-        let mut path = String::with_capacity(region.len() + account.len() + name.len() + 2);
-        for part in [region, "/", account, "/", name] {
-            path.push_str(part);
-        }
-        self.catalog.maps().by_path.get(&path).cloned()
+        self.catalog.maps().by_path.get(&Path { region, account, name }).cloned()
     }
 
     /// The queue of that key.

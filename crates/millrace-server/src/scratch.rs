@@ -9,10 +9,12 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll, ready},
-    time::{SystemTime, UNIX_EPOCH},
+    time::UNIX_EPOCH,
 };
 
 use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::clock;
 
 /// The most that one read takes.
 const READ_BYTES: usize = 128 * 1024;
@@ -74,8 +76,7 @@ pub(crate) fn push_uuid(out: &mut Vec<u8>) {
 
 /// Appends the time as `Date` has it, formatted once a second.
 pub(crate) fn push_date(out: &mut Vec<u8>) {
-    let now = SystemTime::now();
-    let second = now.duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+    let second = clock::unix_seconds();
     DATE.with_borrow_mut(|date| {
         if date.second != second {
             let text = httpdate::fmt_http_date(UNIX_EPOCH + std::time::Duration::from_secs(second));

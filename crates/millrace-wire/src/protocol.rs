@@ -5,6 +5,8 @@ mod queue_url;
 
 use std::borrow::Cow;
 
+use memchr::memchr;
+
 use crate::ApiError;
 use crate::http::Request;
 use crate::percent::{self, Plus};
@@ -75,13 +77,15 @@ pub fn detect<'a>(request: &Request<'a>) -> Result<Target<'a>, ApiError> {
         Some(credential) => (Some(credential.access_key), Some(credential.region)),
         None => (None, None),
     };
-    let path_region = path_queue.and_then(|queue| queue.region);
-    let fallback = path_region.or_else(|| queue_url::region_of_host(hints.host));
+    let fallback = || {
+        let path_region = path_queue.and_then(|queue| queue.region);
+        path_region.or_else(|| queue_url::region_of_host(hints.host)).map(Cow::Borrowed)
+    };
     Ok(Target {
         service,
         protocol,
         action: action.unwrap_or_default(),
-        region: region.or(fallback.map(Cow::Borrowed)),
+        region: region.or_else(fallback),
         access_key,
         path_queue,
         parameters,
@@ -114,10 +118,7 @@ impl<'a> Hints<'a> {
 impl<'a> Credential<'a> {
     fn find(authorization: Option<&'a str>, query: &'a str) -> Option<Credential<'a>> {
         if let Some(authorization) = authorization {
-            let (_, parameters) = authorization.split_once(' ')?;
-            let mut parameters = parameters.split(',').map(str::trim);
-            let credential = parameters.find_map(|pair| pair.strip_prefix("Credential="))?;
-            return Credential::parse(Cow::Borrowed(credential));
+            return Credential::parse(Cow::Borrowed(credential_of(authorization)?));
         }
         let value = query.split('&').find_map(|pair| pair.strip_prefix("X-Amz-Credential="))?;
         match percent::decode(value.as_bytes(), Plus::Literal) {
@@ -146,13 +147,31 @@ impl<'a> Credential<'a> {
     }
 }
 
+fn credential_of(authorization: &str) -> Option<&str> {
+    // As SDKs write it. Others may order the parameters in another way.
+    if let Some(rest) = authorization.strip_prefix("AWS4-HMAC-SHA256 Credential=") {
+        let end = memchr(b',', rest.as_bytes()).unwrap_or(rest.len());
+        return rest.get(..end).map(str::trim_end);
+    }
+    let (_, parameters) = authorization.split_once(' ')?;
+    let mut parameters = parameters.split(',').map(str::trim);
+    parameters.find_map(|pair| pair.strip_prefix("Credential="))
+}
+
 fn split_credential(text: &str) -> Option<[&str; 3]> {
-    let mut parts = text.rsplitn(5, '/');
-    let _terminator = parts.next()?;
-    let service = parts.next()?;
-    let region = parts.next()?;
-    let _date = parts.next()?;
-    Some([parts.next()?, region, service])
+    let mut rest = text;
+    let mut take_last = || {
+        // The parts are so short that a search in strides does not pay.
+        let slash = rest.bytes().rposition(|byte| byte == b'/')?;
+        let (before, part) = (rest.get(..slash)?, rest.get(slash + 1..)?);
+        rest = before;
+        Some(part)
+    };
+    let _terminator = take_last()?;
+    let service = take_last()?;
+    let region = take_last()?;
+    let _date = take_last()?;
+    Some([rest, region, service])
 }
 
 fn protocol(request: &Request<'_>, hints: &Hints<'_>) -> Protocol {
@@ -193,7 +212,7 @@ fn service(
 ) -> ServiceName {
     credential
         .and_then(|credential| ServiceName::of_scope(&credential.service))
-        .or_else(|| ServiceName::of_target_prefix(hints.target?.split_once('.')?.0))
+        .or_else(|| ServiceName::of_target_prefix(split_target(hints.target?)?.0))
         .or_else(|| cbor_action(request.path).map(|_| ServiceName::CloudWatch))
         .or_else(|| ServiceName::of_host(hints.host))
         .or_else(|| path_queue.filter(|queue| queue.is_certain()).map(|_| ServiceName::Sqs))
@@ -215,8 +234,13 @@ fn service_of_parameters(parameters: &Parameters<'_>) -> Option<ServiceName> {
 
 /// What follows the dot of `X-Amz-Target`, if its prefix is the service's.
 fn json_action(target: Option<&str>, service: ServiceName) -> Option<&str> {
-    let (prefix, action) = target?.split_once('.')?;
+    let (prefix, action) = split_target(target?)?;
     (ServiceName::of_target_prefix(prefix) == Some(service)).then_some(action)
+}
+
+/// At the first dot.
+fn split_target(target: &str) -> Option<(&str, &str)> {
+    queue_url::split(target, memchr(b'.', target.as_bytes()))
 }
 
 /// The operation of a Smithy RPC path.

@@ -58,7 +58,8 @@ pub(crate) struct SqsRequest<'a> {
     /// X-Ray header, if the client set it; else the span's, if the request is traced.
     pub trace_header: Option<&'a str>,
     pub span: &'a RequestSpan,
-    pub origin: Origin<'a>,
+    /// Where queue URLs come from.
+    pub http: &'a Request<'a>,
     pub action: &'a str,
     /// A signature vouches for region and account.
     pub is_authenticated: bool,
@@ -94,7 +95,7 @@ impl Sqs {
             sender_id: caller.sender_id,
             trace_header: trace_header.or(own_trace_header.as_deref()),
             span,
-            origin: self.origin(request),
+            http: request,
             action: &target.action,
             is_authenticated: caller.is_authenticated,
             path_queue: target.path_queue,
@@ -191,7 +192,7 @@ impl Sqs {
     }
 
     fn queue_url(&self, request: &SqsRequest<'_>, key: &QueueKey) -> String {
-        format!("{}/{}/{}", request.origin, key.account, key.name)
+        format!("{}/{}/{}", self.origin(request.http), key.account, key.name)
     }
 
     /// Where the client reached the server, so that it will again.
@@ -213,8 +214,7 @@ impl Sqs {
 }
 
 /// What queue URLs begin with: scheme, host and port, without a slash at the end.
-#[derive(Clone, Copy)]
-pub(crate) enum Origin<'a> {
+enum Origin<'a> {
     /// As configured.
     Public(&'a str),
     /// As the client said.

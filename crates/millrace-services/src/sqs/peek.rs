@@ -52,7 +52,7 @@ impl Sqs {
     /// What the admin paths need of a request.
     pub(crate) fn admin_request<'a>(
         &'a self,
-        request: &millrace_wire::Request<'a>,
+        request: &'a millrace_wire::Request<'a>,
         caller: &crate::caller::Caller<'a>,
     ) -> SqsRequest<'a> {
         SqsRequest {
@@ -61,7 +61,7 @@ impl Sqs {
             sender_id: caller.sender_id,
             trace_header: None,
             span: millrace_otel::RequestSpan::none(),
-            origin: self.origin(request),
+            http: request,
             action: "ReceiveMessage",
             is_authenticated: caller.is_authenticated,
             path_queue: None,

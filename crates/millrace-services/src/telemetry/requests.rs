@@ -23,7 +23,7 @@ const BOUNDS_S: [f64; 16] = [
 ];
 const BUCKETS: usize = BOUNDS_S.len() + 1;
 
-/// In ascending order. Whatever else is asked for counts as `other`.
+/// By service. Whatever else is asked for counts as `other`.
 const ACTIONS: [(&str, &str); 38] = [
     ("cloudwatch", "DeleteAlarms"),
     ("cloudwatch", "DescribeAlarmHistory"),
@@ -65,6 +65,8 @@ const ACTIONS: [(&str, &str); 38] = [
     ("sqs", "UntagQueue"),
 ];
 const KINDS: usize = ACTIONS.len() + 1;
+/// Where the actions of SQS begin.
+const SQS: usize = 15;
 
 /// What became of a request, by the hundreds of its status.
 const OUTCOMES: [&str; 3] = ["success", "client_error", "server_error"];
@@ -159,12 +161,16 @@ impl RequestCounts {
 
 /// The place of an action in [`ACTIONS`], or behind it.
 fn kind(service: ServiceName, action: &str) -> usize {
-    let service = match service {
-        ServiceName::Sqs | ServiceName::Unknown => "sqs",
-        ServiceName::CloudWatch => "cloudwatch",
-        _ => return ACTIONS.len(),
+    let places = match service {
+        ServiceName::Sqs | ServiceName::Unknown => SQS..ACTIONS.len(),
+        ServiceName::CloudWatch => 0..SQS,
+        _ => 0..0,
     };
-    ACTIONS.binary_search(&(service, action)).unwrap_or(ACTIONS.len())
+    // One after the other: most differ in their length already.
+    let start = places.start;
+    let actions = ACTIONS.get(places).unwrap_or_default();
+    let place = actions.iter().position(|(_, name)| *name == action);
+    place.map_or(ACTIONS.len(), |place| start + place)
 }
 
 /// Service, as AWS writes it, and action of a span. Whatever does not exist is `other`, so that
@@ -224,8 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn actions_are_in_order_and_found() {
-        assert!(ACTIONS.is_sorted());
+    fn actions_are_found() {
         for (service, action) in ACTIONS {
             let name = if service == "sqs" { ServiceName::Sqs } else { ServiceName::CloudWatch };
             assert_eq!(ACTIONS[kind(name, action)], (service, action));

@@ -33,9 +33,7 @@ impl PathQueue<'_> {
 /// Takes a `QueueUrl` apart by its path: the last two segments are account and name. A bare queue
 /// name is enough. None if no name is in it.
 pub fn parse_queue_url(url: &str) -> Option<QueueUrlParts<'_>> {
-    // No name has a colon, so one that does not end a scheme is none of ours.
-    let scheme = split(url, memchr(b':', url.as_bytes()));
-    let (host, path) = match scheme.and_then(|(_, rest)| rest.strip_prefix("//")) {
+    let (host, path) = match behind_scheme(url) {
         Some(rest) => split(rest, memchr(b'/', rest.as_bytes()))?,
         None => ("", url),
     };
@@ -51,15 +49,25 @@ pub fn parse_queue_url(url: &str) -> Option<QueueUrlParts<'_>> {
     Some(QueueUrlParts { region: path_region.or_else(|| region_of_host(host)), account, name })
 }
 
+/// Host and path, if there is a host.
+fn behind_scheme(url: &str) -> Option<&str> {
+    if let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) {
+        return Some(rest);
+    }
+    // No name has a colon, so one that does not end a scheme is none of ours.
+    let (_, rest) = split(url, memchr(b':', url.as_bytes()))?;
+    rest.strip_prefix("//")
+}
+
 /// What is before and behind an ASCII character at `place`.
-fn split(text: &str, place: Option<usize>) -> Option<(&str, &str)> {
+pub(super) fn split(text: &str, place: Option<usize>) -> Option<(&str, &str)> {
     let place = place?;
     Some((text.get(..place)?, text.get(place + 1..)?))
 }
 
 /// Empty segments are passed over.
 fn take_last_segment<'a>(path: &mut &'a str) -> Option<&'a str> {
-    loop {
+    while !path.is_empty() {
         let slash = memrchr(b'/', path.as_bytes());
         let (before, segment) = split(path, slash).unwrap_or(("", path));
         *path = before;
@@ -67,11 +75,15 @@ fn take_last_segment<'a>(path: &mut &'a str) -> Option<&'a str> {
             return Some(segment).filter(|segment| !segment.is_empty());
         }
     }
+    None
 }
 
 /// Takes a request's path apart: `/{account}/{name}`, `/queue/{name}` and
 /// `/queue/{region}/{account}/{name}`.
 pub(super) fn parse_path(path: &str) -> Option<PathQueue<'_>> {
+    if path == "/" {
+        return None;
+    }
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     let parts = [segments.next(), segments.next(), segments.next(), segments.next()];
     if segments.next().is_some() {
