@@ -9,9 +9,10 @@
 //! - A client that leaves cancels its request: the service's future is dropped at once.
 //! - One read, one write and no task or timer per HTTP/1.1 request.
 //!
-//! Read in this order: `options`, `listen` (bind, accept, run, drain), `worker` (one runtime per
+//! Read in this order: `options`, `listen` (bind, run, drain), `accept`, `worker` (one runtime per
 //! core), `connection` (TLS, which protocol), `http1`, `http2`, `policy` (health, CORS).
 
+mod accept;
 mod budget;
 mod clock;
 mod connection;

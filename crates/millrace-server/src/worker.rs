@@ -1,12 +1,12 @@
 //! One thread with one single-threaded runtime, and the connections that live there.
 //!
 //! A connection never changes its worker. The worker's main task takes connections from the
-//! acceptor, sweeps deadlines once a second, reaps finished connections and, when we drain, waits
+//! acceptor (a task of the first worker's), sweeps deadlines once a second, reaps finished connections and, when we drain, waits
 //! for the rest up to a bound.
 
 use std::{
     io,
-    net::{SocketAddr, TcpStream},
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -15,6 +15,7 @@ use std::{
 
 use millrace_wire::Service;
 use tokio::{
+    net::TcpStream,
     sync::mpsc,
     task::{JoinError, JoinSet},
     time::{Instant, MissedTickBehavior},
@@ -22,6 +23,7 @@ use tokio::{
 
 use crate::{
     BoxFuture, Closed, Counters,
+    accept::Acceptor,
     clock::Clock,
     connection::{self, Context, Shared},
     counters::Cell,
@@ -38,9 +40,15 @@ pub(crate) struct Worker {
 
 /// A connection on its way from the acceptor to a worker.
 pub(crate) struct Accepted {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     pub(crate) peer: SocketAddr,
     pub(crate) place: Place,
+}
+
+/// A connection, watched by the runtime of the worker that accepts or by none.
+pub(crate) enum Stream {
+    Watched(TcpStream),
+    Unwatched(std::net::TcpStream),
 }
 
 /// A connection's place among the open ones; given back when dropped.
@@ -83,15 +91,17 @@ impl Drop for Place {
     }
 }
 
-/// Runs until drained. Returns how many connections had to be cut off.
+/// Runs until drained, and accepts if it is the worker that does. Returns how many connections had to be cut off.
 pub(crate) fn run<S: Service>(
     worker: &Arc<Worker>,
     shared: &Arc<Shared<S>>,
     accepted: mpsc::Receiver<Accepted>,
+    acceptor: Option<Acceptor>,
     companion: impl FnOnce() -> Option<BoxFuture>,
 ) -> io::Result<usize> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        let accepting = acceptor.map(|acceptor| tokio::spawn(acceptor.run()));
         let mut companions = JoinSet::new();
         if let Some(companion) = companion() {
             companions.spawn(companion);
@@ -99,6 +109,9 @@ pub(crate) fn run<S: Service>(
         let cut_off = serve(worker, shared, accepted).await;
         // Connections may have needed the companion until now.
         companions.shutdown().await;
+        if let Some(accepting) = accepting {
+            accepting.await.map_err(io::Error::other)??;
+        }
         Ok(cut_off)
     })
 }
@@ -143,7 +156,11 @@ fn adopt<S: Service>(
     connections: &mut JoinSet<()>,
 ) {
     let Accepted { stream, peer, place } = accepted;
-    let stream = match tokio::net::TcpStream::from_std(stream) {
+    let stream = match stream {
+        Stream::Watched(stream) => Ok(stream),
+        Stream::Unwatched(stream) => TcpStream::from_std(stream),
+    };
+    let stream = match stream {
         Ok(stream) => stream,
         Err(error) => {
             tracing::warn!(%peer, %error, "connection cannot be watched");

@@ -166,11 +166,13 @@ impl GroupCommit {
         self.is_poisoned.store(true, Ordering::Release);
     }
 
-    /// Wakes those who wait. The empty lock orders the store before against a waiter that has
-    /// looked and is about to sleep.
+    /// Wakes those who wait. The lock orders the store before against a waiter that has looked and
+    /// is about to sleep.
     fn tell(&self) {
-        drop(lock(&self.settling));
-        self.settled.notify_all();
+        let has_waiters = lock(&self.settling).waiters > 0;
+        if has_waiters {
+            self.settled.notify_all();
+        }
         let listeners = Arc::clone(&self.listeners.read().unwrap_or_else(PoisonError::into_inner));
         for listener in listeners.iter() {
             listener();

@@ -99,6 +99,8 @@ pub struct GroupCommit {
 #[derive(Default)]
 struct Threads {
     committers: u32,
+    /// In `wait`.
+    waiters: u32,
 }
 
 #[derive(Default)]
@@ -182,8 +184,10 @@ impl GroupCommit {
         self.set_awaited(ticket);
         self.commit_elsewhere();
         let mut settling = lock(&self.settling);
+        settling.waiters += 1;
         loop {
             if let Some(outcome) = self.outcome(ticket) {
+                settling.waiters -= 1;
                 return outcome;
             }
             settling = self.settled.wait(settling).unwrap_or_else(PoisonError::into_inner);
