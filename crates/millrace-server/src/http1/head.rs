@@ -209,7 +209,8 @@ fn split_target(target: &str) -> Result<(&str, &str), Refusal> {
     if target == "*" {
         return Ok(("/", ""));
     }
-    let target = match target.split_once("://") {
+    let absolute = if target.starts_with('/') { None } else { target.split_once("://") };
+    let target = match absolute {
         Some((scheme, rest)) if !scheme.contains('/') => {
             rest.find(['/', '?']).map_or("/", |at| &rest[at..])
         }
