@@ -14,8 +14,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::time::{ClockId, clock_gettime};
-
 /// The time of one worker and the deadlines of its connections.
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -120,21 +118,6 @@ impl Drop for Deadline {
 
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Time since some moment, up to some milliseconds late: costs a fraction of an exact one, which a
-/// request would have to ask for several times.
-pub(crate) fn coarse() -> Duration {
-    of(ClockId::MonotonicCoarse)
-}
-
-/// Seconds since 1970-01-01T00:00:00Z, up to some milliseconds late.
-pub(crate) fn unix_seconds() -> u64 {
-    of(ClockId::RealtimeCoarse).as_secs()
-}
-
-fn of(clock: ClockId) -> Duration {
-    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }
 
 /// What these locks guard is valid whenever they are free, so a panic elsewhere does not matter.

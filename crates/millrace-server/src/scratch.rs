@@ -9,12 +9,10 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll, ready},
-    time::UNIX_EPOCH,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use tokio::io::{AsyncRead, ReadBuf};
-
-use crate::clock;
 
 /// The most that one read takes.
 const READ_BYTES: usize = 128 * 1024;
@@ -76,7 +74,8 @@ pub(crate) fn push_uuid(out: &mut Vec<u8>) {
 
 /// Appends the time as `Date` has it, formatted once a second.
 pub(crate) fn push_date(out: &mut Vec<u8>) {
-    let second = clock::unix_seconds();
+    let now = SystemTime::now();
+    let second = now.duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
     DATE.with_borrow_mut(|date| {
         if date.second != second {
             let text = httpdate::fmt_http_date(UNIX_EPOCH + std::time::Duration::from_secs(second));

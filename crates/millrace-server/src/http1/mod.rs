@@ -26,7 +26,7 @@ use std::{
     future::poll_fn,
     pin::{Pin, pin},
     task::{Context as TaskContext, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use millrace_wire::{Request, Response, Service};
@@ -42,7 +42,7 @@ pub(crate) use self::{
     buffer::ReadBuffer,
     response::{has_length, is_value},
 };
-use crate::{Closed, clock, connection::Context};
+use crate::{Closed, connection::Context};
 
 /// What HTTP/2 clients with prior knowledge begin with (RFC 9113 section 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -356,14 +356,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
     async fn call(&mut self, request: Request<'_>) -> Result<Response, Closed> {
         let mut call = pin!(self.context.service.call(request));
         let cell = self.context.cell();
-        let mut waits_since: Option<Duration> = None;
+        let mut waits_since: Option<Instant> = None;
         let mut turn: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
         poll_fn(|task| {
             let mut read_ahead = |task: &mut TaskContext<'_>| {
                 lookahead::read_ahead(&mut self.wire.io, self.lookahead, cell, task)
             };
-            let is_long = |since| clock::coarse().saturating_sub(since) >= LONG_WAIT;
-            if waits_since.is_some_and(is_long) {
+            if waits_since.is_some_and(|since| since.elapsed() >= LONG_WAIT) {
                 let turn = turn.get_or_insert_with(|| Box::pin(tokio::task::yield_now()));
                 if turn.as_mut().poll(task).is_pending() {
                     return Poll::Pending;
@@ -376,7 +375,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             if let Poll::Ready(response) = call.as_mut().poll(task) {
                 return Poll::Ready(Ok(response));
             }
-            waits_since.get_or_insert_with(clock::coarse);
+            waits_since.get_or_insert_with(Instant::now);
             match read_ahead(task) {
                 Ok(()) => Poll::Pending,
                 Err(closed) => Poll::Ready(Err(closed)),
