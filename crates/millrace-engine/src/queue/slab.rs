@@ -202,8 +202,13 @@ impl Slab {
         self.used += 1;
     }
 
-    /// Frees a slot.
+    /// Frees a slot. With the last message of a large queue the table goes, too: a backlog that was
+    /// worked off leaves no memory behind.
     pub(super) fn release(&mut self, slot: u32) {
+        if self.used == 1 && self.chunks.len() > 1 {
+            *self = Slab::default();
+            return;
+        }
         let newer = self.free.unwrap_or(NONE);
         *self.at_mut(slot) = Entry { newer, ..Entry::FREE };
         self.free = Some(slot);
@@ -274,6 +279,24 @@ mod tests {
 
         assert_eq!((slab.take(), slab.take(), slab.take()), (9_000, 7, 10_000));
         assert_eq!(slab.used(), 10_001);
+    }
+
+    #[test]
+    fn last_message_takes_a_large_table_with_it() {
+        let mut slab = Slab::default();
+        for slot in 0..=CHUNK as u32 {
+            slab.take();
+            slab.at_mut(slot).set_state(MessageState::Ready);
+        }
+        for slot in 0..CHUNK as u32 {
+            slab.release(slot);
+        }
+        assert_eq!(slab.chunks.len(), 2);
+
+        slab.release(CHUNK as u32);
+
+        assert!(slab.chunks.is_empty());
+        assert_eq!((slab.take(), slab.take(), slab.used()), (0, 1, 2));
     }
 
     #[test]
