@@ -153,6 +153,12 @@ impl Bench {
         })
     }
 
+    /// Runs a scenario on the ceiling: what machine and generator take of any server.
+    pub(crate) fn measure_ceiling(&self, scenario: &Scenario) -> Result<Report> {
+        let endpoint = self.ceiling.endpoint()?;
+        load::run(&Scenario { endpoint, server_pid: None, ..scenario.clone() })
+    }
+
     /// What the disk does now, where the servers' data is.
     pub(crate) fn fdatasync(&self) -> Result<Percentiles> {
         let duration = Duration::from_millis(self.pick(200, 2000, 2000));
