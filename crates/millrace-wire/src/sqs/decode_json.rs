@@ -136,6 +136,7 @@ mod tests {
                 "ChangeMessageVisibility",
                 r#"{"QueueUrl":"u","ReceiptHandle":"r","VisibilityTimeout":-1}"#,
             ),
+            ("SendMessage", r#"{"DelaySeconds":999999999999999999}"#),
             ("SendMessage", "{}"),
         ] {
             assert!(is_hot(action, body), "{body}");
@@ -167,6 +168,8 @@ mod tests {
             r#"{"DelaySeconds":- 5}"#,
             r#"{"DelaySeconds":-}"#,
             r#"{"DelaySeconds":1000000000000000000}"#,
+            r#"{"DelaySeconds":9999999999999999999}"#,
+            r#"{"DelaySeconds":-99999999999999999999}"#,
             r#"{"MessageAttributes":null}"#,
             r#"{"MessageAttributes":{"a"}}"#,
         ] {

@@ -115,18 +115,19 @@ impl<'a> Scanner<'a> {
         let is_negative = self.take(b'-').is_some();
         let digits = self.rest().iter().take_while(|byte| byte.is_ascii_digit());
         let (mut number, mut count) = (0, 0);
-        for digit in digits.take(DIGITS_MAX + 1) {
+        for digit in digits.take(DIGITS_MAX) {
             number = number * 10 + i64::from(digit - b'0');
             count += 1;
         }
         // JSON knows no leading zeros.
         let is_plain = match self.rest().first()? {
             b'0' => count == 1,
-            _ => (1..=DIGITS_MAX).contains(&count),
+            _ => count > 0,
         };
         self.at += count;
-        let goes_on = self.rest().first().is_some_and(|byte| matches!(byte, b'.' | b'e' | b'E'));
-        (is_plain && !goes_on).then_some(if is_negative { -number } else { number })
+        let goes_on = |byte: &u8| matches!(byte, b'.' | b'e' | b'E' | b'0'..=b'9');
+        let is_whole = !self.rest().first().is_some_and(goes_on);
+        (is_plain && is_whole).then_some(if is_negative { -number } else { number })
     }
 
     /// Any value but null, by the decoder that reads everything.
