@@ -10,7 +10,7 @@ use std::{
 
 use millrace_wire::Service;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
-use tokio::sync::mpsc;
+use tokio::{runtime, sync::mpsc};
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
@@ -151,8 +151,10 @@ impl Server {
         for index in 0..self.workers {
             let worker = Arc::new(Worker::new(index, Arc::clone(&self.counters)));
             let (sender, receiver) = mpsc::channel(HANDOVER);
+            // Before anything is accepted: a runtime takes descriptors, and may not get them.
+            let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
             lanes.push(Lane { worker: Arc::clone(&worker), sender });
-            workers.push((worker, receiver));
+            workers.push((runtime, worker, receiver));
         }
         let mut acceptor = Some(Acceptor {
             listeners: self.listeners,
@@ -162,7 +164,7 @@ impl Server {
             drain: drain.clone(),
         });
         let mut threads = Vec::with_capacity(self.workers);
-        for (index, (worker, receiver)) in workers.into_iter().enumerate() {
+        for (index, (runtime, worker, receiver)) in workers.into_iter().enumerate() {
             let shared = Arc::clone(&shared);
             let per_worker = hooks.per_worker.clone();
             let stops_all = StopsAll(drain.clone());
@@ -171,7 +173,7 @@ impl Server {
             threads.push(thread.spawn(move || {
                 let _stops_all = stops_all;
                 let companion = || per_worker.map(|per_worker| per_worker(index));
-                worker::run(&worker, &shared, receiver, acceptor, companion)
+                worker::run(&runtime, &worker, &shared, receiver, acceptor, companion)
             })?);
         }
         let mut drained = Drained { cut_off: 0 };

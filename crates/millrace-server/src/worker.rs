@@ -16,6 +16,7 @@ use std::{
 use millrace_wire::Service;
 use tokio::{
     net::TcpStream,
+    runtime::Runtime,
     sync::mpsc,
     task::{JoinError, JoinSet},
     time::{Instant, MissedTickBehavior},
@@ -93,13 +94,13 @@ impl Drop for Place {
 
 /// Runs until drained, and accepts if it is the worker that does. Returns how many connections had to be cut off.
 pub(crate) fn run<S: Service>(
+    runtime: &Runtime,
     worker: &Arc<Worker>,
     shared: &Arc<Shared<S>>,
     accepted: mpsc::Receiver<Accepted>,
     acceptor: Option<Acceptor>,
     companion: impl FnOnce() -> Option<BoxFuture>,
 ) -> io::Result<usize> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let accepting = acceptor.map(|acceptor| tokio::spawn(acceptor.run()));
         let mut companions = JoinSet::new();
