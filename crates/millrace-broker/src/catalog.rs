@@ -32,18 +32,18 @@ struct Maps {
     by_key: BTreeMap<QueueKey, Arc<SharedQueue>>,
     by_id: HashMap<QueueId, Arc<SharedQueue>>,
     /// The same, found without building a key.
-    by_path: hashbrown::HashMap<QueueKey, Arc<SharedQueue>>,
+    by_parts: hashbrown::HashMap<QueueKey, Arc<SharedQueue>>,
 }
 
 /// A key, borrowed. Hashes as [`QueueKey`] does: the same parts in the same order.
 #[derive(Hash)]
-struct Path<'a> {
+struct KeyParts<'a> {
     region: &'a str,
     account: &'a str,
     name: &'a str,
 }
 
-impl Equivalent<QueueKey> for Path<'_> {
+impl Equivalent<QueueKey> for KeyParts<'_> {
     fn equivalent(&self, key: &QueueKey) -> bool {
         self.name == key.name && self.account == key.account && self.region == key.region
     }
@@ -102,13 +102,13 @@ impl Catalog {
 
 impl Maps {
     fn insert(&mut self, queue: Arc<SharedQueue>) {
-        self.by_path.insert(queue.key().clone(), queue.clone());
+        self.by_parts.insert(queue.key().clone(), queue.clone());
         self.by_id.insert(queue.id(), queue.clone());
         self.by_key.insert(queue.key().clone(), queue);
     }
 
     fn remove(&mut self, queue: &SharedQueue) {
-        self.by_path.remove(queue.key());
+        self.by_parts.remove(queue.key());
         self.by_id.remove(&queue.id());
         self.by_key.remove(queue.key());
     }
@@ -117,7 +117,7 @@ impl Maps {
 impl Broker {
     /// The queue of that name.
     pub fn queue(&self, region: &str, account: &str, name: &str) -> Option<Arc<SharedQueue>> {
-        self.catalog.maps().by_path.get(&Path { region, account, name }).cloned()
+        self.catalog.maps().by_parts.get(&KeyParts { region, account, name }).cloned()
     }
 
     /// The queue of that key.

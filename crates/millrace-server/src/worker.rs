@@ -1,8 +1,8 @@
 //! One thread with one single-threaded runtime, and the connections that live there.
 //!
 //! A connection never changes its worker. The worker's main task takes connections from the
-//! acceptor (a task of the first worker's), sweeps deadlines once a second, reaps finished connections and, when we drain, waits
-//! for the rest up to a bound.
+//! acceptor (a task of the first worker's), sweeps deadlines once a second, reaps finished
+//! connections and, when we drain, waits for the rest up to a bound.
 
 use std::{
     io,
@@ -92,7 +92,8 @@ impl Drop for Place {
     }
 }
 
-/// Runs until drained, and accepts if it is the worker that does. Returns how many connections had to be cut off.
+/// Runs until drained, and accepts if it is the worker that does. Returns how many connections had
+/// to be cut off.
 pub(crate) fn run<S: Service>(
     runtime: &Runtime,
     worker: &Arc<Worker>,

@@ -20,8 +20,8 @@ pub(crate) fn raise_open_files() {
 }
 
 /// Keeps the kernel from backing memory with huge pages: a message that waits has its 64 bytes, and
-/// with them some 9 more, and there are 30 MB more at rest, for a few per cent of a drain's rate at most.
-/// Without success, quietly goes on.
+/// with them some 9 more, and there are 30 MB more at rest, for a few per cent of a drain's rate at
+/// most. Without success, quietly goes on.
 pub(crate) fn use_small_pages() {
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
         tracing::debug!(%error, "huge pages stay allowed");

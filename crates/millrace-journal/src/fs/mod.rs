@@ -28,8 +28,9 @@ pub trait FileSystem: Send + Sync {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// The same for writes past the page cache, each of one part, of whole [`BLOCK_BYTES`] in memory
-    /// and in the file. `InvalidInput`, then or at a write, where there is no such thing.
+    /// The same for writes past the page cache: their parts start at multiples of [`BLOCK_BYTES`],
+    /// in memory and in the file, and are whole multiples long. `InvalidInput`, here or from a
+    /// write, where there is no such thing.
     fn open_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.open(path)
     }

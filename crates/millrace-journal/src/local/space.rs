@@ -100,8 +100,8 @@ impl LocalJournal {
             || due_draft(&state).is_some()
     }
 
-    /// One step: space for those who wait first, then what takes memory, what keeps syncs short, and
-    /// sidecars.
+    /// One step: space for those who wait first, then what takes memory, then what keeps syncs
+    /// short, then sidecars.
     pub(super) fn do_background(&self) -> bool {
         let (wanted, goal, draft, unindexed) = {
             let state = self.state();

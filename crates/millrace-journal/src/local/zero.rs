@@ -11,8 +11,8 @@ use crate::position::{Durability, SegmentId};
 
 /// Written between two looks at what else there is to do.
 const ZERO_STEP_BYTES: u32 = 256 << 10;
-/// The same past the page cache, where a step takes next to no time but makes the thread wait twice:
-/// for the disk and, when others keep the cores busy, for one of them.
+/// The same past the page cache, where a step takes next to no time but makes the thread wait
+/// twice: for the disk and, when others keep the cores busy, for one of them.
 const SPARE_STEP_BYTES: u32 = 1 << 20;
 /// Appended bytes between two bursts of zeroing. Following each append instead would add a sync to
 /// every commit.
@@ -93,8 +93,8 @@ pub(super) struct ZeroGoal {
     to: u32,
 }
 
-/// Files that are not zeroed as far as they should be: the active one, if it was not before use, and
-/// spares once the active one is a quarter full.
+/// Files that are not zeroed as far as they should be: the active one, if it was not before use,
+/// and spares once the active one is a quarter full.
 fn zero_goals(state: &State, segment_bytes: u32) -> impl Iterator<Item = ZeroGoal> {
     let paced = |used: u32, lead: u32| {
         (used / ZERO_PACE_BYTES + 1).saturating_mul(ZERO_PACE_BYTES).saturating_mul(lead)
