@@ -9,6 +9,8 @@
 //! A day has one file. Rolling up writes the coarser file whole and removes the finer one, so that a
 //! crash between leaves both, and the finer one is then removed.
 
+mod days;
+mod files;
 mod rollup;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,24 +18,20 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use millrace_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use self::days::{Inner, add, minute};
+use self::files::find_days;
 use crate::catalog::Catalog;
-use crate::day::{DAY_S, Day, Resolution};
 use crate::log::sync_dir;
-use crate::row::Row;
 use crate::source::Source;
 use crate::{BASE_PERIOD_S, Entity, Sample, Scope, Summary, Unit};
 
 /// Minutes that a source is taken to have gone on as it was, when the clock jumps.
 const FILLED_MINUTES: u64 = 6 * 60;
-/// Minutes whose values are kept in memory while they cannot be written.
-const UNWRITTEN_MAX: usize = 60;
 
 /// Why metrics were not stored or read.
 #[derive(Debug, thiserror::Error)]
@@ -53,22 +51,6 @@ pub struct MetricStore {
     inner: RwLock<Inner>,
     source: OnceLock<Arc<dyn Source>>,
     is_poisoned: AtomicBool,
-}
-
-struct Inner {
-    catalog: Catalog,
-    days: BTreeMap<u64, DayFile>,
-    /// The minute that the source gathers for, seconds.
-    open_s: u64,
-    /// Closed minutes that could not be written yet.
-    unwritten: Vec<(u64, Vec<Sample>)>,
-    has_new_file: bool,
-}
-
-struct DayFile {
-    resolution: Resolution,
-    /// Opened when it is first needed.
-    opened: Mutex<Option<Day>>,
 }
 
 /// A data point at the resolution at which it is kept.
@@ -295,190 +277,6 @@ impl MetricStore {
     }
 }
 
-impl Inner {
-    fn write_unwritten(&mut self, dir: Option<&Path>) -> Result<(), StoreError> {
-        let unwritten = std::mem::take(&mut self.unwritten);
-        for (number, (time_s, samples)) in unwritten.iter().enumerate() {
-            if let Err(error) = self.write(dir, *time_s, samples) {
-                let first = number.max(unwritten.len().saturating_sub(UNWRITTEN_MAX));
-                self.unwritten = unwritten.get(first..).unwrap_or_default().to_vec();
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    fn write(
-        &mut self,
-        dir: Option<&Path>,
-        time_s: u64,
-        samples: &[Sample],
-    ) -> Result<(), StoreError> {
-        let records = samples.iter().flat_map(|sample| {
-            sample.values.iter().map(move |value| Record {
-                entity: &sample.entity,
-                metric: value.metric,
-                unit: value.unit,
-                time_s,
-                summary: value.summary.clone(),
-            })
-        });
-        self.record(dir, &records.collect::<Vec<_>>())
-    }
-
-    fn record(&mut self, dir: Option<&Path>, records: &[Record<'_>]) -> Result<(), StoreError> {
-        let mut rows: BTreeMap<u64, BTreeMap<u32, BTreeMap<u16, Summary>>> = BTreeMap::new();
-        for record in records {
-            let id = self.catalog.entity(record.entity)?;
-            let column = self.catalog.column(id, record.metric, record.unit)?;
-            let cells = rows.entry(minute(record.time_s)).or_default().entry(id).or_default();
-            match cells.get_mut(&column) {
-                Some(known) => known.add(&record.summary),
-                None => drop(cells.insert(column, record.summary.clone())),
-            }
-        }
-        let mut days: BTreeMap<u64, Vec<(u16, Vec<Row>)>> = BTreeMap::new();
-        for (time_s, entities) in rows {
-            let row = |(entity, cells): (u32, BTreeMap<u16, Summary>)| Row {
-                entity,
-                cells: cells.into_iter().collect(),
-            };
-            let rows: Vec<Row> = entities.into_iter().map(row).collect();
-            let seen: Vec<(u32, u16)> = rows
-                .iter()
-                .flat_map(|row| row.cells.iter().map(|(column, _)| (row.entity, *column)))
-                .collect();
-            // First, or a crash could leave values of an entity that nobody has seen.
-            self.catalog.saw(time_s, &seen)?;
-            let minute = (time_s % DAY_S / BASE_PERIOD_S) as u16;
-            days.entry(time_s / DAY_S).or_default().push((minute, rows));
-        }
-        let mut appended = Vec::new();
-        for (day, minutes) in days {
-            match self.append(dir, day, &minutes) {
-                Ok(at) => appended.extend(at.map(|at| (day, at))),
-                Err(error) => {
-                    self.take_back(dir, &appended)?;
-                    return Err(error.into());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Appends rows of a day, all or none; returns where. Of a day that has been rolled up already
-    /// none are.
-    fn append(
-        &mut self,
-        dir: Option<&Path>,
-        day: u64,
-        minutes: &[(u16, Vec<Row>)],
-    ) -> io::Result<Option<u64>> {
-        if !self.days.contains_key(&day) {
-            let file = DayFile::unopened(Resolution::Minute);
-            // Before it is known: a day that cannot be opened would make every read fail.
-            drop(file.opened(dir, day)?);
-            self.has_new_file = true;
-            self.days.insert(day, file);
-        }
-        let Some(file) = self.days.get(&day) else { return Ok(None) };
-        if file.resolution != Resolution::Minute {
-            return Ok(None);
-        }
-        let mut opened = file.opened(dir, day)?;
-        opened.as_mut().map(|day| day.append(minutes)).transpose()
-    }
-
-    /// Undoes what was appended to those days: a client that is told of a failure sends all again.
-    fn take_back(&self, dir: Option<&Path>, appended: &[(u64, u64)]) -> Result<(), StoreError> {
-        for (day, at) in appended {
-            let Some(file) = self.days.get(day) else { continue };
-            if let Some(opened) = file.opened(dir, *day)?.as_mut() {
-                opened.take_back(*at).map_err(|_| StoreError::Poisoned)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn read(
-        &self,
-        dir: Option<&Path>,
-        queries: &[SeriesQuery<'_>],
-        range_s: &Range<u64>,
-        found: &mut [BTreeMap<(u64, Unit), Summary>],
-    ) -> Result<(), StoreError> {
-        if range_s.is_empty() {
-            return Ok(());
-        }
-        let mut wanted: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (number, query) in queries.iter().enumerate() {
-            if let Some(id) = self.catalog.id(query.entity) {
-                wanted.entry(id).or_default().push(number);
-            }
-        }
-        let days = range_s.start / DAY_S..=(range_s.end - 1) / DAY_S;
-        for (day, file) in self.days.range(days) {
-            let day_s = day * DAY_S;
-            let within = |time_s: u64| (time_s.clamp(day_s, day_s + DAY_S) - day_s).div_ceil(60);
-            // A data point counts if it begins within the range.
-            let minutes = within(range_s.start) as u16..within(range_s.end) as u16;
-            let opened = file.opened(dir, *day)?;
-            let Some(opened) = opened.as_ref() else { continue };
-            opened.read(
-                minutes,
-                |id| wanted.contains_key(&id),
-                |minute, row| {
-                    let numbers = wanted.get(&row.entity).map_or(&[][..], Vec::as_slice);
-                    let Some(known) = self.catalog.known(row.entity) else { return };
-                    for (column, summary) in &row.cells {
-                        let Some(column) = known.columns.get(usize::from(*column)) else {
-                            continue;
-                        };
-                        let key = (day_s + u64::from(minute) * 60, column.unit);
-                        for number in numbers {
-                            let is_for = queries
-                                .get(*number)
-                                .is_some_and(|query| query.is_for(&column.metric, column.unit));
-                            if let Some(found) = found.get_mut(*number).filter(|_| is_for) {
-                                add(found, key, summary);
-                            }
-                        }
-                    }
-                },
-            )?;
-        }
-        for (time_s, samples) in self.unwritten.iter().filter(|(t, _)| range_s.contains(t)) {
-            for (query, found) in queries.iter().zip(&mut *found) {
-                let of_query = samples.iter().filter(|sample| sample.entity == *query.entity);
-                for value in of_query.flat_map(|sample| &sample.values) {
-                    if query.is_for(value.metric, value.unit) {
-                        add(found, (*time_s, value.unit), &value.summary);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl DayFile {
-    fn unopened(resolution: Resolution) -> DayFile {
-        DayFile { resolution, opened: Mutex::new(None) }
-    }
-
-    /// The opened file.
-    fn opened(&self, dir: Option<&Path>, day: u64) -> io::Result<MutexGuard<'_, Option<Day>>> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if opened.is_none() {
-            *opened = Some(match dir {
-                None => Day::in_memory(),
-                Some(dir) => Day::open(&day_path(dir, day, self.resolution))?,
-            });
-        }
-        Ok(opened)
-    }
-}
-
 impl SeriesQuery<'_> {
     fn is_for(&self, metric: &str, unit: Unit) -> bool {
         self.metric == metric && self.unit.is_none_or(|wanted| wanted == unit)
@@ -518,42 +316,6 @@ pub fn by_period(points: &[Point], origin_s: u64, period_s: u64) -> BTreeMap<(u6
         add(&mut periods, (start_s, point.unit), &point.summary);
     }
     periods
-}
-
-fn add(to: &mut BTreeMap<(u64, Unit), Summary>, key: (u64, Unit), summary: &Summary) {
-    match to.get_mut(&key) {
-        Some(known) => known.add(summary),
-        None => drop(to.insert(key, summary.clone())),
-    }
-}
-
-fn minute(time_s: u64) -> u64 {
-    time_s - time_s % BASE_PERIOD_S
-}
-
-fn day_path(dir: &Path, day: u64, resolution: Resolution) -> PathBuf {
-    dir.join(format!("{day}-{}.log", resolution.name()))
-}
-
-/// The files of a directory; of a day that has two, the finer one was rolled up and is removed.
-fn find_days(dir: &Path) -> io::Result<BTreeMap<u64, DayFile>> {
-    let mut days: BTreeMap<u64, DayFile> = BTreeMap::new();
-    for entry in std::fs::read_dir(dir)? {
-        let path = entry?.path();
-        let stem = path.file_stem().and_then(|stem| stem.to_str());
-        let is_log = path.extension().is_some_and(|extension| extension == "log");
-        let Some((day, name)) = stem.filter(|_| is_log).and_then(|stem| stem.split_once('-'))
-        else {
-            continue;
-        };
-        let resolution = Resolution::ALL.into_iter().find(|r| r.name() == name);
-        let Some((day, resolution)) = day.parse().ok().zip(resolution) else { continue };
-        let Some(other) = days.insert(day, DayFile::unopened(resolution)) else { continue };
-        let (finer, coarser) = (other.resolution.min(resolution), other.resolution.max(resolution));
-        std::fs::remove_file(day_path(dir, day, finer))?;
-        days.insert(day, DayFile::unopened(coarser));
-    }
-    Ok(days)
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 //! action that was done. It is written anew when it is opened, when most of it is outdated, and
 //! after a sync that failed.
 
+mod frame;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -12,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millrace_core::Timestamp;
-use serde::{Deserialize, Serialize};
 
+use self::frame::Frame;
 use super::outbox::{Outbox, Owed};
 use super::{Alarm, Change, HistoryItem, HistoryKind, State, Verdict};
 use crate::Scope;
@@ -53,30 +55,6 @@ pub struct AlarmBook {
     outbox: Outbox,
     /// A sync failed: the file is not to be trusted until it is written anew.
     is_suspect: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-enum Frame {
-    Alarm(Box<Alarm>),
-    Deleted {
-        scope: Scope,
-        name: String,
-    },
-    History(HistoryItem),
-    /// A change of state, its item of the history and the actions that it owes: all or nothing.
-    Entered {
-        id: u64,
-        change: Box<Change>,
-        item: HistoryItem,
-    },
-    /// What is left of a change's actions, where the file was written anew.
-    Owed(Box<Owed>),
-    /// An action is done, or cannot be done.
-    Acted {
-        id: u64,
-        arn: String,
-        item: HistoryItem,
-    },
 }
 
 impl AlarmBook {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use super::{DayFile, Inner, StoreError, day_path};
+use super::StoreError;
+use super::days::Inner;
+use super::files::{DayFile, day_path};
 use crate::Summary;
 use crate::day::{DAY_S, Day, Resolution, frame};
 use crate::log::{Log, sync_dir};

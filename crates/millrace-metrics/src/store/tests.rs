@@ -1,8 +1,11 @@
 use std::collections::HashMap;
+use std::sync::Mutex;
 
 use proptest::prelude::*;
 
+use super::files::day_path;
 use super::*;
+use crate::day::{DAY_S, Resolution};
 use crate::{FIVE_MINUTES_KEPT_S, HOURS_KEPT_S, MINUTES_KEPT_S, Statistic, Value};
 
 /// A midnight.

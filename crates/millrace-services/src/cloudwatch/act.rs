@@ -120,7 +120,7 @@ fn send(broker: &Arc<Broker>, arn: &str, owed: &Owed) -> Result<(), Failure> {
     let body = message(&owed.change).to_string();
     let mut content = Vec::new();
     let id = MessageId::from_random(fastrand::u128(..));
-    let is_fifo = queue.definition().settings.kind == Kind::Fifo;
+    let is_fifo = queue.kind() == Kind::Fifo;
     // A FIFO queue drops what is sent again because the process was killed before it was noted.
     let once = format!("alarm-{}-{}", owed.id, owed.alarm().state_entered_at);
     let deduplication_id = is_fifo.then_some(once.as_str());
@@ -134,7 +134,7 @@ fn send(broker: &Arc<Broker>, arn: &str, owed: &Owed) -> Result<(), Failure> {
     .encode(&mut content);
     let outgoing = Outgoing {
         id,
-        content,
+        content: &content,
         size_bytes: body.len(),
         group: is_fifo.then_some("alarms"),
         deduplication_id,

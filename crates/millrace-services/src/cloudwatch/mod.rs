@@ -14,6 +14,7 @@ mod monitor;
 mod put_alarm;
 mod put_data;
 mod queues;
+mod shown_alarm;
 
 use std::sync::Arc;
 

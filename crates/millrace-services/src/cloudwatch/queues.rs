@@ -168,7 +168,7 @@ fn values(
         let unit = Unit::Bytes;
         values.push(Value { metric: "SentMessageSize", unit, summary, is_gauge: false });
     }
-    if queue.definition().settings.kind == Kind::Fifo {
+    if queue.kind() == Kind::Fifo {
         let (now, before) = (totals.messages_deduplicated, before.messages_deduplicated);
         values.push(count("NumberOfDeduplicatedSentMessages", now, before));
         let groups = gauges.groups_in_flight;

@@ -1,0 +1,207 @@
+//! What one lock guards: the catalog, the days, and what could not be written yet.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use super::files::DayFile;
+use super::{Record, SeriesQuery, StoreError};
+use crate::catalog::Catalog;
+use crate::day::{DAY_S, Resolution};
+use crate::row::Row;
+use crate::{BASE_PERIOD_S, Sample, Summary, Unit};
+
+/// Minutes whose values are kept in memory while they cannot be written.
+const UNWRITTEN_MAX: usize = 60;
+
+pub(super) struct Inner {
+    pub catalog: Catalog,
+    pub days: BTreeMap<u64, DayFile>,
+    /// The minute that the source gathers for, seconds.
+    pub open_s: u64,
+    /// Closed minutes that could not be written yet.
+    pub unwritten: Vec<(u64, Vec<Sample>)>,
+    pub has_new_file: bool,
+}
+
+impl Inner {
+    pub(super) fn write_unwritten(&mut self, dir: Option<&Path>) -> Result<(), StoreError> {
+        let unwritten = std::mem::take(&mut self.unwritten);
+        for (number, (time_s, samples)) in unwritten.iter().enumerate() {
+            if let Err(error) = self.write(dir, *time_s, samples) {
+                let first = number.max(unwritten.len().saturating_sub(UNWRITTEN_MAX));
+                self.unwritten = unwritten.get(first..).unwrap_or_default().to_vec();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn write(
+        &mut self,
+        dir: Option<&Path>,
+        time_s: u64,
+        samples: &[Sample],
+    ) -> Result<(), StoreError> {
+        let records = samples.iter().flat_map(|sample| {
+            sample.values.iter().map(move |value| Record {
+                entity: &sample.entity,
+                metric: value.metric,
+                unit: value.unit,
+                time_s,
+                summary: value.summary.clone(),
+            })
+        });
+        self.record(dir, &records.collect::<Vec<_>>())
+    }
+
+    pub(super) fn record(
+        &mut self,
+        dir: Option<&Path>,
+        records: &[Record<'_>],
+    ) -> Result<(), StoreError> {
+        let mut rows: BTreeMap<u64, BTreeMap<u32, BTreeMap<u16, Summary>>> = BTreeMap::new();
+        for record in records {
+            let id = self.catalog.entity(record.entity)?;
+            let column = self.catalog.column(id, record.metric, record.unit)?;
+            let cells = rows.entry(minute(record.time_s)).or_default().entry(id).or_default();
+            match cells.get_mut(&column) {
+                Some(known) => known.add(&record.summary),
+                None => drop(cells.insert(column, record.summary.clone())),
+            }
+        }
+        let mut days: BTreeMap<u64, Vec<(u16, Vec<Row>)>> = BTreeMap::new();
+        for (time_s, entities) in rows {
+            let row = |(entity, cells): (u32, BTreeMap<u16, Summary>)| Row {
+                entity,
+                cells: cells.into_iter().collect(),
+            };
+            let rows: Vec<Row> = entities.into_iter().map(row).collect();
+            let seen: Vec<(u32, u16)> = rows
+                .iter()
+                .flat_map(|row| row.cells.iter().map(|(column, _)| (row.entity, *column)))
+                .collect();
+            // First, or a crash could leave values of an entity that nobody has seen.
+            self.catalog.saw(time_s, &seen)?;
+            let minute = (time_s % DAY_S / BASE_PERIOD_S) as u16;
+            days.entry(time_s / DAY_S).or_default().push((minute, rows));
+        }
+        let mut appended = Vec::new();
+        for (day, minutes) in days {
+            match self.append(dir, day, &minutes) {
+                Ok(at) => appended.extend(at.map(|at| (day, at))),
+                Err(error) => {
+                    self.take_back(dir, &appended)?;
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends rows of a day, all or none; returns where. Of a day that has been rolled up already
+    /// none are.
+    fn append(
+        &mut self,
+        dir: Option<&Path>,
+        day: u64,
+        minutes: &[(u16, Vec<Row>)],
+    ) -> io::Result<Option<u64>> {
+        if !self.days.contains_key(&day) {
+            let file = DayFile::unopened(Resolution::Minute);
+            // Before it is known: a day that cannot be opened would make every read fail.
+            drop(file.opened(dir, day)?);
+            self.has_new_file = true;
+            self.days.insert(day, file);
+        }
+        let Some(file) = self.days.get(&day) else { return Ok(None) };
+        if file.resolution != Resolution::Minute {
+            return Ok(None);
+        }
+        let mut opened = file.opened(dir, day)?;
+        opened.as_mut().map(|day| day.append(minutes)).transpose()
+    }
+
+    /// Undoes what was appended to those days: a client that is told of a failure sends all again.
+    fn take_back(&self, dir: Option<&Path>, appended: &[(u64, u64)]) -> Result<(), StoreError> {
+        for (day, at) in appended {
+            let Some(file) = self.days.get(day) else { continue };
+            if let Some(opened) = file.opened(dir, *day)?.as_mut() {
+                opened.take_back(*at).map_err(|_| StoreError::Poisoned)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn read(
+        &self,
+        dir: Option<&Path>,
+        queries: &[SeriesQuery<'_>],
+        range_s: &Range<u64>,
+        found: &mut [BTreeMap<(u64, Unit), Summary>],
+    ) -> Result<(), StoreError> {
+        if range_s.is_empty() {
+            return Ok(());
+        }
+        let mut wanted: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (number, query) in queries.iter().enumerate() {
+            if let Some(id) = self.catalog.id(query.entity) {
+                wanted.entry(id).or_default().push(number);
+            }
+        }
+        let days = range_s.start / DAY_S..=(range_s.end - 1) / DAY_S;
+        for (day, file) in self.days.range(days) {
+            let day_s = day * DAY_S;
+            let within = |time_s: u64| (time_s.clamp(day_s, day_s + DAY_S) - day_s).div_ceil(60);
+            // A data point counts if it begins within the range.
+            let minutes = within(range_s.start) as u16..within(range_s.end) as u16;
+            let opened = file.opened(dir, *day)?;
+            let Some(opened) = opened.as_ref() else { continue };
+            opened.read(
+                minutes,
+                |id| wanted.contains_key(&id),
+                |minute, row| {
+                    let numbers = wanted.get(&row.entity).map_or(&[][..], Vec::as_slice);
+                    let Some(known) = self.catalog.known(row.entity) else { return };
+                    for (column, summary) in &row.cells {
+                        let Some(column) = known.columns.get(usize::from(*column)) else {
+                            continue;
+                        };
+                        let key = (day_s + u64::from(minute) * 60, column.unit);
+                        for number in numbers {
+                            let is_for = queries
+                                .get(*number)
+                                .is_some_and(|query| query.is_for(&column.metric, column.unit));
+                            if let Some(found) = found.get_mut(*number).filter(|_| is_for) {
+                                add(found, key, summary);
+                            }
+                        }
+                    }
+                },
+            )?;
+        }
+        for (time_s, samples) in self.unwritten.iter().filter(|(t, _)| range_s.contains(t)) {
+            for (query, found) in queries.iter().zip(&mut *found) {
+                let of_query = samples.iter().filter(|sample| sample.entity == *query.entity);
+                for value in of_query.flat_map(|sample| &sample.values) {
+                    if query.is_for(value.metric, value.unit) {
+                        add(found, (*time_s, value.unit), &value.summary);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn add(to: &mut BTreeMap<(u64, Unit), Summary>, key: (u64, Unit), summary: &Summary) {
+    match to.get_mut(&key) {
+        Some(known) => known.add(summary),
+        None => drop(to.insert(key, summary.clone())),
+    }
+}
+
+pub(super) fn minute(time_s: u64) -> u64 {
+    time_s - time_s % BASE_PERIOD_S
+}

@@ -1,0 +1,61 @@
+//! The files of the history's days.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::day::{Day, Resolution};
+
+pub(super) struct DayFile {
+    pub resolution: Resolution,
+    /// Opened when it is first needed.
+    pub opened: Mutex<Option<Day>>,
+}
+
+impl DayFile {
+    pub(super) fn unopened(resolution: Resolution) -> DayFile {
+        DayFile { resolution, opened: Mutex::new(None) }
+    }
+
+    /// The opened file.
+    pub(super) fn opened(
+        &self,
+        dir: Option<&Path>,
+        day: u64,
+    ) -> io::Result<MutexGuard<'_, Option<Day>>> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if opened.is_none() {
+            *opened = Some(match dir {
+                None => Day::in_memory(),
+                Some(dir) => Day::open(&day_path(dir, day, self.resolution))?,
+            });
+        }
+        Ok(opened)
+    }
+}
+
+pub(super) fn day_path(dir: &Path, day: u64, resolution: Resolution) -> PathBuf {
+    dir.join(format!("{day}-{}.log", resolution.name()))
+}
+
+/// The files of a directory; of a day that has two, the finer one was rolled up and is removed.
+pub(super) fn find_days(dir: &Path) -> io::Result<BTreeMap<u64, DayFile>> {
+    let mut days: BTreeMap<u64, DayFile> = BTreeMap::new();
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        let Some((day, name)) = stem.filter(|_| is_log).and_then(|stem| stem.split_once('-'))
+        else {
+            continue;
+        };
+        let resolution = Resolution::ALL.into_iter().find(|r| r.name() == name);
+        let Some((day, resolution)) = day.parse().ok().zip(resolution) else { continue };
+        let Some(other) = days.insert(day, DayFile::unopened(resolution)) else { continue };
+        let (finer, coarser) = (other.resolution.min(resolution), other.resolution.max(resolution));
+        std::fs::remove_file(day_path(dir, day, finer))?;
+        days.insert(day, DayFile::unopened(coarser));
+    }
+    Ok(days)
+}
