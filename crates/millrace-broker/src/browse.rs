@@ -92,9 +92,9 @@ impl Broker {
                 tracing::debug!(queue = %queue.key(), %error, "message left out");
                 return Ok(None);
             }
-            Err(error) => return Err(crate::receive::unreadable(&error)),
+            Err(error) => return Err(crate::deliver::unreadable(&error)),
         };
-        let (id, content) = crate::receive::decode(&record)?;
+        let (id, content) = crate::deliver::decode(record)?;
         Ok(Some(Peeked {
             id,
             content,

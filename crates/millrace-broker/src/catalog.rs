@@ -208,12 +208,13 @@ impl Broker {
                 return Err(BrokerError::QueueDoesNotExist);
             }
             self.tick(queue, &mut state, self.now(), TICK_BUDGET)?;
-            let mut definition = Definition::clone(&state.definition);
+            let before = queue.definition();
+            let mut definition = Definition::clone(&before);
             let value = match change(&mut definition) {
                 Ok(value) => value,
                 Err(refusal) => return Ok(Err(refusal)),
             };
-            if definition == *state.definition {
+            if definition == *before {
                 (value, state.latest)
             } else {
                 let now = self.now();
@@ -221,7 +222,7 @@ impl Broker {
                 let ticket =
                     self.append_definition(&mut state, &definition, &[], Purpose::Store)?;
                 state.queue.set_settings(definition.settings.clone(), now);
-                state.definition = Arc::new(definition);
+                queue.set_definition(&mut state, definition);
                 let receivable = state.queue.receivable();
                 state.waiters.wake(receivable);
                 self.arm(queue, &mut state);
@@ -240,18 +241,18 @@ impl Broker {
                 return Err(BrokerError::QueueDoesNotExist);
             }
             let now = self.now();
-            let last = Timestamp(state.definition.purged_ms);
+            let mut definition = Definition::clone(&queue.definition());
+            let last = Timestamp(definition.purged_ms);
             let is_cooling = last.0 > 0 && now < last.plus_seconds(limits::COOL_DOWN_S);
             if self.options.purge_cool_down && is_cooling {
                 return Err(BrokerError::PurgeInProgress);
             }
-            let mut definition = Definition::clone(&state.definition);
             definition.purged_ms = now.0;
             let mut index = Vec::new();
             record::purged(&mut index, queue.id());
             let ticket =
                 self.append_definition(&mut state, &definition, &[&index], Purpose::Reclaim)?;
-            state.definition = Arc::new(definition);
+            queue.set_definition(&mut state, definition);
             state.queue.purge();
             ticket
         };
@@ -319,8 +320,8 @@ impl Broker {
         let peeked = views.into_iter().map(|view| {
             let position = millrace_journal::Position(view.position);
             let record = self.log.read(position, view.record_len);
-            let record = record.map_err(|error| crate::receive::unreadable(&error))?;
-            let (id, content) = crate::receive::decode(&record)?;
+            let record = record.map_err(|error| crate::deliver::unreadable(&error))?;
+            let (id, content) = crate::deliver::decode(record)?;
             Ok(Peeked {
                 id,
                 content,

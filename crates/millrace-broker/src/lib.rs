@@ -16,6 +16,7 @@ mod broker;
 mod browse;
 mod catalog;
 mod commit;
+mod deliver;
 mod error;
 mod figures;
 mod maintenance;

@@ -235,7 +235,7 @@ impl Broker {
             let sends = state.queue.remembered_to(last).filter(|(.., expires)| *expires > now);
             let sends: Vec<RememberedSend> = sends.collect();
             if !sends.is_empty() {
-                remembered.push((queue, state.definition.clone(), sends));
+                remembered.push((queue, queue.definition(), sends));
             }
         }
         let sends: usize = remembered.iter().map(|(_, _, sends)| sends.len()).sum();
@@ -254,7 +254,7 @@ impl Broker {
         for queue in queues {
             let mut state = queue.lock();
             if !state.is_deleted && is_before(state.definition_position) {
-                let index = definition_record(&state.definition)?;
+                let index = definition_record(&queue.definition())?;
                 state.definition_position = self.append_again(&index)?;
             }
         }
@@ -263,7 +263,7 @@ impl Broker {
             for sends in sends.chunks(REMEMBERED_AT_A_TIME) {
                 let mut state = queue.lock();
                 // Purged or deleted meanwhile? Then they are forgotten: look again.
-                if state.is_deleted || !Arc::ptr_eq(&state.definition, &definition) {
+                if state.is_deleted || !Arc::ptr_eq(&queue.definition(), &definition) {
                     return Ok(false);
                 }
                 self.append_remembered(queue, &mut state, sends)?;
@@ -363,8 +363,8 @@ impl Broker {
         // Read without the lock: old records come from the disk.
         let Some(view) = find(&queue.lock()) else { return Ok(0) };
         let stored = self.log.read(position, view.record_len);
-        let stored = stored.map_err(|error| crate::receive::unreadable(&error))?;
-        let message = match EngineRecord::decode(&stored.index) {
+        let stored = stored.map_err(|error| crate::deliver::unreadable(&error))?;
+        let message = match EngineRecord::decode(stored.index()) {
             Some(EngineRecord::Sent(sent)) => sent,
             Some(EngineRecord::Relocated(relocated)) => relocated.message,
             _ => return Err(BrokerError::Internal("record holds no message".to_owned())),
@@ -376,7 +376,7 @@ impl Broker {
         let Some(view) = find(&state) else { return Ok(0) };
         let mut index = Vec::new();
         record::relocated(&mut index, &state.queue.relocation(at, &message, &view));
-        let record = Record { index: &index, payload: &stored.payload };
+        let record = Record { index: &index, payload: stored.payload() };
         let mut positions = Vec::new();
         let ticket = self.log.append(reservation, &[record], &mut positions);
         if let Some(position) = positions.first() {

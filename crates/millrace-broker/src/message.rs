@@ -8,7 +8,7 @@ use millrace_engine::{Content, Delivery, MessageState};
 pub struct Outgoing<'a> {
     pub id: MessageId,
     /// [`millrace_engine::NewContent`], encoded.
-    pub content: Vec<u8>,
+    pub content: &'a [u8],
     /// Body, attribute names, types and values, as the message size limit counts them.
     pub size_bytes: usize,
     pub group: Option<&'a str>,

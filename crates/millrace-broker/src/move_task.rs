@@ -3,32 +3,26 @@
 //! Each message is moved by one atomic batch that deletes it here, accepts it there as a new
 //! message and counts it. One task runs per source queue; the last ten of each source are kept.
 
+mod run;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use millrace_core::{MessageId, QueueKey, Timestamp};
-use millrace_engine::record::{self, SentRecord};
-use millrace_engine::{Content, Kind, MessageView, Send, Sent};
-use millrace_journal::{Position, Purpose, Record, Ticket};
+use millrace_engine::record;
+use millrace_journal::{Purpose, Record, Ticket};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::broker::Broker;
 use crate::error::BrokerError;
-use crate::queue::SharedQueue;
-use crate::receive::lock_both;
 
 /// Tasks of one source that are remembered (ListMessageMoveTasks shows at most ten).
 const KEPT_PER_SOURCE: usize = 10;
 /// Tasks that may run at a time.
 const RUNNING_AT_A_TIME: usize = 100;
-/// Due at once, and its rate has earned nothing yet.
-const AFTER_RESTART: Timestamp = Timestamp(0);
 /// Expiries that one move handles on its way.
 const TICK_BUDGET: usize = 256;
-/// Messages that a task without a rate moves before others get their turn.
-const MOVES_PER_TURN: u64 = 100;
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,28 +185,6 @@ impl Broker {
         of_source.take(limit).map(|entry| entry.task.clone()).collect()
     }
 
-    /// Lets each task that is due move some messages. Returns how soon the next is due.
-    pub(crate) fn run_move_tasks(&self) -> Option<Duration> {
-        let mut next: Option<Duration> = None;
-        // Locked for one task's turn at a time: others want to list, start and cancel.
-        for number in 0.. {
-            let mut entries = self.move_tasks.entries();
-            let Some(entry) = entries.get_mut(number) else { break };
-            if entry.task.status != MoveTaskStatus::Running {
-                continue;
-            }
-            let now = self.now();
-            if entry.due_at() <= now {
-                self.run_move_task(entry, now);
-            }
-            if entry.task.status == MoveTaskStatus::Running {
-                let pause = Duration::from_millis(entry.due_at().millis_since(now));
-                next = Some(next.map_or(pause, |next| next.min(pause)));
-            }
-        }
-        next
-    }
-
     fn begin_move_task(&self, start: &StartMoveTask) -> Result<(String, Ticket), MoveTaskError> {
         let source = self.queue_by_key(&start.source).ok_or(BrokerError::QueueDoesNotExist)?;
         let to_move = {
@@ -252,144 +224,6 @@ impl Broker {
             entries.remove(oldest);
         }
         Ok((id, ticket))
-    }
-
-    /// Moves what is due by now: all that a rate has earned since the last turn, up to a turn's
-    /// worth.
-    fn run_move_task(&self, entry: &mut Entry, now: Timestamp) {
-        if entry.next_at == AFTER_RESTART {
-            entry.next_at = now;
-        }
-        for _ in 0..MOVES_PER_TURN {
-            match self.move_one(entry) {
-                Ok(true) => {}
-                Ok(false) => {
-                    let done = MoveTask { status: MoveTaskStatus::Completed, ..entry.task.clone() };
-                    return self.end_task(entry, done);
-                }
-                Err(BrokerError::QueueDoesNotExist) => {
-                    let failed = MoveTask {
-                        status: MoveTaskStatus::Failed,
-                        lacks_destination: true,
-                        ..entry.task.clone()
-                    };
-                    return self.end_task(entry, failed);
-                }
-                Err(error) => {
-                    tracing::warn!(task = %entry.task.id, %error, "move task has to wait");
-                    entry.next_at = now.plus_seconds(1);
-                    return;
-                }
-            }
-            if let Some(rate) = entry.task.max_per_second {
-                entry.earn(rate);
-                if entry.due_at() > now {
-                    return;
-                }
-            }
-        }
-    }
-
-    fn end_task(&self, entry: &mut Entry, ended: MoveTask) {
-        if let Err(error) = self.append_task(entry, ended) {
-            tracing::warn!(task = %entry.task.id, %error, "end of move task was not journaled");
-            entry.next_at = self.now().plus_seconds(1);
-        }
-    }
-
-    /// Moves the source's next message. False: nothing is left to move.
-    fn move_one(&self, entry: &mut Entry) -> Result<bool, BrokerError> {
-        let task = &entry.task;
-        let source = self.queue_by_arn(&task.source)?;
-        let next = {
-            let mut state = source.lock();
-            self.tick(&source, &mut state, self.now(), TICK_BUDGET)?;
-            state.queue.first_ready()
-        };
-        let Some(view) = next.filter(|_| task.moved < task.to_move) else { return Ok(false) };
-        let destination = match task.destination.as_deref().or(view.source.as_deref()) {
-            Some(arn) => self.queue_by_arn(arn)?,
-            None => self.only_source_of(&source)?,
-        };
-        if destination.id() == source.id() {
-            // A queue that dead-letters to itself; its lock cannot be taken twice.
-            return Err(BrokerError::QueueDoesNotExist);
-        }
-        self.move_message(entry, &source, &destination, &view)?;
-        Ok(true)
-    }
-
-    fn move_message(
-        &self,
-        entry: &mut Entry,
-        source: &SharedQueue,
-        destination: &SharedQueue,
-        view: &MessageView,
-    ) -> Result<(), BrokerError> {
-        let counted = MoveTask { moved: entry.task.moved + 1, ..entry.task.clone() };
-        let task_index = task_record(&counted)?;
-        let position = Position(view.position);
-        let stored = self.log.read(position, view.record_len);
-        let stored = stored.map_err(|error| crate::receive::unreadable(&error))?;
-        let size_bytes = Content::decode(&stored.payload).map_or(0, |content| content.size_bytes());
-        let bytes = view.record_len as usize + task_index.len() + 1024;
-        let reservation = self.log.reserve(bytes, Purpose::Store)?;
-        let id = MessageId::from_random(self.random_bits());
-
-        let (mut from, to) = lock_both(source, Some(destination));
-        let Some(mut to) = to.filter(|to| !to.is_deleted) else {
-            return Err(BrokerError::QueueDoesNotExist);
-        };
-        if from.queue.first_ready().is_none_or(|first| first.at != view.at) {
-            return Ok(()); // Received or expired meanwhile; the next turn sees what is next.
-        }
-        let now = self.now();
-        let group = view.group.as_deref();
-        let send = Send { id, group, dedup: None, delay_s: None };
-        let Sent::Stored { at, sent, deadline } = to.queue.send(now, &send) else { return Ok(()) };
-        let is_fifo = to.queue.settings().kind == Kind::Fifo;
-        let queue = destination.id();
-        let (mut sent_index, mut deleted_index) = (Vec::new(), Vec::new());
-        let new = SentRecord { queue, at, sent, deadline, id, is_fifo, group, dedup: 0 };
-        record::sent(&mut sent_index, &new);
-        record::deleted(&mut deleted_index, source.id(), std::iter::once(view.at));
-        let records = [
-            Record { index: &sent_index, payload: &stored.payload },
-            Record { index: &deleted_index, payload: &[] },
-            Record { index: &task_index, payload: &[] },
-        ];
-        let mut positions = Vec::with_capacity(3);
-        let ticket = self.log.append(reservation, &records, &mut positions);
-        if let [sent, _, task] = positions.as_slice() {
-            to.queue.stored(at, None, sent.0, records[0].encoded_bytes() as u32);
-            entry.position = task.0;
-        }
-        entry.task = counted;
-        from.queue.take(view.at);
-        (from.latest, to.latest) = (Some(ticket), Some(ticket));
-        to.sends.add(size_bytes);
-        to.waiters.wake(u64::from(deadline.0 == 0));
-        self.arm(destination, &mut to);
-        Ok(())
-    }
-
-    /// Messages that were sent straight to a dead-letter queue go to its one source.
-    fn only_source_of(
-        &self,
-        dead_letters: &SharedQueue,
-    ) -> Result<std::sync::Arc<SharedQueue>, BrokerError> {
-        let mut sources = self.dead_letter_sources(dead_letters.key());
-        match sources.pop() {
-            Some(source) if sources.is_empty() => Ok(source),
-            _ => Err(BrokerError::QueueDoesNotExist),
-        }
-    }
-
-    fn queue_by_arn(&self, arn: &str) -> Result<std::sync::Arc<SharedQueue>, BrokerError> {
-        millrace_core::Arn::parse(arn)
-            .and_then(|arn| arn.queue())
-            .and_then(|key| self.queue_by_key(&key))
-            .ok_or(BrokerError::QueueDoesNotExist)
     }
 
     fn random_bits(&self) -> u128 {

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use arc_swap::ArcSwap;
 use millrace_core::{QueueId, QueueKey, Timestamp};
-use millrace_engine::{Counts, Definition, Queue};
+use millrace_engine::{Counts, Definition, Kind, Queue};
 use millrace_journal::Ticket;
 
 use crate::figures::{Counters, Sends};
@@ -15,6 +16,9 @@ pub struct SharedQueue {
     id: QueueId,
     key: QueueKey,
     arn: String,
+    kind: Kind,
+    /// Stored under the lock, loaded without it.
+    definition: ArcSwap<Definition>,
     state: Mutex<State>,
     pub(crate) counters: Counters,
 }
@@ -22,7 +26,6 @@ pub struct SharedQueue {
 #[derive(Debug)]
 pub(crate) struct State {
     pub queue: Queue,
-    pub definition: Arc<Definition>,
     /// Of the definition's record.
     pub definition_position: u64,
     pub waiters: Waiters,
@@ -41,9 +44,10 @@ impl SharedQueue {
             id: queue.id(),
             arn: key.to_string(),
             key,
+            kind: definition.settings.kind,
+            definition: ArcSwap::from_pointee(definition),
             state: Mutex::new(State {
                 queue,
-                definition: Arc::new(definition),
                 definition_position,
                 waiters: Waiters::default(),
                 armed_at: Timestamp::NEVER,
@@ -80,7 +84,18 @@ impl SharedQueue {
 
     /// The queue's definition as it is now.
     pub fn definition(&self) -> Arc<Definition> {
-        self.lock().definition.clone()
+        self.definition.load_full()
+    }
+
+    /// Standard or FIFO, which never changes.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Changes the definition, as the holder of the lock.
+    pub(crate) fn set_definition(&self, state: &mut State, definition: Definition) {
+        assert_eq!(state.queue.id(), self.id, "state of another queue");
+        self.definition.store(Arc::new(definition));
     }
 
     /// Messages by state, as of the last command or timer.

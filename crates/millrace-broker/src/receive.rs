@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 use std::sync::{Arc, MutexGuard};
 
-use millrace_core::{MessageId, Timestamp};
-use millrace_engine::record::{self, MovedSlot, Record as EngineRecord};
-use millrace_engine::{
-    Content, DeadLetters, Delivery, Handle, Kind, MessageView, Receive, ReceiveError, Received,
-};
-use millrace_journal::{Position, Purpose, ReadError, RecordBytes, Ticket};
+use millrace_core::Timestamp;
+use millrace_engine::record::{self, MovedSlot};
+use millrace_engine::{DeadLetters, Delivery, Handle, Kind, Receive, ReceiveError, Received};
+use millrace_journal::{Purpose, Ticket};
 
 use crate::broker::Broker;
+use crate::deliver::{Undelivered, find_again};
 use crate::error::BrokerError;
 use crate::figures::Counters;
 use crate::message::Incoming;
@@ -244,7 +243,7 @@ impl Broker {
         target: Option<&SharedQueue>,
         now: Timestamp,
         received: &Received,
-        reservation: millrace_journal::Reservation,
+        reservation: millrace_journal::Reservation<'_>,
     ) -> Ticket {
         let mut receive_index = Vec::with_capacity(160);
         let mut move_index = Vec::new();
@@ -269,103 +268,6 @@ impl Broker {
         let records = if move_index.is_empty() { &both[1..] } else { &both[..] };
         self.log.append_unawaited(reservation, records, &mut Vec::new())
     }
-
-    /// Reads the contents of received messages. One that the disk has damaged is left out: it stays
-    /// hidden, its receive counted, so that it does not stand in the way of the others and ends
-    /// in the dead-letter queue, if there is one.
-    fn read_deliveries(
-        &self,
-        queue: &SharedQueue,
-        deliveries: &[Delivery],
-    ) -> Result<Vec<Incoming>, BrokerError> {
-        let place = |delivery: &Delivery| (Position(delivery.position), delivery.record_len);
-        let wanted: Vec<(Position, u32)> = deliveries.iter().map(place).collect();
-        let mut records = Vec::with_capacity(wanted.len());
-        if self.log.read_many(&wanted, &mut records).is_ok() {
-            let incoming = deliveries.iter().zip(&records);
-            return incoming
-                .map(|(delivery, record)| self.incoming(queue, delivery, record))
-                .collect();
-        }
-        let mut incoming = Vec::with_capacity(deliveries.len());
-        for (delivery, (position, record_len)) in deliveries.iter().zip(wanted) {
-            match self.log.read(position, record_len) {
-                Ok(record) => incoming.push(self.incoming(queue, delivery, &record)?),
-                // Gone: deleted a moment ago by another handle.
-                Err(error @ (ReadError::Damaged(_) | ReadError::Gone(_))) => {
-                    tracing::error!(queue = %queue.key(), %error, "message left out");
-                }
-                Err(error) => return Err(unreadable(&error)),
-            }
-        }
-        Ok(incoming)
-    }
-
-    fn incoming(
-        &self,
-        queue: &SharedQueue,
-        delivery: &Delivery,
-        record: &RecordBytes,
-    ) -> Result<Incoming, BrokerError> {
-        let (id, content) = decode(record)?;
-        let receipt_handle = self.receipt_handle(queue, delivery);
-        Ok(Incoming { id, receipt_handle, content, delivery: delivery.clone() })
-    }
-
-    /// Gives deliveries back that did not reach their client. If the journal takes no changes they
-    /// come back when their visibility timeout ends: memory never runs ahead of what a restart
-    /// would show.
-    fn give_back(&self, queue: &SharedQueue, deliveries: &[Delivery]) {
-        if deliveries.is_empty() {
-            return;
-        }
-        let reservation = match self.log.reserve(64 + 12 * deliveries.len(), Purpose::Reclaim) {
-            Ok(reservation) => reservation,
-            Err(error) => {
-                tracing::warn!(queue = %queue.key(), %error, "messages could not be given back");
-                return;
-            }
-        };
-        let mut state = queue.lock();
-        let returned = state.queue.give_back(deliveries);
-        if returned.is_empty() {
-            return;
-        }
-        let count = returned.len() as u64;
-        let mut index = Vec::with_capacity(32 + 12 * returned.len());
-        record::returned(&mut index, queue.id(), self.now(), returned.into_iter());
-        let record = millrace_journal::Record { index: &index, payload: &[] };
-        state.latest = Some(self.log.append(reservation, &[record], &mut Vec::new()));
-        state.waiters.wake(count);
-    }
-}
-
-/// The deliveries that still are in the queue, with their records' present positions: while a
-/// receive waited for its commit, others may have deleted or purged messages, and maintenance may
-/// have moved records out of segments that are gone.
-fn find_again(queue: &SharedQueue, deliveries: &[Delivery]) -> Vec<Delivery> {
-    let state = queue.lock();
-    let present = |delivery: &Delivery| {
-        let MessageView { position, record_len, .. } = state.queue.find(delivery.at)?;
-        Some(Delivery { position, record_len, ..delivery.clone() })
-    };
-    deliveries.iter().filter_map(present).collect()
-}
-
-/// The content of a message's record, and the id that its index part holds.
-pub(crate) fn decode(record: &RecordBytes) -> Result<(MessageId, Content), BrokerError> {
-    let id = match EngineRecord::decode(&record.index) {
-        Some(EngineRecord::Sent(sent)) => sent.id,
-        Some(EngineRecord::Relocated(relocated)) => relocated.message.id,
-        _ => return Err(BrokerError::Internal("record holds no message".to_owned())),
-    };
-    let content = Content::decode(&record.payload)
-        .ok_or_else(|| BrokerError::Internal("message content is malformed".to_owned()))?;
-    Ok((id, content))
-}
-
-pub(crate) fn unreadable(error: &ReadError) -> BrokerError {
-    BrokerError::Internal(format!("message content cannot be read: {error}"))
 }
 
 /// Locks a queue and, if there is one, another, by ascending id. None for the other if it is the
@@ -380,19 +282,6 @@ pub(crate) fn lock_both<'a>(
             (queue.lock(), Some(other))
         }
         other => (queue.lock(), other.map(SharedQueue::lock)),
-    }
-}
-
-/// Deliveries on their way to a client; dropped, they go back.
-struct Undelivered<'a> {
-    broker: &'a Broker,
-    queue: &'a SharedQueue,
-    deliveries: &'a [Delivery],
-}
-
-impl Drop for Undelivered<'_> {
-    fn drop(&mut self) {
-        self.broker.give_back(self.queue, self.deliveries);
     }
 }
 

@@ -91,7 +91,7 @@ impl Broker {
             .iter()
             .map(|stored| Record {
                 index: &indexes[stored.index.clone()],
-                payload: &messages[stored.number].content,
+                payload: messages[stored.number].content,
             })
             .collect();
         let mut positions: Vec<Position> = Vec::with_capacity(records.len());

@@ -88,25 +88,24 @@ fn contains(message: &Peeked, search: &str) -> bool {
     let is_in =
         |bytes: &[u8]| str::from_utf8(bytes).is_ok_and(|text| text.to_lowercase().contains(search));
     search.is_empty()
-        || is_in(&message.content.body)
+        || is_in(message.content.body())
         || message.id.to_string().contains(search)
         || message.delivery.group.as_ref().is_some_and(|group| is_in(group.as_bytes()))
-        || message.content.attributes.iter().any(|(name, _, value)| is_in(name) || is_in(value))
+        || message.content.attributes().any(|[name, _, value]| is_in(name) || is_in(value))
 }
 
 fn shown(message: &Peeked, detail: Detail) -> Value {
     let Peeked { id, content, delivery, state, deadline } = message;
     let limit = if detail == Detail::Whole { usize::MAX } else { PREVIEW_BYTES };
-    let (body, is_cut) = start_of(&content.body, limit);
+    let (body, is_cut) = start_of(content.body(), limit);
     let state_name = match state {
         MessageState::Delayed => "delayed",
         MessageState::InFlight => "in_flight",
         MessageState::Ready | MessageState::Free => "available",
     };
     let attributes: Vec<Value> = content
-        .attributes
-        .iter()
-        .map(|(name, data_type, value)| {
+        .attributes()
+        .map(|[name, data_type, value]| {
             let is_binary = data_type.starts_with(b"Binary");
             let (text, is_cut) = match is_binary {
                 true => (STANDARD.encode(&value[..value.len().min(limit)]), value.len() > limit),
@@ -132,11 +131,11 @@ fn shown(message: &Peeked, detail: Detail) -> Value {
         "receive_count": delivery.receive_count,
         "first_received": (delivery.receive_count > 0).then_some(delivery.first_received.0),
         "group": delivery.group.as_deref(),
-        "deduplication_id": text(&content.deduplication_id),
+        "deduplication_id": text(content.deduplication_id()),
         "source": delivery.source.as_deref(),
-        "sender": text(&content.sender),
-        "trace_header": text(&content.trace_header),
-        "size": content.body.len(),
+        "sender": text(content.sender()),
+        "trace_header": text(content.trace_header()),
+        "size": content.body().len(),
         "body": body,
         "is_cut": is_cut,
         "attributes": attributes,

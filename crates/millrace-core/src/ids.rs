@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::digest::hex;
+
 /// One incarnation of a queue: a queue deleted and created again has another id, so that receipt
 /// handles of the first do not fit the second. Never reused within a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,17 +24,13 @@ impl MessageId {
 
     /// The 36 characters of the UUID text form.
     pub fn text(&self) -> [u8; 36] {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digits = hex(&self.0);
         let mut out = [b'-'; 36];
-        let mut at = 0;
-        for (i, byte) in self.0.iter().enumerate() {
-            if matches!(i, 4 | 6 | 8 | 10) {
-                at += 1;
-            }
-            out[at] = DIGITS[usize::from(byte >> 4)];
-            out[at + 1] = DIGITS[usize::from(byte & 15)];
-            at += 2;
-        }
+        out[..8].copy_from_slice(&digits[..8]);
+        out[9..13].copy_from_slice(&digits[8..12]);
+        out[14..18].copy_from_slice(&digits[12..16]);
+        out[19..23].copy_from_slice(&digits[16..20]);
+        out[24..].copy_from_slice(&digits[20..]);
         out
     }
 }

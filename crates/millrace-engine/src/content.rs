@@ -8,7 +8,9 @@
 //! ```
 //! Integers are little-endian. The layout is part of the journal's format.
 
-use bytes::Bytes;
+use std::ops::Range;
+
+use bytes::{Buf, Bytes};
 
 /// One message attribute; `data_type` includes the custom label, `value` is raw for Binary types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +37,18 @@ pub struct NewContent<'a> {
 }
 
 impl NewContent<'_> {
+    /// Bytes of the stored form.
+    pub fn encoded_bytes(&self) -> usize {
+        let attributes = self.attributes.iter();
+        let attributes = attributes.map(|a| 8 + a.name.len() + a.data_type.len() + a.value.len());
+        let texts = [self.trace_header, self.sender, self.deduplication_id];
+        let texts: usize = texts.iter().map(|text| 2 + text.len()).sum();
+        16 + 4 + self.body.len() + 1 + attributes.sum::<usize>() + texts
+    }
+
     /// Appends the stored form to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.reserve(self.body.len() + 64);
+        out.reserve(self.encoded_bytes());
         out.extend_from_slice(&self.body_md5);
         out.extend_from_slice(&(self.body.len() as u32).to_le_bytes());
         out.extend_from_slice(self.body);
@@ -57,66 +68,114 @@ impl NewContent<'_> {
     }
 }
 
-/// A stored message's content; all parts share the record's buffer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A stored message's content: the record's payload, and where its parts are in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    pub body: Bytes,
-    pub body_md5: [u8; 16],
+    stored: Bytes,
+    body_md5: [u8; 16],
+    body: Part,
     /// Name, data type, value.
-    pub attributes: Vec<(Bytes, Bytes, Bytes)>,
-    pub trace_header: Bytes,
-    pub sender: Bytes,
-    pub deduplication_id: Bytes,
+    attributes: Vec<[Part; 3]>,
+    trace_header: Part,
+    sender: Part,
+    deduplication_id: Part,
 }
 
-impl Content {
-    /// Body, attribute names, types and values, as the message size limit counts them.
-    pub fn size_bytes(&self) -> usize {
-        let attributes = self.attributes.iter();
-        let bytes = attributes.map(|(name, kind, value)| name.len() + kind.len() + value.len());
-        self.body.len() + bytes.sum::<usize>()
-    }
+type Part = Range<usize>;
 
+impl Content {
     /// Reads the stored form; `None` if it is not whole.
-    pub fn decode(payload: &Bytes) -> Option<Content> {
-        let mut rest = Rest { bytes: payload, at: 0 };
+    pub fn decode(stored: Bytes) -> Option<Content> {
+        let mut rest = Rest { bytes: &stored, at: 0 };
         let body_md5 = rest.array::<16>()?;
-        let body_len = u32::from_le_bytes(rest.array()?) as usize;
-        let body = rest.take(body_len)?;
+        let body_len = u32::from_le_bytes(rest.array()?);
+        let body = rest.take(body_len as usize)?;
         let [count] = rest.array::<1>()?;
         let mut attributes = Vec::with_capacity(usize::from(count));
         for _ in 0..count {
             let name = u16::from_le_bytes(rest.array()?);
             let data_type = u16::from_le_bytes(rest.array()?);
             let value = u32::from_le_bytes(rest.array()?);
-            attributes.push((
+            attributes.push([
                 rest.take(usize::from(name))?,
                 rest.take(usize::from(data_type))?,
                 rest.take(value as usize)?,
-            ));
+            ]);
         }
-        Some(Content {
-            body,
-            body_md5,
-            attributes,
-            trace_header: rest.text()?,
-            sender: rest.text()?,
-            deduplication_id: rest.text()?,
-        })
+        let (trace_header, sender, deduplication_id) = (rest.text()?, rest.text()?, rest.text()?);
+        Some(Content { stored, body_md5, body, attributes, trace_header, sender, deduplication_id })
+    }
+
+    /// UTF-8.
+    pub fn body(&self) -> &[u8] {
+        self.part(&self.body)
+    }
+
+    /// The body alone, in the same buffer.
+    pub fn into_body(mut self) -> Bytes {
+        self.stored.truncate(self.body.end);
+        self.stored.advance(self.body.start);
+        self.stored
+    }
+
+    pub fn body_md5(&self) -> [u8; 16] {
+        self.body_md5
+    }
+
+    pub fn has_attributes(&self) -> bool {
+        !self.attributes.is_empty()
+    }
+
+    /// Name, data type and value, in ascending order of name; UTF-8 but for Binary values.
+    pub fn attributes(&self) -> impl Iterator<Item = [&[u8]; 3]> {
+        self.attributes.iter().map(|parts| parts.each_ref().map(|part| self.part(part)))
+    }
+
+    /// AWSTraceHeader, empty if there is none.
+    pub fn trace_header(&self) -> &[u8] {
+        self.part(&self.trace_header)
+    }
+
+    /// SenderId.
+    pub fn sender(&self) -> &[u8] {
+        self.part(&self.sender)
+    }
+
+    /// MessageDeduplicationId as given or computed, empty on standard queues.
+    pub fn deduplication_id(&self) -> &[u8] {
+        self.part(&self.deduplication_id)
+    }
+
+    /// The same of those whose name is wanted, in the same buffer.
+    pub fn shared_attributes(
+        &self,
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> impl Iterator<Item = [Bytes; 3]> {
+        let wanted = self.attributes.iter().filter(move |[name, ..]| is_wanted(self.part(name)));
+        wanted.map(|parts| parts.each_ref().map(|part| self.stored.slice(part.clone())))
+    }
+
+    /// Body, attribute names, types and values, as the message size limit counts them.
+    pub fn size_bytes(&self) -> usize {
+        let attributes = self.attributes.iter().flatten();
+        self.body.len() + attributes.map(ExactSizeIterator::len).sum::<usize>()
+    }
+
+    fn part(&self, part: &Part) -> &[u8] {
+        &self.stored[part.clone()]
     }
 }
 
 struct Rest<'a> {
-    bytes: &'a Bytes,
+    bytes: &'a [u8],
     at: usize,
 }
 
 impl Rest<'_> {
-    fn take(&mut self, len: usize) -> Option<Bytes> {
-        let end = self.at.checked_add(len).filter(|end| *end <= self.bytes.len())?;
-        let part = if len == 0 { Bytes::new() } else { self.bytes.slice(self.at..end) };
-        self.at = end;
-        Some(part)
+    fn take(&mut self, len: usize) -> Option<Part> {
+        let start = self.at;
+        self.at = start.checked_add(len).filter(|end| *end <= self.bytes.len())?;
+        Some(start..self.at)
     }
 
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -125,7 +184,7 @@ impl Rest<'_> {
         Some(*part)
     }
 
-    fn text(&mut self) -> Option<Bytes> {
+    fn text(&mut self) -> Option<Part> {
         let len = u16::from_le_bytes(self.array()?);
         self.take(usize::from(len))
     }
@@ -137,7 +196,7 @@ mod tests {
 
     fn sample() -> Vec<u8> {
         let mut out = Vec::new();
-        NewContent {
+        let new = NewContent {
             body: "hé".as_bytes(),
             body_md5: [7; 16],
             attributes: vec![
@@ -147,30 +206,34 @@ mod tests {
             trace_header: "Root=1",
             sender: "AIDA",
             deduplication_id: "d",
-        }
-        .encode(&mut out);
+        };
+        new.encode(&mut out);
+        assert_eq!(out.len(), new.encoded_bytes());
         out
     }
 
     #[test]
     fn content_round_trips() {
-        let content = Content::decode(&Bytes::from(sample())).unwrap();
+        let content = Content::decode(Bytes::from(sample())).unwrap();
 
-        assert_eq!(content.body, "hé".as_bytes());
-        assert_eq!(content.attributes[1].2, &[0u8, 255][..]);
-        assert_eq!(content.deduplication_id, "d");
-        assert_eq!(content.attributes[0].1, "String.x");
-        assert_eq!(
-            (&content.trace_header[..], &content.sender[..]),
-            (&b"Root=1"[..], &b"AIDA"[..])
-        );
+        assert_eq!((content.body(), content.body_md5()), ("hé".as_bytes(), [7; 16]));
+        let expected: [[&[u8]; 3]; 2] = [[b"a", b"String.x", b"v"], [b"b", b"Binary", &[0, 255]]];
+        assert_eq!(content.attributes().collect::<Vec<_>>(), expected);
+        let mut shared = content.shared_attributes(|name| name == b"b");
+        assert_eq!(shared.next().unwrap(), [&b"b"[..], b"Binary", &[0, 255]]);
+        assert_eq!(shared.next(), None);
+        drop(shared);
+        assert_eq!((content.trace_header(), content.sender()), (&b"Root=1"[..], &b"AIDA"[..]));
+        assert_eq!(content.deduplication_id(), b"d");
+        assert_eq!(content.size_bytes(), 3 + 10 + 9);
+        assert_eq!(content.into_body(), "hé".as_bytes());
     }
 
     #[test]
     fn truncated_content_is_refused_at_every_length() {
         let whole = sample();
         for len in 0..whole.len() {
-            assert_eq!(Content::decode(&Bytes::copy_from_slice(&whole[..len])), None, "{len}");
+            assert_eq!(Content::decode(Bytes::copy_from_slice(&whole[..len])), None, "{len}");
         }
     }
 }

@@ -98,7 +98,7 @@ fn positions_are_final_and_ascend(journal: Box<dyn Journal>) {
     assert!(expected.is_sorted());
     for (at, number) in expected {
         match group_commit.read(at, 12 + 4 + 700) {
-            Ok(record) => assert_eq!(*record.index, number.to_le_bytes()),
+            Ok(record) => assert_eq!(record.index(), number.to_le_bytes()),
             Err(error) => panic!("{error}"),
         }
     }
@@ -110,7 +110,7 @@ fn reads_back_at_every_stage(journal: Box<dyn Journal>) {
     let len = record.encoded_bytes() as u32;
     let mut positions = Vec::new();
     let read = |at| match group_commit.read(at, len) {
-        Ok(found) => assert_eq!((&*found.index, &*found.payload), (record.index, record.payload)),
+        Ok(found) => assert_eq!((found.index(), found.payload()), (record.index, record.payload)),
         Err(error) => panic!("{error}"),
     };
     append(&group_commit, &[record], &mut positions);

@@ -10,7 +10,7 @@
 //! ```
 //! The record's own CRC lets one record be read from the disk and trusted without its frame.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::position::Position;
 
@@ -65,11 +65,13 @@ pub struct Replayed<'a> {
     pub record_len: u32,
 }
 
-/// A record read by position.
+/// A record read by position. It has one buffer, shared with its group if that is in memory still:
+/// counting who shares a group is what readers on several cores hinder one another with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordBytes {
-    pub index: Bytes,
-    pub payload: Bytes,
+    /// Index and payload.
+    data: Bytes,
+    index_len: usize,
 }
 
 /// A record found in trusted or untrusted bytes.
@@ -105,19 +107,36 @@ impl<'a> Decoded<'a> {
 }
 
 impl RecordBytes {
+    /// See [`Record::index`].
+    #[must_use]
+    pub fn index(&self) -> &[u8] {
+        &self.data[..self.index_len]
+    }
+
+    /// See [`Record::payload`].
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.data[self.index_len..]
+    }
+
+    /// The payload alone, in the same buffer.
+    #[must_use]
+    pub fn into_payload(mut self) -> Bytes {
+        self.data.advance(self.index_len);
+        self.data
+    }
+
     /// Cuts the record out of bytes that this process wrote itself: lengths only, no checksum.
-    pub(crate) fn slice(bytes: &Bytes) -> Option<Self> {
-        let decoded = Decoded::parse(bytes)?;
-        let start = RECORD_HEADER_BYTES;
-        let middle = start + decoded.index.len();
-        let end = middle + decoded.payload.len();
-        (end == bytes.len())
-            .then(|| Self { index: bytes.slice(start..middle), payload: bytes.slice(middle..end) })
+    pub(crate) fn trust(mut bytes: Bytes) -> Option<Self> {
+        let decoded = Decoded::parse(&bytes).filter(|it| it.record_len() == bytes.len())?;
+        let index_len = decoded.index.len();
+        bytes.advance(RECORD_HEADER_BYTES);
+        Some(Self { data: bytes, index_len })
     }
 
     /// The same for bytes that come from a disk.
-    pub(crate) fn verify(bytes: &Bytes) -> Option<Self> {
-        Decoded::parse(bytes).filter(Decoded::is_intact)?;
-        Self::slice(bytes)
+    pub(crate) fn verify(bytes: Bytes) -> Option<Self> {
+        Decoded::parse(&bytes).filter(Decoded::is_intact)?;
+        Self::trust(bytes)
     }
 }

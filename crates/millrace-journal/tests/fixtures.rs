@@ -31,8 +31,8 @@ fn dump(dir: &Path) -> String {
     let mut text = String::new();
     for (position, record_len) in places {
         let record = group_commit.read(position, record_len).unwrap();
-        let index = String::from_utf8_lossy(&record.index).into_owned();
-        let payload = String::from_utf8_lossy(&record.payload).into_owned();
+        let index = String::from_utf8_lossy(record.index()).into_owned();
+        let payload = String::from_utf8_lossy(record.payload()).into_owned();
         writeln!(text, "{position} {index} {payload}").unwrap();
     }
     text

@@ -41,7 +41,7 @@ fn payload(id: u64) -> Vec<u8> {
     vec![id as u8; 200 + (id % 700) as usize]
 }
 
-fn reserve(group_commit: &Arc<GroupCommit>, bytes: usize) -> millrace_journal::Reservation {
+fn reserve(group_commit: &GroupCommit, bytes: usize) -> millrace_journal::Reservation<'_> {
     loop {
         match group_commit.reserve(bytes, Purpose::Store) {
             Ok(reservation) => return reservation,
@@ -79,7 +79,7 @@ fn appender(group_commit: &Arc<GroupCommit>, number: u64) {
             };
             let record = group_commit.read(at, len);
             match record {
-                Ok(record) => assert_eq!(record.payload, payload(id)),
+                Ok(record) => assert_eq!(record.payload(), payload(id)),
                 Err(error) => panic!("{error}"),
             }
         }
@@ -127,7 +127,7 @@ fn many_appenders_share_commits_and_lose_nothing() {
     let (group_commit, seen) = open(root.path());
     assert_eq!(seen.len() as u64, APPENDERS * BATCHES * 2);
     for (id, (at, len)) in seen {
-        assert_eq!(group_commit.read(at, len).unwrap().payload, payload(id));
+        assert_eq!(group_commit.read(at, len).unwrap().payload(), payload(id));
     }
 }
 

@@ -76,7 +76,7 @@ impl Process {
             attempt_id: None,
         };
         let messages = self.broker.receive(&queue, &receive).await.unwrap();
-        let body = |message: Incoming| String::from_utf8(message.content.body.to_vec()).unwrap();
+        let body = |message: Incoming| String::from_utf8(message.content.body().to_vec()).unwrap();
         messages.into_iter().map(body).collect()
     }
 }

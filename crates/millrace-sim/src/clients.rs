@@ -6,23 +6,14 @@ use millrace_broker::{BrokerError, Kind, NewContent, Outgoing, SharedQueue};
 use millrace_core::MessageId;
 use millrace_engine::{Receive, Received};
 
+use crate::draft::Draft;
 use crate::invariants::{self, Bounds, Receipt, check_receive};
-use crate::model::{Change, Message, QueueModel, State};
+use crate::model::{Change, Message, QueueModel};
 use crate::oracle::{Mark, Serial};
 use crate::world::{Held, Step, Trouble, World};
 
 /// Senders leave a queue alone that holds this many.
 const FULL_QUEUE: usize = 50;
-
-/// A message about to be sent.
-struct Draft {
-    uid: u64,
-    id: MessageId,
-    group: Option<String>,
-    dedup_id: Option<String>,
-    delay_s: Option<u32>,
-    content: Vec<u8>,
-}
 
 /// A queue and handles of its messages.
 pub(crate) type HeldOfQueue = (Arc<SharedQueue>, Vec<Held>);
@@ -160,7 +151,7 @@ impl World {
 
     /// A receive of that queue; attempt ids begin with `prefix`.
     pub(crate) fn question(&mut self, queue: &SharedQueue, prefix: &str) -> Asked {
-        let is_fifo = queue.definition().settings.kind == Kind::Fifo;
+        let is_fifo = queue.kind() == Kind::Fifo;
         let has_attempt = is_fifo && self.random.chance(40);
         Asked {
             queue: queue.id().0,
@@ -371,36 +362,4 @@ pub(crate) enum Answer {
     Given,
     Nothing,
     Refused,
-}
-
-impl Draft {
-    fn outgoing(&self) -> Outgoing<'_> {
-        Outgoing {
-            id: self.id,
-            content: self.content.clone(),
-            size_bytes: self.content.len(),
-            group: self.group.as_deref(),
-            deduplication_id: self.dedup_id.as_deref(),
-            delay_s: self.delay_s,
-        }
-    }
-
-    fn message(&self, queue: &QueueModel, seq: u64, now: u64) -> Message {
-        let delay_s = self.delay_s.unwrap_or(queue.definition.settings.delay_s);
-        let end = now + u64::from(delay_s) * 1000;
-        Message {
-            uid: self.uid,
-            id: self.id,
-            seq,
-            group: self.group.clone(),
-            sent: now,
-            kept_from: now,
-            state: if delay_s == 0 { State::Ready } else { State::Delayed(end) },
-            receive_count: 0,
-            first_received: 0,
-            last_received: 0,
-            was_received: false,
-            source: None,
-        }
-    }
 }

@@ -274,7 +274,7 @@ impl World {
     fn drain(&mut self, queue: &SharedQueue) -> Step {
         let id = queue.id().0;
         let broker = Arc::clone(self.broker()?);
-        if queue.definition().settings.kind == Kind::Fifo {
+        if queue.kind() == Kind::Fifo {
             let mut future = std::pin::pin!(broker.delete_queue(queue));
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             if let std::task::Poll::Ready(Err(error)) = future.as_mut().poll(&mut context) {

@@ -34,7 +34,7 @@ pub fn look_into(broker: &Broker, queue: &SharedQueue) -> Result<BTreeMap<u64, S
 
 fn seen(peeked: Peeked) -> Result<Seen, String> {
     let Peeked { id, content, delivery, state, deadline } = peeked;
-    let body = String::from_utf8_lossy(&content.body);
+    let body = String::from_utf8_lossy(content.body());
     let uid = uid_of(&body).ok_or_else(|| format!("body of {id} is not ours"))?;
     let state = match state {
         MessageState::Ready => State::Ready,

@@ -11,6 +11,7 @@
 
 pub mod clients;
 pub mod clock;
+mod draft;
 pub mod executor;
 pub mod faults;
 pub mod handles;

@@ -222,7 +222,7 @@ impl World {
         let client = self.random.below(self.clients.len() as u64) as usize;
         for message in incoming {
             let delivery = &message.delivery;
-            let body = String::from_utf8_lossy(&message.content.body);
+            let body = String::from_utf8_lossy(message.content.body());
             let known = self
                 .oracle
                 .live

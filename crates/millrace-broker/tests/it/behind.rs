@@ -62,7 +62,7 @@ impl Bench {
         NewContent { body, ..NewContent::default() }.encode(&mut content);
         let message = Outgoing {
             id: MessageId::from_random(self.ids),
-            content,
+            content: &content,
             size_bytes: body.len(),
             group: is_fifo.then_some("g"),
             deduplication_id: is_fifo.then_some(&id),

@@ -48,7 +48,7 @@ async fn send(broker: &Broker, queue: &SharedQueue, number: u64) {
     NewContent { body: b"body", ..NewContent::default() }.encode(&mut content);
     let message = Outgoing {
         id: MessageId::from_random(u128::from(number)),
-        content,
+        content: &content,
         size_bytes: 4,
         group: None,
         deduplication_id: None,

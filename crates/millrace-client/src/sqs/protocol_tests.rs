@@ -101,7 +101,8 @@ fn received() -> impl Strategy<Value = ReceivedMessage> {
     let attribute = (text(), text(), any::<bool>());
     let attributes = prop::collection::vec(attribute, 0..4);
     let system = prop::collection::vec(text(), 0..3);
-    (text(), text(), system, attributes).prop_map(|(receipt_handle, body, system, attributes)| {
+    let handle = "[A-Za-z0-9+/=_-]{1,90}";
+    (handle, text(), system, attributes).prop_map(|(receipt_handle, body, system, attributes)| {
         ReceivedMessage {
             message_id: *b"00000000-0000-0000-0000-000000000001",
             receipt_handle,

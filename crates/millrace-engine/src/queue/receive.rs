@@ -14,6 +14,9 @@ use crate::record::SlotSeq;
 /// Dead-letter moves in one receive; the next goes on where it stopped.
 const MOVES_PER_RECEIVE: usize = 64;
 
+/// Deliveries that room is made for before it is known how many there are.
+const DELIVERIES_AT_ONCE: usize = 10;
+
 /// A receive.
 #[derive(Clone, Copy, Debug)]
 pub struct Receive {
@@ -113,6 +116,9 @@ impl Queue {
             return Err(ReceiveError::OverLimit);
         }
         let max = receive.max.min(usize::try_from(room).unwrap_or(usize::MAX));
+        if self.groups.first().is_some() {
+            done.deliveries.reserve_exact(max.min(DELIVERIES_AT_ONCE));
+        }
         while done.deliveries.len() < max && done.moved.len() < MOVES_PER_RECEIVE {
             let Some(group) = self.groups.first() else { break };
             // What is left of the group enters at the end of its ring again.

@@ -47,7 +47,11 @@ impl Timers {
     pub(super) fn remove(&mut self, deadline: u64, slot: u32, slab: &Slab) {
         let Some(slots) = self.by_deadline.get_mut(&deadline) else { return };
         let seq = slab.at(slot).seq;
-        let place = slots.partition_point(|other| slab.at(*other).seq < seq);
+        // Messages are mostly deleted in the order of their sequences, too.
+        let place = match slots.first() == Some(&slot) {
+            true => 0,
+            false => slots.partition_point(|other| slab.at(*other).seq < seq),
+        };
         if slots.get(place) == Some(&slot) {
             slots.remove(place);
             self.len -= 1;

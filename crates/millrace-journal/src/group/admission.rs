@@ -1,6 +1,5 @@
 //! Admission: deciding at the door whether a batch will find room.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::GroupCommit;
@@ -13,19 +12,15 @@ pub(super) const BATCH_OVERHEAD_BYTES: u64 = (FRAME_HEADER_BYTES + FRAME_ALIGN) 
 
 /// Space that is promised to one append. Dropped unused, it gives the space back.
 #[must_use]
-pub struct Reservation {
-    group_commit: Arc<GroupCommit>,
+pub struct Reservation<'a> {
+    group_commit: &'a GroupCommit,
     bytes: u64,
 }
 
 impl GroupCommit {
     /// Asks for room for one batch. `bytes` is the sum of [`crate::Record::encoded_bytes`], or more.
     /// Once granted, the append cannot fail for lack of space.
-    pub fn reserve(
-        self: &Arc<Self>,
-        bytes: usize,
-        purpose: Purpose,
-    ) -> Result<Reservation, Unavailable> {
+    pub fn reserve(&self, bytes: usize, purpose: Purpose) -> Result<Reservation<'_>, Unavailable> {
         let bytes = bytes as u64 + BATCH_OVERHEAD_BYTES;
         if bytes > self.options.max_waiting_bytes {
             let limit_bytes = self.options.max_waiting_bytes - BATCH_OVERHEAD_BYTES;
@@ -38,7 +33,7 @@ impl GroupCommit {
             }
             refusal = self.journal.prepare(missing).err();
         }
-        Ok(Reservation { group_commit: Arc::clone(self), bytes })
+        Ok(Reservation { group_commit: self, bytes })
     }
 
     /// Grants `bytes`, or names the segment that has to be prepared first.
@@ -82,14 +77,14 @@ impl GroupCommit {
     }
 }
 
-impl Reservation {
+impl Reservation<'_> {
     /// Takes the bytes out, so that dropping gives nothing back.
     pub(super) fn release(mut self) -> u64 {
         std::mem::take(&mut self.bytes)
     }
 }
 
-impl Drop for Reservation {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.group_commit.lock_gather().reserved_bytes -= self.bytes;

@@ -1,7 +1,10 @@
 //! Appending: into the gathering group, for whoever commits it.
 
+use std::sync::atomic::Ordering;
+
 use super::GroupCommit;
 use super::admission::{BATCH_OVERHEAD_BYTES, Reservation};
+use super::gather::Gather;
 use crate::position::{Position, Ticket};
 use crate::record::Record;
 
@@ -18,7 +21,7 @@ impl GroupCommit {
     /// Asserts that the batch keeps to its reservation and is not empty.
     pub fn append(
         &self,
-        reservation: Reservation,
+        reservation: Reservation<'_>,
         records: &[Record<'_>],
         positions: &mut Vec<Position>,
     ) -> Ticket {
@@ -29,7 +32,7 @@ impl GroupCommit {
     /// thread may sleep on.
     pub fn append_before_commit_here(
         &self,
-        reservation: Reservation,
+        reservation: Reservation<'_>,
         records: &[Record<'_>],
         positions: &mut Vec<Position>,
     ) -> Ticket {
@@ -41,7 +44,7 @@ impl GroupCommit {
     /// after some milliseconds.
     pub fn append_unawaited(
         &self,
-        reservation: Reservation,
+        reservation: Reservation<'_>,
         records: &[Record<'_>],
         positions: &mut Vec<Position>,
     ) -> Ticket {
@@ -51,12 +54,19 @@ impl GroupCommit {
     /// Somebody waits for the ticket, however it was appended: it is due, to be committed
     /// [here](GroupCommit::commit_here) or [elsewhere](GroupCommit::commit_elsewhere).
     pub fn set_awaited(&self, ticket: Ticket) {
-        self.lock_gather().set_awaited(ticket.0);
+        if self.awaited.load(Ordering::Acquire) < ticket.0 {
+            self.note_awaited(&mut self.lock_gather(), ticket);
+        }
+    }
+
+    fn note_awaited(&self, gather: &mut Gather, ticket: Ticket) {
+        gather.set_awaited(ticket.0);
+        self.awaited.fetch_max(ticket.0, Ordering::Release);
     }
 
     fn push(
         &self,
-        reservation: Reservation,
+        reservation: Reservation<'_>,
         records: &[Record<'_>],
         positions: &mut Vec<Position>,
         due: Due,
@@ -80,7 +90,7 @@ impl GroupCommit {
         gather.reserved_bytes -= reserved;
         let ticket = Ticket(gather.number());
         if due != Due::Later {
-            gather.set_awaited(ticket.0);
+            self.note_awaited(&mut gather, ticket);
         }
         let must_wake = match due {
             Due::Here => false,

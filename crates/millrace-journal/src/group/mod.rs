@@ -83,6 +83,9 @@ pub struct GroupCommit {
     /// Number of the last committed group. Stored with Release after the sync, loaded with
     /// Acquire in `outcome`: who sees its number sees everything before it committed.
     committed: AtomicU64,
+    /// `gather` knows the group of this number, and so all before it, as awaited. Stored under its
+    /// lock, with Release, and loaded with Acquire: who sees a number need not take that lock again.
+    awaited: AtomicU64,
     is_poisoned: AtomicBool,
     poison: Mutex<Option<Unavailable>>,
     /// With `settling`: for those who block in `wait` or `close`.
@@ -129,6 +132,7 @@ impl GroupCommit {
             gather: Mutex::new(Gather::new(placement, opened.tail)),
             gathered: Condvar::new(),
             committed: AtomicU64::new(0),
+            awaited: AtomicU64::new(0),
             is_poisoned: AtomicBool::new(false),
             poison: Mutex::new(None),
             settled: Condvar::new(),
@@ -314,8 +318,8 @@ impl GroupCommit {
         recent: Option<Bytes>,
     ) -> Result<RecordBytes, ReadError> {
         let record = match recent {
-            Some(bytes) => RecordBytes::slice(&bytes),
-            None => RecordBytes::verify(&self.journal.read(position, record_len)?),
+            Some(bytes) => RecordBytes::trust(bytes),
+            None => RecordBytes::verify(self.journal.read(position, record_len)?),
         };
         record.ok_or(ReadError::Damaged(position))
     }

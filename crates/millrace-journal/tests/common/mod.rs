@@ -101,7 +101,7 @@ pub(crate) fn store(
 pub(crate) fn assert_readable(opening: &Opening) {
     for seen in &opening.seen {
         let record = opening.group_commit.read(seen.position, seen.record_len).unwrap();
-        assert_eq!(record.payload, payload(seen.id));
-        assert_eq!(record.index, [seen.id.to_le_bytes(), seen.batch.to_le_bytes()].concat());
+        assert_eq!(record.payload(), payload(seen.id));
+        assert_eq!(record.index(), [seen.id.to_le_bytes(), seen.batch.to_le_bytes()].concat());
     }
 }

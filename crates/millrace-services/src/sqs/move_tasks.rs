@@ -35,7 +35,7 @@ impl Sqs {
                     "Source queue arn and destination queue arn cannot be the same.",
                 ));
             }
-            if destination.definition().settings.kind != source.definition().settings.kind {
+            if destination.kind() != source.kind() {
                 return Err(ApiError::invalid_parameter_value(
                     "Source and destination queues must be of the same type.",
                 ));

@@ -11,7 +11,7 @@ use millrace_wire::ApiError;
 use millrace_wire::sqs::{ReceivedAttribute, ReceivedMessage, Text};
 use serde_json::{Value, json};
 
-use super::receive::{ALL_ATTRIBUTES, system_attributes};
+use super::receive::{ALL_ATTRIBUTES, received_attribute, system_attributes, text};
 use super::{Sqs, SqsRequest, error};
 
 /// Messages shown at the most.
@@ -28,7 +28,7 @@ impl Sqs {
     ) -> Result<Vec<ReceivedMessage>, ApiError> {
         let url = queue_url.map(|url| Text(url.into()));
         let queue = self.queue(request, url.as_ref())?;
-        let kind = queue.definition().settings.kind;
+        let kind = queue.kind();
         let peeked = self.broker.peek(&queue, SHOWN);
         let peeked = peeked.map_err(|error| error::of_broker(error, ""))?;
         let is_shown = |message: &Peeked| match message.state {
@@ -105,21 +105,17 @@ pub(crate) fn as_json(messages: &[ReceivedMessage]) -> Value {
 
 fn shown(message: Incoming, attributes: Vec<(&'static str, Cow<'static, str>)>) -> ReceivedMessage {
     let mut digest = AttributeDigest::default();
-    let stored = &message.content.attributes;
-    for (name, data_type, value) in stored {
-        let text = |bytes| str::from_utf8(bytes).unwrap_or_default();
+    let content = message.content;
+    for [name, data_type, value] in content.attributes() {
         digest.add(text(name), text(data_type), value);
     }
-    let attribute = |(name, data_type, value): &(bytes::Bytes, bytes::Bytes, bytes::Bytes)| {
-        ReceivedAttribute { name: name.clone(), data_type: data_type.clone(), value: value.clone() }
-    };
     ReceivedMessage {
         message_id: message.id.text(),
         receipt_handle: message.receipt_handle,
-        md5_of_body: message.content.body_md5,
-        md5_of_message_attributes: (!stored.is_empty()).then(|| digest.finish()),
-        message_attributes: stored.iter().map(attribute).collect(),
-        body: message.content.body,
+        md5_of_body: content.body_md5(),
+        md5_of_message_attributes: content.has_attributes().then(|| digest.finish()),
+        message_attributes: content.shared_attributes(|_| true).map(received_attribute).collect(),
+        body: content.into_body(),
         attributes,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use millrace_broker::{Incoming, Kind, ReceiveRequest};
 use millrace_core::{AttributeDigest, limits};
 use millrace_wire::ApiError;
@@ -47,7 +48,7 @@ impl Sqs {
         input: &ReceiveMessage<'_>,
     ) -> Result<Answer, ApiError> {
         let queue = self.queue(request, input.queue_url.as_ref())?;
-        let kind = queue.definition().settings.kind;
+        let kind = queue.kind();
         let receive = check_receive(input, kind)?;
         let incoming = self.broker.receive(&queue, &receive).await;
         let incoming = incoming.map_err(|error| error::of_broker(error, ""))?;
@@ -121,8 +122,8 @@ fn received(message: Incoming, wish: u16, filter: &[Text<'_>], kind: Kind) -> Re
         message_id: message.id.text(),
         attributes: if wish == 0 { Vec::new() } else { system_attributes(&message, wish, kind) },
         receipt_handle: message.receipt_handle,
-        md5_of_body: message.content.body_md5,
-        body: message.content.body,
+        md5_of_body: message.content.body_md5(),
+        body: message.content.into_body(),
         md5_of_message_attributes,
         message_attributes,
     }
@@ -142,7 +143,7 @@ pub(super) fn system_attributes(
             attributes.push((name, Cow::Owned(value())));
         }
     };
-    put(wish::SENDER_ID, "SenderId", &|| text(&content.sender).to_owned());
+    put(wish::SENDER_ID, "SenderId", &|| text(content.sender()).to_owned());
     put(wish::SENT_TIMESTAMP, "SentTimestamp", &|| delivery.sent.0.to_string());
     put(wish::RECEIVE_COUNT, "ApproximateReceiveCount", &|| delivery.receive_count.to_string());
     if delivery.receive_count > 0 {
@@ -157,14 +158,14 @@ pub(super) fn system_attributes(
         put(wish::DEDUPLICATION_ID, "MessageDeduplicationId", &|| match delivery.source {
             // A dead-lettered message's deduplication id is its message id.
             Some(_) => id.to_string(),
-            None => text(&content.deduplication_id).to_owned(),
+            None => text(content.deduplication_id()).to_owned(),
         });
     }
     if let Some(group) = &delivery.group {
         put(wish::GROUP_ID, "MessageGroupId", &|| group.to_string());
     }
-    if !content.trace_header.is_empty() {
-        put(wish::TRACE_HEADER, "AWSTraceHeader", &|| text(&content.trace_header).to_owned());
+    if !content.trace_header().is_empty() {
+        put(wish::TRACE_HEADER, "AWSTraceHeader", &|| text(content.trace_header()).to_owned());
     }
     if let Some(source) = &delivery.source {
         put(wish::SOURCE_ARN, "DeadLetterQueueSourceArn", &|| source.to_string());
@@ -180,15 +181,12 @@ fn wanted_attributes(message: &Incoming, filter: &[Text<'_>]) -> Vec<ReceivedAtt
         return Vec::new();
     }
     let is_wanted = |name: &str| filter.iter().any(|pattern| matches(pattern, name));
-    let attributes = message.content.attributes.iter();
-    let wanted = attributes.filter(|(name, _, _)| is_wanted(text(name)));
-    wanted
-        .map(|(name, data_type, value)| ReceivedAttribute {
-            name: name.clone(),
-            data_type: data_type.clone(),
-            value: value.clone(),
-        })
-        .collect()
+    let wanted = message.content.shared_attributes(|name| is_wanted(text(name)));
+    wanted.map(received_attribute).collect()
+}
+
+pub(super) fn received_attribute([name, data_type, value]: [Bytes; 3]) -> ReceivedAttribute {
+    ReceivedAttribute { name, data_type, value }
 }
 
 /// `All`, `*` and `.*` are everything, `prefix.*` all names that begin with it.

@@ -17,12 +17,6 @@ pub(crate) fn sequence_number(seq: u64) -> u128 {
     SEQUENCE_BASE + u128::from(seq)
 }
 
-/// A message ready for the broker, and what its answer says about it.
-struct Prepared<'r> {
-    outgoing: Outgoing<'r>,
-    sent: SentMessage,
-}
-
 impl Sqs {
     pub(super) async fn send_message(
         &self,
@@ -33,13 +27,16 @@ impl Sqs {
         let definition = queue.definition();
         let checked = check(input, &definition.settings)?;
         check_size(checked.size_bytes, &definition.settings, "are invalid")?;
-        let mut content_id = String::new();
-        let hashed = (&checked, md5_beside_others(checked.body).await);
-        let prepared = prepare(request, &definition.settings, hashed, &mut content_id, input);
-        let accepted = self.broker.send(&queue, std::slice::from_ref(&prepared.outgoing)).await;
+        let body_md5 = md5_beside_others(checked.body).await;
+        let content_id = content_id(&checked, &definition.settings);
+        let mut content = Vec::new();
+        new_content(request, &checked, body_md5, content_id.as_deref()).encode(&mut content);
+        let outgoing = outgoing(&checked, content_id.as_deref(), &content);
+        let accepted = self.broker.send(&queue, &[outgoing]).await;
         let accepted = accepted.map_err(|error| error::of_broker(error, ""))?;
         let accepted = accepted.first().copied().ok_or_else(ApiError::internal_failure)?;
-        Ok(Answer::SendMessage(complete(prepared.sent, accepted, &definition.settings)))
+        let sent = sent_message(input, &checked, body_md5, accepted, &definition.settings);
+        Ok(Answer::SendMessage(sent))
     }
 
     pub(super) async fn send_message_batch(
@@ -78,20 +75,32 @@ impl Sqs {
         if checked.is_empty() {
             return Ok(Answer::SendMessageBatch(BatchAnswer { successful: Vec::new(), failed }));
         }
-        let mut content_ids = vec![String::new(); checked.len()];
-        let (mut outgoing, mut sent) = (Vec::new(), Vec::new());
         let bodies: Vec<&[u8]> = checked.iter().map(|(_, message)| message.body).collect();
         let digests = md5_of_each(&bodies);
-        let hashed = checked.iter().zip(digests).zip(&mut content_ids);
-        for (((entry, message), body_md5), content_id) in hashed {
-            let prepared = prepare(request, settings, (message, body_md5), content_id, entry);
-            outgoing.push(prepared.outgoing);
-            sent.push(prepared.sent);
-        }
+        let content_ids: Vec<Option<String>> =
+            checked.iter().map(|(_, message)| content_id(message, settings)).collect();
+        let new: Vec<NewContent<'_>> = (checked.iter().zip(&digests).zip(&content_ids))
+            .map(|(((_, message), md5), id)| new_content(request, message, *md5, id.as_deref()))
+            .collect();
+        // One buffer for all: their stored forms are copied into the journal's a moment later.
+        let mut contents = Vec::with_capacity(new.iter().map(NewContent::encoded_bytes).sum());
+        let encode = |new: &NewContent<'_>| {
+            new.encode(&mut contents);
+            contents.len()
+        };
+        let ends: Vec<usize> = new.iter().map(encode).collect();
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let stored = starts.zip(&ends).map(|(start, end)| &contents[start..*end]);
+        let outgoing: Vec<Outgoing<'_>> = (checked.iter().zip(&content_ids).zip(stored))
+            .map(|(((_, message), id), content)| outgoing(message, id.as_deref(), content))
+            .collect();
         let accepted = self.broker.send(&queue, &outgoing).await;
         let accepted = accepted.map_err(|error| error::of_broker(error, ""))?;
-        let complete = |(sent, accepted)| complete(sent, accepted, settings);
-        let successful = sent.into_iter().zip(accepted).map(complete).collect();
+        let successful = (checked.iter().zip(digests).zip(accepted))
+            .map(|(((entry, message), body_md5), accepted)| {
+                sent_message(entry, message, body_md5, accepted, settings)
+            })
+            .collect();
         Ok(Answer::SendMessageBatch(BatchAnswer { successful, failed }))
     }
 }
@@ -116,21 +125,52 @@ fn check_fifo_batch(entries: &[SendMessage<'_>], settings: &Settings) -> Result<
     Ok(())
 }
 
-/// Encodes a checked message whose body has that digest. `content_id` holds a content-based deduplication id.
-fn prepare<'r>(
+/// The deduplication id of a FIFO queue's message that names none: what its body says.
+fn content_id(checked: &Checked<'_>, settings: &Settings) -> Option<String> {
+    let is_missing = settings.kind == Kind::Fifo && checked.deduplication_id.is_none();
+    is_missing.then(|| sha256_hex(checked.body))
+}
+
+/// What is stored of a checked message whose body has that digest.
+fn new_content<'r>(
     request: &'r SqsRequest<'_>,
-    settings: &Settings,
-    (checked, body_md5): (&Checked<'r>, [u8; 16]),
-    content_id: &'r mut String,
+    checked: &Checked<'r>,
+    body_md5: [u8; 16],
+    content_id: Option<&'r str>,
+) -> NewContent<'r> {
+    NewContent {
+        body: checked.body,
+        body_md5,
+        attributes: checked.attributes.clone(),
+        trace_header: checked.trace_header.or(request.trace_header).unwrap_or_default(),
+        sender: request.sender_id,
+        deduplication_id: checked.deduplication_id.or(content_id).unwrap_or_default(),
+    }
+}
+
+fn outgoing<'r>(
+    checked: &Checked<'r>,
+    content_id: Option<&'r str>,
+    content: &'r [u8],
+) -> Outgoing<'r> {
+    Outgoing {
+        id: MessageId::from_random(fastrand::u128(..)),
+        content,
+        size_bytes: checked.size_bytes,
+        group: checked.group,
+        deduplication_id: checked.deduplication_id.or(content_id),
+        delay_s: checked.delay_s,
+    }
+}
+
+/// What the answer says about an accepted message.
+fn sent_message(
     input: &SendMessage<'_>,
-) -> Prepared<'r> {
-    let deduplication_id: Option<&'r str> = match checked.deduplication_id {
-        None if settings.kind == Kind::Fifo => {
-            *content_id = sha256_hex(checked.body);
-            Some(content_id.as_str())
-        }
-        given => given,
-    };
+    checked: &Checked<'_>,
+    body_md5: [u8; 16],
+    accepted: Accepted,
+    settings: &Settings,
+) -> SentMessage {
     let md5_of_message_attributes = (!checked.attributes.is_empty()).then(|| {
         let mut digest = AttributeDigest::default();
         checked.attributes.iter().for_each(|a| digest.add(a.name, a.data_type, a.value));
@@ -141,41 +181,12 @@ fn prepare<'r>(
         digest.add("AWSTraceHeader", "String", header.as_bytes());
         digest.finish()
     });
-    let mut content = Vec::new();
-    NewContent {
-        body: checked.body,
-        body_md5,
-        attributes: checked.attributes.clone(),
-        trace_header: checked.trace_header.or(request.trace_header).unwrap_or_default(),
-        sender: request.sender_id,
-        deduplication_id: deduplication_id.unwrap_or_default(),
-    }
-    .encode(&mut content);
-    Prepared {
-        outgoing: Outgoing {
-            id: MessageId::from_random(fastrand::u128(..)),
-            content,
-            size_bytes: checked.size_bytes,
-            group: checked.group,
-            deduplication_id,
-            delay_s: checked.delay_s,
-        },
-        sent: SentMessage {
-            id: input.id.as_ref().map(|id| id.as_str().to_owned()),
-            message_id: [0; 36],
-            md5_of_message_body: body_md5,
-            md5_of_message_attributes,
-            md5_of_message_system_attributes,
-            sequence_number: None,
-        },
-    }
-}
-
-fn complete(sent: SentMessage, accepted: Accepted, settings: &Settings) -> SentMessage {
-    let is_fifo = settings.kind == Kind::Fifo;
     SentMessage {
+        id: input.id.as_ref().map(|id| id.as_str().to_owned()),
         message_id: accepted.id.text(),
-        sequence_number: is_fifo.then(|| sequence_number(accepted.seq)),
-        ..sent
+        md5_of_message_body: body_md5,
+        md5_of_message_attributes,
+        md5_of_message_system_attributes,
+        sequence_number: (settings.kind == Kind::Fifo).then(|| sequence_number(accepted.seq)),
     }
 }

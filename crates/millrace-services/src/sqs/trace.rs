@@ -62,9 +62,8 @@ pub(super) fn received(span: &RequestSpan, messages: &[Incoming]) {
     }
     span.message_count(messages.len());
     for Incoming { content, .. } in messages {
-        let mut attributes = content.attributes.iter();
-        let traceparent = attributes.find(|(name, _, _)| name == TRACEPARENT);
-        let traceparent = traceparent.map(|(_, _, value)| text(value));
-        span.link(text(&content.trace_header), traceparent);
+        let traceparent = content.attributes().find(|[name, ..]| *name == TRACEPARENT);
+        let traceparent = traceparent.map(|[_, _, value]| text(value));
+        span.link(text(content.trace_header()), traceparent);
     }
 }

@@ -189,7 +189,7 @@ fn sent_message<W: Writer>(writer: &mut W, sent: &SentMessage) {
 
 fn received_message<W: Writer>(writer: &mut W, message: &ReceivedMessage) {
     writer.plain("MessageId", &message.message_id);
-    writer.text("ReceiptHandle", message.receipt_handle.as_bytes());
+    writer.plain("ReceiptHandle", message.receipt_handle.as_bytes());
     writer.plain("MD5OfBody", &millrace_core::hex(&message.md5_of_body));
     writer.text("Body", &message.body);
     writer.map(QUEUE_ATTRIBUTES, &message.attributes);

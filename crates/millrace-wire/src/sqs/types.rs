@@ -373,6 +373,7 @@ pub struct MoveTaskResult {
 pub struct ReceivedMessage {
     /// UUID text.
     pub message_id: [u8; 36],
+    /// In base64 of any kind, so that it is written without escapes.
     pub receipt_handle: String,
     pub md5_of_body: [u8; 16],
     /// UTF-8, shared with the journal's buffer.

@@ -4,6 +4,9 @@
 //! Collections are bounded well above what SQS allows, so that a small request cannot claim much
 //! memory while the service can still say by how much a limit was exceeded.
 
+mod object;
+mod visitors;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,10 +15,15 @@ use std::ops::Deref;
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::types::{MessageAttributeValue, MessageAttributes};
+pub(super) use object::Object;
+use visitors::{
+    BlobVisitor, EntriesVisitor, IntegerVisitor, MapVisitor, MessageAttributesVisitor, TextVisitor,
+};
+
+use super::types::MessageAttributes;
 
 /// Entries of one batch that are decoded at most; SQS allows 10.
 pub(super) const BATCH_ENTRIES_MAX: usize = 1000;
@@ -206,262 +214,4 @@ where
 /// Decodes standard base64, padded or not.
 pub(super) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     BASE64.decode(text).ok()
-}
-
-/// Deserializes a struct from a JSON object only. Derived structs accept arrays too, which no
-/// AWS protocol does.
-pub(super) struct Object<T>(PhantomData<T>);
-
-impl<T> Object<T> {
-    pub(super) fn new() -> Self {
-        Object(PhantomData)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Object<T> {
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        T::deserialize(ObjectOnly(deserializer))
-    }
-}
-
-/// Like [`Object`], with `null` as none.
-struct OptionalObject<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for OptionalObject<T> {
-    type Value = Option<T>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
-        deserializer.deserialize_option(self)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for OptionalObject<T> {
-    type Value = Option<T>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_none<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
-        T::deserialize(ObjectOnly(inner)).map(Some)
-    }
-}
-
-/// A deserializer for which a struct is a map, never a sequence.
-struct ObjectOnly<D>(D);
-
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for ObjectOnly<D> {
-    type Error = D::Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.0.deserialize_map(visitor)
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        option unit unit_struct newtype_struct seq tuple tuple_struct map struct enum
-        identifier ignored_any
-    }
-}
-
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a string")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(text))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(text.to_owned()))
-    }
-
-    fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(text))
-    }
-}
-
-struct BlobVisitor;
-
-impl<'de> Visitor<'de> for BlobVisitor {
-    type Value = Cow<'de, [u8]>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a string")
-    }
-
-    fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(bytes))
-    }
-
-    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(bytes.to_owned()))
-    }
-}
-
-/// Text, or a number or a truth value as text; `null` is none.
-struct ScalarVisitor;
-
-impl<'de> Visitor<'de> for ScalarVisitor {
-    type Value = Option<Text<'de>>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a string")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Some(Text(Cow::Borrowed(text))))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Some(Text(Cow::Owned(text.to_owned()))))
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
-        Ok(Some(Text(Cow::Borrowed(if value { "true" } else { "false" }))))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(Some(Text(Cow::Owned(value.to_string()))))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(Some(Text(Cow::Owned(value.to_string()))))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        Ok(Some(Text(Cow::Owned(value.to_string()))))
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-}
-
-struct Scalar;
-
-impl<'de> DeserializeSeed<'de> for Scalar {
-    type Value = Option<Text<'de>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(ScalarVisitor)
-    }
-}
-
-struct MapVisitor;
-
-impl<'de> Visitor<'de> for MapVisitor {
-    type Value = Vec<(Text<'de>, Text<'de>)>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object of strings")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut pairs = Vec::new();
-        while let Some(name) = map.next_key::<Text<'de>>()? {
-            let Some(value) = map.next_value_seed(Scalar)? else { continue };
-            if pairs.len() == MAP_PAIRS_MAX {
-                return Err(A::Error::custom("too many members in a map"));
-            }
-            pairs.push((name, value));
-        }
-        Ok(pairs)
-    }
-}
-
-struct MessageAttributesVisitor;
-
-impl<'de> Visitor<'de> for MessageAttributesVisitor {
-    type Value = Vec<(Text<'de>, MessageAttributeValue<'de>)>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object of message attributes")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut pairs = Vec::new();
-        while let Some(name) = map.next_key::<Text<'de>>()? {
-            let value = map.next_value_seed(OptionalObject(PhantomData))?;
-            let Some(value) = value else { continue };
-            if pairs.len() == MESSAGE_ATTRIBUTES_MAX {
-                return Err(A::Error::custom("too many message attributes"));
-            }
-            pairs.push((name, value));
-        }
-        Ok(pairs)
-    }
-}
-
-struct EntriesVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for EntriesVisitor<T> {
-    type Value = Vec<T>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a list")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
-        // SQS: ten entries at most in a good batch.
-        let mut entries = Vec::with_capacity(10);
-        while let Some(entry) = sequence.next_element_seed(Object::new())? {
-            if entries.len() == BATCH_ENTRIES_MAX {
-                return Err(A::Error::custom("too many entries in a batch"));
-            }
-            entries.push(entry);
-        }
-        Ok(entries)
-    }
-}
-
-struct IntegerVisitor;
-
-impl<'de> Visitor<'de> for IntegerVisitor {
-    type Value = Option<i64>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an integer")
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(Some(value))
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
-        match i64::try_from(value) {
-            Ok(value) => Ok(Some(value)),
-            Err(_) => Err(E::invalid_value(Unexpected::Unsigned(value), &self)),
-        }
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
-        // 2^53: beyond it a float does not name one integer.
-        if value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0 {
-            return Ok(Some(value as i64));
-        }
-        Err(E::invalid_value(Unexpected::Float(value), &self))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        match text.parse() {
-            Ok(value) => Ok(Some(value)),
-            Err(_) => Err(E::custom("a string is not an integer")),
-        }
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::{Answer, ListNames, MapNames, Writer, append_base64, describe};
 use crate::escape::json_string;
+use millrace_core::text::json_clean_bytes;
 
 pub(super) struct JsonWriter<'o> {
     pub(super) out: &'o mut Vec<u8>,
@@ -15,7 +16,8 @@ pub(super) fn encode(answer: &Answer, out: &mut Vec<u8>) {
 }
 
 impl JsonWriter<'_> {
-    /// Starts a member.
+    /// Starts a member. Inlined, like `text` and `plain`, so that each name is copied as a constant.
+    #[inline(always)]
     pub(super) fn name(&mut self, name: &str) {
         self.separate();
         self.out.push(b'"');
@@ -55,12 +57,15 @@ impl JsonWriter<'_> {
 }
 
 impl Writer for JsonWriter<'_> {
+    #[inline(always)]
     fn text(&mut self, name: &'static str, value: &[u8]) {
         self.name(name);
         self.string(value);
     }
 
+    #[inline(always)]
     fn plain(&mut self, name: &'static str, value: &[u8]) {
+        debug_assert_eq!(json_clean_bytes(value), value.len(), "{name} needs an escape");
         self.name(name);
         self.out.push(b'"');
         self.out.extend_from_slice(value);
