@@ -1,7 +1,7 @@
 //! Structured logs on standard error.
 
 use std::{
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, Write},
     sync::OnceLock,
 };
 
@@ -31,12 +31,17 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A line for people on standard error. That it cannot be written, as into a file on a full disk, is
+/// no reason to end.
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Why the process ends, on standard error: whoever reads that as JSON lines is to find no others.
-#[expect(clippy::print_stderr, reason = "for people, where nothing is logged")]
 pub(crate) fn tell_failure(error: &anyhow::Error) {
     if FORMAT.get() == Some(&LogFormat::Json) && tracing::enabled!(tracing::Level::ERROR) {
         tracing::error!("{error:#}");
     } else {
-        eprintln!("millrace: {error:#}");
+        tell(&format!("millrace: {error:#}"));
     }
 }

@@ -18,7 +18,8 @@ use crate::{
     config::{Config, UsageError},
     console,
     figures::ServerFigures,
-    limits, logging,
+    limits,
+    logging::{self, tell},
 };
 
 /// Runs until a signal asks to stop, then drains.
@@ -139,27 +140,25 @@ fn greet(config: &Config, addresses: &[SocketAddr], console: Option<&str>) {
     let Some(address) = addresses.first() else { return };
     let endpoint = endpoint(config, *address);
     let data = std::path::absolute(&config.data).unwrap_or_else(|_| config.data.clone());
-    eprintln!("Millrace {} serves Amazon SQS at {endpoint}\n", env!("CARGO_PKG_VERSION"));
-    eprintln!("    export AWS_ENDPOINT_URL={endpoint}");
+    tell(&format!("Millrace {} serves Amazon SQS at {endpoint}\n", env!("CARGO_PKG_VERSION")));
+    tell(&format!("    export AWS_ENDPOINT_URL={endpoint}"));
     if config.credentials.is_empty() {
-        eprintln!("    export AWS_REGION={0} AWS_DEFAULT_REGION={0}", config.region);
-        eprintln!("    export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any");
+        tell(&format!("    export AWS_REGION={0} AWS_DEFAULT_REGION={0}", config.region));
+        tell("    export AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any");
     }
     if let Some(console) = console {
-        eprintln!("\nConsole: {console}");
+        tell(&format!("\nConsole: {console}"));
     }
     match config.durability {
-        Durability::Memory => eprintln!("\nData: in memory, gone when the process ends"),
-        _ => eprintln!("\nData: {}", data.display()),
+        Durability::Memory => tell("\nData: in memory, gone when the process ends"),
+        _ => tell(&format!("\nData: {}", data.display())),
     }
-    eprintln!(
-        "Durability: {}\n",
-        match config.durability {
-            Durability::Fsync => "fsync (a change is answered once it is on disk)",
-            Durability::Os => "os (a change is answered once the system has it; for tests)",
-            Durability::Memory => "memory (for tests)",
-        }
-    );
+    let durability = match config.durability {
+        Durability::Fsync => "fsync (a change is answered once it is on disk)",
+        Durability::Os => "os (a change is answered once the system has it; for tests)",
+        Durability::Memory => "memory (for tests)",
+    };
+    tell(&format!("Durability: {durability}\n"));
 }
 
 fn endpoint(config: &Config, address: SocketAddr) -> String {

@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{
+    fs::File,
     io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     process::{Child, ChildStderr, Command, Output, Stdio},
     time::Duration,
 };
@@ -160,10 +161,49 @@ fn wrong_flags_variables_and_files_are_usage_errors() {
     assert!(stderr(&missing).contains("/nowhere/m.toml"));
 }
 
+/// Where a log on a full disk goes.
+fn full_disk() -> File {
+    File::options().write(true).open("/dev/full").unwrap()
+}
+
+#[test]
+fn serves_though_nothing_can_be_printed() {
+    let data = TempDir::new().unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut child = millrace(&["serve", "--listen", &address.to_string(), "--data"])
+        .arg(data.path().join("data"))
+        .stderr(full_disk())
+        .spawn()
+        .unwrap();
+
+    // No line can say that it listens: asked until it does, or has ended.
+    let mut client = loop {
+        match TcpStream::connect(address) {
+            Ok(client) => break client,
+            Err(_) => assert_eq!(child.try_wait().unwrap(), None),
+        }
+        std::thread::yield_now();
+    };
+    let health = get(&mut client, "/health");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+
+    assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_failure_that_cannot_be_printed_keeps_its_exit_code() {
+    let mut command = millrace(&["serve", "--listen", "0.0.0.0:0"]);
+
+    let status = command.stderr(full_disk()).status().unwrap();
+
+    assert_eq!(status.code(), Some(2));
+}
+
 #[test]
 fn an_address_that_is_taken_is_a_failure() {
     let data = TempDir::new().unwrap();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let other = data.path().join("data");
 

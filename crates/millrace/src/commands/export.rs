@@ -16,6 +16,7 @@ use super::connection::ConnectionFlags;
 use super::queue::{DELAYED, IN_FLIGHT, READY, number};
 use super::receive::{Asked, delete, receive};
 use super::{Sqs, peek};
+use crate::logging::tell;
 
 #[derive(Args, Debug)]
 pub(crate) struct ExportFlags {
@@ -62,7 +63,7 @@ pub(super) async fn run(flags: &ExportFlags) -> Result<()> {
         out.write(&messages)?;
         written = messages.len();
     }
-    eprintln!("{written} messages written");
+    tell(&format!("{written} messages written"));
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::connection::ConnectionFlags;
 use super::message::attribute;
 use super::send::{BATCH, send_batch};
+use crate::logging::tell;
 
 #[derive(Args, Debug)]
 pub(crate) struct ImportFlags {
@@ -67,7 +68,7 @@ pub(super) async fn run(flags: &ImportFlags) -> Result<()> {
         };
         outcome = send_batch(&sqs, &url, &mut entries, count).await;
     }
-    eprintln!("{accepted} messages sent");
+    tell(&format!("{accepted} messages sent"));
     outcome
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::connection::ConnectionFlags;
 use super::message::{Form, attribute};
 use super::output;
+use crate::logging::tell;
 
 /// So that messages of every state are shown.
 pub(super) const ALL: &str = "ShowDelayed=true&ShowInvisible=true";
@@ -41,9 +42,9 @@ pub(super) async fn run(flags: &PeekFlags) -> Result<()> {
         }
     }
     match messages.len().saturating_sub(flags.max) {
-        0 if messages.is_empty() => eprintln!("no message"),
+        0 if messages.is_empty() => tell("no message"),
         0 => {}
-        more => eprintln!("{more} more"),
+        more => tell(&format!("{more} more")),
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use super::connection::{ConnectionFlags, name_of, text};
 use super::{Sqs, output, pair};
+use crate::logging::tell;
 
 /// Queues whose attributes are asked for at a time.
 const ASKED_AT_A_TIME: usize = 16;
@@ -279,7 +280,7 @@ async fn for_good(flags: &ForGoodFlags, action: Action, verb: &str) -> Result<()
     for url in &urls {
         let done = sqs.call(action, &json!({ "QueueUrl": url })).await;
         done.with_context(|| format!("queue {}", name_of(url)))?;
-        eprintln!("{}: {}d", name_of(url), verb.to_lowercase());
+        tell(&format!("{}: {}d", name_of(url), verb.to_lowercase()));
     }
     Ok(())
 }

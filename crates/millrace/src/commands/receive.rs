@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::connection::{ConnectionFlags, messages_of, text};
 use super::message::Form;
 use super::{Sqs, output};
+use crate::logging::tell;
 
 /// Messages of one ReceiveMessage.
 const AT_A_TIME: u64 = 10;
@@ -69,7 +70,7 @@ pub(super) async fn run(flags: &ReceiveFlags) -> Result<()> {
         }
     }
     if received == 0 {
-        eprintln!("no message");
+        tell("no message");
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::connection::{ConnectionFlags, text};
 use super::{Sqs, output};
+use crate::logging::tell;
 
 /// How often the task is looked at.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -62,7 +63,7 @@ pub(super) async fn run(flags: &RedriveFlags) -> Result<()> {
         let of = count("ApproximateNumberOfMessagesToMove");
         match text(&task, "Status") {
             "RUNNING" | "CANCELLING" => {
-                eprintln!("{} of {} moved", output::thousands(moved), output::thousands(of));
+                tell(&format!("{} of {} moved", output::thousands(moved), output::thousands(of)));
             }
             "COMPLETED" if flags.json => return output::line(&task.to_string()),
             "COMPLETED" => return output::line(&format!("{} moved", output::thousands(moved))),
