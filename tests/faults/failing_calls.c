@@ -1,5 +1,5 @@
-/* Preloaded into the server: SIGUSR2 makes one system call fail with EIO from then on, in all
- * threads. A seccomp filter does it, so it also meets calls that pass by the C library. */
+/* Preloaded into the server: SIGUSR2 makes writes to files, or their syncs, fail with EIO from then
+ * on, in all threads. A seccomp filter does it, so it also meets calls that pass by the C library. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -11,12 +11,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static unsigned number;
+/* Of the system calls that fail. */
+static unsigned first, second;
 
 static void fail_from_now_on(int signal) {
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, second, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -32,6 +34,8 @@ static void fail_from_now_on(int signal) {
 __attribute__((constructor)) static void prepare(void) {
     const char *name = getenv("FAULT_CALL");
     if (name == NULL) return;
-    number = name[0] == 'f' ? SYS_fdatasync : SYS_pwritev;
+    /* Past the page cache a group is one part, through it several. */
+    first = name[0] == 'f' ? SYS_fdatasync : SYS_pwrite64;
+    second = name[0] == 'f' ? SYS_fdatasync : SYS_pwritev;
     signal(SIGUSR2, fail_from_now_on);
 }

@@ -23,6 +23,7 @@ pub fn checks() -> Vec<Check> {
         ("opens_with_an_epoch_and_a_tail_behind_it", opens_with_an_epoch_and_a_tail_behind_it),
         ("positions_are_final_and_ascend", positions_are_final_and_ascend),
         ("reads_back_at_every_stage", reads_back_at_every_stage),
+        ("reads_several_together", reads_several_together),
         ("batch_is_in_one_frame", batch_is_in_one_frame),
         ("replay_shows_each_record_once", replay_shows_each_record_once),
         ("replay_breaks_off", replay_breaks_off),
@@ -130,6 +131,40 @@ fn reads_back_at_every_stage(journal: Box<dyn Journal>) {
     assert_eq!(found.len(), positions.len());
     let behind = group_commit.tail();
     assert!(matches!(group_commit.read(behind, len), Err(ReadError::Gone(_))));
+}
+
+fn reads_several_together(journal: Box<dyn Journal>) {
+    let group_commit = without_cache(journal);
+    let payload = [9; 700];
+    let mut wanted = Vec::new();
+    for number in 0..100_u64 {
+        let index = number.to_le_bytes();
+        let record = Record { index: &index, payload: &payload[..(number as usize * 37) % 700] };
+        let mut positions = Vec::new();
+        append(&group_commit, &[record], &mut positions);
+        wanted.extend(positions.iter().map(|at| (number, (*at, record.encoded_bytes() as u32))));
+        if number % 5 == 0 {
+            group_commit.commit_step();
+        }
+        if number % 40 == 0 {
+            group_commit.roll();
+        }
+    }
+    while group_commit.commit_step() {}
+
+    let backwards = wanted.iter().rev().copied().collect();
+    let twice = wanted.iter().flat_map(|one| [*one, *one]).collect();
+    let with_gaps = wanted.iter().step_by(13).copied().collect();
+    for asked in [wanted.clone(), backwards, twice, with_gaps] {
+        let places: Vec<_> = asked.iter().map(|(_, place)| *place).collect();
+        let mut found = Vec::new();
+        if let Err(error) = group_commit.read_many(&places, &mut found) {
+            panic!("{error}");
+        }
+        let numbers: Vec<_> = found.iter().map(|record| record.index().to_vec()).collect();
+        let expected: Vec<_> = asked.iter().map(|(number, _)| number.to_le_bytes()).collect();
+        assert_eq!(numbers, expected);
+    }
 }
 
 fn batch_is_in_one_frame(journal: Box<dyn Journal>) {

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::{File, FileSystem};
 
-/// Linux files, through `pread`, `pwritev`, `fallocate` and `fdatasync`.
+/// Linux files, through `pread`, `pwrite`, `pwritev`, `fallocate` and `fdatasync`.
 pub struct RealFileSystem {
     origin: Instant,
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::world::{Image, NameChange, World, bounded, next_random};
-use super::{File, FileSystem};
+use super::{BLOCK_BYTES, File, FileSystem};
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,7 @@ impl SimFileSystem {
             faults: BTreeMap::new(),
             is_off: false,
             syncs_fail: false,
+            refuses_direct: false,
             sync_time: Duration::ZERO,
             capacity_bytes: u64::MAX,
             files: Vec::new(),
@@ -67,6 +68,11 @@ impl SimFileSystem {
     /// From now on every `sync_data` fails and makes nothing durable.
     pub fn fail_syncs(&self) {
         self.world().syncs_fail = true;
+    }
+
+    /// From now on nothing is read or written past the page cache, as by a file system that cannot.
+    pub fn refuse_direct(&self) {
+        self.world().refuses_direct = true;
     }
 
     /// From now on the clock advances by so much at every `sync_data`.
@@ -168,6 +174,13 @@ impl SimFileSystem {
         new
     }
 
+    fn open_file(&self, path: &Path) -> io::Result<SimFile> {
+        let world = self.world();
+        world.check_power()?;
+        let id = *world.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(SimFile { world: Arc::clone(&self.world), id, is_direct: false })
+    }
+
     fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -190,10 +203,11 @@ impl FileSystem for SimFileSystem {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let world = self.world();
-        world.check_power()?;
-        let id = *world.names.get(path).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Arc::new(SimFile { world: Arc::clone(&self.world), id }))
+        Ok(Arc::new(self.open_file(path)?))
+    }
+
+    fn open_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(SimFile { is_direct: true, ..self.open_file(path)? }))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
@@ -202,7 +216,7 @@ impl FileSystem for SimFileSystem {
         let id = world.files.len();
         world.files.push(Image::default());
         world.change_name(NameChange::Set(path.to_owned(), id));
-        Ok(Arc::new(SimFile { world: Arc::clone(&self.world), id }))
+        Ok(Arc::new(SimFile { world: Arc::clone(&self.world), id, is_direct: false }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -254,11 +268,29 @@ impl FileSystem for SimFileSystem {
 struct SimFile {
     world: Arc<Mutex<World>>,
     id: usize,
+    is_direct: bool,
+}
+
+/// What reads and writes past the page cache must keep to. Real ones may be refused, or take
+/// another way.
+fn assert_aligned(parts: &[&[u8]], offset: u64) {
+    let is_whole = |part: &&[u8]| {
+        part.len().is_multiple_of(BLOCK_BYTES) && part.as_ptr().align_offset(BLOCK_BYTES) == 0
+    };
+    assert!(parts.iter().all(is_whole), "direct access to parts that are no blocks");
+    assert!(offset.is_multiple_of(BLOCK_BYTES as u64), "direct access at {offset}");
 }
 
 impl SimFile {
     fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SimFile {
+    fn check_direct(&self, world: &World) -> io::Result<()> {
+        let is_refused = self.is_direct && world.refuses_direct;
+        if is_refused { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(()) }
     }
 }
 
@@ -272,6 +304,10 @@ impl File for SimFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let world = self.world();
         world.check_power()?;
+        if self.is_direct {
+            assert_aligned(&[buffer], offset);
+        }
+        self.check_direct(&world)?;
         let rest = world.files.get(self.id).and_then(|image| image.live.get(offset as usize..));
         let rest = rest.unwrap_or_default();
         let length = rest.len().min(buffer.len());
@@ -291,9 +327,13 @@ impl File for SimFile {
     }
 
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        if self.is_direct {
+            assert_aligned(parts, offset);
+        }
         let bytes = parts.concat();
         let mut world = self.world();
         world.check_power()?;
+        self.check_direct(&world)?;
         let began = world.begin_call();
         let written = match &began {
             Ok(()) => bytes.as_slice(),

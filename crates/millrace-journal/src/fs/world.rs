@@ -18,6 +18,7 @@ pub(super) struct World {
     pub(super) faults: BTreeMap<u64, Fault>,
     pub(super) is_off: bool,
     pub(super) syncs_fail: bool,
+    pub(super) refuses_direct: bool,
     pub(super) sync_time: Duration,
     pub(super) capacity_bytes: u64,
     pub(super) files: Vec<Image>,

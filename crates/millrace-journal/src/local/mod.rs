@@ -9,16 +9,18 @@
 //!  *.tmp           something being made; removed at start
 //!  *.bak           what `repair` cut off; never read
 //! ```
-//! One frame is one `pwritev` and one `fdatasync`. A new segment costs one header and one sync
+//! One frame is one write and one `fdatasync`. A new segment costs one header and one sync
 //! more; its file was made before, in the background.
 //!
 //! Locks, in their order: `active` (held over write and sync), then `preparing` (held while a
 //! file is made), then a segment's `zeroed`, then a draft's `writer` (held while it is written),
 //! then `state` and a draft's `waiting` (microseconds).
 
+mod blocks;
 mod check;
 mod draft;
 mod index;
+mod read;
 mod recover;
 mod repair;
 mod scan;
@@ -42,8 +44,10 @@ use crate::fs::{File, FileSystem};
 use crate::journal::{Journal, Placement, SegmentInfo, Visitor};
 use crate::position::{Durability, Opened, Position, SegmentId};
 use crate::record::Replayed;
+use blocks::{BlockFile, TailBlock};
 pub use check::{CheckReport, SegmentReport, SidecarState, check};
 use draft::Draft;
+use read::ReadAhead;
 pub use recover::fuzz_recovery;
 pub use repair::{RepairReport, repair};
 pub use segment::SEGMENT_HEADER_BYTES;
@@ -82,6 +86,7 @@ pub struct LocalJournal {
     active: Mutex<Active>,
     preparing: Mutex<Preparing>,
     state: RwLock<State>,
+    ahead: ReadAhead,
     /// The greatest segment whose space is set aside. Stored with Release after the file is in
     /// `state`, so who sees the number finds the file.
     ready_until: AtomicU32,
@@ -109,6 +114,8 @@ struct Active {
     segment: Arc<Segment>,
     chain: Chain,
     tail: Position,
+    blocks: Arc<BlockFile>,
+    tail_block: TailBlock,
     /// Of the segment's sidecar, if this process began the segment.
     draft: Option<Arc<Draft>>,
 }
@@ -116,6 +123,8 @@ struct Active {
 /// What readers share. Files, never their contents.
 struct State {
     segments: BTreeMap<SegmentId, Arc<Segment>>,
+    /// Of the active one.
+    active_blocks: Arc<BlockFile>,
     spares: BTreeMap<SegmentId, Spare>,
     /// Sealed without a sidecar.
     unindexed: VecDeque<SegmentId>,
@@ -131,6 +140,7 @@ struct State {
 #[derive(Clone)]
 struct Spare {
     file: Arc<dyn File>,
+    blocks: Arc<BlockFile>,
     zeroed: Arc<Zeroed>,
 }
 
@@ -167,7 +177,11 @@ impl LocalJournal {
         }
         let mark = end_mark(SEGMENT_HEADER_BYTES as u32, header.segment_bytes);
         spare.zeroed.claim((SEGMENT_HEADER_BYTES + mark.len()) as u32);
-        spare.file.write_at(&[&header.encode(), mark], 0).map_err(|error| unknown(&error))?;
+        active.tail_block.clear();
+        active
+            .tail_block
+            .write(&spare.blocks, 0, [&header.encode(), &[]], mark)
+            .map_err(|error| unknown(&error))?;
         spare.file.sync_data().map_err(|error| unknown(&error))?;
         let segment = Arc::new(Segment {
             header,
@@ -178,11 +192,13 @@ impl LocalJournal {
         let mut state = self.state_mut();
         state.unindexed.push_back(active.segment.header.segment);
         state.segments.insert(next, Arc::clone(&segment));
+        state.active_blocks = Arc::clone(&spare.blocks);
         let draft = Arc::new(Draft::new());
         state.drafts.insert(next, Arc::clone(&draft));
         drop(state);
         active.draft = Some(draft);
         active.segment = segment;
+        active.blocks = spare.blocks;
         active.tail = self.placement.start(next);
         Ok(())
     }
@@ -266,10 +282,11 @@ impl Journal for LocalJournal {
         assert!(frame.end().offset() <= segment_bytes, "frame exceeds its segment");
         let mark = end_mark(frame.end().offset(), segment_bytes);
         active.segment.zeroed.claim(frame.end().offset() + mark.len() as u32);
-        let file = &active.segment.file;
-        file.write_at(&[&frame.head, &frame.body, mark], u64::from(place.offset()))
+        let Active { blocks, tail_block, .. } = &mut *active;
+        tail_block
+            .write(blocks, place.offset(), [&frame.head, &frame.body], mark)
             .map_err(|error| unknown(&error))?;
-        self.sync(&**file)?;
+        self.sync(&*active.segment.file)?;
         active.chain = chain;
         active.tail = frame.end();
         active.segment.end.store(active.tail.offset(), Ordering::Release);
@@ -280,20 +297,7 @@ impl Journal for LocalJournal {
     }
 
     fn read(&self, position: Position, record_len: u32) -> Result<Bytes, ReadError> {
-        let segment = self.segment(position.segment()).ok_or(ReadError::Gone(position))?;
-        let end = u64::from(position.offset()) + u64::from(record_len);
-        if end > u64::from(segment.end.load(Ordering::Acquire)) {
-            return Err(ReadError::Gone(position));
-        }
-        let mut bytes = vec![0; record_len as usize];
-        let read = segment
-            .file
-            .read_at(&mut bytes, u64::from(position.offset()))
-            .map_err(|source| ReadError::Io { position, source })?;
-        if read < bytes.len() {
-            return Err(ReadError::Damaged(position));
-        }
-        Ok(bytes.into())
+        self.read_record(position, record_len)
     }
 
     fn replay_segment(&self, id: SegmentId, visitor: &mut Visitor<'_>) -> Result<(), ReadError> {

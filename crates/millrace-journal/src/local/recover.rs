@@ -17,6 +17,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, RwLock};
 
+use super::blocks::{BlockFile, TailBlock};
+use super::read::ReadAhead;
 use super::scan::{Stop, begun_at, is_blank, scan, search};
 use super::segment::{
     SEGMENT_HEADER_BYTES, Segment, SegmentHeader, Zeroed, index_path, segment_path, temporary_path,
@@ -27,7 +29,7 @@ use super::zero::write_zeros;
 use super::{Active, LocalJournal, LocalOptions, Spare, State, placement_in};
 use crate::error::{AppendError, OpenError};
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind, Prior};
-use crate::fs::{File, FileSystem, SimFileSystem};
+use crate::fs::{BLOCK_BYTES, File, FileSystem, SimFileSystem};
 use crate::journal::Journal;
 use crate::position::{Opened, Position, SegmentId, TornTail};
 use crate::record::Replayed;
@@ -213,7 +215,9 @@ fn keep_spares(
         if is_fit {
             // Whether its zeros are on disk or only set aside is not known.
             let zeroed = Zeroed::up_to(0);
-            kept.insert(*id, Spare { file: Arc::clone(file), zeroed });
+            let path = segment_path(dir, *id);
+            let blocks = BlockFile::open(fs, &path, file, options.durability);
+            kept.insert(*id, Spare { file: Arc::clone(file), blocks, zeroed });
         } else {
             fs.remove(&segment_path(dir, *id))?;
         }
@@ -267,6 +271,10 @@ fn build(
     let tail = Position::new(last_id, end.stop.offset);
     let ready_until = spares.keys().next_back().map_or(last_id, |id| *id);
     let salt = last.header.salt;
+    let last_path = segment_path(dir, last_id);
+    let blocks = BlockFile::open(&*fs, &last_path, &last.file, options.durability);
+    let tail_block = TailBlock::read(&*last.file, tail.offset())
+        .map_err(OpenError::io("reading the last block"))?;
     let mut journal = LocalJournal {
         fs,
         dir: dir.to_owned(),
@@ -280,13 +288,21 @@ fn build(
             torn_tail: end.torn_tail,
         },
         opened_chain: end.stop.chain,
-        active: Mutex::new(Active { segment: last, chain: end.stop.chain, tail, draft: None }),
+        active: Mutex::new(Active {
+            segment: last,
+            chain: end.stop.chain,
+            tail,
+            blocks: Arc::clone(&blocks),
+            tail_block,
+            draft: None,
+        }),
         preparing: Mutex::default(),
         state: RwLock::new(State {
             segments: segments
                 .into_iter()
                 .map(|segment| (segment.header.segment, segment))
                 .collect(),
+            active_blocks: blocks,
             spares,
             unindexed: sealed.unindexed,
             drafts: BTreeMap::new(),
@@ -294,6 +310,7 @@ fn build(
             is_removal_broken: false,
             index_bytes: sealed.index_bytes,
         }),
+        ahead: ReadAhead::default(),
         ready_until: AtomicU32::new(ready_until.0),
         is_full: AtomicBool::new(false),
         has_failed: AtomicBool::new(false),
@@ -348,8 +365,9 @@ impl Segment {
             header: found.header,
             file: found.file,
             end: AtomicU32::new(end),
-            // Frames reach this far; what is behind may be zeroed or only set aside.
-            zeroed: Zeroed::up_to(end),
+            // Frames reach this far; what is behind may be zeroed or only set aside. The block in
+            // which they end is written whole with the next.
+            zeroed: Zeroed::up_to(end.next_multiple_of(BLOCK_BYTES as u32)),
         }
     }
 }

@@ -15,10 +15,12 @@
 //! that a crash never leaves a hole.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::blocks::BlockFile;
 use super::index::due_draft;
 use super::segment::{
     SEGMENT_HEADER_BYTES, Segment, Zeroed, index_path, segment_path, temporary_path,
@@ -180,7 +182,7 @@ impl LocalJournal {
         if let Some((old, file)) = preparing.recycled.take() {
             self.fs.rename(&temporary_path(&self.dir, old, "old"), &path)?;
             self.fs.sync_dir(&self.dir)?;
-            return Ok(Spare { file, zeroed: Zeroed::up_to(size) });
+            return Ok(self.spare(&path, file, size));
         }
         let temporary = temporary_path(&self.dir, id, "seg");
         let file = self.fs.create(&temporary)?;
@@ -194,7 +196,12 @@ impl LocalJournal {
             let _ = self.fs.remove(&temporary);
             return Err(error);
         }
-        Ok(Spare { file, zeroed: Zeroed::up_to(0) })
+        Ok(self.spare(&path, file, 0))
+    }
+
+    fn spare(&self, path: &Path, file: Arc<dyn File>, zeroed: u32) -> Spare {
+        let blocks = BlockFile::open(&*self.fs, path, &file, self.options.durability);
+        Spare { file, blocks, zeroed: Zeroed::up_to(zeroed) }
     }
 
     fn has_doomed(&self) -> bool {

@@ -4,15 +4,17 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::blocks::BlockFile;
 use super::segment::{Zeroed, segment_path};
 use super::{LocalJournal, State};
 use crate::fs::{BLOCK_BYTES, File};
 use crate::position::{Durability, SegmentId};
 
-/// Written between two looks at what else there is to do.
+/// Written between two looks at what else there is to do. Appends to the file may have to wait for
+/// it.
 const ZERO_STEP_BYTES: u32 = 256 << 10;
-/// The same past the page cache, where a step takes next to no time but makes the thread wait
-/// twice: for the disk and, when others keep the cores busy, for one of them.
+/// The same for a spare, past the page cache: a step takes next to no time but makes the thread
+/// wait twice: for the disk and, when others keep the cores busy, for one of them.
 const SPARE_STEP_BYTES: u32 = 1 << 20;
 /// Appended bytes between two bursts of zeroing. Following each append instead would add a sync to
 /// every commit.
@@ -58,27 +60,22 @@ impl LocalJournal {
         true
     }
 
-    /// Writes zeros through a handle of its own, and returns it if it is to be synced: so the
-    /// committer's next sync does not carry them, and does not miss an error, which the kernel
-    /// reports once a handle.
+    /// Writes zeros through another handle than the one that the committer syncs, and returns it if
+    /// it is to be synced: so the committer's next sync does not carry them, and does not miss an
+    /// error, which the kernel reports once a handle.
     fn write_step(
         &self,
         goal: &ZeroGoal,
         start: u32,
         end: u32,
     ) -> io::Result<Option<Arc<dyn File>>> {
-        let path = segment_path(&self.dir, goal.segment);
         let zeros = zeros(end - start);
-        if goal.is_spare {
-            let file = self.fs.open_direct(&path);
-            match file.and_then(|file| file.write_at(&zeros, u64::from(start)).map(|()| file)) {
-                // One sync for the whole file has the file system note that it was written to.
-                Ok(file) => return Ok((end == self.options.segment_bytes).then_some(file)),
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
-                Err(error) => return Err(error),
-            }
+        if let Some(file) = goal.blocks.write_direct(&zeros, u64::from(start))? {
+            // In a spare, one sync for the whole file has the file system note that it was written to.
+            let is_due = !goal.is_spare || end == self.options.segment_bytes;
+            return Ok(is_due.then(|| Arc::clone(file)));
         }
-        let file = self.fs.open(&path)?;
+        let file = self.fs.open(&segment_path(&self.dir, goal.segment))?;
         file.write_at(&zeros, u64::from(start))?;
         Ok(Some(file))
     }
@@ -86,9 +83,9 @@ impl LocalJournal {
 
 pub(super) struct ZeroGoal {
     segment: SegmentId,
-    /// No frames are in it, and none of its pages in memory: it is zeroed past the page cache. In
-    /// the active one, an append would have to wait for that.
+    /// No frames are in it.
     is_spare: bool,
+    blocks: Arc<BlockFile>,
     zeroed: Arc<Zeroed>,
     to: u32,
 }
@@ -104,6 +101,7 @@ fn zero_goals(state: &State, segment_bytes: u32) -> impl Iterator<Item = ZeroGoa
     let ahead = active.map(|segment| ZeroGoal {
         segment: segment.header.segment,
         is_spare: false,
+        blocks: Arc::clone(&state.active_blocks),
         zeroed: Arc::clone(&segment.zeroed),
         to: paced(used, ZERO_LEAD).min(segment.header.segment_bytes),
     });
@@ -113,6 +111,7 @@ fn zero_goals(state: &State, segment_bytes: u32) -> impl Iterator<Item = ZeroGoa
     let spares = state.spares.iter().map(move |(id, spare)| ZeroGoal {
         segment: *id,
         is_spare: true,
+        blocks: Arc::clone(&spare.blocks),
         zeroed: Arc::clone(&spare.zeroed),
         to: spare_to,
     });
