@@ -56,18 +56,21 @@ impl GroupCommit {
     }
 
     /// Commits what is due on the calling thread: sooner than waking another. What takes longer is
-    /// left to the committing thread: everything while the disk is slow, the start of a segment,
-    /// large groups. False if somebody else is committing: call again after that commit, or call
+    /// left to the committing thread: everything while the disk is slow, groups of many while it is not
+    /// quick, the start of a segment, large groups. False if somebody else is committing: call again after that commit, or call
     /// [`GroupCommit::commit_elsewhere`].
     #[must_use]
     pub fn commit_here(&self) -> bool {
-        if !self.is_local || self.is_slow.load(Ordering::Relaxed) {
+        let gather = self.lock_gather();
+        let is_small = gather.batches() <= self.most_batches_here.load(Ordering::Relaxed);
+        // A batch that did not fit where the gathering group stood has closed it: two groups then.
+        let latest = gather.latest();
+        drop(gather);
+        if !self.is_local || !is_small {
             self.commit_elsewhere();
             return true;
         }
-        // A batch that did not fit where the gathering group stood has closed it: two groups then.
-        let latest = self.latest();
-        while self.committed.load(Ordering::Acquire) < latest.0 {
+        while self.committed.load(Ordering::Acquire) < latest {
             let committing = match self.committing.try_lock() {
                 Ok(committing) => committing,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -126,7 +129,8 @@ impl GroupCommit {
             Ok(()) => {
                 committing.chain = frame.chain();
                 committing.pace.observe(took);
-                self.is_slow.store(committing.pace.is_slow(), Ordering::Relaxed);
+                let most = committing.pace.most_batches_here();
+                self.most_batches_here.store(most, Ordering::Relaxed);
                 self.settle(&group, took);
             }
             Err(error) => self.set_poison(error),

@@ -168,13 +168,14 @@ impl Gather {
         if self.records == 0 { self.base } else { self.body_start().plus(self.body.len() as u32) }
     }
 
-    /// Whether the group of [`Gather::number`] holds anything.
-    pub(super) fn is_gathering(&self) -> bool {
-        self.records > 0
-    }
-
+    /// Of the gathering group.
     pub(super) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Number of the last group that holds anything.
+    pub(super) fn latest(&self) -> u64 {
+        if self.records > 0 { self.number } else { self.number - 1 }
     }
 
     pub(super) fn is_empty(&self) -> bool {

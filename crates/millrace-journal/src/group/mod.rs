@@ -69,8 +69,8 @@ pub struct GroupCommit {
     options: GroupOptions,
     /// Of the journal.
     is_local: bool,
-    /// Of late, commits took long.
-    is_slow: AtomicBool,
+    /// Larger groups are left to the committing thread: of late, commits took long.
+    most_batches_here: AtomicU32,
     /// Batches, for the next group.
     worth_gathering: AtomicU32,
     opened: Opened,
@@ -124,7 +124,7 @@ impl GroupCommit {
         Arc::new(Self {
             options,
             is_local: journal.is_local(),
-            is_slow: AtomicBool::new(false),
+            most_batches_here: AtomicU32::new(u32::MAX),
             worth_gathering: AtomicU32::new(0),
             opened,
             salt: journal.salt(),
@@ -162,8 +162,7 @@ impl GroupCommit {
     /// The ticket of everything appended so far: when it is committed, all of that is.
     #[must_use]
     pub fn latest(&self) -> Ticket {
-        let gather = self.lock_gather();
-        Ticket(if gather.is_gathering() { gather.number() } else { gather.number() - 1 })
+        Ticket(self.lock_gather().latest())
     }
 
     /// None: not settled yet. Lock-free unless the journal is poisoned.

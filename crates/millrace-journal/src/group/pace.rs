@@ -3,7 +3,12 @@
 use std::time::Duration;
 
 /// Who serves connections does not wait for a disk that takes longer than this.
-const LONG: Duration = Duration::from_millis(1);
+const SLOW: Duration = Duration::from_millis(1);
+/// Nor longer than this, while many others want to be served: two switches between threads take
+/// less then.
+const LONG: Duration = Duration::from_micros(128);
+/// Batches that wait where there are not many others.
+const FEW_BATCHES: u32 = 2;
 /// The average reaches back about so many commits.
 const REACH: f32 = 32.0;
 
@@ -18,8 +23,13 @@ impl Pace {
         self.average_s += (took.as_secs_f32() - self.average_s) / REACH;
     }
 
-    pub(super) fn is_slow(&self) -> bool {
-        self.average_s > LONG.as_secs_f32()
+    /// How many batches at most are to be committed by who serves connections.
+    pub(super) fn most_batches_here(&self) -> u32 {
+        match self.average_s {
+            average if average > SLOW.as_secs_f32() => 0,
+            average if average > LONG.as_secs_f32() => FEW_BATCHES,
+            _ => u32::MAX,
+        }
     }
 }
 
@@ -29,4 +39,24 @@ impl Pace {
 /// each costs the same. With half of them, one half is answered while the other is synced.
 pub(super) fn worth_gathering(answered: u32, gathered: u32) -> u32 {
     answered.saturating_add(gathered) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slower_the_disk_the_smaller_the_groups_that_are_committed_here() {
+        let most_after = |took_us| {
+            let mut pace = Pace::default();
+            for _ in 0..300 {
+                pace.observe(Duration::from_micros(took_us));
+            }
+            pace.most_batches_here()
+        };
+
+        assert_eq!(most_after(100), u32::MAX);
+        assert_eq!(most_after(200), FEW_BATCHES);
+        assert_eq!(most_after(1_100), 0);
+    }
 }
