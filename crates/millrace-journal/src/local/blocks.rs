@@ -106,6 +106,7 @@ impl TailBlock {
     ) -> io::Result<()> {
         if file.is_direct() {
             let used = self.used;
+            debug_assert_eq!(used, tail as usize % BLOCK_BYTES);
             let [head, body] = parts;
             let written = [&self.block[..used], head, body, zeros];
             let blocks = gather(&mut self.memory, &written);

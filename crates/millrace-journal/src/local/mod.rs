@@ -14,7 +14,8 @@
 //!
 //! Locks, in their order: `active` (held over write and sync), then `preparing` (held while a
 //! file is made), then a segment's `zeroed`, then a draft's `writer` (held while it is written),
-//! then `state` and a draft's `waiting` (microseconds).
+//! then `state` and a draft's `waiting` (microseconds). `ahead` is held while it is read, with
+//! none of them.
 
 mod blocks;
 mod check;
@@ -334,6 +335,8 @@ impl Journal for LocalJournal {
         let gone = std::mem::replace(&mut state.segments, kept);
         state.unindexed.retain(|id| *id >= segment);
         state.doomed.extend(gone.into_values());
+        drop(state);
+        self.ahead.forget_before(segment);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use super::segment::segment_path;
 use super::{LocalJournal, lock};
 use crate::error::ReadError;
 use crate::fs::{BLOCK_BYTES, File, FileSystem};
-use crate::position::{Durability, Position};
+use crate::position::{Durability, Position, SegmentId};
 
 /// Read at once where records are read one after the other.
 const RUN_BYTES: usize = 256 << 10;
@@ -114,6 +114,11 @@ impl ReadAhead {
         runs.push(run);
         bytes
     }
+
+    /// Lets the files of truncated segments go: while one is open its space does not come back.
+    pub(super) fn forget_before(&self, segment: SegmentId) {
+        lock(&self.runs).retain(|run| run.start.segment() >= segment);
+    }
 }
 
 impl Run {
@@ -159,7 +164,6 @@ impl Run {
 mod tests {
     use super::*;
     use crate::fs::SimFileSystem;
-    use crate::position::SegmentId;
 
     const SEGMENT: SegmentId = SegmentId(7);
     const BYTES: u32 = 1 << 20;
@@ -221,6 +225,21 @@ mod tests {
         }
 
         assert_eq!(found, 4 * 49);
+    }
+
+    #[test]
+    fn files_of_truncated_segments_are_let_go() {
+        let (fs, _) = disk();
+        let ahead = ReadAhead::default();
+        let place = Place { fs: &fs, dir: Path::new("/"), limit: BYTES };
+        for at in [64, 64 + RECORD] {
+            ahead.read(&place, Position::new(SEGMENT, at), RECORD);
+        }
+
+        ahead.forget_before(SEGMENT);
+        assert_eq!(lock(&ahead.runs).len(), 1);
+        ahead.forget_before(SEGMENT.next());
+        assert_eq!(lock(&ahead.runs).len(), 0);
     }
 
     #[test]
