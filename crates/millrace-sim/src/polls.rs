@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millrace_broker::{BrokerError, Incoming, Kind, ReceiveRequest};
+use millrace_journal::Unavailable;
 
 use crate::clients::Answer;
 use crate::executor::{LongPoll, Output, Purpose, Task};
@@ -15,6 +16,8 @@ use crate::world::{Step, World};
 const PARKED_POLLS: usize = 12;
 /// More than what any poll may set off.
 const SETTLE_ROUNDS: usize = 8;
+/// What a receive reserves in the journal, about.
+const RECEIVE_BYTES: usize = 4 << 10;
 
 impl World {
     pub(crate) fn start_long_poll(&mut self) -> Step {
@@ -259,7 +262,13 @@ impl World {
                 self.broker()?.run_due();
             }
             sleeper = self.sleeper();
-            if sleeper.is_none() {
+            // A long poll that is not woken for what it would be refused waits rightly.
+            let is_refused = {
+                let purpose = millrace_journal::Purpose::Lease;
+                let probe = self.node()?.log.reserve(RECEIVE_BYTES, purpose);
+                matches!(probe, Err(Unavailable::Backlog { .. }))
+            };
+            if sleeper.is_none() || is_refused {
                 self.note("settled".to_owned());
                 return Ok(());
             }
