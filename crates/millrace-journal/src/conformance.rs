@@ -23,7 +23,7 @@ pub fn checks() -> Vec<Check> {
         ("opens_with_an_epoch_and_a_tail_behind_it", opens_with_an_epoch_and_a_tail_behind_it),
         ("positions_are_final_and_ascend", positions_are_final_and_ascend),
         ("reads_back_at_every_stage", reads_back_at_every_stage),
-        ("reads_several_together", reads_several_together),
+        ("reads_several_in_any_order", reads_several_in_any_order),
         ("batch_is_in_one_frame", batch_is_in_one_frame),
         ("replay_shows_each_record_once", replay_shows_each_record_once),
         ("replay_breaks_off", replay_breaks_off),
@@ -133,7 +133,7 @@ fn reads_back_at_every_stage(journal: Box<dyn Journal>) {
     assert!(matches!(group_commit.read(behind, len), Err(ReadError::Gone(_))));
 }
 
-fn reads_several_together(journal: Box<dyn Journal>) {
+fn reads_several_in_any_order(journal: Box<dyn Journal>) {
     let group_commit = without_cache(journal);
     let payload = [9; 700];
     let mut wanted = Vec::new();

@@ -21,6 +21,11 @@ pub use sim::{Fault, SimFileSystem};
 /// first, unless they are in memory. Larger ones are rare, and then it costs a read.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
+/// The first place in memory that is aligned as blocks are.
+pub(crate) fn first_block(memory: &[u8]) -> usize {
+    memory.as_ptr().align_offset(BLOCK_BYTES)
+}
+
 /// A directory tree with a clock.
 pub trait FileSystem: Send + Sync {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;

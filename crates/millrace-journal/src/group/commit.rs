@@ -56,17 +56,18 @@ impl GroupCommit {
     }
 
     /// Commits what is due on the calling thread: sooner than waking another. What takes longer is
-    /// left to the committing thread: everything while the disk is slow, groups of many while it is not
-    /// quick, the start of a segment, large groups. False if somebody else is committing: call again after that commit, or call
-    /// [`GroupCommit::commit_elsewhere`].
+    /// left to the committing thread: everything while the disk is slow, groups of many while it is
+    /// not quick, the start of a segment, large groups. False if somebody else is committing: call
+    /// again after that commit, or call [`GroupCommit::commit_elsewhere`].
     #[must_use]
     pub fn commit_here(&self) -> bool {
         let gather = self.lock_gather();
-        let is_small = gather.batches() <= self.most_batches_here.load(Ordering::Relaxed);
+        let most = self.most_batches_here.load(Ordering::Relaxed);
+        let is_for_here = self.is_local && gather.batches() <= most;
         // A batch that did not fit where the gathering group stood has closed it: two groups then.
         let latest = gather.latest();
         drop(gather);
-        if !self.is_local || !is_small {
+        if !is_for_here {
             self.commit_elsewhere();
             return true;
         }

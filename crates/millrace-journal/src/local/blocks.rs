@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::fs::{BLOCK_BYTES, File, FileSystem};
+use crate::fs::{BLOCK_BYTES, File, FileSystem, first_block};
 use crate::position::Durability;
 
 /// Kept from one write to the next at most, beside what the last one needed.
@@ -35,8 +35,7 @@ pub(super) struct TailBlock {
     block: [u8; BLOCK_BYTES],
     /// Bytes of it that are in front of the tail.
     used: usize,
-    /// What is written is put together in here, from the first place on that is aligned as blocks
-    /// are.
+    /// What is written is put together in here, from its first block on.
     memory: Vec<u8>,
 }
 
@@ -59,7 +58,7 @@ impl BlockFile {
     }
 
     /// Writes whole blocks past the page cache, and returns the handle that has written them. None if
-    /// that is not possible: nothing was written then.
+    /// that is not possible: then all of them are to be written the other way.
     pub(super) fn write_direct(
         &self,
         parts: &[&[u8]],
@@ -131,7 +130,7 @@ fn gather<'a>(memory: &'a mut Vec<u8>, parts: &[&[u8]]) -> &'a mut [u8] {
     if memory.len() < bytes + BLOCK_BYTES {
         *memory = vec![0; bytes.next_power_of_two() + BLOCK_BYTES];
     }
-    let start = memory.as_ptr().align_offset(BLOCK_BYTES);
+    let start = first_block(memory);
     let gathered = &mut memory[start..][..bytes];
     let mut rest = &mut *gathered;
     for part in parts {

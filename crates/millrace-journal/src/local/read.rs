@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::segment::segment_path;
 use super::{LocalJournal, lock};
 use crate::error::ReadError;
-use crate::fs::{BLOCK_BYTES, File, FileSystem};
+use crate::fs::{BLOCK_BYTES, File, FileSystem, first_block};
 use crate::position::{Durability, Position, SegmentId};
 
 /// Read at once where records are read one after the other.
@@ -147,14 +147,11 @@ impl Run {
         };
         let start = position.offset() - position.offset() % BLOCK_BYTES as u32;
         let mut memory = vec![0; RUN_BYTES + BLOCK_BYTES];
-        let aligned = memory.as_ptr().align_offset(BLOCK_BYTES);
-        let read = match memory.get_mut(aligned..aligned.saturating_add(RUN_BYTES)) {
-            Some(blocks) => file.read_at(blocks, u64::from(start))?,
-            None => 0,
-        };
+        let first = first_block(&memory);
+        let read = file.read_at(&mut memory[first..][..RUN_BYTES], u64::from(start))?;
         let committed = place.limit.saturating_sub(start) as usize;
         self.start = Position::new(segment, start);
-        self.bytes = Bytes::from(memory).slice(aligned..aligned + read.min(committed));
+        self.bytes = Bytes::from(memory).slice(first..first + read.min(committed));
         self.direct = Some(file);
         Ok(())
     }
