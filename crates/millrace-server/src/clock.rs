@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     task::Waker,
     time::{Duration, Instant},
@@ -35,6 +35,8 @@ pub(crate) struct Deadline {
 struct State {
     /// `u64::MAX` means none.
     at_ms: AtomicU64,
+    /// Set since the last sweep: there was something to do on the connection.
+    was_set: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
@@ -51,16 +53,23 @@ impl Clock {
     /// A deadline that is not set.
     pub(crate) fn deadline(self: &Arc<Clock>) -> Deadline {
         let id = self.next_id.fetch_add(1, Relaxed);
-        let state = Arc::new(State { at_ms: AtomicU64::new(u64::MAX), waker: Mutex::default() });
+        let state = Arc::new(State {
+            at_ms: AtomicU64::new(u64::MAX),
+            was_set: AtomicBool::new(false),
+            waker: Mutex::default(),
+        });
         lock(&self.deadlines).insert(id, Arc::clone(&state));
         Deadline { clock: Arc::clone(self), id, state }
     }
 
-    /// Moves the time on and wakes the connections whose deadline has passed.
-    pub(crate) fn sweep(&self) {
+    /// Moves the time on and wakes the connections whose deadline has passed. Returns how many had
+    /// something to do since the last time.
+    pub(crate) fn sweep(&self) -> usize {
         let now_ms = millis(self.started.elapsed());
         self.now_ms.store(now_ms, Relaxed);
         self.wake(now_ms);
+        let deadlines = lock(&self.deadlines);
+        deadlines.values().filter(|state| state.was_set.swap(false, Relaxed)).count()
     }
 
     /// Wakes all connections, so that they look at the drain signal.
@@ -91,6 +100,7 @@ impl Deadline {
 
     pub(crate) fn set_at_ms(&self, at_ms: u64) {
         self.state.at_ms.store(at_ms, Relaxed);
+        self.state.was_set.store(true, Relaxed);
     }
 
     pub(crate) fn clear(&self) {
@@ -123,4 +133,24 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 /// What these locks guard is valid whenever they are free, so a panic elsewhere does not matter.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_tells_how_many_connections_had_something_to_do() {
+        let clock = Clock::new();
+        let (busy, idle, gone) = (clock.deadline(), clock.deadline(), clock.deadline());
+        busy.set_after(Duration::from_secs(1));
+        busy.clear();
+        gone.clear();
+        drop(gone);
+
+        assert_eq!(clock.sweep(), 1);
+        assert_eq!(clock.sweep(), 0);
+        idle.set_after(Duration::from_secs(1));
+        assert_eq!(clock.sweep(), 1);
+    }
 }

@@ -110,6 +110,10 @@ impl Counters {
         totals
     }
 
+    pub(crate) fn workers(&self) -> usize {
+        self.cells.len()
+    }
+
     /// The counters of one worker. Numbers beyond the workers wrap.
     pub(crate) fn cell(&self, worker: usize) -> &Cell {
         &self.cells[worker % self.cells.len()]

@@ -22,6 +22,7 @@ mod http1;
 mod http2;
 mod listen;
 mod options;
+mod placement;
 mod policy;
 mod scratch;
 mod tls;
