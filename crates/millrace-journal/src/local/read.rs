@@ -16,14 +16,20 @@ use crate::error::ReadError;
 use crate::fs::{BLOCK_BYTES, File, FileSystem, first_block};
 use crate::position::{Durability, Position, SegmentId};
 
-/// Read at once where records are read one after the other.
+/// Read at once where records have been read one after the other for a while.
 const RUN_BYTES: usize = 256 << 10;
+/// Read at once where they begin to be: if it was chance, or there are more readers than are told
+/// apart, little was read in vain.
+const FIRST_RUN_BYTES: usize = 16 << 10;
+/// How much longer each run is than the one before.
+const GROWTH: usize = 4;
 /// What lies between such records at most: those of other queues, and changes.
 const GAP_BYTES: u64 = 64 << 10;
 /// Longer records gain nothing.
 const LONG_RECORD_BYTES: u32 = RUN_BYTES as u32 / 4;
-/// Readers that are told apart: queues that are drained at the same time.
-const READERS: usize = 8;
+/// Readers that are told apart: queues that are drained at the same time, and up to ten for each
+/// FIFO queue whose groups were sent to in turns, since a receive takes several of one group.
+const READERS: usize = 32;
 
 /// What each of some readers has in front of it.
 #[derive(Default)]
@@ -38,6 +44,8 @@ pub(super) struct ReadAhead {
 struct Run {
     start: Position,
     bytes: Bytes,
+    /// To be read at once the next time.
+    next_bytes: usize,
     /// Past the page cache; none before the first reading ahead.
     direct: Option<Arc<dyn File>>,
 }
@@ -90,27 +98,31 @@ impl ReadAhead {
             return None;
         }
         let mut runs = lock(&self.runs);
-        let found = runs.iter().rposition(|run| run.leads_to(position));
-        let Some(mut run) = found.map(|index| runs.remove(index)) else {
+        let mut latest_first = runs.iter().enumerate().rev();
+        let found =
+            latest_first.find_map(|(index, run)| Some((index, run.find(position, record_len)?)));
+        if let Some((index, bytes)) = found {
+            runs[index..].rotate_left(1);
+            return Some(bytes);
+        }
+        let leading = (0..runs.len()).filter(|index| runs[*index].leads_to(position));
+        let Some(nearest) = leading.max_by_key(|index| runs[*index].end()) else {
+            let direct = runs.iter().find(|run| run.start.segment() == position.segment());
+            let direct = direct.and_then(|run| run.direct.clone());
             if runs.len() == READERS {
                 runs.remove(0);
             }
-            let start = position.plus(record_len);
-            runs.push(Run { start, bytes: Bytes::new(), direct: None });
+            runs.push(Run::behind(position.plus(record_len), direct));
             return None;
         };
-        let mut bytes = run.find(position, record_len);
-        if bytes.is_none() {
-            match run.advance(place, position) {
-                Ok(()) => bytes = run.find(position, record_len),
-                // Read alone, it shows what is wrong.
-                Err(error) => {
-                    let is_refused = error.kind() == io::ErrorKind::InvalidInput;
-                    self.is_refused.fetch_or(is_refused, Ordering::Relaxed);
-                    return None;
-                }
-            }
+        let mut run = runs.remove(nearest);
+        if let Err(error) = run.advance(place, position, record_len) {
+            // Read alone, it shows what is wrong.
+            let is_refused = error.kind() == io::ErrorKind::InvalidInput;
+            self.is_refused.fetch_or(is_refused, Ordering::Relaxed);
+            return None;
         }
+        let bytes = run.find(position, record_len);
         runs.push(run);
         bytes
     }
@@ -122,6 +134,11 @@ impl ReadAhead {
 }
 
 impl Run {
+    /// Nothing yet, in front of whoever reads on from there.
+    fn behind(start: Position, direct: Option<Arc<dyn File>>) -> Run {
+        Run { start, bytes: Bytes::new(), next_bytes: FIRST_RUN_BYTES, direct }
+    }
+
     fn end(&self) -> Position {
         self.start.plus(self.bytes.len() as u32)
     }
@@ -138,17 +155,25 @@ impl Run {
         (end <= self.bytes.len()).then(|| self.bytes.slice(start..end))
     }
 
-    /// Reads from the block of `position` on.
-    fn advance(&mut self, place: &Place<'_>, position: Position) -> io::Result<()> {
+    /// Reads from the block of `position` on, some records of this length at least.
+    fn advance(
+        &mut self,
+        place: &Place<'_>,
+        position: Position,
+        record_len: u32,
+    ) -> io::Result<()> {
         let segment = position.segment();
         let file = match &self.direct {
             Some(file) => Arc::clone(file),
             None => place.fs.open_direct(&segment_path(place.dir, segment))?,
         };
         let start = position.offset() - position.offset() % BLOCK_BYTES as u32;
-        let mut memory = vec![0; RUN_BYTES + BLOCK_BYTES];
+        let some_records = (4 * record_len as usize).next_multiple_of(BLOCK_BYTES);
+        let run_bytes = self.next_bytes.max(some_records);
+        let mut memory = vec![0; run_bytes + BLOCK_BYTES];
         let first = first_block(&memory);
-        let read = file.read_at(&mut memory[first..][..RUN_BYTES], u64::from(start))?;
+        let read = file.read_at(&mut memory[first..][..run_bytes], u64::from(start))?;
+        self.next_bytes = (run_bytes * GROWTH).min(RUN_BYTES);
         let committed = place.limit.saturating_sub(start) as usize;
         self.start = Position::new(segment, start);
         self.bytes = Bytes::from(memory).slice(first..first + read.min(committed));
@@ -159,6 +184,8 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::fs::SimFileSystem;
 
@@ -222,6 +249,51 @@ mod tests {
         }
 
         assert_eq!(found, 4 * 49);
+    }
+
+    /// Reads in this order. How many came from what was read ahead, and by how many reads?
+    fn read_in_order(positions: impl Iterator<Item = u32>) -> (usize, usize) {
+        let (fs, contents) = disk();
+        let ahead = ReadAhead::default();
+        let place = Place { fs: &fs, dir: Path::new("/"), limit: BYTES };
+        let (mut found, mut reads) = (0, HashSet::new());
+        for at in positions {
+            if let Some(bytes) = ahead.read(&place, Position::new(SEGMENT, at), RECORD) {
+                assert_eq!(bytes, contents[at as usize..][..RECORD as usize]);
+                found += 1;
+            }
+            let runs = lock(&ahead.runs);
+            let read = runs.iter().filter(|run| !run.bytes.is_empty());
+            reads.extend(read.map(|run| (run.start, run.bytes.len())));
+        }
+        (found, reads.len())
+    }
+
+    #[test]
+    fn readers_close_to_one_another_share_what_is_read() {
+        let (found, reads) =
+            read_in_order((0..200).flat_map(|step| [50_000, 0].map(|first| first + step * RECORD)));
+
+        assert_eq!(found, 398);
+        assert!(reads <= 7, "{reads} reads");
+    }
+
+    #[test]
+    fn one_who_lags_behind_does_not_take_away_what_is_read() {
+        let lagging = |step: u32| [step + 10, step].map(|step| step * RECORD);
+        let (found, reads) = read_in_order((0..800).flat_map(lagging));
+
+        assert!(found >= 1_580, "{found} found");
+        assert!(reads <= 15, "{reads} reads");
+    }
+
+    #[test]
+    fn many_readers_in_turns_read_more_and_more_at_once() {
+        let spaced = |step: u32| (0..10).map(move |reader| reader * 100_000 + step * RECORD);
+        let (found, reads) = read_in_order((0..80).flat_map(spaced));
+
+        assert_eq!(found, 10 * 79);
+        assert!(reads <= 30, "{reads} reads");
     }
 
     #[test]
