@@ -23,7 +23,7 @@ pub(crate) const TICK_BUDGET: usize = 1_000;
 const UNWATCHED_VISIT_MS: u64 = 1_000;
 /// Until a queue is visited again whose expired messages the journal had no room to tell of.
 const REFUSED_VISIT_MS: u64 = 1_000;
-/// The same if only too much waits for its commit, which is over soon.
+/// The same if somebody waits and only too much waits for its commit, which is over soon.
 const BACKLOG_VISIT_MS: u64 = 5;
 /// Messages that expire by one record, and what that takes: 12 bytes each, and headers.
 const EXPIRED_AT_A_TIME: usize = 256;
@@ -266,7 +266,8 @@ impl Broker {
         if let Err(error) = self.tick(queue, &mut state, now, TICK_BUDGET) {
             tracing::debug!(queue = %queue.key(), %error, "expiry has to wait");
             // Who waits for a message would be refused, too.
-            let is_over_soon = matches!(error, Unavailable::Backlog { .. });
+            let is_over_soon =
+                matches!(error, Unavailable::Backlog { .. }) && !state.waiters.is_empty();
             let wait_ms = if is_over_soon { BACKLOG_VISIT_MS } else { REFUSED_VISIT_MS };
             let again_at = now.plus_millis(wait_ms);
             self.timers.arm_queue(queue.id(), again_at, state.armed_at);

@@ -21,6 +21,8 @@ pub enum Fault {
     Io,
     /// Fails with ENOSPC, without effect.
     NoSpace,
+    /// A write past the page cache fails with EINVAL and leaves a part of itself.
+    Refusal,
     /// As if the machine had lost power in the middle of the call: it and all later calls fail.
     PowerLoss,
 }
@@ -338,7 +340,7 @@ impl File for SimFile {
         let written = match &began {
             Ok(()) => bytes.as_slice(),
             // A failed or interrupted write leaves an arbitrary beginning of itself.
-            Err(error) if error.kind() == io::ErrorKind::Other && !bytes.is_empty() => {
+            Err(error) if error.kind() != io::ErrorKind::StorageFull && !bytes.is_empty() => {
                 let length = bounded(&mut world.random, bytes.len() as u64);
                 bytes.get(..length as usize).unwrap_or_default()
             }

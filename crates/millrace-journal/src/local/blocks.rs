@@ -144,7 +144,7 @@ fn gather<'a>(memory: &'a mut Vec<u8>, parts: &[&[u8]]) -> &'a mut [u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::SimFileSystem;
+    use crate::fs::{Fault, SimFileSystem};
 
     const PATH: &str = "/segment";
     const BYTES: usize = 1 << 20;
@@ -210,6 +210,22 @@ mod tests {
         let written = write_frames(&*cached, &blocks, |at, _| {
             if at > 100_000 {
                 fs.refuse_direct();
+            }
+        });
+
+        assert!(!blocks.is_direct());
+        assert!(fs.contents(Path::new(PATH)) == Some(written));
+    }
+
+    #[test]
+    fn what_a_refused_write_has_left_is_written_over() {
+        let fs = SimFileSystem::new(1);
+        let (cached, blocks) = file(&fs, Durability::Fsync);
+        let mut is_refused = false;
+
+        let written = write_frames(&*cached, &blocks, |at, _| {
+            if at > 100_000 && !std::mem::replace(&mut is_refused, true) {
+                fs.fail_next(Fault::Refusal);
             }
         });
 
