@@ -13,6 +13,7 @@
 //! core), `connection` (TLS, which protocol), `http1`, `http2`, `policy` (health, CORS).
 
 mod accept;
+mod affinity;
 mod budget;
 mod clock;
 mod connection;
@@ -22,7 +23,6 @@ mod http1;
 mod http2;
 mod listen;
 mod options;
-mod placement;
 mod policy;
 mod scratch;
 mod tls;

@@ -29,6 +29,7 @@ const GAP_BYTES: u64 = 64 << 10;
 const LONG_RECORD_BYTES: u32 = RUN_BYTES as u32 / 4;
 /// Readers that are told apart: queues that are drained at the same time, and up to ten for each
 /// FIFO queue whose groups were sent to in turns, since a receive takes several of one group.
+/// Together they hold 8 MiB at most.
 const READERS: usize = 32;
 
 /// What each of some readers has in front of it.

@@ -13,7 +13,7 @@ const MANY: usize = 3;
 const FEW: usize = 1;
 
 /// Where the calling thread, a worker, runs.
-pub(crate) struct Placement {
+pub(crate) struct Affinity {
     /// Of this worker among all.
     index: usize,
     workers: usize,
@@ -22,10 +22,10 @@ pub(crate) struct Placement {
     is_refused: bool,
 }
 
-impl Placement {
+impl Affinity {
     /// Anywhere, as threads begin.
-    pub(crate) fn new(index: usize, workers: usize) -> Placement {
-        Placement { index, workers, free: None, is_refused: false }
+    pub(crate) fn new(index: usize, workers: usize) -> Affinity {
+        Affinity { index, workers, free: None, is_refused: false }
     }
 
     /// Places the calling thread after so many connections had requests of late.
@@ -65,20 +65,20 @@ impl Placement {
 mod tests {
     use super::*;
 
-    fn core_of(placement: &mut Placement, active: usize) -> u32 {
-        placement.observe(active);
+    fn core_of(affinity: &mut Affinity, active: usize) -> u32 {
+        affinity.observe(active);
         sched_getaffinity(None).unwrap().count()
     }
 
     #[test]
     fn a_worker_with_many_connections_stays_until_it_has_few() {
         let all = sched_getaffinity(None).unwrap().count();
-        let mut placement = Placement::new(0, all as usize);
+        let mut affinity = Affinity::new(0, all as usize);
 
-        assert_eq!(core_of(&mut placement, MANY - 1), all);
-        assert_eq!(core_of(&mut placement, MANY), 1);
-        assert_eq!(core_of(&mut placement, FEW + 1), 1);
-        assert_eq!(core_of(&mut placement, FEW), all);
+        assert_eq!(core_of(&mut affinity, MANY - 1), all);
+        assert_eq!(core_of(&mut affinity, MANY), 1);
+        assert_eq!(core_of(&mut affinity, FEW + 1), 1);
+        assert_eq!(core_of(&mut affinity, FEW), all);
     }
 
     #[test]
@@ -88,21 +88,21 @@ mod tests {
         let mut taken = CpuSet::new();
 
         for index in 0..workers {
-            let mut placement = Placement::new(index, workers);
-            placement.observe(MANY);
+            let mut affinity = Affinity::new(index, workers);
+            affinity.observe(MANY);
             let own = sched_getaffinity(None).unwrap();
             (0..CpuSet::MAX_CPU).filter(|core| own.is_set(*core)).for_each(|core| taken.set(core));
-            placement.observe(0);
+            affinity.observe(0);
         }
 
         assert_eq!(taken, all);
     }
 
     #[test]
-    fn fewer_workers_than_cores_are_left_to_the_scheduler() {
+    fn as_many_workers_as_cores_or_the_scheduler_places_them() {
         let all = sched_getaffinity(None).unwrap().count();
-        let mut placement = Placement::new(0, all as usize + 1);
+        let mut affinity = Affinity::new(0, all as usize + 1);
 
-        assert_eq!(core_of(&mut placement, MANY), all);
+        assert_eq!(core_of(&mut affinity, MANY), all);
     }
 }
