@@ -52,7 +52,9 @@ def flipped_bit(journal, rng, segment, begin, end):
 
 
 def zeroed(journal, rng, segment, begin, end):
-    at = rng.randrange(begin + 1, end - 8)
+    """From somewhere in the last frame on, but before its last byte that is not zero already."""
+    written = len(journal.read(segment, begin, end - begin).rstrip(b"\0"))
+    at = rng.randrange(begin + 1, begin + written)
     journal.write(segment, at, bytes(end - at))
 
 
