@@ -308,6 +308,44 @@ impl Settled {
     }
 }
 
+/// The committing thread waits for as long as a sync takes, which the simulated disk says are
+/// minutes.
+#[test]
+fn those_who_come_straight_back_share_a_commit() {
+    let fs = SimFileSystem::new(1);
+    fs.set_sync_time(Duration::from_secs(3600));
+    let options = LocalOptions::default();
+    let (journal, _) =
+        LocalJournal::open(Arc::new(fs), Path::new("/journal"), options, &mut |_| {}).unwrap();
+    let group_commit = GroupCommit::new(Box::new(journal), GroupOptions::default());
+    let settled = Settled::of(&group_commit);
+    let append = |id| {
+        let ticket = append_before_commit_here(&group_commit, id);
+        commit_here(&group_commit);
+        ticket
+    };
+    append_before_commit_here(&group_commit, 0);
+    let latest = append_before_commit_here(&group_commit, 1);
+    let committer = group_commit.spawn_committer().unwrap();
+    settled.wait(&group_commit, latest);
+
+    for round in 1..5 {
+        let first = append(2 * round);
+        // Time enough for a committing thread that would not wait.
+        std::thread::sleep(Duration::from_millis(5));
+        let second = append(2 * round + 1);
+        settled.wait(&group_commit, first);
+        settled.wait(&group_commit, second);
+    }
+
+    assert_eq!(group_commit.stats().groups, 5);
+    let alone = append(10);
+    assert_eq!(group_commit.outcome(alone), None);
+    group_commit.close();
+    committer.join().unwrap();
+    assert_eq!(group_commit.outcome(alone), Some(Ok(())), "closing does not wait");
+}
+
 /// The second of two batches starts a segment, and with it another group.
 #[test]
 fn batches_on_both_sides_of_a_segments_end_are_committed_by_one_call() {

@@ -3,21 +3,29 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::gather::{CommittingThread, Gather, Group};
+use super::gather::{CommittingThread, ENOUGH_BYTES, Gather, Group};
 use super::pace::{Pace, worth_gathering};
-use super::priority::{Priority, give_way};
+use super::patience::Patience;
+use super::priority::{Priority, give_way, wake_on_time};
 use super::{GroupCommit, lock};
 use crate::error::{AppendError, Unavailable};
 use crate::frame::{Chain, Frame, FrameKind};
 
-/// Beyond this a sync takes longer the more it writes, so larger groups gain nothing.
-const ENOUGH_BYTES: usize = 64 << 10;
-
 /// What nobody waits for is committed with what follows, or after so long; never after more than
 /// twice that.
 const LINGER: Duration = Duration::from_millis(5);
+
+/// What a commit was like.
+struct Committed {
+    records: u32,
+    batches: u32,
+    /// Batches that came meanwhile.
+    gathered: u32,
+    /// How long commits take on average.
+    usual: Duration,
+}
 
 /// What only the one who commits touches.
 pub(super) struct Committing {
@@ -57,13 +65,14 @@ impl GroupCommit {
 
     /// Commits what is due on the calling thread: sooner than waking another. What takes longer is
     /// left to the committing thread: everything while the disk is slow, groups of many while it is
-    /// not quick, the start of a segment, large groups. False if somebody else is committing: call
+    /// not quick, the start of a segment, large groups, what that thread waits for. False if somebody else is committing: call
     /// again after that commit, or call [`GroupCommit::commit_elsewhere`].
     #[must_use]
     pub fn commit_here(&self) -> bool {
         let gather = self.lock_gather();
         let most = self.most_batches_here.load(Ordering::Relaxed);
-        let is_for_here = self.is_local && gather.batches() <= most;
+        let is_waited_for = gather.committing_thread == CommittingThread::Patient;
+        let is_for_here = self.is_local && !is_waited_for && gather.batches() <= most;
         // A batch that did not fit where the gathering group stood has closed it: two groups then.
         let latest = gather.latest();
         drop(gather);
@@ -115,7 +124,7 @@ impl GroupCommit {
         &self,
         mut committing: MutexGuard<'_, Committing>,
         take: impl FnOnce(&mut Gather) -> Option<Group>,
-    ) -> Option<u32> {
+    ) -> Option<Committed> {
         if self.is_poisoned.load(Ordering::Acquire) {
             return None;
         }
@@ -126,22 +135,25 @@ impl GroupCommit {
         let started = self.journal.now();
         let appended = self.journal.append(&frame);
         let took = self.journal.now().saturating_sub(started);
+        let mut gathered = 0;
         match appended {
             Ok(()) => {
                 committing.chain = frame.chain();
                 committing.pace.observe(took);
                 let most = committing.pace.most_batches_here();
                 self.most_batches_here.store(most, Ordering::Relaxed);
-                self.settle(&group, took);
+                gathered = self.settle(&group, took);
             }
             Err(error) => self.set_poison(error),
         }
+        let usual = committing.pace.usual();
         drop(committing);
         self.tell();
         if self.journal.has_background_work() {
             self.wake_background();
         }
-        Some(group.records)
+        let Group { records, batches, .. } = group;
+        Some(Committed { records, batches, gathered, usual })
     }
 
     /// Does one piece of the journal's background work, for callers without threads.
@@ -149,14 +161,17 @@ impl GroupCommit {
         self.journal.background_step()
     }
 
-    fn settle(&self, group: &Group, took: Duration) {
+    /// Returns how many batches gathered meanwhile.
+    fn settle(&self, group: &Group, took: Duration) -> u32 {
         let mut gather = self.lock_gather();
         gather.settle(group, self.options.recent_bytes);
-        let worth = worth_gathering(group.batches, gather.batches());
+        let gathered = gather.batches();
         drop(gather);
+        let worth = worth_gathering(group.batches, gathered);
         self.worth_gathering.store(worth, Ordering::Relaxed);
         self.counters.record(group.records, group.body.len(), took);
         self.committed.store(group.number, Ordering::Release);
+        gathered
     }
 
     fn set_poison(&self, error: AppendError) {
@@ -186,14 +201,38 @@ impl GroupCommit {
 
     fn run_committer(&self) {
         let mut priority = Priority::new();
+        let mut patience = Patience::default();
+        wake_on_time();
         loop {
-            while let Some(records) = self.commit(lock(&self.committing), Gather::take_due) {
-                priority.observe(records);
+            while let Some(committed) = self.commit(lock(&self.committing), Gather::take_due) {
+                priority.observe(committed.records);
+                self.wait_for_answered(&committed, &mut patience);
             }
             if !self.sleep_until_due() {
                 return;
             }
         }
+    }
+
+    /// Lets the next group gather, at most for as long as its commit will take.
+    fn wait_for_answered(&self, committed: &Committed, patience: &mut Patience) {
+        let most_here = self.most_batches_here.load(Ordering::Relaxed);
+        let wanted = patience.wanted(committed.batches, committed.gathered, most_here);
+        let mut gather = self.lock_gather();
+        gather.wanted = wanted;
+        if gather.is_enough() {
+            return;
+        }
+        let began = Instant::now();
+        while !gather.is_enough()
+            && let Some(left) = committed.usual.checked_sub(began.elapsed())
+        {
+            gather.committing_thread = CommittingThread::Patient;
+            let waited = self.gathered.wait_timeout(gather, left);
+            gather = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        gather.committing_thread = CommittingThread::Awake;
+        patience.waited(wanted, gather.is_enough());
     }
 
     /// False if there is nothing to wait for any more.

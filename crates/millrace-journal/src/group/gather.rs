@@ -19,6 +19,9 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// What a thread that serves connections hashes and copies in one go at most.
 const QUICK_GROUP_BYTES: usize = 64 << 10;
 
+/// Beyond this a sync takes longer the more it writes, so larger groups gain nothing.
+pub(super) const ENOUGH_BYTES: usize = 64 << 10;
+
 pub(super) struct Gather {
     placement: Placement,
     /// Records of the gathering group; what is behind its length belongs to later groups.
@@ -41,6 +44,8 @@ pub(super) struct Gather {
     /// Somebody waits for the gathering group, or may.
     is_awaited: bool,
     pub(super) committing_thread: CommittingThread,
+    /// Batches that the committing thread waits for while it is patient.
+    pub(super) wanted: u32,
     pub(super) is_closed: bool,
 }
 
@@ -49,6 +54,8 @@ pub(super) struct Gather {
 pub(super) enum CommittingThread {
     /// Looks for what has gathered before it sleeps again.
     Awake,
+    /// Waits for a moment until enough has gathered, and commits then.
+    Patient,
     /// Sleeps for a while, and commits then.
     Lingering,
     Asleep,
@@ -89,6 +96,7 @@ impl Gather {
             waiting_bytes: 0,
             is_awaited: false,
             committing_thread: CommittingThread::Awake,
+            wanted: 0,
             is_closed: false,
         }
     }
@@ -192,6 +200,15 @@ impl Gather {
         self.is_awaited |= number >= self.number;
     }
 
+    /// Whether there is what the committing thread waits for, or no more is worth waiting for.
+    pub(super) fn is_enough(&self) -> bool {
+        self.batches >= self.wanted
+            || self.body.len() >= ENOUGH_BYTES
+            || !self.closed.is_empty()
+            || self.is_wanted_empty
+            || self.is_closed
+    }
+
     /// Batches in the gathering group.
     pub(super) fn batches(&self) -> u32 {
         self.batches
@@ -204,7 +221,11 @@ impl Gather {
 
     /// Whether the committing thread has to be woken for what is due; it counts as awake then.
     pub(super) fn must_wake(&mut self) -> bool {
-        let must = self.is_due() && self.committing_thread != CommittingThread::Awake;
+        let must = match self.committing_thread {
+            CommittingThread::Awake => false,
+            CommittingThread::Patient => self.is_enough(),
+            CommittingThread::Lingering | CommittingThread::Asleep => self.is_due(),
+        };
         if must {
             self.committing_thread = CommittingThread::Awake;
         }

@@ -6,7 +6,9 @@
 //! ```
 //! Naturally batched: whoever commits takes what has gathered, writes it as one frame, syncs, and
 //! tells the waiters; what gathered meanwhile is the next group. No fixed delay: a lone appender
-//! waits for one sync, a thousand wait for two at most. Only what nobody waits for has time.
+//! waits for one sync, a thousand wait for two at most. Only what nobody waits for has time; and
+//! where those who were answered come straight back, the next commit waits for them, never longer
+//! than it takes itself (see `patience`).
 //!
 //! Those who append also commit, one of them at a time, as long as the disk is quick; the
 //! committing thread does the rest. See [`GroupCommit::commit_here`].
@@ -24,6 +26,7 @@ mod append;
 mod commit;
 mod gather;
 mod pace;
+mod patience;
 mod priority;
 mod stats;
 

@@ -23,6 +23,11 @@ impl Pace {
         self.average_s += (took.as_secs_f32() - self.average_s) / REACH;
     }
 
+    /// How long a write and its sync take on average.
+    pub(super) fn usual(&self) -> Duration {
+        Duration::from_secs_f32(self.average_s)
+    }
+
     /// How many batches at most are to be committed by who serves connections.
     pub(super) fn most_batches_here(&self) -> u32 {
         match self.average_s {

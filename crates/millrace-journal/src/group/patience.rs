@@ -1,0 +1,107 @@
+//! Whether a commit waits for those whom the one before answered.
+//!
+//! Clients that wait for an answer and then send the next request are back at once, and share the
+//! next commit if that waits for them. If it does not, they wait for its end and then for a commit
+//! of their own: with few clients two short commits for what one could do. Waiting is only a delay
+//! where they do not come back, or where others come all the time: that shows, and after each wait
+//! in vain twice as many commits do without.
+
+use super::pace::worth_gathering;
+
+/// Up to so many batches under way, all are waited for; with more of them gathering takes longer
+/// than a commit, and half are answered while the other half is synced.
+const FEW: u32 = 10;
+/// Commits without waiting, at most, after one that waited in vain.
+const LONGEST_PAUSE: u32 = 128;
+
+#[derive(Default)]
+pub(super) struct Patience {
+    /// Commits without waiting, after the latest wait in vain.
+    pause: u32,
+    /// Of them, left.
+    left: u32,
+    /// All that were under way are in the latest commit, so it seemed.
+    has_all: bool,
+}
+
+impl Patience {
+    /// For how many batches the next commit is to wait, after one that answered `answered` of them
+    /// while `gathered` others came. Zero for none: as few as `most_here` commit themselves.
+    pub(super) fn wanted(&mut self, answered: u32, gathered: u32, most_here: u32) -> u32 {
+        if std::mem::take(&mut self.has_all) {
+            self.judge(gathered == 0);
+        }
+        if self.left > 0 {
+            self.left -= 1;
+            return 0;
+        }
+        let under_way = answered.saturating_add(gathered);
+        if under_way <= most_here {
+            0
+        } else if under_way <= FEW {
+            under_way
+        } else {
+            worth_gathering(answered, gathered)
+        }
+    }
+
+    /// So many were waited for, and came in time or not.
+    pub(super) fn waited(&mut self, wanted: u32, have_come: bool) {
+        // Whether those were all is known when their commit is over.
+        self.has_all = have_come && wanted <= FEW;
+        if !self.has_all {
+            self.judge(have_come);
+        }
+    }
+
+    fn judge(&mut self, was_worth_it: bool) {
+        self.pause = if was_worth_it { 0 } else { (self.pause * 2).clamp(1, LONGEST_PAUSE) };
+        self.left = self.pause;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commits until the next that waits, of which each answers and gathers so many.
+    fn commits_without_waiting(patience: &mut Patience, answered: u32, gathered: u32) -> u32 {
+        let wants = |_: &u32| patience.wanted(answered, gathered, 2) > 0;
+        (0..1000).find(wants).unwrap()
+    }
+
+    #[test]
+    fn few_are_waited_for_and_of_many_half() {
+        let mut patience = Patience::default();
+
+        assert_eq!(patience.wanted(4, 0, 2), 4);
+        assert_eq!(patience.wanted(FEW - 3, 3, 2), FEW);
+        assert_eq!(patience.wanted(40, 24, 2), 32);
+        assert_eq!(patience.wanted(1, 1, 2), 0, "they commit themselves");
+        assert_eq!(patience.wanted(40, 24, u32::MAX), 0, "they commit themselves");
+    }
+
+    #[test]
+    fn after_each_wait_in_vain_twice_as_many_do_without() {
+        let mut patience = Patience::default();
+        for pause in [0, 1, 2, 4, 8, 16, 32, 64, 128, 128] {
+            assert_eq!(commits_without_waiting(&mut patience, 8, 0), pause);
+            patience.waited(8, false);
+        }
+        assert_eq!(commits_without_waiting(&mut patience, 40, 24), 128);
+        patience.waited(32, true);
+        assert_eq!(commits_without_waiting(&mut patience, 40, 24), 0);
+    }
+
+    #[test]
+    fn waiting_for_all_is_in_vain_when_others_come_meanwhile() {
+        let mut patience = Patience::default();
+        patience.waited(8, true);
+        assert_eq!(commits_without_waiting(&mut patience, 8, 0), 0);
+
+        patience.waited(8, true);
+        assert_eq!(commits_without_waiting(&mut patience, 6, 2), 1);
+        patience.waited(8, true);
+        assert_eq!(commits_without_waiting(&mut patience, 6, 2), 2);
+    }
+}
