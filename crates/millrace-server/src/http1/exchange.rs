@@ -15,7 +15,7 @@ use super::{Stop, lookahead};
 use crate::{Closed, connection::Context};
 
 /// A call that waits longer may be a long poll, not just for the disk.
-const LONG_WAIT: Duration = Duration::from_millis(20);
+const LONG_WAIT: Duration = Duration::from_millis(2);
 
 /// Bodies up to this size are sent in one piece with their head.
 const JOINED_BODY_BYTES: usize = 4 * 1024;
