@@ -14,6 +14,7 @@ const FEW: u32 = 10;
 /// Commits without waiting, at most, after one that waited in vain.
 const LONGEST_PAUSE: u32 = 128;
 
+/// What the committing thread has learnt of waiting.
 #[derive(Default)]
 pub(super) struct Patience {
     /// Commits without waiting, after the latest wait in vain.
