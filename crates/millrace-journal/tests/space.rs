@@ -278,21 +278,25 @@ fn sidecar_written_while_its_segment_fills_is_the_one_that_scanning_makes() {
     let index = [7; 400];
     let records = [Record { index: &index, payload: b"small" }; 20];
     let bytes = records.iter().map(Record::encoded_bytes).sum();
-    let temporary = dir().join("00000002.idx.tmp");
-    let mut sizes = Vec::new();
+    let temporary = [1, 2].map(|number| dir().join(format!("{number:08x}.idx.tmp")));
+    let mut sizes = [Vec::new(), Vec::new()];
     while opening.group_commit.segments().len() < 4 {
         let reservation = opening.group_commit.reserve(bytes, Purpose::Store).unwrap();
         opening.group_commit.append(reservation, &records, &mut Vec::new());
         opening.group_commit.commit_step();
         work_off(&opening.group_commit);
-        sizes.extend(fs.contents(&temporary).map(|contents| contents.len()));
+        for (sizes, path) in sizes.iter_mut().zip(&temporary) {
+            sizes.extend(fs.contents(path).map(|contents| contents.len()));
+        }
     }
-    sizes.dedup();
-    assert!(sizes.len() > 1, "written in parts: {sizes:?}");
+    for mut sizes in sizes {
+        sizes.dedup();
+        assert!(sizes.len() > 1, "written in parts: {sizes:?}");
+    }
     drop(opening);
 
     let scanned = fs.fork();
-    for number in 2..4 {
+    for number in 1..4 {
         let index = dir().join(format!("{number:08x}.idx"));
         scanned.remove(&index).unwrap();
     }
@@ -305,11 +309,43 @@ fn sidecar_written_while_its_segment_fills_is_the_one_that_scanning_makes() {
     .unwrap();
     work_off(&GroupCommit::new(Box::new(journal), GroupOptions::default()));
 
-    for number in 2..4 {
+    for number in 1..4 {
         let index = dir().join(format!("{number:08x}.idx"));
         assert_eq!(fs.contents(&index).unwrap(), scanned.contents(&index).unwrap());
     }
-    assert_eq!(fs.contents(&temporary), None);
+    assert!(temporary.iter().all(|path| fs.contents(path).is_none()));
+}
+
+#[test]
+fn what_is_not_synced_at_commit_is_synced_while_its_segment_fills() {
+    for seed in 0..10 {
+        let fs = SimFileSystem::new(seed);
+        let opening = open_with(&fs, Durability::Os, SEGMENT_BYTES).unwrap();
+        let mut stored = 0;
+        while opening.group_commit.segments()[0].bytes < u64::from(SEGMENT_BYTES) / 4 {
+            store(&opening.group_commit, stored, &[stored]).unwrap();
+            stored += 1;
+        }
+        work_off(&opening.group_commit);
+
+        let kept = open_with(&fs.crashed(seed), Durability::Os, SEGMENT_BYTES).unwrap();
+        assert_eq!(kept.seen.len() as u64, stored);
+        assert!(!opening.group_commit.background_step(), "only when there is another part");
+    }
+}
+
+#[test]
+fn no_change_is_taken_after_a_failed_sync_in_the_background() {
+    let fs = SimFileSystem::new(1);
+    let opening = open_with(&fs, Durability::Os, SEGMENT_BYTES).unwrap();
+    let group_commit = &opening.group_commit;
+    while group_commit.segments()[0].bytes < u64::from(SEGMENT_BYTES) / 8 {
+        store(group_commit, 0, &[0]).unwrap();
+    }
+    fs.fail_syncs();
+    work_off(group_commit);
+
+    assert!(matches!(store(group_commit, 1, &[1]), Err(Unavailable::Poisoned(_))));
 }
 
 #[test]

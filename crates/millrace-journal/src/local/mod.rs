@@ -20,6 +20,7 @@
 mod blocks;
 mod check;
 mod draft;
+mod flush;
 mod index;
 mod read;
 mod recover;
@@ -188,20 +189,26 @@ impl LocalJournal {
             header,
             file: spare.file,
             end: AtomicU32::new(SEGMENT_HEADER_BYTES as u32),
+            flushed: AtomicU32::new(0),
             zeroed: spare.zeroed,
         });
         let mut state = self.state_mut();
         state.unindexed.push_back(active.segment.header.segment);
         state.segments.insert(next, Arc::clone(&segment));
         state.active_blocks = Arc::clone(&spare.blocks);
-        let draft = Arc::new(Draft::new());
-        state.drafts.insert(next, Arc::clone(&draft));
         drop(state);
-        active.draft = Some(draft);
         active.segment = segment;
         active.blocks = spare.blocks;
         active.tail = self.placement.start(next);
+        self.begin_draft(active);
         Ok(())
+    }
+
+    /// Of the active segment's sidecar: it has no frames yet.
+    fn begin_draft(&self, active: &mut Active) {
+        let draft = Arc::new(Draft::new());
+        self.state_mut().drafts.insert(active.segment.header.segment, Arc::clone(&draft));
+        active.draft = Some(draft);
     }
 
     fn sync(&self, file: &dyn File) -> Result<(), AppendError> {

@@ -87,7 +87,12 @@ pub(super) fn open(
     let spares = keep_spares(&*fs, dir, last.header.segment, &survey.spares, &options)
         .map_err(OpenError::io("looking at spare segments"))?;
     fs.sync_dir(dir).map_err(OpenError::io("syncing the journal directory"))?;
-    build(fs, dir, options, lock, survey.segments, spares, replayed, &end)
+    let mut journal = build(fs, dir, options, lock, survey.segments, spares, replayed, &end)?;
+    if is_new {
+        journal.begin_draft(&mut super::lock(&journal.active));
+    }
+    start_epoch(&mut journal)?;
+    Ok(journal)
 }
 
 /// Opens a journal whose first segment has these bytes. Must not panic, whatever they are.
@@ -275,7 +280,7 @@ fn build(
     let blocks = BlockFile::open(&*fs, &last_path, &last.file, options.durability);
     let tail_block = TailBlock::read(&*last.file, tail.offset())
         .map_err(OpenError::io("reading the last block"))?;
-    let mut journal = LocalJournal {
+    Ok(LocalJournal {
         fs,
         dir: dir.to_owned(),
         options,
@@ -315,9 +320,7 @@ fn build(
         is_full: AtomicBool::new(false),
         has_failed: AtomicBool::new(false),
         _lock: lock,
-    };
-    start_epoch(&mut journal)?;
-    Ok(journal)
+    })
 }
 
 /// Appends the OPEN frame. What is before it was synced, whatever the durability.
@@ -365,6 +368,7 @@ impl Segment {
             header: found.header,
             file: found.file,
             end: AtomicU32::new(end),
+            flushed: AtomicU32::new(end),
             // Frames reach this far; what is behind may be zeroed or only set aside. The block in
             // which they end is written whole with the next.
             zeroed: Zeroed::up_to(end.next_multiple_of(BLOCK_BYTES as u32)),

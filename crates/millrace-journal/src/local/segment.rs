@@ -59,6 +59,8 @@ pub(super) struct Segment {
     pub(super) file: Arc<dyn File>,
     /// Committed bytes. Stored with Release after the commit.
     pub(super) end: AtomicU32,
+    /// Bytes that the background has synced.
+    pub(super) flushed: AtomicU32,
     pub(super) zeroed: Arc<Zeroed>,
 }
 

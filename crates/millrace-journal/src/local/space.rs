@@ -99,16 +99,18 @@ impl LocalJournal {
         self.sidecar_due(&state).is_some()
             || self.wanted_spare(&state).is_some()
             || self.zero_goal(&state).is_some()
+            || self.flush_due(&state).is_some()
             || due_draft(&state).is_some()
     }
 
     /// One step: space for those who wait first, then what takes memory, then what keeps syncs
     /// short, then sidecars.
     pub(super) fn do_background(&self) -> bool {
-        let (wanted, goal, draft, unindexed) = {
+        let (wanted, goal, flush, draft, unindexed) = {
             let state = self.state();
             let goal = self.zero_goal(&state);
-            (self.wanted_spare(&state), goal, due_draft(&state), self.sidecar_due(&state))
+            let flush = self.flush_due(&state);
+            (self.wanted_spare(&state), goal, flush, due_draft(&state), self.sidecar_due(&state))
         };
         if let Some(wanted) = wanted
             && self.prepare_until(wanted).is_ok()
@@ -117,6 +119,11 @@ impl LocalJournal {
         }
         if self.has_doomed() {
             return self.recycle_step();
+        }
+        if let Some(segment) = flush
+            && !self.has_failed.load(Ordering::Acquire)
+        {
+            return self.flush_step(&segment);
         }
         if let Some((segment, draft)) = draft {
             return self.write_draft(segment, &draft);
