@@ -274,40 +274,48 @@ fn sidecars_replay_what_scanning_does() {
 fn sidecar_written_while_its_segment_fills_is_the_one_that_scanning_makes() {
     const LARGE: u32 = 1 << 20;
     let fs = SimFileSystem::new(1);
-    let opening = open_with(&fs, Durability::Fsync, LARGE).unwrap();
+    let open = |fs: &SimFileSystem| {
+        let options =
+            LocalOptions { segment_bytes: LARGE, unindexed_segments: 0, ..LocalOptions::default() };
+        let journal = LocalJournal::open(Arc::new(fs.clone()), dir(), options, &mut |_| {});
+        GroupCommit::new(Box::new(journal.unwrap().0), GroupOptions::default())
+    };
+    let mut group_commit = open(&fs);
     let index = [7; 400];
     let records = [Record { index: &index, payload: b"small" }; 20];
     let bytes = records.iter().map(Record::encoded_bytes).sum();
     let temporary = [1, 2].map(|number| dir().join(format!("{number:08x}.idx.tmp")));
     let mut sizes = [Vec::new(), Vec::new()];
-    while opening.group_commit.segments().len() < 4 {
-        let reservation = opening.group_commit.reserve(bytes, Purpose::Store).unwrap();
-        opening.group_commit.append(reservation, &records, &mut Vec::new());
-        opening.group_commit.commit_step();
-        work_off(&opening.group_commit);
+    let mut is_opened_again = false;
+    while group_commit.segments().len() < 4 {
+        let reservation = group_commit.reserve(bytes, Purpose::Store).unwrap();
+        group_commit.append(reservation, &records, &mut Vec::new());
+        group_commit.commit_step();
+        work_off(&group_commit);
         for (sizes, path) in sizes.iter_mut().zip(&temporary) {
             sizes.extend(fs.contents(path).map(|contents| contents.len()));
+        }
+        // What the second segment has by then is found at the start.
+        let second = group_commit.segments().get(1).map_or(0, |second| second.bytes);
+        if second > u64::from(LARGE) / 2 && !std::mem::replace(&mut is_opened_again, true) {
+            drop(group_commit);
+            group_commit = open(&fs);
+            assert!(fs.contents(&temporary[1]).is_none());
+            sizes[1].clear();
         }
     }
     for mut sizes in sizes {
         sizes.dedup();
         assert!(sizes.len() > 1, "written in parts: {sizes:?}");
     }
-    drop(opening);
+    drop(group_commit);
 
     let scanned = fs.fork();
     for number in 1..4 {
         let index = dir().join(format!("{number:08x}.idx"));
         scanned.remove(&index).unwrap();
     }
-    let (journal, _) = LocalJournal::open(
-        Arc::new(scanned.clone()),
-        dir(),
-        LocalOptions { segment_bytes: LARGE, unindexed_segments: 0, ..LocalOptions::default() },
-        &mut |_| {},
-    )
-    .unwrap();
-    work_off(&GroupCommit::new(Box::new(journal), GroupOptions::default()));
+    work_off(&open(&scanned));
 
     for number in 1..4 {
         let index = dir().join(format!("{number:08x}.idx"));

@@ -1,9 +1,9 @@
 //! The sidecar of a segment while that fills: reading all of a sealed segment again would cost a
 //! twentieth of what sending costs.
 //!
-//! The appender leaves the entries of each committed frame here; the background writes them to a
-//! temporary file whenever there are enough. What it cannot write, or not in time, is given up:
-//! then the sealed segment is read after all.
+//! The start leaves the entries here that it finds in the last segment, the appender those of each
+//! committed frame; the background writes them to a temporary file whenever there are enough. What
+//! it cannot write, or not in time, is given up: then the sealed segment is read after all.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::sidecar::{WRITE_BYTES, Writer, push_entry};
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame};
 use crate::fs::FileSystem;
 use crate::position::SegmentId;
-use crate::record::Decoded;
+use crate::record::{Decoded, Replayed};
 
 /// Entries that wait to be written, at most.
 const MAX_WAITING_BYTES: usize = 8 << 20;
@@ -39,6 +39,22 @@ impl Draft {
     /// Of a segment without frames.
     pub(super) fn new() -> Self {
         Self { writer: Mutex::new(None), waiting: Mutex::new(Some(Waiting::default())) }
+    }
+
+    /// Adds a record that the start found, which follows the one before.
+    pub(super) fn add_found(&self, record: &Replayed<'_>) {
+        let mut waiting = lock(&self.waiting);
+        let is_added = waiting.as_mut().is_some_and(|waiting| waiting.add_found(record).is_some());
+        if !is_added {
+            *waiting = None;
+        }
+    }
+
+    /// So many frames held what was found.
+    pub(super) fn set_frames(&self, frames: u64) {
+        if let Some(waiting) = &mut *lock(&self.waiting) {
+            waiting.frames = frames;
+        }
     }
 
     /// Adds a committed frame, which follows the one before.
@@ -120,6 +136,13 @@ impl Draft {
 }
 
 impl Waiting {
+    /// None if the entries are too many.
+    fn add_found(&mut self, record: &Replayed<'_>) -> Option<()> {
+        push_entry(&mut self.entries, record.position.offset(), record.payload_len, record.index);
+        self.records += 1;
+        (self.entries.len() <= MAX_WAITING_BYTES).then_some(())
+    }
+
     /// None if the entries are too many.
     fn add(&mut self, frame: &Frame) -> Option<()> {
         let mut offset = frame.header.place.offset() + FRAME_HEADER_BYTES as u32;

@@ -118,8 +118,8 @@ struct Active {
     tail: Position,
     blocks: Arc<BlockFile>,
     tail_block: TailBlock,
-    /// Of the segment's sidecar, if this process began the segment.
-    draft: Option<Arc<Draft>>,
+    /// Of the segment's sidecar.
+    draft: Arc<Draft>,
 }
 
 /// What readers share. Files, never their contents.
@@ -130,7 +130,7 @@ struct State {
     spares: BTreeMap<SegmentId, Spare>,
     /// Sealed without a sidecar.
     unindexed: VecDeque<SegmentId>,
-    /// Of the sidecars of segments that this process began.
+    /// Of the sidecars of segments that were active since the journal was opened.
     drafts: BTreeMap<SegmentId, Arc<Draft>>,
     /// Truncated, their files still there; ascending.
     doomed: VecDeque<Arc<Segment>>,
@@ -196,19 +196,14 @@ impl LocalJournal {
         state.unindexed.push_back(active.segment.header.segment);
         state.segments.insert(next, Arc::clone(&segment));
         state.active_blocks = Arc::clone(&spare.blocks);
+        let draft = Arc::new(Draft::new());
+        state.drafts.insert(next, Arc::clone(&draft));
         drop(state);
+        active.draft = draft;
         active.segment = segment;
         active.blocks = spare.blocks;
         active.tail = self.placement.start(next);
-        self.begin_draft(active);
         Ok(())
-    }
-
-    /// Of the active segment's sidecar: it has no frames yet.
-    fn begin_draft(&self, active: &mut Active) {
-        let draft = Arc::new(Draft::new());
-        self.state_mut().drafts.insert(active.segment.header.segment, Arc::clone(&draft));
-        active.draft = Some(draft);
     }
 
     fn sync(&self, file: &dyn File) -> Result<(), AppendError> {
@@ -298,9 +293,7 @@ impl Journal for LocalJournal {
         active.chain = chain;
         active.tail = frame.end();
         active.segment.end.store(active.tail.offset(), Ordering::Release);
-        if let Some(draft) = &active.draft {
-            draft.add(frame);
-        }
+        active.draft.add(frame);
         Ok(())
     }
 

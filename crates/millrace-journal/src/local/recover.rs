@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::blocks::{BlockFile, TailBlock};
+use super::draft::Draft;
 use super::read::ReadAhead;
 use super::scan::{Stop, begun_at, is_blank, scan, search};
 use super::segment::{
@@ -82,15 +83,22 @@ pub(super) fn open(
     let replayed = replay_sealed(&*fs, dir, &survey.segments, &mut show)?;
     let last = survey.segments.last().ok_or_else(no_segment)?;
     // A segment made a moment ago is not searched: that would read all of it.
-    let end = if is_new { End::empty() } else { find_end(last, &survey.spares, &mut show)? };
+    let draft = Draft::new();
+    let end = if is_new {
+        End::empty()
+    } else {
+        find_end(last, &survey.spares, &mut |record| {
+            draft.add_found(&record);
+            show(record)
+        })?
+    };
+    draft.set_frames(end.stop.frames);
     cut(last, &end).map_err(OpenError::io("cutting the torn tail"))?;
     let spares = keep_spares(&*fs, dir, last.header.segment, &survey.spares, &options)
         .map_err(OpenError::io("looking at spare segments"))?;
     fs.sync_dir(dir).map_err(OpenError::io("syncing the journal directory"))?;
-    let mut journal = build(fs, dir, options, lock, survey.segments, spares, replayed, &end)?;
-    if is_new {
-        journal.begin_draft(&mut super::lock(&journal.active));
-    }
+    let mut journal =
+        build(fs, dir, options, lock, survey.segments, spares, replayed, draft, &end)?;
     start_epoch(&mut journal)?;
     Ok(journal)
 }
@@ -261,6 +269,7 @@ fn build(
     found: Vec<Found>,
     spares: BTreeMap<SegmentId, Spare>,
     sealed: Sealed,
+    draft: Draft,
     end: &End,
 ) -> Result<LocalJournal, OpenError> {
     let placement = placement_in(options.segment_bytes);
@@ -278,6 +287,7 @@ fn build(
     let salt = last.header.salt;
     let last_path = segment_path(dir, last_id);
     let blocks = BlockFile::open(&*fs, &last_path, &last.file, options.durability);
+    let draft = Arc::new(draft);
     let tail_block = TailBlock::read(&*last.file, tail.offset())
         .map_err(OpenError::io("reading the last block"))?;
     Ok(LocalJournal {
@@ -299,7 +309,7 @@ fn build(
             tail,
             blocks: Arc::clone(&blocks),
             tail_block,
-            draft: None,
+            draft: Arc::clone(&draft),
         }),
         preparing: Mutex::default(),
         state: RwLock::new(State {
@@ -310,7 +320,7 @@ fn build(
             active_blocks: blocks,
             spares,
             unindexed: sealed.unindexed,
-            drafts: BTreeMap::new(),
+            drafts: BTreeMap::from([(last_id, draft)]),
             doomed: VecDeque::new(),
             is_removal_broken: false,
             index_bytes: sealed.index_bytes,
