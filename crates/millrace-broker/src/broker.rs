@@ -115,17 +115,24 @@ impl Broker {
             clock,
             options,
         };
+        let broker = Arc::new(broker);
         let (commits, log) = (broker.commits.clone(), Arc::downgrade(&broker.log));
+        let poisoned = Arc::downgrade(&broker);
         broker.log.on_commit(Box::new(move || {
-            if let Some(log) = log.upgrade() {
-                commits.committed(&log);
+            let Some(log) = log.upgrade() else { return };
+            commits.committed(&log);
+            // Whatever comes, long polls would be refused it: that they learn now.
+            if log.poison().is_some()
+                && let Some(broker) = poisoned.upgrade()
+            {
+                broker.wake_long_polls();
             }
         }));
         for queue in broker.catalog.all() {
             broker.arm(&queue, &mut queue.lock());
         }
         broker.maintenance.hurry();
-        Ok(Arc::new(broker))
+        Ok(broker)
     }
 
     /// Sequences of queues begin at this in the epoch that is open: for [`millrace_engine::Replay`].
@@ -206,6 +213,10 @@ impl Broker {
     /// From now on long polls are answered at once: the server drains.
     pub fn drain(&self) {
         self.is_draining.store(true, Ordering::SeqCst);
+        self.wake_long_polls();
+    }
+
+    fn wake_long_polls(&self) {
         for queue in self.catalog.all() {
             queue.lock().waiters.wake_all();
         }

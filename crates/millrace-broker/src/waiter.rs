@@ -84,7 +84,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes all: the queue is deleted, or the server drains.
+    /// Wakes all: the queue is deleted, the server drains, or nothing can be received any more.
     pub(crate) fn wake_all(&mut self) {
         self.wake(u64::MAX);
     }

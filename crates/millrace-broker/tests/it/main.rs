@@ -5,3 +5,4 @@
 mod behind;
 mod damage;
 mod drivers;
+mod poison;
