@@ -1,6 +1,7 @@
 """What the fault tests share: load with ledgers, a look at the process, raw sockets, the journal's
 files."""
 
+import contextlib
 import json
 import os
 import socket
@@ -142,6 +143,16 @@ def rss_mb(server) -> float:
 
 def open_files(server) -> int:
     return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def open_sockets(server) -> int:
+    """Of them, sockets: whoever is connected, as far as the server knows."""
+    folder = f"/proc/{server.process.pid}/fd"
+    links = []
+    for name in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # Closed meanwhile.
+            links.append(os.readlink(f"{folder}/{name}"))
+    return sum(link.startswith("socket:") for link in links)
 
 
 @dataclass

@@ -14,6 +14,7 @@ from faults.rig import (
     connect,
     json_request,
     open_files,
+    open_sockets,
     vanish,
     wait_until,
 )
@@ -50,8 +51,8 @@ def test_clients_that_vanish_at_every_point(make_server, rng, say):
     large = admin.call("CreateQueue", QueueName="large")["QueueUrl"]
     for _ in range(4):
         admin.call("SendMessage", QueueUrl=large, MessageBody="x" * 1_000_000)
-    load = LedgeredLoad(server)
-    files = open_files(server)
+    load, probe = LedgeredLoad(server), Probe(server)
+    sockets = open_sockets(server)
 
     def send():
         return json_request("SendMessage", {"QueueUrl": polled, "MessageBody": "x" * 20_000})
@@ -72,7 +73,7 @@ def test_clients_that_vanish_at_every_point(make_server, rng, say):
         return request
 
     memory = Memory(server)
-    with load, Probe(server) as probe:
+    with load, probe:
         for request, cut, name in (
             (send, mid_head, "mid-head"),
             (send, mid_body, "mid-body"),
@@ -86,7 +87,7 @@ def test_clients_that_vanish_at_every_point(make_server, rng, say):
     memory.check(say, growth_mb=2.5 * BATCH + 100)  # A batch of 1 MB answers at a time.
 
     # Nobody is left over: what is sent now is not handed to a poller that is gone.
-    wait_until(lambda: open_files(server) <= files + 16, 10, "descriptors come back")
+    wait_until(lambda: open_sockets(server) <= sockets, 10, "the server has noticed them all")
     for _ in range(20):
         admin.call("SendMessage", QueueUrl=polled, MessageBody="for the living")
     seen = []
