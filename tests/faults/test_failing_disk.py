@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from faults.rig import SCALE, Journal, LedgeredLoad, log_since, wait_until
+from faults.rig import (
+    SCALE,
+    Journal,
+    LedgeredLoad,
+    connect,
+    json_request,
+    log_since,
+    wait_until,
+)
 from support.wire import ApiError, JsonApi
 
 SOURCE = Path(__file__).with_name("failing_calls.c")
@@ -36,10 +44,13 @@ def test_failed_call_poisons_and_restart_loses_nothing(make_server, failing_call
     load = LedgeredLoad(server, may_be_cut=True)
     url, _ = load.queues[0]
     api = JsonApi(server.endpoint)
+    silent = api.call("CreateQueue", QueueName="silent")["QueueUrl"]
+    poll = json_request("ReceiveMessage", {"QueueUrl": silent, "WaitTimeSeconds": 20})
 
     for _ in range(2 * SCALE):
         logged = server.log.stat().st_size
-        with load:
+        with load, connect(server) as poller:
+            poller.sendall(poll)
             time.sleep(rng.uniform(0.2, 0.6))
             load.load.serving.clear()  # Who is refused waits a second.
             server.process.send_signal(signal.SIGUSR2)
@@ -49,6 +60,8 @@ def test_failed_call_poisons_and_restart_loses_nothing(make_server, failing_call
             with pytest.raises(ApiError) as refused:
                 api.call("SendMessage", QueueUrl=url, MessageBody="refused")
             assert (refused.value.status, refused.value.code) == (503, "ServiceUnavailable")
+            poller.settimeout(5)
+            assert poller.recv(4096).startswith(b"HTTP/1.1 503 "), "the long poll goes on"
             assert server.get("/health")[0] == 200
             assert server.get("/ready")[0] == 503
             assert api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=["All"])

@@ -43,11 +43,11 @@ impl Draft {
 
     /// Adds a record that the start found, which follows the one before.
     pub(super) fn add_found(&self, record: &Replayed<'_>) {
-        let mut waiting = lock(&self.waiting);
-        let is_added = waiting.as_mut().is_some_and(|waiting| waiting.add_found(record).is_some());
-        if !is_added {
-            *waiting = None;
-        }
+        let (offset, payload_len) = (record.position.offset(), record.payload_len);
+        self.extend(|waiting| {
+            waiting.push(offset, payload_len, record.index);
+            Some(())
+        });
     }
 
     /// So many frames held what was found.
@@ -59,8 +59,15 @@ impl Draft {
 
     /// Adds a committed frame, which follows the one before.
     pub(super) fn add(&self, frame: &Frame) {
+        self.extend(|waiting| waiting.add(frame));
+    }
+
+    /// Gives it up if that fails, or if the entries are too many.
+    fn extend(&self, add: impl FnOnce(&mut Waiting) -> Option<()>) {
         let mut waiting = lock(&self.waiting);
-        let is_added = waiting.as_mut().is_some_and(|waiting| waiting.add(frame).is_some());
+        let is_added = waiting.as_mut().is_some_and(|waiting| {
+            add(waiting).is_some() && waiting.entries.len() <= MAX_WAITING_BYTES
+        });
         if !is_added {
             *waiting = None;
         }
@@ -136,26 +143,23 @@ impl Draft {
 }
 
 impl Waiting {
-    /// None if the entries are too many.
-    fn add_found(&mut self, record: &Replayed<'_>) -> Option<()> {
-        push_entry(&mut self.entries, record.position.offset(), record.payload_len, record.index);
+    fn push(&mut self, offset: u32, payload_len: u32, index: &[u8]) {
+        push_entry(&mut self.entries, offset, payload_len, index);
         self.records += 1;
-        (self.entries.len() <= MAX_WAITING_BYTES).then_some(())
     }
 
-    /// None if the entries are too many.
+    /// None if a record is not whole.
     fn add(&mut self, frame: &Frame) -> Option<()> {
         let mut offset = frame.header.place.offset() + FRAME_HEADER_BYTES as u32;
         let mut rest = frame.body.get(..)?;
         for _ in 0..frame.header.records {
             let record = Decoded::parse(rest)?;
-            push_entry(&mut self.entries, offset, record.payload.len() as u32, record.index);
+            self.push(offset, record.payload.len() as u32, record.index);
             offset += record.record_len() as u32;
             rest = rest.get(record.record_len()..)?;
         }
         self.frames += 1;
-        self.records += u64::from(frame.header.records);
-        (self.entries.len() <= MAX_WAITING_BYTES).then_some(())
+        Some(())
     }
 }
 

@@ -120,18 +120,15 @@ impl LocalJournal {
         if self.has_doomed() {
             return self.recycle_step();
         }
-        if let Some(segment) = flush
-            && !self.has_failed.load(Ordering::Acquire)
-        {
-            return self.flush_step(&segment);
-        }
         if let Some((segment, draft)) = draft {
             return self.write_draft(segment, &draft);
         }
-        if let Some(goal) = goal
-            && !self.has_failed.load(Ordering::Acquire)
-        {
+        let may_sync = !self.has_failed.load(Ordering::Acquire);
+        if let Some(goal) = goal.filter(|_| may_sync) {
             return self.zero_step(&goal);
+        }
+        if let Some(segment) = flush.filter(|_| may_sync) {
+            return self.flush_step(&segment);
         }
         unindexed.is_some_and(|segment| self.write_sidecar(segment))
     }
