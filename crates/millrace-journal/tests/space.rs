@@ -325,6 +325,39 @@ fn sidecar_written_while_its_segment_fills_is_the_one_that_scanning_makes() {
 }
 
 #[test]
+fn sealed_segment_that_a_start_has_read_is_not_read_again_for_its_sidecar() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    fill(&opening.group_commit, 0, 60);
+    drop(opening);
+    let index = dir().join("00000001.idx");
+    let segments = open(&fs.fork()).unwrap().group_commit.segments().len();
+    // The start keeps what it read of so many segments, the one that it appends to beside them.
+    for (kept, is_read_again) in [(segments - 1, false), (segments - 2, true)] {
+        let fs = fs.fork();
+        let options = LocalOptions {
+            segment_bytes: SEGMENT_BYTES,
+            unindexed_segments: kept - 1,
+            ..LocalOptions::default()
+        };
+        let journal = LocalJournal::open(Arc::new(fs.clone()), dir(), options, &mut |_| {});
+        let group_commit = GroupCommit::new(Box::new(journal.unwrap().0), GroupOptions::default());
+        let garbage = [0xee; 100];
+        fs.open(&segment_path(1)).unwrap().write_at(&[&garbage], 200).unwrap();
+
+        for id in 100.. {
+            fill(&group_commit, id, 1);
+            work_off(&group_commit);
+            if group_commit.segments().len() == 2 * segments {
+                break;
+            }
+        }
+
+        assert_eq!(fs.contents(&index).is_none(), is_read_again);
+    }
+}
+
+#[test]
 fn what_is_not_synced_at_commit_is_synced_while_its_segment_fills() {
     for seed in 0..10 {
         let fs = SimFileSystem::new(seed);

@@ -80,7 +80,9 @@ pub(super) fn open(
         visitor(record);
         ControlFlow::Continue(())
     };
-    let replayed = replay_sealed(&*fs, dir, &survey.segments, &mut show)?;
+    // A crash leaves no more of them without sidecars. If there are more, memory is for others.
+    let most_drafts = options.unindexed_segments + 1;
+    let replayed = replay_sealed(&*fs, dir, &survey.segments, most_drafts, &mut show)?;
     let last = survey.segments.last().ok_or_else(no_segment)?;
     // A segment made a moment ago is not searched: that would read all of it.
     let draft = Draft::new();
@@ -135,6 +137,8 @@ struct Sealed {
     /// Committed bytes of each.
     ends: Vec<u32>,
     unindexed: VecDeque<SegmentId>,
+    /// Of the last of these.
+    drafts: BTreeMap<SegmentId, Arc<Draft>>,
     index_bytes: BTreeMap<SegmentId, u64>,
 }
 
@@ -142,10 +146,15 @@ fn replay_sealed(
     fs: &dyn FileSystem,
     dir: &Path,
     segments: &[Found],
+    most_drafts: usize,
     show: &mut Shown<'_>,
 ) -> Result<Sealed, OpenError> {
-    let mut sealed =
-        Sealed { ends: Vec::new(), unindexed: VecDeque::new(), index_bytes: BTreeMap::new() };
+    let mut sealed = Sealed {
+        ends: Vec::new(),
+        unindexed: VecDeque::new(),
+        drafts: BTreeMap::new(),
+        index_bytes: BTreeMap::new(),
+    };
     for (found, next) in segments.iter().zip(segments.iter().skip(1)) {
         let id = found.header.segment;
         let next_start = next.header.start;
@@ -156,14 +165,23 @@ fn replay_sealed(
             continue;
         }
         let reading = || format!("reading segment {id}");
-        let stop =
-            scan(&*found.file, &found.header, u64::MAX, show).map_err(OpenError::io(reading()))?;
+        let draft = Draft::new();
+        let stop = scan(&*found.file, &found.header, u64::MAX, &mut |record| {
+            draft.add_found(&record);
+            show(record)
+        })
+        .map_err(OpenError::io(reading()))?;
         if stop.chain != next_start {
             let reason = format!("frame is damaged, but segment {} follows", id.next());
             return Err(OpenError::Corrupt(Corruption::at(id, stop.offset, reason)));
         }
         sealed.ends.push(stop.offset);
         sealed.unindexed.push_back(id);
+        draft.set_frames(stop.frames);
+        sealed.drafts.insert(id, Arc::new(draft));
+        if sealed.drafts.len() > most_drafts {
+            sealed.drafts.pop_first();
+        }
     }
     Ok(sealed)
 }
@@ -288,6 +306,8 @@ fn build(
     let last_path = segment_path(dir, last_id);
     let blocks = BlockFile::open(&*fs, &last_path, &last.file, options.durability);
     let draft = Arc::new(draft);
+    let mut drafts = sealed.drafts;
+    drafts.insert(last_id, Arc::clone(&draft));
     let tail_block = TailBlock::read(&*last.file, tail.offset())
         .map_err(OpenError::io("reading the last block"))?;
     Ok(LocalJournal {
@@ -320,7 +340,7 @@ fn build(
             active_blocks: blocks,
             spares,
             unindexed: sealed.unindexed,
-            drafts: BTreeMap::from([(last_id, draft)]),
+            drafts,
             doomed: VecDeque::new(),
             is_removal_broken: false,
             index_bytes: sealed.index_bytes,
