@@ -250,14 +250,26 @@ fn kill_at_every_call_loses_nothing_acknowledged() {
 fn io_error_at_every_call_poisons_or_passes() {
     for call in 0..calls() {
         for fault in [Fault::Io, Fault::NoSpace] {
-            let fs = SimFileSystem::new(call);
-            fs.fail_call(call, fault);
-            let mut ledger = Ledger::default();
-            run(&fs, &mut ledger);
+            for is_direct in [true, false] {
+                let fs = SimFileSystem::new(call);
+                if !is_direct {
+                    fs.refuse_direct();
+                }
+                fs.fail_call(call, fault);
+                let mut ledger = Ledger::default();
+                run(&fs, &mut ledger);
 
-            for fs in [fs.crashed(call), fs.killed()] {
-                let opening = open(&fs).unwrap_or_else(|error| panic!("call {call}: {error}"));
+                let reopen = |fs: &SimFileSystem| {
+                    open(fs).unwrap_or_else(|error| panic!("call {call}: {error}"))
+                };
+                ledger.check(&reopen(&fs.crashed(call)));
+                // What a failed sync has lost, the page cache may still show.
+                let fs = fs.killed();
+                let opening = reopen(&fs);
                 ledger.check(&opening);
+                ledger.adopt(&opening);
+                drop(opening);
+                ledger.check(&reopen(&fs.crashed(call)));
             }
         }
     }
@@ -282,6 +294,7 @@ fn failed_sync_poisons_for_good_and_reads_go_on() {
     let refused = store(group_commit, 2, &[3]);
     assert!(matches!(refused, Err(Unavailable::Poisoned(_))));
     assert!(!group_commit.commit_step());
+    assert!(!group_commit.background_step());
     assert_eq!(fs.calls(), calls, "nothing is written or synced again");
     assert_eq!(group_commit.outcome(ticket), Some(Ok(())), "what was settled stays so");
     let length = (12 + 16 + common::payload(1).len()) as u32;

@@ -1,4 +1,4 @@
-//! Space: full disks, truncation, recycling, sidecars, locks.
+//! Space: full disks, truncation, recycling, locks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
@@ -9,22 +9,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{SEGMENT_BYTES, append, assert_readable, dir, open, open_with, segment_path, store};
+use common::{
+    SEGMENT_BYTES, append, assert_readable, dir, fill, open, open_with, segment_path, store,
+    work_off,
+};
 use millrace_journal::conformance;
 use millrace_journal::{
     Durability, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions, OpenError,
     Purpose, Record, SegmentId, SimFileSystem, Unavailable, check,
 };
-
-fn fill(group_commit: &Arc<GroupCommit>, from: u64, count: u64) {
-    for id in from..from + count {
-        store(group_commit, id, &[id]).unwrap();
-    }
-}
-
-fn work_off(group_commit: &GroupCommit) {
-    while group_commit.background_step() {}
-}
 
 #[test]
 fn full_disk_refuses_stores_admits_reclaiming_and_recovers() {
@@ -228,133 +221,15 @@ fn reader_of_a_truncated_segment_never_sees_a_recycled_file() {
 }
 
 #[test]
-fn sidecars_replay_what_scanning_does() {
-    let fs = SimFileSystem::new(1);
-    let opening = open(&fs).unwrap();
-    fill(&opening.group_commit, 0, 60);
-    drop(opening);
-    let scanned = open(&fs.fork()).unwrap().seen;
-    let opening = open(&fs).unwrap();
-    work_off(&opening.group_commit);
-    drop(opening);
-    let index = dir().join("00000001.idx");
-    let sidecar = fs.contents(&index).unwrap();
+fn new_journal_opens_without_writing_its_first_segment() {
+    let calls = [SEGMENT_BYTES, 64 << 20].map(|segment_bytes| {
+        let fs = SimFileSystem::new(1);
+        open_with(&fs, Durability::Fsync, segment_bytes).unwrap();
+        fs.calls()
+    });
 
-    assert_eq!(open(&fs.fork()).unwrap().seen, scanned);
-    // Bodies of sealed segments are not read at start.
-    let blank = fs.fork();
-    let mut bytes = blank.contents(&segment_path(1)).unwrap();
-    bytes[200..].fill(0xee);
-    blank.plant(&segment_path(1), &bytes);
-    assert_eq!(open(&blank).unwrap().seen, scanned);
-
-    // Any damage to the sidecar is noticed; the segment is read instead, the sidecar made anew.
-    for at in 0..sidecar.len() {
-        let fs = fs.fork();
-        let mut damaged = sidecar.clone();
-        damaged[at] ^= 0x10;
-        fs.plant(&index, &damaged);
-        let opening = open(&fs).unwrap();
-        assert_eq!(opening.seen, scanned, "byte {at}");
-        work_off(&opening.group_commit);
-        assert_eq!(fs.contents(&index).unwrap(), sidecar);
-    }
-    for length in [0, 3, 95, 96, sidecar.len() - 1] {
-        let fs = fs.fork();
-        fs.plant(&index, &sidecar[..length]);
-        assert_eq!(open(&fs).unwrap().seen, scanned, "length {length}");
-    }
-    let report = check(&fs, dir()).unwrap();
-    assert!(report.is_sound(), "{report}");
-    assert_eq!(report.records(), 60);
-    assert!(report.to_string().contains("valid"), "{report}");
-}
-
-#[test]
-fn sidecar_written_while_its_segment_fills_is_the_one_that_scanning_makes() {
-    const LARGE: u32 = 1 << 20;
-    let fs = SimFileSystem::new(1);
-    let open = |fs: &SimFileSystem| {
-        let options =
-            LocalOptions { segment_bytes: LARGE, unindexed_segments: 0, ..LocalOptions::default() };
-        let journal = LocalJournal::open(Arc::new(fs.clone()), dir(), options, &mut |_| {});
-        GroupCommit::new(Box::new(journal.unwrap().0), GroupOptions::default())
-    };
-    let mut group_commit = open(&fs);
-    let index = [7; 400];
-    let records = [Record { index: &index, payload: b"small" }; 20];
-    let bytes = records.iter().map(Record::encoded_bytes).sum();
-    let temporary = [1, 2].map(|number| dir().join(format!("{number:08x}.idx.tmp")));
-    let mut sizes = [Vec::new(), Vec::new()];
-    let mut is_opened_again = false;
-    while group_commit.segments().len() < 4 {
-        let reservation = group_commit.reserve(bytes, Purpose::Store).unwrap();
-        group_commit.append(reservation, &records, &mut Vec::new());
-        group_commit.commit_step();
-        work_off(&group_commit);
-        for (sizes, path) in sizes.iter_mut().zip(&temporary) {
-            sizes.extend(fs.contents(path).map(|contents| contents.len()));
-        }
-        // What the second segment has by then is found at the start.
-        let second = group_commit.segments().get(1).map_or(0, |second| second.bytes);
-        if second > u64::from(LARGE) / 2 && !std::mem::replace(&mut is_opened_again, true) {
-            drop(group_commit);
-            group_commit = open(&fs);
-            assert!(fs.contents(&temporary[1]).is_none());
-            sizes[1].clear();
-        }
-    }
-    for mut sizes in sizes {
-        sizes.dedup();
-        assert!(sizes.len() > 1, "written in parts: {sizes:?}");
-    }
-    drop(group_commit);
-
-    let scanned = fs.fork();
-    for number in 1..4 {
-        let index = dir().join(format!("{number:08x}.idx"));
-        scanned.remove(&index).unwrap();
-    }
-    work_off(&open(&scanned));
-
-    for number in 1..4 {
-        let index = dir().join(format!("{number:08x}.idx"));
-        assert_eq!(fs.contents(&index).unwrap(), scanned.contents(&index).unwrap());
-    }
-    assert!(temporary.iter().all(|path| fs.contents(path).is_none()));
-}
-
-#[test]
-fn sealed_segment_that_a_start_has_read_is_not_read_again_for_its_sidecar() {
-    let fs = SimFileSystem::new(1);
-    let opening = open(&fs).unwrap();
-    fill(&opening.group_commit, 0, 60);
-    drop(opening);
-    let index = dir().join("00000001.idx");
-    let segments = open(&fs.fork()).unwrap().group_commit.segments().len();
-    // The start keeps what it read of so many segments, the one that it appends to beside them.
-    for (kept, is_read_again) in [(segments - 1, false), (segments - 2, true)] {
-        let fs = fs.fork();
-        let options = LocalOptions {
-            segment_bytes: SEGMENT_BYTES,
-            unindexed_segments: kept - 1,
-            ..LocalOptions::default()
-        };
-        let journal = LocalJournal::open(Arc::new(fs.clone()), dir(), options, &mut |_| {});
-        let group_commit = GroupCommit::new(Box::new(journal.unwrap().0), GroupOptions::default());
-        let garbage = [0xee; 100];
-        fs.open(&segment_path(1)).unwrap().write_at(&[&garbage], 200).unwrap();
-
-        for id in 100.. {
-            fill(&group_commit, id, 1);
-            work_off(&group_commit);
-            if group_commit.segments().len() == 2 * segments {
-                break;
-            }
-        }
-
-        assert_eq!(fs.contents(&index).is_none(), is_read_again);
-    }
+    assert_eq!(calls[0], calls[1]);
+    assert!(calls[0] < 12, "{} calls", calls[0]);
 }
 
 #[test]
@@ -387,6 +262,46 @@ fn no_change_is_taken_after_a_failed_sync_in_the_background() {
     work_off(group_commit);
 
     assert!(matches!(store(group_commit, 1, &[1]), Err(Unavailable::Poisoned(_))));
+}
+
+#[test]
+fn what_was_appended_again_outlives_the_segment_that_had_it() {
+    for seed in 0..40 {
+        let fs = SimFileSystem::new(seed);
+        let opening = open_with(&fs, Durability::Os, SEGMENT_BYTES).unwrap();
+        let group_commit = &opening.group_commit;
+        store(group_commit, 0, &[7]).unwrap();
+        while group_commit.segments().len() < 3 {
+            store(group_commit, 1, &[8]).unwrap();
+        }
+        work_off(group_commit);
+        store(group_commit, 2, &[7]).unwrap();
+        group_commit.truncate_before(SegmentId(2)).unwrap();
+        while fs.contents(&segment_path(1)).is_some() {
+            assert!(group_commit.background_step());
+        }
+
+        let kept = open_with(&fs.crashed(seed), Durability::Os, SEGMENT_BYTES).unwrap();
+        assert!(kept.seen.iter().any(|seen| seen.id == 7), "seed {seed}");
+    }
+}
+
+#[test]
+fn segment_stays_while_what_was_appended_again_cannot_be_synced() {
+    let fs = SimFileSystem::new(1);
+    let opening = open_with(&fs, Durability::Os, SEGMENT_BYTES).unwrap();
+    let group_commit = &opening.group_commit;
+    while group_commit.segments().len() < 3 {
+        store(group_commit, 0, &[0]).unwrap();
+    }
+    work_off(group_commit);
+    store(group_commit, 1, &[1]).unwrap();
+    group_commit.truncate_before(SegmentId(2)).unwrap();
+    fs.fail_syncs();
+    work_off(group_commit);
+    group_commit.close();
+
+    assert!(fs.contents(&segment_path(1)).is_some());
 }
 
 #[test]

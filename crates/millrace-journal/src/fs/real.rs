@@ -2,12 +2,14 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice};
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
+use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::{File, FileSystem};
@@ -159,6 +161,14 @@ impl File for RealFile {
 
     fn sync_data(&self) -> io::Result<()> {
         Ok(rustix::fs::fdatasync(&self.file)?)
+    }
+
+    fn forget_clean(&self, bytes: Range<u64>) -> io::Result<()> {
+        // For the kernel no length means to the end.
+        let Some(length) = NonZeroU64::new(bytes.end.saturating_sub(bytes.start)) else {
+            return Ok(());
+        };
+        Ok(rustix::fs::fadvise(&self.file, bytes.start, Some(length), Advice::DontNeed)?)
     }
 }
 

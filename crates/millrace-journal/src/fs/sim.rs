@@ -2,11 +2,13 @@
 //!
 //! Each file has a live image, which the running program sees, and a durable one, which is all
 //! that a crash leaves, together with a seeded, arbitrary part of the unsynced writes, cut at
-//! sectors. Names become durable with `sync_dir`; of the renames since, a crash keeps a prefix,
+//! sectors. A failed sync loses some of what the page cache holds, which goes on to show it, as
+//! Linux does. Names become durable with `sync_dir`; of the renames since, a crash keeps a prefix,
 //! as a journaling file system does. Two runs with the same seed and calls see the same.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -349,7 +351,7 @@ impl File for SimFile {
         if !written.is_empty() {
             world.grow(self.id, offset + written.len() as u64)?;
             if let Some(image) = world.files.get_mut(self.id) {
-                image.write(offset as usize, written);
+                image.write(offset as usize, written, self.is_direct);
             }
         }
         began
@@ -363,14 +365,27 @@ impl File for SimFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut world = self.world();
-        world.begin_call()?;
-        let sync_time = world.sync_time;
-        world.now += sync_time;
-        if world.syncs_fail {
-            return Err(io::Error::other("simulated sync failure"));
-        }
-        if let Some(image) = world.files.get_mut(self.id) {
+        world.check_power()?;
+        let began = world.begin_call();
+        let World { files, random, now, sync_time, syncs_fail, is_off, .. } = &mut *world;
+        *now += *sync_time;
+        let image = files.get_mut(self.id).ok_or(io::ErrorKind::NotFound)?;
+        if began.is_ok() && !*syncs_fail {
             image.sync();
+        } else if !*is_off {
+            image.lose(random);
+        }
+        match began {
+            Ok(()) if *syncs_fail => Err(io::Error::other("simulated sync failure")),
+            began => began,
+        }
+    }
+
+    fn forget_clean(&self, bytes: Range<u64>) -> io::Result<()> {
+        let mut world = self.world();
+        world.check_power()?;
+        if let Some(image) = world.files.get_mut(self.id) {
+            image.forget_clean(bytes.start as usize..bytes.end as usize);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,9 +33,16 @@ pub(super) struct World {
 pub(super) struct Image {
     pub(super) live: Vec<u8>,
     pub(super) durable: Vec<u8>,
-    /// Since the last sync: where, and what.
-    pub(super) unsynced: Vec<(usize, Vec<u8>)>,
+    pub(super) unsynced: Vec<Unsynced>,
     pub(super) allocated_bytes: u64,
+}
+
+/// A write since the last sync.
+pub(super) struct Unsynced {
+    offset: usize,
+    bytes: Vec<u8>,
+    /// Past the page cache.
+    is_direct: bool,
 }
 
 pub(super) enum NameChange {
@@ -108,7 +116,7 @@ impl NameChange {
 }
 
 impl Image {
-    pub(super) fn write(&mut self, offset: usize, bytes: &[u8]) {
+    pub(super) fn write(&mut self, offset: usize, bytes: &[u8], is_direct: bool) {
         let end = offset + bytes.len();
         if self.live.len() < end {
             self.live.resize(end, 0);
@@ -116,20 +124,45 @@ impl Image {
         if let Some(target) = self.live.get_mut(offset..end) {
             target.copy_from_slice(bytes);
         }
-        self.unsynced.push((offset, bytes.to_vec()));
+        self.unsynced.push(Unsynced { offset, bytes: bytes.to_vec(), is_direct });
     }
 
     pub(super) fn sync(&mut self) {
-        for (offset, bytes) in std::mem::take(&mut self.unsynced) {
-            put(&mut self.durable, offset, &bytes);
+        for write in std::mem::take(&mut self.unsynced) {
+            put(&mut self.durable, write.offset, &write.bytes);
         }
         self.durable.resize(self.live.len(), 0);
+    }
+
+    /// A failed sync: of what is in the page cache some was written, the rest never will be, and
+    /// all of it counts as clean.
+    pub(super) fn lose(&mut self, random: &mut u64) {
+        for write in std::mem::take(&mut self.unsynced) {
+            if write.is_direct {
+                self.unsynced.push(write);
+            } else if bounded(random, 2) == 0 {
+                put(&mut self.durable, write.offset, &write.bytes);
+            }
+        }
+        self.durable.resize(self.live.len(), 0);
+    }
+
+    pub(super) fn forget_clean(&mut self, bytes: Range<usize>) {
+        let mut disk = self.durable.clone();
+        disk.resize(self.live.len(), 0);
+        for write in &self.unsynced {
+            put(&mut disk, write.offset, &write.bytes);
+        }
+        let bytes = bytes.start.min(disk.len())..bytes.end.min(disk.len());
+        if let (Some(live), Some(disk)) = (self.live.get_mut(bytes.clone()), disk.get(bytes)) {
+            live.copy_from_slice(disk);
+        }
     }
 
     /// The durable image with an arbitrary part of the unsynced writes, sector by sector.
     pub(super) fn torn(&self, random: &mut u64) -> Self {
         let mut durable = self.durable.clone();
-        for (offset, bytes) in &self.unsynced {
+        for Unsynced { offset, bytes, .. } in &self.unsynced {
             let mut start = *offset;
             let end = offset + bytes.len();
             while start < end {

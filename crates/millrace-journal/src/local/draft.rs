@@ -41,13 +41,19 @@ impl Draft {
         Self { writer: Mutex::new(None), waiting: Mutex::new(Some(Waiting::default())) }
     }
 
-    /// Adds a record that the start found, which follows the one before.
-    pub(super) fn add_found(&self, record: &Replayed<'_>) {
+    /// Adds a record that the start found, which follows the one before. There is no background yet
+    /// that would write what there is.
+    pub(super) fn add_found(&self, fs: &dyn FileSystem, dir: &Path, record: &Replayed<'_>) {
         let (offset, payload_len) = (record.position.offset(), record.payload_len);
         self.extend(|waiting| {
             waiting.push(offset, payload_len, record.index);
             Some(())
         });
+        if self.is_due()
+            && let Err(error) = self.write(fs, dir, record.position.segment())
+        {
+            tracing::debug!(%error, "sidecar draft was given up");
+        }
     }
 
     /// So many frames held what was found.
@@ -71,6 +77,11 @@ impl Draft {
         if !is_added {
             *waiting = None;
         }
+    }
+
+    /// Size of the file so far.
+    pub(super) fn file_bytes(&self) -> u64 {
+        lock(&self.writer).as_ref().map_or(0, Writer::bytes)
     }
 
     /// Whether there is enough to be written.

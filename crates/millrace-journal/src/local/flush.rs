@@ -27,16 +27,38 @@ impl LocalJournal {
     }
 
     pub(super) fn flush_step(&self, segment: &Segment) -> bool {
+        self.flush(segment);
+        true
+    }
+
+    /// Syncs what was committed so far. What a truncated segment held and is still needed was
+    /// appended again; if that is not on disk, the segment must not go. False if it cannot be now.
+    pub(super) fn flush_before_removal(&self) -> bool {
+        if self.options.durability == Durability::Fsync {
+            return true;
+        }
+        // All older ones were synced when they were sealed.
+        let active = self.state().segments.last_key_value().map(|(_, active)| Arc::clone(active));
+        active.is_some_and(|active| self.flush(&active))
+    }
+
+    fn flush(&self, segment: &Segment) -> bool {
         let written = segment.end.load(Ordering::Acquire);
-        // The kernel reports an error once a handle; through this one the seal still sees it.
-        let path = segment_path(&self.dir, segment.header.segment);
-        let synced = self.fs.open(&path).and_then(|file| file.sync_data());
-        // Done or failed, nobody is to try it again.
+        // Done or failed, nobody is to try it again; the seal is another sync.
         segment.flushed.fetch_max(written, Ordering::Relaxed);
-        if let Err(error) = synced {
+        // The kernel reports an error once a handle; through this one the seal still sees it.
+        let file = match self.fs.open(&segment_path(&self.dir, segment.header.segment)) {
+            Ok(file) => file,
+            Err(error) => {
+                tracing::warn!(%error, "journal segment was not synced ahead");
+                return false;
+            }
+        };
+        let synced = file.sync_data();
+        if let Err(error) = &synced {
             tracing::error!(%error, "syncing a journal segment failed");
             self.has_failed.store(true, Ordering::Release);
         }
-        true
+        synced.is_ok()
     }
 }

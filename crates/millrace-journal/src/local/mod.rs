@@ -26,6 +26,7 @@ mod read;
 mod recover;
 mod repair;
 mod scan;
+mod sealed;
 mod segment;
 mod sidecar;
 mod space;
@@ -61,8 +62,8 @@ pub use survey::Corruption;
 /// Settings of a local journal.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalOptions {
-    /// `Fsync` or `Os`; `Memory` means `Os` here. Even then each segment is synced once, when it
-    /// is full.
+    /// `Fsync` or `Os`; `Memory` means `Os` here. Even then each segment is synced while it fills,
+    /// when it is full, and before an older one is removed.
     pub durability: Durability,
     /// Size of new segments: 4 KiB to 1 GiB, a multiple of 4 KiB. Existing ones keep theirs.
     pub segment_bytes: u32,
@@ -94,8 +95,8 @@ pub struct LocalJournal {
     ready_until: AtomicU32,
     /// Whether the last preparation failed for lack of space. A hint for admission.
     is_full: AtomicBool,
-    /// A background sync failed: what it covered may be lost, so appending ends. Stored with
-    /// Release before, loaded with Acquire by, the next append.
+    /// A write or sync failed: what it covered may be lost, so writing ends. Stored with Release
+    /// before, loaded with Acquire by, the next append and the next background step.
     has_failed: AtomicBool,
     _lock: Box<dyn Send + Sync>,
 }
@@ -130,7 +131,7 @@ struct State {
     spares: BTreeMap<SegmentId, Spare>,
     /// Sealed without a sidecar.
     unindexed: VecDeque<SegmentId>,
-    /// Of the sidecars of segments that were active since the journal was opened.
+    /// Of the sidecars of segments that were read or appended to since the start.
     drafts: BTreeMap<SegmentId, Arc<Draft>>,
     /// Truncated, their files still there; ascending.
     doomed: VecDeque<Arc<Segment>>,
@@ -159,6 +160,34 @@ impl LocalJournal {
         let journal = recover::open(fs, dir, options, visitor)?;
         let opened = journal.opened;
         Ok((journal, opened))
+    }
+
+    /// Appends what follows what is there.
+    fn append_behind(&self, active: &mut Active, frame: &Frame) -> Result<(), AppendError> {
+        let Verdict::Valid(chain) = active.chain.judge(&frame.header, frame.crc) else {
+            return Err(AppendError::Fenced(active.chain.epoch));
+        };
+        let place = frame.header.place;
+        if place.segment() != active.segment.header.segment {
+            let next = active.segment.header.segment.next();
+            assert!(place == self.placement.start(next), "frame at {place} skips a segment");
+            self.activate(active, next)?;
+        }
+        assert!(place == active.tail, "frame at {place} does not follow {}", active.tail);
+        let segment_bytes = active.segment.header.segment_bytes;
+        assert!(frame.end().offset() <= segment_bytes, "frame exceeds its segment");
+        let mark = end_mark(frame.end().offset(), segment_bytes);
+        active.segment.zeroed.claim(frame.end().offset() + mark.len() as u32);
+        let Active { blocks, tail_block, .. } = active;
+        tail_block
+            .write(blocks, place.offset(), [&frame.head, &frame.body], mark)
+            .map_err(|error| unknown(&error))?;
+        self.sync(&*active.segment.file)?;
+        active.chain = chain;
+        active.tail = frame.end();
+        active.segment.end.store(active.tail.offset(), Ordering::Release);
+        active.draft.add(frame);
+        Ok(())
     }
 
     /// Starts the segment after the active one: its header is durable before any frame is in it,
@@ -269,32 +298,13 @@ impl Journal for LocalJournal {
     fn append(&self, frame: &Frame) -> Result<(), AppendError> {
         let mut active = lock(&self.active);
         if self.has_failed.load(Ordering::Acquire) {
-            return Err(unknown(&"a sync in the background failed"));
+            return Err(unknown(&"an earlier write or sync failed"));
         }
-        let Verdict::Valid(chain) = active.chain.judge(&frame.header, frame.crc) else {
-            return Err(AppendError::Fenced(active.chain.epoch));
-        };
-        let place = frame.header.place;
-        if place.segment() != active.segment.header.segment {
-            let next = active.segment.header.segment.next();
-            assert!(place == self.placement.start(next), "frame at {place} skips a segment");
-            self.activate(&mut active, next)?;
+        let appended = self.append_behind(&mut active, frame);
+        if matches!(appended, Err(AppendError::Unknown(_))) {
+            self.has_failed.store(true, Ordering::Release);
         }
-        assert!(place == active.tail, "frame at {place} does not follow {}", active.tail);
-        let segment_bytes = active.segment.header.segment_bytes;
-        assert!(frame.end().offset() <= segment_bytes, "frame exceeds its segment");
-        let mark = end_mark(frame.end().offset(), segment_bytes);
-        active.segment.zeroed.claim(frame.end().offset() + mark.len() as u32);
-        let Active { blocks, tail_block, .. } = &mut *active;
-        tail_block
-            .write(blocks, place.offset(), [&frame.head, &frame.body], mark)
-            .map_err(|error| unknown(&error))?;
-        self.sync(&*active.segment.file)?;
-        active.chain = chain;
-        active.tail = frame.end();
-        active.segment.end.store(active.tail.offset(), Ordering::Release);
-        active.draft.add(frame);
-        Ok(())
+        appended
     }
 
     fn read(&self, position: Position, record_len: u32) -> Result<Bytes, ReadError> {

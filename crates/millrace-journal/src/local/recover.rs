@@ -21,10 +21,10 @@ use super::blocks::{BlockFile, TailBlock};
 use super::draft::Draft;
 use super::read::ReadAhead;
 use super::scan::{Stop, begun_at, is_blank, scan, search};
+use super::sealed::{Sealed, replay_sealed};
 use super::segment::{
     SEGMENT_HEADER_BYTES, Segment, SegmentHeader, Zeroed, index_path, segment_path, temporary_path,
 };
-use super::sidecar::Sidecar;
 use super::survey::{Corruption, Found, lock_dir, survey};
 use super::zero::write_zeros;
 use super::{Active, LocalJournal, LocalOptions, Spare, State, placement_in};
@@ -53,7 +53,7 @@ impl End {
     }
 }
 
-type Shown<'a> = dyn FnMut(Replayed<'_>) -> ControlFlow<()> + 'a;
+pub(super) type Shown<'a> = dyn FnMut(Replayed<'_>) -> ControlFlow<()> + 'a;
 
 pub(super) fn open(
     fs: Arc<dyn FileSystem>,
@@ -80,9 +80,10 @@ pub(super) fn open(
         visitor(record);
         ControlFlow::Continue(())
     };
-    // A crash leaves no more of them without sidecars. If there are more, memory is for others.
+    // A crash leaves no more of them without sidecars. If there are more, they get theirs at once, and
+    // need not all be begun before.
     let most_drafts = options.unindexed_segments + 1;
-    let replayed = replay_sealed(&*fs, dir, &survey.segments, most_drafts, &mut show)?;
+    let sealed = replay_sealed(&*fs, dir, &survey.segments, most_drafts, &mut show)?;
     let last = survey.segments.last().ok_or_else(no_segment)?;
     // A segment made a moment ago is not searched: that would read all of it.
     let draft = Draft::new();
@@ -90,7 +91,7 @@ pub(super) fn open(
         End::empty()
     } else {
         find_end(last, &survey.spares, &mut |record| {
-            draft.add_found(&record);
+            draft.add_found(&*fs, dir, &record);
             show(record)
         })?
     };
@@ -99,8 +100,7 @@ pub(super) fn open(
     let spares = keep_spares(&*fs, dir, last.header.segment, &survey.spares, &options)
         .map_err(OpenError::io("looking at spare segments"))?;
     fs.sync_dir(dir).map_err(OpenError::io("syncing the journal directory"))?;
-    let mut journal =
-        build(fs, dir, options, lock, survey.segments, spares, replayed, draft, &end)?;
+    let mut journal = build(fs, dir, options, lock, survey.segments, spares, sealed, draft, &end)?;
     start_epoch(&mut journal)?;
     Ok(journal)
 }
@@ -132,60 +132,6 @@ pub fn fuzz_recovery(bytes: &[u8]) {
     }
 }
 
-/// What replaying the sealed segments taught.
-struct Sealed {
-    /// Committed bytes of each.
-    ends: Vec<u32>,
-    unindexed: VecDeque<SegmentId>,
-    /// Of the last of these.
-    drafts: BTreeMap<SegmentId, Arc<Draft>>,
-    index_bytes: BTreeMap<SegmentId, u64>,
-}
-
-fn replay_sealed(
-    fs: &dyn FileSystem,
-    dir: &Path,
-    segments: &[Found],
-    most_drafts: usize,
-    show: &mut Shown<'_>,
-) -> Result<Sealed, OpenError> {
-    let mut sealed = Sealed {
-        ends: Vec::new(),
-        unindexed: VecDeque::new(),
-        drafts: BTreeMap::new(),
-        index_bytes: BTreeMap::new(),
-    };
-    for (found, next) in segments.iter().zip(segments.iter().skip(1)) {
-        let id = found.header.segment;
-        let next_start = next.header.start;
-        if let Some(sidecar) = Sidecar::load(fs, dir, &found.header, Some(next_start)) {
-            sidecar.replay(id, show);
-            sealed.ends.push(sidecar.end.offset);
-            sealed.index_bytes.insert(id, sidecar.bytes());
-            continue;
-        }
-        let reading = || format!("reading segment {id}");
-        let draft = Draft::new();
-        let stop = scan(&*found.file, &found.header, u64::MAX, &mut |record| {
-            draft.add_found(&record);
-            show(record)
-        })
-        .map_err(OpenError::io(reading()))?;
-        if stop.chain != next_start {
-            let reason = format!("frame is damaged, but segment {} follows", id.next());
-            return Err(OpenError::Corrupt(Corruption::at(id, stop.offset, reason)));
-        }
-        sealed.ends.push(stop.offset);
-        sealed.unindexed.push_back(id);
-        draft.set_frames(stop.frames);
-        sealed.drafts.insert(id, Arc::new(draft));
-        if sealed.drafts.len() > most_drafts {
-            sealed.drafts.pop_first();
-        }
-    }
-    Ok(sealed)
-}
-
 /// Follows the last segment to its end and decides what the end is.
 pub(super) fn find_end(
     last: &Found,
@@ -194,6 +140,9 @@ pub(super) fn find_end(
 ) -> Result<End, OpenError> {
     let id = last.header.segment;
     let reading = || OpenError::io(format!("reading segment {id}"));
+    // The process before may have ended because a sync failed.
+    let segment_bytes = u64::from(last.header.segment_bytes);
+    last.file.forget_clean(0..segment_bytes).map_err(reading())?;
     let stop = scan(&*last.file, &last.header, u64::MAX, show).map_err(reading())?;
     let salt = last.header.salt;
     let traces = search(&*last.file, id, salt, stop.offset, &stop.chain).map_err(reading())?;
@@ -308,6 +257,8 @@ fn build(
     let draft = Arc::new(draft);
     let mut drafts = sealed.drafts;
     drafts.insert(last_id, Arc::clone(&draft));
+    let mut index_bytes = sealed.index_bytes;
+    index_bytes.extend(drafts.iter().map(|(id, draft)| (*id, draft.file_bytes())));
     let tail_block = TailBlock::read(&*last.file, tail.offset())
         .map_err(OpenError::io("reading the last block"))?;
     Ok(LocalJournal {
@@ -343,7 +294,7 @@ fn build(
             drafts,
             doomed: VecDeque::new(),
             is_removal_broken: false,
-            index_bytes: sealed.index_bytes,
+            index_bytes,
         }),
         ahead: ReadAhead::default(),
         ready_until: AtomicU32::new(ready_until.0),

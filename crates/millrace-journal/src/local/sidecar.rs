@@ -8,9 +8,9 @@
 //!  then per record:  offset u32 │ payload_len u32 │ index_len u32 │ index
 //!  little endian; the CRC covers the entries and then the rest of the header
 //! ```
-//! Its entries are written to a temporary file while the segment fills, see [`super::draft`], or
-//! come from reading the sealed segment once more, if that was begun by an earlier process. A
-//! sidecar that is missing or wrong costs time, never data.
+//! Its entries are written to a temporary file while the segment fills, or as a start reads it, see
+//! [`super::draft`]; where that was given up, the sealed segment is read once more. A sidecar that is
+//! missing or wrong costs time, never data.
 
 use std::io;
 use std::ops::ControlFlow;

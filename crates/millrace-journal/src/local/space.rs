@@ -28,7 +28,7 @@ use super::segment::{
 use super::zero::write_zeros;
 use super::{LocalJournal, Spare, lock};
 use crate::error::Unavailable;
-use crate::fs::{File, is_out_of_space};
+use crate::fs::{File, is_exhausted};
 use crate::position::SegmentId;
 
 /// A full disk is asked again no more often than this, and only when somebody needs it.
@@ -58,12 +58,15 @@ impl LocalJournal {
         if self.ready_until.load(Ordering::Acquire) >= segment.0 {
             return Ok(());
         }
+        if self.has_failed.load(Ordering::Acquire) {
+            return Err(Unavailable::Poisoned("an earlier write or sync failed".into()));
+        }
         let mut preparing = lock(&self.preparing);
         while self.ready_until.load(Ordering::Acquire) < segment.0 {
             let next = SegmentId(self.ready_until.load(Ordering::Acquire)).next();
             self.check_retry(&preparing)?;
             let mut made = self.make_spare(&mut preparing, next);
-            if made.as_ref().is_err_and(is_out_of_space) && self.has_doomed() {
+            if made.as_ref().is_err_and(is_exhausted) && self.has_doomed() {
                 while self.remove_doomed(&mut preparing, Keep::Nothing).is_some() {}
                 made = self.make_spare(&mut preparing, next);
             }
@@ -92,6 +95,9 @@ impl LocalJournal {
     }
 
     pub(super) fn wants_background(&self) -> bool {
+        if self.has_failed.load(Ordering::Acquire) {
+            return false;
+        }
         if self.has_doomed() {
             return true;
         }
@@ -106,6 +112,9 @@ impl LocalJournal {
     /// One step: space for those who wait first, then what takes memory, then what keeps syncs
     /// short, then sidecars.
     pub(super) fn do_background(&self) -> bool {
+        if self.has_failed.load(Ordering::Acquire) {
+            return false;
+        }
         let (wanted, goal, flush, draft, unindexed) = {
             let state = self.state();
             let goal = self.zero_goal(&state);
@@ -123,11 +132,10 @@ impl LocalJournal {
         if let Some((segment, draft)) = draft {
             return self.write_draft(segment, &draft);
         }
-        let may_sync = !self.has_failed.load(Ordering::Acquire);
-        if let Some(goal) = goal.filter(|_| may_sync) {
+        if let Some(goal) = goal {
             return self.zero_step(&goal);
         }
-        if let Some(segment) = flush.filter(|_| may_sync) {
+        if let Some(segment) = flush {
             return self.flush_step(&segment);
         }
         unindexed.is_some_and(|segment| self.write_sidecar(segment))
@@ -135,6 +143,9 @@ impl LocalJournal {
 
     /// What the next start would have to make up for: removals and sidecars.
     pub(super) fn do_what_must_not_wait(&self) {
+        if self.has_failed.load(Ordering::Acquire) {
+            return;
+        }
         while self.remove_doomed(&mut lock(&self.preparing), Keep::Nothing).is_some() {}
         loop {
             let Some(segment) = self.state().unindexed.front().copied() else { return };
@@ -165,8 +176,8 @@ impl LocalJournal {
     }
 
     fn note_failure(&self, preparing: &mut Preparing, error: &io::Error) -> Unavailable {
-        let failure = if is_out_of_space(error) {
-            tracing::warn!(%error, "no space for another journal segment, changes are refused");
+        let failure = if is_exhausted(error) {
+            tracing::warn!(%error, "no room for another journal segment, changes are refused");
             Unavailable::DiskFull
         } else {
             // Nothing was appended to that file, so nothing is in doubt; but the disk is.
@@ -217,6 +228,7 @@ impl LocalJournal {
     /// again.
     fn recycle_step(&self) -> bool {
         let kept = self.remove_doomed(&mut lock(&self.preparing), Keep::OneFile);
+        let is_any = kept.is_some();
         if let Some(Some((id, file))) = kept {
             match write_zeros(&*file, 0, SEGMENT_HEADER_BYTES as u32) {
                 Ok(()) => lock(&self.preparing).recycled = Some((id, file)),
@@ -224,12 +236,15 @@ impl LocalJournal {
                 Err(error) => tracing::warn!(%error, segment = %id, "file was not recycled"),
             }
         }
-        true
+        is_any
     }
 
-    /// Removes the oldest truncated segment. None if there was none; its file, under a temporary
-    /// name, if that is kept.
+    /// Removes the oldest truncated segment. None if there is none, or it cannot go now; its file,
+    /// under a temporary name, if that is kept.
     fn remove_doomed(&self, preparing: &mut Preparing, keep: Keep) -> Option<Option<NamedFile>> {
+        if !self.has_doomed() || !self.flush_before_removal() {
+            return None;
+        }
         let segment = {
             let mut state = self.state_mut();
             if state.is_removal_broken {

@@ -109,6 +109,7 @@ impl Survey {
 }
 
 fn read_header(file: &dyn File) -> io::Result<Option<SegmentHeader>> {
+    file.forget_clean(0..SEGMENT_HEADER_BYTES as u64)?;
     let mut bytes = [0; SEGMENT_HEADER_BYTES];
     let read = file.read_at(&mut bytes, 0)?;
     Ok(bytes.get(..read).and_then(SegmentHeader::decode))

@@ -75,7 +75,9 @@ impl LocalJournal {
             let is_due = !goal.is_spare || end == self.options.segment_bytes;
             return Ok(is_due.then(|| Arc::clone(file)));
         }
-        let file = self.fs.open(&segment_path(&self.dir, goal.segment))?;
+        let Ok(file) = self.fs.open(&segment_path(&self.dir, goal.segment)) else {
+            return Ok(None);
+        };
         file.write_at(&zeros, u64::from(start))?;
         Ok(Some(file))
     }

@@ -105,3 +105,15 @@ pub(crate) fn assert_readable(opening: &Opening) {
         assert_eq!(record.index(), [seen.id.to_le_bytes(), seen.batch.to_le_bytes()].concat());
     }
 }
+
+/// Stores as many records, one after the other.
+pub(crate) fn fill(group_commit: &Arc<GroupCommit>, from: u64, count: u64) {
+    for id in from..from + count {
+        store(group_commit, id, &[id]).unwrap();
+    }
+}
+
+/// Does all the background work there is.
+pub(crate) fn work_off(group_commit: &GroupCommit) {
+    while group_commit.background_step() {}
+}

@@ -1,0 +1,143 @@
+//! Sidecars: what they replay, who writes them, and from what.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{SEGMENT_BYTES, dir, fill, open, segment_path, work_off};
+use millrace_journal::{
+    FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions, Purpose, Record,
+    SimFileSystem, check,
+};
+
+#[test]
+fn sidecars_replay_what_scanning_does() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    fill(&opening.group_commit, 0, 60);
+    drop(opening);
+    let scanned = open(&fs.fork()).unwrap().seen;
+    let opening = open(&fs).unwrap();
+    work_off(&opening.group_commit);
+    drop(opening);
+    let index = dir().join("00000001.idx");
+    let sidecar = fs.contents(&index).unwrap();
+
+    assert_eq!(open(&fs.fork()).unwrap().seen, scanned);
+    // Bodies of sealed segments are not read at start.
+    let blank = fs.fork();
+    let mut bytes = blank.contents(&segment_path(1)).unwrap();
+    bytes[200..].fill(0xee);
+    blank.plant(&segment_path(1), &bytes);
+    assert_eq!(open(&blank).unwrap().seen, scanned);
+
+    // Any damage to the sidecar is noticed; the segment is read instead, the sidecar made anew.
+    for at in 0..sidecar.len() {
+        let fs = fs.fork();
+        let mut damaged = sidecar.clone();
+        damaged[at] ^= 0x10;
+        fs.plant(&index, &damaged);
+        let opening = open(&fs).unwrap();
+        assert_eq!(opening.seen, scanned, "byte {at}");
+        work_off(&opening.group_commit);
+        assert_eq!(fs.contents(&index).unwrap(), sidecar);
+    }
+    for length in [0, 3, 95, 96, sidecar.len() - 1] {
+        let fs = fs.fork();
+        fs.plant(&index, &sidecar[..length]);
+        assert_eq!(open(&fs).unwrap().seen, scanned, "length {length}");
+    }
+    let report = check(&fs, dir()).unwrap();
+    assert!(report.is_sound(), "{report}");
+    assert_eq!(report.records(), 60);
+    assert!(report.to_string().contains("valid"), "{report}");
+}
+
+#[test]
+fn sidecar_written_while_its_segment_fills_is_the_one_that_scanning_makes() {
+    const LARGE: u32 = 1 << 20;
+    let fs = SimFileSystem::new(1);
+    let open = |fs: &SimFileSystem| {
+        let options =
+            LocalOptions { segment_bytes: LARGE, unindexed_segments: 0, ..LocalOptions::default() };
+        let journal = LocalJournal::open(Arc::new(fs.clone()), dir(), options, &mut |_| {});
+        GroupCommit::new(Box::new(journal.unwrap().0), GroupOptions::default())
+    };
+    let mut group_commit = open(&fs);
+    let index = [7; 400];
+    let records = [Record { index: &index, payload: b"small" }; 20];
+    let bytes = records.iter().map(Record::encoded_bytes).sum();
+    let temporary = [1, 2].map(|number| dir().join(format!("{number:08x}.idx.tmp")));
+    let mut sizes = [Vec::new(), Vec::new()];
+    let mut is_opened_again = false;
+    while group_commit.segments().len() < 4 {
+        let reservation = group_commit.reserve(bytes, Purpose::Store).unwrap();
+        group_commit.append(reservation, &records, &mut Vec::new());
+        group_commit.commit_step();
+        work_off(&group_commit);
+        for (sizes, path) in sizes.iter_mut().zip(&temporary) {
+            sizes.extend(fs.contents(path).map(|contents| contents.len()));
+        }
+        // What the second segment has by then is found at the start.
+        let second = group_commit.segments().get(1).map_or(0, |second| second.bytes);
+        if second > u64::from(LARGE) / 2 && !std::mem::replace(&mut is_opened_again, true) {
+            drop(group_commit);
+            group_commit = open(&fs);
+            assert!(fs.contents(&temporary[1]).is_some(), "written as the start finds it");
+            sizes[1].clear();
+        }
+    }
+    for mut sizes in sizes {
+        sizes.dedup();
+        assert!(sizes.len() > 1, "written in parts: {sizes:?}");
+    }
+    drop(group_commit);
+
+    let scanned = fs.fork();
+    for number in 1..4 {
+        let index = dir().join(format!("{number:08x}.idx"));
+        scanned.remove(&index).unwrap();
+    }
+    work_off(&open(&scanned));
+
+    for number in 1..4 {
+        let index = dir().join(format!("{number:08x}.idx"));
+        assert_eq!(fs.contents(&index).unwrap(), scanned.contents(&index).unwrap());
+    }
+    assert!(temporary.iter().all(|path| fs.contents(path).is_none()));
+}
+
+#[test]
+fn sealed_segment_that_a_start_has_read_is_not_read_again_for_its_sidecar() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    fill(&opening.group_commit, 0, 60);
+    drop(opening);
+    let index = dir().join("00000001.idx");
+    let segments = open(&fs.fork()).unwrap().group_commit.segments().len();
+    // The start keeps what it read of so many segments, the one that it appends to beside them.
+    for (kept, is_read_again) in [(segments - 1, false), (segments - 2, true)] {
+        let fs = fs.fork();
+        let options = LocalOptions {
+            segment_bytes: SEGMENT_BYTES,
+            unindexed_segments: kept - 1,
+            ..LocalOptions::default()
+        };
+        let journal = LocalJournal::open(Arc::new(fs.clone()), dir(), options, &mut |_| {});
+        let group_commit = GroupCommit::new(Box::new(journal.unwrap().0), GroupOptions::default());
+        let garbage = [0xee; 100];
+        fs.open(&segment_path(1)).unwrap().write_at(&[&garbage], 200).unwrap();
+
+        for id in 100.. {
+            fill(&group_commit, id, 1);
+            work_off(&group_commit);
+            if group_commit.segments().len() == 2 * segments {
+                break;
+            }
+        }
+
+        assert_eq!(fs.contents(&index).is_none(), is_read_again);
+    }
+}
