@@ -3,6 +3,7 @@
 Times are real here. A poll that wakes is expected within `PROMPT_S`; one that does not wait, too.
 """
 
+import http.client
 import json
 import socket
 import time
@@ -39,6 +40,12 @@ class OpenPoll:
             if lines and lines[0][4].endswith(":00000000"):
                 return
         raise AssertionError("the server does not read the request")
+
+    def bodies(self):
+        """Those of the messages in the answer, which it waits for."""
+        response = http.client.HTTPResponse(self.socket)
+        response.begin()
+        return [message["Body"] for message in json.load(response).get("Messages", [])]
 
     def close(self):
         self.socket.close()
@@ -169,12 +176,15 @@ def test_each_message_wakes_one_poll(sqs, queue, poll):
     assert sorted(body for waiting in polls for body in bodies_of(waiting)) == list("01234")
 
 
-def test_polls_are_served_in_order_of_arrival(sqs, queue, poll):
+def test_polls_are_served_in_order_of_arrival(server, sqs, queue, poll):
     url = queue()
-    first, second = poll(url), poll(url)
+    first = OpenPoll(server.endpoint, url)
+    first.wait_until_read()
+    let_park()
+    second = poll(url)
 
     sqs.send_message(QueueUrl=url, MessageBody="for the first")
-    assert bodies_of(first) == ["for the first"]
+    assert first.bodies() == ["for the first"]
     assert not second.done()
 
     sqs.send_message(QueueUrl=url, MessageBody="for the second")
@@ -264,7 +274,8 @@ def test_idle_polls_cost_no_cpu(make_server):
     server = make_server(test=False)
     url = JsonApi(server.endpoint).call("CreateQueue", QueueName="idle")["QueueUrl"]
     polls = [OpenPoll(server.endpoint, url) for _ in range(200)]
-    server.get("/health")
+    for poll in polls:
+        poll.wait_until_read()
     time.sleep(0.5)
 
     before = cpu_s(server.process.pid)

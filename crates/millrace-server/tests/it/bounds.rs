@@ -88,7 +88,7 @@ fn a_head_that_trickles_is_cut_off_all_the_same() {
 
 #[test]
 fn idle_connections_are_closed_after_their_timeout_only() {
-    let server = with(|options| options.timeouts.idle = Duration::from_millis(50));
+    let server = with(|options| options.timeouts.idle = Duration::from_millis(500));
     let mut client = server.connect();
 
     assert_eq!(client.get("/").text(), "ok");
