@@ -36,6 +36,7 @@
 //! [`background_step`]: Journal::background_step
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -104,6 +105,10 @@ pub trait Journal: Send + Sync {
 
     /// Does one piece of background work; false if there was none.
     fn background_step(&self) -> bool;
+    /// Why nothing is written any more until the journal is opened anew, if so.
+    fn failure(&self) -> Option<Arc<str>> {
+        None
+    }
 
     /// Does what of the background work the next start would otherwise have to make up for.
     fn finish(&self);

@@ -7,6 +7,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{
@@ -15,8 +16,8 @@ use common::{
 };
 use millrace_journal::conformance;
 use millrace_journal::{
-    Durability, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions, OpenError,
-    Purpose, Record, SegmentId, SimFileSystem, Unavailable, check,
+    Durability, Fault, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions,
+    OpenError, Purpose, Record, SegmentId, SimFileSystem, Unavailable, check,
 };
 
 #[test]
@@ -302,6 +303,27 @@ fn segment_stays_while_what_was_appended_again_cannot_be_synced() {
     group_commit.close();
 
     assert!(fs.contents(&segment_path(1)).is_some());
+}
+
+#[test]
+fn segment_that_cannot_be_made_poisons_and_tells() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    let group_commit = &opening.group_commit;
+    let told = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&told);
+    group_commit.on_commit(Box::new(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    }));
+
+    fs.fail_next(Fault::Io);
+    assert!(matches!(store(group_commit, 0, &[0]), Err(Unavailable::Poisoned(_))));
+    // Whoever stores may hold locks that those who are told need.
+    assert_eq!(told.load(Ordering::Relaxed), 0);
+    work_off(group_commit);
+
+    assert!(group_commit.stats().poison.is_some());
+    assert_eq!(told.load(Ordering::Relaxed), 1);
 }
 
 #[test]

@@ -10,12 +10,9 @@ mod sim;
 mod world;
 
 use std::io;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-use rustix::io::Errno;
 
 pub use real::RealFileSystem;
 pub use sim::{Fault, SimFileSystem};
@@ -73,19 +70,17 @@ pub trait File: Send + Sync {
     fn allocate(&self, bytes: u64) -> io::Result<()>;
     /// Makes what was written, and the length, durable. Never call it again after it failed.
     fn sync_data(&self) -> io::Result<()>;
-    /// Has the next read of these bytes show what the disk has, except where something still waits
-    /// to be written. Memory may claim more: what a failed sync has lost.
-    fn forget_clean(&self, bytes: Range<u64>) -> io::Result<()>;
+    /// Has the next read show what the disk has, except where something still waits to be written.
+    /// Memory may claim more: what a failed sync has lost.
+    fn forget_clean(&self) -> io::Result<()>;
 }
 
-/// Whether an error says that there is no more space, or no more open files: both come back.
-pub(crate) fn is_exhausted(error: &io::Error) -> bool {
-    let is_out_of_space = matches!(
+/// Whether an error says that space is missing.
+pub(crate) fn is_out_of_space(error: &io::Error) -> bool {
+    matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-    );
-    let is_out_of_files = matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE));
-    is_out_of_space || is_out_of_files
+    )
 }
 
 /// The whole file, which must not be longer than `limit_bytes`.
@@ -98,19 +93,4 @@ pub(crate) fn read_all(file: &dyn File, limit_bytes: u64) -> io::Result<Vec<u8>>
     let read = file.read_at(&mut bytes, 0)?;
     bytes.truncate(read);
     Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn space_and_open_files_come_back_and_broken_disks_do_not() {
-        let is_exhausted = |errno: Errno| is_exhausted(&errno.into());
-
-        assert!(
-            [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NFILE].map(is_exhausted) == [true; 4]
-        );
-        assert!([Errno::IO, Errno::ACCESS, Errno::ROFS].map(is_exhausted) == [false; 3]);
-    }
 }

@@ -2,8 +2,6 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice};
-use std::num::NonZeroU64;
-use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -163,12 +161,13 @@ impl File for RealFile {
         Ok(rustix::fs::fdatasync(&self.file)?)
     }
 
-    fn forget_clean(&self, bytes: Range<u64>) -> io::Result<()> {
-        // For the kernel no length means to the end.
-        let Some(length) = NonZeroU64::new(bytes.end.saturating_sub(bytes.start)) else {
-            return Ok(());
-        };
-        Ok(rustix::fs::fadvise(&self.file, bytes.start, Some(length), Advice::DontNeed)?)
+    fn forget_clean(&self) -> io::Result<()> {
+        // The whole file: of a part, pages that are not wholly in it would be kept.
+        match rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed) {
+            // Not every system takes advice.
+            Ok(()) | Err(Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
     }
 }
 

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -381,11 +380,11 @@ impl File for SimFile {
         }
     }
 
-    fn forget_clean(&self, bytes: Range<u64>) -> io::Result<()> {
+    fn forget_clean(&self) -> io::Result<()> {
         let mut world = self.world();
         world.check_power()?;
         if let Some(image) = world.files.get_mut(self.id) {
-            image.forget_clean(bytes.start as usize..bytes.end as usize);
+            image.forget_clean();
         }
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -147,15 +146,12 @@ impl Image {
         self.durable.resize(self.live.len(), 0);
     }
 
-    pub(super) fn forget_clean(&mut self, bytes: Range<usize>) {
-        let mut disk = self.durable.clone();
-        disk.resize(self.live.len(), 0);
+    pub(super) fn forget_clean(&mut self) {
+        let length = self.live.len();
+        self.live.clone_from(&self.durable);
+        self.live.resize(length, 0);
         for write in &self.unsynced {
-            put(&mut disk, write.offset, &write.bytes);
-        }
-        let bytes = bytes.start.min(disk.len())..bytes.end.min(disk.len());
-        if let (Some(live), Some(disk)) = (self.live.get_mut(bytes.clone()), disk.get(bytes)) {
-            live.copy_from_slice(disk);
+            put(&mut self.live, write.offset, &write.bytes);
         }
     }
 

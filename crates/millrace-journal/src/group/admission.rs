@@ -32,6 +32,10 @@ impl GroupCommit {
                 return Err(refusal);
             }
             refusal = self.journal.prepare(missing).err();
+            if self.journal.failure().is_some() {
+                // It tells everybody, which the caller may have no lock for.
+                self.wake_background();
+            }
         }
         Ok(Reservation { group_commit: self, bytes })
     }

@@ -159,7 +159,14 @@ impl GroupCommit {
 
     /// Does one piece of the journal's background work, for callers without threads.
     pub fn background_step(&self) -> bool {
-        self.journal.background_step()
+        let is_done = self.journal.background_step();
+        if let Some(reason) = self.journal.failure()
+            && !self.is_poisoned.load(Ordering::Acquire)
+        {
+            self.set_poison(AppendError::Unavailable(reason));
+            self.tell();
+        }
+        is_done
     }
 
     /// Returns how many batches gathered meanwhile.
@@ -264,7 +271,7 @@ impl GroupCommit {
     fn run_background(&self) {
         give_way();
         loop {
-            while self.journal.background_step() {}
+            while self.background_step() {}
             let mut state = lock(&self.background_wanted);
             while !state.is_wanted && !state.is_stopping {
                 state = self.background.wait(state).unwrap_or_else(PoisonError::into_inner);

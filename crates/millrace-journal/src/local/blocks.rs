@@ -26,6 +26,9 @@ pub(super) struct BlockFile {
     cached: Arc<dyn File>,
     /// Past it.
     direct: Option<Arc<dyn File>>,
+    /// Where commits do not sync, what others sync with: the kernel reports an error once a handle,
+    /// so that whoever seals the segment still sees it.
+    ahead: Option<Arc<dyn File>>,
     /// A file system may open a file for direct writes and then take none.
     is_refused: AtomicBool,
 }
@@ -47,10 +50,18 @@ impl BlockFile {
         path: &Path,
         cached: &Arc<dyn File>,
         durability: Durability,
-    ) -> Arc<Self> {
-        let is_direct = durability == Durability::Fsync;
-        let direct = is_direct.then(|| fs.open_direct(path)).and_then(Result::ok);
-        Arc::new(Self { cached: Arc::clone(cached), direct, is_refused: AtomicBool::new(false) })
+    ) -> io::Result<Arc<Self>> {
+        let (direct, ahead) = match durability {
+            Durability::Fsync => (fs.open_direct(path).ok(), None),
+            Durability::Os | Durability::Memory => (None, Some(fs.open(path)?)),
+        };
+        let is_refused = AtomicBool::new(false);
+        Ok(Arc::new(Self { cached: Arc::clone(cached), direct, ahead, is_refused }))
+    }
+
+    /// Makes what was written so far durable, where commits do not.
+    pub(super) fn sync_ahead(&self) -> io::Result<()> {
+        self.ahead.as_ref().map_or(Ok(()), |file| file.sync_data())
     }
 
     fn is_direct(&self) -> bool {
@@ -153,7 +164,7 @@ mod tests {
         let path = Path::new(PATH);
         let cached = fs.create(path).unwrap();
         cached.allocate(BYTES as u64).unwrap();
-        let blocks = BlockFile::open(fs, path, &cached, durability);
+        let blocks = BlockFile::open(fs, path, &cached, durability).unwrap();
         (cached, blocks)
     }
 

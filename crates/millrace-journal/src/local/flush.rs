@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::segment::{Segment, segment_path};
 use super::{LocalJournal, State};
 use crate::position::Durability;
 
@@ -15,50 +14,30 @@ use crate::position::Durability;
 const PARTS: u32 = 32;
 
 impl LocalJournal {
-    /// The active segment, if a part of it should be synced. With `Fsync` every commit does.
-    pub(super) fn flush_due(&self, state: &State) -> Option<Arc<Segment>> {
-        if self.options.durability == Durability::Fsync {
-            return None;
-        }
-        let (_, active) = state.segments.last_key_value()?;
+    /// Whether a part of the active segment should be synced. With `Fsync` every commit does.
+    pub(super) fn is_flush_due(&self, state: &State) -> bool {
+        let Some((_, active)) = state.segments.last_key_value() else { return false };
         let written = active.end.load(Ordering::Acquire);
         let waiting = written.saturating_sub(active.flushed.load(Ordering::Relaxed));
-        (waiting >= active.header.segment_bytes / PARTS).then(|| Arc::clone(active))
+        self.options.durability != Durability::Fsync
+            && waiting >= active.header.segment_bytes / PARTS
     }
 
-    pub(super) fn flush_step(&self, segment: &Segment) -> bool {
-        self.flush(segment);
-        true
-    }
-
-    /// Syncs what was committed so far. What a truncated segment held and is still needed was
-    /// appended again; if that is not on disk, the segment must not go. False if it cannot be now.
-    pub(super) fn flush_before_removal(&self) -> bool {
-        if self.options.durability == Durability::Fsync {
-            return true;
-        }
-        // All older ones were synced when they were sealed.
-        let active = self.state().segments.last_key_value().map(|(_, active)| Arc::clone(active));
-        active.is_some_and(|active| self.flush(&active))
-    }
-
-    fn flush(&self, segment: &Segment) -> bool {
-        let written = segment.end.load(Ordering::Acquire);
-        // Done or failed, nobody is to try it again; the seal is another sync.
-        segment.flushed.fetch_max(written, Ordering::Relaxed);
-        // The kernel reports an error once a handle; through this one the seal still sees it.
-        let file = match self.fs.open(&segment_path(&self.dir, segment.header.segment)) {
-            Ok(file) => file,
-            Err(error) => {
-                tracing::warn!(%error, "journal segment was not synced ahead");
-                return false;
-            }
+    /// Makes what was committed so far durable, where commits do not: all older segments were synced
+    /// when they were sealed.
+    pub(super) fn flush(&self) {
+        let (active, blocks) = {
+            let state = self.state();
+            let Some((_, active)) = state.segments.last_key_value() else { return };
+            (Arc::clone(active), Arc::clone(&state.active_blocks))
         };
-        let synced = file.sync_data();
-        if let Err(error) = &synced {
+        let written = active.end.load(Ordering::Acquire);
+        let synced = blocks.sync_ahead();
+        // Done or failed, nobody is to try it again.
+        active.flushed.fetch_max(written, Ordering::Relaxed);
+        if let Err(error) = synced {
             tracing::error!(%error, "syncing a journal segment failed");
             self.has_failed.store(true, Ordering::Release);
         }
-        synced.is_ok()
     }
 }

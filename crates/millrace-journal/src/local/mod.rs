@@ -297,8 +297,8 @@ impl Journal for LocalJournal {
 
     fn append(&self, frame: &Frame) -> Result<(), AppendError> {
         let mut active = lock(&self.active);
-        if self.has_failed.load(Ordering::Acquire) {
-            return Err(unknown(&"an earlier write or sync failed"));
+        if let Some(reason) = self.failure() {
+            return Err(AppendError::Unknown(reason));
         }
         let appended = self.append_behind(&mut active, frame);
         if matches!(appended, Err(AppendError::Unknown(_))) {
@@ -371,6 +371,11 @@ impl Journal for LocalJournal {
 
     fn background_step(&self) -> bool {
         self.do_background()
+    }
+
+    fn failure(&self) -> Option<Arc<str>> {
+        let has_failed = self.has_failed.load(Ordering::Acquire);
+        has_failed.then(|| "an earlier write or sync failed".into())
     }
 
     fn finish(&self) {

@@ -140,9 +140,6 @@ pub(super) fn find_end(
 ) -> Result<End, OpenError> {
     let id = last.header.segment;
     let reading = || OpenError::io(format!("reading segment {id}"));
-    // The process before may have ended because a sync failed.
-    let segment_bytes = u64::from(last.header.segment_bytes);
-    last.file.forget_clean(0..segment_bytes).map_err(reading())?;
     let stop = scan(&*last.file, &last.header, u64::MAX, show).map_err(reading())?;
     let salt = last.header.salt;
     let traces = search(&*last.file, id, salt, stop.offset, &stop.chain).map_err(reading())?;
@@ -196,7 +193,7 @@ fn keep_spares(
             // Whether its zeros are on disk or only set aside is not known.
             let zeroed = Zeroed::up_to(0);
             let path = segment_path(dir, *id);
-            let blocks = BlockFile::open(fs, &path, file, options.durability);
+            let blocks = BlockFile::open(fs, &path, file, options.durability)?;
             kept.insert(*id, Spare { file: Arc::clone(file), blocks, zeroed });
         } else {
             fs.remove(&segment_path(dir, *id))?;
@@ -253,7 +250,8 @@ fn build(
     let ready_until = spares.keys().next_back().map_or(last_id, |id| *id);
     let salt = last.header.salt;
     let last_path = segment_path(dir, last_id);
-    let blocks = BlockFile::open(&*fs, &last_path, &last.file, options.durability);
+    let blocks = BlockFile::open(&*fs, &last_path, &last.file, options.durability)
+        .map_err(OpenError::io("opening the last segment"))?;
     let draft = Arc::new(draft);
     let mut drafts = sealed.drafts;
     drafts.insert(last_id, Arc::clone(&draft));

@@ -28,7 +28,8 @@ use super::segment::{
 use super::zero::write_zeros;
 use super::{LocalJournal, Spare, lock};
 use crate::error::Unavailable;
-use crate::fs::{File, is_exhausted};
+use crate::fs::{File, is_out_of_space};
+use crate::journal::Journal;
 use crate::position::SegmentId;
 
 /// A full disk is asked again no more often than this, and only when somebody needs it.
@@ -58,15 +59,15 @@ impl LocalJournal {
         if self.ready_until.load(Ordering::Acquire) >= segment.0 {
             return Ok(());
         }
-        if self.has_failed.load(Ordering::Acquire) {
-            return Err(Unavailable::Poisoned("an earlier write or sync failed".into()));
+        if let Some(reason) = self.failure() {
+            return Err(Unavailable::Poisoned(reason));
         }
         let mut preparing = lock(&self.preparing);
         while self.ready_until.load(Ordering::Acquire) < segment.0 {
             let next = SegmentId(self.ready_until.load(Ordering::Acquire)).next();
             self.check_retry(&preparing)?;
             let mut made = self.make_spare(&mut preparing, next);
-            if made.as_ref().is_err_and(is_exhausted) && self.has_doomed() {
+            if made.as_ref().is_err_and(is_out_of_space) && self.has_doomed() {
                 while self.remove_doomed(&mut preparing, Keep::Nothing).is_some() {}
                 made = self.make_spare(&mut preparing, next);
             }
@@ -105,7 +106,7 @@ impl LocalJournal {
         self.sidecar_due(&state).is_some()
             || self.wanted_spare(&state).is_some()
             || self.zero_goal(&state).is_some()
-            || self.flush_due(&state).is_some()
+            || self.is_flush_due(&state)
             || due_draft(&state).is_some()
     }
 
@@ -118,11 +119,11 @@ impl LocalJournal {
         let (wanted, goal, flush, draft, unindexed) = {
             let state = self.state();
             let goal = self.zero_goal(&state);
-            let flush = self.flush_due(&state);
+            let flush = self.is_flush_due(&state);
             (self.wanted_spare(&state), goal, flush, due_draft(&state), self.sidecar_due(&state))
         };
         if let Some(wanted) = wanted
-            && self.prepare_until(wanted).is_ok()
+            && (self.prepare_until(wanted).is_ok() || self.failure().is_some())
         {
             return true;
         }
@@ -135,8 +136,9 @@ impl LocalJournal {
         if let Some(goal) = goal {
             return self.zero_step(&goal);
         }
-        if let Some(segment) = flush {
-            return self.flush_step(&segment);
+        if flush {
+            self.flush();
+            return true;
         }
         unindexed.is_some_and(|segment| self.write_sidecar(segment))
     }
@@ -176,8 +178,8 @@ impl LocalJournal {
     }
 
     fn note_failure(&self, preparing: &mut Preparing, error: &io::Error) -> Unavailable {
-        let failure = if is_exhausted(error) {
-            tracing::warn!(%error, "no room for another journal segment, changes are refused");
+        let failure = if is_out_of_space(error) {
+            tracing::warn!(%error, "no space for another journal segment, changes are refused");
             Unavailable::DiskFull
         } else {
             // Nothing was appended to that file, so nothing is in doubt; but the disk is.
@@ -197,7 +199,7 @@ impl LocalJournal {
         if let Some((old, file)) = preparing.recycled.take() {
             self.fs.rename(&temporary_path(&self.dir, old, "old"), &path)?;
             self.fs.sync_dir(&self.dir)?;
-            return Ok(self.spare(&path, file, size));
+            return self.spare(&path, file, size);
         }
         let temporary = temporary_path(&self.dir, id, "seg");
         let file = self.fs.create(&temporary)?;
@@ -211,12 +213,12 @@ impl LocalJournal {
             let _ = self.fs.remove(&temporary);
             return Err(error);
         }
-        Ok(self.spare(&path, file, 0))
+        self.spare(&path, file, 0)
     }
 
-    fn spare(&self, path: &Path, file: Arc<dyn File>, zeroed: u32) -> Spare {
-        let blocks = BlockFile::open(&*self.fs, path, &file, self.options.durability);
-        Spare { file, blocks, zeroed: Zeroed::up_to(zeroed) }
+    fn spare(&self, path: &Path, file: Arc<dyn File>, zeroed: u32) -> io::Result<Spare> {
+        let blocks = BlockFile::open(&*self.fs, path, &file, self.options.durability)?;
+        Ok(Spare { file, blocks, zeroed: Zeroed::up_to(zeroed) })
     }
 
     fn has_doomed(&self) -> bool {
@@ -228,7 +230,6 @@ impl LocalJournal {
     /// again.
     fn recycle_step(&self) -> bool {
         let kept = self.remove_doomed(&mut lock(&self.preparing), Keep::OneFile);
-        let is_any = kept.is_some();
         if let Some(Some((id, file))) = kept {
             match write_zeros(&*file, 0, SEGMENT_HEADER_BYTES as u32) {
                 Ok(()) => lock(&self.preparing).recycled = Some((id, file)),
@@ -236,13 +237,18 @@ impl LocalJournal {
                 Err(error) => tracing::warn!(%error, segment = %id, "file was not recycled"),
             }
         }
-        is_any
+        true
     }
 
     /// Removes the oldest truncated segment. None if there is none, or it cannot go now; its file,
     /// under a temporary name, if that is kept.
     fn remove_doomed(&self, preparing: &mut Preparing, keep: Keep) -> Option<Option<NamedFile>> {
-        if !self.has_doomed() || !self.flush_before_removal() {
+        if !self.has_doomed() {
+            return None;
+        }
+        // What is still needed of it was appended again; if that is not on disk it must not go.
+        self.flush();
+        if self.has_failed.load(Ordering::Acquire) {
             return None;
         }
         let segment = {

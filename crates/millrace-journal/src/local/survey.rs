@@ -67,10 +67,19 @@ pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenErro
         }
     }
     let mut headers = Vec::new();
-    for (id, file) in files {
-        let header = read_header(&*file).map_err(OpenError::io(format!("reading segment {id}")))?;
+    let mut has_last = false;
+    for (id, file) in files.into_iter().rev() {
+        let reading = || OpenError::io(format!("reading segment {id}"));
+        // The process before may have ended because a sync failed: of the last segment, or of one
+        // behind it that was about to be. The older ones had been synced.
+        if !has_last {
+            file.forget_clean().map_err(reading())?;
+        }
+        let header = read_header(&*file).map_err(reading())?;
+        has_last |= header.is_some();
         headers.push((id, file, header));
     }
+    headers.reverse();
     Ok(sort_out(headers, temporary))
 }
 
@@ -109,7 +118,6 @@ impl Survey {
 }
 
 fn read_header(file: &dyn File) -> io::Result<Option<SegmentHeader>> {
-    file.forget_clean(0..SEGMENT_HEADER_BYTES as u64)?;
     let mut bytes = [0; SEGMENT_HEADER_BYTES];
     let read = file.read_at(&mut bytes, 0)?;
     Ok(bytes.get(..read).and_then(SegmentHeader::decode))
