@@ -23,7 +23,7 @@ pub(crate) struct Catalog {
     maps: RwLock<Maps>,
 }
 
-struct Changes {
+pub(crate) struct Changes {
     next_id: u64,
 }
 
@@ -87,7 +87,7 @@ impl Catalog {
         self.maps().by_key.values().cloned().collect()
     }
 
-    fn changes(&self) -> MutexGuard<'_, Changes> {
+    pub(crate) fn changes(&self) -> MutexGuard<'_, Changes> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -24,9 +24,9 @@ impl Drop for Undelivered<'_> {
 }
 
 impl Broker {
-    /// Reads the contents of received messages. One that the disk has damaged is left out: it stays
-    /// hidden, its receive counted, so that it does not stand in the way of the others and ends
-    /// in the dead-letter queue, if there is one.
+    /// Reads the contents of received messages. One that the disk has damaged, or cannot read, is
+    /// left out: it stays hidden, its receive counted, so that it does not stand in the way of the
+    /// others and ends in the dead-letter queue, if there is one.
     pub(crate) fn read_deliveries(
         &self,
         queue: &SharedQueue,
@@ -45,11 +45,10 @@ impl Broker {
         for (delivery, (position, record_len)) in deliveries.iter().zip(wanted) {
             match self.log.read(position, record_len) {
                 Ok(record) => incoming.push(self.incoming(queue, delivery, record)?),
-                // Gone: deleted a moment ago by another handle.
-                Err(error @ (ReadError::Damaged(_) | ReadError::Gone(_))) => {
+                // Or gone: deleted a moment ago by another handle.
+                Err(error) => {
                     tracing::error!(queue = %queue.key(), %error, "message left out");
                 }
-                Err(error) => return Err(unreadable(&error)),
             }
         }
         Ok(incoming)

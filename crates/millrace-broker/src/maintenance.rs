@@ -21,6 +21,8 @@ use crate::queue::{SharedQueue, State};
 
 /// Deletes come by the thousand; what they free is looked at this often.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Receives and other changes that free nothing make the log longer without telling.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Until a commit under way is looked at again.
 const COMMIT_PAUSE: Duration = Duration::from_millis(5);
 /// Until sends that are remembered for five minutes are fewer.
@@ -104,8 +106,8 @@ impl Maintenance {
         self.changed.notify_all();
     }
 
-    /// Sleeps for `pause`, or without one until wanted and then a second more, so that many small
-    /// changes are seen at once. False: closed.
+    /// Sleeps for `pause`, or until wanted and then a second more, so that many small changes are
+    /// seen at once. False: closed.
     pub(crate) fn sleep(&self, pause: Option<Duration>) -> bool {
         let mut state = self.sleep_state();
         let mut left = pause;
@@ -116,20 +118,29 @@ impl Maintenance {
             if std::mem::take(&mut state.is_urgent) {
                 break;
             }
+            let is_long = left.is_none_or(|pause| pause > PAUSE);
+            if is_long && self.is_wanted.load(Ordering::Acquire) {
+                left = Some(PAUSE);
+                continue;
+            }
+            let is_asleep = |state: &mut Sleep| {
+                let is_wanted = is_long && self.is_wanted.load(Ordering::Acquire);
+                !state.is_closed && !state.is_urgent && !is_wanted
+            };
             match left {
                 Some(pause) => {
                     let (next, timeout) = self
                         .changed
-                        .wait_timeout_while(state, pause, |s| !s.is_closed && !s.is_urgent)
+                        .wait_timeout_while(state, pause, is_asleep)
                         .unwrap_or_else(PoisonError::into_inner);
                     state = next;
                     if timeout.timed_out() {
                         break;
                     }
                 }
-                None if self.is_wanted.load(Ordering::Acquire) => left = Some(PAUSE),
                 None => {
-                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    let next = self.changed.wait_while(state, is_asleep);
+                    state = next.unwrap_or_else(PoisonError::into_inner);
                 }
             }
         }
@@ -182,9 +193,12 @@ impl Broker {
         if rest_ms > 0 {
             return Ok(Some(Duration::from_millis(rest_ms)));
         }
-        let segments = self.log.segments();
+        let (segments, queues) = {
+            // A queue that is being made is in the log before it is in the catalog.
+            let _changes = self.catalog.changes();
+            (self.log.segments(), self.catalog.all())
+        };
         let [oldest, .., active] = segments.as_slice() else { return Ok(None) };
-        let queues = self.catalog.all();
         // Queues are looked at one after the other: what moves on meanwhile from one that is still
         // to come to one that was seen already tells of itself.
         self.maintenance.moved_from.store(u32::MAX, Ordering::Release);
@@ -217,7 +231,7 @@ impl Broker {
             log.relocated = Some(self.log.latest());
             return Ok(Some(COMMIT_PAUSE));
         }
-        Ok(None)
+        Ok(Some(LONGEST_PAUSE))
     }
 
     /// Appends again what is not a message and stands before `boundary`. False: not now.
@@ -229,9 +243,14 @@ impl Broker {
         boundary: SegmentId,
     ) -> Result<bool, BrokerError> {
         let (last, now) = (boundary.0.saturating_sub(1), self.now());
+        let is_before = |position: u64| (position >> 32) < u64::from(boundary.0);
         let mut remembered = Vec::new();
+        let mut definition_bytes = 0;
         for queue in queues {
             let state = queue.lock();
+            if is_before(state.definition_position) {
+                definition_bytes += definition_record(&queue.definition())?.len() as u64;
+            }
             let sends = state.queue.remembered_to(last).filter(|(.., expires)| *expires > now);
             let sends: Vec<RememberedSend> = sends.collect();
             if !sends.is_empty() {
@@ -241,11 +260,11 @@ impl Broker {
         let sends: usize = remembered.iter().map(|(_, _, sends)| sends.len()).sum();
         let freed = segments.iter().filter(|segment| segment.id < boundary);
         let freed_bytes: u64 = freed.map(|segment| segment.bytes).sum();
-        if sends as u64 * REMEMBERED_BYTES > freed_bytes / 3 {
-            // Copying them would hardly free anything, and again and again. They expire soon.
+        if sends as u64 * REMEMBERED_BYTES + definition_bytes > freed_bytes / 3 {
+            // Copying them would hardly free anything, and again and again. Sends expire soon;
+            // definitions wait until more is freed with them.
             return Ok(false);
         }
-        let is_before = |position: u64| (position >> 32) < u64::from(boundary.0);
         if is_before(log.secret.1) {
             let mut index = Vec::new();
             record::secret(&mut index, &log.secret.0);
@@ -384,5 +403,28 @@ impl Broker {
         }
         state.latest = Some(ticket);
         Ok(record.encoded_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_wanted_does_not_sleep_on() {
+        let maintenance = Arc::new(Maintenance::new(([0; 16], 0)));
+        let (awake, woken) = std::sync::mpsc::channel();
+        let sleeper = Arc::clone(&maintenance);
+        let thread = std::thread::spawn(move || {
+            while sleeper.sleep(Some(Duration::from_secs(3_600))) {
+                awake.send(()).unwrap();
+            }
+        });
+
+        maintenance.want();
+
+        woken.recv_timeout(Duration::from_secs(30)).unwrap();
+        maintenance.close();
+        thread.join().unwrap();
     }
 }

@@ -155,8 +155,9 @@ impl Broker {
     /// Starts a task and returns its id. Resolves after the commit.
     pub async fn start_move_task(&self, start: &StartMoveTask) -> Result<String, MoveTaskError> {
         let (id, ticket) = self.begin_move_task(start)?;
-        self.committed(Some(ticket)).await?;
+        // Before the wait, which a client that leaves cuts short.
         self.maintenance.hurry();
+        self.committed(Some(ticket)).await?;
         Ok(id)
     }
 

@@ -31,9 +31,9 @@ impl Waiter {
         std::mem::take(&mut self.signal().is_woken)
     }
 
-    /// Resolves when woken.
+    /// Resolves when woken; not at once if it is already, so that others get their turn.
     pub(crate) fn woken(&self) -> impl Future<Output = ()> + '_ {
-        Woken(self)
+        Woken { waiter: self, has_yielded: false }
     }
 
     fn signal(&self) -> MutexGuard<'_, Signal> {
@@ -41,17 +41,22 @@ impl Waiter {
     }
 }
 
-struct Woken<'a>(&'a Waiter);
+struct Woken<'a> {
+    waiter: &'a Waiter,
+    has_yielded: bool,
+}
 
 impl Future for Woken<'_> {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut signal = self.0.signal();
-        if signal.is_woken {
-            return Poll::Ready(());
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let has_yielded = std::mem::replace(&mut self.has_yielded, true);
+        let mut signal = self.waiter.signal();
+        match (signal.is_woken, has_yielded) {
+            (true, true) => return Poll::Ready(()),
+            (true, false) => context.waker().wake_by_ref(),
+            (false, _) => signal.waker = Some(context.waker().clone()),
         }
-        signal.waker = Some(context.waker().clone());
         Poll::Pending
     }
 }
@@ -96,5 +101,23 @@ impl Waiters {
             Some(at) => self.0.remove(at).is_some(),
             None => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    #[test]
+    fn who_was_woken_before_lets_others_go_first() {
+        let waiter = Waiter::default();
+        waiter.wake();
+        let mut woken = pin!(waiter.woken());
+        let mut context = Context::from_waker(Waker::noop());
+
+        assert!(woken.as_mut().poll(&mut context).is_pending());
+        assert!(woken.as_mut().poll(&mut context).is_ready());
     }
 }

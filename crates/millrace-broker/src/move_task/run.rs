@@ -84,10 +84,14 @@ impl Broker {
     fn move_one(&self, entry: &mut Entry) -> Result<bool, BrokerError> {
         let task = &entry.task;
         let source = self.queue_by_arn(&task.source)?;
-        let next = {
+        let next = loop {
             let mut state = source.lock();
-            self.tick(&source, &mut state, self.now(), TICK_BUDGET)?;
-            state.queue.first_ready()
+            let now = self.now();
+            self.tick(&source, &mut state, now, TICK_BUDGET)?;
+            // What has expired gets no second life. It goes piece by piece: others want the queue too.
+            if !state.queue.has_expired(now) {
+                break state.queue.first_ready();
+            }
         };
         let Some(view) = next.filter(|_| task.moved < task.to_move) else { return Ok(false) };
         let destination = match task.destination.as_deref().or(view.source.as_deref()) {

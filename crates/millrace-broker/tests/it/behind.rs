@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use millrace_broker::{
     Broker, BrokerError, Creation, Kind, NewContent, NewQueue, Options, Outgoing, Redrive,
-    Settings, SharedQueue,
+    Settings, SharedQueue, StartMoveTask,
 };
-use millrace_core::{MessageId, QueueKey, SystemClock};
+use millrace_core::{Clock, MessageId, QueueKey, SystemClock};
 use millrace_engine::{Receive, Replay};
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal, Unavailable};
 
@@ -19,6 +19,7 @@ const ANY: Receive =
     Receive { max: 100, visibility_timeout_s: None, attempt: None, in_flight_limit: u64::MAX };
 
 struct Bench {
+    clock: Arc<SystemClock>,
     log: Arc<GroupCommit>,
     broker: Arc<Broker>,
     ids: u128,
@@ -35,8 +36,9 @@ impl Bench {
         let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
         let options = Options { slack_bytes: 0, ..Options::default() };
         let clock = Arc::new(SystemClock::new());
-        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
-        Bench { log, broker, ids: 0 }
+        let broker =
+            Broker::new(log.clone(), clock.clone(), options, replayed, Box::new(|| 1)).unwrap();
+        Bench { clock, log, broker, ids: 0 }
     }
 
     fn create(&self, name: &str, settings: Settings) -> Arc<SharedQueue> {
@@ -107,6 +109,66 @@ fn remembered_sends_are_not_copied_over_and_over() {
     assert!(written <= 12, "{written} segments were written to free a few");
     bench.broker.advance_clock(Duration::from_secs(320));
     assert!(bench.segments_after(50).len() <= 2, "what nobody remembers goes");
+}
+
+#[test]
+fn definitions_are_not_copied_over_and_over() {
+    let bench = Bench::new();
+    for number in 0..300 {
+        let new = NewQueue {
+            key: QueueKey::new("us-east-1", "000000000000", &format!("q{number}")),
+            settings: Settings::default(),
+            attributes: BTreeMap::from([("Policy".to_owned(), "x".repeat(4_000))]),
+            tags: BTreeMap::new(),
+        };
+        bench.broker.begin_create_queue(&new).unwrap();
+        bench.commit();
+    }
+    let newest = bench.segments_after(1).last().copied();
+
+    let segments = bench.segments_after(50);
+
+    let written = segments.last().copied().unwrap() - newest.unwrap();
+    assert!(written <= 1, "{written} segments were written to free none");
+}
+
+#[test]
+fn log_is_looked_at_again_although_nothing_is_freed() {
+    let mut bench = Bench::new();
+    let queue = bench.create("q", Settings::default());
+    bench.send(&queue, b"x", false);
+    assert_eq!(bench.broker.maintain(), None, "one segment");
+    while bench.log.segments().len() < 2 {
+        bench.send(&queue, &[b'x'; 1_000], false);
+    }
+
+    let pause = bench.broker.maintain();
+
+    // Receives, for instance, tell nobody that the log has become longer.
+    assert_eq!(pause, Some(Duration::from_secs(30)));
+}
+
+#[test]
+fn expired_messages_are_not_moved() {
+    let mut bench = Bench::new();
+    let source = bench.create("source", Settings { retention_s: 60, ..Settings::default() });
+    let destination = bench.create("destination", Settings::default());
+    for _ in 0..1_000 {
+        bench.send(&source, b"x", false);
+    }
+    let start = StartMoveTask {
+        source: QueueKey::new("us-east-1", "000000000000", "source"),
+        destination: Some(QueueKey::new("us-east-1", "000000000000", "destination")),
+        max_per_second: None,
+    };
+    wait(bench.broker.start_move_task(&start), &bench).unwrap();
+    // The broker's own way drops all that has expired at once.
+    bench.clock.advance(Duration::from_secs(61));
+
+    bench.segments_after(20);
+
+    assert_eq!((source.counts().ready, destination.counts().ready), (0, 0));
+    assert_eq!(bench.expired(&source), 1_000);
 }
 
 #[test]

@@ -1,25 +1,28 @@
-//! A message whose record the disk has damaged.
+//! A message whose record the disk has damaged, or cannot read.
 
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use millrace_broker::{Broker, Creation, NewContent, NewQueue, Options, Outgoing, ReceiveRequest};
+use millrace_broker::{
+    Broker, Creation, NewContent, NewQueue, Options, Outgoing, ReceiveRequest, SharedQueue,
+};
 use millrace_core::{MessageId, QueueKey, SystemClock};
 use millrace_engine::{Replay, Settings};
 use millrace_journal::{
-    Durability, GroupCommit, GroupOptions, LocalJournal, LocalOptions, RealFileSystem,
+    Durability, Fault, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions,
+    RealFileSystem, SimFileSystem,
 };
 
-fn open(dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) {
+fn open(fs: Arc<dyn FileSystem>, dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) {
     let options = LocalOptions {
         durability: Durability::Os,
         segment_bytes: 64 << 10,
         ..LocalOptions::default()
     };
     let mut replay = Replay::default();
-    let (journal, _) = LocalJournal::open(RealFileSystem::new(), dir, options, &mut |record| {
+    let (journal, _) = LocalJournal::open(fs, dir, options, &mut |record| {
         replay.apply(record.index, record.position.0, record.record_len).unwrap();
     })
     .unwrap();
@@ -74,27 +77,47 @@ fn damage(dir: &Path, needle: &[u8]) {
     panic!("not found");
 }
 
-#[test]
-fn damaged_message_does_not_stand_in_the_way_of_others() {
-    let dir = tempfile::tempdir().unwrap();
-    let key = QueueKey::new("us-east-1", "000000000000", "jobs");
+const ANY: ReceiveRequest<'_> =
+    ReceiveRequest { max: 10, visibility_timeout_s: None, wait_time_s: None, attempt_id: None };
+
+/// A queue of three messages.
+fn send_three(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
     let new = NewQueue {
-        key: key.clone(),
+        key: QueueKey::new("us-east-1", "000000000000", "jobs"),
         settings: Settings::default(),
         attributes: Default::default(),
         tags: Default::default(),
     };
-    let (log, broker) = open(dir.path());
-    let Creation::Created(queue) = run(&log, broker.create_queue(&new)).unwrap() else { panic!() };
+    let Creation::Created(queue) = run(log, broker.create_queue(&new)).unwrap() else { panic!() };
     let bodies = ["first message", "second message!", "third message!!!"];
     let contents = bodies.map(content);
     let messages = [0, 1, 2].map(|number| message(bodies[number], &contents[number]));
-    run(&log, broker.send(&queue, &messages)).unwrap();
+    run(log, broker.send(&queue, &messages)).unwrap();
+    queue
+}
+
+#[test]
+fn unreadable_messages_are_hidden_as_damaged_ones_are() {
+    let fs = SimFileSystem::new(1);
+    let (log, broker) = open(Arc::new(fs.clone()), Path::new("/journal"));
+    let queue = send_three(&log, &broker);
+    fs.fail_next(Fault::PowerLoss);
+    fs.create(Path::new("/any")).map(|_| ()).unwrap_err();
+
+    let received = run(&log, broker.receive(&queue, &ANY)).unwrap();
+
+    assert!(received.is_empty());
+    assert_eq!(queue.counts().in_flight, 3, "hidden, their receives counted");
+}
+
+#[test]
+fn damaged_message_does_not_stand_in_the_way_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, broker) = open(RealFileSystem::new(), dir.path());
+    let queue = send_three(&log, &broker);
     damage(dir.path(), b"second message!");
 
-    let request =
-        ReceiveRequest { max: 10, visibility_timeout_s: None, wait_time_s: None, attempt_id: None };
-    let received = run(&log, broker.receive(&queue, &request)).unwrap();
+    let received = run(&log, broker.receive(&queue, &ANY)).unwrap();
 
     let bodies: Vec<_> = received.iter().map(|message| message.content.body()).collect();
     assert_eq!(bodies, [b"first message".as_slice(), b"third message!!!"]);

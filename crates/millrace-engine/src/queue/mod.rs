@@ -168,6 +168,7 @@ impl Queue {
             }
         }
         self.dedup.expire(now, budget);
+        self.attempts.expire(now, budget);
     }
 
     /// Drops messages older than the retention period, `budget` at most. What it returns is to be

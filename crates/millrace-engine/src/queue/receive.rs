@@ -143,8 +143,10 @@ impl Queue {
                 self.change(delivery.at.slot, MessageState::Ready, 0);
             }
         }
+        // What is shown again at once is never given to the same attempt again.
         if let Some(key) = receive.attempt
             && !done.deliveries.is_empty()
+            && timeout_s > 0
         {
             self.remember_attempt(key, now, &done);
         }

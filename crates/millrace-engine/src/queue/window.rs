@@ -111,17 +111,22 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    pub(super) fn get(&mut self, key: u128, now: Timestamp) -> Option<&Attempt> {
-        while let Some((expires, old)) = self.order.front().copied() {
+    pub(super) fn get(&self, key: u128, now: Timestamp) -> Option<&Attempt> {
+        self.receives.get(&key).filter(|attempt| attempt.expires > now.0)
+    }
+
+    /// Forgets what is over, `budget` at most.
+    pub(super) fn expire(&mut self, now: Timestamp, budget: usize) {
+        for _ in 0..budget {
+            let Some((expires, old)) = self.order.front().copied() else { return };
             if expires > now.0 {
-                break;
+                return;
             }
             self.order.pop_front();
             if self.receives.get(&old).is_some_and(|attempt| attempt.expires <= now.0) {
                 self.receives.remove(&old);
             }
         }
-        self.receives.get(&key)
     }
 
     pub(super) fn insert(&mut self, key: u128, now: Timestamp, messages: Vec<Given>) {
@@ -132,5 +137,28 @@ impl Attempts {
 
     pub(super) fn clear(&mut self) {
         *self = Attempts::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_over_in_time_and_forgotten_piece_by_piece() {
+        let mut attempts = Attempts::default();
+        for key in 0..10 {
+            attempts.insert(key, Timestamp(0), Vec::new());
+        }
+        let over = Timestamp(0).plus_seconds(limits::DEDUPLICATION_WINDOW_S);
+        attempts.insert(0, over, Vec::new());
+
+        assert!(attempts.get(1, Timestamp(over.0 - 1)).is_some());
+        assert!(attempts.get(1, over).is_none());
+        attempts.expire(over, 4);
+        assert_eq!((attempts.receives.len(), attempts.order.len()), (7, 7));
+        attempts.expire(over, 100);
+        assert_eq!((attempts.receives.len(), attempts.order.len()), (1, 1));
+        assert!(attempts.get(0, over).is_some(), "asked for again meanwhile");
     }
 }
