@@ -90,7 +90,7 @@ def every_message(report: dict) -> dict:
 @pytest.mark.parametrize("batch", [1, 10])
 def test_all_figures_agree_with_the_bench(alone, clock, gate, console_port, sqs_alone, total, batch):
     command = [str(binary()), "bench", "pc", "--json", "--endpoint", gate.endpoint, "--batch", str(batch)]
-    command += ["--producers", "4", "--consumers", "4", "--duration", "2s", "--warm-up", "500ms"]
+    command += ["--producers", "4", "--consumers", "4", "--duration", "6s", "--warm-up", "500ms"]
     console = f"http://127.0.0.1:{console_port}/api/snapshot"
     bench = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     # Somebody watches all the time.

@@ -74,7 +74,7 @@ function row(page, name) {
 
 /** Waits until something holds. */
 async function until(holds) {
-  const deadline = Date.now() + 8000;
+  const deadline = Date.now() + 20_000;
   while (!holds()) {
     assert.ok(Date.now() < deadline, `${holds} does not come to hold`);
     await new Promise((resolve) => setTimeout(resolve, 30));
@@ -83,7 +83,7 @@ async function until(holds) {
 
 /** Waits until a locator's text fits. */
 async function hasText(locator, expected) {
-  const deadline = Date.now() + 8000;
+  const deadline = Date.now() + 20_000;
   let text;
   while (Date.now() < deadline) {
     text = await locator.innerText();

@@ -13,7 +13,7 @@ import pytest
 
 from support.wire import JSON_TYPE, JsonApi
 
-PROMPT_S = 1.5
+PROMPT_S = 5
 
 
 class OpenPoll:
@@ -267,7 +267,7 @@ def test_many_idle_polls_let_others_work(server, sqs, queue):
 
     for poll in polls:
         poll.close()
-    assert took < 5
+    assert took < 15
 
 
 def test_idle_polls_cost_no_cpu(make_server):

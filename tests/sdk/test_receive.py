@@ -179,7 +179,7 @@ def test_attempt_id_is_ignored_on_a_standard_queue_when_well_formed(api, url):
 
 def test_receive_costs_the_same_behind_a_deep_backlog(sqs, queue):
     """A receive whose cost grows with the backlog shows here as a time-out."""
-    url = queue()
+    url = queue(VisibilityTimeout="43200")
     entries = [{"Id": f"id{n}", "MessageBody": "x"} for n in range(10)]
     for _ in range(300):
         sqs.send_message_batch(QueueUrl=url, Entries=entries)

@@ -126,10 +126,10 @@ def test_deduplication_window(server, sqs, fifo, counts):
     url = fifo()
     given = {"QueueUrl": url, "MessageBody": "x", "MessageGroupId": "g"}
     first = sqs.send_message(**given)["MessageId"]
-    server.advance(299)
+    server.advance(290)
     assert sqs.send_message(**given)["MessageId"] == first
 
-    server.advance(2)
+    server.advance(11)
 
     assert sqs.send_message(**given)["MessageId"] != first
     assert counts(url) == (2, 0, 0)

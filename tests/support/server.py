@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 20
 STOP_TIMEOUT_S = 20
+CLAIMS = []
 
 
 def binary() -> Path:
@@ -31,12 +32,18 @@ def free_port() -> int:
     down could otherwise be given the very port that it asks for, and talk to itself."""
     while True:
         port = random.randint(20_000, 32_000)
-        with socket.socket() as probe:
-            try:
+        # Held while this process runs: other tests run beside it, and a server that restarts leaves
+        # its port for a moment.
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0millrace-test-port-{port}")
+            with socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+        except OSError:
+            claim.close()
+            continue
+        CLAIMS.append(claim)
+        return port
 
 
 class Server:

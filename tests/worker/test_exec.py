@@ -137,7 +137,7 @@ def test_command_that_takes_too_long_is_ended_with_all_that_it_started(
     # Neither the shell nor what it started heeds SIGTERM.
     command = "trap '' TERM; (trap '' TERM; sleep 600) & echo $! > child; echo $$ > shell; wait; sleep 600"
 
-    worker = work(url, "--exec", command, "--timeout", "300ms", "--kill-after", "300ms", *ALWAYS)
+    worker = work(url, "--exec", command, "--timeout", "3s", "--kill-after", "1s", *ALWAYS)
     assert worker.wait() == 0
 
     for name in ("child", "shell"):

@@ -242,7 +242,7 @@ async fn what_takes_too_long_ends_with_an_error() {
     let server = server().await;
     server.plan(ServerFault::Hang);
     let options = TransportOptions {
-        answer_timeout: Duration::from_millis(50),
+        answer_timeout: Duration::from_millis(500),
         lane_connections: 1,
         ..TransportOptions::default()
     };
