@@ -219,7 +219,7 @@ impl World {
         }
         for (seq, _) in taken {
             if !seqs.contains(seq) && model.messages.contains_key(seq) {
-                return Err(format!("poll {number} took {seq:#x} and got {seqs:x?}").into());
+                return Err(self.blame(format!("poll {number} took {seq:#x} and got {seqs:x?}")));
             }
         }
         let client = self.random.below(self.clients.len() as u64) as usize;
