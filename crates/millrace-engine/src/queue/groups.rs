@@ -27,6 +27,8 @@ pub(super) struct Group {
     pub in_flight: u32,
     /// Messages of the group in any state; the group ends with the last.
     pub members: u32,
+    /// FIFO queues: the slot that was last linked before others. Its message may be gone.
+    pub linked: u32,
     ring: u8,
     ring_prev: u32,
     ring_next: u32,
@@ -40,6 +42,7 @@ impl Group {
             tail: NONE,
             in_flight: 0,
             members: 0,
+            linked: NONE,
             ring: OUTSIDE,
             ring_prev: NONE,
             ring_next: NONE,

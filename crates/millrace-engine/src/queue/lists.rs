@@ -1,6 +1,7 @@
 //! How a message enters, changes state and leaves: the only code that touches links and counts.
 
 use super::Queue;
+use super::groups::Group;
 use super::slab::{Entry, MessageState, NONE};
 use crate::definition::Kind;
 use crate::record::SlotSeq;
@@ -132,14 +133,18 @@ impl Queue {
         }
     }
 
-    /// Links a message of a FIFO queue by its sequence. New ones are the last; one relocated in the
-    /// journal may replay after its successors, which then are few or begin near the head.
+    /// Links a message of a FIFO queue by its sequence. New ones are the last. Those relocated in the
+    /// journal may replay after their successors, but in order: each near the one before.
     fn link_in_order(&mut self, slot: u32) {
         let (seq, group) = (self.slab.at(slot).seq, self.slab.at(slot).group);
-        let tail = self.groups.at(group).tail;
+        let Group { head, tail, linked, .. } = *self.groups.at(group);
         let mut before = NONE;
         if tail != NONE && self.slab.at(tail).seq > seq {
-            before = self.groups.at(group).head;
+            let is_near = self.slab.is_used(linked)
+                && self.slab.at(linked).group == group
+                && self.slab.at(linked).seq < seq;
+            before = if is_near { linked } else { head };
+            self.groups.at_mut(group).linked = slot;
             while before != NONE && self.slab.at(before).seq < seq {
                 before = self.slab.at(before).next;
             }

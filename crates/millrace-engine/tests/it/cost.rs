@@ -6,7 +6,8 @@
 use std::time::{Duration, Instant};
 
 use millrace_core::{MessageId, QueueId, Timestamp};
-use millrace_engine::{DeadLetters, Handle, Kind, Queue, Receive, Send, Sent, Settings};
+use millrace_engine::record::{self, SentRecord, SlotSeq};
+use millrace_engine::{DeadLetters, Handle, Kind, Queue, Receive, Replay, Send, Sent, Settings};
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 const SHORT: usize = 1_000;
@@ -110,6 +111,38 @@ fn fifo_receive_does_not_depend_on_the_number_of_groups() {
 #[test]
 fn fair_receive_does_not_depend_on_the_number_of_groups() {
     assert_same_cost(Kind::Standard, 10_000);
+}
+
+/// Time per message of a replay that shows each group's last message first.
+fn replay_cost(messages: u64) -> Duration {
+    let groups = ["a", "b"];
+    let mut replay = Replay::default();
+    let begun = Instant::now();
+    let mut index = Vec::new();
+    for seq in [messages, messages + 1].into_iter().chain(0..messages) {
+        index.clear();
+        let sent = SentRecord {
+            queue: QueueId(1),
+            at: SlotSeq { slot: seq as u32, seq },
+            sent: NOW,
+            deadline: Timestamp(0),
+            id: MessageId([0; 16]),
+            is_fifo: true,
+            group: Some(groups[seq as usize % 2]),
+            dedup: 0,
+        };
+        record::sent(&mut index, &sent);
+        replay.apply(&index, seq << 10, 100).unwrap();
+    }
+    begun.elapsed() / messages as u32
+}
+
+#[test]
+fn replay_of_relocated_messages_does_not_depend_on_the_length_of_their_group() {
+    let short = (0..ROUNDS).map(|_| replay_cost(2_000)).min().unwrap_or_default();
+    let longs = || replay_cost(128_000);
+    let is_as_quick = std::iter::repeat_with(longs).take(5).any(|long| long < short * 5);
+    assert!(is_as_quick, "{short:?} each for 2,000");
 }
 
 /// Blocked groups, in-flight messages and delayed ones are not looked at.
