@@ -12,12 +12,16 @@ use millrace_journal::{
     SimFileSystem, check,
 };
 
+/// A disk whose journal has several segments and no sidecars.
+fn disk_without_sidecars() -> SimFileSystem {
+    let fs = SimFileSystem::new(1);
+    fill(&open(&fs).unwrap().group_commit, 0, 60);
+    fs
+}
+
 #[test]
 fn sidecars_replay_what_scanning_does() {
-    let fs = SimFileSystem::new(1);
-    let opening = open(&fs).unwrap();
-    fill(&opening.group_commit, 0, 60);
-    drop(opening);
+    let fs = disk_without_sidecars();
     let scanned = open(&fs.fork()).unwrap().seen;
     let opening = open(&fs).unwrap();
     work_off(&opening.group_commit);
@@ -111,10 +115,7 @@ fn sidecar_written_while_its_segment_fills_is_the_one_that_scanning_makes() {
 
 #[test]
 fn sealed_segment_that_a_start_has_read_is_not_read_again_for_its_sidecar() {
-    let fs = SimFileSystem::new(1);
-    let opening = open(&fs).unwrap();
-    fill(&opening.group_commit, 0, 60);
-    drop(opening);
+    let fs = disk_without_sidecars();
     let index = dir().join("00000001.idx");
     let segments = open(&fs.fork()).unwrap().group_commit.segments().len();
     // The start keeps what it read of so many segments, the one that it appends to beside them.

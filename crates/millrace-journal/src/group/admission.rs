@@ -33,7 +33,7 @@ impl GroupCommit {
             }
             refusal = self.journal.prepare(missing).err();
             if self.journal.failure().is_some() {
-                // It tells everybody, which the caller may have no lock for.
+                // It poisons and tells: the caller may hold locks that those who are told take.
                 self.wake_background();
             }
         }

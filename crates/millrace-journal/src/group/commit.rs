@@ -157,7 +157,8 @@ impl GroupCommit {
         Some(Committed { records, batches, gathered, usual })
     }
 
-    /// Does one piece of the journal's background work, for callers without threads.
+    /// Does one piece of the journal's background work. If the journal has failed, nothing is taken
+    /// any more, and everybody is told.
     pub fn background_step(&self) -> bool {
         let is_done = self.journal.background_step();
         if let Some(reason) = self.journal.failure()

@@ -251,13 +251,7 @@ impl LocalJournal {
         if self.has_failed.load(Ordering::Acquire) {
             return None;
         }
-        let segment = {
-            let mut state = self.state_mut();
-            if state.is_removal_broken {
-                return None;
-            }
-            state.doomed.pop_front()?
-        };
+        let segment = self.state_mut().doomed.pop_front()?;
         let id = segment.header.segment;
         let removed = self.remove_segment(preparing, segment, keep);
         if let Err(error) = &removed {

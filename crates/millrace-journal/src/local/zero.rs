@@ -76,6 +76,7 @@ impl LocalJournal {
             return Ok(is_due.then(|| Arc::clone(file)));
         }
         let Ok(file) = self.fs.open(&segment_path(&self.dir, goal.segment)) else {
+            // Nothing was written, so nothing is in doubt.
             return Ok(None);
         };
         file.write_at(&zeros, u64::from(start))?;
