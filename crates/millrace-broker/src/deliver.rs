@@ -68,7 +68,7 @@ impl Broker {
     /// Gives deliveries back that did not reach their client. If the journal takes no changes they
     /// come back when their visibility timeout ends: memory never runs ahead of what a restart
     /// would show.
-    fn give_back(&self, queue: &SharedQueue, deliveries: &[Delivery]) {
+    pub(crate) fn give_back(&self, queue: &SharedQueue, deliveries: &[Delivery]) {
         if deliveries.is_empty() {
             return;
         }

@@ -5,14 +5,16 @@
 //! again first. When the log is longer than twice the live bytes plus a slack, the live messages of
 //! the oldest segment are appended again, too.
 
+mod relocate;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use millrace_core::{MessageId, Timestamp};
-use millrace_engine::record::{self, Record as EngineRecord, SlotSeq};
+use millrace_engine::record;
 use millrace_journal::record::RECORD_HEADER_BYTES;
-use millrace_journal::{Position, Purpose, Record, SegmentId, SegmentInfo, Ticket, Unavailable};
+use millrace_journal::{Purpose, Record, SegmentId, SegmentInfo, Ticket, Unavailable};
 
 use crate::broker::Broker;
 use crate::catalog::definition_record;
@@ -27,10 +29,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const COMMIT_PAUSE: Duration = Duration::from_millis(5);
 /// Until sends that are remembered for five minutes are fewer.
 const REMEMBERED_PAUSE_MS: u64 = 10_000;
-/// Messages relocated before their commit is awaited: clients' records wait behind them.
-const RELOCATED_BYTES: usize = 4 << 20;
-/// What a message's record may grow by when it is relocated, besides the ARN of its source.
-const RELOCATION_BYTES: usize = 64;
 /// Bytes of a `Remembered` record in the log.
 const REMEMBERED_BYTES: u64 = RECORD_HEADER_BYTES as u64 + 57;
 /// Remembered sends that are appended again at a time.
@@ -326,83 +324,6 @@ impl Broker {
         let mut positions = Vec::new();
         self.log.append(reservation, &[record], &mut positions);
         Ok(positions.first().map_or(0, |position| position.0))
-    }
-
-    /// Appends live messages of a segment again, not too many at a time.
-    fn relocate_messages(&self, segment: SegmentId) -> Result<(), BrokerError> {
-        let mut found: Vec<(Arc<SharedQueue>, SlotSeq, Position)> = Vec::new();
-        let mut collect = |replayed: millrace_journal::Replayed<'_>| {
-            let (queue, at) = match EngineRecord::decode(replayed.index) {
-                Some(EngineRecord::Sent(sent)) => (sent.queue, sent.at),
-                Some(EngineRecord::Relocated(record)) => (record.message.queue, record.message.at),
-                _ => return std::ops::ControlFlow::Continue(()),
-            };
-            found.extend(self.catalog.by_id(queue).map(|queue| (queue, at, replayed.position)));
-            std::ops::ControlFlow::Continue(())
-        };
-        let replayed = self.log.replay_segment(segment, &mut collect);
-        replayed.map_err(|error| BrokerError::Internal(format!("segment: {error}")))?;
-        let mut relocated_bytes = 0;
-        for (queue, at, position) in found {
-            relocated_bytes += self.relocate_message(&queue, at, position)?;
-            if relocated_bytes > RELOCATED_BYTES {
-                return Ok(());
-            }
-        }
-        // What was dead-lettered stands in another queue than its record says.
-        for queue in self.catalog.all() {
-            let moved: Vec<_> = {
-                let state = queue.lock();
-                if state.queue.oldest_segment(false) != Some(segment.0) {
-                    continue;
-                }
-                let here = |position: u64| (position >> 32) == u64::from(segment.0);
-                let messages = state.queue.messages().filter(|view| here(view.position));
-                messages.map(|view| (view.at, Position(view.position))).collect()
-            };
-            for (at, position) in moved {
-                relocated_bytes += self.relocate_message(&queue, at, position)?;
-                if relocated_bytes > RELOCATED_BYTES {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Appends one message again, if it still is the one whose record stands there. Returns how
-    /// many bytes that took.
-    fn relocate_message(
-        &self,
-        queue: &SharedQueue,
-        at: SlotSeq,
-        position: Position,
-    ) -> Result<usize, BrokerError> {
-        let find = |state: &State| state.queue.find(at).filter(|view| view.position == position.0);
-        // Read without the lock: old records come from the disk.
-        let Some(view) = find(&queue.lock()) else { return Ok(0) };
-        let stored = self.log.read(position, view.record_len);
-        let stored = stored.map_err(|error| crate::deliver::unreadable(&error))?;
-        let message = match EngineRecord::decode(stored.index()) {
-            Some(EngineRecord::Sent(sent)) => sent,
-            Some(EngineRecord::Relocated(relocated)) => relocated.message,
-            _ => return Err(BrokerError::Internal("record holds no message".to_owned())),
-        };
-        let source_bytes = view.source.as_ref().map_or(0, |source| source.len());
-        let bytes = view.record_len as usize + RELOCATION_BYTES + source_bytes;
-        let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
-        let mut state = queue.lock();
-        let Some(view) = find(&state) else { return Ok(0) };
-        let mut index = Vec::new();
-        record::relocated(&mut index, &state.queue.relocation(at, &message, &view));
-        let record = Record { index: &index, payload: stored.payload() };
-        let mut positions = Vec::new();
-        let ticket = self.log.append(reservation, &[record], &mut positions);
-        if let Some(position) = positions.first() {
-            state.queue.relocated(at, position.0, record.encoded_bytes() as u32);
-        }
-        state.latest = Some(ticket);
-        Ok(record.encoded_bytes())
     }
 }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use millrace_core::{MessageId, Timestamp};
-use millrace_engine::record::{self, SentRecord};
-use millrace_engine::{Content, Kind, MessageView, Send, Sent};
+use millrace_engine::record::{self, SentRecord, SlotSeq};
+use millrace_engine::{Content, Kind, MessageView, Receive, Send, Sent};
 use millrace_journal::{Position, Purpose, Record};
 
 use super::{Entry, MoveTask, MoveTaskStatus, TICK_BUDGET, task_record};
@@ -16,6 +17,8 @@ use crate::receive::lock_both;
 
 /// Messages that a task without a rate moves before others get their turn.
 const MOVES_PER_TURN: u64 = 100;
+/// How long a message stays hidden that could not be read.
+const PASSED_OVER_S: u32 = 30;
 
 impl Broker {
     /// Lets each task that is due move some messages. Returns how soon the next is due.
@@ -102,8 +105,31 @@ impl Broker {
             // A queue that dead-letters to itself; its lock cannot be taken twice.
             return Err(BrokerError::QueueDoesNotExist);
         }
-        self.move_message(entry, &source, &destination, &view)?;
+        match self.log.read(Position(view.position), view.record_len) {
+            Ok(stored) => {
+                self.move_message(entry, &source, &destination, &view, stored.into_payload())?;
+            }
+            Err(error) => {
+                tracing::error!(queue = %source.key(), %error, "message not moved");
+                self.pass_over(&source, view.at)?;
+            }
+        }
         Ok(true)
+    }
+
+    /// Hides a message whose content cannot be read, as a receive does: others stand behind it.
+    fn pass_over(&self, source: &SharedQueue, at: SlotSeq) -> Result<(), BrokerError> {
+        let receive = Receive {
+            max: 1,
+            visibility_timeout_s: Some(PASSED_OVER_S),
+            attempt: None,
+            in_flight_limit: self.options.in_flight_limit,
+        };
+        let Some((received, _)) = self.try_receive(source, &receive)? else { return Ok(()) };
+        // It was gone, not unreadable, if this is another one.
+        let others = received.deliveries.into_iter().filter(|delivery| delivery.at != at);
+        self.give_back(source, &others.collect::<Vec<_>>());
+        Ok(())
     }
 
     fn move_message(
@@ -112,13 +138,10 @@ impl Broker {
         source: &SharedQueue,
         destination: &SharedQueue,
         view: &MessageView,
+        payload: Bytes,
     ) -> Result<(), BrokerError> {
         let counted = MoveTask { moved: entry.task.moved + 1, ..entry.task.clone() };
         let task_index = task_record(&counted)?;
-        let position = Position(view.position);
-        let stored = self.log.read(position, view.record_len);
-        let stored = stored.map_err(|error| crate::deliver::unreadable(&error))?;
-        let payload = stored.into_payload();
         let size_bytes = Content::decode(payload.clone()).map_or(0, |content| content.size_bytes());
         let bytes = view.record_len as usize + task_index.len() + 1024;
         let reservation = self.log.reserve(bytes, Purpose::Store)?;

@@ -234,19 +234,35 @@ fn a_full_segment_is_relocated_in_pieces_and_nothing_is_lost() {
     assert_eq!(bench.broker.peek(&queue, 1_000).unwrap().len(), 200);
 }
 
+#[test]
+fn dead_letters_are_relocated_although_their_records_name_another_queue() {
+    let mut bench = Bench::new();
+    let dead = bench.create("dead", Settings::default());
+    let queue = bench.create("poisoned", to_dead_letters());
+    let other = bench.create("freed", Settings::default());
+    let body = vec![b'x'; 1_000];
+    for _ in 0..200 {
+        bench.send(&queue, &body, false);
+    }
+    let at_once = Receive { visibility_timeout_s: Some(0), ..ANY };
+    while bench.broker.try_receive(&queue, &at_once).unwrap().is_some() {}
+    for _ in 0..5_000 {
+        bench.send(&other, &body, false);
+    }
+    wait(bench.broker.delete_queue(&other), &bench).unwrap();
+
+    let segments = bench.segments_after(50);
+
+    assert!(segments[0] > 1, "the first segment is gone: {segments:?}");
+    assert_eq!(bench.broker.peek(&dead, 1_000).unwrap().len(), 200);
+}
+
 /// The journal is quick, so what is left to be committed here would wait for the next change.
 #[test]
 fn dead_letters_are_committed_although_their_receive_goes_on_to_wait() {
     let mut bench = Bench::new();
     let dead = bench.create("dead", Settings::default());
-    let redrive = Redrive {
-        region: "us-east-1".to_owned(),
-        account: "000000000000".to_owned(),
-        name: "dead".to_owned(),
-        max_receive_count: 1,
-    };
-    let queue =
-        bench.create("poisoned", Settings { redrive: Some(redrive), ..Settings::default() });
+    let queue = bench.create("poisoned", to_dead_letters());
     bench.send(&queue, b"x", false);
     let at_once = Receive { visibility_timeout_s: Some(0), ..ANY };
     assert!(bench.broker.try_receive(&queue, &at_once).unwrap().is_some());
@@ -267,6 +283,17 @@ fn dead_letters_are_committed_although_their_receive_goes_on_to_wait() {
     }
     bench.log.close();
     committer.join().unwrap();
+}
+
+/// Of a queue whose messages are received once, before they go to the queue `dead`.
+fn to_dead_letters() -> Settings {
+    let redrive = Redrive {
+        region: "us-east-1".to_owned(),
+        account: "000000000000".to_owned(),
+        name: "dead".to_owned(),
+        max_receive_count: 1,
+    };
+    Settings { redrive: Some(redrive), ..Settings::default() }
 }
 
 fn delete_all(bench: &Bench, queue: &SharedQueue) {

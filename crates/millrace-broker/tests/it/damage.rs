@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use millrace_broker::{
-    Broker, Creation, NewContent, NewQueue, Options, Outgoing, ReceiveRequest, SharedQueue,
+    Broker, Creation, MoveTaskStatus, NewContent, NewQueue, Options, Outgoing, ReceiveRequest,
+    SharedQueue, StartMoveTask,
 };
 use millrace_core::{MessageId, QueueKey, SystemClock};
 use millrace_engine::{Replay, Settings};
@@ -80,15 +81,24 @@ fn damage(dir: &Path, needle: &[u8]) {
 const ANY: ReceiveRequest<'_> =
     ReceiveRequest { max: 10, visibility_timeout_s: None, wait_time_s: None, attempt_id: None };
 
-/// A queue of three messages.
-fn send_three(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
+fn key(name: &str) -> QueueKey {
+    QueueKey::new("us-east-1", "000000000000", name)
+}
+
+fn create(log: &GroupCommit, broker: &Broker, name: &str) -> Arc<SharedQueue> {
     let new = NewQueue {
-        key: QueueKey::new("us-east-1", "000000000000", "jobs"),
+        key: key(name),
         settings: Settings::default(),
         attributes: Default::default(),
         tags: Default::default(),
     };
     let Creation::Created(queue) = run(log, broker.create_queue(&new)).unwrap() else { panic!() };
+    queue
+}
+
+/// A queue of three messages.
+fn send_three(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
+    let queue = create(log, broker, "jobs");
     let bodies = ["first message", "second message!", "third message!!!"];
     let contents = bodies.map(content);
     let messages = [0, 1, 2].map(|number| message(bodies[number], &contents[number]));
@@ -122,5 +132,28 @@ fn damaged_message_does_not_stand_in_the_way_of_others() {
     let bodies: Vec<_> = received.iter().map(|message| message.content.body()).collect();
     assert_eq!(bodies, [b"first message".as_slice(), b"third message!!!"]);
     assert_eq!(queue.counts().in_flight, 3, "the damaged one is hidden, its receive counted");
+    broker.close();
+}
+
+#[test]
+fn damaged_message_does_not_hold_a_move_task_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, broker) = open(RealFileSystem::new(), dir.path());
+    let queue = send_three(&log, &broker);
+    let destination = create(&log, &broker, "others");
+    damage(dir.path(), b"second message!");
+    let start = StartMoveTask {
+        source: key("jobs"),
+        destination: Some(key("others")),
+        max_per_second: None,
+    };
+    run(&log, broker.start_move_task(&start)).unwrap();
+
+    broker.maintain();
+
+    let [task] = &broker.move_tasks(&key("jobs"), 10)[..] else { panic!("one task") };
+    assert_eq!((task.status, task.moved), (MoveTaskStatus::Completed, 2));
+    assert_eq!(destination.counts().ready, 2);
+    assert_eq!(queue.counts().in_flight, 1, "the damaged one is hidden, its receive counted");
     broker.close();
 }

@@ -47,6 +47,23 @@ impl Queue {
         listed.chain(self.out_of_order.iter().map(|(_, slot)| *slot)).map(|slot| self.view(slot))
     }
 
+    /// Behind the highest slot that a message stands in.
+    pub fn slots(&self) -> u32 {
+        self.slab.len()
+    }
+
+    /// Messages in those slots whose records stand in that journal segment, with their positions.
+    pub fn in_segment(
+        &self,
+        segment: u32,
+        slots: std::ops::Range<u32>,
+    ) -> impl Iterator<Item = (SlotSeq, u64)> + '_ {
+        slots.filter(|slot| self.slab.is_used(*slot)).filter_map(move |slot| {
+            let Entry { seq, position, .. } = *self.slab.at(slot);
+            (position >> 32 == u64::from(segment)).then_some((SlotSeq { slot, seq }, position))
+        })
+    }
+
     /// The message that the next receive would get.
     pub fn first_ready(&self) -> Option<MessageView> {
         let group = self.groups.first()?;

@@ -1,0 +1,109 @@
+//! Moves stragglers out of the oldest segment: their messages are appended again.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use millrace_engine::record::{self, Record as EngineRecord, SlotSeq};
+use millrace_journal::{Position, Purpose, Record, Replayed, SegmentId};
+
+use crate::broker::Broker;
+use crate::error::BrokerError;
+use crate::queue::{SharedQueue, State};
+
+/// Messages relocated before their commit is awaited: clients' records wait behind them.
+const RELOCATED_BYTES: usize = 4 << 20;
+/// What a message's record may grow by when it is relocated, besides the ARN of its source.
+const RELOCATION_BYTES: usize = 64;
+/// Slots that are looked through under a queue's lock at a time, for what to relocate.
+const SLOTS_AT_A_TIME: u32 = 1 << 16;
+
+impl Broker {
+    /// Appends live messages of a segment again, not too many at a time.
+    pub(super) fn relocate_messages(&self, segment: SegmentId) -> Result<(), BrokerError> {
+        let mut found: Vec<(Arc<SharedQueue>, SlotSeq, Position)> = Vec::new();
+        let mut collect = |replayed: Replayed<'_>| {
+            let (queue, at) = match EngineRecord::decode(replayed.index) {
+                Some(EngineRecord::Sent(sent)) => (sent.queue, sent.at),
+                Some(EngineRecord::Relocated(record)) => (record.message.queue, record.message.at),
+                _ => return ControlFlow::Continue(()),
+            };
+            found.extend(self.catalog.by_id(queue).map(|queue| (queue, at, replayed.position)));
+            ControlFlow::Continue(())
+        };
+        let replayed = self.log.replay_segment(segment, &mut collect);
+        replayed.map_err(|error| BrokerError::Internal(format!("segment: {error}")))?;
+        let mut relocated_bytes = 0;
+        for (queue, at, position) in found {
+            relocated_bytes += self.relocate_message(&queue, at, position)?;
+            if relocated_bytes > RELOCATED_BYTES {
+                return Ok(());
+            }
+        }
+        // What was dead-lettered stands in another queue than its record says.
+        for queue in self.catalog.all() {
+            let mut next = 0;
+            while let Some(moved) = messages_in(&queue, segment, &mut next) {
+                for (at, position) in moved {
+                    relocated_bytes += self.relocate_message(&queue, at, Position(position))?;
+                    if relocated_bytes > RELOCATED_BYTES {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends one message again, if it still is the one whose record stands there. Returns how
+    /// many bytes that took.
+    fn relocate_message(
+        &self,
+        queue: &SharedQueue,
+        at: SlotSeq,
+        position: Position,
+    ) -> Result<usize, BrokerError> {
+        let find = |state: &State| state.queue.find(at).filter(|view| view.position == position.0);
+        // Read without the lock: old records come from the disk.
+        let Some(view) = find(&queue.lock()) else { return Ok(0) };
+        let stored = self.log.read(position, view.record_len);
+        let stored = stored.map_err(|error| crate::deliver::unreadable(&error))?;
+        let message = match EngineRecord::decode(stored.index()) {
+            Some(EngineRecord::Sent(sent)) => sent,
+            Some(EngineRecord::Relocated(relocated)) => relocated.message,
+            _ => return Err(BrokerError::Internal("record holds no message".to_owned())),
+        };
+        let source_bytes = view.source.as_ref().map_or(0, |source| source.len());
+        let bytes = view.record_len as usize + RELOCATION_BYTES + source_bytes;
+        let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
+        let mut state = queue.lock();
+        let Some(view) = find(&state) else { return Ok(0) };
+        let mut index = Vec::new();
+        record::relocated(&mut index, &state.queue.relocation(at, &message, &view));
+        let record = Record { index: &index, payload: stored.payload() };
+        let mut positions = Vec::new();
+        let ticket = self.log.append(reservation, &[record], &mut positions);
+        if let Some(position) = positions.first() {
+            state.queue.relocated(at, position.0, record.encoded_bytes() as u32);
+        }
+        state.latest = Some(ticket);
+        Ok(record.encoded_bytes())
+    }
+}
+
+/// Messages of a segment that is the queue's oldest, in the order sent, among some slots from
+/// `next` on; none: there are no more. Others get the lock between two calls.
+fn messages_in(
+    queue: &SharedQueue,
+    segment: SegmentId,
+    next: &mut u32,
+) -> Option<Vec<(SlotSeq, u64)>> {
+    let state = queue.lock();
+    let slots = *next..state.queue.slots().min(next.saturating_add(SLOTS_AT_A_TIME));
+    if slots.is_empty() || state.queue.oldest_segment(false) != Some(segment.0) {
+        return None;
+    }
+    *next = slots.end;
+    let mut found: Vec<_> = state.queue.in_segment(segment.0, slots).collect();
+    found.sort_unstable_by_key(|(at, _)| at.seq);
+    Some(found)
+}
