@@ -275,7 +275,8 @@ impl Broker {
                 state.definition_position = self.append_again(&index)?;
             }
         }
-        self.move_tasks.append_again(is_before, |index| self.append_again(index))?;
+        let is_there = |source: &str| self.queue_by_arn(source).is_ok();
+        self.move_tasks.append_again(is_before, is_there, |index| self.append_again(index))?;
         for (queue, definition, sends) in remembered {
             for sends in sends.chunks(REMEMBERED_AT_A_TIME) {
                 let mut state = queue.lock();

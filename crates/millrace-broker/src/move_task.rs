@@ -134,13 +134,19 @@ impl MoveTasks {
         self.entries().clear();
     }
 
-    /// Appends tasks again whose records are about to go.
+    /// Appends tasks again whose records are about to go, but those that ended and whose source is
+    /// no longer `there`: these are forgotten.
     pub(crate) fn append_again(
         &self,
         is_before: impl Fn(u64) -> bool,
+        is_there: impl Fn(&str) -> bool,
         append: impl Fn(&[u8]) -> Result<u64, BrokerError>,
     ) -> Result<(), BrokerError> {
-        for entry in self.entries().iter_mut().filter(|entry| is_before(entry.position)) {
+        let mut entries = self.entries();
+        entries.retain(|entry| {
+            entry.task.status == MoveTaskStatus::Running || is_there(&entry.task.source)
+        });
+        for entry in entries.iter_mut().filter(|entry| is_before(entry.position)) {
             entry.position = append(&task_record(&entry.task)?)?;
         }
         Ok(())

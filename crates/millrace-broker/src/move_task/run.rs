@@ -193,7 +193,7 @@ impl Broker {
         }
     }
 
-    fn queue_by_arn(&self, arn: &str) -> Result<Arc<SharedQueue>, BrokerError> {
+    pub(crate) fn queue_by_arn(&self, arn: &str) -> Result<Arc<SharedQueue>, BrokerError> {
         millrace_core::Arn::parse(arn)
             .and_then(|arn| arn.queue())
             .and_then(|key| self.queue_by_key(&key))

@@ -43,7 +43,7 @@ impl Bench {
 
     fn create(&self, name: &str, settings: Settings) -> Arc<SharedQueue> {
         let new = NewQueue {
-            key: QueueKey::new("us-east-1", "000000000000", name),
+            key: key(name),
             settings,
             attributes: BTreeMap::new(),
             tags: BTreeMap::new(),
@@ -157,8 +157,8 @@ fn expired_messages_are_not_moved() {
         bench.send(&source, b"x", false);
     }
     let start = StartMoveTask {
-        source: QueueKey::new("us-east-1", "000000000000", "source"),
-        destination: Some(QueueKey::new("us-east-1", "000000000000", "destination")),
+        source: key("source"),
+        destination: Some(key("destination")),
         max_per_second: None,
     };
     wait(bench.broker.start_move_task(&start), &bench).unwrap();
@@ -169,6 +169,30 @@ fn expired_messages_are_not_moved() {
 
     assert_eq!((source.counts().ready, destination.counts().ready), (0, 0));
     assert_eq!(bench.expired(&source), 1_000);
+}
+
+#[test]
+fn move_tasks_of_deleted_queues_are_forgotten_with_their_records() {
+    let mut bench = Bench::new();
+    let source = bench.create("source", Settings::default());
+    let other = bench.create("other", Settings::default());
+    let start = StartMoveTask {
+        source: key("source"),
+        destination: Some(key("other")),
+        max_per_second: None,
+    };
+    wait(bench.broker.start_move_task(&start), &bench).unwrap();
+    bench.segments_after(1);
+    wait(bench.broker.delete_queue(&source), &bench).unwrap();
+    while bench.log.segments().len() < 3 {
+        bench.send(&other, &[b'x'; 1_000], false);
+    }
+    wait(bench.broker.delete_queue(&other), &bench).unwrap();
+
+    assert!(bench.segments_after(10)[0] > 1, "the first segment is gone");
+
+    bench.create("source", Settings::default());
+    assert_eq!(bench.broker.move_tasks(&key("source"), 10), []);
 }
 
 #[test]
@@ -283,6 +307,10 @@ fn dead_letters_are_committed_although_their_receive_goes_on_to_wait() {
     }
     bench.log.close();
     committer.join().unwrap();
+}
+
+fn key(name: &str) -> QueueKey {
+    QueueKey::new("us-east-1", "000000000000", name)
 }
 
 /// Of a queue whose messages are received once, before they go to the queue `dead`.
