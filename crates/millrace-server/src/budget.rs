@@ -1,26 +1,28 @@
-//! Memory for bodies that are still coming in, over all connections: a bound on each of them alone
-//! would let many clients take all memory together.
+//! Memory for bodies that came in pieces, over all connections: a bound on each of them alone would
+//! let many clients take all memory together.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// Bodies up to this size are read whatever the others hold.
+/// Bodies up to this size, all of one connection together, are read whatever the others hold.
 const SMALL_BYTES: usize = 64 * 1024;
 
-/// What all unfinished bodies may hold.
+/// What all bodies of unanswered requests may hold.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     limit_bytes: usize,
     held_bytes: Arc<AtomicUsize>,
 }
 
-/// What one unfinished body holds; given back when dropped.
+/// What one body holds; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     limit_bytes: usize,
     all_bytes: Arc<AtomicUsize>,
+    /// Of the connection.
+    near_bytes: Arc<AtomicUsize>,
     own_bytes: usize,
 }
 
@@ -29,9 +31,19 @@ impl BodyBudget {
         BodyBudget { limit_bytes, held_bytes: Arc::default() }
     }
 
+    /// For the only body of its connection.
     pub(crate) fn hold(&self) -> Held {
-        let all_bytes = Arc::clone(&self.held_bytes);
-        Held { limit_bytes: self.limit_bytes, all_bytes, own_bytes: 0 }
+        self.hold_beside(&Arc::default())
+    }
+
+    /// For a body beside others of its connection, which together hold `near_bytes`.
+    pub(crate) fn hold_beside(&self, near_bytes: &Arc<AtomicUsize>) -> Held {
+        Held {
+            limit_bytes: self.limit_bytes,
+            all_bytes: Arc::clone(&self.held_bytes),
+            near_bytes: Arc::clone(near_bytes),
+            own_bytes: 0,
+        }
     }
 }
 
@@ -39,13 +51,15 @@ impl Held {
     /// Counts more bytes. False: there is no room for them.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         self.own_bytes += bytes;
-        let before = self.all_bytes.fetch_add(bytes, Relaxed);
-        self.own_bytes <= SMALL_BYTES || before + bytes <= self.limit_bytes
+        let near = self.near_bytes.fetch_add(bytes, Relaxed) + bytes;
+        let all = self.all_bytes.fetch_add(bytes, Relaxed) + bytes;
+        near <= SMALL_BYTES || all <= self.limit_bytes
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
+        self.near_bytes.fetch_sub(self.own_bytes, Relaxed);
         self.all_bytes.fetch_sub(self.own_bytes, Relaxed);
     }
 }
@@ -67,5 +81,20 @@ mod tests {
         assert!(third.grow(800_000));
         drop((second, third));
         assert_eq!(budget.held_bytes.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn many_small_bodies_of_one_connection_are_a_large_one() {
+        let budget = BodyBudget::new(1_000_000);
+        let near = Arc::default();
+        let mut large = budget.hold();
+        assert!(large.grow(1_000_000));
+        let mut streams = [0; 3].map(|_| budget.hold_beside(&near));
+
+        let grown = streams.each_mut().map(|stream| stream.grow(SMALL_BYTES / 2));
+
+        assert_eq!(grown, [true, true, false]);
+        drop(streams);
+        assert_eq!(near.load(Relaxed), 0);
     }
 }

@@ -4,37 +4,40 @@
 //! resets it, which drops the service's future. An idle connection is told to go after the idle
 //! timeout, all are told when we drain.
 
+mod convert;
+mod io;
+
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     future::poll_fn,
-    io,
     pin::{Pin, pin},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     task::{Context as Task, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::{
     body::{Body, Frame, Incoming, SizeHint},
-    header::{HeaderName, HeaderValue},
-    rt::{Executor, Read, ReadBufCursor, Write},
     server::conn::http2::Builder,
     service::service_fn,
 };
-use millrace_wire::{BodyStream, Header, Request, Response, Service};
+use millrace_wire::{BodyStream, Request, Response, Service};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::{
-    Closed,
-    connection::Context,
-    http1::{has_length, is_value},
-    policy::{AllowedOrigin, EXPOSED_HEADERS},
-    scratch,
+use self::{
+    convert::{Parts, into_hyper},
+    io::{Io, Spawner},
 };
+use crate::{Closed, budget::Held, clock::millis, connection::Context, pace::Pace};
+
+/// Of a response, handed on at a time: until the last the client is seen to take it.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// Answers requests until the connection ends. `unread` are bytes already taken from `io`.
 pub(crate) async fn serve<T, S>(io: T, unread: Vec<u8>, context: Context<S>) -> Closed
@@ -42,7 +45,12 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,
 {
-    let streams = Arc::new(Streams { context, active: AtomicUsize::new(0) });
+    let streams = Arc::new(Streams {
+        context,
+        active: AtomicUsize::new(0),
+        body_bytes: Arc::default(),
+        untaken: Mutex::default(),
+    });
     let context = &streams.context;
     context.deadline.set_after(context.timeouts.idle);
     let for_streams = Arc::clone(&streams);
@@ -54,7 +62,7 @@ where
         .max_concurrent_streams(context.limits.max_streams)
         .max_header_list_size(u32::try_from(context.limits.max_head_bytes).unwrap_or(u32::MAX))
         .auto_date_header(false)
-        .serve_connection(Io { io, unread, used: 0 }, service);
+        .serve_connection(Io::new(io, unread), service);
     let mut connection = pin!(connection);
     let mut goodbye: Option<Closed> = None;
     poll_fn(|task| {
@@ -62,7 +70,14 @@ where
             if connection.as_mut().poll(task).is_ready() {
                 return Poll::Ready(goodbye.unwrap_or(Closed::ByPeer));
             }
-            let is_late = context.deadline.has_passed() && streams.active.load(Relaxed) == 0;
+            if streams.have_stalled() {
+                return Poll::Ready(Closed::SlowReader);
+            }
+            let is_active = streams.active.load(Relaxed) > 0;
+            if is_active && context.deadline.has_passed() {
+                context.deadline.set_after(context.timeouts.write);
+            }
+            let is_late = context.deadline.has_passed();
             let reason = match goodbye {
                 None if context.drain.is_started() => Closed::Drain,
                 None if is_late => Closed::Idle,
@@ -85,6 +100,11 @@ where
 struct Streams<S> {
     context: Context<S>,
     active: AtomicUsize,
+    /// What their bodies hold.
+    body_bytes: Arc<AtomicUsize>,
+    /// Since when, in the worker's time, clients have had no window for what is there for them; by
+    /// the number of the wait.
+    untaken: Mutex<BTreeMap<u64, u64>>,
 }
 
 /// Counts a stream as active until it is dropped.
@@ -94,7 +114,9 @@ struct Active<S>(Arc<Streams<S>>);
 struct Reply<S> {
     whole: Bytes,
     stream: Option<Box<dyn BodyStream>>,
-    _active: Active<S>,
+    /// The number of the wait for the client to take something.
+    wait: Option<u64>,
+    active: Active<S>,
 }
 
 impl<S: Service> Streams<S> {
@@ -107,7 +129,7 @@ impl<S: Service> Streams<S> {
         let (parts, body) = request.into_parts();
         let head = Parts { parts: &parts };
         let (mut response, is_refused) = match self.collect(body).await {
-            Ok(body) => (self.call(&head, &body).await, false),
+            Ok((body, _held)) => (self.call(&head, &body).await, false),
             Err(status) => (Response::new(status, "text/plain", &b""[..]), true),
         };
         context.cell().request();
@@ -126,7 +148,11 @@ impl<S: Service> Streams<S> {
         let stream = response.stream.take().filter(|_| !is_head);
         let response = into_hyper(response, stream.is_none(), allowed, is_head);
         context.cell().bytes_out(if is_head { 0 } else { body_bytes });
-        response.map(|whole| Reply { whole, stream, _active: active })
+        response.map(|whole| {
+            let has_more = stream.is_some() || !whole.is_empty();
+            let wait = has_more.then(|| self.begin_wait());
+            Reply { whole, stream, wait, active }
+        })
     }
 
     async fn call(&self, head: &Parts<'_>, body: &[u8]) -> Response {
@@ -147,16 +173,19 @@ impl<S: Service> Streams<S> {
         }
     }
 
-    /// The whole body, or the status of the refusal.
-    async fn collect(&self, mut body: Incoming) -> Result<Vec<u8>, u16> {
-        let limit = self.context.limits.max_body_bytes;
+    /// The whole body and the room that it takes, or the status of the refusal.
+    async fn collect(&self, mut body: Incoming) -> Result<(Vec<u8>, Held), u16> {
+        let context = &self.context;
+        let limit = context.limits.max_body_bytes;
         if body.size_hint().lower() > limit as u64 {
             return Err(413);
         }
         let mut collected = Vec::new();
-        let mut held = self.context.bodies.hold();
+        let mut held = context.bodies.hold_beside(&self.body_bytes);
+        let mut pace = Pace::new(context.deadline.now_ms(), context.timeouts.body);
         loop {
-            let frame = tokio::time::timeout(self.context.timeouts.body, body.frame());
+            let left_ms = pace.deadline_ms().saturating_sub(context.deadline.now_ms());
+            let frame = tokio::time::timeout(Duration::from_millis(left_ms), body.frame());
             let data = match frame.await {
                 Err(_) => return Err(408),
                 Ok(None) => break,
@@ -169,10 +198,46 @@ impl<S: Service> Streams<S> {
             if !held.grow(data.len()) {
                 return Err(503);
             }
+            pace.received(context.deadline.now_ms(), data.len());
             collected.extend_from_slice(&data);
         }
-        self.context.cell().bytes_in(collected.len());
-        Ok(collected)
+        context.cell().bytes_in(collected.len());
+        Ok((collected, held))
+    }
+}
+
+impl<S> Streams<S> {
+    /// Something is there for a client to take.
+    fn begin_wait(&self) -> u64 {
+        let context = &self.context;
+        let mut untaken = self.untaken();
+        let number = untaken.last_key_value().map_or(0, |(number, _)| number + 1);
+        untaken.insert(number, context.deadline.now_ms());
+        drop(untaken);
+        if !context.drain.is_started() {
+            context.deadline.set_after(context.timeouts.write);
+        }
+        number
+    }
+
+    fn end_wait(&self, wait: &mut Option<u64>) {
+        if let Some(number) = wait.take() {
+            self.untaken().remove(&number);
+        }
+    }
+
+    /// Whether a client has taken nothing for too long.
+    fn have_stalled(&self) -> bool {
+        let context = &self.context;
+        let now_ms = context.deadline.now_ms();
+        let timeout_ms = millis(context.timeouts.write);
+        // Waits are numbered as they begin.
+        let first = self.untaken().first_key_value().map(|(_, since_ms)| *since_ms);
+        first.is_some_and(|since_ms| now_ms.saturating_sub(since_ms) > timeout_ms)
+    }
+
+    fn untaken(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+        self.untaken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -191,16 +256,23 @@ impl<S> Body for Reply<S> {
         mut self: Pin<&mut Self>,
         task: &mut Task<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let Some(stream) = &mut self.stream else {
-            let whole = std::mem::take(&mut self.whole);
-            return Poll::Ready((!whole.is_empty()).then(|| Ok(Frame::data(whole))));
+        // The client takes something, or may.
+        let Reply { whole, stream, wait, active: Active(streams) } = &mut *self;
+        streams.end_wait(wait);
+        let piece = match stream {
+            None if whole.is_empty() => None,
+            None => Some(whole.split_to(whole.len().min(PIECE_BYTES))),
+            Some(stream) => loop {
+                match ready!(stream.poll_next(task)) {
+                    Some(piece) if piece.is_empty() => {}
+                    piece => break piece.map(Bytes::from),
+                }
+            },
         };
-        loop {
-            match ready!(stream.poll_next(task)) {
-                Some(piece) if piece.is_empty() => {}
-                piece => return Poll::Ready(piece.map(|piece| Ok(Frame::data(piece.into())))),
-            }
+        if piece.is_some() && (stream.is_some() || !whole.is_empty()) {
+            *wait = Some(streams.begin_wait());
         }
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -215,6 +287,12 @@ impl<S> Body for Reply<S> {
     }
 }
 
+impl<S> Drop for Reply<S> {
+    fn drop(&mut self) {
+        self.active.0.end_wait(&mut self.wait);
+    }
+}
+
 impl<S> Drop for Active<S> {
     fn drop(&mut self) {
         self.0.active.fetch_sub(1, Relaxed);
@@ -222,154 +300,5 @@ impl<S> Drop for Active<S> {
         if !context.drain.is_started() {
             context.deadline.set_after(context.timeouts.idle);
         }
-    }
-}
-
-/// A request's head as hyper gives it.
-struct Parts<'a> {
-    parts: &'a hyper::http::request::Parts,
-}
-
-impl Parts<'_> {
-    fn headers(&self) -> Vec<Header<'_>> {
-        let host = self.parts.uri.authority().filter(|_| !self.parts.headers.contains_key("host"));
-        let host = host.map(|host| Header { name: "host", value: host.as_str().as_bytes() });
-        let others = self
-            .parts
-            .headers
-            .iter()
-            .map(|(name, value)| Header { name: name.as_str(), value: value.as_bytes() });
-        host.into_iter().chain(others).collect()
-    }
-
-    fn origin(&self) -> Option<&str> {
-        self.parts.headers.get("origin")?.to_str().ok()
-    }
-}
-
-fn into_hyper(
-    response: Response,
-    is_whole: bool,
-    allowed: Option<AllowedOrigin<'_>>,
-    is_head: bool,
-) -> hyper::Response<Bytes> {
-    let has_length = is_whole && has_length(response.status);
-    let length = response.body.len();
-    let body = if is_head || !has_length { Vec::new() } else { response.body };
-    let mut out = hyper::Response::new(Bytes::from(body));
-    *out.status_mut() = hyper::StatusCode::from_u16(response.status)
-        .unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = out.headers_mut();
-    let mut push = |name: &'static str, value: &[u8]| {
-        let name = HeaderName::from_bytes(name.as_bytes());
-        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value)) {
-            headers.append(name, value);
-        }
-    };
-    if !response.content_type.is_empty() {
-        push("content-type", response.content_type.as_bytes());
-    }
-    let mut text = Vec::with_capacity(40);
-    scratch::push_date(&mut text);
-    push("date", &text);
-    text.clear();
-    if response.request_id.is_empty() {
-        scratch::push_uuid(&mut text);
-    } else {
-        text.extend_from_slice(response.request_id.as_bytes());
-    }
-    push("x-amzn-requestid", &text);
-    for (name, value) in response.headers.iter().filter(|(_, value)| is_value(value)) {
-        push(name, value.as_bytes());
-    }
-    match allowed {
-        None => {}
-        Some(AllowedOrigin::Any) => push("access-control-allow-origin", b"*"),
-        Some(AllowedOrigin::Only(origin)) => {
-            push("access-control-allow-origin", origin.as_bytes());
-            push("vary", b"origin");
-        }
-    }
-    if allowed.is_some() {
-        push("access-control-expose-headers", EXPOSED_HEADERS.as_bytes());
-    }
-    if has_length {
-        push("content-length", itoa::Buffer::new().format(length).as_bytes());
-    }
-    out
-}
-
-/// Runs hyper's streams as tasks of the worker's runtime, which drops those that are left.
-#[derive(Clone, Copy)]
-struct Spawner;
-
-impl<F> Executor<F> for Spawner
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn execute(&self, future: F) {
-        tokio::spawn(future);
-    }
-}
-
-/// Tokio's traits as hyper's, with the bytes that came before.
-struct Io<T> {
-    io: T,
-    unread: Vec<u8>,
-    used: usize,
-}
-
-impl<T: AsyncRead + Unpin> Read for Io<T> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        task: &mut Task<'_>,
-        mut buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = &self.unread[self.used..];
-        if !before.is_empty() {
-            let count = before.len().min(buffer.remaining());
-            buffer.put_slice(&before[..count]);
-            self.used += count;
-            if self.used == self.unread.len() {
-                self.unread = Vec::new();
-                self.used = 0;
-            }
-            return Poll::Ready(Ok(()));
-        }
-        let room = buffer.remaining();
-        let io = Pin::new(&mut self.io);
-        ready!(scratch::poll_read(io, task, room, |bytes| buffer.put_slice(bytes)))?;
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<T: AsyncWrite + Unpin> Write for Io<T> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        task: &mut Task<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(task, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(task)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(task)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        task: &mut Task<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(task, parts)
     }
 }

@@ -23,6 +23,7 @@ mod http1;
 mod http2;
 mod listen;
 mod options;
+mod pace;
 mod policy;
 mod scratch;
 mod tls;

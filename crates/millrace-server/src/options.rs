@@ -40,7 +40,8 @@ pub struct Limits {
     pub max_head_bytes: usize,
     /// A request's body; beyond: 413.
     pub max_body_bytes: usize,
-    /// All bodies together that are still coming in; beyond, large ones get a 503.
+    /// All bodies together that came in pieces and whose requests are not answered; beyond, large
+    /// ones get a 503.
     pub max_unfinished_bytes: usize,
     /// Concurrent streams on one HTTP/2 connection.
     pub max_streams: u32,
@@ -53,7 +54,7 @@ pub struct Timeouts {
     pub handshake: Duration,
     /// From the first byte of a request to the end of its headers.
     pub head: Duration,
-    /// Between two pieces of a body, and for all of it together with 1 ms more for each byte.
+    /// Between two pieces of a body; whoever pauses so must otherwise send a byte a millisecond.
     pub body: Duration,
     /// Between two pieces of a response that the client takes.
     pub write: Duration,

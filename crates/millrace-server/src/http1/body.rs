@@ -83,6 +83,11 @@ impl Chunked {
         if bytes.first().is_some_and(|byte| !byte.is_ascii_hexdigit()) {
             return Err(BAD);
         }
+        // Nor does it mind a bare LF in an extension, where others see the line's end.
+        let line_end = bytes.iter().position(|byte| *byte == b'\n');
+        if line_end.is_some_and(|at| at == 0 || bytes[at - 1] != b'\r') {
+            return Err(BAD);
+        }
         match httparse::parse_chunk_size(bytes) {
             Ok(httparse::Status::Complete((taken, size))) => {
                 let size = usize::try_from(size).map_err(|_| BAD)?;
@@ -146,7 +151,14 @@ mod tests {
 
     #[test]
     fn malformed_chunks_are_refused() {
-        for bytes in [&b"x\r\n"[..], b"4\r\nWikiX", b"\r\n", b"-1\r\n", b"11111111111111111\r\n"] {
+        for bytes in [
+            &b"x\r\n"[..],
+            b"4\r\nWikiX",
+            b"\r\n",
+            b"-1\r\n",
+            b"2;\nx\r\n",
+            b"11111111111111111\r\n",
+        ] {
             assert!(matches!(decode(&[bytes], 100), Err(Refusal::Malformed(_))), "{bytes:?}");
         }
     }

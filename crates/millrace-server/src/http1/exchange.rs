@@ -25,6 +25,8 @@ pub(super) struct Exchange<'a, T, S> {
     pub wire: &'a mut Wire<T>,
     pub context: &'a Context<S>,
     pub lookahead: &'a mut Vec<u8>,
+    /// Of later requests, which the read buffer holds already.
+    pub kept_bytes: usize,
     pub out: &'a mut Vec<u8>,
 }
 
@@ -97,7 +99,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
         let mut turn: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
         poll_fn(|task| {
             let mut read_ahead = |task: &mut TaskContext<'_>| {
-                lookahead::read_ahead(&mut self.wire.io, self.lookahead, cell, task)
+                let (io, kept_bytes) = (&mut self.wire.io, self.kept_bytes);
+                lookahead::read_ahead(io, self.lookahead, kept_bytes, cell, task)
             };
             if waits_since.is_some_and(|since| since.elapsed() >= LONG_WAIT) {
                 let turn = turn.get_or_insert_with(|| Box::pin(tokio::task::yield_now()));

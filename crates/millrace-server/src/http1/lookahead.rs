@@ -11,15 +11,17 @@ use crate::{Closed, counters::Cell, scratch};
 /// Bytes of later requests that are kept while one is being answered.
 const MAX_LOOKAHEAD_BYTES: usize = 64 * 1024;
 
-/// Takes what has come into `lookahead`; the task is woken when there is more.
+/// Takes what has come into `lookahead`; the task is woken when there is more. So many bytes of
+/// later requests as `kept_bytes` are there already.
 pub(super) fn read_ahead<T: AsyncRead + Unpin>(
     io: &mut T,
     lookahead: &mut Vec<u8>,
+    kept_bytes: usize,
     cell: &Cell,
     task: &mut Context<'_>,
 ) -> Result<(), Closed> {
-    while lookahead.len() < MAX_LOOKAHEAD_BYTES {
-        let room = MAX_LOOKAHEAD_BYTES - lookahead.len();
+    while kept_bytes + lookahead.len() < MAX_LOOKAHEAD_BYTES {
+        let room = MAX_LOOKAHEAD_BYTES - kept_bytes - lookahead.len();
         let keep = |bytes: &[u8]| lookahead.extend_from_slice(bytes);
         match scratch::poll_read(Pin::new(&mut *io), task, room, keep) {
             Poll::Pending => break,

@@ -37,7 +37,7 @@ pub(crate) use self::{
     buffer::ReadBuffer,
     response::{has_length, is_value},
 };
-use crate::{Closed, connection::Context};
+use crate::{Closed, budget::Held, connection::Context, pace::Pace};
 
 /// What HTTP/2 clients with prior knowledge begin with (RFC 9113 section 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -128,6 +128,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
     /// Reads and answers one request.
     async fn turn(&mut self) -> Result<(), Stop> {
         let mut decoded: Option<Vec<u8>> = None;
+        // What the body holds, it holds until the request is answered.
+        let mut _held = None;
         let mut seen_bytes = 0;
         loop {
             if self.buffer.unread().is_empty() {
@@ -147,14 +149,23 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
                     if let Some(body) = body {
                         let in_buffer = if decoded.is_some() { 0 } else { body.len() };
                         let used_bytes = head.framing.head_bytes + in_buffer;
+                        let kept_bytes = self.buffer.unread().len() - used_bytes;
                         let exchange = Exchange {
                             wire: &mut self.wire,
                             context: &self.context,
                             lookahead: &mut self.lookahead,
+                            kept_bytes,
                             out: &mut self.out,
                         };
-                        exchange.answer(head, &headers, body).await?;
+                        let answered = exchange.answer(head, &headers, body).await;
                         drop(headers);
+                        if matches!(answered, Err(Stop::Closed(Closed::Drain | Closed::Requested)))
+                            && kept_bytes + self.lookahead.len() > 0
+                        {
+                            // Who sends on would have its answer reset on the way.
+                            self.wire.linger(&self.context, MAX_DISCARDED_BYTES).await;
+                        }
+                        answered?;
                         self.buffer.consume(used_bytes);
                         if !self.lookahead.is_empty() {
                             self.buffer.append(&std::mem::take(&mut self.lookahead));
@@ -167,7 +178,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             };
             drop(headers);
             match framing {
-                Some(framing) => decoded = self.read_body(framing).await?,
+                Some(framing) => {
+                    let held = _held.insert(self.context.bodies.hold());
+                    decoded = self.read_body(framing, held).await?;
+                }
                 None => seen_bytes = self.read_head(seen_bytes).await?,
             }
         }
@@ -207,7 +221,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
     }
 
     /// Reads the rest of a body. A chunked one is returned decoded; another stays in the buffer.
-    async fn read_body(&mut self, framing: Framing) -> Result<Option<Vec<u8>>, Stop> {
+    async fn read_body(
+        &mut self,
+        framing: Framing,
+        held: &mut Held,
+    ) -> Result<Option<Vec<u8>>, Stop> {
         let limits = &self.context.limits;
         if framing.head_bytes > limits.max_head_bytes {
             return Err(Stop::Refused(Refusal::HeadTooLarge));
@@ -219,8 +237,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             BodyLength::Bytes(_) => None,
             BodyLength::Chunked => Some(Chunked::new(limits.max_body_bytes, limits.max_head_bytes)),
         };
-        let mut held = self.context.bodies.hold();
-        let mut pace = Pace::new(&self.context);
+        let mut pace = Pace::new(self.context.deadline.now_ms(), self.context.timeouts.body);
         let mut owes_continue = framing.expects_continue;
         loop {
             let is_complete = match (&mut chunked, framing.body) {
@@ -236,9 +253,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             if std::mem::take(&mut owes_continue) {
                 self.wire.write(&self.context, b"HTTP/1.1 100 Continue\r\n\r\n", b"").await?;
             }
-            pace.set_deadline(&self.context);
+            self.context.deadline.set_at_ms(pace.deadline_ms());
             let count = self.read_more(Closed::SlowRequest).await?;
-            pace.received_bytes += count;
+            pace.received(self.context.deadline.now_ms(), count);
             if !held.grow(count) {
                 return Err(Stop::Refused(Refusal::Busy));
             }
@@ -269,27 +286,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             self.wire.linger(&self.context, MAX_DISCARDED_BYTES).await;
         }
         Closed::BadRequest
-    }
-}
-
-/// How slowly a body may come: never silent for longer than the timeout, and beyond the timeout
-/// no slower than a byte a millisecond.
-struct Pace {
-    began_ms: u64,
-    received_bytes: usize,
-}
-
-impl Pace {
-    fn new<S>(context: &Context<S>) -> Pace {
-        Pace { began_ms: context.deadline.now_ms(), received_bytes: 0 }
-    }
-
-    fn set_deadline<S>(&self, context: &Context<S>) {
-        let timeout_ms = crate::clock::millis(context.timeouts.body);
-        let silent = context.deadline.now_ms().saturating_add(timeout_ms);
-        let earned_ms = u64::try_from(self.received_bytes).unwrap_or(u64::MAX);
-        let slow = self.began_ms.saturating_add(timeout_ms).saturating_add(earned_ms);
-        context.deadline.set_at_ms(silent.min(slow));
     }
 }
 

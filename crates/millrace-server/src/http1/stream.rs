@@ -61,7 +61,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             if let Poll::Ready(piece) = stream.poll_next(task) {
                 return Poll::Ready(Ok(piece));
             }
-            if let Err(closed) = read_ahead(&mut self.wire.io, self.lookahead, cell, task) {
+            let io = &mut self.wire.io;
+            if let Err(closed) = read_ahead(io, self.lookahead, self.kept_bytes, cell, task) {
                 return Poll::Ready(Err(closed));
             }
             Poll::Pending

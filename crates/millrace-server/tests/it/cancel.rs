@@ -1,4 +1,4 @@
-use std::net::Shutdown;
+use std::{io::Write, net::Shutdown};
 
 use millrace_server::Closed;
 
@@ -63,4 +63,27 @@ fn what_is_sent_ahead_is_bounded_and_not_lost() {
     for _ in 0..count {
         assert_eq!(client.reply().status, 200);
     }
+}
+
+#[test]
+fn what_is_sent_ahead_does_not_pile_up_with_each_answer() {
+    let server = start();
+    let mut client = server.connect();
+    let mut sender = client.stream.try_clone().unwrap();
+    // Blocks when the server takes no more, ends with the connection.
+    let sending = std::thread::spawn(move || {
+        let _ = sender.write_all(HOLD.repeat(100_000).as_bytes());
+    });
+
+    for _ in 0..20 {
+        assert_eq!(server.event(), Event::Held);
+        server.release();
+        assert_eq!(client.reply().text(), "released");
+    }
+
+    assert_eq!(server.event(), Event::Held);
+    let read_bytes = server.counters.totals().bytes_in;
+    assert!(read_bytes < 256 * 1024, "{read_bytes} bytes");
+    server.stop();
+    sending.join().unwrap();
 }

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{io::Read, time::Duration};
 
 use millrace_server::{Closed, Hooks};
 
@@ -57,4 +57,19 @@ fn a_drain_ends_in_time() {
 
     assert_eq!(drained.cut_off, 1);
     assert!(client.is_closed());
+}
+
+#[test]
+fn who_sends_on_is_not_reset() {
+    let server = start();
+    let mut client = server.connect();
+    client.send("GET /hold HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(server.event(), Event::Held);
+    // More than is read ahead.
+    client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n".repeat(5_000));
+
+    server.drain.start();
+
+    assert_eq!(client.reply().text(), "released");
+    assert_eq!(client.stream.read(&mut [0]).unwrap(), 0);
 }

@@ -1,6 +1,9 @@
+use std::time::Duration;
+
 use bytes::Bytes;
 use h2::client::SendRequest;
 use hyper::http::{Method, Request};
+use millrace_server::{Closed, Hooks};
 use tokio::{net::TcpStream, task::JoinHandle};
 
 use crate::support::{Event, Running, options, start, start_with};
@@ -127,4 +130,38 @@ fn a_preface_that_trickles_is_recognised() {
 
     // The server's SETTINGS frame: type 4 on stream 0.
     assert_eq!((frame[3], &frame[5..9]), (4, &[0, 0, 0, 0][..]));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_read_is_cut_off() {
+    let mut options = options();
+    options.timeouts.write = Duration::from_millis(50);
+    let server = start_with(options, Hooks::default());
+    let (mut client, _connection) = connect(&server).await;
+
+    let (response, _) = client.send_request(request(Method::GET, "/big/100000000"), true).unwrap();
+    let _unread = response.await.unwrap();
+
+    assert_eq!(server.wait_until_closed().closed_for(Closed::SlowReader), 1);
+}
+
+#[tokio::test]
+async fn a_body_that_trickles_after_a_burst_is_cut_off() {
+    let mut options = options();
+    options.timeouts.body = Duration::from_millis(100);
+    let server = start_with(options, Hooks::default());
+    let (mut client, _connection) = connect(&server).await;
+
+    let (response, mut body) = client.send_request(request(Method::POST, "/echo"), false).unwrap();
+    body.send_data(Bytes::from_static(&[b'x'; 60_000]), false).unwrap();
+    let mut response = std::pin::pin!(response);
+    let status = loop {
+        let pause = tokio::time::sleep(Duration::from_millis(10));
+        tokio::select! {
+            response = &mut response => break response.unwrap().status(),
+            () = pause => body.send_data(Bytes::from_static(b"x"), false).unwrap(),
+        }
+    };
+
+    assert_eq!(status, 408);
 }
