@@ -19,6 +19,7 @@ use millrace_journal::{Purpose, Record, SegmentId, SegmentInfo, Ticket, Unavaila
 use crate::broker::Broker;
 use crate::catalog::definition_record;
 use crate::error::BrokerError;
+use crate::move_task::MoveTask;
 use crate::queue::{SharedQueue, State};
 
 /// Deletes come by the thousand; what they free is looked at this often.
@@ -275,7 +276,9 @@ impl Broker {
                 state.definition_position = self.append_again(&index)?;
             }
         }
-        let is_there = |source: &str| self.queue_by_arn(source).is_ok();
+        let is_there = |task: &MoveTask| {
+            self.queue_by_arn(&task.source).is_ok_and(|source| task.is_of(&source))
+        };
         self.move_tasks.append_again(is_before, is_there, |index| self.append_again(index))?;
         for (queue, definition, sends) in remembered {
             for sends in sends.chunks(REMEMBERED_AT_A_TIME) {

@@ -16,6 +16,7 @@ use thiserror::Error;
 
 use crate::broker::Broker;
 use crate::error::BrokerError;
+use crate::queue::SharedQueue;
 
 /// Tasks of one source that are remembered (ListMessageMoveTasks shows at most ten).
 const KEPT_PER_SOURCE: usize = 10;
@@ -40,6 +41,11 @@ pub struct MoveTask {
     pub id: String,
     /// ARN of the dead-letter queue.
     pub source: String,
+    /// Which queues of those names are meant: they may be deleted and made anew. Absent: any.
+    #[serde(default)]
+    pub source_id: Option<u64>,
+    #[serde(default)]
+    pub destination_id: Option<u64>,
     /// ARN; absent: each message goes to the queue that it came from.
     pub destination: Option<String>,
     pub max_per_second: Option<u32>,
@@ -50,6 +56,17 @@ pub struct MoveTask {
     pub started_ms: u64,
     /// The destination does not exist (any more).
     pub lacks_destination: bool,
+}
+
+impl MoveTask {
+    /// Whether it is a task of that queue, and not of one that had its name before.
+    pub(crate) fn is_of(&self, source: &SharedQueue) -> bool {
+        self.source == source.arn() && is_that(self.source_id, source)
+    }
+}
+
+fn is_that(id: Option<u64>, queue: &SharedQueue) -> bool {
+    id.is_none_or(|id| id == queue.id().0)
 }
 
 /// What a service asks for.
@@ -139,13 +156,12 @@ impl MoveTasks {
     pub(crate) fn append_again(
         &self,
         is_before: impl Fn(u64) -> bool,
-        is_there: impl Fn(&str) -> bool,
+        is_there: impl Fn(&MoveTask) -> bool,
         append: impl Fn(&[u8]) -> Result<u64, BrokerError>,
     ) -> Result<(), BrokerError> {
         let mut entries = self.entries();
-        entries.retain(|entry| {
-            entry.task.status == MoveTaskStatus::Running || is_there(&entry.task.source)
-        });
+        entries
+            .retain(|entry| entry.task.status == MoveTaskStatus::Running || is_there(&entry.task));
         for entry in entries.iter_mut().filter(|entry| is_before(entry.position)) {
             entry.position = append(&task_record(&entry.task)?)?;
         }
@@ -186,9 +202,9 @@ impl Broker {
 
     /// Tasks of a source queue, newest first.
     pub fn move_tasks(&self, source: &QueueKey, limit: usize) -> Vec<MoveTask> {
-        let source = source.to_string();
+        let Some(source) = self.queue_by_key(source) else { return Vec::new() };
         let entries = self.move_tasks.entries();
-        let of_source = entries.iter().rev().filter(|entry| entry.task.source == source);
+        let of_source = entries.iter().rev().filter(|entry| entry.task.is_of(&source));
         of_source.take(limit).map(|entry| entry.task.clone()).collect()
     }
 
@@ -200,9 +216,10 @@ impl Broker {
             ticked.map_err(BrokerError::from)?;
             state.queue.counts().ready
         };
+        let destination = start.destination.as_ref().and_then(|key| self.queue_by_key(key));
         let mut entries = self.move_tasks.entries();
         let running = || entries.iter().filter(|e| e.task.status == MoveTaskStatus::Running);
-        if running().any(|entry| entry.task.source == source.arn()) {
+        if running().any(|entry| entry.task.is_of(&source)) {
             return Err(MoveTaskError::AlreadyRunning);
         }
         if running().count() >= RUNNING_AT_A_TIME {
@@ -212,6 +229,8 @@ impl Broker {
         let task = MoveTask {
             id: MessageId::from_random(self.random_bits()).to_string(),
             source: source.arn().to_owned(),
+            source_id: Some(source.id().0),
+            destination_id: destination.map(|queue| queue.id().0),
             destination: start.destination.as_ref().map(ToString::to_string),
             max_per_second: start.max_per_second,
             status: MoveTaskStatus::Running,
@@ -261,19 +280,43 @@ fn task_record(task: &MoveTask) -> Result<Vec<u8>, BrokerError> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_rate_is_kept_that_is_no_whole_number_of_milliseconds() {
-        let task = MoveTask {
+    fn task(source: &str, status: MoveTaskStatus) -> MoveTask {
+        MoveTask {
             id: String::new(),
-            source: String::new(),
+            source: source.to_owned(),
+            source_id: None,
+            destination_id: None,
             destination: None,
             max_per_second: None,
-            status: MoveTaskStatus::Running,
+            status,
             moved: 0,
             to_move: 0,
             started_ms: 0,
             lacks_destination: false,
-        };
+        }
+    }
+
+    #[test]
+    fn ended_tasks_of_deleted_queues_are_not_appended_again() {
+        let all = [
+            task("gone", MoveTaskStatus::Completed),
+            task("gone", MoveTaskStatus::Running),
+            task("there", MoveTaskStatus::Completed),
+        ];
+        let replayed = all.iter().map(|task| (serde_json::to_vec(task).unwrap(), 0)).collect();
+        let tasks = MoveTasks::new(replayed, Timestamp(0)).unwrap();
+        let appended = std::cell::Cell::new(0);
+        let append = |_: &[u8]| Ok(appended.replace(appended.get() + 1));
+
+        tasks.append_again(|_| true, |task| task.source == "there", append).unwrap();
+
+        assert_eq!(appended.get(), 2);
+        assert_eq!(tasks.entries().len(), 2);
+    }
+
+    #[test]
+    fn a_rate_is_kept_that_is_no_whole_number_of_milliseconds() {
+        let task = task("", MoveTaskStatus::Running);
         for rate in [1, 3, 7, 300, 333, 400, 499, 500] {
             let mut entry = Entry::new(task.clone(), 0, Timestamp(1_000));
             for moved in 1..=10 * rate {

@@ -9,7 +9,7 @@ use millrace_engine::record::{self, SentRecord, SlotSeq};
 use millrace_engine::{Content, Kind, MessageView, Receive, Send, Sent};
 use millrace_journal::{Position, Purpose, Record};
 
-use super::{Entry, MoveTask, MoveTaskStatus, TICK_BUDGET, task_record};
+use super::{Entry, MoveTask, MoveTaskStatus, TICK_BUDGET, is_that, task_record};
 use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;
@@ -87,6 +87,9 @@ impl Broker {
     fn move_one(&self, entry: &mut Entry) -> Result<bool, BrokerError> {
         let task = &entry.task;
         let source = self.queue_by_arn(&task.source)?;
+        if !is_that(task.source_id, &source) {
+            return Err(BrokerError::QueueDoesNotExist);
+        }
         let next = loop {
             let mut state = source.lock();
             let now = self.now();
@@ -101,8 +104,8 @@ impl Broker {
             Some(arn) => self.queue_by_arn(arn)?,
             None => self.only_source_of(&source)?,
         };
-        if destination.id() == source.id() {
-            // A queue that dead-letters to itself; its lock cannot be taken twice.
+        // A queue that dead-letters to itself: its lock cannot be taken twice.
+        if destination.id() == source.id() || !is_that(task.destination_id, &destination) {
             return Err(BrokerError::QueueDoesNotExist);
         }
         match self.log.read(Position(view.position), view.record_len) {
