@@ -44,6 +44,7 @@ pub struct Server {
     limits: Limits,
     timeouts: Timeouts,
     cors: Cors,
+    refuses_other_pages: bool,
 }
 
 /// How a run ended.
@@ -111,6 +112,7 @@ impl Server {
             limits: options.limits,
             timeouts: options.timeouts,
             cors: options.cors,
+            refuses_other_pages: options.refuses_other_pages,
         })
     }
 
@@ -139,7 +141,7 @@ impl Server {
     ) -> Result<Drained, RunError> {
         let shared = Arc::new(Shared {
             service,
-            policy: Policy::new(self.cors, hooks.clone(), drain.clone()),
+            policy: Policy::new(self.cors, self.refuses_other_pages, hooks.clone(), drain.clone()),
             bodies: BodyBudget::new(self.limits.max_unfinished_bytes),
             limits: self.limits,
             timeouts: self.timeouts,

@@ -20,6 +20,9 @@ pub struct Options {
     pub timeouts: Timeouts,
     /// Which web pages may read our answers.
     pub cors: Cors,
+    /// Requests that say they come from other pages get a 403. Without it they are answered, which
+    /// only signatures make harmless, though the pages may not read the answers.
+    pub refuses_other_pages: bool,
 }
 
 /// PEM files of a certificate chain and its private key.
@@ -96,6 +99,7 @@ impl Default for Options {
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             cors: Cors::Off,
+            refuses_other_pages: false,
         }
     }
 }

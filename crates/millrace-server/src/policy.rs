@@ -12,6 +12,7 @@ pub(crate) const EXPOSED_HEADERS: &str = "x-amzn-requestid,x-amzn-query-error,da
 /// What the server answers by itself.
 pub(crate) struct Policy {
     cors: Cors,
+    refuses_other_pages: bool,
     hooks: Hooks,
     drain: Drain,
 }
@@ -25,8 +26,8 @@ pub(crate) enum AllowedOrigin<'a> {
 }
 
 impl Policy {
-    pub(crate) fn new(cors: Cors, hooks: Hooks, drain: Drain) -> Policy {
-        Policy { cors, hooks, drain }
+    pub(crate) fn new(cors: Cors, refuses_other_pages: bool, hooks: Hooks, drain: Drain) -> Policy {
+        Policy { cors, refuses_other_pages, hooks, drain }
     }
 
     /// The server's own answer to requests that are not for the service.
@@ -35,7 +36,21 @@ impl Policy {
             ("GET" | "HEAD", "/health") => Some(status(200, r#"{"status":"ok"}"#)),
             ("GET" | "HEAD", "/ready") => Some(self.readiness()),
             ("OPTIONS", _) => self.preflight(request),
+            _ if self.refuses_other_pages && self.is_of_other_page(request) => {
+                Some(status(403, r#"{"status":"pages of this origin may not call"}"#))
+            }
             _ => None,
+        }
+    }
+
+    /// Browsers send simple requests, which may delete a queue, without asking first.
+    fn is_of_other_page(&self, request: &Request<'_>) -> bool {
+        if matches!(self.cors, Cors::Any) {
+            return false;
+        }
+        match request.header("origin") {
+            Some(origin) => self.allowed_origin(Some(origin)).is_none(),
+            None => matches!(request.header("sec-fetch-site"), Some("cross-site" | "same-site")),
         }
     }
 

@@ -94,6 +94,7 @@ fn start_tracing(config: &Config) -> anyhow::Result<Tracer> {
 }
 
 fn options(config: &Config) -> Options {
+    let defaults = Limits::default();
     Options {
         listen: config.listen.clone(),
         workers: config.workers,
@@ -101,10 +102,14 @@ fn options(config: &Config) -> Options {
         limits: Limits {
             max_connections: limits::max_connections(config.limits.max_connections),
             max_body_bytes: config.limits.max_body_bytes,
-            ..Limits::default()
+            max_unfinished_bytes: defaults
+                .max_unfinished_bytes
+                .max(2 * config.limits.max_body_bytes),
+            ..defaults
         },
         timeouts: Timeouts { drain: config.drain, ..Timeouts::default() },
         cors: config.cors.clone(),
+        refuses_other_pages: config.credentials.is_empty(),
     }
 }
 

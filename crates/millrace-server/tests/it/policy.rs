@@ -92,6 +92,25 @@ fn only_listed_origins_may_read() {
 }
 
 #[test]
+fn other_pages_are_refused_where_no_signature_is_needed() {
+    let mut options = options();
+    options.cors = Cors::Origins(vec!["https://good.example".into()]);
+    options.refuses_other_pages = true;
+    let server = start_with(options, Hooks::default());
+    let mut client = server.connect();
+    let mut status = |header: &str| {
+        client.ask(format!("GET /echo HTTP/1.1\r\nHost: a\r\n{header}\r\n\r\n")).status
+    };
+
+    assert_eq!(status("Origin: https://bad.example"), 403);
+    assert_eq!(status("Origin: null"), 403);
+    assert_eq!(status("Sec-Fetch-Site: cross-site"), 403, "an image, say");
+    assert_eq!(status("Sec-Fetch-Site: none"), 200, "typed in");
+    assert_eq!(status("Origin: https://good.example"), 200);
+    assert_eq!(status("X: y"), 200, "no browser");
+}
+
+#[test]
 fn preflights_go_to_the_service_when_cors_is_off() {
     let server = with_cors(Cors::Off);
 
