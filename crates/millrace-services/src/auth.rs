@@ -79,12 +79,7 @@ impl Auth {
         target: &'a Target<'_>,
     ) -> Result<Identity<'a>, ApiError> {
         let region = target.region.as_deref().unwrap_or(&self.region);
-        // It becomes part of names and records: AWS refuses regions that it does not have.
-        if !is_region(region) {
-            return Err(ApiError::signature_does_not_match(
-                "Credential should be scoped to a valid region.",
-            ));
-        }
+        check_region(region)?;
         let Some(verifier) = &self.verifier else {
             return Ok(Identity {
                 region: region.into(),
@@ -99,6 +94,8 @@ impl Auth {
             service => service.scope(),
         };
         let verified = verifier.verify(request, scope, now).map_err(ApiError::from)?;
+        // A header that is spelled otherwise than the first look at it expects.
+        check_region(&verified.region)?;
         Ok(Identity {
             region: verified.region.into(),
             account: verified.credential.account.clone().into(),
@@ -121,8 +118,16 @@ fn claimed_account<'a>(target: &'a Target<'_>) -> Option<&'a str> {
     target.access_key.as_deref().filter(|key| is_account(key))
 }
 
+/// A region becomes part of names and records: AWS refuses those that it does not have.
+pub(crate) fn check_region(text: &str) -> Result<(), ApiError> {
+    if is_region(text) {
+        return Ok(());
+    }
+    Err(ApiError::signature_does_not_match("Credential should be scoped to a valid region."))
+}
+
 /// Whether a text may name a region: a short word of letters, digits and dashes.
-fn is_region(text: &str) -> bool {
+pub fn is_region(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=REGION_BYTES).contains(&text.len()) && text.bytes().all(is_allowed)
 }

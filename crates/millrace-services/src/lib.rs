@@ -10,7 +10,7 @@ mod dispatch;
 mod sqs;
 mod telemetry;
 
-pub use auth::AccessKey;
+pub use auth::{AccessKey, is_region};
 pub use cloudwatch::Monitor;
 pub use dispatch::{Options, Principal, Services};
 pub use sqs::{DeclaredQueue, SqsOptions};

@@ -302,7 +302,10 @@ fn as_text(value: &DeValue<'_>, place: &Place) -> Result<String, UsageError> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
         DeValue::Boolean(truth) => Ok(truth.to_string()),
-        DeValue::Integer(number) => Ok(number.as_str().replace('_', "")),
+        DeValue::Integer(number) => match integer(number) {
+            Some(number) => Ok(number.to_string()),
+            None => Err(place.wrong("the number is too large")),
+        },
         other => Err(place.wrong(format_args!("a string is needed, not {}", other.type_str()))),
     }
 }

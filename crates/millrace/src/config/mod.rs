@@ -19,6 +19,7 @@ use std::{
 
 use millrace_journal::Durability;
 use millrace_server::{Cors, TlsFiles};
+use millrace_services::is_region;
 
 use self::{file::File, layers::Layers};
 pub(crate) use self::{
@@ -136,8 +137,15 @@ impl Config {
         let layers = Layers::resolve(flags, environment, file)?;
         let account = layers.account("account")?;
         let region = layers.text("region");
+        if !is_region(&region) {
+            return Err(UsageError(format!("region: {region:?} is not the name of a region")));
+        }
         let mut credentials = file.credentials(&account)?;
-        credentials.extend(layers.single_credential(&account)?);
+        let single = layers.single_credential(&account)?;
+        // A key that is given again, for instance with another secret, takes the file's place.
+        credentials
+            .retain(|known| single.as_ref().is_none_or(|s| s.access_key != known.access_key));
+        credentials.extend(single);
         let listen = layers.list("listen");
         let listen = listen.iter().map(|address| parse_address(address));
         let listen = listen.collect::<Result<Vec<_>, _>>()?;

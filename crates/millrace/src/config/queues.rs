@@ -1,5 +1,7 @@
 //! Queues declared in the file: `[queues.NAME]`.
 
+use millrace_services::is_region;
+
 use super::{
     UsageError,
     file::{File, Item},
@@ -72,6 +74,9 @@ fn queue(
     let known: Vec<&str> = NUMBERS.iter().map(|(ours, _)| *ours).chain(OTHERS).collect();
     item.refuse_unknown(&known)?;
     let own_region = item.text("region")?;
+    if own_region.as_deref().is_some_and(|region| !is_region(region)) {
+        return Err(item.place.wrong("region is not the name of a region"));
+    }
     let own_account = item.text("account")?;
     if own_account.as_deref().is_some_and(|account| !is_account(account)) {
         return Err(item.place.wrong("account is not twelve digits"));

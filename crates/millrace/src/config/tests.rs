@@ -56,6 +56,35 @@ fn flags_win_over_environment_over_file_over_defaults() {
 }
 
 #[test]
+fn a_key_that_is_given_again_takes_the_place_of_the_files() {
+    let environment = [("MILLRACE_ACCESS_KEY", "AK"), ("MILLRACE_SECRET_KEY", "new")];
+    let text = "[[credentials]]\naccess_key = 'AK'\nsecret_key = 'old'\n";
+
+    let config = load(&Flags::default(), &environment, text).unwrap();
+
+    let [only] = &config.credentials[..] else { panic!("{:?}", config.credentials) };
+    assert_eq!(only.secret_key, "new");
+}
+
+#[test]
+fn texts_may_be_given_as_numbers_of_any_radix() {
+    let text = "[queues.q.attributes]\nDelaySeconds = 0x10\n";
+
+    let config = from_file(text).unwrap();
+
+    let delay = ("DelaySeconds".to_owned(), "16".to_owned());
+    assert!(config.queues[0].attributes.contains(&delay), "{:?}", config.queues);
+}
+
+#[test]
+fn regions_are_names() {
+    for region in ["", "eu west", "a:b"] {
+        assert!(from_file(&format!("region = '{region}'\n")).is_err(), "{region}");
+        assert!(from_file(&format!("[queues.q]\nregion = '{region}'\n")).is_err(), "{region}");
+    }
+}
+
+#[test]
 fn mistakes_are_named_with_their_place() {
     for (text, message) in [
         ("\nregoin = 'x'", "m.toml:2: unknown key regoin; did you mean region?"),
