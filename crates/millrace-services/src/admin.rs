@@ -9,6 +9,7 @@ use millrace_wire::protocol::{Protocol, Target};
 use millrace_wire::query::Parameters;
 use millrace_wire::{ApiError, Request, Response, sqs as wire_sqs};
 use serde::Deserialize;
+use tokio::sync::Semaphore;
 
 use crate::auth::Auth;
 use crate::caller::Caller;
@@ -18,6 +19,9 @@ use crate::sqs::{Sqs, as_json};
 /// Where messages are shown without receiving them.
 const MESSAGES: &str = "/_aws/sqs/messages";
 
+/// Others wait.
+const PEEKS_AT_A_TIME: usize = 2;
+
 /// The clock is never advanced by more at a time: ten years.
 const ADVANCE_MAX_S: f64 = 315_360_000.0;
 
@@ -25,6 +29,8 @@ pub(crate) struct Admin {
     broker: Arc<Broker>,
     monitor: Arc<Monitor>,
     is_test: bool,
+    /// Each peek may hold all that it shows.
+    peeks: Semaphore,
 }
 
 /// What a peek needs of a ReceiveMessage.
@@ -42,7 +48,7 @@ struct Advance {
 
 impl Admin {
     pub(crate) fn new(broker: Arc<Broker>, monitor: Arc<Monitor>, is_test: bool) -> Admin {
-        Admin { broker, monitor, is_test }
+        Admin { broker, monitor, is_test, peeks: Semaphore::new(PEEKS_AT_A_TIME) }
     }
 
     pub(crate) async fn answer(
@@ -62,13 +68,14 @@ impl Admin {
         let identity = auth.identify(request, target)?;
         let caller = Caller {
             region: &identity.region,
+            is_region_given: target.access_key.is_some(),
             account: &identity.account,
             sender_id: &identity.sender_id,
             is_authenticated: auth.is_on(),
         };
         match (request.method, request.path) {
             (_, path) if path.starts_with(MESSAGES) => {
-                self.messages(request, target, &caller, sqs, request_id)
+                self.messages(request, target, &caller, sqs, request_id).await
             }
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 let reset = self.broker.reset().await;
@@ -83,7 +90,7 @@ impl Admin {
 
     /// The queue is named by `QueueUrl`, as a parameter or in the JSON of an SDK's ReceiveMessage,
     /// or by the path: `/_aws/sqs/messages/{region}/{account}/{name}`.
-    fn messages(
+    async fn messages(
         &self,
         request: &Request<'_>,
         target: &Target<'_>,
@@ -114,12 +121,10 @@ impl Admin {
             .get("QueueUrl")
             .or(of_body.as_ref().map(|body| body.queue_url.as_str()))
             .or(of_path.as_deref());
-        let messages = sqs.peek(
-            &sqs.admin_request(request, caller),
-            queue_url,
-            flag("ShowInvisible"),
-            flag("ShowDelayed"),
-        )?;
+        let _turn = self.peeks.acquire().await;
+        let request = sqs.admin_request(request, caller);
+        let peek = sqs.peek(&request, queue_url, flag("ShowInvisible"), flag("ShowDelayed"));
+        let messages = peek.await?;
         if target.protocol == Protocol::QueryAsJson {
             return Ok(json(as_json(&messages).to_string()));
         }

@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller<'a> {
     pub region: &'a str,
+    /// A signature, or the console, names the region: what a queue's URL says does not count.
+    pub is_region_given: bool,
     pub account: &'a str,
     /// What messages show as their SenderId.
     pub sender_id: &'a str,

@@ -123,21 +123,23 @@ impl Services {
             };
         }
         let span = self.span(request, &target);
+        let began = Instant::now();
         let identity = match self.auth.identify(request, &target) {
             Ok(identity) => identity,
             Err(error) => {
                 span.refused(error.code);
                 span.answered(error.status, request_id);
+                self.requests.add(service, &target.action, error.status, began.elapsed());
                 return error.response(service, protocol, request_id);
             }
         };
         let caller = Caller {
             region: &identity.region,
+            is_region_given: target.access_key.is_some(),
             account: &identity.account,
             sender_id: &identity.sender_id,
             is_authenticated: self.auth.is_on(),
         };
-        let began = Instant::now();
         let response = self.act(&meant, &target, &caller, (request_id, &span)).await;
         span.answered(response.status, request_id);
         self.requests.add(service, &target.action, response.status, began.elapsed());
@@ -164,8 +166,12 @@ impl Services {
             Err(error) => return error.response(ServiceName::Sqs, Protocol::Json, request_id),
         };
         let sender_id = auth::sender_id(principal.access_key);
+        if let Err(error) = auth::check_region(principal.region) {
+            return error.response(target.service, target.protocol, request_id);
+        }
         let caller = Caller {
             region: principal.region,
+            is_region_given: true,
             account: principal.account,
             sender_id: &sender_id,
             is_authenticated: principal.access_key.is_some(),

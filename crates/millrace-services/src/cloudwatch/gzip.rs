@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use millrace_wire::{ApiError, Request};
 
 /// CloudWatch: bytes of a request, compressed or not.
@@ -18,22 +18,30 @@ pub(crate) fn inflated(request: &Request<'_>) -> Result<Option<Vec<u8>>, ApiErro
     if !encoding.is_some_and(|encoding| encoding.trim().eq_ignore_ascii_case("gzip")) {
         return Ok(None);
     }
+    if request.body.len() as u64 > BODY_BYTES_MAX {
+        return Err(too_large());
+    }
     let mut body = Vec::new();
-    let decoder = MultiGzDecoder::new(request.body);
-    let read = decoder.take(BODY_BYTES_MAX + 1).read_to_end(&mut body);
-    if read.is_err() {
+    // One member: a body of thousands that are empty would cost much and show nothing.
+    let mut decoder = GzDecoder::new(request.body).take(BODY_BYTES_MAX + 1);
+    let read = decoder.read_to_end(&mut body);
+    if body.len() as u64 > BODY_BYTES_MAX {
+        return Err(too_large());
+    }
+    if read.is_err() || !decoder.into_inner().into_inner().is_empty() {
         return Err(ApiError::serialization("the body is not compressed with gzip"));
     }
-    if body.len() as u64 > BODY_BYTES_MAX {
-        return Err(ApiError {
-            namespace: "com.amazon.coral.service",
-            shape: "RequestEntityTooLarge",
-            code: "RequestEntityTooLarge",
-            status: 413,
-            message: format!("The request is larger than {BODY_BYTES_MAX} bytes.").into(),
-        });
-    }
     Ok(Some(body))
+}
+
+fn too_large() -> ApiError {
+    ApiError {
+        namespace: "com.amazon.coral.service",
+        shape: "RequestEntityTooLarge",
+        code: "RequestEntityTooLarge",
+        status: 413,
+        message: format!("The request is larger than {BODY_BYTES_MAX} bytes.").into(),
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +82,7 @@ mod tests {
         assert_eq!(inflate("identity", b"{}").unwrap(), None);
         assert_eq!(inflate("gzip", b"{}").unwrap_err().code, "SerializationException");
         assert_eq!(inflate("gzip", &body[..body.len() - 1]).unwrap_err().status, 400);
+        assert_eq!(inflate("gzip", &body.repeat(2)).unwrap_err().status, 400);
     }
 
     #[test]
@@ -82,6 +91,7 @@ mod tests {
         assert!(body.len() < 1 << 20);
 
         assert_eq!(inflate("gzip", &body).unwrap_err().status, 413);
+        assert_eq!(inflate("gzip", &vec![0; (1 << 20) + 1]).unwrap_err().status, 413);
         let largest = compressed(&vec![0; 1 << 20]);
         assert_eq!(inflate("gzip", &largest).unwrap().unwrap().len(), 1 << 20);
     }

@@ -31,19 +31,21 @@ pub(super) fn allows(policy: Option<&str>, account: &str, action: &str) -> bool 
     let Some(policy) = policy.and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
         return false;
     };
+    let root = format!("arn:aws:iam::{account}:root");
     let applies = |statement: &&Value| {
         let principal = &statement["Principal"];
         let who = if principal.is_object() { &principal["AWS"] } else { principal };
-        any(who, |who| {
-            who == "*" || who == account || who == format!("arn:aws:iam::{account}:root")
-        }) && any(&statement["Action"], |pattern| is_action(pattern, action))
+        any(who, |who| who == "*" || who == account || who == root)
+            && any(&statement["Action"], |pattern| is_action(pattern, action))
     };
     // A denial in terms of what it does not cover, or of users, is not worked out: it denies.
     let may_deny = |statement: &Value| {
         let names = |name: &str| statement.get(name).is_some();
         names("NotPrincipal")
             || names("NotAction")
-            || any(&statement["Principal"]["AWS"], |who| who.contains(account))
+            || any(&statement["Principal"]["AWS"], |who| {
+                who.contains(account) && who != account && who != root
+            })
     };
     let statements = items(&policy["Statement"]);
     let is_denied = statements.iter().any(|statement| {
@@ -104,5 +106,12 @@ mod tests {
         let denied = r#"{"Statement":[{"Effect":"Allow","Principal":"*","Action":"sqs:*"},
             {"Effect":"Deny","NotPrincipal":{"AWS":"arn:aws:iam::2:root"},"Action":"sqs:*"}]}"#;
         assert!(!allows(Some(denied), "3", "ReceiveMessage"));
+        let denied = r#"{"Statement":[{"Effect":"Allow","Principal":"*","Action":"sqs:*"},
+            {"Effect":"Deny","Principal":{"AWS":["3","arn:aws:iam::3:root"]},
+            "Action":"sqs:DeleteMessage"}]}"#;
+        assert!(!allows(Some(denied), "3", "DeleteMessage"));
+        assert!(allows(Some(denied), "3", "ReceiveMessage"), "of that action nothing is said");
+        let denied = denied.replace("iam::3:root", "iam::3:user/x");
+        assert!(!allows(Some(&denied), "3", "ReceiveMessage"));
     }
 }

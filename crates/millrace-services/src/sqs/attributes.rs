@@ -57,6 +57,9 @@ impl Attributes {
         for (name, value) in given.clone() {
             self.set_one(name, value)?;
         }
+        if !self.texts.contains_key("KmsMasterKeyId") {
+            self.texts.remove("KmsDataKeyReusePeriodSeconds");
+        }
         self.check_encryption(given.clone())?;
         let is_high_throughput = self.text("FifoThroughputLimit") == Some("perMessageGroupId");
         if is_high_throughput && self.settings.deduplication_scope == DeduplicationScope::Queue {
@@ -129,11 +132,12 @@ impl Attributes {
                 let policy = policies::RedriveAllowPolicy::parse(value)?;
                 self.set_text(name, &policy.map(|policy| policy.text()).unwrap_or_default());
             }
+            "KmsMasterKeyId" if value.len() > limits::KMS_KEY_ID_BYTES => {
+                return Err(error::invalid_attribute_value(name));
+            }
             "KmsMasterKeyId" => {
                 self.set_text(name, value);
-                if value.is_empty() {
-                    self.texts.remove("KmsDataKeyReusePeriodSeconds");
-                } else {
+                if !value.is_empty() {
                     self.texts.insert("SqsManagedSseEnabled".to_owned(), "false".to_owned());
                     let period = self.texts.entry("KmsDataKeyReusePeriodSeconds".to_owned());
                     period.or_insert_with(|| "300".to_owned());

@@ -52,6 +52,7 @@ pub(crate) struct Sqs {
 /// One request, apart from its action's parameters.
 pub(crate) struct SqsRequest<'a> {
     pub region: &'a str,
+    pub is_region_given: bool,
     pub account: &'a str,
     /// SenderId of messages.
     pub sender_id: &'a str,
@@ -91,6 +92,7 @@ impl Sqs {
         let own_trace_header = trace::header_of_messages(span, &action);
         let sqs_request = SqsRequest {
             region: caller.region,
+            is_region_given: caller.is_region_given,
             account: caller.account,
             sender_id: caller.sender_id,
             trace_header: trace_header.or(own_trace_header.as_deref()),
@@ -145,7 +147,7 @@ impl Sqs {
     }
 
     /// The queue that a request is about: the QueueUrl parameter wins over the path; hosts are not
-    /// compared; a bare name is enough.
+    /// compared, and tell the region only if no signature does; a bare name is enough.
     fn queue(
         &self,
         request: &SqsRequest<'_>,
@@ -163,7 +165,7 @@ impl Sqs {
             (_, Some(path)) => (path.region, path.account, path.name),
             _ => return Err(ApiError::missing_parameter("QueueUrl")),
         };
-        let region = region.unwrap_or(request.region);
+        let region = region.filter(|_| !request.is_region_given).unwrap_or(request.region);
         let account = account.filter(|a| is_account(a)).unwrap_or(request.account);
         request.span.destination(name);
         let queue = self.broker.queue(region, account, name);

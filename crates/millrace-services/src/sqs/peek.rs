@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use millrace_broker::{Incoming, MessageState, Peeked};
+use millrace_broker::{Browse, BrowseCursor, BrowseFilter, Incoming, Kind, MessageState, Peeked};
 use millrace_core::{AttributeDigest, hex};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{ReceivedAttribute, ReceivedMessage, Text};
@@ -14,12 +14,17 @@ use serde_json::{Value, json};
 use super::receive::{ALL_ATTRIBUTES, received_attribute, system_attributes, text};
 use super::{Sqs, SqsRequest, error};
 
-/// Messages shown at the most.
+/// Messages shown at the most, whatever their state, and stored bytes of them.
 const SHOWN: usize = 10_000;
+const SHOWN_BYTES: usize = 64 << 20;
+/// What is read before others get their turn.
+const PAGE: usize = 50;
+const PAGE_VISITS: usize = 2_000;
+const PAGE_BYTES: usize = 1 << 20;
 
 impl Sqs {
     /// Peeks at the queue of that URL.
-    pub(crate) fn peek(
+    pub(crate) async fn peek(
         &self,
         request: &SqsRequest<'_>,
         queue_url: Option<&str>,
@@ -29,24 +34,36 @@ impl Sqs {
         let url = queue_url.map(|url| Text(url.into()));
         let queue = self.queue(request, url.as_ref())?;
         let kind = queue.kind();
-        let peeked = self.broker.peek(&queue, SHOWN);
-        let peeked = peeked.map_err(|error| error::of_broker(error, ""))?;
         let is_shown = |message: &Peeked| match message.state {
             MessageState::Ready => true,
             MessageState::InFlight => show_invisible,
             MessageState::Delayed => show_delayed,
             MessageState::Free => false,
         };
-        let messages = peeked.into_iter().filter(is_shown).map(|peeked| {
-            let Peeked { id, content, delivery, state, .. } = peeked;
-            let message = Incoming { id, receipt_handle: String::new(), content, delivery };
-            let mut attributes = system_attributes(&message, ALL_ATTRIBUTES, kind);
-            let is_visible = (state == MessageState::Ready).to_string();
-            attributes.push(("IsVisible", is_visible.into()));
-            attributes.push(("IsDelayed", (state == MessageState::Delayed).to_string().into()));
-            shown(message, attributes)
-        });
-        Ok(messages.collect())
+        let (mut messages, mut seen, mut seen_bytes) = (Vec::new(), 0, 0);
+        let mut next = Some(BrowseCursor::default());
+        while let Some(from) = next
+            && seen < SHOWN
+            && seen_bytes < SHOWN_BYTES
+        {
+            let page = Browse {
+                filter: BrowseFilter::All,
+                from,
+                limit: PAGE.min(SHOWN - seen),
+                max_visits: PAGE_VISITS,
+                max_bytes: PAGE_BYTES.min(SHOWN_BYTES - seen_bytes),
+            };
+            let browsed = self.broker.browse(&queue, &page);
+            let browsed = browsed.map_err(|error| error::of_broker(error, ""))?;
+            next = browsed.next;
+            seen += browsed.messages.len();
+            let bytes = browsed.messages.iter().map(|seen| seen.delivery.record_len as usize);
+            seen_bytes += bytes.sum::<usize>();
+            let wanted = browsed.messages.into_iter().filter(is_shown);
+            messages.extend(wanted.map(|peeked| as_received(peeked, kind)));
+            tokio::task::yield_now().await;
+        }
+        Ok(messages)
     }
 
     /// What the admin paths need of a request.
@@ -57,6 +74,7 @@ impl Sqs {
     ) -> SqsRequest<'a> {
         SqsRequest {
             region: caller.region,
+            is_region_given: caller.is_region_given,
             account: caller.account,
             sender_id: caller.sender_id,
             trace_header: None,
@@ -101,6 +119,16 @@ pub(crate) fn as_json(messages: &[ReceivedMessage]) -> Value {
     };
     let messages: Vec<Value> = messages.iter().map(message).collect();
     json!({ "ReceiveMessageResponse": { "ReceiveMessageResult": { "Message": messages } } })
+}
+
+fn as_received(peeked: Peeked, kind: Kind) -> ReceivedMessage {
+    let Peeked { id, content, delivery, state, .. } = peeked;
+    let message = Incoming { id, receipt_handle: String::new(), content, delivery };
+    let mut attributes = system_attributes(&message, ALL_ATTRIBUTES, kind);
+    let is_visible = (state == MessageState::Ready).to_string();
+    attributes.push(("IsVisible", is_visible.into()));
+    attributes.push(("IsDelayed", (state == MessageState::Delayed).to_string().into()));
+    shown(message, attributes)
 }
 
 fn shown(message: Incoming, attributes: Vec<(&'static str, Cow<'static, str>)>) -> ReceivedMessage {

@@ -21,6 +21,7 @@ impl RedrivePolicy {
         if text.is_empty() {
             return Ok(None);
         }
+        check_length("RedrivePolicy", text)?;
         let invalid = |reason: &str| error::invalid_value(text, "RedrivePolicy", reason);
         let Ok(Value::Object(map)) = serde_json::from_str::<Value>(text) else {
             return Err(error::invalid_attribute_value_because(
@@ -75,6 +76,7 @@ impl RedriveAllowPolicy {
         if text.is_empty() {
             return Ok(None);
         }
+        check_length("RedriveAllowPolicy", text)?;
         let invalid = |reason: &str| error::invalid_value(text, "RedriveAllowPolicy", reason);
         let Ok(Value::Object(map)) = serde_json::from_str::<Value>(text) else {
             return Err(error::invalid_attribute_value_because(
@@ -140,15 +142,21 @@ fn check_source_arns(arns: &Value) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Before it is parsed, and shown again in an error.
+fn check_length(name: &str, text: &str) -> Result<(), ApiError> {
+    if text.len() > limits::POLICY_BYTES {
+        return Err(error::invalid_attribute_value(name));
+    }
+    Ok(())
+}
+
 /// A policy document: a JSON object with statements, of bounded size.
 pub(crate) fn check_policy(text: &str) -> Result<(), ApiError> {
     if text.is_empty() {
         return Ok(());
     }
+    check_length("Policy", text)?;
     let invalid = || error::invalid_attribute_value("Policy");
-    if text.len() > limits::POLICY_BYTES {
-        return Err(invalid());
-    }
     let document = serde_json::from_str::<Value>(text).map_err(|_| invalid())?;
     let statements = match document.get("Statement") {
         Some(Value::Array(statements)) => statements.iter().collect(),
@@ -193,6 +201,10 @@ mod tests {
             &format!("{{\"deadLetterTargetArn\":\"{arn}\",\"maxReceiveCount\":1001}}"),
             &format!("{{\"deadLetterTargetArn\":\"{arn}\",\"maxReceiveCount\":1,\"x\":1}}"),
             "{\"deadLetterTargetArn\":\"dead\",\"maxReceiveCount\":1}",
+            &format!(
+                "{{\"deadLetterTargetArn\":\"{arn}\",{}\"maxReceiveCount\":3}}",
+                " ".repeat(8_192)
+            ),
         ] {
             assert!(RedrivePolicy::parse(text).is_err(), "{text}");
         }

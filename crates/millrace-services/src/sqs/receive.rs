@@ -6,7 +6,7 @@ use bytes::Bytes;
 use millrace_broker::{Incoming, Kind, ReceiveRequest};
 use millrace_core::{AttributeDigest, limits};
 use millrace_wire::ApiError;
-use millrace_wire::sqs::{Answer, ReceiveMessage, ReceivedAttribute, ReceivedMessage, Text};
+use millrace_wire::sqs::{Answer, ReceiveMessage, ReceivedAttribute, ReceivedMessage, Text, Texts};
 
 use super::send::sequence_number;
 use super::{Sqs, SqsRequest, check, error, trace};
@@ -53,8 +53,8 @@ impl Sqs {
         let incoming = self.broker.receive(&queue, &receive).await;
         let incoming = incoming.map_err(|error| error::of_broker(error, ""))?;
         trace::received(request.span, &incoming);
-        let names = |list: &Option<Vec<Text<'_>>>| {
-            list.iter().flatten().fold(0, |wish, name| wish | wish::of(name))
+        let names = |list: &Option<Texts<'_>>| {
+            list.as_deref().unwrap_or_default().iter().fold(0, |wish, name| wish | wish::of(name))
         };
         let wish = names(&input.attribute_names) | names(&input.message_system_attribute_names);
         let filter = input.message_attribute_names.as_deref().unwrap_or_default();

@@ -38,7 +38,7 @@ pub(super) async fn md5_beside_others(body: &[u8]) -> [u8; 16] {
     let place = ROUND.with_borrow_mut(|round| round.join(body));
     let Some((number, index)) = place else { return md5(body) };
     tokio::task::yield_now().await;
-    // On another thread, or long after, there is no such round.
+    // Requests stay on their thread, whose rounds are numbered; long after there is no such round.
     let digest = ROUND.with_borrow_mut(|round| round.digest(number, index));
     digest.unwrap_or_else(|| md5(body))
 }

@@ -6,6 +6,7 @@ use millrace_core::limits;
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{Answer, QueueOnly, TagQueue, UntagQueue};
 
+use super::check::is_allowed_text;
 use super::queues::pairs;
 use super::{Sqs, SqsRequest, error};
 
@@ -16,7 +17,7 @@ impl Sqs {
         input: &TagQueue<'_>,
     ) -> Result<Answer, ApiError> {
         let queue = self.queue(request, input.queue_url.as_ref())?;
-        if input.tags.is_none() {
+        if input.tags.as_ref().is_none_or(|tags| tags.0.is_empty()) {
             return Err(ApiError::missing_parameter("Tags"));
         }
         let update = self.broker.update_queue(&queue, |definition| {
@@ -33,7 +34,8 @@ impl Sqs {
         input: &UntagQueue<'_>,
     ) -> Result<Answer, ApiError> {
         let queue = self.queue(request, input.queue_url.as_ref())?;
-        let keys = input.tag_keys.as_ref().ok_or_else(|| ApiError::missing_parameter("TagKeys"))?;
+        let keys = input.tag_keys.as_ref().filter(|keys| !keys.is_empty());
+        let keys = keys.ok_or_else(|| ApiError::missing_parameter("TagKeys"))?;
         let update = self.broker.update_queue(&queue, |definition| {
             definition.tags.retain(|tag, _| !keys.iter().any(|key| key.as_str() == tag));
             Ok::<_, ApiError>(())
@@ -65,6 +67,11 @@ pub(super) fn check(
         if !has_length {
             return Err(ApiError::invalid_parameter_value(
                 "Tag keys must be between 1 and 128 characters in length, tag values up to 256.",
+            ));
+        }
+        if !is_allowed_text(key.as_bytes()) || !is_allowed_text(value.as_bytes()) {
+            return Err(ApiError::invalid_parameter_value(
+                "Tag keys and values hold characters that are not allowed.",
             ));
         }
         if key.to_ascii_lowercase().starts_with("aws:") {

@@ -300,6 +300,10 @@ mod tests {
         assert!(decode_json("DeleteMessageBatch", entries(1000).as_bytes()).is_ok());
         assert_eq!(code("DeleteMessageBatch", &entries(1001)), "SerializationException");
 
+        let keys = |count: usize| format!("{{\"TagKeys\":[{}\"a\"]}}", "\"a\",".repeat(count - 1));
+        assert!(decode_json("UntagQueue", keys(1000).as_bytes()).is_ok());
+        assert_eq!(code("UntagQueue", &keys(1001)), "SerializationException");
+
         let attributes = |count: usize| {
             format!("{{\"MessageAttributes\":{{{}\"z\":{{}}}}}}", "\"a\":{},".repeat(count - 1))
         };

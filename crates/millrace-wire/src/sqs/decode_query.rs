@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 
 use super::types::*;
 use super::value::{
-    BATCH_ENTRIES_MAX, Blob, MAP_PAIRS_MAX, MESSAGE_ATTRIBUTES_MAX, Map, Text, decode_base64,
+    Blob, ELEMENTS_MAX, MAP_PAIRS_MAX, MESSAGE_ATTRIBUTES_MAX, Map, Text, Texts, decode_base64,
 };
 use crate::ApiError;
 use crate::query::{Parameters, Scope};
@@ -168,7 +168,7 @@ fn entries<'p, T>(
     if structures.is_empty() {
         return Ok(scope.bytes(name).map(|_| Vec::new()));
     }
-    check_count(name, structures.len(), BATCH_ENTRIES_MAX)?;
+    check_count(name, structures.len(), ELEMENTS_MAX)?;
     structures.into_iter().map(decode).collect::<Result<_, _>>().map(Some)
 }
 
@@ -196,7 +196,8 @@ fn message_attributes<'p>(
     Ok(Some(MessageAttributes(attributes)))
 }
 
-/// The pairs `name.N.<key>`, `name.N.Value`; a missing half is empty.
+/// The pairs `name.N.<key>`, `name.N.Value`; a missing half is empty, but for the value of an
+/// attribute: an empty one removes it.
 fn map<'p>(scope: Scope<'p>, name: &str, key: &str) -> Result<Option<Map<'p>>, ApiError> {
     let structures = numbered_or_single(scope, name, key);
     if structures.is_empty() {
@@ -205,8 +206,11 @@ fn map<'p>(scope: Scope<'p>, name: &str, key: &str) -> Result<Option<Map<'p>>, A
     check_count(name, structures.len(), MAP_PAIRS_MAX)?;
     let mut pairs = Vec::with_capacity(structures.len());
     for pair in structures {
-        let key = text(pair, key)?.unwrap_or_default();
-        pairs.push((key, text(pair, "Value")?.unwrap_or_default()));
+        let value = text(pair, "Value")?;
+        if value.is_none() && name == "Attribute" {
+            return Err(ApiError::missing_parameter("Attribute.Value"));
+        }
+        pairs.push((text(pair, key)?.unwrap_or_default(), value.unwrap_or_default()));
     }
     Ok(Some(Map(pairs)))
 }
@@ -232,9 +236,10 @@ fn text<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Text<'p>>, ApiError> 
     Ok(scope.text(name)?.map(Text::from))
 }
 
-fn texts<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Vec<Text<'p>>>, ApiError> {
+fn texts<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Texts<'p>>, ApiError> {
     let list = scope.list(name)?;
-    Ok(list.map(|elements| elements.into_iter().map(Text::from).collect()))
+    check_count(name, list.as_ref().map_or(0, Vec::len), ELEMENTS_MAX)?;
+    Ok(list.map(|elements| Texts(elements.into_iter().map(Text::from).collect())))
 }
 
 fn blob<'p>(scope: Scope<'p>, name: &str) -> Option<Blob<'p>> {
@@ -312,6 +317,10 @@ mod tests {
         let entries: String =
             (0..1001).map(|n| format!("DeleteMessageBatchRequestEntry.{n}.Id=a&")).collect();
         assert_eq!(code("DeleteMessageBatch", &entries), "MalformedInput");
+        let names: String = (0..1001).map(|n| format!("TagKey.{n}=a&")).collect();
+        assert_eq!(code("UntagQueue", &names), "MalformedInput");
+        let no_value = "Attribute.1.Name=RedrivePolicy";
+        assert_eq!(code("SetQueueAttributes", no_value), "MissingParameter");
         assert_eq!(code("", ""), "MissingAction");
         assert_eq!(code("Nope", ""), "InvalidAction");
     }

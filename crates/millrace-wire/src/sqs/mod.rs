@@ -15,4 +15,4 @@ pub(crate) use decode_json::decode_twice;
 pub use decode_query::decode_query;
 pub use encode::{encode, response};
 pub use types::*;
-pub use value::{Blob, Map, Text};
+pub use value::{Blob, Map, Text, Texts};

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::value::{Blob, Map, Text};
+use super::value::{Blob, Map, Text, Texts};
 
 /// One decoded request.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ pub struct AddPermission<'a> {
     pub queue_url: Option<Text<'a>>,
     pub label: Option<Text<'a>>,
     #[serde(rename = "AWSAccountIds")]
-    pub aws_account_ids: Option<Vec<Text<'a>>>,
-    pub actions: Option<Vec<Text<'a>>>,
+    pub aws_account_ids: Option<Texts<'a>>,
+    pub actions: Option<Texts<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -159,7 +159,7 @@ pub struct DeleteMessageEntry<'a> {
 pub struct GetQueueAttributes<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
-    pub attribute_names: Option<Vec<Text<'a>>>,
+    pub attribute_names: Option<Texts<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -205,9 +205,9 @@ pub struct ReceiveMessage<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
     /// Deprecated spelling of `message_system_attribute_names`; the union of both counts.
-    pub attribute_names: Option<Vec<Text<'a>>>,
-    pub message_system_attribute_names: Option<Vec<Text<'a>>>,
-    pub message_attribute_names: Option<Vec<Text<'a>>>,
+    pub attribute_names: Option<Texts<'a>>,
+    pub message_system_attribute_names: Option<Texts<'a>>,
+    pub message_attribute_names: Option<Texts<'a>>,
     #[serde(deserialize_with = "super::value::lenient_integer")]
     pub max_number_of_messages: Option<i64>,
     #[serde(deserialize_with = "super::value::lenient_integer")]
@@ -276,7 +276,7 @@ pub struct TagQueue<'a> {
 pub struct UntagQueue<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
-    pub tag_keys: Option<Vec<Text<'a>>>,
+    pub tag_keys: Option<Texts<'a>>,
 }
 
 /// One response. Empty lists and maps are left out of the answer, as AWS does.

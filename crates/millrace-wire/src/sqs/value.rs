@@ -21,12 +21,13 @@ use serde::{Deserialize, Deserializer};
 pub(super) use object::Object;
 use visitors::{
     BlobVisitor, EntriesVisitor, IntegerVisitor, MapVisitor, MessageAttributesVisitor, TextVisitor,
+    TextsVisitor,
 };
 
 use super::types::MessageAttributes;
 
-/// Entries of one batch that are decoded at most; SQS allows 10.
-pub(super) const BATCH_ENTRIES_MAX: usize = 1000;
+/// Elements of one list that are decoded at most; SQS allows 10 entries in a batch.
+pub(super) const ELEMENTS_MAX: usize = 1000;
 
 /// Message attributes of one message that are decoded at most; SQS allows 10.
 pub(super) const MESSAGE_ATTRIBUTES_MAX: usize = 100;
@@ -42,6 +43,10 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// Unicode text, borrowed from the request where nothing is escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text<'a>(pub Cow<'a, str>);
+
+/// A list of texts, of at most [`ELEMENTS_MAX`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts<'a>(pub Vec<Text<'a>>);
 
 /// Text that may turn out not to be Unicode (a lone `\ud800` in JSON, `%FF` in a form): the bytes
 /// are UTF-8 if and only if the text is.
@@ -93,6 +98,14 @@ impl Deref for Blob<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl<'a> Deref for Texts<'a> {
+    type Target = [Text<'a>];
+
+    fn deref(&self) -> &[Text<'a>] {
         &self.0
     }
 }
@@ -152,6 +165,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Blob<'a> {
     }
 }
 
+impl<'de: 'a, 'a> Deserialize<'de> for Texts<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(TextsVisitor).map(Texts)
+    }
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for Map<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(MapVisitor).map(Map)
@@ -184,7 +203,7 @@ pub(super) fn base64_bytes<'de, D: Deserializer<'de>>(
     }
 }
 
-/// A list of JSON objects with at most [`BATCH_ENTRIES_MAX`] elements; `null` is none.
+/// A list of JSON objects with at most [`ELEMENTS_MAX`] elements; `null` is none.
 pub(super) fn entries<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,

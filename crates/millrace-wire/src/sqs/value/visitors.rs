@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Unexpected, Visito
 use serde::{Deserialize, Deserializer};
 
 use super::object::{Object, OptionalObject};
-use super::{BATCH_ENTRIES_MAX, MAP_PAIRS_MAX, MESSAGE_ATTRIBUTES_MAX, Text};
+use super::{ELEMENTS_MAX, MAP_PAIRS_MAX, MESSAGE_ATTRIBUTES_MAX, Text};
 use crate::sqs::types::MessageAttributeValue;
 
 pub(super) struct TextVisitor;
@@ -158,12 +158,33 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for EntriesVisitor<T> {
         // SQS: ten entries at most in a good batch.
         let mut entries = Vec::with_capacity(10);
         while let Some(entry) = sequence.next_element_seed(Object::new())? {
-            if entries.len() == BATCH_ENTRIES_MAX {
+            if entries.len() == ELEMENTS_MAX {
                 return Err(A::Error::custom("too many entries in a batch"));
             }
             entries.push(entry);
         }
         Ok(entries)
+    }
+}
+
+pub(super) struct TextsVisitor;
+
+impl<'de> Visitor<'de> for TextsVisitor {
+    type Value = Vec<Text<'de>>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of strings")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(text) = sequence.next_element()? {
+            if texts.len() == ELEMENTS_MAX {
+                return Err(A::Error::custom("too many strings in a list"));
+            }
+            texts.push(text);
+        }
+        Ok(texts)
     }
 }
 
