@@ -184,6 +184,17 @@ def test_small_clock_skew_is_accepted(guarded, minutes):
     assert post_json(guarded, SIGNER, at=at).status == 200
 
 
+@pytest.mark.parametrize("spelling", ["Credential=", "Credential ="])
+def test_region_must_be_a_name_however_it_is_spelled(guarded, spelling):
+    signer = Signer("AKID", "SECRET", region="a:b")
+    headers = signer.headers("POST", f"{guarded.endpoint}/", {"Content-Type": FORM_TYPE}, FORM)
+    headers["authorization"] = headers["authorization"].replace("Credential=", spelling)
+
+    answer = request(guarded.endpoint, "POST", "/", FORM, headers)
+
+    assert (answer.status, xml_error(answer).code) == (403, "SignatureDoesNotMatch")
+
+
 def test_date_in_the_scope_must_be_the_requests(guarded):
     headers = SIGNER.headers("POST", f"{guarded.endpoint}/", {"Content-Type": FORM_TYPE}, FORM)
     day = headers["x-amz-date"][:8]

@@ -129,6 +129,18 @@ def test_kms_settings(sqs, queue, attributes):
     assert attributes(url, *names) == {"SqsManagedSseEnabled": "false"}
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_reuse_period_goes_with_the_key_in_any_order(api, new_name, is_first):
+    url = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+    api.call("SetQueueAttributes", QueueUrl=url, Attributes={"KmsMasterKeyId": "alias/key"})
+    given = [("KmsMasterKeyId", ""), ("KmsDataKeyReusePeriodSeconds", "600")]
+
+    api.call("SetQueueAttributes", QueueUrl=url, Attributes=dict(given if is_first else given[::-1]))
+
+    names = ["KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds"]
+    assert "Attributes" not in api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=names)
+
+
 def test_only_one_kind_of_encryption(api, new_name):
     both = {"KmsMasterKeyId": "alias/key", "SqsManagedSseEnabled": "true"}
     message = (

@@ -51,6 +51,20 @@ def test_each_region_lists_and_deletes_its_own(server, new_name):
 
 
 @pytest.mark.parametrize("kind", [JsonApi, QueryApi])
+def test_scope_counts_before_the_host_of_a_queue_url(make_server, kind):
+    server = make_server(config='public_url = "https://sqs.eu-central-1.example.com"\n')
+    api = kind(server.endpoint, headers={"Authorization": scope_header("eu-west-1")})
+    unsigned = kind(server.endpoint)
+
+    url = api.call("CreateQueue", QueueName="q")["QueueUrl"]
+
+    assert url == "https://sqs.eu-central-1.example.com/000000000000/q"
+    assert api.call("SendMessage", QueueUrl=url, MessageBody="x")["MessageId"]
+    with pytest.raises(ApiError):
+        unsigned.call("SendMessage", QueueUrl=url, MessageBody="x")
+
+
+@pytest.mark.parametrize("kind", [JsonApi, QueryApi])
 def test_unsigned_requests_fall_back_to_the_default_region(server, new_name, kind):
     name = new_name()
     unsigned = kind(server.endpoint)

@@ -59,13 +59,20 @@ BAD = [
     {"k": "v" * 257},
     {"aws:reserved": "v"},
     {f"key{n}": "v" for n in range(51)},
+    {"a\u0001": "v"},
+    {"a": "v\u0001"},
 ]
 
 
-@pytest.mark.parametrize("given", BAD, ids=["long key", "long value", "reserved", "too many"])
+@pytest.mark.parametrize("given", BAD, ids=range(len(BAD)))
 def test_bad_tags_are_refused(api, url, given):
     refused(api, "TagQueue", "InvalidParameterValue", QueueUrl=url, Tags=given)
     assert tags(api, url) is None
+
+
+def test_tags_and_keys_are_needed(api, url):
+    for action, nothing in [("TagQueue", {"Tags": {}}), ("UntagQueue", {"TagKeys": []})]:
+        refused(api, action, "MissingParameter", QueueUrl=url, **nothing)
 
 
 def test_tags_in_all_are_counted(api, url):
