@@ -66,6 +66,16 @@ impl MemoryPeer {
         self.state().visibility = timeout;
     }
 
+    /// The redrive policy: what was received so often moves to a dead-letter queue of its own.
+    pub fn set_max_receives(&self, receives: u32) {
+        self.state().max_receives = Some(receives);
+    }
+
+    /// Bodies of what the redrive policy has moved.
+    pub fn moved(&self) -> Vec<ByteString> {
+        self.state().moved.clone()
+    }
+
     /// How long every call takes at least.
     pub fn set_latency(&self, latency: Duration) {
         self.state().latency = latency;

@@ -20,6 +20,9 @@ pub(super) struct State {
     pub(super) faults: VecDeque<(Operation, Fault)>,
     pub(super) calls: Vec<CallRecord>,
     pub(super) deleted: Vec<ByteString>,
+    /// Receives after which a message is moved away instead of received once more.
+    pub(super) max_receives: Option<u32>,
+    pub(super) moved: Vec<ByteString>,
 }
 
 #[derive(Debug)]
@@ -43,6 +46,8 @@ impl State {
             faults: VecDeque::new(),
             calls: Vec::new(),
             deleted: Vec::new(),
+            max_receives: None,
+            moved: Vec::new(),
         }
     }
 
@@ -61,6 +66,7 @@ impl State {
         let in_flight = self.messages.iter().filter(|stored| stored.is_in_flight(now));
         let mut locked: HashSet<ByteString> =
             in_flight.filter_map(|stored| stored.message.group_id.clone()).collect();
+        self.move_received_too_often(now);
         let mut deliveries = Vec::new();
         for stored in &mut self.messages {
             if deliveries.len() >= request.max as usize {
@@ -84,6 +90,15 @@ impl State {
             call.entries = deliveries.iter().map(|found| found.message_id().clone()).collect();
         }
         deliveries
+    }
+
+    /// SQS moves a message when it would be received more often than the redrive policy says.
+    fn move_received_too_often(&mut self, now: Instant) {
+        let Some(most) = self.max_receives else { return };
+        let moved = self
+            .messages
+            .extract_if(.., |stored| stored.receive_count >= most && stored.visible_at <= now);
+        self.moved.extend(moved.map(|stored| stored.message.body));
     }
 
     /// The message that the handle was given for, if it was the last receive of it.

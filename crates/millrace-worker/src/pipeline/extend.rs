@@ -120,6 +120,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         now: Instant,
     ) {
         let Some(group) = group else { return };
+        self.receiver.on_lane_stopped(now);
         let mut stopped = self.lanes.stop(group);
         stopped.retain(|waiting| *waiting != key);
         self.release(stopped, now);

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytestring::ByteString;
 use millrace_client::Peer;
 use tokio::{
     task::{AbortHandle, Id},
@@ -194,9 +195,16 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let group = self.held.get(key).and_then(|held| held.group.clone());
         self.settle(key, Settlement::Hide(after), urgency, ended, now);
         if let Some(group) = group {
-            let stopped = self.lanes.stop(&group);
-            self.release(stopped, now);
+            self.stop_lane(&group, now + after, now);
         }
+    }
+
+    /// A message of `group` is not done, and back at the queue at `back`: nothing that waits behind
+    /// it may overtake it.
+    pub(super) fn stop_lane(&mut self, group: &ByteString, back: Instant, now: Instant) {
+        self.receiver.on_lane_stopped(back);
+        let stopped = self.lanes.stop(group);
+        self.release(stopped, now);
     }
 
     /// Gives back all messages that no handler has begun with.

@@ -7,8 +7,9 @@
 //!                          └────────── extend.rs: leases ──────────┘
 //! ```
 //!
-//! Bounds: handlers by the limit; waiting messages by free slots and the prefetch; messages that
-//! wait to be settled by [`SETTLING`]; calls by those.
+//! Bounds: handlers by the limit; waiting messages by free slots and the prefetch, those behind
+//! others of their group by a multiple of the slots; messages that wait to be settled by
+//! [`SETTLING`]; calls by those.
 
 mod extend;
 mod handle;

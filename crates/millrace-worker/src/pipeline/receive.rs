@@ -2,6 +2,11 @@
 //!
 //! At rest there is exactly one receive under way. While receives come back full, one more each time
 //! may be under way, up to the maximum.
+//!
+//! Of an ordered queue, messages that wait behind others of their group take no slot: else one long
+//! group would keep all others out. And once a message has failed, receives ask for one message
+//! only for a while: what comes with a failing message goes back with it, and would lose as many
+//! receives.
 
 use std::{
     sync::Arc,
@@ -37,6 +42,10 @@ const EXPECTED_TRIPS: u32 = 3;
 const EXPECTED_AT_LEAST: Duration = Duration::from_millis(50);
 /// The pause after a receive that failed for reasons that do not go away by themselves.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+/// Messages that may wait behind others of their group, for each slot: what one receive brings.
+const BEHIND_LANES: usize = 10;
+/// How long receives of an ordered queue ask for one message, after one that failed is back.
+const ONE_BY_ONE: Duration = Duration::from_secs(60);
 /// What a server may ask for at most with `Retry-After`.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// The pause after other failures grows from this …
@@ -66,6 +75,8 @@ pub(super) struct Receiver {
     is_closed: bool,
     /// When the worker last gave a message back.
     gave_back: Option<Instant>,
+    /// Until when a receive asks for one message only.
+    one_by_one_until: Option<Instant>,
     /// Whether a slot waits for the pause to end.
     is_wanted: bool,
 }
@@ -84,6 +95,7 @@ impl Receiver {
             left: options.max_messages,
             is_closed: options.max_messages == Some(0),
             gave_back: None,
+            one_by_one_until: None,
             is_wanted: false,
         }
     }
@@ -111,6 +123,11 @@ impl Receiver {
         self.gave_back = Some(now);
     }
 
+    /// A lane was stopped by a message that is back at that time.
+    pub(super) fn on_lane_stopped(&mut self, back: Instant) {
+        self.one_by_one_until = self.one_by_one_until.max(Some(back + ONE_BY_ONE));
+    }
+
     /// When receives under way can be given up: what was released last would have come back through
     /// one of them by then, and would be hidden for a visibility timeout if nobody waited for it.
     pub(super) fn may_be_dropped_at(&self) -> Option<Instant> {
@@ -132,9 +149,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         if self.receiver.is_closed {
             return;
         }
-        self.receiver.is_wanted = self.messages_wanted() > 0;
+        self.receiver.is_wanted = self.messages_wanted(now) > 0;
         while self.receiver.open < self.receiver.allowed && self.receiver.not_before <= now {
-            let wanted = self.messages_wanted();
+            let wanted = self.messages_wanted(now);
             if wanted == 0 {
                 break;
             }
@@ -143,26 +160,32 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     }
 
     /// How many messages the next receive is to ask for.
-    fn messages_wanted(&self) -> usize {
-        let most = max_receive(&self.capabilities);
-        let waiting = self.lanes.waiting();
+    fn messages_wanted(&self, now: Instant) -> usize {
+        let is_one_by_one = self.receiver.one_by_one_until.is_some_and(|until| now < until);
+        let most = if is_one_by_one { 1 } else { max_receive(&self.capabilities) };
+        let (waiting, startable) = (self.lanes.waiting(), self.lanes.startable());
+        let asked = self.receiver.asked;
         let batch_size = self.options.batch_size;
         let slots = self.limit.get().saturating_mul(batch_size);
         let free_handlers = self.limit.get().saturating_sub(self.units.len());
         let free_slots = free_handlers.min(self.share.free()).saturating_mul(batch_size);
-        let coming = waiting + self.receiver.asked;
-        let free = (free_slots + self.prefetch.messages(slots)).saturating_sub(coming);
+        let free = (free_slots + self.prefetch.messages(slots)).saturating_sub(startable + asked);
+        let behind = waiting - startable;
         let settling = self.held.len().saturating_sub(self.running + waiting);
-        if settling >= SETTLING || self.held.body_bytes() > self.options.max_held_bytes {
+        if settling >= SETTLING
+            || behind >= slots.saturating_mul(BEHIND_LANES)
+            || self.held.body_bytes() > self.options.max_held_bytes
+        {
             return 0;
         }
         // Handlers have something to do: better one full receive than several small ones.
-        if waiting > 0 && free < most && !self.is_gathering() {
+        if startable > 0 && free < most && !self.is_gathering() {
             return 0;
         }
-        let left = self.receiver.left.map_or(u64::MAX, |left| {
-            left.saturating_sub(u64::try_from(self.receiver.asked).unwrap_or(u64::MAX))
-        });
+        let left = self
+            .receiver
+            .left
+            .map_or(u64::MAX, |left| left.saturating_sub(u64::try_from(asked).unwrap_or(u64::MAX)));
         free.min(most).min(usize::try_from(left).unwrap_or(usize::MAX))
     }
 

@@ -284,8 +284,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         if !is_done {
             // A release whose answer was lost may have brought it back already, with others that
             // wait behind it here and must not overtake it.
-            let stopped = self.lanes.stop(&group);
-            self.release(stopped, now);
+            self.stop_lane(&group, now, now);
         }
         self.lanes.settled(&group);
     }

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use millrace_client::{Outgoing, testing::MemoryPeer};
-use millrace_worker::{Backoff, Message, Options, Outcome, Worker, each};
+use millrace_worker::{Backoff, Concurrency, Message, Options, Outcome, Worker, each};
+use tokio::time::Instant;
 
 use crate::support::{MS, Recorder, S, run, until_empty};
 
@@ -109,4 +110,91 @@ async fn groups_of_standard_queues_have_no_order() {
     run(&peer, &handler, until_empty(10)).await;
 
     assert_eq!(handler.most_running(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_groups_that_were_sent_one_after_the_other_run_side_by_side() {
+    let peer = MemoryPeer::fifo();
+    peer.set_latency(3 * MS);
+    let bodies: Vec<String> = (0..40).map(|number| format!("{number:02}")).collect();
+    let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();
+    for group in ["a", "b", "c"] {
+        put(&peer, group, &bodies);
+    }
+    let handler = Recorder::succeeding(S);
+    let started = Instant::now();
+
+    run(&peer, &handler, until_empty(10)).await;
+
+    assert_eq!((handler.runs().len(), handler.most_running()), (120, 3));
+    // One group alone takes 40 s; one after the other they take 120 s.
+    assert!(started.elapsed() < 50 * S, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_behind_other_messages_of_its_group_is_bounded() {
+    let peer = MemoryPeer::fifo();
+    let bodies: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+    let bodies: Vec<&str> = bodies.iter().map(String::as_str).collect();
+    for number in 0..100 {
+        put(&peer, &format!("g{number:02}-"), &bodies);
+    }
+    let handler = Recorder::succeeding(3600 * S);
+    let options = Options { concurrency: Concurrency::Fixed(20), ..Options::default() };
+    let worker = Worker::new(peer.clone(), handler.clone(), options);
+    let drain = worker.drain();
+
+    let look = async {
+        tokio::time::sleep(10 * S).await;
+        let in_flight = peer.in_flight();
+        drain.release_now();
+        in_flight
+    };
+    let (_, in_flight) = tokio::join!(worker.run(), look);
+
+    // Ten for each slot, and what the last receive brought.
+    assert!(in_flight <= 20 + 200 + 10, "{in_flight}");
+    assert_eq!(handler.most_running(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn poison_message_does_not_take_its_neighbours_to_the_dead_letter_queue() {
+    let (is_poison, bodies) = (|body: &str| body == "a0", ["0", "1", "2", "3", "4", "5", "6", "7"]);
+    // By the queue's own redrive policy, and by the worker's.
+    for is_own in [false, true] {
+        // The longest pause is far longer than receives ask for single messages after a failure.
+        for backoff in [vec![S], vec![S, 900 * S]] {
+            let (peer, dead) = (MemoryPeer::fifo(), MemoryPeer::fifo());
+            put(&peer, "a", &bodies);
+            let handler = Recorder::new(move |message| {
+                let outcome = if is_poison(message.body()) { Outcome::RETRY } else { Outcome::Ack };
+                (10 * MS, Ok(outcome))
+            });
+            let options = Options { backoff: Backoff::List(backoff), ..Options::default() };
+            let options = if is_own {
+                Options { max_receives: Some(3), ..options }
+            } else {
+                peer.set_max_receives(3);
+                options
+            };
+            let worker = Worker::new(peer.clone(), handler.clone(), options)
+                .with_dead_letter_queue(dead.clone());
+            let drain = worker.drain();
+            let end = async {
+                tokio::time::sleep(3600 * S).await;
+                drain.drain();
+            };
+
+            tokio::join!(worker.run(), end);
+
+            let dead_letters = if is_own { dead.bodies() } else { peer.moved() };
+            assert_eq!(dead_letters, ["a0"], "own policy: {is_own}");
+            let count = handler.bodies().iter().filter(|body| is_poison(body)).count();
+            assert_eq!(count, 3);
+            assert_eq!(
+                handler.succeeded(),
+                bodies[1..].iter().map(|b| format!("a{b}")).collect::<Vec<_>>()
+            );
+        }
+    }
 }
