@@ -122,7 +122,8 @@ fn merge(
     outcomes
 }
 
-/// Lanes in which a message has not succeeded: none behind it may go on.
+/// Lanes in which a message has not succeeded: none behind it may go on. A rejected one is no
+/// exception: without a dead-letter queue it is retried.
 #[derive(Debug, Default)]
 pub(crate) struct Stopped {
     lanes: Vec<ByteString>,
@@ -134,7 +135,7 @@ impl Stopped {
     }
 
     pub(crate) fn note(&mut self, lane: Option<&ByteString>, outcome: &Outcome) {
-        if matches!(outcome, Outcome::Retry { .. } | Outcome::Release) {
+        if *outcome != Outcome::Ack {
             self.lanes.extend(lane.cloned());
         }
     }

@@ -102,6 +102,28 @@ async fn batch_is_left_where_a_message_of_the_group_failed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn batch_is_left_where_a_message_of_the_group_was_rejected() {
+    let handled = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&handled);
+    let handler = each(move |message: Message| {
+        seen.lock().unwrap().push(message.body().to_string());
+        async move {
+            let is_bad = message.body() == "a1";
+            Ok(if is_bad { Outcome::reject("unreadable") } else { Outcome::Ack })
+        }
+    });
+    let peer = MemoryPeer::fifo();
+    put(&peer, "a", &["1", "2"]);
+    let options = Options { batch_size: 10, ..until_empty(1) };
+
+    // Without a dead-letter queue it is retried.
+    Worker::new(peer.clone(), handler, options).run().await;
+
+    assert_eq!(*handled.lock().unwrap(), ["a1"]);
+    assert_eq!(peer.bodies(), ["a1", "a2"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn groups_of_standard_queues_have_no_order() {
     let peer = MemoryPeer::standard();
     put(&peer, "a", &["1", "2", "3"]);
