@@ -148,8 +148,8 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
 
     /// Runs until asked to end, or until the options say so.
     pub(crate) async fn run(mut self) -> Summary {
-        // What was asked before the start counts.
-        self.asked.mark_changed();
+        // Who was asked to end before the start receives nothing.
+        self.on_asked();
         loop {
             let now = Instant::now();
             self.step(now);

@@ -86,6 +86,21 @@ async fn receive_under_way_is_let_finish_and_what_it_brings_is_released() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn worker_that_was_asked_to_end_before_its_start_receives_nothing() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    let handler = Recorder::succeeding(MS);
+    let worker = Worker::new(peer.clone(), handler, options(2));
+    worker.drain().drain();
+    let started = Instant::now();
+
+    let summary = worker.run().await;
+
+    assert_eq!((summary.received, started.elapsed()), (0, Duration::ZERO));
+    assert_eq!(peer.calls().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn handlers_that_do_not_end_are_cut_off_and_released() {
     let peer = MemoryPeer::standard();
     peer.put(bodies(4));
