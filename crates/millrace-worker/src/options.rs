@@ -25,7 +25,7 @@ pub struct Options {
     /// How long a receive waits for messages, where the peer can [default: 20 s; two thirds of the
     /// visibility timeout at most].
     pub wait: Duration,
-    /// The shortest pause between receives where the peer cannot wait [default: 20 ms].
+    /// The shortest pause between receives where the peer does not wait [default: 20 ms].
     pub poll_interval: Duration,
     /// The longest such pause [default: 2 s].
     pub max_idle_latency: Duration,

@@ -1,4 +1,4 @@
-//! When to ask again a peer that has no long polling.
+//! When to ask again a peer that does not wait for messages.
 //!
 //! A fixed interval either asks far too often or caps throughput at one batch an interval. This one
 //! follows the rate of arrivals: about two receives for each message that is expected, at once after

@@ -81,6 +81,11 @@ impl MemoryPeer {
         self.state().latency = latency;
     }
 
+    /// How long receives wait at most, whatever the queue claims.
+    pub fn set_longest_wait(&self, longest: Duration) {
+        self.state().longest_wait = longest;
+    }
+
     /// While partitioned, calls fail as if the server were out of reach.
     pub fn set_partitioned(&self, is_partitioned: bool) {
         self.state().is_partitioned = is_partitioned;
@@ -258,7 +263,8 @@ impl Peer for MemoryPeer {
             return Err(error);
         }
         let ordered = self.shared.capabilities.ordered_groups;
-        let longest = self.shared.capabilities.long_poll.unwrap_or_default();
+        let claimed = self.shared.capabilities.long_poll.unwrap_or_default();
+        let longest = claimed.min(self.state().longest_wait);
         let deadline = Instant::now() + request.wait.min(longest);
         let deliveries = loop {
             let deliveries = self.state().receive(&request, ordered);

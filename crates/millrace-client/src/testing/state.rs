@@ -15,6 +15,8 @@ pub(super) struct State {
     pub(super) messages: Vec<Stored>,
     pub(super) visibility: Duration,
     pub(super) latency: Duration,
+    /// How long receives wait at most, whatever is claimed.
+    pub(super) longest_wait: Duration,
     pub(super) is_partitioned: bool,
     pub(super) next_id: u64,
     pub(super) faults: VecDeque<(Operation, Fault)>,
@@ -41,6 +43,7 @@ impl State {
             messages: Vec::new(),
             visibility: Duration::from_secs(30),
             latency: Duration::ZERO,
+            longest_wait: Duration::MAX,
             is_partitioned: false,
             next_id: 1,
             faults: VecDeque::new(),

@@ -273,9 +273,12 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         } else {
             self.receiver.allowed = 1;
         }
-        if self.capabilities.long_poll.is_none() {
-            self.receiver.not_before =
-                now + self.receiver.interval.after_receive(received, asked, now);
+        let pause = self.receiver.interval.after_receive(received, asked, now);
+        // Some servers know no wait, others answer sooner than asked.
+        let wait = self.wait();
+        let came_early = received == 0 && now.saturating_duration_since(sent) < wait / 2;
+        if wait.is_zero() || came_early {
+            self.receiver.not_before = self.receiver.not_before.max(now + pause);
         }
     }
 

@@ -108,6 +108,26 @@ async fn peer_without_long_poll_is_asked_by_the_rate_of_arrivals() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn receives_that_do_not_wait_are_no_busy_loop() {
+    // By the user's wish.
+    let patient = MemoryPeer::standard();
+    patient.set_latency(MS);
+    // The server claims to wait, and answers at once.
+    let hasty = MemoryPeer::standard();
+    hasty.set_latency(MS);
+    hasty.set_longest_wait(S * 0);
+    let handler = Recorder::succeeding(MS);
+
+    run_for(&patient, &handler, Options { wait: S * 0, ..Options::default() }, 600).await;
+    run_for(&hasty, &handler, Options::default(), 600).await;
+
+    for peer in [patient, hasty] {
+        let receives = peer.calls_of(Operation::Receive).len();
+        assert!((290..=310).contains(&receives), "{receives} receives in ten minutes");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn failing_receives_are_repeated_ever_more_slowly() {
     let peer = MemoryPeer::standard();
     peer.put(["a"]);

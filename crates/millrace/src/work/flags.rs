@@ -105,7 +105,7 @@ pub(crate) struct WorkFlags {
     /// How long a receive waits for a message, where the server can
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
     pub(crate) wait: Duration,
-    /// Shortest pause between receives, where the server cannot wait
+    /// Shortest pause between receives, where the server does not wait
     #[arg(long, value_name = "DURATION", default_value = "20ms", value_parser = duration)]
     pub(crate) poll_interval: Duration,
     /// Longest such pause: the longest that a message waits for an idle worker
