@@ -7,6 +7,10 @@ use std::{fmt, sync::Arc, time::Duration};
 /// SQS: a message can be hidden for 12 hours at most, counted from its receive.
 pub const MAX_VISIBILITY: Duration = Duration::from_secs(12 * 60 * 60);
 
+/// How long a message can be held and hidden in all: a request takes its time to the server, which
+/// refuses what ends a moment too late.
+pub(crate) const LONGEST_HELD: Duration = MAX_VISIBILITY.saturating_sub(Duration::from_secs(2));
+
 /// Delay before the next attempt, by receive count (1 for a message's first receive).
 #[derive(Clone)]
 pub enum Backoff {

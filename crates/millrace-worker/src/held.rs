@@ -7,7 +7,7 @@ use millrace_client::Delivery;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::{backoff::MAX_VISIBILITY, handler::Message, metrics::Ended, settlement::Settlement};
+use crate::{backoff::LONGEST_HELD, handler::Message, metrics::Ended, settlement::Settlement};
 
 /// Names a held message; grows in the order of receipt and is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,9 +59,11 @@ impl Held {
         Message::of(self)
     }
 
-    /// How long the message may stay hidden: SQS counts 12 hours from the receive.
+    /// How long the message may stay hidden: SQS counts 12 hours from the receive. Whole seconds,
+    /// because parts of one are rounded up on the wire.
     pub(crate) fn hide_at_most(&self, now: Instant) -> Duration {
-        MAX_VISIBILITY.saturating_sub(now.saturating_duration_since(self.received))
+        let left = LONGEST_HELD.saturating_sub(now.saturating_duration_since(self.received));
+        Duration::from_secs(left.as_secs())
     }
 }
 

@@ -21,7 +21,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::held::Key;
+use crate::{backoff::LONGEST_HELD, held::Key};
 
 /// The part of the timeout by which an extension may come early to share a call with others.
 const GATHER_PART: u32 = 10;
@@ -65,6 +65,7 @@ pub(crate) struct Extension {
 impl Leases {
     /// Leases of `timeout` each time, `longest` in all.
     pub(crate) fn new(timeout: Duration, longest: Duration) -> Leases {
+        let longest = longest.min(LONGEST_HELD);
         Leases { timeout, longest, leases: HashMap::new(), schedule: BTreeSet::new() }
     }
 
@@ -175,8 +176,9 @@ impl Leases {
         if lease.is_in_request || lease.is_final || lease.ends <= now {
             return None;
         }
-        let timeout = self.timeout.min(lease.last.saturating_duration_since(now));
-        Some(Extension { key, timeout })
+        // Parts of a second are rounded up on the wire.
+        let longest = Duration::from_secs(lease.last.saturating_duration_since(now).as_secs());
+        Some(Extension { key, timeout: self.timeout.min(longest) })
     }
 
     /// Puts a lease where its next step stands in the schedule.
@@ -301,6 +303,19 @@ mod tests {
         }
 
         assert_eq!(timeouts, [45, 60, 70]);
+    }
+
+    #[test]
+    fn extension_rounded_up_to_a_second_stays_within_the_longest() {
+        let (sent, half_day) = (Instant::now(), Duration::from_secs(12 * 3600));
+        let mut leases = Leases::new(Duration::from_secs(8 * 3600), half_day);
+        leases.hold(Key(1), sent);
+
+        let now = sent + Duration::from_millis(4 * 3_600_000 + 400);
+        let extension = leases.take_due(now, 10)[0];
+
+        // SQS refuses what ends 12 hours after the receive.
+        assert_eq!(extension.timeout, Duration::from_secs(8 * 3600 - 3));
     }
 
     #[test]

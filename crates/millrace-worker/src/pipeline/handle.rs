@@ -164,7 +164,6 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let count = held.receive_count;
         let has_dead_letters = self.dead_letters.is_some();
         let is_last = self.options.max_receives.is_some_and(|most| count >= most);
-        let longest = held.hide_at_most(now);
         match outcome {
             Outcome::Ack => {
                 self.settle(key, Settlement::Delete, Urgency::Linger, Ended::Succeeded, now);
@@ -176,23 +175,24 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             }
             Outcome::Retry { after } => {
                 let after = after.unwrap_or_else(|| self.options.backoff.delay(count));
-                self.give_back(key, after.min(longest), Ended::Retried, now);
+                self.give_back(key, after, Ended::Retried, now);
             }
             Outcome::Reject { reason } => {
                 let message_id = held.delivery.message_id();
                 tracing::warn!(%message_id, reason, "rejected, but there is no dead-letter queue");
                 let after = self.options.backoff.delay(count);
-                self.give_back(key, after.min(longest), Ended::Retried, now);
+                self.give_back(key, after, Ended::Retried, now);
             }
         }
     }
 
-    /// Hides a message for `after`, and stops its lane: what waits behind it goes back with it, so
-    /// that the queue delivers them in order again.
+    /// Hides a message for `after`, as far as that is possible, and stops its lane: what waits
+    /// behind it goes back with it, so that the queue delivers them in order again.
     pub(super) fn give_back(&mut self, key: Key, after: Duration, ended: Ended, now: Instant) {
+        let Some(held) = self.held.get(key) else { return };
+        let (after, group) = (after.min(held.hide_at_most(now)), held.group.clone());
         // A release is urgent: somebody else could work on it.
         let urgency = if after.is_zero() { Urgency::Urgent } else { Urgency::Linger };
-        let group = self.held.get(key).and_then(|held| held.group.clone());
         self.settle(key, Settlement::Hide(after), urgency, ended, now);
         if let Some(group) = group {
             self.stop_lane(&group, now + after, now);

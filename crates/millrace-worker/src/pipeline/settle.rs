@@ -98,7 +98,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         // One by one: bodies may be large, and dead letters are rare.
         let sends = batches(&mut self.dead_letter_sends, 1, Urgency::Urgent);
         deletes.into_iter().for_each(|entries| self.start_delete(entries));
-        hides.into_iter().for_each(|entries| self.start_hide(entries));
+        hides.into_iter().for_each(|entries| self.start_hide(entries, now));
         sends.into_iter().flatten().for_each(|entry| self.start_dead_letter(entry));
     }
 
@@ -122,10 +122,13 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         });
     }
 
-    fn start_hide(&mut self, mut entries: Vec<Entry>) {
+    fn start_hide(&mut self, mut entries: Vec<Entry>, now: Instant) {
         let mut changes = Vec::with_capacity(entries.len());
         entries.retain(|entry| match self.begin_request(entry.key) {
             Some((handle, Settlement::Hide(timeout))) => {
+                // Less than when it was decided: it may have waited for others, or failed before.
+                let held = self.held.get(entry.key);
+                let timeout = held.map_or(timeout, |held| timeout.min(held.hide_at_most(now)));
                 changes.push(Visibility { handle, timeout });
                 true
             }
@@ -231,7 +234,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     ) {
         let Some((held, _)) = self.end_request(entry.key) else { return };
         let patience = if held.is_lost { Duration::ZERO } else { PATIENCE };
-        let (count, longest) = (held.receive_count, held.hide_at_most(now));
+        let count = held.receive_count;
         let Some(answer) = answers(1, result).pop() else { return };
         match self.next_step("send", entry, answer, patience, now) {
             Step::Done => {
@@ -241,7 +244,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             Step::Repeat => self.dead_letter_sends.retry(entry, now),
             Step::GiveUp(error) => {
                 tracing::warn!(error, "the dead-letter queue does not take the message");
-                let after = self.options.backoff.delay(count).min(longest);
+                let after = self.options.backoff.delay(count);
                 self.give_back(entry.key, after, Ended::Retried, now);
             }
         }

@@ -146,6 +146,30 @@ async fn no_message_is_held_past_the_longest_lease() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_message_is_hidden_past_half_a_day_after_its_receive() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(10 * MS);
+    peer.put(["a"]);
+    let broken = CallError::new(CallErrorKind::Transport, "reset", "connection reset");
+    peer.plan(Operation::ChangeVisibility, Fault::Refuse(broken));
+    let half_day = 12 * 3600 * S;
+    let handler = Recorder::new(move |_| (400 * MS, Ok(Outcome::Retry { after: Some(half_day) })));
+
+    let summary = run(&peer, &handler, until_empty(1)).await;
+
+    let received = peer.calls_of(Operation::Receive)[0].at;
+    let hidden = peer.calls_of(Operation::ChangeVisibility);
+    assert_eq!((hidden.len(), summary.retried), (2, 1));
+    for call in hidden {
+        // Whole seconds on the wire, rounded up; the receive is counted from when it arrives.
+        let on_the_wire = call.timeouts[0].as_secs_f64().ceil();
+        let arrives = (call.at + 10 * MS - received).as_secs_f64();
+        assert!(arrives + on_the_wire < half_day.as_secs_f64(), "{arrives} {on_the_wire}");
+        assert!(arrives + on_the_wire > half_day.as_secs_f64() - 5.0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn settlement_waits_for_the_extension_under_way() {
     let peer = MemoryPeer::standard();
     peer.put(["a"]);
