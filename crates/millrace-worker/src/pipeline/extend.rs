@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use millrace_client::{Peer, Visibility};
+use millrace_client::{Delivery, Peer, ReceiptHandle, Visibility};
 use tokio::time::{Instant, timeout};
 
 use super::{Event, Pipeline, VisibilityResult, no_answer};
@@ -13,7 +13,6 @@ use crate::{
     metrics::Ended,
     settlement::Settlement,
 };
-use millrace_client::Delivery;
 
 /// How long an extension may take at most.
 const LONGEST_CALL: Duration = Duration::from_secs(10);
@@ -31,10 +30,12 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
 
     fn start_extension(&mut self, extensions: Vec<Extension>, now: Instant) {
         let mut changes = Vec::with_capacity(extensions.len());
-        for extension in &extensions {
+        let mut asked = Vec::with_capacity(extensions.len());
+        for extension in extensions {
             if let Some(held) = self.held.get_mut(extension.key) {
                 held.is_in_request = true;
                 let handle = held.delivery.handle.clone();
+                asked.push((extension, handle.clone()));
                 changes.push(Visibility { handle, timeout: extension.timeout });
             }
         }
@@ -44,13 +45,13 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.tasks.spawn(async move {
             let result = timeout(longest, peer.change_visibility(&changes)).await;
             let result = result.unwrap_or_else(|_| Err(no_answer()));
-            Event::Extended { extensions, sent: now, result }
+            Event::Extended { extensions: asked, sent: now, result }
         });
     }
 
     pub(super) fn on_extended(
         &mut self,
-        extensions: Vec<Extension>,
+        extensions: Vec<(Extension, ReceiptHandle)>,
         sent: Instant,
         result: VisibilityResult,
         now: Instant,
@@ -62,10 +63,15 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                 Vec::new().into_iter()
             }
         };
-        for extension in extensions {
+        for (extension, used) in extensions {
             let result = results.next();
             let Some(held) = self.held.get_mut(extension.key) else { continue };
             held.is_in_request = false;
+            if held.delivery.handle != used {
+                // Received again meanwhile: the answer is about a lease that is over.
+                self.leases.end_request(extension.key);
+                continue;
+            }
             match result {
                 Some(Ok(handle)) => {
                     held.delivery.handle = handle;

@@ -72,7 +72,8 @@ enum Event {
         result: Result<Vec<Result<Sent, EntryError>>, CallError>,
     },
     Extended {
-        extensions: Vec<Extension>,
+        /// With the handles that they were asked for with.
+        extensions: Vec<(Extension, ReceiptHandle)>,
         sent: Instant,
         result: VisibilityResult,
     },

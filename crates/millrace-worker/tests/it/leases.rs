@@ -1,7 +1,7 @@
 //! No lease ends while a handler runs and the peer answers; lost ones are told to the handler.
 
 use millrace_client::{
-    CallError, CallErrorKind, EntryError,
+    CallError, CallErrorKind, EntryError, Peer, ReceiptHandle, Visibility,
     testing::{Fault, MemoryPeer, Operation},
 };
 use millrace_worker::{Options, Outcome, Worker};
@@ -167,6 +167,28 @@ async fn no_message_is_hidden_past_half_a_day_after_its_receive() {
         assert!(arrives + on_the_wire < half_day.as_secs_f64(), "{arrives} {on_the_wire}");
         assert!(arrives + on_the_wire > half_day.as_secs_f64() - 5.0);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_answer_about_an_old_lease_does_not_touch_the_new_one() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    // The extension is sent at 15 s and answered at 18 s. In between the message returns all the
+    // same, and is received again by the same worker.
+    peer.plan(Operation::ChangeVisibility, Fault::Slow(3 * S));
+    let handler = Recorder::succeeding(40 * S);
+    let first = ReceiptHandle { message_id: "1".into(), token: "1-1".into() };
+    let someone = async {
+        sleep(16 * S).await;
+        let visible = Visibility { handle: first, timeout: 0 * S };
+        assert!(peer.change_visibility(&[visible]).await.unwrap()[0].is_ok());
+    };
+
+    let (summary, ()) = tokio::join!(run(&peer, &handler, until_empty(2)), someone);
+
+    assert_eq!(summary.received, 2);
+    assert_eq!((handler.runs().len(), summary.succeeded, summary.leases_lost), (1, 1, 0));
+    assert_eq!(peer.deleted(), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
