@@ -43,8 +43,9 @@ impl Connection {
         let mut context = Context::from_waker(Waker::noop());
         let mut byte = [0];
         let mut buffer = ReadBuf::new(&mut byte);
-        // Bytes that nobody asked for make a connection as useless as its end.
-        self.stream.poll_read(&mut context, &mut buffer).is_ready()
+        // Bytes that nobody asked for make a connection as useless as its end: they would be taken
+        // for the next answer. Some may have come with the last one.
+        !self.input.is_empty() || self.stream.poll_read(&mut context, &mut buffer).is_ready()
     }
 
     /// Sends a request and returns its answer.

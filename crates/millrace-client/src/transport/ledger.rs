@@ -30,7 +30,8 @@ pub struct LedgerCounts {
     pub reused: u64,
     /// Connections that the server ended with `Connection: close`.
     pub closed_by_header: u64,
-    /// Idle connections found ended by the server before they were used again.
+    /// Idle connections found ended by the server before they were used again, or with bytes that
+    /// nobody had asked for.
     pub closed_while_idle: u64,
     /// Reused connections that died under a request before a byte of its answer: each cost a
     /// request on a fresh connection.

@@ -195,6 +195,21 @@ async fn an_idle_connection_that_was_closed_is_noticed_before_use() {
 }
 
 #[tokio::test]
+async fn bytes_behind_an_answer_are_never_taken_for_the_next() {
+    let server = server().await;
+    let transport = transport(&server, &TransportOptions::default());
+    // An answer that can have no body, with one that looks like a success.
+    let stray = "HTTP/1.1 200 x\r\ncontent-length: 5\r\n\r\nstray";
+    server.plan(ServerFault::Reply(Reply::json(204, stray)));
+
+    assert_eq!(ask(&transport).await.unwrap().status, 204);
+    assert_eq!(&*ask(&transport).await.unwrap().body, b"hello");
+
+    let ledger = transport.ledger();
+    assert_eq!((ledger.opened, ledger.closed_while_idle), (2, 1));
+}
+
+#[tokio::test]
 async fn a_limit_of_requests_is_learned_and_spares_are_opened_in_time() {
     for ending in [Ending::Announced, Ending::UnderRequest] {
         let server = server().await;
