@@ -66,8 +66,7 @@ impl Lines {
     }
 
     async fn run(&self, message: &Message) -> Result<Outcome, HandlerError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut running = idle.map_or_else(|| self.spawn(), Ok)?;
+        let mut running = self.take()?;
         tokio::select! {
             answer = running.ask(message) => {
                 let outcome = parse(&answer?, running.number)?;
@@ -83,6 +82,19 @@ impl Lines {
         }
         tracing::warn!(message_id = %message.id(), "the command took too long");
         Ok(Outcome::RETRY)
+    }
+
+    /// A command that waits for a message, else a new one. One that has ended meanwhile must not
+    /// fail the message that it would have got.
+    fn take(&self) -> Result<Running, HandlerError> {
+        loop {
+            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            match idle {
+                Some(running) if running.group.has_lost_leader() => {}
+                Some(running) => return Ok(running),
+                None => return self.spawn(),
+            }
+        }
     }
 
     /// Lets the commands end: they see the end of their standard input.
@@ -189,7 +201,31 @@ fn parse(answer: &str, number: u64) -> Result<Outcome, HandlerError> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
     use super::*;
+
+    #[tokio::test]
+    async fn command_that_ended_while_it_was_idle_gets_no_message() {
+        let lines = Lines {
+            command: "read line".to_owned(),
+            queue_url: String::new(),
+            timeout: Duration::from_secs(60),
+            kill_after: Duration::ZERO,
+            idle: Mutex::default(),
+        };
+        let (waiting, mut ended) = (lines.spawn().unwrap(), lines.spawn().unwrap());
+        let (waiting_id, ended_id) = (waiting.child.id(), ended.child.id());
+        ended.stdin.write_all(b"\n").await.unwrap();
+        let pid = Pid::from_raw(ended_id.unwrap().cast_signed()).unwrap();
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        lines.idle.lock().unwrap().extend([waiting, ended]);
+
+        let taken = [lines.take().unwrap(), lines.take().unwrap()];
+
+        assert_eq!(taken[0].child.id(), waiting_id);
+        assert_ne!(taken[1].child.id(), ended_id);
+    }
 
     #[test]
     fn answers_are_a_number_and_a_word() {

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::{process::Child, time::timeout};
 
 /// The process group that a child leads; killed when dropped. To be dropped before the child is
@@ -19,6 +19,15 @@ impl ProcessGroup {
         match id {
             Some(id) => Ok(ProcessGroup { id: Some(id) }),
             None => Err(io::Error::other("the command has no process id")),
+        }
+    }
+
+    /// Whether the child has ended. It is not waited for: its process id stays its own.
+    pub(super) fn has_lost_leader(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match self.id {
+            Some(id) => !matches!(waitid(WaitId::Pid(id), look), Ok(None)),
+            None => true,
         }
     }
 
