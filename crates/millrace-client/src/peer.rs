@@ -7,8 +7,8 @@ use crate::error::{CallError, EntryError};
 use crate::message::{Delivery, Outgoing, ReceiptHandle, Sent};
 
 /// One queue at one endpoint. Each method is one call on the wire and never splits or repeats
-/// it; more entries than [`Capabilities::max_batch`] are the caller's mistake, which the server's
-/// answer tells.
+/// it; more entries than [`Capabilities`] say are the caller's mistake, which the server's answer
+/// tells.
 ///
 /// Methods with several entries answer for each, in the order given; `Err` means that the call as
 /// a whole failed, and [`CallError::is_ambiguous`] tells whether it may have taken effect.
@@ -41,6 +41,16 @@ pub trait Peer: Send + Sync + 'static {
         changes: &[Visibility],
     ) -> impl Future<Output = Result<Vec<Result<ReceiptHandle, EntryError>>, CallError>> + Send;
 
+    /// Gives messages back, to be received again after the time given: a visibility change by
+    /// somebody who is done with them. IronMQ counts other changes as receives.
+    fn release(
+        &self,
+        changes: &[Visibility],
+    ) -> impl Future<Output = Result<Vec<Result<ReceiptHandle, EntryError>>, CallError>> + Send
+    {
+        self.change_visibility(changes)
+    }
+
     /// What this queue can do.
     fn capabilities(&self) -> Capabilities;
 }
@@ -70,6 +80,13 @@ impl<P: Peer> Peer for Arc<P> {
         changes: &[Visibility],
     ) -> Result<Vec<Result<ReceiptHandle, EntryError>>, CallError> {
         (**self).change_visibility(changes).await
+    }
+
+    async fn release(
+        &self,
+        changes: &[Visibility],
+    ) -> Result<Vec<Result<ReceiptHandle, EntryError>>, CallError> {
+        (**self).release(changes).await
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -124,8 +141,10 @@ impl Default for ReceiveRequest {
 /// What a queue can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Entries of one send, delete or visibility call.
+    /// Entries of one send or delete call.
     pub max_batch: usize,
+    /// Entries of one visibility call or release.
+    pub max_visibility_batch: usize,
     /// Bytes of bodies and attributes in one send call.
     pub max_batch_bytes: usize,
     /// Messages of one receive.
@@ -134,7 +153,4 @@ pub struct Capabilities {
     pub long_poll: Option<Duration>,
     /// Whether messages of one group are delivered in order (a FIFO queue).
     pub ordered_groups: bool,
-    /// Whether a visibility change may shorten and lengthen at will, zero included. Without it only
-    /// zero (release) and the queue's own timeout (touch) exist.
-    pub exact_visibility: bool,
 }

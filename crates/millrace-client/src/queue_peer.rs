@@ -61,6 +61,16 @@ impl Peer for QueuePeer {
         }
     }
 
+    async fn release(
+        &self,
+        changes: &[Visibility],
+    ) -> Result<Vec<Result<ReceiptHandle, EntryError>>, CallError> {
+        match self {
+            QueuePeer::Sqs(peer) => peer.release(changes).await,
+            QueuePeer::Iron(peer) => peer.release(changes).await,
+        }
+    }
+
     fn capabilities(&self) -> Capabilities {
         match self {
             QueuePeer::Sqs(peer) => peer.capabilities(),

@@ -94,7 +94,7 @@ impl<P: Peer> BatchCall for VisibilityCall<P> {
     }
 
     fn max_batch(&self) -> usize {
-        self.0.capabilities().max_batch
+        self.0.capabilities().max_visibility_batch
     }
 }
 

@@ -26,7 +26,9 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// One queue of IronMQ. Message attributes, group ids and deduplication ids have no place there
 /// and are left out.
 ///
-/// Touches and releases are one call for each entry; a batch delete that is refused is repeated
+/// A touch or a release is one call for each message, and a touch ends the reservation before it: who
+/// asks for several at once and does not wait for the end loses what the first have become. IronMQ
+/// counts touches as receives. A batch delete that is refused is repeated
 /// entry by entry to find out which it was. Sends are not repeated on a connection that turned out
 /// to be closed, because nothing would notice the second message.
 #[derive(Clone, Debug)]
@@ -206,9 +208,7 @@ impl IronPeer {
         let handle = &change.handle;
         let reservation_id = self.reservation(handle);
         if change.timeout.is_zero() {
-            let reservation = Reservation { reservation_id, timeout: None, delay: Some(0) };
-            self.about_message("POST", handle, "/release", reservation).await?;
-            return Ok(handle.clone());
+            return self.release_one(change).await;
         }
         let timeout = (self.version == IronVersion::V3).then(|| seconds(change.timeout));
         let reservation = Reservation { reservation_id, timeout, delay: None };
@@ -217,6 +217,17 @@ impl IronPeer {
         // Version 3 ends the old reservation with every touch.
         let token = touched.reservation_id.map_or_else(|| handle.token.clone(), ByteString::from);
         Ok(ReceiptHandle { token, ..handle.clone() })
+    }
+
+    async fn release_one(&self, change: &Visibility) -> Result<ReceiptHandle, EntryOrCall> {
+        let handle = &change.handle;
+        let reservation = Reservation {
+            reservation_id: self.reservation(handle),
+            timeout: None,
+            delay: Some(seconds(change.timeout)),
+        };
+        self.about_message("POST", handle, "/release", reservation).await?;
+        Ok(handle.clone())
     }
 }
 
@@ -292,17 +303,20 @@ impl Peer for IronPeer {
         &self,
         changes: &[Visibility],
     ) -> Result<Vec<Result<ReceiptHandle, EntryError>>, CallError> {
-        let mut outcomes: Vec<Result<ReceiptHandle, EntryError>> = Vec::new();
+        let mut outcomes = Vec::with_capacity(changes.len());
         for change in changes {
-            match entry(self.change_one(change).await) {
-                Ok(outcome) => outcomes.push(outcome),
-                Err(error) if outcomes.is_empty() => return Err(error),
-                // Earlier entries have new handles, which must not be lost.
-                Err(error) => {
-                    let is_final = !error.is_retryable();
-                    outcomes.push(Err(EntryError::new(error.code, error.message, is_final)));
-                }
-            }
+            note(&mut outcomes, self.change_one(change).await)?;
+        }
+        Ok(outcomes)
+    }
+
+    async fn release(
+        &self,
+        changes: &[Visibility],
+    ) -> Result<Vec<Result<ReceiptHandle, EntryError>>, CallError> {
+        let mut outcomes = Vec::with_capacity(changes.len());
+        for change in changes {
+            note(&mut outcomes, self.release_one(change).await)?;
         }
         Ok(outcomes)
     }
@@ -310,11 +324,11 @@ impl Peer for IronPeer {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             max_batch: BATCH_ENTRIES,
+            max_visibility_batch: 1,
             max_batch_bytes: BATCH_BYTES,
             max_receive: BATCH_ENTRIES as u32,
             long_poll: Some(WAIT),
             ordered_groups: false,
-            exact_visibility: self.version == IronVersion::V3,
         }
     }
 }
@@ -340,6 +354,23 @@ fn entry<T>(outcome: Result<T, EntryOrCall>) -> Result<Result<T, EntryError>, Ca
         Err(EntryOrCall::Entry(error)) => Ok(Err(error)),
         Err(EntryOrCall::Call(error)) => Err(error),
     }
+}
+
+/// Adds an outcome; an error of the call fails all of it only if nothing came before.
+fn note(
+    outcomes: &mut Vec<Result<ReceiptHandle, EntryError>>,
+    outcome: Result<ReceiptHandle, EntryOrCall>,
+) -> Result<(), CallError> {
+    outcomes.push(match entry(outcome) {
+        Ok(outcome) => outcome,
+        Err(error) if outcomes.is_empty() => return Err(error),
+        // Earlier entries have new handles, which must not be lost.
+        Err(error) => {
+            let is_final = !error.is_retryable();
+            Err(EntryError::new(error.code, error.message, is_final))
+        }
+    });
+    Ok(())
 }
 
 fn delivery(message: ReservedMessage) -> Delivery {

@@ -69,8 +69,8 @@ async fn iron(memory: MemoryPeer, request: Request) -> Reply {
             }
         }
         ("POST", ["messages", id, what @ ("touch" | "release")]) => {
-            let seconds =
-                if *what == "touch" { input["timeout"].as_u64().unwrap_or(60) } else { 0 };
+            let asked = if *what == "touch" { "timeout" } else { "delay" };
+            let seconds = input[asked].as_u64().unwrap_or(60);
             let timeout = Duration::from_secs(seconds);
             let change = Visibility { handle: handle(id, &input, is_v3), timeout };
             match memory.change_visibility(&[change]).await.unwrap().remove(0) {
@@ -181,6 +181,24 @@ async fn messages_are_posted_reserved_touched_released_and_deleted() {
         assert_eq!(peer.delete(&handles).await.unwrap(), vec![Ok(()); 29]);
         assert_eq!(server.requests().len(), before + 1, "one call deletes all");
         assert_eq!((memory.deleted().len(), memory.bodies().len()), (29, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_message_given_back_for_later_is_released_with_a_delay() {
+    for version in [IronVersion::V1, IronVersion::V3] {
+        let Rig { memory, peer, server } = rig(version, "a b", "tok").await;
+        memory.put(["a"]);
+        let handle = peer.receive(at_once(1)).await.unwrap().remove(0).handle;
+        let later = Visibility { handle, timeout: Duration::from_millis(89_500) };
+
+        assert!(peer.release(&[later]).await.unwrap()[0].is_ok());
+
+        let request = server.requests().pop().unwrap();
+        assert!(request.target.ends_with("/release"), "{}", request.target);
+        let asked: Value = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(asked["delay"], 90);
+        assert_eq!(peer.receive(at_once(1)).await.unwrap(), []);
     }
 }
 

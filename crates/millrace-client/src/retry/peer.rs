@@ -62,6 +62,14 @@ impl<P: Peer> Peer for Retrying<P> {
         self.settles.entries(changes, call).await
     }
 
+    async fn release(
+        &self,
+        changes: &[Visibility],
+    ) -> Result<Vec<Result<ReceiptHandle, EntryError>>, CallError> {
+        let call = |batch: Vec<Visibility>| async move { self.peer.release(&batch).await };
+        self.settles.entries(changes, call).await
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.peer.capabilities()
     }

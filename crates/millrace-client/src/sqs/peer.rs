@@ -157,11 +157,11 @@ impl Peer for SqsPeer {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             max_batch: limits::BATCH_ENTRIES,
+            max_visibility_batch: limits::BATCH_ENTRIES,
             max_batch_bytes: limits::MESSAGE_SIZE_BYTES,
             max_receive: *limits::RECEIVE_MESSAGES.end() as u32,
             long_poll: Some(Duration::from_secs(*limits::WAIT_TIME_S.end())),
             ordered_groups: self.is_fifo(),
-            exact_visibility: true,
         }
     }
 }

@@ -40,11 +40,11 @@ impl MemoryPeer {
     pub fn standard() -> MemoryPeer {
         MemoryPeer::with_capabilities(Capabilities {
             max_batch: 10,
+            max_visibility_batch: 10,
             max_batch_bytes: 1 << 20,
             max_receive: 10,
             long_poll: Some(Duration::from_secs(20)),
             ordered_groups: false,
-            exact_visibility: true,
         })
     }
 

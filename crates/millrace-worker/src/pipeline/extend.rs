@@ -20,7 +20,8 @@ const LONGEST_CALL: Duration = Duration::from_secs(10);
 impl<P: Peer, H: Handler> Pipeline<P, H> {
     pub(super) fn start_extensions(&mut self, now: Instant) {
         loop {
-            let extensions = self.leases.take_due(now, self.capabilities.max_batch.max(1));
+            let most = self.capabilities.max_visibility_batch.max(1);
+            let extensions = self.leases.take_due(now, most);
             if extensions.is_empty() {
                 break;
             }

@@ -86,6 +86,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let is_idle = self.units.is_empty() || self.progress.stage() != Stage::Running;
         let urgency = if is_idle { Urgency::Urgent } else { Urgency::Linger };
         let most = self.capabilities.max_batch.max(1);
+        let most_hides = self.capabilities.max_visibility_batch.max(1);
         let held = &self.held;
         let may_send = |key| held.get(key).is_none_or(|held| !held.is_in_request);
         let batches = |outbox: &mut Outbox, most, urgency| -> Vec<Vec<Entry>> {
@@ -94,7 +95,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                 .collect()
         };
         let deletes = batches(&mut self.deletes, most, urgency);
-        let hides = batches(&mut self.hides, most, urgency);
+        let hides = batches(&mut self.hides, most_hides, urgency);
         // One by one: bodies may be large, and dead letters are rare.
         let sends = batches(&mut self.dead_letter_sends, 1, Urgency::Urgent);
         deletes.into_iter().for_each(|entries| self.start_delete(entries));
@@ -139,7 +140,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         }
         let peer = Arc::clone(&self.peer);
         self.tasks.spawn(async move {
-            let result = timeout(CALL, peer.change_visibility(&changes)).await;
+            let result = timeout(CALL, peer.release(&changes)).await;
             let result = result.unwrap_or_else(|_| Err(no_answer()));
             Event::Hidden { entries, result }
         });

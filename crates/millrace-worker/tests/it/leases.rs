@@ -1,7 +1,7 @@
 //! No lease ends while a handler runs and the peer answers; lost ones are told to the handler.
 
 use millrace_client::{
-    CallError, CallErrorKind, EntryError, Peer, ReceiptHandle, Visibility,
+    CallError, CallErrorKind, Capabilities, EntryError, Peer, ReceiptHandle, Visibility,
     testing::{Fault, MemoryPeer, Operation},
 };
 use millrace_worker::{Options, Outcome, Worker};
@@ -80,6 +80,22 @@ async fn extension_is_tried_again_when_it_fails() {
 
     assert_eq!(handler.runs().len(), 1);
     assert_eq!((summary.succeeded, summary.leases_lost), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn extension_without_an_answer_holds_up_no_other_where_each_is_a_call() {
+    let one = Capabilities { max_visibility_batch: 1, ..MemoryPeer::standard().capabilities() };
+    let peer = MemoryPeer::with_capabilities(one);
+    peer.put(bodies(5));
+    peer.plan(Operation::ChangeVisibility, Fault::Slow(60 * S));
+    let handler = Recorder::succeeding(29 * S);
+
+    let summary = run(&peer, &handler, until_empty(5)).await;
+
+    let calls = peer.calls_of(Operation::ChangeVisibility);
+    assert!(calls.iter().all(|call| call.entries.len() == 1));
+    assert_eq!(calls.len(), 5 + 1, "one is asked for again");
+    assert_eq!((summary.succeeded, summary.leases_lost), (5, 0));
 }
 
 #[tokio::test(start_paused = true)]
