@@ -4,6 +4,7 @@
 //! names each reservation; version 1 knows messages only, so that a late delete may hit the
 //! reservation of somebody else. Neither tells the outcome of single entries.
 
+mod body;
 mod exchange;
 mod peer;
 #[cfg(test)]

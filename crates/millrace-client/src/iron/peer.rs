@@ -6,11 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use bytestring::ByteString;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::{Deserialize, Serialize};
 
+use super::body::{
+    Delete, DeleteEntry, Post, PostMessage, Posted, Reservation, Reserve, Reserved, Touched,
+    delivery, json, malformed, parse, seconds,
+};
 use super::exchange::{Exchange, Request};
 use crate::error::{CallError, CallErrorKind, EntryError};
-use crate::message::{Delivery, Outgoing, ReceiptHandle, Sent, attribute};
+use crate::message::{Delivery, Outgoing, ReceiptHandle, Sent};
 use crate::peer::{Capabilities, Peer, ReceiveRequest, Visibility};
 use crate::transport::{Endpoint, Repeat, Transport, TransportOptions};
 
@@ -26,11 +29,11 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// One queue of IronMQ. Message attributes, group ids and deduplication ids have no place there
 /// and are left out.
 ///
-/// A touch or a release is one call for each message, and a touch ends the reservation before it: who
-/// asks for several at once and does not wait for the end loses what the first have become. IronMQ
-/// counts touches as receives. A batch delete that is refused is repeated
-/// entry by entry to find out which it was. Sends are not repeated on a connection that turned out
-/// to be closed, because nothing would notice the second message.
+/// A touch or a release is one call for each message, and a touch ends the reservation before it:
+/// who asks for several at once and does not wait for the end loses what the first have become.
+/// IronMQ counts touches as receives. A batch delete that is refused is repeated entry by entry to
+/// find out which it was. Sends are not repeated on a connection that turned out to be closed,
+/// because nothing would notice the second message.
 #[derive(Clone, Debug)]
 pub struct IronPeer {
     exchange: Exchange,
@@ -54,73 +57,6 @@ pub enum IronVersion {
     /// Paths begin with `/1`; what IronMQ called its version 2 speaks it too.
     V1,
     V3,
-}
-
-#[derive(Serialize)]
-struct Post<'a> {
-    messages: Vec<PostMessage<'a>>,
-}
-
-#[derive(Serialize)]
-struct PostMessage<'a> {
-    body: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delay: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Posted {
-    ids: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Reserve {
-    n: u32,
-    wait: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Reserved {
-    messages: Vec<ReservedMessage>,
-}
-
-#[derive(Deserialize)]
-struct ReservedMessage {
-    id: String,
-    body: String,
-    #[serde(default)]
-    reserved_count: Option<u64>,
-    #[serde(default)]
-    reservation_id: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Reservation<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reservation_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delay: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Touched {
-    #[serde(default)]
-    reservation_id: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Delete<I> {
-    ids: Vec<I>,
-}
-
-#[derive(Serialize)]
-struct DeleteEntry<'a> {
-    id: &'a str,
-    reservation_id: &'a str,
 }
 
 impl IronPeer {
@@ -371,39 +307,4 @@ fn note(
         }
     });
     Ok(())
-}
-
-fn delivery(message: ReservedMessage) -> Delivery {
-    let count = message
-        .reserved_count
-        .map(|count| (ByteString::from_static(attribute::RECEIVE_COUNT), count.to_string().into()));
-    Delivery {
-        handle: ReceiptHandle {
-            message_id: message.id.into(),
-            token: message.reservation_id.unwrap_or_default().into(),
-        },
-        body: message.body.into(),
-        system_attributes: count.into_iter().collect(),
-        attributes: Vec::new(),
-    }
-}
-
-/// Whole seconds; parts of one count as one.
-fn seconds(duration: Duration) -> u64 {
-    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
-}
-
-fn json(value: &impl Serialize) -> Result<Bytes, CallError> {
-    let encoded = serde_json::to_vec(value);
-    let encoded = encoded
-        .map_err(|error| CallError::new(CallErrorKind::Refused, "not-json", error.to_string()))?;
-    Ok(encoded.into())
-}
-
-fn parse<'a, T: Deserialize<'a>>(body: &'a Bytes) -> Result<T, CallError> {
-    serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))
-}
-
-fn malformed(problem: String) -> CallError {
-    CallError::new(CallErrorKind::Malformed, "malformed-answer", problem).ambiguous()
 }
