@@ -11,8 +11,9 @@ use crate::peer::{Capabilities, Peer};
 /// Sends messages in batches. Clones share them.
 ///
 /// Messages of one group of a FIFO queue arrive in the order in which `send` was first polled;
-/// others in any order. Give it a [`Retrying`](crate::Retrying) peer to have failed entries sent
-/// again.
+/// others in any order. One that fails leaves a gap: those behind it may have been accepted all the
+/// same. Give it a [`Retrying`](crate::Retrying) peer to have failed entries sent again, unless
+/// that would break the order.
 #[derive(Debug)]
 pub struct Sender<P: Peer> {
     batcher: Batcher<SendCall<P>>,

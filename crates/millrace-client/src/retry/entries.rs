@@ -1,7 +1,9 @@
 //! Batches, entry by entry.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
+
+use bytestring::ByteString;
 
 use super::Retry;
 use crate::error::{CallError, CallErrorKind, EntryError};
@@ -24,10 +26,13 @@ struct Decided<T> {
 
 impl Retry {
     /// Makes a batch call. Entries that failed and may succeed are sent again without the others,
-    /// and a batch that is too large is halved. Fails as a whole if no entry got an answer.
+    /// and a batch that is too large is halved. An entry behind which one of its group was accepted
+    /// is not sent again: it would stand in the wrong place. Fails as a whole if no entry got an
+    /// answer.
     pub(super) async fn entries<E, T, F>(
         &self,
         entries: &[E],
+        group: impl Fn(&E) -> Option<&ByteString>,
         call: impl Fn(Vec<E>) -> F,
     ) -> Result<Outcomes<T>, CallError>
     where
@@ -45,7 +50,8 @@ impl Retry {
             let batch = part.indices.iter().filter_map(|index| entries.get(*index).cloned());
             match self.attempt(call(batch.collect())).await {
                 Ok(outcomes) => {
-                    let failed = decided.note(&part.indices, outcomes);
+                    let group = |index| entries.get(index).and_then(&group);
+                    let failed = decided.note(&part.indices, outcomes, group);
                     if !failed.is_empty() {
                         parts.push_front(Part { indices: failed, ..part }.again(None));
                     }
@@ -76,16 +82,27 @@ impl<T> Decided<T> {
     }
 
     /// Notes the outcomes of the entries at `indices`; returns the indices to try again.
-    fn note(&mut self, indices: &[usize], outcomes: Outcomes<T>) -> Vec<usize> {
+    fn note<'g>(
+        &mut self,
+        indices: &[usize],
+        outcomes: Outcomes<T>,
+        group: impl Fn(usize) -> Option<&'g ByteString>,
+    ) -> Vec<usize> {
         let mut again = Vec::new();
-        for (index, outcome) in indices.iter().zip(outcomes) {
-            if outcome.as_ref().is_err_and(EntryError::is_retryable) {
-                again.push(*index);
+        let mut accepted = HashSet::new();
+        for (index, outcome) in indices.iter().zip(outcomes).rev() {
+            let group = group(*index);
+            let is_overtaken = group.is_some_and(|group| accepted.contains(group));
+            match &outcome {
+                Ok(_) => accepted.extend(group),
+                Err(error) if error.is_retryable() && !is_overtaken => again.push(*index),
+                Err(_) => {}
             }
             if let Some(slot) = self.outcomes.get_mut(*index) {
                 *slot = Some(outcome);
             }
         }
+        again.reverse();
         again
     }
 

@@ -9,9 +9,11 @@ use crate::peer::{Capabilities, Peer, ReceiveRequest, Visibility};
 /// pace, receives another, deletes and visibility changes a third, so that a throttled producer
 /// slows no consumer.
 ///
-/// A repeated send may arrive twice, unless the queue is FIFO. A repeated receive may leave the
-/// messages of a lost answer hidden for their visibility timeout. Entries that a delete or
-/// visibility change finds gone the second time fail with the server's own error.
+/// A repeated send may arrive twice, unless the queue is FIFO. There, a message that failed while a
+/// later one of its group was accepted is not sent again, so that the group stays in order. A
+/// repeated receive may leave the messages of a lost answer hidden for their visibility timeout.
+/// Entries that a delete or visibility change finds gone the second time fail with the server's own
+/// error.
 #[derive(Debug)]
 pub struct Retrying<P> {
     peer: P,
@@ -38,7 +40,9 @@ impl<P: Peer> Peer for Retrying<P> {
         messages: &[Outgoing],
     ) -> Result<Vec<Result<Sent, EntryError>>, CallError> {
         let call = |batch: Vec<Outgoing>| async move { self.peer.send(&batch).await };
-        self.sends.entries(messages, call).await
+        let keeps_order = self.peer.capabilities().ordered_groups;
+        let sends = &self.sends;
+        sends.entries(messages, |sent| sent.group_id.as_ref().filter(|_| keeps_order), call).await
     }
 
     async fn receive(&self, request: ReceiveRequest) -> Result<Vec<Delivery>, CallError> {
@@ -50,7 +54,7 @@ impl<P: Peer> Peer for Retrying<P> {
         handles: &[ReceiptHandle],
     ) -> Result<Vec<Result<(), EntryError>>, CallError> {
         let call = |batch: Vec<ReceiptHandle>| async move { self.peer.delete(&batch).await };
-        self.settles.entries(handles, call).await
+        self.settles.entries(handles, |_| None, call).await
     }
 
     async fn change_visibility(
@@ -59,7 +63,7 @@ impl<P: Peer> Peer for Retrying<P> {
     ) -> Result<Vec<Result<ReceiptHandle, EntryError>>, CallError> {
         let call =
             |batch: Vec<Visibility>| async move { self.peer.change_visibility(&batch).await };
-        self.settles.entries(changes, call).await
+        self.settles.entries(changes, |_| None, call).await
     }
 
     async fn release(
@@ -67,7 +71,7 @@ impl<P: Peer> Peer for Retrying<P> {
         changes: &[Visibility],
     ) -> Result<Vec<Result<ReceiptHandle, EntryError>>, CallError> {
         let call = |batch: Vec<Visibility>| async move { self.peer.release(&batch).await };
-        self.settles.entries(changes, call).await
+        self.settles.entries(changes, |_| None, call).await
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -114,6 +118,21 @@ mod tests {
         let sent = entries(&peer, Operation::Send);
         assert_eq!(sent, [vec!["a", "b", "c"], vec!["a", "c"], vec!["c"]]);
         assert_eq!(peer.bodies(), ["b", "a", "c"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn entry_of_a_group_is_not_sent_again_behind_a_later_one() {
+        let peer = MemoryPeer::fifo();
+        let batch = ["a1", "b1", "a2", "a3", "b2"]
+            .map(|body| Outgoing { group_id: Some(body[..1].into()), ..Outgoing::new(body) });
+        // Of a the first fails, of b both.
+        peer.plan(Operation::Send, Fault::FailEntries(vec![0, 1, 4], internal()));
+
+        let outcomes = retrying(&peer).send(&batch).await.unwrap();
+
+        assert_eq!(peer.bodies(), ["a2", "a3", "b1", "b2"]);
+        assert_eq!(outcomes[0], Err(internal()));
+        assert!(outcomes[1..].iter().all(Result::is_ok));
     }
 
     #[tokio::test(start_paused = true)]
