@@ -9,7 +9,12 @@ ACCESS = {"IRON_PROJECT_ID": PROJECT, "IRON_TOKEN": TOKEN}
 
 
 class Iron(FakeIronMq):
-    """With what a worker needs beyond a bench: touch and release."""
+    """With what a worker needs beyond a bench: touch and release. Delays are noted, not kept."""
+
+    def __init__(self):
+        self.touches = 0
+        self.delays = []
+        super().__init__()
 
     def act(self, version, method, name, rest, asked):
         match method, rest:
@@ -21,10 +26,12 @@ class Iron(FakeIronMq):
                 if version == 3 and asked["reservation_id"] != message["reservation"]:
                     return 403, {"msg": "Reservation timed out"}
                 if action == "release":
+                    self.delays.append(asked["delay"])
                     message["reservation"] = None
                     self.changed.notify_all()
                     return 200, {"msg": "Released"}
-                self.touches = getattr(self, "touches", 0) + 1
+                self.touches += 1
+                message["count"] += 1
                 message["reservation"] = f"{1000 + self.touches:032x}"
                 return 200, {"reservation_id": message["reservation"], "msg": "Touched"}
         return super().act(version, method, name, rest, asked)
@@ -58,14 +65,17 @@ def test_messages_are_handled_and_deleted(iron, work, tmp_path, peer):
     assert len(deletes) < 150, "deletes share calls"
 
 
-def test_failed_message_is_released_and_received_again(iron, work, tmp_path):
+@pytest.mark.parametrize("peer", ["ironmq", "ironmq-v1"])
+def test_failed_message_is_released_and_received_again(iron, work, tmp_path, peer):
     iron.fill("jobs", ["a"])
     command = 'echo $MILLRACE_RECEIVE_COUNT >> runs; [ $MILLRACE_RECEIVE_COUNT = 3 ]'
-    flags = ["--peer", "ironmq", "--exec", command, "--backoff", "0", "--max-messages", "3"]
+    flags = ["--peer", peer, "--exec", command, "--backoff", "0,90s", "--max-messages", "3"]
 
     assert work("jobs", *flags, endpoint=iron.endpoint, env=ACCESS).wait() == 0
 
+    # A touch would count as a receive.
     assert lines(tmp_path / "runs") == ["1", "2", "3"]
+    assert (iron.delays, iron.touches) == ([0, 90], 0)
     assert iron.queues["jobs"] == {}
 
 
@@ -75,7 +85,7 @@ def test_message_is_held_by_touches_and_deleted_with_the_newest_reservation(iron
     flags = ["--peer", "ironmq", "--visibility-timeout", "4s", "--max-messages", "1"]
     worker = work("jobs", *flags, "--exec", command, endpoint=iron.endpoint, env=ACCESS)
 
-    eventually(lambda: getattr(iron, "touches", 0) >= 1)
+    eventually(lambda: iron.touches >= 1)
     (tmp_path / "go").touch()
 
     assert worker.wait() == 0

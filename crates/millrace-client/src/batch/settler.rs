@@ -8,7 +8,7 @@ use super::BatchOptions;
 use super::batcher::{BatchCall, BatchError, Batcher, Entry};
 use crate::error::{CallError, EntryError};
 use crate::message::ReceiptHandle;
-use crate::peer::{Peer, Visibility};
+use crate::peer::{Capabilities, Peer, Visibility};
 
 /// Settles received messages in batches. Clones share them. Deletes and visibility changes go out
 /// in separate calls; whoever changes a message's visibility and then deletes it awaits the first.
@@ -94,7 +94,8 @@ impl<P: Peer> BatchCall for VisibilityCall<P> {
     }
 
     fn max_batch(&self) -> usize {
-        self.0.capabilities().max_visibility_batch
+        let Capabilities { max_visibility_batch, .. } = self.0.capabilities();
+        max_visibility_batch
     }
 }
 

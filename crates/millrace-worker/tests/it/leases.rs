@@ -1,5 +1,7 @@
 //! No lease ends while a handler runs and the peer answers; lost ones are told to the handler.
 
+use std::time::Duration;
+
 use millrace_client::{
     CallError, CallErrorKind, Capabilities, EntryError, Peer, ReceiptHandle, Visibility,
     testing::{Fault, MemoryPeer, Operation},
@@ -196,7 +198,7 @@ async fn late_answer_about_an_old_lease_does_not_touch_the_new_one() {
     let first = ReceiptHandle { message_id: "1".into(), token: "1-1".into() };
     let someone = async {
         sleep(16 * S).await;
-        let visible = Visibility { handle: first, timeout: 0 * S };
+        let visible = Visibility { handle: first, timeout: Duration::ZERO };
         assert!(peer.change_visibility(&[visible]).await.unwrap()[0].is_ok());
     };
 

@@ -1,5 +1,7 @@
 //! When and how much is received.
 
+use std::time::Duration;
+
 use millrace_client::{
     CallError, CallErrorKind, Capabilities, Peer,
     testing::{Fault, MemoryPeer, Operation},
@@ -115,10 +117,10 @@ async fn receives_that_do_not_wait_are_no_busy_loop() {
     // The server claims to wait, and answers at once.
     let hasty = MemoryPeer::standard();
     hasty.set_latency(MS);
-    hasty.set_longest_wait(S * 0);
+    hasty.set_longest_wait(Duration::ZERO);
     let handler = Recorder::succeeding(MS);
 
-    run_for(&patient, &handler, Options { wait: S * 0, ..Options::default() }, 600).await;
+    run_for(&patient, &handler, Options { wait: Duration::ZERO, ..Options::default() }, 600).await;
     run_for(&hasty, &handler, Options::default(), 600).await;
 
     for peer in [patient, hasty] {
@@ -152,7 +154,7 @@ async fn server_says_how_long_to_pause_up_to_five_minutes() {
     let peer = MemoryPeer::standard();
     for seconds in [7, u64::MAX] {
         let mut throttled = CallError::new(CallErrorKind::Throttled, "RequestThrottled", "slow");
-        throttled.retry_after = Some(std::time::Duration::from_secs(seconds));
+        throttled.retry_after = Some(Duration::from_secs(seconds));
         peer.plan(Operation::Receive, Fault::Refuse(throttled));
     }
     let handler = Recorder::succeeding(MS);
@@ -170,7 +172,7 @@ async fn durations_without_end_do_no_harm() {
     let peer = MemoryPeer::standard();
     peer.put(["a"]);
     let handler = Recorder::succeeding(MS);
-    let ever = std::time::Duration::MAX;
+    let ever = Duration::MAX;
     let options = Options {
         visibility_timeout: ever,
         max_lease: ever,
