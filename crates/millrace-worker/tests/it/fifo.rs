@@ -2,9 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use millrace_client::{Outgoing, testing::MemoryPeer};
+use millrace_client::{
+    Outgoing,
+    testing::{MemoryPeer, Operation},
+};
 use millrace_worker::{Backoff, Concurrency, Message, Options, Outcome, Worker, each};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::support::{MS, Recorder, S, run, until_empty};
 
@@ -68,7 +71,7 @@ async fn failure_stops_the_group_until_the_message_returns() {
     // Ends while a1 is hidden, so that it can be run once more afterwards.
     run(&peer, &handler, options.clone()).await;
     let before = handler.bodies();
-    tokio::time::sleep(5 * S).await;
+    sleep(5 * S).await;
     run(&peer, &handler, options).await;
 
     let of = |bodies: &[String], group| {
@@ -167,7 +170,7 @@ async fn what_waits_behind_other_messages_of_its_group_is_bounded() {
     let drain = worker.drain();
 
     let look = async {
-        tokio::time::sleep(10 * S).await;
+        sleep(10 * S).await;
         let in_flight = peer.in_flight();
         drain.release_now();
         in_flight
@@ -203,7 +206,7 @@ async fn poison_message_does_not_take_its_neighbours_to_the_dead_letter_queue() 
                 .with_dead_letter_queue(dead.clone());
             let drain = worker.drain();
             let end = async {
-                tokio::time::sleep(3600 * S).await;
+                sleep(3600 * S).await;
                 drain.drain();
             };
 
@@ -219,4 +222,39 @@ async fn poison_message_does_not_take_its_neighbours_to_the_dead_letter_queue() 
             );
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn receives_bring_single_messages_until_a_minute_after_a_failed_one_is_back() {
+    let peer = MemoryPeer::fifo();
+    put(&peer, "a", &["1"]);
+    let handler = Recorder::new(|message| {
+        let fails = message.body() == "a1" && message.receive_count() == 1;
+        (10 * MS, Ok(if fails { Outcome::RETRY } else { Outcome::Ack }))
+    });
+    let options = Options { backoff: Backoff::List(vec![5 * S]), ..Options::default() };
+    let worker = Worker::new(peer.clone(), handler.clone(), options);
+    let drain = worker.drain();
+    let most_at_a_time = || {
+        let receives = peer.calls_of(Operation::Receive).into_iter();
+        receives.map(|call| call.entries.len()).max()
+    };
+    let put_groups = || ["b", "c", "d", "e"].iter().for_each(|group| put(&peer, group, &["1"]));
+
+    let look = async {
+        // Back after 5 s, and what was under way then is over.
+        sleep(60 * S).await;
+        put_groups();
+        sleep(2 * S).await;
+        let during = most_at_a_time();
+        sleep(60 * S).await;
+        put_groups();
+        sleep(2 * S).await;
+        drain.drain();
+        (during, most_at_a_time())
+    };
+    let (_, most) = tokio::join!(worker.run(), look);
+
+    assert_eq!(most, (Some(1), Some(4)));
+    assert_eq!(peer.bodies().len(), 0);
 }
