@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::budget::Budget;
 use super::parse::Operator;
 use super::{MathError, Series, Span, Value, start_of_period};
 use crate::BASE_PERIOD_S;
@@ -24,6 +25,18 @@ impl Filling {
             "LINEAR" => Some(Filling::Linear),
             _ => None,
         }
+    }
+}
+
+/// What it takes to combine them.
+pub(super) fn cost_of_binary(left: &Value, right: &Value) -> usize {
+    let both = left.cost().saturating_add(right.cost());
+    match (left, right) {
+        // The series is gone through once for each of the list.
+        (Value::Series(series), Value::List(list)) | (Value::List(list), Value::Series(series)) => {
+            both.saturating_add(list.len().saturating_mul(series.cost()))
+        }
+        _ => both,
     }
 }
 
@@ -120,8 +133,14 @@ fn each_series(value: Value, apply: impl Fn(&Series) -> Series) -> Result<Value,
     }
 }
 
-pub(super) fn call(name: &str, mut values: Vec<Value>, span: &Span) -> Result<Value, MathError> {
+pub(super) fn call(
+    name: &str,
+    mut values: Vec<Value>,
+    span: &Span,
+    budget: &mut Budget,
+) -> Result<Value, MathError> {
     let count = values.len();
+    budget.take(values.iter().map(Value::cost).sum())?;
     let takes = |expected: usize| match count == expected {
         true => Ok(()),
         false => Err(MathError::new(format!("{name} takes {expected} arguments, not {count}"))),
@@ -134,7 +153,7 @@ pub(super) fn call(name: &str, mut values: Vec<Value>, span: &Span) -> Result<Va
         let Some(Value::Number(number)) = values.pop() else {
             return Err(MathError::new("FILL takes a number, REPEAT or LINEAR"));
         };
-        return fill(only(values)?, Filling::Number(number), span);
+        return fill(only(values)?, Filling::Number(number), span, budget);
     }
     takes(1)?;
     let value = only(values)?;
@@ -169,7 +188,7 @@ pub(super) fn call(name: &str, mut values: Vec<Value>, span: &Span) -> Result<Va
         "TIME_SERIES" => match value {
             Value::Number(number) => {
                 let empty = Series { period_s: BASE_PERIOD_S, ..Series::default() };
-                fill(Value::Series(empty), Filling::Number(number), span)
+                fill(Value::Series(empty), Filling::Number(number), span, budget)
             }
             _ => Err(MathError::new("TIME_SERIES takes a number")),
         },
@@ -252,16 +271,33 @@ fn times(value: Value, of: impl Fn(u64) -> f64) -> Result<Value, MathError> {
 }
 
 /// Puts values where periods of the span have none.
-pub(super) fn fill(value: Value, filling: Filling, span: &Span) -> Result<Value, MathError> {
+pub(super) fn fill(
+    value: Value,
+    filling: Filling,
+    span: &Span,
+    budget: &mut Budget,
+) -> Result<Value, MathError> {
+    let periods = |series: &Series| times_of(series, span).count();
+    budget.take(match &value {
+        Value::Series(series) => periods(series),
+        Value::List(list) => list.iter().map(periods).sum(),
+        Value::Number(_) | Value::Text(_) => 0,
+    })?;
     each_series(value, |series| filled(series, filling, span))
+}
+
+/// The starts of the periods of the span.
+fn times_of(series: &Series, span: &Span) -> impl Iterator<Item = u64> {
+    let period_s = series.period_s.max(BASE_PERIOD_S);
+    let first_s = start_of_period(span.start_s, span.origin_s, period_s);
+    let last_s = first_s.saturating_add(period_s.saturating_mul(FILLED_MAX)).min(span.end_s);
+    (first_s..last_s).step_by(usize::try_from(period_s).unwrap_or(usize::MAX))
 }
 
 fn filled(series: &Series, filling: Filling, span: &Span) -> Series {
     let period_s = series.period_s.max(BASE_PERIOD_S);
-    let first_s = start_of_period(span.start_s, span.origin_s, period_s);
-    let last_s = span.end_s.min(first_s.saturating_add(FILLED_MAX * period_s));
     let mut points = BTreeMap::new();
-    for time_s in (first_s..last_s).step_by(period_s as usize) {
+    for time_s in times_of(series, span) {
         let known = series.points.get(&time_s).copied();
         let before = || series.points.range(..time_s).next_back();
         let value = known.or_else(|| match filling {

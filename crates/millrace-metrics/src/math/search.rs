@@ -8,7 +8,8 @@
 
 use millrace_core::Timestamp;
 
-use super::{MathError, SEARCH_RESULTS_MAX, Span};
+use super::budget::Budget;
+use super::{MathError, SERIES_MAX, Span};
 use crate::{ListFilter, Listed, MetricStore};
 
 struct Word {
@@ -24,6 +25,7 @@ pub(super) fn search(
     store: &MetricStore,
     text: &str,
     span: &Span,
+    budget: &mut Budget,
 ) -> Result<Vec<Listed>, MathError> {
     let (schema, words) = match text.trim_start().strip_prefix('{') {
         Some(rest) => {
@@ -40,12 +42,13 @@ pub(super) fn search(
     let alternatives = words_of(words)?;
     let filter = ListFilter { namespace, ..ListFilter::default() };
     let listed = store.list(&span.scope, &filter, Timestamp(span.start_s * 1000));
+    budget.take(listed.len())?;
     let matches = |listed: &Listed| {
         let names = || listed.dimensions.iter().map(|(name, _)| name.as_str());
         (schema.is_none() || names().eq(dimensions.iter().copied()))
             && alternatives.iter().any(|words| words.iter().all(|word| word.matches(listed)))
     };
-    Ok(listed.into_iter().filter(matches).take(SEARCH_RESULTS_MAX).collect())
+    Ok(listed.into_iter().filter(matches).take(SERIES_MAX).collect())
 }
 
 /// Alternatives, each of which is words that must all match.

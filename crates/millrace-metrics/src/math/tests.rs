@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Record, Summary};
+use crate::{Record, Summary, Unit};
 
 const START_S: u64 = 1_700_000_040;
 
@@ -139,6 +139,53 @@ fn faults_are_told() {
     }
     let deep = format!("{}m1{}", "(".repeat(500), ")".repeat(500));
     assert_eq!(values(&deep).unwrap_err(), "e1: the expression is too deep");
+}
+
+#[test]
+fn long_expressions_that_refer_to_one_another_do_not_exhaust_the_stack() {
+    let long = |id: &str, of: &str| {
+        let text = format!("{of}{}", "+1".repeat(1_020));
+        Query { id: id.into(), ..expression(&text) }
+    };
+    let deep = |id: &str, of: &str| {
+        let text = format!("{}{of}{}", "ABS(1-".repeat(30), ")".repeat(30));
+        Query { id: id.into(), ..expression(&text) }
+    };
+    let store = store(&[("orders", &[Some(1.0)])]);
+    let answered = |make: &dyn Fn(&str, &str) -> Query| {
+        let mut queries = vec![metric("m1", "orders"), make("e1", "e2")];
+        queries.extend((2..60).map(|n| make(&format!("e{n}"), &format!("e{}", n + 1))));
+        queries.push(make("e60", "m1"));
+        answer(&store, &queries, &span(4)).map_err(|error| error.to_string())
+    };
+
+    assert_eq!(answered(&long).unwrap()[0].series[0].points[&START_S], 61_201.0);
+    assert_eq!(answered(&deep).unwrap_err(), "e1: the expressions are nested too deep");
+}
+
+#[test]
+fn expressions_multiply_neither_series_nor_data_points_without_bound() {
+    let many = |of: &str| format!("[{}]", vec![of; 500].join(","));
+    let fault = |texts: &[String], days: u64| {
+        let store = store(&[("orders", &[Some(1.0)])]);
+        let mut queries = vec![metric("m1", "orders")];
+        for (number, text) in texts.iter().enumerate() {
+            queries.push(Query { id: format!("e{number}"), ..expression(text) });
+        }
+        answer(&store, &queries, &span(days * 1_440)).map_err(|error| error.to_string()).err()
+    };
+
+    assert_eq!(fault(&[many("m1")], 1), None);
+    let lists = [many("m1"), "[e0,e0]".to_owned()];
+    assert_eq!(fault(&lists, 1).unwrap(), "e1: a list holds at most 500 time series");
+    let budget = Some("e0: the expressions take more than 5000000 data points".to_owned());
+    let series = format!("[{}]", vec!["TIME_SERIES(1)"; 130].join(","));
+    assert_eq!(fault(&[series], 70), budget);
+    let filled = format!("FILL({}, 0)", many("m1"));
+    assert_eq!(fault(&[filled], 70), budget);
+    let filled = [format!("FILL({}, 0)", many("m1")), vec!["e0"; 600].join("+")];
+    let told = fault(&filled, 1).unwrap();
+    assert_eq!(told, "e1: the expressions take more than 5000000 data points");
 }
 
 proptest! {

@@ -103,7 +103,7 @@ impl CloudWatch {
                 })?,
         };
         let skipped: usize = check::place(input.next_token.as_ref())?.unwrap_or(0);
-        let queries = queries(scope, &input.queries, "MetricDataQueries")?;
+        let queries = queries(scope, &input.queries, "MetricDataQueries", QUERIES_MAX)?;
         let span = Span { scope: scope.clone(), start_s, end_s, origin_s: 0, now };
         let store = self.monitor.store().clone();
         let found = self.monitor.run(move || math::answer(&store, &queries, &span));
@@ -221,18 +221,20 @@ fn unit(name: Option<&String>, member: &str) -> Result<Option<Unit>, ApiError> {
     .transpose()
 }
 
-/// The queries of a request or an alarm. `parameter` is where they stand, for messages.
+/// The queries of a request or an alarm, at most `max`. `parameter` is where they stand, for
+/// messages.
 pub(super) fn queries(
     scope: &Scope,
     queries: &[MetricDataQuery],
     parameter: &str,
+    max: usize,
 ) -> Result<Vec<Query>, ApiError> {
     if queries.is_empty() {
         return Err(error::missing(parameter));
     }
-    if queries.len() > QUERIES_MAX {
+    if queries.len() > max {
         return Err(error::validation(format!(
-            "The collection {parameter} must not have a size greater than {QUERIES_MAX}."
+            "The collection {parameter} must not have a size greater than {max}."
         )));
     }
     let mut ids = HashSet::new();

@@ -23,6 +23,9 @@ const JOBS_PER_SYNC: usize = 64;
 /// How often old data points are looked for.
 const EXPIRE_MS: u64 = 3_600_000;
 
+/// Twice what expressions of metric math take that are nested as deep as may be.
+const STACK_BYTES: usize = 4 << 20;
+
 /// What a job wants to happen after it has run.
 enum After {
     Nothing,
@@ -89,7 +92,8 @@ impl Monitor {
             next_expiry: now,
             is_closing: false,
         };
-        let thread = std::thread::Builder::new().name("metrics".into()).spawn(|| worker.run())?;
+        let thread = std::thread::Builder::new().name("metrics".into()).stack_size(STACK_BYTES);
+        let thread = thread.spawn(|| worker.run())?;
         Ok(Monitor { store, queues, alarms, sender, thread: Mutex::new(Some(thread)) })
     }
 

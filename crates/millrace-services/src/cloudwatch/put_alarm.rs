@@ -16,6 +16,8 @@ use super::{CloudWatch, check, error};
 const DESCRIPTION_CHARS: usize = 1_024;
 /// CloudWatch: actions of one kind.
 const ACTIONS_MAX: usize = 5;
+/// CloudWatch: metrics and expressions of one alarm.
+const QUERIES_MAX: usize = 20;
 /// CloudWatch: how far back an alarm looks, and with periods of an hour and more.
 const LOOKS_BACK_S: u64 = 86_400;
 const LOOKS_BACK_BY_HOURS_S: u64 = 7 * 86_400;
@@ -156,7 +158,7 @@ fn watched(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), A
 
 /// Expressions, of which exactly one is returned.
 fn expressions(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), ApiError> {
-    let queries = queries(scope, &input.metrics, "Metrics")?;
+    let queries = queries(scope, &input.metrics, "Metrics", QUERIES_MAX)?;
     let mut returned = queries.iter().filter(|query| query.is_returned);
     let (Some(returned), None) = (returned.next(), returned.next()) else {
         return Err(error::validation(

@@ -1,0 +1,292 @@
+//! What queries are worth: series are read first, then expressions are evaluated as they are used.
+
+use std::collections::HashMap;
+
+use super::budget::Budget;
+use super::parse::{self, Expression};
+use super::{
+    Found, MathError, Query, QueryError, QueryKind, SERIES_MAX, Series, Span, Value, functions,
+    search, start_of_period,
+};
+use crate::{Entity, MetricStore, SeriesQuery, Statistic, Unit, by_period};
+
+/// Evaluations within one another at most, over all expressions that refer to one another: each
+/// takes up to 4 KiB of the stack.
+const DEPTH_MAX: usize = 256;
+
+pub(super) struct Evaluation<'a> {
+    store: &'a MetricStore,
+    queries: &'a [Query],
+    span: &'a Span,
+    known: HashMap<&'a str, Value>,
+    /// Ids of the expressions that are being evaluated.
+    open: Vec<&'a str>,
+    budget: Budget,
+}
+
+impl<'a> Evaluation<'a> {
+    pub(super) fn new(store: &'a MetricStore, queries: &'a [Query], span: &'a Span) -> Self {
+        let (known, open) = (HashMap::new(), Vec::new());
+        Evaluation { store, queries, span, known, open, budget: Budget::new() }
+    }
+
+    /// Reads all series that are asked for in one pass.
+    pub(super) fn read_metrics(&mut self) -> Result<(), QueryError> {
+        let mut wanted = Vec::new();
+        let mut meant = Vec::new();
+        for query in self.queries {
+            let QueryKind::Metric { entity, metric, unit, statistic, period_s } = &query.kind
+            else {
+                continue;
+            };
+            let unit = unit.as_deref().and_then(Unit::of_name);
+            wanted.push(SeriesQuery { entity, metric, unit });
+            meant.push((query, statistic, *period_s));
+        }
+        // Periods that begin within the span, the first of which may begin before its start.
+        let longest_s = meant.iter().map(|(_, _, period_s)| *period_s).max().unwrap_or_default();
+        let range_s = self.span.start_s.saturating_sub(longest_s)..self.span.end_s;
+        let points = self.store.points(&wanted, range_s, self.span.now)?;
+        for (((query, statistic, period_s), wanted), points) in
+            meant.iter().zip(&wanted).zip(points)
+        {
+            let mut series = self.series(&points, statistic, *period_s);
+            series.label =
+                query.label.clone().unwrap_or_else(|| self.label(wanted, statistic, *period_s));
+            self.known.insert(&query.id, Value::Series(series));
+        }
+        Ok(())
+    }
+
+    fn series(&self, points: &[crate::Point], statistic: &str, period_s: u64) -> Series {
+        let Span { start_s, end_s, origin_s, .. } = *self.span;
+        let mut series = Series { period_s, ..Series::default() };
+        let Some(statistic) = Statistic::of_name(statistic) else { return series };
+        let first_s = start_of_period(start_s, origin_s, period_s);
+        let periods = by_period(points, origin_s, period_s);
+        let unit = periods.keys().map(|(_, unit)| *unit).next();
+        series.has_several_units = periods.keys().any(|(_, other)| Some(*other) != unit);
+        let within = periods
+            .iter()
+            .filter(|((time_s, of), _)| (first_s..end_s).contains(time_s) && Some(*of) == unit);
+        let values = within.filter_map(|((time_s, _), s)| Some((*time_s, statistic.value(s)?)));
+        series.points = values.collect();
+        series
+    }
+
+    /// The metric's name; with what tells it apart if another query has the same.
+    fn label(&self, wanted: &SeriesQuery<'_>, statistic: &str, period_s: u64) -> String {
+        let same: Vec<_> = self
+            .queries
+            .iter()
+            .filter_map(|query| match &query.kind {
+                QueryKind::Metric { entity, metric, statistic, period_s, .. } => {
+                    Some((entity, metric, statistic, period_s))
+                }
+                QueryKind::Expression { .. } => None,
+            })
+            .filter(|(_, metric, ..)| *metric == wanted.metric)
+            .collect();
+        let mut label = wanted.metric.to_owned();
+        if same.iter().any(|(entity, ..)| *entity != wanted.entity) {
+            let values = wanted.entity.dimensions().iter().map(|(_, value)| value.as_str());
+            label = values.chain([label.as_str()]).collect::<Vec<_>>().join(" ");
+        }
+        if same.iter().any(|(.., s, _)| *s != statistic) {
+            label = format!("{label} {statistic}");
+        }
+        if same.iter().any(|(.., p)| **p != period_s) {
+            label = format!("{label} {period_s}");
+        }
+        label
+    }
+
+    pub(super) fn found(&mut self, query: &'a Query) -> Result<Found, QueryError> {
+        let math = |error| QueryError::Math { id: query.id.clone(), error };
+        let value = self.value(&query.id, DEPTH_MAX).map_err(math)?;
+        let is_expression = matches!(query.kind, QueryKind::Expression { .. });
+        let label = query.label.clone().filter(|_| is_expression);
+        let mut series = match value {
+            Value::Series(series) => vec![series],
+            Value::List(list) => list,
+            Value::Number(_) | Value::Text(_) => {
+                return Err(math(MathError::new("an expression must give a time series")));
+            }
+        };
+        if let (Some(label), [only]) = (&label, series.as_mut_slice()) {
+            only.label.clone_from(label);
+        } else if let Some(label) = &label {
+            for (number, series) in series.iter_mut().enumerate() {
+                series.label = format!("{label} {}", number + 1);
+            }
+        } else if let (true, [only]) = (is_expression, series.as_mut_slice()) {
+            only.label.clone_from(&query.id);
+        }
+        Ok(Found { id: query.id.clone(), series })
+    }
+
+    /// The value of the query of that id.
+    fn value(&mut self, id: &str, depth: usize) -> Result<Value, MathError> {
+        if let Some(value) = self.known.get(id) {
+            self.budget.take(value.cost())?;
+            return Ok(value.clone());
+        }
+        let query = self.queries.iter().find(|query| query.id == id);
+        let query = query.ok_or_else(|| MathError::new(format!("{id} is not defined")))?;
+        let QueryKind::Expression { text, period_s } = &query.kind else {
+            return Err(MathError::new(format!("{id} is not defined")));
+        };
+        if self.open.contains(&id) {
+            return Err(MathError::new("expressions refer to one another in a circle"));
+        }
+        self.open.push(&query.id);
+        let value = self.evaluate(&parse::parse(text)?, depth);
+        self.open.pop();
+        let mut value = value?;
+        if let (Value::Series(series), Some(period_s)) = (&mut value, period_s) {
+            series.period_s = *period_s;
+        }
+        self.known.insert(&query.id, value.clone());
+        Ok(value)
+    }
+
+    fn evaluate(&mut self, expression: &Expression, depth: usize) -> Result<Value, MathError> {
+        let depth = depth
+            .checked_sub(1)
+            .ok_or_else(|| MathError::new("the expressions are nested too deep"))?;
+        match expression {
+            Expression::Number(number) => Ok(Value::Number(*number)),
+            Expression::Text(text) => Ok(Value::Text(text.clone())),
+            Expression::Name(name) => self.value(name, depth),
+            Expression::Negated(inner) => {
+                let inner = self.evaluate(inner, depth)?;
+                self.budget.take(inner.cost())?;
+                functions::each(inner, |value| -value)
+            }
+            Expression::Binary(..) => self.chain(expression, depth),
+            Expression::List(elements) => self.list(elements, depth),
+            Expression::Call(name, arguments) => self.call(name, arguments, depth),
+        }
+    }
+
+    /// Operators that bind to the left, one after the other: `1 + 1 + …` is a tree as deep as it is
+    /// long.
+    fn chain(&mut self, expression: &Expression, depth: usize) -> Result<Value, MathError> {
+        let mut operations = Vec::new();
+        let mut first = expression;
+        while let Expression::Binary(operator, left, right) = first {
+            operations.push((*operator, right));
+            first = left;
+        }
+        let mut value = self.evaluate(first, depth)?;
+        for (operator, right) in operations.into_iter().rev() {
+            let right = self.evaluate(right, depth)?;
+            self.budget.take(functions::cost_of_binary(&value, &right))?;
+            value = functions::binary(operator, value, right)?;
+        }
+        Ok(value)
+    }
+
+    fn list(&mut self, elements: &[Expression], depth: usize) -> Result<Value, MathError> {
+        let mut list = Vec::new();
+        for element in elements {
+            match self.evaluate(element, depth)? {
+                Value::Series(series) => list.push(series),
+                Value::List(inner) => list.extend(inner),
+                Value::Number(_) | Value::Text(_) => {
+                    return Err(MathError::new("a list holds time series only"));
+                }
+            }
+            if list.len() > SERIES_MAX {
+                return Err(MathError::new(format!(
+                    "a list holds at most {SERIES_MAX} time series"
+                )));
+            }
+        }
+        Ok(Value::List(list))
+    }
+
+    fn call(
+        &mut self,
+        name: &str,
+        arguments: &[Expression],
+        depth: usize,
+    ) -> Result<Value, MathError> {
+        if name == "METRICS" {
+            return self.metrics(arguments);
+        }
+        // The word REPEAT or LINEAR stands where a value could.
+        if let ("FILL", [of, Expression::Name(word)]) = (name, arguments)
+            && let Some(filling) = functions::Filling::of_word(word)
+        {
+            let of = self.evaluate(of, depth)?;
+            return functions::fill(of, filling, self.span, &mut self.budget);
+        }
+        let values: Result<Vec<Value>, MathError> =
+            arguments.iter().map(|argument| self.evaluate(argument, depth)).collect();
+        let values = values?;
+        if name == "SEARCH" {
+            return self.search(&values);
+        }
+        functions::call(name, values, self.span, &mut self.budget)
+    }
+
+    /// All series that are asked for directly, or those whose ids contain a text.
+    fn metrics(&mut self, arguments: &[Expression]) -> Result<Value, MathError> {
+        let part = match arguments {
+            [] => "",
+            [Expression::Text(part)] => part,
+            _ => return Err(MathError::new("METRICS takes at most one text")),
+        };
+        let metrics = self.queries.iter().filter(|query| {
+            matches!(query.kind, QueryKind::Metric { .. }) && query.id.contains(part)
+        });
+        let series = metrics.filter_map(|query| match self.known.get(query.id.as_str()) {
+            Some(Value::Series(series)) => Some(series.clone()),
+            _ => None,
+        });
+        let list = Value::List(series.collect());
+        self.budget.take(list.cost())?;
+        Ok(list)
+    }
+
+    fn search(&mut self, arguments: &[Value]) -> Result<Value, MathError> {
+        let (text, statistic, period_s) = match arguments {
+            [Value::Text(text), Value::Text(statistic)] => (text, statistic, None),
+            [Value::Text(text), Value::Text(statistic), Value::Number(period_s)] => {
+                (text, statistic, Some(*period_s as u64))
+            }
+            _ => return Err(MathError::new("SEARCH takes a text, a statistic and a period")),
+        };
+        if Statistic::of_name(statistic).is_none() {
+            return Err(MathError::new(format!("{statistic} is no statistic")));
+        }
+        let period_s = period_s.unwrap_or(crate::BASE_PERIOD_S).max(crate::BASE_PERIOD_S);
+        let listed = search::search(self.store, text, self.span, &mut self.budget)?;
+        let entities: Vec<Entity> = listed
+            .iter()
+            .map(|l| Entity::new(self.span.scope.clone(), &l.namespace, l.dimensions.clone()))
+            .collect();
+        let queries: Vec<SeriesQuery<'_>> = listed
+            .iter()
+            .zip(&entities)
+            .map(|(listed, entity)| SeriesQuery { entity, metric: &listed.metric, unit: None })
+            .collect();
+        let range_s = self.span.start_s.saturating_sub(period_s)..self.span.end_s;
+        let points = self.store.points(&queries, range_s, self.span.now);
+        let points = points.map_err(|error| MathError::new(error.to_string()))?;
+        let mut found = Vec::new();
+        for (listed, points) in listed.iter().zip(points) {
+            let mut series = self.series(&points, statistic, period_s);
+            let values = listed.dimensions.iter().map(|(_, value)| value.as_str());
+            let parts: Vec<&str> = values.chain([listed.metric.as_str()]).collect();
+            series.label = parts.join(" ");
+            if !series.points.is_empty() {
+                found.push(series);
+            }
+        }
+        let list = Value::List(found);
+        self.budget.take(list.cost())?;
+        Ok(list)
+    }
+}
