@@ -19,6 +19,9 @@ use crate::{Entity, HOURS_KEPT_S, Scope, Unit};
 
 /// Series at most, so that nobody fills memory with names.
 const SERIES_MAX: usize = 1_000_000;
+/// Bytes of the names that clients give, at most; they are in memory twice. The server's own series
+/// do not count, so that clients cannot keep queues from being measured.
+const NAME_BYTES_MAX: usize = 128 << 20;
 /// Series of one entity at most.
 const COLUMNS_MAX: usize = 10_000;
 
@@ -28,6 +31,7 @@ pub(crate) struct Catalog {
     ids: HashMap<Entity, u32>,
     entities: BTreeMap<u32, Known>,
     series: usize,
+    name_bytes: usize,
     next_id: u32,
 }
 
@@ -55,6 +59,7 @@ impl Catalog {
             ids: HashMap::new(),
             entities: BTreeMap::new(),
             series: 0,
+            name_bytes: 0,
             next_id: 0,
         }
     }
@@ -75,6 +80,7 @@ impl Catalog {
         });
         catalog.ids.retain(|_, id| catalog.entities.contains_key(id));
         catalog.series = catalog.entities.values().map(|known| known.columns.len()).sum();
+        catalog.name_bytes = catalog.entities.values().map(Known::name_bytes).sum();
         Log::replace(path, catalog.frames())?;
         catalog.log = Log::open(path, |_, _, _| ())?;
         Ok(catalog)
@@ -98,7 +104,7 @@ impl Catalog {
         if let Some(id) = self.id(entity) {
             return Ok(id);
         }
-        if self.series >= SERIES_MAX {
+        if self.series >= SERIES_MAX || !self.has_room_for(entity) {
             return Err(StoreError::TooManySeries);
         }
         let id = self.next_id;
@@ -109,12 +115,13 @@ impl Catalog {
 
     /// The number of a series of an entity, a new one if it is not known.
     pub(crate) fn column(&mut self, id: u32, metric: &str, unit: Unit) -> Result<u16, StoreError> {
-        let columns = self.entities.get(&id).map_or(&[][..], |known| &known.columns);
+        let known = self.entities.get(&id).ok_or(StoreError::TooManySeries)?;
+        let (has_room, columns) = (self.has_room_for(&known.entity), &known.columns);
         let known = columns.iter().position(|c| c.metric == metric && c.unit == unit);
         let number = known.unwrap_or(columns.len());
         let column = u16::try_from(number).map_err(|_| StoreError::TooManySeries)?;
         if known.is_none() {
-            if columns.len() >= COLUMNS_MAX || self.series >= SERIES_MAX {
+            if columns.len() >= COLUMNS_MAX || self.series >= SERIES_MAX || !has_room {
                 return Err(StoreError::TooManySeries);
             }
             self.log.append(&column_frame(id, column, metric, unit))?;
@@ -152,7 +159,12 @@ impl Catalog {
         &mut self.log
     }
 
+    fn has_room_for(&self, entity: &Entity) -> bool {
+        self.name_bytes < NAME_BYTES_MAX || is_own(entity)
+    }
+
     fn insert(&mut self, id: u32, entity: Entity) {
+        self.name_bytes += entity_bytes(&entity);
         self.ids.insert(entity.clone(), id);
         self.entities.insert(id, Known { entity, columns: Vec::new() });
         self.next_id = self.next_id.max(id.saturating_add(1));
@@ -161,6 +173,7 @@ impl Catalog {
     fn add_column(&mut self, id: u32, metric: &str, unit: Unit) {
         if let Some(known) = self.entities.get_mut(&id) {
             let metric = metric.to_owned();
+            self.name_bytes += column_bytes(&known.entity, &metric);
             known.columns.push(Column { metric, unit, seen_s: 0, noted_day: 0 });
             self.series += 1;
         }
@@ -220,6 +233,27 @@ impl Catalog {
     }
 }
 
+impl Known {
+    fn name_bytes(&self) -> usize {
+        let columns = self.columns.iter().map(|column| column_bytes(&self.entity, &column.metric));
+        entity_bytes(&self.entity) + columns.sum::<usize>()
+    }
+}
+
+/// CloudWatch: clients cannot put metrics in these name spaces.
+fn is_own(entity: &Entity) -> bool {
+    entity.namespace.starts_with("AWS/")
+}
+
+fn entity_bytes(entity: &Entity) -> usize {
+    let dimensions = entity.dimensions().iter().map(|(name, value)| name.len() + value.len());
+    if is_own(entity) { 0 } else { entity.namespace.len() + dimensions.sum::<usize>() }
+}
+
+fn column_bytes(entity: &Entity, metric: &str) -> usize {
+    if is_own(entity) { 0 } else { metric.len() }
+}
+
 fn entity_frame(id: u32, entity: &Entity) -> Vec<u8> {
     let mut frame = vec![1];
     put_varint(&mut frame, u64::from(id));
@@ -241,4 +275,27 @@ fn column_frame(id: u32, column: u16, metric: &str, unit: Unit) -> Vec<u8> {
     frame.push(unit as u8);
     put_text(&mut frame, metric);
     frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entity(namespace: &str, value: String) -> Entity {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        Entity::new(scope, namespace, vec![("name".into(), value)])
+    }
+
+    #[test]
+    fn names_of_clients_take_a_bounded_amount_of_memory() {
+        let mut catalog = Catalog::in_memory();
+        let long = |n: usize| entity("shop", format!("{n}{}", "x".repeat(4 << 20)));
+        let count = (0..).take_while(|n| catalog.entity(&long(*n)).is_ok()).count();
+
+        assert_eq!(count, NAME_BYTES_MAX / (4 << 20));
+        assert!(catalog.column(0, "new", Unit::Count).is_err());
+        assert!(catalog.entity(&long(0)).is_ok(), "it is known already");
+        let own = catalog.entity(&entity("AWS/SQS", "jobs".into())).unwrap();
+        assert!(catalog.column(own, "Sent", Unit::Count).is_ok());
+    }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const MAGIC: &[u8; 8] = b"MRMETRC1";
 const HEAD_BYTES: usize = 8;
-/// Frames at most; a longer length is damage.
+/// Bytes of a frame at most; a longer length is damage.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// A file of frames, or the same in memory.
@@ -70,13 +70,21 @@ impl Log {
         Ok(Log { medium: Medium::File(Arc::new(file)), len: sound as u64, is_dirty: false })
     }
 
+    /// A log that reads and fails to write.
+    #[cfg(test)]
+    pub(crate) fn read_only(path: &Path) -> Log {
+        let file = File::open(path).expect("a file that is there");
+        let len = file.metadata().map_or(0, |metadata| metadata.len());
+        Log { medium: Medium::File(Arc::new(file)), len, is_dirty: false }
+    }
+
     /// Writes a whole file anew: it is there completely or not at all.
     pub(crate) fn replace(path: &Path, frames: impl Iterator<Item = Vec<u8>>) -> io::Result<()> {
         let temporary = path.with_extension("new");
         let mut file = io::BufWriter::new(File::create(&temporary)?);
         file.write_all(MAGIC)?;
         for payload in frames {
-            file.write_all(&head(&payload))?;
+            file.write_all(&head(&payload)?)?;
             file.write_all(&payload)?;
         }
         file.into_inner()?.sync_all()?;
@@ -87,7 +95,7 @@ impl Log {
     /// Appends a frame and returns its place and length. After an error the file is as it was.
     pub(crate) fn append(&mut self, payload: &[u8]) -> io::Result<(u64, u32)> {
         let mut frame = Vec::with_capacity(HEAD_BYTES + payload.len());
-        frame.extend_from_slice(&head(payload));
+        frame.extend_from_slice(&head(payload)?);
         frame.extend_from_slice(payload);
         let at = self.len;
         match &mut self.medium {
@@ -144,12 +152,17 @@ pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-fn head(payload: &[u8]) -> [u8; HEAD_BYTES] {
+/// Refuses a payload at which reading would stop: what follows it would be cut off.
+fn head(payload: &[u8]) -> io::Result<[u8; HEAD_BYTES]> {
+    if payload.len() > FRAME_BYTES_MAX {
+        let what = format!("a frame is {} bytes, limit {FRAME_BYTES_MAX}", payload.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
     let mut head = [0; HEAD_BYTES];
     let (len, checksum) = head.split_at_mut(4);
     len.copy_from_slice(&(payload.len() as u32).to_le_bytes());
     checksum.copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
-    head
+    Ok(head)
 }
 
 /// Shows each sound frame from `at` on, with its place, and returns where the whole ones end.
@@ -203,6 +216,21 @@ mod tests {
             log.append(b"third").unwrap();
             assert_eq!(frames(&path).0, [&b"first"[..], b"third"]);
         }
+    }
+
+    #[test]
+    fn a_frame_that_would_not_be_read_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let (_, mut log) = frames(&path);
+        log.append(b"first").unwrap();
+
+        let too_long = vec![1; FRAME_BYTES_MAX + 1];
+        assert_eq!(log.append(&too_long).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        log.append(b"second").unwrap();
+        assert_eq!(frames(&path).0, [&b"first"[..], b"second"]);
+        assert!(Log::replace(&path, [too_long].into_iter()).is_err());
+        assert_eq!(frames(&path).0, [&b"first"[..], b"second"]);
     }
 
     #[test]
