@@ -30,6 +30,9 @@ const HISTORY_KEPT_S: u64 = 30 * 86_400;
 /// Frames of a file beyond those that it would need when written anew.
 const OUTDATED_FRAMES_MAX: usize = 20_000;
 
+/// CloudWatch: tags of a resource.
+const TAGS_MAX: usize = 50;
+
 /// Why alarms were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AlarmError {
@@ -37,6 +40,8 @@ pub enum AlarmError {
     NotFound,
     #[error("there are {ALARMS_MAX} alarms already")]
     TooMany,
+    #[error("an alarm has {TAGS_MAX} tags at most")]
+    TooManyTags,
     #[error("alarms cannot be written: {0}")]
     Io(#[from] io::Error),
 }
@@ -112,25 +117,28 @@ impl AlarmBook {
 
     /// Deletes an alarm; says whether there was one.
     pub fn delete(&mut self, scope: &Scope, name: &str, now: Timestamp) -> io::Result<bool> {
-        let Some(alarm) = self.alarms.get_mut(scope).and_then(|alarms| alarms.remove(name)) else {
-            return Ok(false);
-        };
-        self.append(&Frame::Deleted { scope: scope.clone(), name: name.to_owned() })?;
+        let Some(alarm) = self.alarm(scope, name).cloned() else { return Ok(false) };
+        let deleted = Frame::Deleted { scope: scope.clone(), name: name.to_owned() };
+        self.append(&deleted)?;
+        self.apply(deleted);
         let summary = format!("Alarm \"{name}\" deleted");
         let data = serde_json::json!({"version": "1.0", "type": "Delete"}).to_string();
         self.note(&alarm, HistoryKind::ConfigurationUpdate, summary, data, now)?;
         Ok(true)
     }
 
-    /// Changes something of an alarm that is no part of its state.
-    pub fn update(
+    /// Changes the tags of an alarm.
+    pub fn tag(
         &mut self,
         scope: &Scope,
         name: &str,
-        change: impl FnOnce(&mut Alarm),
+        change: impl FnOnce(&mut BTreeMap<String, String>),
     ) -> Result<(), AlarmError> {
         let mut alarm = self.alarm(scope, name).cloned().ok_or(AlarmError::NotFound)?;
-        change(&mut alarm);
+        change(&mut alarm.tags);
+        if alarm.tags.len() > TAGS_MAX {
+            return Err(AlarmError::TooManyTags);
+        }
         Ok(self.keep(alarm)?)
     }
 

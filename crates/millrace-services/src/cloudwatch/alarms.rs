@@ -18,8 +18,8 @@ use super::{CloudWatch, act, check, error};
 const NAMES_MAX: usize = 100;
 /// CloudWatch: characters of a reason.
 const REASON_CHARS: usize = 1_023;
-/// Tags of one resource.
-const TAGS_MAX: usize = 50;
+/// CloudWatch: characters of StateReasonData.
+const REASON_DATA_CHARS: usize = 4_000;
 
 const STATES: &str = "INSUFFICIENT_DATA, ALARM, OK";
 
@@ -202,11 +202,9 @@ impl CloudWatch {
         let value = input.state_value.as_deref().ok_or_else(|| error::missing("StateValue"))?;
         let state = state(value)?;
         let reason = input.state_reason.clone().ok_or_else(|| error::missing("StateReason"))?;
-        if reason.chars().count() > REASON_CHARS {
-            return Err(error::validation(format!(
-                "The parameter StateReason must be at most {REASON_CHARS} characters long."
-            )));
-        }
+        check::at_most(Some(&reason), REASON_CHARS, "StateReason")?;
+        let data = input.state_reason_data.as_ref();
+        check::at_most(data, REASON_DATA_CHARS, "StateReasonData")?;
         let data = input.state_reason_data.clone().filter(|data| !data.is_empty());
         if let Some(data) = &data {
             serde_json::from_str::<serde::de::IgnoredAny>(data).map_err(|_| {
@@ -234,15 +232,11 @@ impl CloudWatch {
         input: &ResourceTags,
     ) -> Result<Answer, ApiError> {
         let (name, tags) = (self.alarm_of(scope, input)?, input.tags.clone());
-        if tags.len() > TAGS_MAX {
-            return Err(error::invalid_value(format!("There are at most {TAGS_MAX} tags.")));
-        }
+        check::tags(&tags)?;
         let scope = scope.clone();
-        self.change_alarms(move |book, _| {
-            book.update(&scope, &name, |alarm| alarm.tags.extend(tags))
-        })
-        .await
-        .map(|()| Answer::Done)
+        self.change_alarms(move |book, _| book.tag(&scope, &name, |known| known.extend(tags)))
+            .await
+            .map(|()| Answer::Done)
     }
 
     pub(super) async fn untag_resource(
@@ -253,7 +247,7 @@ impl CloudWatch {
         let (name, keys) = (self.alarm_of(scope, input)?, input.tag_keys.clone());
         let scope = scope.clone();
         self.change_alarms(move |book, _| {
-            book.update(&scope, &name, |alarm| alarm.tags.retain(|key, _| !keys.contains(key)))
+            book.tag(&scope, &name, |known| known.retain(|key, _| !keys.contains(key)))
         })
         .await
         .map(|()| Answer::Done)

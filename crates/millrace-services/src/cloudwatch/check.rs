@@ -15,6 +15,34 @@ const VALUE_CHARS: usize = 1_024;
 /// CloudWatch: dimensions of a metric.
 const DIMENSIONS_MAX: usize = 30;
 
+/// CloudWatch: tags of a resource, characters of their keys and values.
+const TAGS_MAX: usize = 50;
+const TAG_KEY_CHARS: usize = 128;
+const TAG_VALUE_CHARS: usize = 256;
+
+/// A text that may be absent and has at most `max` characters.
+pub(super) fn at_most(value: Option<&String>, max: usize, parameter: &str) -> Result<(), ApiError> {
+    match value {
+        Some(text) if text.chars().count() > max => Err(error::validation(format!(
+            "The parameter {parameter} must be at most {max} characters long."
+        ))),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn tags(tags: &[(String, String)]) -> Result<(), ApiError> {
+    if tags.len() > TAGS_MAX {
+        return Err(error::too_many_tags());
+    }
+    tags.iter().try_for_each(|(key, value)| {
+        if key.is_empty() {
+            return Err(error::invalid_value("A tag has no key."));
+        }
+        at_most(Some(key), TAG_KEY_CHARS, "Key")?;
+        at_most(Some(value), TAG_VALUE_CHARS, "Value")
+    })
+}
+
 /// A text that must be there and have 1 to 255 characters.
 pub(super) fn name<'a>(value: Option<&'a String>, parameter: &str) -> Result<&'a str, ApiError> {
     let value = value.ok_or_else(|| error::missing(parameter))?;

@@ -74,6 +74,10 @@ pub(super) fn not_in_enum(value: &str, member: &str, allowed: &str) -> ApiError 
     ))
 }
 
+pub(super) fn too_many_tags() -> ApiError {
+    invalid_value("A resource has at most 50 tags.")
+}
+
 pub(super) fn of_store(error: &StoreError) -> ApiError {
     match error {
         StoreError::TooManySeries => limit_exceeded("There are too many different metrics."),
@@ -97,6 +101,7 @@ pub(super) fn of_alarm(error: AlarmError) -> ApiError {
     match error {
         AlarmError::NotFound => alarm_not_found(),
         AlarmError::TooMany => limit_exceeded("The maximum number of alarms has been reached."),
+        AlarmError::TooManyTags => too_many_tags(),
         AlarmError::Io(error) => {
             tracing::error!(%error, "alarms");
             ApiError::internal_failure()

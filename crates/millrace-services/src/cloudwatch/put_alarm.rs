@@ -14,6 +14,8 @@ use super::{CloudWatch, check, error};
 
 /// CloudWatch: characters of a description.
 const DESCRIPTION_CHARS: usize = 1_024;
+/// CloudWatch: characters of an action's ARN.
+const ACTION_CHARS: usize = 1_024;
 /// CloudWatch: actions of one kind.
 const ACTIONS_MAX: usize = 5;
 /// CloudWatch: metrics and expressions of one alarm.
@@ -36,11 +38,9 @@ impl CloudWatch {
 fn alarm(scope: &Scope, input: &PutMetricAlarm, now: Timestamp) -> Result<Alarm, ApiError> {
     let name = check::name(input.alarm_name.as_ref(), "AlarmName")?;
     let description = input.alarm_description.clone();
-    if description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS) {
-        return Err(error::validation(format!(
-            "The parameter AlarmDescription must be at most {DESCRIPTION_CHARS} characters long."
-        )));
-    }
+    check::at_most(description.as_ref(), DESCRIPTION_CHARS, "AlarmDescription")?;
+    check::at_most(input.threshold_metric_id.as_ref(), check::NAME_CHARS, "ThresholdMetricId")?;
+    check::tags(&input.tags)?;
     for actions in [&input.ok_actions, &input.alarm_actions, &input.insufficient_data_actions] {
         check_actions(actions)?;
     }
@@ -91,6 +91,9 @@ fn check_actions(actions: &[String]) -> Result<(), ApiError> {
         return Err(error::validation(format!(
             "An alarm has at most {ACTIONS_MAX} actions of each kind."
         )));
+    }
+    for action in actions {
+        check::at_most(Some(action), ACTION_CHARS, "AlarmActions")?;
     }
     match actions.iter().find(|action| Arn::parse(action).is_none()) {
         None => Ok(()),
@@ -211,4 +214,58 @@ fn rule(input: &PutMetricAlarm) -> Result<Rule, ApiError> {
         return Err(error::validation("The parameter Threshold must be a number."));
     }
     Ok(Rule { comparison, threshold, periods, to_alarm, missing })
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_wire::cloudwatch::MetricDataQuery;
+
+    use super::*;
+
+    fn fault(change: impl FnOnce(&mut PutMetricAlarm)) -> Option<String> {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let mut input = PutMetricAlarm {
+            alarm_name: Some("many".into()),
+            namespace: Some("AWS/SQS".into()),
+            metric_name: Some("NumberOfMessagesSent".into()),
+            statistic: Some("Sum".into()),
+            period_s: Some(60),
+            evaluation_periods: Some(1),
+            threshold: Some(1.0),
+            comparison_operator: Some("GreaterThanThreshold".into()),
+            ..PutMetricAlarm::default()
+        };
+        change(&mut input);
+        alarm(&scope, &input, Timestamp(0)).err().map(|error| error.message.into_owned())
+    }
+
+    #[test]
+    fn what_an_alarm_keeps_is_bounded() {
+        let long = |len: usize| "x".repeat(len);
+        let arn = |len: usize| format!("arn:aws:sqs:us-east-1:000000000000:{}", long(len - 35));
+        let tag = |n: usize| (n.to_string(), String::new());
+        let sum = |n: usize| MetricDataQuery {
+            id: Some(format!("e{n}")),
+            expression: Some("TIME_SERIES(1)".into()),
+            return_data: Some(n == 0),
+            ..MetricDataQuery::default()
+        };
+        let math = |input: &mut PutMetricAlarm, queries: Vec<MetricDataQuery>| {
+            (input.namespace, input.metric_name, input.statistic) = (None, None, None);
+            (input.period_s, input.metrics) = (None, queries);
+        };
+
+        assert_eq!(fault(|input| input.alarm_actions = vec![arn(1_024)]), None);
+        assert!(fault(|input| input.alarm_actions = vec![arn(1_025)]).is_some());
+        assert!(fault(|input| input.ok_actions = vec![arn(1_025)]).is_some());
+        assert_eq!(fault(|input| input.tags = (0..50).map(tag).collect()), None);
+        assert!(fault(|input| input.tags = (0..51).map(tag).collect()).is_some());
+        assert!(fault(|input| input.tags = vec![(long(129), String::new())]).is_some());
+        assert!(fault(|input| input.tags = vec![("key".into(), long(257))]).is_some());
+        assert!(fault(|input| input.threshold_metric_id = Some(long(256))).is_some());
+        assert_eq!(fault(|input| math(input, (0..20).map(sum).collect())), None);
+        assert!(fault(|input| math(input, (0..21).map(sum).collect())).is_some());
+        let labelled = MetricDataQuery { label: Some(long(256)), ..sum(0) };
+        assert!(fault(|input| math(input, vec![labelled])).is_some());
+    }
 }

@@ -92,7 +92,7 @@ fn actions_belong_to_changes_of_state_only() {
     assert_eq!(judged(State::Alarm), entered(State::InsufficientData, "arn:alarm"));
     assert_eq!(judged(State::Alarm), None);
     assert_eq!(judged(State::Ok), entered(State::Alarm, "arn:ok"));
-    book.update(&scope(), "a", |alarm| alarm.actions_enabled = false).unwrap();
+    book.put(Alarm { actions_enabled: false, ..alarm("a") }, Timestamp(2)).unwrap();
     let change = book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(3)).unwrap();
     assert!(change.unwrap().arns.is_empty());
 }
@@ -169,4 +169,28 @@ fn what_a_failed_sync_left_unknown_is_written_anew() {
 
     let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
     assert_eq!(owed(&book), [(State::Alarm, vec!["arn:alarm".to_owned()])]);
+}
+
+#[test]
+fn an_alarm_whose_deletion_cannot_be_written_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+    book.log = Log::read_only(&dir.path().join("alarms.log"));
+
+    assert!(book.delete(&scope(), "a", Timestamp(2)).is_err());
+    assert!(book.alarm(&scope(), "a").is_some(), "it may be deleted again");
+}
+
+#[test]
+fn tags_are_bounded_however_they_are_added() {
+    let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+    let tags = |from: usize| (from..from + 50).map(|n| (n.to_string(), String::new()));
+
+    book.tag(&scope(), "a", |known| known.extend(tags(0))).unwrap();
+    book.tag(&scope(), "a", |known| known.extend(tags(0))).unwrap();
+    let refused = book.tag(&scope(), "a", |known| known.extend(tags(1)));
+    assert!(matches!(refused, Err(AlarmError::TooManyTags)));
+    assert_eq!(book.alarm(&scope(), "a").unwrap().tags.len(), 50);
 }
