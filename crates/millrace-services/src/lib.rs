@@ -11,7 +11,7 @@ mod sqs;
 mod telemetry;
 
 pub use auth::{AccessKey, is_region};
-pub use cloudwatch::Monitor;
+pub use cloudwatch::{Alarms, Monitor, QueueAccess};
 pub use dispatch::{Options, Principal, Services};
 pub use sqs::{DeclaredQueue, SqsOptions};
 pub use telemetry::{Figures, MetricsOptions};

@@ -15,7 +15,7 @@ use millrace_metrics::alarm::{
 };
 use millrace_metrics::math::{Query, QueryKind};
 use millrace_metrics::{Entity, MetricStore, Scope};
-use millrace_services::{DeclaredQueue, Monitor, Options, Services};
+use millrace_services::{Alarms, DeclaredQueue, Monitor, Options, QueueAccess, Services};
 
 const REGION: &str = "us-east-1";
 const ACCOUNT: &str = "000000000000";
@@ -33,8 +33,17 @@ impl Process {
         Process::start_on(dir, queue, |_| ()).await
     }
 
-    /// `before` is done after the creation of the queue and before the first look at the alarms.
     async fn start_on(dir: &Path, queue: &str, before: impl FnOnce(&GroupCommit)) -> Process {
+        let declared = DeclaredQueue { name: queue.into(), ..DeclaredQueue::default() };
+        Process::start_with(dir, declared, before).await
+    }
+
+    /// `before` is done after the creation of the queue and before the first look at the alarms.
+    async fn start_with(
+        dir: &Path,
+        mut queue: DeclaredQueue,
+        before: impl FnOnce(&GroupCommit),
+    ) -> Process {
         let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
         let log = GroupCommit::new(journal, GroupOptions::default());
         let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
@@ -44,22 +53,16 @@ impl Process {
         let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
         let monitor = |book| {
             let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
-            Arc::new(Monitor::start(broker.clone(), store, book).unwrap())
+            let alarms = Alarms { book, queue_access: QueueAccess::ByPolicy };
+            Arc::new(Monitor::start(broker.clone(), store, alarms).unwrap())
         };
         let idle = monitor(AlarmBook::open(None, broker.now()).unwrap());
         let services = Services::new(broker.clone(), idle.clone(), &Options::default());
-        let attributes = match queue.ends_with(".fifo") {
-            true => vec![("FifoQueue".into(), "true".into())],
-            false => Vec::new(),
-        };
-        let declared = DeclaredQueue {
-            region: REGION.into(),
-            account: ACCOUNT.into(),
-            name: queue.into(),
-            attributes,
-            ..DeclaredQueue::default()
-        };
-        services.declare_queues(&[declared]).await.unwrap();
+        if queue.name.ends_with(".fifo") {
+            queue.attributes.push(("FifoQueue".into(), "true".into()));
+        }
+        let queue = DeclaredQueue { region: REGION.into(), account: ACCOUNT.into(), ..queue };
+        services.declare_queues(&[queue]).await.unwrap();
         idle.close();
         before(&log);
         let monitor = monitor(AlarmBook::open(Some(dir), broker.now()).unwrap());
@@ -186,4 +189,46 @@ async fn what_the_journal_does_not_take_stays_owed() {
 
     let process = Process::start(dir.path(), "pages").await;
     assert_eq!(process.receive("pages").await.len(), 1);
+}
+
+/// What became of the action of an alarm of another account, about a queue with these attributes.
+async fn outcome_elsewhere(attributes: &[(&str, &str)]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+    let mut alarm = alarm("pages");
+    alarm.scope.account = "111111111111".into();
+    alarm.description = Some("x".repeat(1_024));
+    book.put(alarm.clone(), Timestamp(1)).unwrap();
+    let why = ("depth".to_owned(), None);
+    book.set_state(&alarm.scope, &alarm.name, State::Alarm, why, Timestamp(2)).unwrap();
+    drop(book);
+    let attributes = attributes.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+    let queue = DeclaredQueue {
+        name: "pages".into(),
+        attributes: attributes.collect(),
+        ..DeclaredQueue::default()
+    };
+    drop(Process::start_with(dir.path(), queue, |_| ()).await);
+    let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
+    book.history().back().unwrap().summary.clone()
+}
+
+#[tokio::test]
+async fn an_alarm_sends_to_queues_of_other_accounts_only_as_their_policy_and_limits_allow() {
+    let policy = |account: &str| {
+        let arn = format!("arn:aws:sqs:{REGION}:{ACCOUNT}:pages");
+        format!(
+            r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Principal":{{"AWS":"{account}"}},"Action":"sqs:SendMessage","Resource":"{arn}"}}]}}"#
+        )
+    };
+
+    let refused = "the queue's policy does not allow sqs:SendMessage";
+    assert!(outcome_elsewhere(&[]).await.ends_with(refused));
+    let (ours, others) = (policy("111111111111"), policy("222222222222"));
+    assert!(outcome_elsewhere(&[("Policy", &others)]).await.ends_with(refused));
+    let allowed = outcome_elsewhere(&[("Policy", &ours)]).await;
+    assert!(allowed.starts_with("Successfully executed"), "{allowed}");
+    let small = [("Policy", &ours[..]), ("MaximumMessageSize", "1024")];
+    let limited = outcome_elsewhere(&small).await;
+    assert!(limited.ends_with("bytes, limit 1024"), "{limited}");
 }

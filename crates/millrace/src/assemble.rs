@@ -15,7 +15,9 @@ use millrace_metrics::alarm::AlarmBook;
 use millrace_metrics::{MetricStore, StoreError};
 use millrace_otel::Tracer;
 use millrace_server::{Drain, Hooks};
-use millrace_services::{AccessKey, DeclaredQueue, MetricsOptions, Monitor, Options, SqsOptions};
+use millrace_services::{
+    AccessKey, Alarms, DeclaredQueue, MetricsOptions, Monitor, Options, QueueAccess, SqsOptions,
+};
 
 use crate::config::Config;
 
@@ -126,7 +128,12 @@ fn start_monitor(config: &Config, broker: &Arc<Broker>) -> anyhow::Result<Arc<Mo
         AlarmBook::open(None, now)
     });
     let store = Arc::new(store.context("opening the metrics")?);
-    let monitor = Monitor::start(broker.clone(), store, alarms.context("opening the alarms")?);
+    let queue_access = match config.credentials.is_empty() {
+        true => QueueAccess::Open,
+        false => QueueAccess::ByPolicy,
+    };
+    let alarms = Alarms { book: alarms.context("opening the alarms")?, queue_access };
+    let monitor = Monitor::start(broker.clone(), store, alarms);
     Ok(Arc::new(monitor.context("starting the thread of metrics")?))
 }
 

@@ -43,7 +43,10 @@ impl Browser {
             ..millrace_services::Options::default()
         };
         let store = millrace_metrics::MetricStore::open(None, broker.now()).unwrap();
-        let alarms = millrace_metrics::alarm::AlarmBook::open(None, broker.now()).unwrap();
+        let alarms = millrace_services::Alarms {
+            book: millrace_metrics::alarm::AlarmBook::open(None, broker.now()).unwrap(),
+            queue_access: millrace_services::QueueAccess::Open,
+        };
         let monitor = millrace_services::Monitor::start(broker.clone(), Arc::new(store), alarms);
         let services =
             Arc::new(Services::new(broker.clone(), Arc::new(monitor.unwrap()), &services));

@@ -209,6 +209,11 @@ impl AlarmBook {
         self.outbox.iter()
     }
 
+    /// Whether an action is still to be done.
+    pub fn owes(&self, id: u64, arn: &str) -> bool {
+        self.outbox.owes(id, arn)
+    }
+
     pub fn alarm(&self, scope: &Scope, name: &str) -> Option<&Alarm> {
         self.alarms.get(scope)?.get(name)
     }

@@ -63,6 +63,10 @@ impl Outbox {
         }
     }
 
+    pub(super) fn owes(&self, id: u64, arn: &str) -> bool {
+        self.owed.get(&id).is_some_and(|owed| owed.arns.iter().any(|owed| owed == arn))
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Owed> {
         self.owed.values()
     }

@@ -11,9 +11,27 @@ use millrace_wire::date;
 use serde_json::{Value, json};
 
 use super::alarms::{SharedBook, lock};
+use crate::sqs;
 
 /// SenderId of messages from alarms.
 const SENDER: &str = "cloudwatch.amazonaws.com";
+
+/// Whose queues alarms may send to, apart from those of their own account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueAccess {
+    /// All, for nobody has to say who they are.
+    Open,
+    /// Those whose policy lets the alarm's account send, as for requests of that account.
+    ByPolicy,
+}
+
+/// What does the actions of alarms.
+#[derive(Clone)]
+pub(super) struct Actions {
+    pub broker: Arc<Broker>,
+    pub book: SharedBook,
+    pub queue_access: QueueAccess,
+}
 
 /// Judges every alarm by the minutes that have ended. Says whether any changed; that and what is
 /// to be done about it is in the book, not synced yet.
@@ -71,22 +89,78 @@ pub(super) fn announce(change: &Change) {
     );
 }
 
-/// Does what is owed, which must be durable, and notes how that went. What the journal does not take
-/// now stays owed.
-pub(super) fn act(broker: &Arc<Broker>, book: &SharedBook, owed: &[Owed]) {
-    for (owed, arn) in owed.iter().flat_map(|owed| owed.arns.iter().map(move |arn| (owed, arn))) {
-        let alarm = &owed.alarm().name;
-        let failure = match send(broker, arn, owed) {
-            Ok(()) => None,
-            Err(Failure::NotNow(error)) => {
-                tracing::warn!(alarm, %error, "an alarm's action is done later");
+impl Actions {
+    /// Does what is owed, which must be durable, and notes how that went. What the journal does not
+    /// take now stays owed.
+    pub(super) fn act(&self, owed: &[Owed]) {
+        let all = owed.iter().flat_map(|owed| owed.arns.iter().map(move |arn| (owed, arn)));
+        for (owed, arn) in all {
+            // The clock may have struck between the change of state and this.
+            if !lock(&self.book).owes(owed.id, arn) {
                 continue;
             }
-            Err(Failure::Never(failure)) => Some(failure),
-        };
-        if let Err(error) = lock(book).acted(owed, arn, failure.as_deref(), broker.now()) {
-            tracing::error!(alarm, %error, "history is not stored");
+            let alarm = &owed.alarm().name;
+            let failure = match self.send(arn, owed) {
+                Ok(()) => None,
+                Err(Failure::NotNow(error)) => {
+                    tracing::warn!(alarm, %error, "an alarm's action is done later");
+                    continue;
+                }
+                Err(Failure::Never(failure)) => Some(failure),
+            };
+            let now = self.broker.now();
+            if let Err(error) = lock(&self.book).acted(owed, arn, failure.as_deref(), now) {
+                tracing::error!(alarm, %error, "history is not stored");
+            }
         }
+    }
+
+    /// Sends the message about a change to a queue and waits until it is durable.
+    fn send(&self, arn: &str, owed: &Owed) -> Result<(), Failure> {
+        let key = Arn::parse(arn).and_then(|arn| arn.queue());
+        let key = key.ok_or("this kind of action is not supported")?;
+        let queue = self.broker.queue_by_key(&key).ok_or("the queue does not exist")?;
+        let definition = queue.definition();
+        let account = &owed.alarm().scope.account;
+        let policy = definition.attributes.get("Policy").map(String::as_str);
+        if self.queue_access == QueueAccess::ByPolicy
+            && key.account != *account
+            && !sqs::allows(policy, account, "SendMessage")
+        {
+            return Err("the queue's policy does not allow sqs:SendMessage".into());
+        }
+        let body = message(&owed.change).to_string();
+        let limit = definition.settings.maximum_message_size_bytes as usize;
+        if body.len() > limit {
+            let text = format!("the message is {} bytes, limit {limit}", body.len());
+            return Err(Failure::Never(text));
+        }
+        let mut content = Vec::new();
+        let id = MessageId::from_random(fastrand::u128(..));
+        let is_fifo = queue.kind() == Kind::Fifo;
+        // A FIFO queue drops what is sent again because the process was killed before it was noted.
+        let once = format!("alarm-{}-{}", owed.id, owed.alarm().state_entered_at);
+        let deduplication_id = is_fifo.then_some(once.as_str());
+        NewContent {
+            body: body.as_bytes(),
+            body_md5: md5(body.as_bytes()),
+            sender: SENDER,
+            deduplication_id: deduplication_id.unwrap_or_default(),
+            ..NewContent::default()
+        }
+        .encode(&mut content);
+        let outgoing = Outgoing {
+            id,
+            content: &content,
+            size_bytes: body.len(),
+            group: is_fifo.then_some("alarms"),
+            deduplication_id,
+            delay_s: None,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.map_err(|error| Failure::Never(error.to_string()))?;
+        runtime.block_on(self.broker.send(&queue, &[outgoing]))?;
+        Ok(())
     }
 }
 
@@ -110,40 +184,6 @@ impl From<BrokerError> for Failure {
             false => Failure::Never(error.to_string()),
         }
     }
-}
-
-/// Sends the message about a change to a queue and waits until it is durable.
-fn send(broker: &Arc<Broker>, arn: &str, owed: &Owed) -> Result<(), Failure> {
-    let key = Arn::parse(arn).and_then(|arn| arn.queue());
-    let key = key.ok_or("this kind of action is not supported")?;
-    let queue = broker.queue_by_key(&key).ok_or("the queue does not exist")?;
-    let body = message(&owed.change).to_string();
-    let mut content = Vec::new();
-    let id = MessageId::from_random(fastrand::u128(..));
-    let is_fifo = queue.kind() == Kind::Fifo;
-    // A FIFO queue drops what is sent again because the process was killed before it was noted.
-    let once = format!("alarm-{}-{}", owed.id, owed.alarm().state_entered_at);
-    let deduplication_id = is_fifo.then_some(once.as_str());
-    NewContent {
-        body: body.as_bytes(),
-        body_md5: md5(body.as_bytes()),
-        sender: SENDER,
-        deduplication_id: deduplication_id.unwrap_or_default(),
-        ..NewContent::default()
-    }
-    .encode(&mut content);
-    let outgoing = Outgoing {
-        id,
-        content: &content,
-        size_bytes: body.len(),
-        group: is_fifo.then_some("alarms"),
-        deduplication_id,
-        delay_s: None,
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let runtime = runtime.map_err(|error| Failure::Never(error.to_string()))?;
-    runtime.block_on(broker.send(&queue, &[outgoing]))?;
-    Ok(())
 }
 
 /// The text that CloudWatch sends to a topic.
@@ -230,5 +270,48 @@ fn region_name(code: &str) -> &str {
         "ap-southeast-2" => "Asia Pacific (Sydney)",
         "sa-east-1" => "South America (Sao Paulo)",
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use millrace_core::SystemClock;
+    use millrace_engine::Replay;
+    use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+    use millrace_metrics::Scope;
+    use millrace_metrics::alarm::{AlarmBook, State};
+    use millrace_wire::cloudwatch::PutMetricAlarm;
+
+    use super::*;
+    use crate::cloudwatch::put_alarm::{alarm, tests::example};
+
+    #[test]
+    fn an_action_that_was_done_meanwhile_is_not_done_again() {
+        let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
+        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let (clock, options) = (Arc::new(SystemClock::new()), Default::default());
+        let broker = Broker::new(log, clock, options, replayed, Box::new(|| 1)).unwrap();
+        let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let input = PutMetricAlarm {
+            alarm_actions: vec!["arn:aws:sqs:us-east-1:000000000000:gone".into()],
+            ..example()
+        };
+        book.put(alarm(&scope, &input, Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
+        let why = ("by hand".to_owned(), None);
+        let owed = book.set_state(&scope, "many", State::Alarm, why, Timestamp(2)).unwrap();
+        let owed = [owed.unwrap()];
+        let book: SharedBook = Arc::new(Mutex::new(book));
+        let queue_access = QueueAccess::Open;
+        let actions = Actions { broker, book: book.clone(), queue_access };
+
+        actions.act(&owed);
+        actions.act(&owed);
+
+        let about_actions = |summary: &str| summary.contains("execute action");
+        let history = lock(&book).history().clone();
+        assert_eq!(history.iter().filter(|item| about_actions(&item.summary)).count(), 1);
     }
 }

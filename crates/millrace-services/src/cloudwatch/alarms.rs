@@ -216,9 +216,9 @@ impl CloudWatch {
             .change_alarms(move |book, now| book.set_state(&of, &name, state, (reason, data), now));
         if let Some(owed) = changed.await? {
             act::announce(&owed.change);
-            let (broker, book) = (self.broker.clone(), self.alarms.clone());
+            let actions = self.monitor.actions().clone();
             let act = move || {
-                act::act(&broker, &book, &[owed]);
+                actions.act(&[owed]);
                 Ok(())
             };
             self.monitor.run_durably::<(), ApiError>(act).await?;

@@ -24,8 +24,9 @@ use millrace_wire::cloudwatch::{self, Action, Answer};
 use millrace_wire::protocol::Target;
 use millrace_wire::{ApiError, Request, Response};
 
+pub use act::QueueAccess;
 pub(crate) use gzip::inflated;
-pub use monitor::Monitor;
+pub use monitor::{Alarms, Monitor};
 
 use crate::caller::Caller;
 use alarms::{SharedBook, Switch};

@@ -12,7 +12,7 @@ use millrace_metrics::alarm::{AlarmBook, Owed, State};
 use millrace_metrics::{MetricStore, StoreError};
 use tokio::sync::oneshot;
 
-use super::act;
+use super::act::{self, Actions, QueueAccess};
 use super::alarms::{SharedBook, lock};
 use super::queues::QueueMetrics;
 
@@ -51,11 +51,17 @@ pub(crate) enum MonitorError {
     Store(#[from] StoreError),
 }
 
+/// The alarms that a [`Monitor`] evaluates.
+pub struct Alarms {
+    pub book: AlarmBook,
+    pub queue_access: QueueAccess,
+}
+
 /// The store of metrics and the thread that works on it.
 pub struct Monitor {
     store: Arc<MetricStore>,
     queues: Arc<QueueMetrics>,
-    alarms: SharedBook,
+    actions: Actions,
     sender: SyncSender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -64,6 +70,7 @@ struct Worker {
     broker: Arc<Broker>,
     store: Arc<MetricStore>,
     alarms: SharedBook,
+    actions: Actions,
     receiver: Receiver<Message>,
     next_tick: Timestamp,
     next_expiry: Timestamp,
@@ -72,21 +79,24 @@ struct Worker {
 
 impl Monitor {
     /// Starts the thread, which gathers the metrics of the broker's queues into `store` and
-    /// evaluates the alarms of `book`.
+    /// evaluates `alarms`.
     pub fn start(
         broker: Arc<Broker>,
         store: Arc<MetricStore>,
-        book: AlarmBook,
+        alarms: Alarms,
     ) -> std::io::Result<Monitor> {
         let now = broker.now();
         let queues = QueueMetrics::new(broker.clone());
         store.set_source(queues.clone(), now);
         let (sender, receiver) = sync_channel(JOBS_WAITING);
-        let alarms: SharedBook = Arc::new(Mutex::new(book));
+        let Alarms { book, queue_access } = alarms;
+        let book: SharedBook = Arc::new(Mutex::new(book));
+        let actions = Actions { broker: broker.clone(), book: book.clone(), queue_access };
         let worker = Worker {
             broker,
             store: store.clone(),
-            alarms: alarms.clone(),
+            alarms: book,
+            actions: actions.clone(),
             receiver,
             next_tick: now,
             next_expiry: now,
@@ -94,7 +104,7 @@ impl Monitor {
         };
         let thread = std::thread::Builder::new().name("metrics".into()).stack_size(STACK_BYTES);
         let thread = thread.spawn(|| worker.run())?;
-        Ok(Monitor { store, queues, alarms, sender, thread: Mutex::new(Some(thread)) })
+        Ok(Monitor { store, queues, actions, sender, thread: Mutex::new(Some(thread)) })
     }
 
     /// The store, for those who may wait for the disk.
@@ -109,7 +119,7 @@ impl Monitor {
 
     /// How many alarms are in each state.
     pub(crate) fn alarms_by_state(&self) -> [(&'static str, u64); 3] {
-        let book = lock(&self.alarms);
+        let book = lock(&self.actions.book);
         [State::Ok, State::Alarm, State::InsufficientData].map(|state| {
             let count = book.all().filter(|alarm| alarm.state == state).count();
             (state.name(), count as u64)
@@ -118,7 +128,11 @@ impl Monitor {
 
     /// The alarms, which only the thread changes.
     pub(super) fn alarms(&self) -> &SharedBook {
-        &self.alarms
+        &self.actions.book
+    }
+
+    pub(super) fn actions(&self) -> &Actions {
+        &self.actions
     }
 
     /// Runs a job on the thread and returns what it says.
@@ -262,7 +276,7 @@ impl Worker {
         let owed: Vec<Owed> = lock(&self.alarms).owed().cloned().collect();
         if has_changed || !owed.is_empty() {
             let acted = self.sync().and_then(|()| {
-                act::act(&self.broker, &self.alarms, &owed);
+                self.actions.act(&owed);
                 self.sync()
             });
             if let Err(error) = acted {

@@ -35,7 +35,11 @@ impl CloudWatch {
     }
 }
 
-fn alarm(scope: &Scope, input: &PutMetricAlarm, now: Timestamp) -> Result<Alarm, ApiError> {
+pub(super) fn alarm(
+    scope: &Scope,
+    input: &PutMetricAlarm,
+    now: Timestamp,
+) -> Result<Alarm, ApiError> {
     let name = check::name(input.alarm_name.as_ref(), "AlarmName")?;
     let description = input.alarm_description.clone();
     check::at_most(description.as_ref(), DESCRIPTION_CHARS, "AlarmDescription")?;
@@ -217,14 +221,14 @@ fn rule(input: &PutMetricAlarm) -> Result<Rule, ApiError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use millrace_wire::cloudwatch::MetricDataQuery;
 
     use super::*;
 
-    fn fault(change: impl FnOnce(&mut PutMetricAlarm)) -> Option<String> {
-        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
-        let mut input = PutMetricAlarm {
+    /// A request that is all right.
+    pub(in crate::cloudwatch) fn example() -> PutMetricAlarm {
+        PutMetricAlarm {
             alarm_name: Some("many".into()),
             namespace: Some("AWS/SQS".into()),
             metric_name: Some("NumberOfMessagesSent".into()),
@@ -234,7 +238,12 @@ mod tests {
             threshold: Some(1.0),
             comparison_operator: Some("GreaterThanThreshold".into()),
             ..PutMetricAlarm::default()
-        };
+        }
+    }
+
+    fn fault(change: impl FnOnce(&mut PutMetricAlarm)) -> Option<String> {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let mut input = example();
         change(&mut input);
         alarm(&scope, &input, Timestamp(0)).err().map(|error| error.message.into_owned())
     }

@@ -23,7 +23,7 @@ const OWNER_ONLY: [&str; 12] = [
 ];
 
 /// Whether `policy`, a queue's, allows `action` to `account`.
-pub(super) fn allows(policy: Option<&str>, account: &str, action: &str) -> bool {
+pub(crate) fn allows(policy: Option<&str>, account: &str, action: &str) -> bool {
     let action = action.strip_suffix("Batch").unwrap_or(action);
     if OWNER_ONLY.contains(&action) {
         return false;

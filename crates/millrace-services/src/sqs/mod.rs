@@ -28,6 +28,7 @@ use millrace_wire::protocol::{Protocol, Target, parse_queue_url};
 use millrace_wire::sqs::{Action, Answer, Text, decode_json, decode_query};
 use millrace_wire::{ApiError, Request};
 
+pub(crate) use access::allows;
 pub use declare::DeclaredQueue;
 pub(crate) use peek::as_json;
 
