@@ -120,6 +120,16 @@ pub struct Rule {
     pub missing: MissingData,
 }
 
+/// What an evaluation looks at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Watched<'a> {
+    /// Start in seconds, and value, in order of time.
+    pub points: &'a [(u64, f64)],
+    pub period_s: u64,
+    /// When the last period ended.
+    pub end_s: u64,
+}
+
 /// What an evaluation found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
@@ -141,9 +151,9 @@ impl Rule {
     /// The latest `periods` data points that are there count. If there are fewer, periods without
     /// one count as the alarm says; the cases are those of the CloudWatch user guide, "Configuring
     /// how CloudWatch alarms treat missing data".
-    pub fn judge(&self, points: &[(u64, f64)], present: State) -> Verdict {
+    pub fn judge(&self, watched: &Watched<'_>, present: State) -> Verdict {
         let wanted = self.periods as usize;
-        let recent: Vec<(u64, f64)> = points.iter().rev().take(wanted).copied().collect();
+        let recent: Vec<(u64, f64)> = watched.points.iter().rev().take(wanted).copied().collect();
         let crosses = |value: f64| self.comparison.crosses(value, self.threshold);
         let crossing = recent.iter().filter(|(_, value)| crosses(*value)).count();
         let missing = wanted - recent.len();
@@ -156,6 +166,11 @@ impl Rule {
                 (MissingData::Breaching | MissingData::NotBreaching, _) | (_, 1..) => State::Ok,
                 (MissingData::Ignore, 0) => present,
                 (MissingData::Missing, 0) if recent.is_empty() => State::InsufficientData,
+                // "Avoiding premature transitions to alarm state": data may yet come that does not
+                // cross, until the oldest that does is as old as would suffice.
+                (MissingData::Missing, 0) if watched.age_of(recent.last()) < self.to_alarm => {
+                    present
+                }
                 (MissingData::Missing, 0) => State::Alarm,
             }
         };
@@ -213,6 +228,14 @@ impl Rule {
     }
 }
 
+impl Watched<'_> {
+    /// Periods from the start of a data point to the end; the latest has the age of one.
+    fn age_of(&self, point: Option<&(u64, f64)>) -> u32 {
+        let age_s = point.map_or(0, |(time_s, _)| self.end_s.saturating_sub(*time_s));
+        u32::try_from(age_s.div_ceil(self.period_s.max(1))).unwrap_or(u32::MAX)
+    }
+}
+
 /// `02/01/26 03:04:00`: day, month and year.
 fn shown_time(time_s: u64) -> String {
     let (days, seconds) = (time_s / 86_400, time_s % 86_400);
@@ -253,7 +276,13 @@ mod tests {
         (0..).zip(pattern.chars()).filter_map(|(at, c)| Some((at * 60, value(c)?))).collect()
     }
 
-    /// The tables of the CloudWatch user guide. The retained state stands as INSUFFICIENT_DATA.
+    fn judged(rule: &Rule, pattern: &str, present: State) -> Verdict {
+        let end_s = pattern.len() as u64 * 60;
+        rule.judge(&Watched { points: &points(pattern), period_s: 60, end_s }, present)
+    }
+
+    /// The tables of the CloudWatch user guide, and below them what it says under "Avoiding premature
+    /// transitions to alarm state". The retained state stands as INSUFFICIENT_DATA.
     #[test]
     fn missing_data_is_treated_as_the_user_guide_says() {
         use State::{Alarm, InsufficientData as Retained, Ok};
@@ -273,10 +302,16 @@ mod tests {
             ("00X0X", 2, [Alarm, Alarm, Alarm, Alarm]),
             ("0-X--", 2, [Ok, Ok, Alarm, Ok]),
             ("----0", 2, [Ok, Ok, Alarm, Ok]),
-            ("----X", 2, [Alarm, Retained, Alarm, Ok]),
+            ("---X-", 2, [Alarm, Retained, Alarm, Ok]),
+            ("----X", 3, [Retained, Retained, Alarm, Ok]),
+            ("---X-", 3, [Retained, Retained, Alarm, Ok]),
+            ("---XX", 3, [Retained, Retained, Alarm, Ok]),
+            ("--X-X", 3, [Alarm, Retained, Alarm, Ok]),
+            ("----X", 2, [Retained, Retained, Alarm, Ok]),
+            ("----X", 1, [Alarm, Alarm, Alarm, Alarm]),
         ] {
             for (kind, expected) in kinds.into_iter().zip(expected) {
-                let verdict = rule(3, to_alarm, kind).judge(&points(pattern), Retained);
+                let verdict = judged(&rule(3, to_alarm, kind), pattern, Retained);
                 assert_eq!(verdict.state, expected, "{pattern}, {to_alarm} of 3, {}", kind.name());
             }
         }
@@ -286,23 +321,30 @@ mod tests {
     fn reasons_name_the_data_points() {
         let one = Rule { threshold: 21.0, ..rule(1, 1, MissingData::Missing) };
         // 2026-01-02T03:04:00Z.
-        let verdict = one.judge(&[(1_767_323_040, 21.5)], State::Ok);
+        let at = |value: f64| {
+            let points = [(1_767_323_040, value)];
+            one.judge(&Watched { points: &points, period_s: 60, end_s: 1_767_323_100 }, State::Ok)
+        };
+        let verdict = at(21.5);
         assert_eq!(
             verdict.reason,
             "Threshold Crossed: 1 datapoint [21.5 (02/01/26 03:04:00)] was greater than the \
              threshold (21.0)."
         );
         assert_eq!(
-            one.judge(&[(1_767_323_040, 3.0)], State::Ok).reason,
+            at(3.0).reason,
             "Threshold Crossed: 1 datapoint [3.0 (02/01/26 03:04:00)] was not greater than the \
              threshold (21.0)."
         );
         assert_eq!(
-            rule(3, 2, MissingData::Missing).judge(&points("X0X"), State::Ok).reason,
+            judged(&rule(3, 2, MissingData::Missing), "X0X", State::Ok).reason,
             "Threshold Crossed: 2 out of the last 3 datapoints [2.0 (01/01/70 00:02:00), 2.0 \
              (01/01/70 00:00:00)] were greater than the threshold (1.0)."
         );
-        assert_eq!(one.judge(&[], State::Ok).reason, "Insufficient Data: 1 datapoint was unknown.");
+        assert_eq!(
+            judged(&one, "-", State::Ok).reason,
+            "Insufficient Data: 1 datapoint was unknown."
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millrace_broker::{Broker, BrokerError, Kind, NewContent, Outgoing};
 use millrace_core::{Arn, MessageId, Timestamp, md5};
-use millrace_metrics::alarm::{Alarm, Change, Owed};
+use millrace_metrics::alarm::{Alarm, Change, Owed, Watched};
 use millrace_metrics::math::{self, Span};
 use millrace_metrics::{BASE_PERIOD_S, MetricStore};
 use millrace_wire::date;
@@ -46,7 +46,9 @@ pub(super) fn evaluate(store: &MetricStore, book: &SharedBook, now: Timestamp) -
                 continue;
             }
         };
-        let verdict = alarm.rule.judge(&points, alarm.state);
+        let (end_s, period_s) = (end_of_minute(now), alarm.period_s);
+        let watched = Watched { points: &points, period_s, end_s };
+        let verdict = alarm.rule.judge(&watched, alarm.state);
         match lock(book).judged(&alarm.scope, &alarm.name, &verdict, now) {
             Ok(Some(owed)) => {
                 has_changed = true;
@@ -65,7 +67,7 @@ fn points(
     alarm: &Alarm,
     now: Timestamp,
 ) -> Result<Vec<(u64, f64)>, math::QueryError> {
-    let end_s = now.seconds() - now.seconds() % BASE_PERIOD_S;
+    let end_s = end_of_minute(now);
     let range_s = alarm.rule.range_periods().saturating_mul(alarm.period_s);
     let span = Span {
         scope: alarm.scope.clone(),
@@ -77,6 +79,11 @@ fn points(
     let found = math::answer(store, &alarm.queries, &span)?;
     let series = found.into_iter().flat_map(|found| found.series).next();
     Ok(series.map(|series| series.points.into_iter().collect()).unwrap_or_default())
+}
+
+/// The end of the last minute that has ended.
+fn end_of_minute(now: Timestamp) -> u64 {
+    now.seconds() - now.seconds() % BASE_PERIOD_S
 }
 
 /// Tells the log that an alarm is in another state.
