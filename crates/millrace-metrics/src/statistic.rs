@@ -52,9 +52,10 @@ impl Statistic {
         (0.0..=100.0).contains(&percent).then(|| make(percent))
     }
 
-    /// The statistic's value; `None` if the distribution that it needs is not known.
+    /// The statistic's value; `None` if the distribution that it needs is not known, or if it is no
+    /// finite number, as a sum of large values.
     pub fn value(self, of: &Summary) -> Option<f64> {
-        Some(match self {
+        let value = match self {
             Statistic::SampleCount => of.count,
             Statistic::Average => of.sum / of.count,
             Statistic::Sum => of.sum,
@@ -63,7 +64,8 @@ impl Statistic {
             Statistic::Percentile(percent) => percentile(&of.values()?, percent)?,
             Statistic::TrimmedMean(percent) => mean_between(&of.values()?, 0.0, percent)?,
             Statistic::InterquartileMean => mean_between(&of.values()?, 25.0, 75.0)?,
-        })
+        };
+        value.is_finite().then_some(value)
     }
 }
 
@@ -125,6 +127,15 @@ mod tests {
         assert_eq!((value("p50"), value("p90"), value("p0"), value("p100")), (5.0, 9.0, 1.0, 10.0));
         assert_eq!(value("tm50"), 3.0);
         assert_eq!(value("IQM"), 5.5);
+    }
+
+    #[test]
+    fn what_is_no_finite_number_is_no_value() {
+        let set = Summary::of_set(2.0, f64::INFINITY, 1.0, 5.0);
+
+        assert_eq!(Statistic::Sum.value(&set), None);
+        assert_eq!(Statistic::Average.value(&set), None);
+        assert_eq!(Statistic::Maximum.value(&set), Some(5.0));
     }
 
     #[test]

@@ -122,6 +122,10 @@ impl<'a> Evaluation<'a> {
         } else if let (true, [only]) = (is_expression, series.as_mut_slice()) {
             only.label.clone_from(&query.id);
         }
+        // Sums of large numbers, say: there is no way to write those in JSON.
+        for series in &mut series {
+            series.points.retain(|_, value| value.is_finite());
+        }
         Ok(Found { id: query.id.clone(), series })
     }
 

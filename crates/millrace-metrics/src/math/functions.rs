@@ -44,7 +44,7 @@ pub(super) fn binary(operator: Operator, left: Value, right: Value) -> Result<Va
     let apply = |a: f64, b: f64| operate(operator, a, b);
     Ok(match (left, right) {
         (Value::Number(a), Value::Number(b)) => {
-            Value::Number(apply(a, b).ok_or_else(|| MathError::new("a division by zero"))?)
+            apply(a, b).map_or_else(|| Value::Series(Series::default()), Value::Number)
         }
         (Value::Series(a), Value::Number(b)) => Value::Series(a.mapped(|_, a| apply(a, b))),
         (Value::Number(a), Value::Series(b)) => Value::Series(b.mapped(|_, b| apply(a, b))),
@@ -215,9 +215,8 @@ fn only(values: Vec<Value>) -> Result<Value, MathError> {
 /// Of one series a number, of several a series: at each time over those that have a value then.
 fn reduce(value: Value, over: impl Fn(&[f64]) -> f64) -> Result<Value, MathError> {
     match value {
-        Value::Series(series) if series.points.is_empty() => {
-            Err(MathError::new("there is no data point"))
-        }
+        // Of a metric that nobody has sent yet: that is no fault of the expression.
+        Value::Series(series) if series.points.is_empty() => Ok(Value::Series(series)),
         Value::Series(series) => {
             Ok(Value::Number(over(&series.points.values().copied().collect::<Vec<_>>())))
         }
@@ -243,9 +242,7 @@ fn deviation(values: &[f64]) -> f64 {
 fn end_of(value: Value, pick: impl Fn(&[Series]) -> Option<Series>) -> Result<Value, MathError> {
     match value {
         Value::Series(series) => Ok(Value::Series(series)),
-        Value::List(list) => {
-            pick(&list).map(Value::Series).ok_or_else(|| MathError::new("the list is empty"))
-        }
+        Value::List(list) => Ok(Value::Series(pick(&list).unwrap_or_default())),
         Value::Number(_) | Value::Text(_) => Err(MathError::new("a list is expected")),
     }
 }
@@ -310,7 +307,7 @@ fn filled(series: &Series, filling: Filling, span: &Span) -> Series {
                 Some(from + (to - from) * share)
             }
         });
-        points.extend(value.map(|value| (time_s, value)));
+        points.extend(value.filter(|value| value.is_finite()).map(|value| (time_s, value)));
     }
     Series { period_s, points, label: series.label.clone(), ..*series }
 }

@@ -124,6 +124,38 @@ fn search_finds_series_by_schema_and_words() {
 }
 
 #[test]
+fn metrics_without_data_points_give_none() {
+    let store = store(&[("orders", &[Some(1.0), Some(2.0)])]);
+    for text in [
+        "AVG(m0)",
+        "m1 - AVG(m0)",
+        "SUM(m1) / MAX(m0) * TIME_SERIES(1)",
+        "FIRST(SEARCH('nothing', 'Sum', 60))",
+        "RATE(LAST(REMOVE_EMPTY([m0])))",
+        "m1 * (1 / 0)",
+    ] {
+        let queries = [metric("m0", "nobody"), metric("m1", "orders"), expression(text)];
+        let found = answer(&store, &queries, &span(4)).map_err(|error| error.to_string());
+        assert!(found.is_ok_and(|found| found[0].series[0].points.is_empty()), "{text}");
+    }
+    assert_eq!(one("FILL(AVG(FIRST(SEARCH('nothing', 'Sum', 60))), 0)"), [Some(0.0); 4]);
+}
+
+#[test]
+fn what_is_no_finite_number_is_no_data_point() {
+    for text in [
+        "TIME_SERIES(1e999)",
+        "FILL(m1, 1e999) - m1",
+        "RUNNING_SUM(m1 * 1e308)",
+        "SUM([m1 * 1e308, m1 * 1e308])",
+        "IF(m1, 1e999)",
+    ] {
+        let values = one(text);
+        assert!(values.iter().flatten().all(|value| value.is_finite()), "{text}: {values:?}");
+    }
+}
+
+#[test]
 fn faults_are_told() {
     for (text, fault) in [
         ("m3 + 1", "e1: m3 is not defined"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millrace_broker::{Broker, BrokerError, Kind, NewContent, Outgoing};
 use millrace_core::{Arn, MessageId, Timestamp, md5};
 use millrace_metrics::alarm::{Alarm, Change, Owed, Watched};
-use millrace_metrics::math::{self, Span};
+use millrace_metrics::math::{self, QueryError, Span};
 use millrace_metrics::{BASE_PERIOD_S, MetricStore};
 use millrace_wire::date;
 use serde_json::{Value, json};
@@ -41,6 +41,11 @@ pub(super) fn evaluate(store: &MetricStore, book: &SharedBook, now: Timestamp) -
     for alarm in alarms {
         let points = match points(store, &alarm, now) {
             Ok(points) => points,
+            // A fault of its expression shows as missing data; it would stay as it is for ever.
+            Err(error @ QueryError::Math { .. }) => {
+                tracing::debug!(alarm = alarm.name, %error, "an alarm's expression has no value");
+                Vec::new()
+            }
             Err(error) => {
                 tracing::warn!(alarm = alarm.name, %error, "alarm cannot be evaluated");
                 continue;
@@ -66,7 +71,7 @@ fn points(
     store: &MetricStore,
     alarm: &Alarm,
     now: Timestamp,
-) -> Result<Vec<(u64, f64)>, math::QueryError> {
+) -> Result<Vec<(u64, f64)>, QueryError> {
     let end_s = end_of_minute(now);
     let range_s = alarm.rule.range_periods().saturating_mul(alarm.period_s);
     let span = Span {
@@ -289,10 +294,32 @@ mod tests {
     use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
     use millrace_metrics::Scope;
     use millrace_metrics::alarm::{AlarmBook, State};
-    use millrace_wire::cloudwatch::PutMetricAlarm;
+    use millrace_wire::cloudwatch::{MetricDataQuery, PutMetricAlarm};
 
     use super::*;
     use crate::cloudwatch::put_alarm::{alarm, tests::example};
+
+    #[test]
+    fn an_alarm_whose_expression_fails_has_no_data() {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let query = MetricDataQuery {
+            id: Some("e".into()),
+            expression: Some("SUM(gone)".into()),
+            ..MetricDataQuery::default()
+        };
+        let input = PutMetricAlarm {
+            metrics: vec![query],
+            treat_missing_data: Some("breaching".into()),
+            ..PutMetricAlarm { metric_name: None, ..example() }
+        };
+        let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+        book.put(alarm(&scope, &input, Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
+        let book: SharedBook = Arc::new(Mutex::new(book));
+        let store = MetricStore::open(None, Timestamp(1)).unwrap();
+
+        assert!(evaluate(&store, &book, Timestamp(600_000)));
+        assert_eq!(lock(&book).alarm(&scope, "many").unwrap().state, State::Alarm);
+    }
 
     #[test]
     fn an_action_that_was_done_meanwhile_is_not_done_again() {
