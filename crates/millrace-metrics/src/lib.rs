@@ -27,9 +27,7 @@ mod unit;
 pub use key::{Entity, Scope};
 pub use source::{Sample, Source, Value};
 pub use statistic::Statistic;
-pub use store::{
-    ListFilter, Listed, MetricStore, Point, Record, SeriesQuery, StoreError, by_period,
-};
+pub use store::{ListFilter, Listed, MetricStore, Periods, Point, Record, SeriesQuery, StoreError};
 pub use summary::Summary;
 pub use unit::Unit;
 

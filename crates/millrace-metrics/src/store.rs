@@ -33,6 +33,9 @@ use crate::{BASE_PERIOD_S, Entity, Sample, Scope, Summary, Unit};
 /// Minutes that a source is taken to have gone on as it was, when the clock jumps.
 const FILLED_MINUTES: u64 = 6 * 60;
 
+/// Data points that one read finds at most: they are in memory, of a hundred bytes and more each.
+const POINTS_MAX: usize = 2_000_000;
+
 /// Why metrics were not stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -40,6 +43,8 @@ pub enum StoreError {
     Io(#[from] io::Error),
     #[error("there are too many series of metrics")]
     TooManySeries,
+    #[error("more than {POINTS_MAX} data points are asked for")]
+    TooManyPoints,
     #[error("an earlier sync of metrics failed; they are stored again after a restart")]
     Poisoned,
 }
@@ -53,10 +58,10 @@ pub struct MetricStore {
     is_poisoned: AtomicBool,
 }
 
-/// A data point at the resolution at which it is kept.
+/// A data point of a period.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Start of its minute, five minutes or hour.
+    /// Start of its period.
     pub time_s: u64,
     pub unit: Unit,
     pub summary: Summary,
@@ -69,6 +74,14 @@ pub struct SeriesQuery<'a> {
     pub metric: &'a str,
     /// None: of any unit.
     pub unit: Option<Unit>,
+    pub periods: Periods,
+}
+
+/// Periods that begin at an origin and at multiples of their length after and before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Periods {
+    pub origin_s: u64,
+    pub period_s: u64,
 }
 
 /// Which series are listed.
@@ -182,8 +195,8 @@ impl MetricStore {
         self.inner_mut().expire(self.dir.as_deref(), now.seconds())
     }
 
-    /// The data points of series from `range.start` to before `range.end`, in order of time; of each
-    /// time and unit one. The minute that has not ended is included.
+    /// The data points of series from `range.start` to before `range.end`, taken together to periods,
+    /// in order of time; of each period and unit one. The minute that has not ended is included.
     pub fn points(
         &self,
         queries: &[SeriesQuery<'_>],
@@ -202,7 +215,7 @@ impl MetricStore {
                 let values =
                     peeked.entry(query.entity).or_insert_with(|| source.peek(query.entity, now));
                 for value in values.iter().filter(|value| query.is_for(value.metric, value.unit)) {
-                    add(found, (open_s, value.unit), &value.summary);
+                    add(found, (query.periods.start_of(open_s), value.unit), &value.summary);
                 }
             }
         }
@@ -305,17 +318,15 @@ impl Sample {
     }
 }
 
-/// Takes data points together to periods that begin at `origin_s` and its multiples of `period_s`
-/// after and before.
-pub fn by_period(points: &[Point], origin_s: u64, period_s: u64) -> BTreeMap<(u64, Unit), Summary> {
-    let mut periods = BTreeMap::new();
-    let offset_s = origin_s % period_s.max(1);
-    for point in points {
-        let time_s = point.time_s.saturating_sub(offset_s);
-        let start_s = time_s - time_s % period_s.max(1) + offset_s;
-        add(&mut periods, (start_s, point.unit), &point.summary);
+impl Periods {
+    /// The start of the period that holds a time.
+    pub(crate) fn start_of(self, time_s: u64) -> u64 {
+        let period_s = self.period_s.max(1);
+        match time_s.checked_sub(self.origin_s % period_s) {
+            Some(since_s) => time_s - since_s % period_s,
+            None => 0,
+        }
     }
-    periods
 }
 
 #[cfg(test)]

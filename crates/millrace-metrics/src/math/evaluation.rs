@@ -6,9 +6,9 @@ use super::budget::Budget;
 use super::parse::{self, Expression};
 use super::{
     Found, MathError, Query, QueryError, QueryKind, SERIES_MAX, Series, Span, Value, functions,
-    search, start_of_period,
+    search,
 };
-use crate::{Entity, MetricStore, SeriesQuery, Statistic, Unit, by_period};
+use crate::{Entity, MetricStore, Periods, SeriesQuery, Statistic, Unit};
 
 /// Evaluations within one another at most, over all expressions that refer to one another: each
 /// takes up to 4 KiB of the stack.
@@ -40,7 +40,7 @@ impl<'a> Evaluation<'a> {
                 continue;
             };
             let unit = unit.as_deref().and_then(Unit::of_name);
-            wanted.push(SeriesQuery { entity, metric, unit });
+            wanted.push(SeriesQuery { entity, metric, unit, periods: self.periods(*period_s) });
             meant.push((query, statistic, *period_s));
         }
         // Periods that begin within the span, the first of which may begin before its start.
@@ -59,19 +59,22 @@ impl<'a> Evaluation<'a> {
     }
 
     fn series(&self, points: &[crate::Point], statistic: &str, period_s: u64) -> Series {
-        let Span { start_s, end_s, origin_s, .. } = *self.span;
+        let Span { start_s, end_s, .. } = *self.span;
         let mut series = Series { period_s, ..Series::default() };
         let Some(statistic) = Statistic::of_name(statistic) else { return series };
-        let first_s = start_of_period(start_s, origin_s, period_s);
-        let periods = by_period(points, origin_s, period_s);
-        let unit = periods.keys().map(|(_, unit)| *unit).next();
-        series.has_several_units = periods.keys().any(|(_, other)| Some(*other) != unit);
-        let within = periods
+        let first_s = self.periods(period_s).start_of(start_s);
+        let unit = points.first().map(|point| point.unit);
+        series.has_several_units = points.iter().any(|point| Some(point.unit) != unit);
+        let within = points
             .iter()
-            .filter(|((time_s, of), _)| (first_s..end_s).contains(time_s) && Some(*of) == unit);
-        let values = within.filter_map(|((time_s, _), s)| Some((*time_s, statistic.value(s)?)));
+            .filter(|point| (first_s..end_s).contains(&point.time_s) && Some(point.unit) == unit);
+        let values = within.filter_map(|p| Some((p.time_s, statistic.value(&p.summary)?)));
         series.points = values.collect();
         series
+    }
+
+    fn periods(&self, period_s: u64) -> Periods {
+        Periods { origin_s: self.span.origin_s, period_s }
     }
 
     /// The metric's name; with what tells it apart if another query has the same.
@@ -274,7 +277,12 @@ impl<'a> Evaluation<'a> {
         let queries: Vec<SeriesQuery<'_>> = listed
             .iter()
             .zip(&entities)
-            .map(|(listed, entity)| SeriesQuery { entity, metric: &listed.metric, unit: None })
+            .map(|(listed, entity)| SeriesQuery {
+                entity,
+                metric: &listed.metric,
+                unit: None,
+                periods: self.periods(period_s),
+            })
             .collect();
         let range_s = self.span.start_s.saturating_sub(period_s)..self.span.end_s;
         let points = self.store.points(&queries, range_s, self.span.now);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::budget::Budget;
 use super::parse::Operator;
-use super::{MathError, Series, Span, Value, start_of_period};
-use crate::BASE_PERIOD_S;
+use super::{MathError, Series, Span, Value};
+use crate::{BASE_PERIOD_S, Periods};
 
 /// Data points that FILL and TIME_SERIES make of one series at most.
 const FILLED_MAX: u64 = 100_800;
@@ -286,7 +286,7 @@ pub(super) fn fill(
 /// The starts of the periods of the span.
 fn times_of(series: &Series, span: &Span) -> impl Iterator<Item = u64> {
     let period_s = series.period_s.max(BASE_PERIOD_S);
-    let first_s = start_of_period(span.start_s, span.origin_s, period_s);
+    let first_s = Periods { origin_s: span.origin_s, period_s }.start_of(span.start_s);
     let last_s = first_s.saturating_add(period_s.saturating_mul(FILLED_MAX)).min(span.end_s);
     (first_s..last_s).step_by(usize::try_from(period_s).unwrap_or(usize::MAX))
 }

@@ -140,15 +140,5 @@ pub fn answer(
     returned.map(|query| evaluation.found(query)).collect()
 }
 
-/// The start of the period that holds a time.
-pub(crate) fn start_of_period(time_s: u64, origin_s: u64, period_s: u64) -> u64 {
-    let period_s = period_s.max(1);
-    let offset_s = origin_s % period_s;
-    match time_s.checked_sub(offset_s) {
-        Some(since_s) => time_s - since_s % period_s,
-        None => 0,
-    }
-}
-
 #[cfg(test)]
 mod tests;

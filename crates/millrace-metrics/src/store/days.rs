@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::files::DayFile;
-use super::{Record, SeriesQuery, StoreError};
+use super::{POINTS_MAX, Record, SeriesQuery, StoreError};
 use crate::catalog::Catalog;
 use crate::day::{DAY_S, Resolution};
 use crate::row::Row;
@@ -168,25 +168,29 @@ impl Inner {
                         let Some(column) = known.columns.get(usize::from(*column)) else {
                             continue;
                         };
-                        let key = (day_s + u64::from(minute) * 60, column.unit);
+                        let time_s = day_s + u64::from(minute) * 60;
                         for number in numbers {
-                            let is_for = queries
-                                .get(*number)
-                                .is_some_and(|query| query.is_for(&column.metric, column.unit));
-                            if let Some(found) = found.get_mut(*number).filter(|_| is_for) {
-                                add(found, key, summary);
+                            if let (Some(query), Some(found)) =
+                                (queries.get(*number), found.get_mut(*number))
+                                && query.is_for(&column.metric, column.unit)
+                            {
+                                add(found, (query.periods.start_of(time_s), column.unit), summary);
                             }
                         }
                     }
                 },
             )?;
+            if found.iter().map(BTreeMap::len).sum::<usize>() > POINTS_MAX {
+                return Err(StoreError::TooManyPoints);
+            }
         }
         for (time_s, samples) in self.unwritten.iter().filter(|(t, _)| range_s.contains(t)) {
             for (query, found) in queries.iter().zip(&mut *found) {
                 let of_query = samples.iter().filter(|sample| sample.entity == *query.entity);
                 for value in of_query.flat_map(|sample| &sample.values) {
                     if query.is_for(value.metric, value.unit) {
-                        add(found, (*time_s, value.unit), &value.summary);
+                        let start_s = query.periods.start_of(*time_s);
+                        add(found, (start_s, value.unit), &value.summary);
                     }
                 }
             }

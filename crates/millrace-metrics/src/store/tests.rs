@@ -29,11 +29,11 @@ fn record(store: &MetricStore, name: &str, time_s: u64, value: f64) {
 
 fn sums(store: &MetricStore, name: &str, range_s: Range<u64>, period_s: u64) -> Vec<(u64, f64)> {
     let entity = entity(name);
-    let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None };
+    let periods = Periods { origin_s: range_s.start, period_s };
+    let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None, periods };
     let points = store.points(&[query], range_s.clone(), at(range_s.end)).unwrap().remove(0);
-    let periods = by_period(&points, range_s.start, period_s);
     let sum = |s: &Summary| Statistic::Sum.value(s).unwrap();
-    periods.iter().map(|((time_s, _), summary)| (*time_s, sum(summary))).collect()
+    points.iter().map(|point| (point.time_s, sum(&point.summary))).collect()
 }
 
 #[test]
@@ -138,10 +138,11 @@ proptest! {
             let mut found = HashMap::new();
             for name in 0..3_u8 {
                 let entity = entity(&name.to_string());
-                let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None };
+                let periods = Periods { origin_s: START_S, period_s: 3_600 };
+                let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None, periods };
                 let points = store.points(&[query], START_S..end_s, at(end_s)).unwrap().remove(0);
-                for ((time_s, _), summary) in by_period(&points, START_S, 3_600) {
-                    found.insert((name, time_s), summary);
+                for point in points {
+                    found.insert((name, point.time_s), point.summary);
                 }
             }
             prop_assert_eq!(found.len(), model.len());
@@ -297,4 +298,29 @@ fn a_crash_leaves_all_or_none_of_a_days_minutes() {
             false => assert_eq!(found, [(START_S + 60, 1.0)], "cut at {end}"),
         }
     }
+}
+
+#[test]
+fn a_read_holds_a_data_point_a_period_and_a_bounded_number_of_them() {
+    let store = MetricStore::open(None, at(START_S)).unwrap();
+    let entity = entity("a");
+    let summary = || Summary::of(1.0);
+    let minutes = (0..6_000).map(|minute| Record {
+        entity: &entity,
+        metric: "Sales",
+        unit: Unit::Count,
+        time_s: START_S + minute * 60,
+        summary: summary(),
+    });
+    store.record(&minutes.collect::<Vec<_>>()).unwrap();
+    let end_s = START_S + 6_000 * 60;
+    let read = |count: usize, period_s: u64| {
+        let periods = Periods { origin_s: START_S, period_s };
+        let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None, periods };
+        store.points(&vec![query; count], START_S..end_s, at(end_s))
+    };
+
+    assert_eq!(read(1, 60).unwrap()[0].len(), 6_000);
+    assert!(matches!(read(400, 60), Err(StoreError::TooManyPoints)));
+    assert_eq!(read(400, 3_600).unwrap()[399].len(), 100);
 }

@@ -81,6 +81,10 @@ pub(super) fn too_many_tags() -> ApiError {
 pub(super) fn of_store(error: &StoreError) -> ApiError {
     match error {
         StoreError::TooManySeries => limit_exceeded("There are too many different metrics."),
+        StoreError::TooManyPoints => validation(
+            "Too many datapoints are asked for. You may reduce them by increasing Period, or \
+             decreasing the time range or the number of metrics.",
+        ),
         StoreError::Io(_) | StoreError::Poisoned => {
             tracing::error!(%error, "metrics");
             ApiError::internal_failure()

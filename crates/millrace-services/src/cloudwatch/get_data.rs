@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use millrace_core::Timestamp;
 use millrace_metrics::math::{self, Query, QueryKind, Span};
-use millrace_metrics::{ListFilter, Listed, Scope, SeriesQuery, Statistic, Unit, by_period};
+use millrace_metrics::{ListFilter, Listed, Periods, Point, Scope, SeriesQuery, Statistic, Unit};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{
     Answer, Datapoint, GetMetricData, GetMetricStatistics, ListMetrics, MetricDataQuery,
@@ -55,13 +55,13 @@ impl CloudWatch {
         let store = self.monitor.store().clone();
         let label = metric.clone();
         let read = self.monitor.run(move || {
-            let query = SeriesQuery { entity: &entity, metric: &metric, unit };
+            let periods = Periods { origin_s: start_s, period_s };
+            let query = SeriesQuery { entity: &entity, metric: &metric, unit, periods };
             store.points(&[query], start_s..end_s, now)
         });
         let points = read.await?.map_err(|error| error::of_store(&error))?;
         let points = points.into_iter().next().unwrap_or_default();
-        let periods = by_period(&points, start_s, period_s);
-        let datapoints = periods.iter().map(|((time_s, unit), summary)| Datapoint {
+        let datapoints = points.iter().map(|Point { time_s, unit, summary }| Datapoint {
             timestamp_ms: time_s * 1000,
             statistics: simple
                 .iter()
