@@ -81,7 +81,10 @@ impl Catalog {
         catalog.ids.retain(|_, id| catalog.entities.contains_key(id));
         catalog.series = catalog.entities.values().map(|known| known.columns.len()).sum();
         catalog.name_bytes = catalog.entities.values().map(Known::name_bytes).sum();
-        Log::replace(path, catalog.frames())?;
+        if let Err(error) = Log::replace(path, catalog.frames()) {
+            // As on a full disk. It holds more entities than are known, none of them otherwise.
+            tracing::warn!(%error, "the catalog of metrics is used as it is");
+        }
         catalog.log = Log::open(path, |_, _, _| ())?;
         Ok(catalog)
     }
@@ -297,5 +300,21 @@ mod tests {
         assert!(catalog.entity(&long(0)).is_ok(), "it is known already");
         let own = catalog.entity(&entity("AWS/SQS", "jobs".into())).unwrap();
         assert!(catalog.column(own, "Sent", Unit::Count).is_ok());
+    }
+    #[test]
+    fn a_catalog_that_cannot_be_written_anew_is_used_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("catalog.log");
+        let mut catalog = Catalog::open(&path, 0).unwrap();
+        let id = catalog.entity(&entity("shop", "a".into())).unwrap();
+        catalog.column(id, "Sales", Unit::Count).unwrap();
+        drop(catalog);
+        std::fs::create_dir(path.with_extension("new")).unwrap();
+
+        let mut catalog = Catalog::open(&path, 0).unwrap();
+        assert_eq!(catalog.id(&entity("shop", "a".into())), Some(id));
+        let other = catalog.entity(&entity("shop", "b".into())).unwrap();
+        drop(catalog);
+        assert_eq!(Catalog::open(&path, 0).unwrap().id(&entity("shop", "b".into())), Some(other));
     }
 }

@@ -123,16 +123,16 @@ fn start_monitor(config: &Config, broker: &Arc<Broker>) -> anyhow::Result<Arc<Mo
         }
         opened => opened,
     };
-    let alarms = AlarmBook::open(dir, now).or_else(|error| {
-        tracing::warn!(%error, "alarms of this run are kept in memory only");
-        AlarmBook::open(None, now)
+    let book = AlarmBook::open(dir, now).unwrap_or_else(|error| {
+        tracing::error!(%error, "there are no alarms in this run, and none can be set");
+        AlarmBook::unavailable()
     });
     let store = Arc::new(store.context("opening the metrics")?);
     let queue_access = match config.credentials.is_empty() {
         true => QueueAccess::Open,
         false => QueueAccess::ByPolicy,
     };
-    let alarms = Alarms { book: alarms.context("opening the alarms")?, queue_access };
+    let alarms = Alarms { book, queue_access };
     let monitor = Monitor::start(broker.clone(), store, alarms);
     Ok(Arc::new(monitor.context("starting the thread of metrics")?))
 }

@@ -5,6 +5,7 @@
 //! action that was done. It is written anew when it is opened, when most of it is outdated, and
 //! after a sync that failed.
 
+mod error;
 mod frame;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,36 +16,20 @@ use std::sync::Arc;
 
 use millrace_core::Timestamp;
 
+pub use self::error::AlarmError;
+use self::error::{ALARMS_MAX, TAGS_MAX};
 use self::frame::Frame;
 use super::outbox::{Outbox, Owed};
 use super::{Alarm, Change, HistoryItem, HistoryKind, State, Verdict};
 use crate::Scope;
 use crate::log::Log;
 
-/// CloudWatch: alarms of an account and region.
-const ALARMS_MAX: usize = 5_000;
 /// Items of the history that are kept at most, of all alarms together.
 const HISTORY_MAX: usize = 10_000;
 /// CloudWatch keeps the history of alarms for 30 days.
 const HISTORY_KEPT_S: u64 = 30 * 86_400;
 /// Frames of a file beyond those that it would need when written anew.
 const OUTDATED_FRAMES_MAX: usize = 20_000;
-
-/// CloudWatch: tags of a resource.
-const TAGS_MAX: usize = 50;
-
-/// Why alarms were not changed.
-#[derive(Debug, thiserror::Error)]
-pub enum AlarmError {
-    #[error("there is no alarm of that name")]
-    NotFound,
-    #[error("there are {ALARMS_MAX} alarms already")]
-    TooMany,
-    #[error("an alarm has {TAGS_MAX} tags at most")]
-    TooManyTags,
-    #[error("alarms cannot be written: {0}")]
-    Io(#[from] io::Error),
-}
 
 /// The history, oldest first.
 pub type KeptHistory = VecDeque<HistoryItem>;
@@ -60,20 +45,14 @@ pub struct AlarmBook {
     outbox: Outbox,
     /// A sync failed: the file is not to be trusted until it is written anew.
     is_suspect: bool,
+    /// The file could not be opened: what is changed would be lost.
+    is_unavailable: bool,
 }
 
 impl AlarmBook {
     /// Opens or creates `alarms.log` in `dir`; without one the book lives in memory.
     pub fn open(dir: Option<&Path>, now: Timestamp) -> io::Result<AlarmBook> {
-        let mut book = AlarmBook {
-            path: None,
-            log: Log::in_memory(),
-            frames: 0,
-            alarms: BTreeMap::new(),
-            history: VecDeque::new(),
-            outbox: Outbox::default(),
-            is_suspect: false,
-        };
+        let mut book = AlarmBook::in_memory();
         if let Some(dir) = dir {
             std::fs::create_dir_all(dir)?;
             let path = dir.join("alarms.log");
@@ -89,6 +68,24 @@ impl AlarmBook {
             }
         }
         Ok(book)
+    }
+
+    /// A book without alarms that is not to be changed, where [`AlarmBook::open`] failed.
+    pub fn unavailable() -> AlarmBook {
+        AlarmBook { is_unavailable: true, ..AlarmBook::in_memory() }
+    }
+
+    fn in_memory() -> AlarmBook {
+        AlarmBook {
+            path: None,
+            log: Log::in_memory(),
+            frames: 0,
+            alarms: BTreeMap::new(),
+            history: VecDeque::new(),
+            outbox: Outbox::default(),
+            is_suspect: false,
+            is_unavailable: false,
+        }
     }
 
     /// Puts an alarm; of one that exists the state and the tags stay. Says whether it is new.
@@ -212,6 +209,11 @@ impl AlarmBook {
     /// Whether an action is still to be done.
     pub fn owes(&self, id: u64, arn: &str) -> bool {
         self.outbox.owes(id, arn)
+    }
+
+    /// Whether changes may be asked for.
+    pub fn check_writable(&self) -> Result<(), AlarmError> {
+        if self.is_unavailable { Err(AlarmError::Unavailable) } else { Ok(()) }
     }
 
     pub fn alarm(&self, scope: &Scope, name: &str) -> Option<&Alarm> {

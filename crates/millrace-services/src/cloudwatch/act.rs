@@ -286,7 +286,7 @@ fn region_name(code: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Mutex;
 
     use millrace_core::SystemClock;
@@ -298,6 +298,13 @@ mod tests {
 
     use super::*;
     use crate::cloudwatch::put_alarm::{alarm, tests::example};
+
+    pub(in crate::cloudwatch) fn broker() -> Arc<Broker> {
+        let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
+        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let (clock, options) = (Arc::new(SystemClock::new()), Default::default());
+        Broker::new(log, clock, options, replayed, Box::new(|| 1)).unwrap()
+    }
 
     #[test]
     fn an_alarm_whose_expression_fails_has_no_data() {
@@ -323,10 +330,6 @@ mod tests {
 
     #[test]
     fn an_action_that_was_done_meanwhile_is_not_done_again() {
-        let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-        let (clock, options) = (Arc::new(SystemClock::new()), Default::default());
-        let broker = Broker::new(log, clock, options, replayed, Box::new(|| 1)).unwrap();
         let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
         let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
         let input = PutMetricAlarm {
@@ -339,7 +342,7 @@ mod tests {
         let owed = [owed.unwrap()];
         let book: SharedBook = Arc::new(Mutex::new(book));
         let queue_access = QueueAccess::Open;
-        let actions = Actions { broker, book: book.clone(), queue_access };
+        let actions = Actions { broker: broker(), book: book.clone(), queue_access };
 
         actions.act(&owed);
         actions.act(&owed);

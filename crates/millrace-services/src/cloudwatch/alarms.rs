@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_core::{Arn, Timestamp};
 use millrace_metrics::Scope;
-use millrace_metrics::alarm::{Alarm, AlarmBook, AlarmError, HistoryKind, State};
+use millrace_metrics::alarm::{Alarm, AlarmBook, AlarmError, HistoryItem, HistoryKind, State};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{
     AlarmHistoryItem, AlarmNames, Answer, DescribeAlarmHistory, DescribeAlarms,
@@ -31,7 +31,7 @@ pub(super) fn lock(book: &SharedBook) -> MutexGuard<'_, AlarmBook> {
 }
 
 impl CloudWatch {
-    pub(super) fn describe_alarms(
+    pub(super) async fn describe_alarms(
         &self,
         scope: &Scope,
         input: &DescribeAlarms,
@@ -46,32 +46,24 @@ impl CloudWatch {
                 return Err(error::not_in_enum(kind, "alarmTypes", allowed));
             }
         }
-        let is_wanted_type =
-            input.alarm_types.is_empty() || input.alarm_types.iter().any(|t| t == "MetricAlarm");
-        let prefix = input.alarm_name_prefix.as_deref().unwrap_or_default();
-        let has_action = |alarm: &Alarm| {
-            let all = [&alarm.ok_actions, &alarm.alarm_actions, &alarm.insufficient_data_actions];
-            let mut actions = all.into_iter().flatten();
-            input.action_prefix.as_ref().is_none_or(|p| actions.any(|action| action.starts_with(p)))
-        };
-        let is_wanted = |alarm: &&Alarm| {
-            is_wanted_type
-                && (input.alarm_names.is_empty() || input.alarm_names.contains(&alarm.name))
-                && alarm.name.starts_with(prefix)
-                && state.is_none_or(|state| alarm.state == state)
-                && has_action(alarm)
-                && after.as_ref().is_none_or(|after| alarm.name > *after)
-        };
-        let book = lock(&self.alarms);
-        let mut found = book.of_scope(scope).filter(is_wanted);
-        let alarms: Vec<&Alarm> = found.by_ref().take(max).collect();
-        let last = alarms.last().filter(|_| found.next().is_some());
-        let next_token = last.and_then(|alarm| check::token(&alarm.name));
-        let alarms = alarms.into_iter().map(shown).collect();
-        Ok(Answer::DescribeAlarms { alarms, next_token })
+        let (scope, input) = (scope.clone(), input.clone());
+        self.read_alarms(move |book| {
+            let is_wanted = |alarm: &&Alarm| {
+                is_described(alarm, &input)
+                    && state.is_none_or(|state| alarm.state == state)
+                    && after.as_ref().is_none_or(|after| alarm.name > *after)
+            };
+            let mut found = book.of_scope(&scope).filter(is_wanted);
+            let alarms: Vec<&Alarm> = found.by_ref().take(max).collect();
+            let last = alarms.last().filter(|_| found.next().is_some());
+            let next_token = last.and_then(|alarm| check::token(&alarm.name));
+            let alarms = alarms.into_iter().map(shown).collect();
+            Answer::DescribeAlarms { alarms, next_token }
+        })
+        .await
     }
 
-    pub(super) fn describe_alarms_for_metric(
+    pub(super) async fn describe_alarms_for_metric(
         &self,
         scope: &Scope,
         input: &DescribeAlarmsForMetric,
@@ -79,23 +71,26 @@ impl CloudWatch {
         let namespace = check::name(input.namespace.as_ref(), "Namespace")?;
         let metric = check::name(input.metric_name.as_ref(), "MetricName")?;
         let entity = check::entity(scope, namespace, &input.dimensions, "Dimensions")?;
-        let wanted = input.statistic.as_deref().or(input.extended_statistic.as_deref());
-        let is_wanted = |alarm: &&Alarm| {
-            let period_s = i64::try_from(alarm.period_s).unwrap_or(i64::MAX);
-            alarm.metric().is_some_and(|(of, name, statistic, unit)| {
-                *of == entity
-                    && name == metric
-                    && wanted.is_none_or(|wanted| wanted == statistic)
-                    && input.unit.as_deref().is_none_or(|wanted| Some(wanted) == unit)
-                    && input.period_s.is_none_or(|wanted| wanted == period_s)
-            })
-        };
-        let book = lock(&self.alarms);
-        let alarms = book.of_scope(scope).filter(is_wanted).map(shown).collect();
-        Ok(Answer::DescribeAlarmsForMetric { alarms })
+        let (scope, input, metric) = (scope.clone(), input.clone(), metric.to_owned());
+        self.read_alarms(move |book| {
+            let wanted = input.statistic.as_deref().or(input.extended_statistic.as_deref());
+            let is_wanted = |alarm: &&Alarm| {
+                let period_s = i64::try_from(alarm.period_s).unwrap_or(i64::MAX);
+                alarm.metric().is_some_and(|(of, name, statistic, unit)| {
+                    *of == entity
+                        && name == metric
+                        && wanted.is_none_or(|wanted| wanted == statistic)
+                        && input.unit.as_deref().is_none_or(|wanted| Some(wanted) == unit)
+                        && input.period_s.is_none_or(|wanted| wanted == period_s)
+                })
+            };
+            let alarms = book.of_scope(&scope).filter(is_wanted).map(shown).collect();
+            Answer::DescribeAlarmsForMetric { alarms }
+        })
+        .await
     }
 
-    pub(super) fn describe_alarm_history(
+    pub(super) async fn describe_alarm_history(
         &self,
         scope: &Scope,
         input: &DescribeAlarmHistory,
@@ -116,32 +111,31 @@ impl CloudWatch {
             }
         };
         let skipped: usize = check::place(input.next_token.as_ref())?.unwrap_or(0);
-        let at_ms = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
-        let book = lock(&self.alarms);
-        let mut items: Vec<AlarmHistoryItem> = book
-            .history()
-            .iter()
-            .filter(|item| {
-                item.scope == *scope
+        let (scope, input) = (scope.clone(), input.clone());
+        let found = self.read_alarms(move |book| {
+            let at_ms = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
+            let is_wanted = |item: &&HistoryItem| {
+                item.scope == scope
                     && input.alarm_name.as_ref().is_none_or(|name| item.alarm == *name)
                     && kind.is_none_or(|kind| item.kind == kind)
                     && input.start_date_ms.is_none_or(|start| at_ms(item.at) >= start)
                     && input.end_date_ms.is_none_or(|end| at_ms(item.at) <= end)
-            })
-            .map(|item| AlarmHistoryItem {
-                alarm_name: item.alarm.clone(),
-                timestamp_ms: item.at,
-                item_type: item.kind.name(),
-                summary: item.summary.clone(),
-                data: item.data.clone(),
-            })
-            .collect();
-        drop(book);
+            };
+            book.history().iter().filter(is_wanted).cloned().collect::<Vec<_>>()
+        });
+        let mut items = found.await?;
         if !is_ascending {
             items.reverse();
         }
         let total = items.len();
-        let items: Vec<_> = items.into_iter().skip(skipped).take(max).collect();
+        let items = items.into_iter().skip(skipped).take(max).map(|item| AlarmHistoryItem {
+            alarm_name: item.alarm,
+            timestamp_ms: item.at,
+            item_type: item.kind.name(),
+            summary: item.summary,
+            data: item.data,
+        });
+        let items: Vec<_> = items.collect();
         let end = skipped.saturating_add(items.len());
         let next_token = if end < total { check::token(&end) } else { None };
         Ok(Answer::DescribeAlarmHistory { items, next_token })
@@ -231,7 +225,7 @@ impl CloudWatch {
         scope: &Scope,
         input: &ResourceTags,
     ) -> Result<Answer, ApiError> {
-        let (name, tags) = (self.alarm_of(scope, input)?, input.tags.clone());
+        let (name, tags) = (self.alarm_of(scope, input).await?, input.tags.clone());
         check::tags(&tags)?;
         let scope = scope.clone();
         self.change_alarms(move |book, _| book.tag(&scope, &name, |known| known.extend(tags)))
@@ -244,7 +238,7 @@ impl CloudWatch {
         scope: &Scope,
         input: &ResourceTags,
     ) -> Result<Answer, ApiError> {
-        let (name, keys) = (self.alarm_of(scope, input)?, input.tag_keys.clone());
+        let (name, keys) = (self.alarm_of(scope, input).await?, input.tag_keys.clone());
         let scope = scope.clone();
         self.change_alarms(move |book, _| {
             book.tag(&scope, &name, |known| known.retain(|key, _| !keys.contains(key)))
@@ -253,15 +247,26 @@ impl CloudWatch {
         .map(|()| Answer::Done)
     }
 
-    pub(super) fn list_tags(
+    pub(super) async fn list_tags(
         &self,
         scope: &Scope,
         input: &ResourceTags,
     ) -> Result<Answer, ApiError> {
-        let name = self.alarm_of(scope, input)?;
-        let book = lock(&self.alarms);
-        let tags = book.alarm(scope, &name).map(|alarm| alarm.tags.clone()).unwrap_or_default();
-        Ok(Answer::ListTagsForResource { tags: tags.into_iter().collect() })
+        let (name, scope) = (self.alarm_of(scope, input).await?, scope.clone());
+        self.read_alarms(move |book| {
+            let tags = book.alarm(&scope, &name).map(|alarm| alarm.tags.clone());
+            Answer::ListTagsForResource { tags: tags.unwrap_or_default().into_iter().collect() }
+        })
+        .await
+    }
+
+    /// Reads alarms on the thread that changes them: it holds them while it waits for the disk.
+    async fn read_alarms<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&AlarmBook) -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let book = self.alarms.clone();
+        Ok(self.monitor.run(move || read(&lock(&book))).await?)
     }
 
     /// Changes alarms on the thread that may wait for the disk; resolves when that is durable.
@@ -272,13 +277,15 @@ impl CloudWatch {
         let (broker, book) = (self.broker.clone(), self.alarms.clone());
         self.monitor
             .run_durably::<T, ApiError>(move || {
-                change(&mut lock(&book), broker.now()).map_err(error::of_alarm)
+                let mut book = lock(&book);
+                let changed = book.check_writable().and_then(|()| change(&mut book, broker.now()));
+                changed.map_err(error::of_alarm)
             })
             .await
     }
 
     /// The name of the alarm that an ARN names.
-    fn alarm_of(&self, scope: &Scope, input: &ResourceTags) -> Result<String, ApiError> {
+    async fn alarm_of(&self, scope: &Scope, input: &ResourceTags) -> Result<String, ApiError> {
         let text = input.resource_arn.as_deref().ok_or_else(|| error::missing("ResourceARN"))?;
         let arn = Arn::parse(text).filter(|arn| {
             arn.service == "cloudwatch"
@@ -287,8 +294,10 @@ impl CloudWatch {
         });
         let arn = arn.ok_or_else(|| error::invalid_value("Invalid resource ARN."))?;
         let name = arn.resource.strip_prefix("alarm:");
-        let name = name.filter(|name| lock(&self.alarms).alarm(scope, name).is_some());
-        name.map(str::to_owned).ok_or_else(|| error::resource_not_found(text))
+        let name = name.ok_or_else(|| error::resource_not_found(text))?.to_owned();
+        let (scope, wanted) = (scope.clone(), name.clone());
+        let is_there = self.read_alarms(move |book| book.alarm(&scope, &wanted).is_some()).await?;
+        is_there.then_some(name).ok_or_else(|| error::resource_not_found(text))
     }
 }
 
@@ -297,6 +306,15 @@ impl CloudWatch {
 pub(super) enum Switch {
     On,
     Off,
+}
+
+fn is_described(alarm: &Alarm, input: &DescribeAlarms) -> bool {
+    let all = [&alarm.ok_actions, &alarm.alarm_actions, &alarm.insufficient_data_actions];
+    let mut actions = all.into_iter().flatten();
+    (input.alarm_types.is_empty() || input.alarm_types.iter().any(|kind| kind == "MetricAlarm"))
+        && (input.alarm_names.is_empty() || input.alarm_names.contains(&alarm.name))
+        && input.alarm_name_prefix.as_ref().is_none_or(|prefix| alarm.name.starts_with(prefix))
+        && input.action_prefix.as_ref().is_none_or(|p| actions.any(|action| action.starts_with(p)))
 }
 
 fn check_names(names: &[String]) -> Result<(), ApiError> {
@@ -311,4 +329,66 @@ fn check_names(names: &[String]) -> Result<(), ApiError> {
 
 fn state(name: &str) -> Result<State, ApiError> {
     State::of_name(name).ok_or_else(|| error::not_in_enum(name, "stateValue", STATES))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    use millrace_metrics::MetricStore;
+
+    use super::*;
+    use crate::cloudwatch::act::tests::broker;
+    use crate::cloudwatch::put_alarm::tests::example;
+    use crate::cloudwatch::{Alarms, Monitor, QueueAccess};
+
+    fn service(book: AlarmBook) -> CloudWatch {
+        let broker = broker();
+        let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
+        let alarms = Alarms { book, queue_access: QueueAccess::Open };
+        let monitor = Arc::new(Monitor::start(broker.clone(), store, alarms).unwrap());
+        CloudWatch::new(broker, monitor)
+    }
+
+    fn scope() -> Scope {
+        Scope { region: "us-east-1".into(), account: "000000000000".into() }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_changed_where_the_file_could_not_be_opened() {
+        let service = service(AlarmBook::unavailable());
+        let names = AlarmNames { names: vec!["many".into()] };
+
+        let put = service.put_metric_alarm(&scope(), &example()).await.unwrap_err();
+        let deleted = service.delete_alarms(&scope(), &names).await.unwrap_err();
+        assert_eq!((put.status, deleted.status), (503, 503));
+    }
+
+    #[test]
+    fn no_worker_waits_while_the_alarms_are_being_written() {
+        let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+        let book = service.alarms.clone();
+        let writing = lock(&book);
+        let (sender, polled) = channel();
+        std::thread::spawn(move || {
+            let scope = scope();
+            let arn = "arn:aws:cloudwatch:us-east-1:000000000000:alarm:many";
+            let tags = ResourceTags { resource_arn: Some(arn.into()), ..ResourceTags::default() };
+            let (alarms, history) = (DescribeAlarms::default(), DescribeAlarmHistory::default());
+            let context = &mut Context::from_waker(Waker::noop());
+            let is_pending = [
+                std::pin::pin!(service.describe_alarms(&scope, &alarms)).poll(context).is_pending(),
+                std::pin::pin!(service.describe_alarm_history(&scope, &history))
+                    .poll(context)
+                    .is_pending(),
+                std::pin::pin!(service.list_tags(&scope, &tags)).poll(context).is_pending(),
+            ];
+            sender.send(is_pending).unwrap();
+        });
+
+        assert_eq!(polled.recv_timeout(Duration::from_secs(20)), Ok([true; 3]));
+        drop(writing);
+    }
 }

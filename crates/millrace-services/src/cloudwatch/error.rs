@@ -105,6 +105,9 @@ pub(super) fn of_alarm(error: AlarmError) -> ApiError {
     match error {
         AlarmError::NotFound => alarm_not_found(),
         AlarmError::TooMany => limit_exceeded("The maximum number of alarms has been reached."),
+        AlarmError::Unavailable => ApiError::service_unavailable(
+            "The file of alarms could not be opened: alarms cannot be changed.",
+        ),
         AlarmError::TooManyTags => too_many_tags(),
         AlarmError::Io(error) => {
             tracing::error!(%error, "alarms");

@@ -61,9 +61,11 @@ impl CloudWatch {
     async fn act(&self, scope: &Scope, action: &Action) -> Result<Answer, ApiError> {
         match action {
             Action::DeleteAlarms(input) => self.delete_alarms(scope, input).await,
-            Action::DescribeAlarmHistory(input) => self.describe_alarm_history(scope, input),
-            Action::DescribeAlarms(input) => self.describe_alarms(scope, input),
-            Action::DescribeAlarmsForMetric(input) => self.describe_alarms_for_metric(scope, input),
+            Action::DescribeAlarmHistory(input) => self.describe_alarm_history(scope, input).await,
+            Action::DescribeAlarms(input) => self.describe_alarms(scope, input).await,
+            Action::DescribeAlarmsForMetric(input) => {
+                self.describe_alarms_for_metric(scope, input).await
+            }
             Action::DisableAlarmActions(input) => {
                 self.set_actions_enabled(scope, input, Switch::Off).await
             }
@@ -73,7 +75,7 @@ impl CloudWatch {
             Action::GetMetricData(input) => self.get_metric_data(scope, input).await,
             Action::GetMetricStatistics(input) => self.get_metric_statistics(scope, input).await,
             Action::ListMetrics(input) => self.list_metrics(scope, input).await,
-            Action::ListTagsForResource(input) => self.list_tags(scope, input),
+            Action::ListTagsForResource(input) => self.list_tags(scope, input).await,
             Action::PutMetricAlarm(input) => self.put_metric_alarm(scope, input).await,
             Action::PutMetricData(input) => self.put_metric_data(scope, input).await,
             Action::SetAlarmState(input) => self.set_alarm_state(scope, input).await,
