@@ -54,17 +54,23 @@ async function attribute(QueueUrl, name) {
   return answer.Attributes[name];
 }
 
-async function putAlarm(name, queue) {
+async function cloudwatch(action, input) {
   const response = await fetch(server.endpoint, {
     method: "POST",
-    headers: { "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": "GraniteServiceVersion20100801.PutMetricAlarm" },
-    body: JSON.stringify({
-      AlarmName: name, Namespace: "AWS/SQS", MetricName: "ApproximateNumberOfMessagesVisible",
-      Dimensions: [{ Name: "QueueName", Value: queue }], Statistic: "Maximum", Period: 60,
-      EvaluationPeriods: 1, Threshold: 0, ComparisonOperator: "GreaterThanThreshold",
-    }),
+    headers: { "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": `GraniteServiceVersion20100801.${action}` },
+    body: JSON.stringify(input),
   });
-  assert.equal(response.status, 200);
+  const text = await response.text();
+  assert.equal(response.status, 200, text);
+  return text && JSON.parse(text);
+}
+
+async function putAlarm(name, queue, changes = {}) {
+  await cloudwatch("PutMetricAlarm", {
+    AlarmName: name, Namespace: "AWS/SQS", MetricName: "ApproximateNumberOfMessagesVisible",
+    Dimensions: [{ Name: "QueueName", Value: queue }], Statistic: "Maximum", Period: 60,
+    EvaluationPeriods: 1, Threshold: 0, ComparisonOperator: "GreaterThanThreshold", ...changes,
+  });
 }
 
 /** The row of a queue in the table of queues. */
@@ -446,6 +452,49 @@ test("an alarm is set, shown and deleted", async () => {
   await dialog.getByRole("textbox").fill("watched-backlog");
   await dialog.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("button", { name: "watched-backlog", exact: true }).waitFor({ state: "detached" });
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("editing an alarm that another client has put changes only what is edited", async () => {
+  await createQueue("edited");
+  const changes = { Period: 600, MetricName: "NumberOfDeduplicatedSentMessages" };
+  await putAlarm("edited-often", "edited", changes);
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.console}/alarms`);
+  await page.getByRole("button", { name: "Edit edited-often" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Threshold").fill("7");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await dialog.waitFor({ state: "hidden" });
+  const { MetricAlarms: [{ Threshold, Period, MetricName }] } = await cloudwatch("DescribeAlarms", { AlarmNames: ["edited-often"] });
+  assert.deepEqual({ Threshold, Period, MetricName }, { Threshold: 7, ...changes });
+  await cloudwatch("DeleteAlarms", { AlarmNames: ["edited-often"] });
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("a copy of a message is the same, line breaks and types of attributes included", async () => {
+  const QueueUrl = await createQueue("copied");
+  const message = {
+    MessageBody: "one\r\ntwo\rthree\n",
+    MessageAttributes: {
+      lines: { DataType: "String", StringValue: "a\r\nb\nc" },
+      size: { DataType: "Number.int", StringValue: "7" },
+      picture: { DataType: "Binary.png", BinaryValue: Uint8Array.of(1, 2, 255) },
+    },
+  };
+  await sqs.send(new SendMessageCommand({ QueueUrl, ...message }));
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("copied", "browse"));
+  await page.locator("li.message summary").first().click();
+  await page.getByRole("button", { name: "Send a copy…" }).click();
+  await page.getByRole("button", { name: "Send message" }).click();
+  await page.getByText("is in the queue.").waitFor();
+  const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10, MessageAttributeNames: ["All"] }));
+  const seen = Messages.map(({ Body, MessageAttributes }) => ({ MessageBody: Body, MessageAttributes }));
+  assert.equal(seen.length, 2);
+  for (const each of seen) assert.deepEqual(JSON.parse(JSON.stringify(each)), JSON.parse(JSON.stringify(message)));
   assert.deepEqual(problems, []);
   await page.context().close();
 });

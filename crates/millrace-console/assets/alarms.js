@@ -5,7 +5,7 @@ import { chart } from "./chart.js";
 import { QUEUE_METRICS, RANGES, metricData, span } from "./cloudwatch.js";
 import { cliBlock, command } from "./cli.js";
 import { confirmDialog, formDialog } from "./dialog.js";
-import { field, h, panel, replace, setText } from "./dom.js";
+import { field, h, panel, replace, setText, withValue } from "./dom.js";
 import { count, dateTime, short } from "./format.js";
 
 const STATES = { ALARM: ["In alarm", "alarm"], OK: ["OK", "ok"], INSUFFICIENT_DATA: ["Insufficient data", ""] };
@@ -85,7 +85,7 @@ function alarmRow(alarm, reload, open) {
 
 /** Whether the form can show it: one metric of one queue. */
 function isSimple({ Namespace, Statistic, Dimensions = [] }) {
-  return Namespace === "AWS/SQS" && Statistic !== undefined && Dimensions.length === 1;
+  return Namespace === "AWS/SQS" && Statistic !== undefined && Dimensions.length === 1 && Dimensions[0].Name === "QueueName";
 }
 
 function condition({ MetricName, Statistic, ExtendedStatistic, ComparisonOperator, Threshold, Period, EvaluationPeriods, DatapointsToAlarm }) {
@@ -133,7 +133,7 @@ function deleteDialog({ AlarmName: name }, done) {
 function alarmDialog(alarm, done) {
   const dimension = alarm?.Dimensions?.find(({ Name }) => Name === "QueueName");
   const text = (value, attributes = {}) => h("input", { value: value ?? "", autocomplete: "off", spellcheck: "false", ...attributes });
-  const choice = (options, value) => h("select", {}, options.map(([id, title]) => h("option", { value: id, selected: String(id) === String(value) }, title)));
+  const choice = (options, value) => h("select", {}, withValue(options, value).map(([id, title]) => h("option", { value: id, selected: String(id) === String(value) }, title)));
   const name = text(alarm?.AlarmName, { required: true, maxlength: 255, readonly: Boolean(alarm) });
   const queue = text(dimension?.Value, { required: true, maxlength: 80 });
   const metric = choice(Object.keys(QUEUE_METRICS).map((metric) => [metric, metric]), alarm?.MetricName ?? "ApproximateNumberOfMessagesVisible");

@@ -64,6 +64,21 @@ export function panel(title, { end, id } = {}, ...content) {
     h("header", {}, heading, end && h("div", { class: "end buttons" }, end)), ...content);
 }
 
+/** The options, and the value if another client chose it: a browser would take the first instead. */
+export function withValue(options, value) {
+  return options.some(([id]) => String(id) === String(value)) ? options : [...options, [value, String(value)]];
+}
+
+/**
+ * Fills a control and returns what reads it: controls change line breaks, so a text that nobody
+ * edits stays as it was.
+ */
+export function keepText(control, text) {
+  control.value = text;
+  const shown = control.value;
+  return () => (control.value === shown ? text : control.value);
+}
+
 /** A button that copies a text and says so. */
 export function copyButton(text, label = "Copy") {
   const button = h("button", { type: "button", class: "small plain" }, label);

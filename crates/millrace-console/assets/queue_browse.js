@@ -56,7 +56,8 @@ export function show(root, queue) {
     search: search.value.trim(),
     whole: () => read("/api/message", { ...place, slot: message.slot, seq: message.seq, id: message.id }),
     actions: (message) => h("button", { type: "button", class: "small", onclick: async () => {
-      const all = message.is_cut ? await read("/api/message", { ...place, slot: message.slot, seq: message.seq, id: message.id }) : message;
+      const isCut = message.is_cut || message.attributes?.some((attribute) => attribute.is_cut);
+      const all = isCut ? await read("/api/message", { ...place, slot: message.slot, seq: message.seq, id: message.id }) : message;
       if (all) sendAgain(queue, all);
     } }, "Send a copy…"),
   });

@@ -2,7 +2,7 @@
 
 import { call, errorNotice, toast } from "./actions.js";
 import { cliBlock, command } from "./cli.js";
-import { field, h, panel, replace, setText } from "./dom.js";
+import { field, h, keepText, panel, replace, setText, withValue } from "./dom.js";
 import { bytes, count } from "./format.js";
 
 const TYPES = ["String", "Number", "Binary"];
@@ -26,20 +26,21 @@ export function show(root, queue) {
   const submit = h("button", { class: "primary" }, "Send message");
   const progress = h("progress", { max: 1, value: 0, hidden: true, "aria-label": "Messages sent" });
 
+  let text = () => body.value;
   const message = () => ({
-    MessageBody: body.value,
+    MessageBody: text(),
     DelaySeconds: delay.value === "" || queue.isFifo ? undefined : Number(delay.value),
     MessageAttributes: attributesOf(attributes),
     MessageGroupId: group.value || undefined,
     MessageDeduplicationId: (queue.isFifo && deduplication.value) || undefined,
   });
   const refresh = () => {
-    setText(size, bytes(new TextEncoder().encode(body.value).length));
+    setText(size, bytes(new TextEncoder().encode(text()).length));
     setText(submit, Number(copies.value) > 1 ? `Send ${count(Number(copies.value))} messages` : "Send message");
     cli.update(command("sqs", "SendMessage", { QueueUrl: queue.url, ...message() }, queue.region));
   };
   file.addEventListener("change", async () => {
-    if (file.files[0]) body.value = await file.files[0].text();
+    if (file.files[0]) text = keepText(body, await file.files[0].text());
     refresh();
   });
   const form = h("form", {},
@@ -69,8 +70,8 @@ export function show(root, queue) {
   replace(root, panel("Send a message", {}, h("div", { class: "body" }, form)));
   const copied = sessionStorage.getItem("millrace-copy");
   if (copied && new URLSearchParams(location.search).has("copy")) {
-    const { body: text, attributes: list = [], group: of } = JSON.parse(copied);
-    body.value = text;
+    const { body: whole, attributes: list = [], group: of } = JSON.parse(copied);
+    text = keepText(body, whole);
     group.value = of ?? "";
     attributes.append(...list.map((attribute) => attributeRow(refresh, attribute)));
   }
@@ -99,23 +100,23 @@ async function send(queue, message, copies, progress) {
 }
 
 function attributeRow(refresh, { name = "", type = "String", value = "" } = {}) {
-  const row = h("div", { class: "attribute" },
-    h("input", { "aria-label": "Attribute name", placeholder: "Name", value: name, autocomplete: "off" }),
-    h("select", { "aria-label": "Attribute type" }, TYPES.map((known) => h("option", { selected: type.startsWith(known) }, known))),
-    h("input", { "aria-label": "Attribute value", placeholder: "Value; of Binary in base64", value, autocomplete: "off" }),
+  const names = h("input", { "aria-label": "Attribute name", placeholder: "Name", value: name, autocomplete: "off" });
+  // Types may have a label of their own, as in Number.int.
+  const types = h("select", { "aria-label": "Attribute type" },
+    withValue(TYPES.map((known) => [known, known]), type).map(([id, title]) => h("option", { value: id, selected: id === type }, title)));
+  const values = h("textarea", { rows: 1, "aria-label": "Attribute value", placeholder: "Value; of Binary in base64", autocomplete: "off" });
+  const text = keepText(values, value);
+  const row = h("div", { class: "attribute" }, names, types, values,
     h("button", { type: "button", class: "small", "aria-label": "Remove this attribute", onclick: () => {
       row.remove();
       refresh();
     } }, "Remove"));
+  row.attribute = () => [names.value, { DataType: types.value, [types.value.startsWith("Binary") ? "BinaryValue" : "StringValue"]: text() }];
   return row;
 }
 
 function attributesOf(element) {
-  const entries = [...element.children].map((row) => {
-    const [name, type, value] = row.children;
-    const key = type.value === "Binary" ? "BinaryValue" : "StringValue";
-    return [name.value, { DataType: type.value, [key]: value.value }];
-  });
+  const entries = [...element.children].map((row) => row.attribute());
   const named = entries.filter(([name]) => name !== "");
   return named.length ? Object.fromEntries(named) : undefined;
 }
