@@ -12,9 +12,6 @@ pub trait Source: Send + Sync {
 
     /// What all have gathered since the last close. Gathering begins anew.
     fn close(&self, now: Timestamp) -> Vec<Sample>;
-
-    /// Those that have gathered something since the last close, or may have.
-    fn entities(&self) -> Vec<Entity>;
 }
 
 /// What one entity has gathered.

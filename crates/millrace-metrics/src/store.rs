@@ -144,11 +144,7 @@ impl MetricStore {
         if self.is_poisoned.load(Ordering::Relaxed) {
             return Err(StoreError::Poisoned);
         }
-        let recorded = self.inner_mut().record(self.dir.as_deref(), records);
-        if let Err(StoreError::Poisoned) = recorded {
-            self.is_poisoned.store(true, Ordering::Relaxed);
-        }
-        recorded
+        self.noted(self.inner_mut().record(self.dir.as_deref(), records))
     }
 
     /// Makes durable what was recorded before. After a failure nothing is stored any more.
@@ -273,12 +269,26 @@ impl MetricStore {
             false => Vec::new(),
         };
         inner.unwritten.push((open_s, samples));
+        if self.is_poisoned.load(Ordering::Relaxed) {
+            // Nothing is written any more, but alarms still see the last hour.
+            inner.forget_unwritten();
+            return Err(StoreError::Poisoned);
+        }
         let skipped = (first_filled_s..next_s).step_by(BASE_PERIOD_S as usize);
         let filled: Vec<_> = skipped.map(|time_s| (time_s, idle.clone())).collect();
-        for (time_s, samples) in filled {
-            inner.write(self.dir.as_deref(), time_s, &samples)?;
+        let dir = self.dir.as_deref();
+        let mut written =
+            filled.iter().try_for_each(|(time_s, idle)| inner.write(dir, *time_s, idle));
+        written = written.and_then(|()| inner.write_unwritten(dir));
+        self.noted(written)
+    }
+
+    /// Remembers that nothing may be written any more, if that is the result.
+    fn noted<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(StoreError::Poisoned) = result {
+            self.is_poisoned.store(true, Ordering::Relaxed);
         }
-        inner.write_unwritten(self.dir.as_deref())
+        result
     }
 
     fn inner(&self) -> RwLockReadGuard<'_, Inner> {

@@ -30,12 +30,18 @@ impl Inner {
         let unwritten = std::mem::take(&mut self.unwritten);
         for (number, (time_s, samples)) in unwritten.iter().enumerate() {
             if let Err(error) = self.write(dir, *time_s, samples) {
-                let first = number.max(unwritten.len().saturating_sub(UNWRITTEN_MAX));
-                self.unwritten = unwritten.get(first..).unwrap_or_default().to_vec();
+                self.unwritten = unwritten.get(number..).unwrap_or_default().to_vec();
+                self.forget_unwritten();
                 return Err(error);
             }
         }
         Ok(())
+    }
+
+    /// Keeps the last hour only.
+    pub(super) fn forget_unwritten(&mut self) {
+        let excess = self.unwritten.len().saturating_sub(UNWRITTEN_MAX);
+        self.unwritten.drain(..excess);
     }
 
     pub(super) fn write(

@@ -178,10 +178,6 @@ impl Source for Tally {
         *self.0.lock().unwrap() = 0.0;
         vec![sample]
     }
-
-    fn entities(&self) -> Vec<Entity> {
-        vec![entity("a")]
-    }
 }
 
 #[test]
@@ -323,4 +319,26 @@ fn a_read_holds_a_data_point_a_period_and_a_bounded_number_of_them() {
     assert_eq!(read(1, 60).unwrap()[0].len(), 6_000);
     assert!(matches!(read(400, 60), Err(StoreError::TooManyPoints)));
     assert_eq!(read(400, 3_600).unwrap()[399].len(), 100);
+}
+
+#[test]
+fn nothing_is_written_after_a_failed_sync_and_the_last_hour_can_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    record(&store, "a", START_S, 1.0);
+    let tally = Arc::new(Tally(Mutex::new(2.0)));
+    store.set_source(tally.clone(), at(START_S));
+    let path = day_path(dir.path(), START_S / DAY_S, Resolution::Minute);
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    store.is_poisoned.store(true, Ordering::Relaxed);
+
+    for minute in 1..=70 {
+        let closed = store.close_minute(at(START_S + minute * 60));
+        assert!(matches!(closed, Err(StoreError::Poisoned)));
+        *tally.0.lock().unwrap() = 2.0;
+    }
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), bytes);
+    let kept = sums(&store, "a", START_S + 60..START_S + 70 * 60, 60);
+    assert_eq!(kept.len(), 60);
+    assert!(kept.iter().all(|(_, sum)| *sum == 2.0));
 }

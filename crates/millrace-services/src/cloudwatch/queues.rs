@@ -113,10 +113,6 @@ impl Source for QueueMetrics {
         gathered.queues = seen_now;
         samples
     }
-
-    fn entities(&self) -> Vec<Entity> {
-        self.broker.queues().iter().map(|queue| Entity::of_queue(queue.key())).collect()
-    }
 }
 
 fn is_active(figures: &QueueFigures, seen: &Seen, now: Timestamp) -> bool {

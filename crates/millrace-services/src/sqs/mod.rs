@@ -168,7 +168,7 @@ impl Sqs {
         };
         let region = region.filter(|_| !request.is_region_given).unwrap_or(request.region);
         let account = account.filter(|a| is_account(a)).unwrap_or(request.account);
-        request.span.destination(name);
+        trace::destination(request.span, name);
         let queue = self.broker.queue(region, account, name);
         let queue = queue.ok_or_else(error::queue_does_not_exist)?;
         self.check_access(request, &queue)?;

@@ -1,6 +1,7 @@
 //! What a request's span says about messages.
 
 use millrace_broker::Incoming;
+use millrace_core::limits;
 use millrace_otel::{Operation, RequestSpan};
 use millrace_wire::sqs::{Action, Answer};
 
@@ -34,10 +35,21 @@ pub(super) fn asked(span: &RequestSpan, action: &Action<'_>) {
             count(input.entries.as_ref().map(Vec::len));
         }
         Action::CreateQueue(input) => {
-            input.queue_name.as_ref().into_iter().for_each(|name| span.destination(name.as_str()));
+            input.queue_name.as_ref().into_iter().for_each(|name| destination(span, name.as_str()));
         }
         _ => {}
     }
+}
+
+/// Names the queue, which may not be there. Spans are kept until they are exported.
+pub(super) fn destination(span: &RequestSpan, name: &str) {
+    if is_short(name) {
+        span.destination(name);
+    }
+}
+
+fn is_short(name: &str) -> bool {
+    name.len() <= limits::QUEUE_NAME_CHARS
 }
 
 /// The AWSTraceHeader of messages whose sender gives none.
@@ -65,5 +77,16 @@ pub(super) fn received(span: &RequestSpan, messages: &[Incoming]) {
         let traceparent = content.attributes().find(|[name, ..]| *name == TRACEPARENT);
         let traceparent = traceparent.map(|[_, _, value]| text(value));
         span.link(text(content.trace_header()), traceparent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_no_queue_can_have_are_not_kept() {
+        assert!(is_short(&"x".repeat(80)));
+        assert!(!is_short(&"x".repeat(81)));
     }
 }
