@@ -179,9 +179,42 @@ def test_refusals(cloudwatch):
         {"EvaluationPeriods": 1441},
         {"AlarmActions": ["nonsense"]},
         {"TreatMissingData": "maybe"},
+        {"AlarmActions": [ARN + "x" * 1024]},
+        {"Tags": [{"Key": "k" * 129, "Value": ""}]},
     ]:
         assert refused(cloudwatch.put_metric_alarm, **(put | change))[:2] == (400, "ValidationError")
+    queries = [{"Id": f"e{n}", "Expression": "TIME_SERIES(1)", "ReturnData": n == 0} for n in range(21)]
+    math = {"AlarmName": "math", "Metrics": queries, "EvaluationPeriods": 1, "Threshold": 1.0}
+    math["ComparisonOperator"] = "GreaterThanThreshold"
+    assert refused(cloudwatch.put_metric_alarm, **math)[:2] == (400, "ValidationError")
     without = {name: value for name, value in put.items() if name != "Statistic"}
     assert refused(cloudwatch.put_metric_alarm, **without)[:2] == (400, "MissingParameter")
     arn = "arn:aws:cloudwatch:us-east-1:000000000000:alarm:none"
     assert refused(cloudwatch.list_tags_for_resource, ResourceARN=arn)[:2] == (404, "ResourceNotFoundException")
+
+
+def test_tags_are_bounded(cloudwatch):
+    arn = "arn:aws:cloudwatch:us-east-1:000000000000:alarm:backlog"
+    cloudwatch.put_metric_alarm(AlarmName="backlog", **BACKLOG)
+
+    def tags(count, first=0):
+        return [{"Key": f"k{n}", "Value": "v"} for n in range(first, first + count)]
+
+    cloudwatch.tag_resource(ResourceARN=arn, Tags=tags(50))
+    for more in [tags(51), tags(1, 50), [{"Key": "k" * 129, "Value": ""}], [{"Key": "k", "Value": "v" * 257}]]:
+        with pytest.raises(ClientError) as caught:
+            cloudwatch.tag_resource(ResourceARN=arn, Tags=more)
+        assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+    assert len(cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"]) == 50
+
+
+def test_alarms_that_would_be_lost_are_refused(alone, cloudwatch):
+    alone.stop()
+    file = alone.data / "metrics" / "alarms.log"
+    file.rename(file.with_suffix(".kept"))
+    file.mkdir()
+    alone.start()
+
+    with pytest.raises(ClientError) as caught:
+        cloudwatch.put_metric_alarm(AlarmName="backlog", **BACKLOG)
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503

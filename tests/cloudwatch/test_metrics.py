@@ -190,6 +190,23 @@ def test_what_was_put_survives_a_kill(alone, put, cloudwatch, clock):
     assert [point["Sum"] for point in points] == [399]
 
 
+def test_metric_math_is_bounded_in_depth_and_in_size(cloudwatch, clock):
+    def fault(*expressions):
+        queries = [{"Id": f"e{n}", "Expression": text, "Period": 60} for n, text in enumerate(expressions)]
+        span = {"StartTime": clock.time(600), "EndTime": clock.time()}
+        try:
+            cloudwatch.get_metric_data(MetricDataQueries=queries, **span)
+        except ClientError as error:
+            return error.response["Error"]["Code"]
+
+    long = [f"e{n + 1}" + "+1" * 1000 for n in range(60)]
+    assert fault(*long, "TIME_SERIES(1)") is None
+    deep = [f"e{n + 1}".join(["ABS(" * 30, ")" * 30]) for n in range(60)]
+    assert fault(*deep, "TIME_SERIES(1)") == "ValidationError"
+    lists = ["TIME_SERIES(1)"] + [f"[{','.join([f'e{n}'] * 500)}]" for n in range(3)]
+    assert fault(*lists) == "ValidationError"
+
+
 def test_refusals(cloudwatch, clock):
     def put(**datum):
         return refused(cloudwatch.put_metric_data, Namespace="Shop", MetricData=[{"MetricName": "M"} | datum])
