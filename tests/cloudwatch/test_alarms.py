@@ -173,6 +173,9 @@ def test_refusals(cloudwatch):
         "1 validation error detected: Value 'INVALID' at 'stateValue' failed to satisfy constraint: Member must "
         "satisfy enum value set: [INSUFFICIENT_DATA, ALARM, OK]",
     )
+    data = {"StateReasonData": json.dumps("x" * 4000)}
+    refusal = refused(cloudwatch.set_alarm_state, StateValue="OK", **(state | data))
+    assert refusal[:2] == (400, "ValidationError")
     put = {"AlarmName": "backlog"} | BACKLOG
     for change in [
         {"DatapointsToAlarm": 2},

@@ -28,6 +28,8 @@ use crate::log::Log;
 const HISTORY_MAX: usize = 10_000;
 /// CloudWatch keeps the history of alarms for 30 days.
 const HISTORY_KEPT_S: u64 = 30 * 86_400;
+/// Data points that an item of the history holds at most, the latest.
+const DATA_POINTS: usize = 100;
 /// Frames of a file beyond those that it would need when written anew.
 const OUTDATED_FRAMES_MAX: usize = 20_000;
 
@@ -165,7 +167,8 @@ impl AlarmBook {
         if alarm.state == verdict.state {
             return Ok(None);
         }
-        let values: Vec<f64> = verdict.points.iter().rev().map(|(_, value)| *value).collect();
+        let recent = verdict.points.iter().take(DATA_POINTS).rev();
+        let values: Vec<f64> = recent.map(|(_, value)| *value).collect();
         let data = serde_json::json!({
             "version": "1.0",
             "period": alarm.period_s,
@@ -194,7 +197,8 @@ impl AlarmBook {
             "notificationResource": arn,
             "error": failure,
         });
-        let item = item(owed.alarm(), HistoryKind::Action, (summary, data.to_string()), now);
+        let item =
+            HistoryItem::of(owed.alarm(), HistoryKind::Action, (summary, data.to_string()), now);
         self.outbox.settle(owed.id, arn);
         let frame = Frame::Acted { id: owed.id, arn: arn.to_owned(), item: item.clone() };
         self.append(&frame)?;
@@ -281,7 +285,8 @@ impl AlarmBook {
             "oldState": side(before, &old_reason, &old_data),
             "newState": side(state, &alarm.reason, &alarm.reason_data),
         });
-        let item = item(&alarm, HistoryKind::StateUpdate, (summary, data.to_string()), now);
+        let item =
+            HistoryItem::of(&alarm, HistoryKind::StateUpdate, (summary, data.to_string()), now);
         let owed = Owed::of(self.outbox.next_id(), Change { alarm, before });
         self.append(&Frame::Entered {
             id: owed.id,
@@ -312,7 +317,7 @@ impl AlarmBook {
         data: String,
         now: Timestamp,
     ) -> io::Result<()> {
-        let item = item(alarm, kind, (summary, data), now);
+        let item = HistoryItem::of(alarm, kind, (summary, data), now);
         self.append(&Frame::History(item.clone()))?;
         self.remember(item, now)
     }
@@ -384,16 +389,6 @@ impl AlarmBook {
         Log::replace(path, frames?.into_iter())?;
         self.open_log()
     }
-}
-
-fn item(
-    alarm: &Alarm,
-    kind: HistoryKind,
-    (summary, data): (String, String),
-    now: Timestamp,
-) -> HistoryItem {
-    let (scope, name) = (alarm.scope.clone(), alarm.name.clone());
-    HistoryItem { scope, alarm: name, at: now.0, kind, summary, data }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use millrace_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Rule, State};
@@ -108,6 +109,18 @@ pub struct HistoryItem {
     pub summary: String,
     /// JSON text.
     pub data: String,
+}
+
+impl HistoryItem {
+    pub(super) fn of(
+        alarm: &Alarm,
+        kind: HistoryKind,
+        (summary, data): (String, String),
+        now: Timestamp,
+    ) -> HistoryItem {
+        let (scope, name) = (alarm.scope.clone(), alarm.name.clone());
+        HistoryItem { scope, alarm: name, at: now.0, kind, summary, data }
+    }
 }
 
 /// What a change of state was.

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Data points that a reason names, so that it stays below CloudWatch's 1,023 characters.
+const REASON_POINTS: usize = 20;
+
 /// The state of an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
@@ -203,14 +206,16 @@ impl Rule {
             );
         }
         let is_alarm = state == State::Alarm;
-        let shown: Vec<String> = recent
+        let told: Vec<&(u64, f64)> = recent
             .iter()
             .filter(|(_, value)| !is_alarm || self.comparison.crosses(*value, self.threshold))
-            .map(|(time_s, value)| format!("{value:?} ({})", shown_time(*time_s)))
             .collect();
-        let (values, words, threshold) =
-            (shown.join(", "), self.comparison.words(), self.threshold);
-        let verb = match (is_alarm, shown.len()) {
+        let shown = told.iter().take(REASON_POINTS);
+        let shown = shown.map(|(time_s, value)| format!("{value:?} ({})", shown_time(*time_s)));
+        let more = (told.len() > REASON_POINTS).then(|| "...".to_owned());
+        let values = shown.chain(more).collect::<Vec<_>>().join(", ");
+        let (words, threshold) = (self.comparison.words(), self.threshold);
+        let verb = match (is_alarm, told.len()) {
             (true, 1) => "was",
             (true, _) => "were",
             (false, 1) => "was not",
@@ -218,9 +223,9 @@ impl Rule {
         };
         let count = match (is_alarm, self.periods) {
             (true, 2..) => format!("{crossing} out of the last {}", self.periods),
-            _ => shown.len().to_string(),
+            _ => told.len().to_string(),
         };
-        let s = if self.periods > 1 && is_alarm { "s" } else { plural(shown.len()) };
+        let s = if self.periods > 1 && is_alarm { "s" } else { plural(told.len()) };
         format!(
             "Threshold Crossed: {count} datapoint{s} [{values}] {verb} {words} the threshold \
              ({threshold:?})."
@@ -341,6 +346,9 @@ mod tests {
             "Threshold Crossed: 2 out of the last 3 datapoints [2.0 (01/01/70 00:02:00), 2.0 \
              (01/01/70 00:00:00)] were greater than the threshold (1.0)."
         );
+        let many = judged(&rule(1_440, 1_440, MissingData::Missing), &"X".repeat(1_440), State::Ok);
+        assert!(many.reason.starts_with("Threshold Crossed: 1440 out of the last 1440 datapoints"));
+        assert!(many.reason.contains(", ...] were greater") && many.reason.len() < 1_023);
         assert_eq!(
             judged(&one, "-", State::Ok).reason,
             "Insufficient Data: 1 datapoint was unknown."

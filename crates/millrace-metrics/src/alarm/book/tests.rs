@@ -194,3 +194,17 @@ fn tags_are_bounded_however_they_are_added() {
     assert!(matches!(refused, Err(AlarmError::TooManyTags)));
     assert_eq!(book.alarm(&scope(), "a").unwrap().tags.len(), 50);
 }
+
+#[test]
+fn the_history_holds_a_bounded_number_of_data_points() {
+    let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+    let points = (0..1_440).rev().map(|minute| (minute * 60, minute as f64)).collect();
+
+    let verdict = Verdict { points, ..verdict(State::Alarm) };
+    let owed = book.judged(&scope(), "a", &verdict, Timestamp(2)).unwrap().unwrap();
+    let data: serde_json::Value =
+        serde_json::from_str(owed.alarm().reason_data.as_deref().unwrap()).unwrap();
+    let kept = data["recentDatapoints"].as_array().unwrap();
+    assert_eq!((kept.len(), &kept[0], &kept[99]), (100, &1340.0.into(), &1439.0.into()));
+}
