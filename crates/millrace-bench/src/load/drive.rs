@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tokio::{runtime, task::LocalSet};
 
 use super::{
@@ -27,8 +27,10 @@ const TURN: Duration = Duration::from_millis(2);
 const EARLY_TURN: Duration = Duration::from_millis(100);
 /// Consumers that make no progress for so long are not waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Preloading a queue uses this many connections and batches of ten, whatever is measured after.
+/// Preloading a queue uses this many connections and batches of so many at most, whatever is
+/// measured after.
 const PRELOAD_CONNECTIONS: usize = 64;
+const PRELOAD_BATCH: u64 = 10;
 
 /// Runs a scenario on a queue of its own, which it deletes afterwards.
 pub(crate) fn run(scenario: &Scenario) -> Result<Report> {
@@ -46,7 +48,8 @@ pub(crate) fn run_on(scenario: &Scenario, queue: &str) -> Result<Report> {
     if scenario.mode == Mode::Drain {
         let loading = Arc::new(Run::new(&preloading(scenario), queue));
         let report = drive(&loading, Watch::Producers)?;
-        preload = Some((report.elapsed, report.cost));
+        check_preload(&report, scenario.count)?;
+        preload = Some(report);
         let loaded = Arc::into_inner(loading).context("clients still hold the run")?;
         run = Arc::new(Run::after(loaded, scenario, queue));
     }
@@ -56,7 +59,10 @@ pub(crate) fn run_on(scenario: &Scenario, queue: &str) -> Result<Report> {
         Mode::Send | Mode::Latency | Mode::Pc => Watch::Clock,
     };
     let report = drive(&run, watch)?;
-    Ok(report.with_preload(preload))
+    Ok(match preload {
+        Some(preload) => report.after_preload(&preload),
+        None => report,
+    })
 }
 
 impl Run {
@@ -178,10 +184,10 @@ fn drive(run: &Arc<Run>, watch: Watch) -> Result<Report> {
         Watch::Clock => run.watch_clock(),
         Watch::Producers => run
             .wait_for_progress(Count::Requests, || run.producing.load(Relaxed) == 0)
-            .map(|()| (start, run.snapshot())),
+            .map(|()| (start, run.snapshot_of_last_progress())),
         Watch::Consumers => run
             .wait_for_progress(Count::Received, || run.is_settled())
-            .map(|()| (start, run.snapshot())),
+            .map(|()| (start, run.snapshot_of_last_progress())),
     };
     run.enter(Phase::Stop);
     let mut stages = vec![Latencies::new(); scenario.pace.stage_count()];
@@ -225,9 +231,10 @@ fn work(run: &Arc<Run>, is_mine: impl Fn(&usize) -> bool) -> Result<Vec<Latencie
     Ok(latencies.take_or_clone())
 }
 
-/// What fills a queue before it is drained.
+/// What fills a queue before it is drained: exactly as many messages as are planned.
 fn preloading(scenario: &Scenario) -> Scenario {
-    let shape = Shape { batch: 10, ..scenario.shape };
+    let largest = (2..=PRELOAD_BATCH).rev().find(|batch| scenario.count.is_multiple_of(*batch));
+    let shape = Shape { batch: largest.unwrap_or(1), ..scenario.shape };
     let producers = PRELOAD_CONNECTIONS;
     Scenario {
         mode: Mode::Send,
@@ -239,6 +246,16 @@ fn preloading(scenario: &Scenario) -> Scenario {
     }
 }
 
+/// A queue that holds less than planned would be drained sooner, and its memory divided by too many.
+fn check_preload(report: &Report, planned: u64) -> Result<()> {
+    if let Some(error) = &report.first_error {
+        bail!("filling the queue failed: {error}");
+    }
+    let sent = report.count(Count::Sent);
+    ensure!(sent == planned, "the queue was filled with {sent} messages of {planned}");
+    Ok(())
+}
+
 trait TakeOrClone<T> {
     fn take_or_clone(self) -> T;
 }
@@ -246,5 +263,53 @@ trait TakeOrClone<T> {
 impl<T: Clone> TakeOrClone<T> for Rc<RefCell<T>> {
     fn take_or_clone(self) -> T {
         Rc::try_unwrap(self).map_or_else(|shared| shared.borrow().clone(), RefCell::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+    use crate::{access::Access, load::Endpoint, tls::Trust};
+
+    fn refuse_all(mut socket: TcpStream) {
+        let mut input = [0; 64 << 10];
+        while socket.read(&mut input).is_ok_and(|read| read > 0) {
+            let answer = b"HTTP/1.1 500 Refused\r\nContent-Length: 0\r\n\r\n";
+            if socket.write_all(answer).is_err() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn a_queue_that_was_not_filled_is_not_drained() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            listener
+                .incoming()
+                .flatten()
+                .for_each(|socket| drop(thread::spawn(|| refuse_all(socket))));
+        });
+        let endpoint = Endpoint::new(&url, &Access::open(), &Trust::default()).unwrap();
+        let scenario = Scenario { count: 10, ..Scenario::new(Mode::Drain, endpoint, 1) };
+
+        let error = run_on(&scenario, &format!("{url}/000000000000/q")).unwrap_err();
+
+        assert!(error.to_string().starts_with("filling the queue failed: status 500"), "{error:#}");
+    }
+
+    #[test]
+    fn queues_are_filled_with_any_number_in_the_largest_batches() {
+        let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
+        let scenario = Scenario::new(Mode::Drain, endpoint.unwrap(), 1);
+        let batch = |count| preloading(&Scenario { count, ..scenario.clone() }).shape.batch;
+
+        assert_eq!([10_000, 25, 27, 29].map(batch), [10, 5, 9, 1]);
     }
 }

@@ -32,8 +32,9 @@ const RECEIVES_SHIFT: u32 = 8;
 const SENT_SHIFT: u32 = 24;
 
 const CHUNK: u64 = 1 << 16;
-/// 268 million messages a run.
 const CHUNKS: u64 = 1 << 12;
+/// Messages of a run at most.
+pub(super) const COUNT_MAX: u64 = CHUNK * CHUNKS;
 
 /// What a body begins with: `run 8 | producer 4 | group 8 | sequence 12` hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +142,7 @@ impl Ledger {
 
     /// Takes `count` fresh sequence numbers and returns the first; `None` once `limit` is reached.
     pub(crate) fn take(&self, count: u64, limit: u64, now_us: u64) -> Option<u64> {
-        let limit = limit.min(CHUNK * CHUNKS);
+        let limit = limit.min(COUNT_MAX);
         let step = |next: u64| Some(next + count).filter(|end| *end <= limit);
         let first = self.next.fetch_update(Relaxed, Relaxed, step).ok()?;
         for sequence in first..first + count {
@@ -249,7 +250,7 @@ impl Ledger {
     /// The book that knows a message; `None` for strangers.
     fn book(&self, id: Id) -> Option<usize> {
         let at = self.books.iter().position(|book| book.run == id.run)?;
-        let end = if at == 0 { self.next.load(Relaxed) } else { CHUNK * CHUNKS };
+        let end = if at == 0 { self.next.load(Relaxed) } else { COUNT_MAX };
         (id.sequence < end).then_some(at)
     }
 

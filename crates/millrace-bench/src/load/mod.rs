@@ -35,6 +35,7 @@ pub(crate) use connection::{Connection, Events};
 pub(crate) use dialect::{Sqs, percent};
 pub(crate) use drive::{run, run_on};
 pub(crate) use endpoint::Endpoint;
+use ledger::COUNT_MAX;
 pub(crate) use ledger::{ID_BYTES, Id};
 pub(crate) use pace::{Pace, Stage};
 pub(crate) use report::Report;
@@ -75,7 +76,7 @@ pub(crate) struct Flags {
     /// Seconds before measuring
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     warm_up: f64,
-    /// Messages to send, instead of a duration [drain: 10000]
+    /// Messages to send, instead of a duration; a multiple of --batch [drain: any, 10000]
     #[arg(long, value_name = "NUMBER")]
     count: Option<u64>,
     /// Bytes of a message's body
@@ -134,18 +135,53 @@ impl Flags {
         let endpoint = Endpoint::new(&self.endpoint, &access, &self.trust)?;
         let usual = Scenario::new(self.mode, endpoint, connections);
         let default_count = if self.mode == Mode::Drain { 10_000 } else { 0 };
+        let count = self.count.unwrap_or(default_count);
+        if count > COUNT_MAX {
+            bail!("--count is {count}, at most {COUNT_MAX} ids can be checked");
+        }
+        if self.mode != Mode::Drain && !count.is_multiple_of(self.batch) {
+            bail!("--count is {count}, which batches of {} do not add up to", self.batch);
+        }
         Ok(Scenario {
             shape: Shape { batch: self.batch, size_bytes: self.size, grouping },
             groups: self.groups,
             threads: self.threads,
             warm_up: Duration::from_secs_f64(self.warm_up.max(0.0)),
             duration: Duration::from_secs_f64(self.duration.max(0.0)),
-            count: self.count.unwrap_or(default_count),
+            count,
             pace: Pace::constant(self.rate),
             backlog_max: self.backlog,
             wait_s: self.wait,
             server_pid: self.server_pid,
             ..usual
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    fn scenario(line: &str) -> Result<Scenario> {
+        let words = format!("load --endpoint http://127.0.0.1:1 {line}");
+        Line::try_parse_from(words.split(' '))?.flags.scenario()
+    }
+
+    #[test]
+    fn a_count_that_cannot_be_sent_exactly_is_refused() {
+        assert_eq!(scenario("send --batch 10 --count 20").unwrap().count, 20);
+        assert_eq!(scenario("drain --batch 10 --count 25").unwrap().count, 25);
+
+        let error = scenario("send --batch 10 --count 25").unwrap_err();
+        assert!(error.to_string().contains("batches of 10"), "{error}");
+        assert!(scenario("send --count 268435457").is_err());
     }
 }

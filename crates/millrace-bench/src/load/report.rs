@@ -41,6 +41,8 @@ pub(crate) struct Report {
     pub(crate) began: Duration,
     pub(crate) elapsed: Duration,
     counts: [u64; COUNTS],
+    /// The same of the whole run: with filling, warming up and settling.
+    counts_in_all: [u64; COUNTS],
     /// CPU times of the measured phase; memory at its end.
     pub(crate) cost: Cost,
     is_server_known: bool,
@@ -91,6 +93,7 @@ impl Report {
             began: process::now().saturating_sub(before.at.elapsed()),
             elapsed: after.at - before.at,
             counts: std::array::from_fn(|index| after.counts[index] - before.counts[index]),
+            counts_in_all: run.snapshot_counts(),
             cost,
             is_server_known: run.scenario.server_pid.is_some(),
             latencies,
@@ -117,7 +120,8 @@ impl Report {
         let verdict = tally::verdict(&tallies);
         let joined = reports.into_iter().reduce(|mut all, report| {
             all.elapsed = all.elapsed.max(report.elapsed);
-            all.counts = std::array::from_fn(|index| all.counts[index] + report.counts[index]);
+            all.counts = sum(&all.counts, &report.counts);
+            all.counts_in_all = sum(&all.counts_in_all, &report.counts_in_all);
             all.cost.own_cpu += report.cost.own_cpu;
             if !all.is_server_known {
                 all.cost = Cost { own_cpu: all.cost.own_cpu, ..report.cost };
@@ -129,7 +133,7 @@ impl Report {
             all.first_error = all.first_error.or(report.first_error);
             for (index, second) in report.seconds.iter().enumerate() {
                 match all.seconds.get_mut(index) {
-                    Some(sum) => *sum = std::array::from_fn(|count| sum[count] + second[count]),
+                    Some(all) => *all = sum(all, second),
                     None => all.seconds.push(*second),
                 }
             }
@@ -147,8 +151,13 @@ impl Report {
         self.latencies.recordings(front, self.began, self.elapsed)
     }
 
-    pub(crate) fn with_preload(self, preload: Option<(Duration, Cost)>) -> Report {
-        Report { preload, ..self }
+    /// Of a run that emptied what `preload` filled.
+    pub(crate) fn after_preload(self, preload: &Report) -> Report {
+        Report {
+            preload: Some((preload.elapsed, preload.cost)),
+            counts_in_all: sum(&self.counts_in_all, &preload.counts_in_all),
+            ..self
+        }
     }
 
     /// Acknowledged and never received; zero where nobody received.
@@ -168,6 +177,11 @@ impl Report {
 
     pub(crate) fn count(&self, count: Count) -> u64 {
         self.counts[count as usize]
+    }
+
+    /// In the whole run, not only while it was measured.
+    pub(crate) fn count_in_all(&self, count: Count) -> u64 {
+        self.counts_in_all[count as usize]
     }
 
     pub(crate) fn per_second(&self, count: Count) -> f64 {
@@ -269,6 +283,10 @@ impl Report {
             "first_error": self.first_error,
         })
     }
+}
+
+fn sum(one: &[u64; COUNTS], other: &[u64; COUNTS]) -> [u64; COUNTS] {
+    std::array::from_fn(|index| one[index] + other[index])
 }
 
 const NAMES: [(Count, &str); COUNTS] = [

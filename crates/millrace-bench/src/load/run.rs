@@ -69,6 +69,8 @@ pub(crate) struct Run {
     /// Where somebody watches.
     pub(super) live: Option<Arc<Live>>,
     first_error: Mutex<Option<String>>,
+    /// When a message was last sent, received or deleted, in µs since `started`.
+    progress_us: AtomicU64,
 }
 
 impl Run {
@@ -95,6 +97,7 @@ impl Run {
             seconds: Mutex::default(),
             live: scenario.progress.live().if_watched(),
             first_error: Mutex::default(),
+            progress_us: AtomicU64::new(0),
         }
     }
 
@@ -140,6 +143,9 @@ impl Run {
 
     pub(crate) fn add(&self, count: Count, number: u64) {
         self.counts[count as usize].fetch_add(number, Relaxed);
+        if number > 0 && matches!(count, Count::Sent | Count::Received | Count::Deleted) {
+            self.progress_us.fetch_max(self.now_us(), Relaxed);
+        }
         let event = match count {
             Count::Sent => Event::Sent,
             Count::Received => Event::Received,
@@ -206,7 +212,40 @@ impl Run {
         Snapshot { at: Instant::now(), counts, cost: Cost::now(self.scenario.server_pid) }
     }
 
+    /// A snapshot as of the last message's answer: that all is done is noticed later.
+    pub(super) fn snapshot_of_last_progress(&self) -> Snapshot {
+        let snapshot = self.snapshot();
+        match self.progress_us.load(Relaxed) {
+            0 => snapshot,
+            last_us => Snapshot { at: self.started + Duration::from_micros(last_us), ..snapshot },
+        }
+    }
+
     pub(super) fn snapshot_counts(&self) -> [u64; COUNTS] {
         std::array::from_fn(|index| self.counts[index].load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        access::Access,
+        load::{Endpoint, Mode},
+        tls::Trust,
+    };
+
+    #[test]
+    fn a_count_is_reached_when_its_last_answer_came_however_late_that_is_noticed() {
+        let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
+        let run = Run::new(&Scenario::new(Mode::Drain, endpoint.unwrap(), 1), "q");
+        run.add(Count::Deleted, 1);
+        let answered = Instant::now();
+        run.add(Count::Empty, 1);
+
+        let end = run.snapshot_of_last_progress();
+
+        assert!(end.at <= answered);
+        assert_eq!(end.counts[Count::Empty as usize], 1);
     }
 }

@@ -118,8 +118,8 @@ impl Bench {
     ) -> Result<Report> {
         let scenario = Scenario { server_pid: Some(server.pid()), ..scenario };
         let report = load::run_on(&scenario, queue_url)?;
-        self.requests += report.count(Count::Requests);
-        self.closed_by_server += report.count(Count::ClosedByServer);
+        self.requests += report.count_in_all(Count::Requests);
+        self.closed_by_server += report.count_in_all(Count::ClosedByServer);
         self.violations.extend(report.violations());
         if let Some(error) = &report.first_error {
             self.violations.push(format!("a request failed: {error}"));
