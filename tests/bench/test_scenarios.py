@@ -111,9 +111,9 @@ def test_rate_holds_a_low_rate(endpoint):
     outcome = bench("rate", *QUICK, "--rate", "50", "--conns", "4", endpoint=endpoint)
 
     achieved, unsent = outcome.metric("rate.50.achieved"), outcome.metric("rate.50.unsent")
-    # At most what was due, warm-up included; and what is missing is counted.
+    # At most what was due, warm-up included; and what is missing is counted, but for four under way at the end.
     assert 0 < achieved <= 1.3 * 50 + 1
-    assert achieved + unsent >= 48
+    assert achieved + unsent >= 44
     assert outcome.metric("rate.50.p99") >= outcome.metric("rate.50.p50") > 0
 
 
@@ -121,10 +121,10 @@ def test_rate_goes_through_its_stages(endpoint):
     outcome = bench("rate", *QUICK, "--stage", "20/s:1s,200/s:1s", "--conns", "8", endpoint=endpoint)
 
     first, second = outcome.metric("rate.stage1.achieved"), outcome.metric("rate.stage2.achieved")
-    # At most what was due since the warm-up began; and what is missing is counted.
+    # At most what was due since the warm-up began; and what is missing is counted, but for eight under way at the end.
     assert 0 < first <= 27
     assert first < second <= 300
-    assert second + outcome.metric("rate.stage2.unsent") >= 198
+    assert second + outcome.metric("rate.stage2.unsent") >= 190
     assert len(outcome.report["sections"][0]["charts"]) == 2
 
 

@@ -18,7 +18,7 @@ pub(crate) enum Verb {
     EndToEnd,
     /// Of scheduled sends: from the request to its answer, however late the request was.
     Service,
-    /// Of scheduled sends: how late the request was.
+    /// Of scheduled sends, whatever becomes of them: how late the request was.
     Late,
 }
 

@@ -1,6 +1,6 @@
 //! `micro`: what codecs, signatures and digests cost on one core, the best of several runs.
 //!
-//! The engine's and the journal's costs are measured by the examples of their crates.
+//! What group commits cost is measured by the example `group_commit` of `millrace-journal`.
 
 use std::{
     collections::HashMap,

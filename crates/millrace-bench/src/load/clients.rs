@@ -75,6 +75,9 @@ impl Client {
             let sent_at = if interval.is_zero() { start } else { Instant::now() };
             let count = scenario.shape.batch;
             let Some(first) = run.ledger.take(count, run.limit(), run.now_us()) else { return };
+            if !interval.is_zero() {
+                record(&run, &self.latencies, Verb::Late, sent_at - start);
+            }
             for index in 0..count {
                 let sequence = first + index;
                 let group = scenario.group_of(sequence, producer);
@@ -95,7 +98,6 @@ impl Client {
                 run.add(Count::Sent, acknowledged);
                 if !interval.is_zero() {
                     record(&run, &self.latencies, Verb::Service, sent_at.elapsed());
-                    record(&run, &self.latencies, Verb::Late, sent_at - start);
                 }
             }
             self.scratch = scratch;

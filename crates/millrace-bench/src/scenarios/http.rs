@@ -87,6 +87,7 @@ fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
             name,
             rate: *rate,
             elapsed: run.end - run.warm_until,
+            batch: 1,
             sent: run.answered,
             stage: None,
             latencies: run.latencies,
@@ -199,6 +200,9 @@ async fn ask(
         if sent_at >= end {
             return;
         }
+        if sent_at >= warm_until {
+            run.borrow_mut().note_sent(sent_at - start);
+        }
         let live = run.borrow().live.clone();
         let under_way = live.as_deref().map(Live::under_way);
         let outcome = connection.exchange(&request).await.map(|(status, _)| status);
@@ -209,7 +213,7 @@ async fn ask(
             live.finished(connection.take_events());
         }
         if now >= warm_until && now < end {
-            run.borrow_mut().note(outcome, [now - start, now - sent_at, sent_at - start]);
+            run.borrow_mut().note(outcome, [now - start, now - sent_at]);
         }
         if is_failed {
             sleep(PAUSE).await;
@@ -218,19 +222,23 @@ async fn ask(
 }
 
 impl Run {
-    /// `taken`: since it was due, since it was sent, and between the two.
-    fn note(&mut self, outcome: Result<u16>, taken: [Duration; 3]) {
+    /// A request goes out, so long after it was due.
+    fn note_sent(&mut self, late: Duration) {
+        if !self.interval.is_zero() {
+            self.record(Verb::Late, late);
+        }
+    }
+
+    /// `taken`: since it was due, and since it was sent.
+    fn note(&mut self, outcome: Result<u16>, taken: [Duration; 2]) {
         let error = match outcome {
             Ok(status) if is_success(status) => {
                 self.answered += 1;
-                let verbs = [Verb::Send, Verb::Service, Verb::Late];
-                // In a closed loop all are the same.
-                let count = if self.interval.is_zero() { 1 } else { verbs.len() };
-                for (verb, taken) in verbs.iter().zip(taken).take(count) {
-                    self.latencies.record(*verb, taken);
-                    if let Some(live) = &self.live {
-                        live.record(*verb, taken);
-                    }
+                let [since_due, since_sent] = taken;
+                self.record(Verb::Send, since_due);
+                // In a closed loop both are the same.
+                if !self.interval.is_zero() {
+                    self.record(Verb::Service, since_sent);
                 }
                 return;
             }
@@ -247,6 +255,13 @@ impl Run {
             live.add(Event::Failed, 1);
         }
         self.first_error.get_or_insert(error);
+    }
+
+    fn record(&mut self, verb: Verb, taken: Duration) {
+        self.latencies.record(verb, taken);
+        if let Some(live) = &self.live {
+            live.record(verb, taken);
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use millrace_client::{Peer, ReceiveRequest, SystemAttributes, transport::TransportOptions};
 use tokio::{runtime, task::JoinSet};
@@ -104,6 +104,10 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
     ];
     for scheme in &plan.scheme {
         let secure = match scheme {
+            Scheme::Http if setting.endpoint.tls.is_some() => {
+                notes.push("HTTP was left out: the endpoint speaks HTTPS.".to_owned());
+                continue;
+            }
             Scheme::Http => None,
             Scheme::Https => match Secure::find(setting, plan)? {
                 None => {
@@ -126,6 +130,9 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
                 all.push(measure(setting, plan, *workers, *pool, *scheme)?);
             }
         }
+    }
+    if all.is_empty() {
+        bail!("there is nothing to measure: {}", notes.join(" "));
     }
     Ok(Findings {
         title: "Draining a queue".to_owned(),

@@ -67,6 +67,9 @@ pub(super) struct Step {
     /// As planned; zero in a closed loop.
     pub(super) rate: f64,
     pub(super) elapsed: Duration,
+    /// Messages of a request.
+    pub(super) batch: u64,
+    /// Messages that were accepted.
     pub(super) sent: u64,
     /// Where it was one of several, with the size of its bodies.
     pub(super) stage: Option<load::Stage>,
@@ -144,6 +147,7 @@ fn at_rate(setting: &Setting, steps: &Steps, rate: f64) -> Result<Measured> {
         name: format!("{rate:.0}/s"),
         rate,
         elapsed: report.elapsed,
+        batch: steps.batch,
         sent: report.count(Count::Sent),
         stage: None,
         latencies: report.latencies.clone(),
@@ -176,6 +180,7 @@ fn by_stages(setting: &Setting, steps: &Steps) -> Result<Measured> {
             }),
             rate: stage.rate,
             elapsed,
+            batch: steps.batch,
             sent: latencies.percentiles(Verb::Send).count * steps.batch,
             latencies: latencies.clone(),
         })
@@ -251,10 +256,12 @@ impl Step {
         self.sent as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Messages that were due in the measured time and not sent.
+    /// Messages that were due in the measured time and not sent in it. Those that were refused
+    /// were sent.
     fn unsent(&self) -> u64 {
         let due = self.rate * self.elapsed.as_secs_f64();
-        (due - self.sent as f64).max(0.0) as u64
+        let tried = self.latencies.percentiles(Verb::Late).count * self.batch;
+        (due - tried as f64).max(0.0) as u64
     }
 
     fn keeps(&self, slo: &Limit) -> bool {
@@ -317,6 +324,24 @@ impl FromStr for Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_refused_is_not_unsent() {
+        let mut latencies = Latencies::new();
+        (0..9).for_each(|_| latencies.record(Verb::Late, Duration::ZERO));
+        let step = Step {
+            id: String::new(),
+            name: String::new(),
+            rate: 100.0,
+            elapsed: Duration::from_secs(1),
+            batch: 10,
+            sent: 50,
+            stage: None,
+            latencies,
+        };
+
+        assert_eq!(step.unsent(), 10);
+    }
 
     #[test]
     fn stages_are_a_rate_and_a_time_and_what_is_different_meanwhile() {
