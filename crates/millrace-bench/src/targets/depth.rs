@@ -1,4 +1,7 @@
 //! Target 4: a drain is as fast from the deepest backlog as from a small one.
+//!
+//! Only drains of a standard queue are held against a small one; those of groups against the
+//! ceiling alone, and their rows say so.
 
 use anyhow::Result;
 
@@ -92,11 +95,13 @@ fn add(bench: &mut Bench, backlog: Backlog, found: &Comparison, small_rate: Opti
     let (mut measured, mut goal) =
         (format!("{}/s", thousands(found.rate)), format!("≥ {SHARE} x ceiling"));
     let mut is_met = found.ratio >= SHARE;
+    if backlog.groups > 0 {
+        goal += ", no small one measured";
+    }
     if let Some(small_rate) = small_rate {
         let change = found.rate / small_rate.max(1.0);
         measured += &format!(", {change:.2} x small");
-        goal += ", 0.9 to 1.1 x small";
-        // Faster is no fault.
+        goal += ", ≥ 0.9 x small";
         is_met &= change >= 0.9;
     }
     let groups = if backlog.groups > 1 {

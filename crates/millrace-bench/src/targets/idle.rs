@@ -1,4 +1,4 @@
-//! Target 8: idle long polls cost next to nothing, and one send wakes one of them.
+//! Target 8: idle long polls cost next to nothing, and one send is the answer of one of them.
 
 use std::{
     cell::RefCell,
@@ -26,7 +26,9 @@ use crate::{
 /// SQS: the longest WaitTimeSeconds.
 const WAIT_S: u32 = 20;
 const WAKES: usize = 20;
-/// How long a second waiter gets to show that it was woken too.
+/// What the goal is about. Fewer cost less.
+const POLLS: u64 = 10_000;
+/// How long a second poll gets to show that it was answered too.
 const OTHERS: Duration = Duration::from_millis(20);
 
 /// A poll came back with messages: of which queue, and when.
@@ -39,7 +41,7 @@ pub(crate) fn idle(bench: &mut Bench) -> Result<()> {
     let settings = bench.settings("fsync");
     let server = Server::start(&settings)?;
     let endpoint = server.endpoint()?;
-    let (polls, queues) = (bench.pick(500, 10_000, 10_000), bench.pick(50, 1000, 1000));
+    let (polls, queues) = (bench.pick(500, POLLS, POLLS), bench.pick(50, 1000, 1000));
     let polls = polls.min(process::raise_open_files().saturating_sub(200));
     let mut urls = Vec::new();
     let mut socket = std::net::TcpStream::connect(endpoint.address).context("connecting")?;
@@ -100,12 +102,12 @@ async fn watch(
     let p50_us = median(taken_us);
     bench.add(Row {
         target: "8",
-        what: format!("send wakes one of {} polls, {count} times", thousands(polls as f64)),
+        what: format!("send reaches one of {} polls, {count} times", thousands(polls as f64)),
         measured: format!(
-            "p50 {p50_us:.0}, max {slowest_us:.0} µs after the answer, {wrong} woke none or more"
+            "p50 {p50_us:.0}, max {slowest_us:.0} µs after the answer, {wrong} not exactly one"
         ),
-        goal: "within 1 ms, exactly one".to_owned(),
-        is_met: Some(slowest_us <= 1000.0 && wrong == 0),
+        goal: "within 1 ms, reaches exactly one".to_owned(),
+        is_met: judged(polls, slowest_us <= 1000.0 && wrong == 0),
         ..Row::default()
     });
     Ok(())
@@ -119,7 +121,7 @@ fn add_idle(bench: &mut Bench, polls: u64, queues: usize, share: f64, each: f64)
         what: format!("{what}, CPU"),
         measured: format!("{:.2} % of a core", share * 100.0),
         goal: "< 1 %".to_owned(),
-        is_met: Some(share < 0.01),
+        is_met: judged(polls, share < 0.01),
         ..Row::default()
     });
     bench.add(Row {
@@ -127,13 +129,19 @@ fn add_idle(bench: &mut Bench, polls: u64, queues: usize, share: f64, each: f64)
         what: format!("{what}, memory each"),
         measured: format!("{:.1} KB", each / 1000.0),
         goal: "≤ 20 KB".to_owned(),
-        is_met: Some(each <= 20_000.0),
+        is_met: judged(polls, each <= 20_000.0),
         ..Row::default()
     });
 }
 
+/// A low limit of open files may leave too few polls to tell.
+fn judged(polls: u64, is_met: bool) -> Option<bool> {
+    (polls >= POLLS).then_some(is_met)
+}
+
 /// Sends to one queue after the other. Times from the answer to the send until a poll has the
-/// message, and how many sends did not wake exactly one.
+/// message, and how many sends did not reach exactly one. A poll that was woken for nothing and
+/// waits on is not seen.
 async fn wake(
     endpoint: &Endpoint,
     urls: &[String],

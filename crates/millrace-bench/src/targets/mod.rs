@@ -90,7 +90,6 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
         latency::closes(&mut bench);
     }
     let after = bench.fdatasync()?;
-    warn_if_busy();
     bench.rows.sort_by_key(|row| row.target.parse::<u8>().unwrap_or(u8::MAX));
 
     let format = match (flags.markdown, flags.json) {
