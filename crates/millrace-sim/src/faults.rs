@@ -31,7 +31,7 @@ impl World {
     /// A call to the disk will fail soon, or space runs out.
     pub(crate) fn inject(&mut self) -> Step {
         let soon = self.fs.calls() + self.random.below(12);
-        match self.random.below(4) {
+        match if self.may_fail() { self.random.below(4) } else { 3 } {
             0 => self.fs.fail_call(soon, Fault::Io),
             1 => self.fs.fail_call(soon, Fault::PowerLoss),
             2 => self.fs.fail_call(soon, Fault::NoSpace),
@@ -47,6 +47,12 @@ impl World {
         self.is_faulty = true;
         self.note(format!("call {soon} will fail"));
         Ok(())
+    }
+
+    /// Whether power and disk may fail. What was answered with `Os` outlives the process, but
+    /// neither the machine nor a failed sync.
+    fn may_fail(&self) -> bool {
+        self.profile.durability == Durability::Fsync
     }
 
     fn free_space(&mut self) -> Step {
@@ -65,7 +71,8 @@ impl World {
     pub(crate) fn restart_somehow(&mut self) -> Step {
         let end = match self.random.below(5) {
             _ if self.power_is_off() => End::PowerLoss,
-            0..=1 => End::PowerLoss,
+            0..=1 if self.may_fail() => End::PowerLoss,
+            0..=1 => End::Kill,
             2..=3 => End::Kill,
             _ => End::Close,
         };
@@ -87,7 +94,7 @@ impl World {
             self.profile.segment_bytes = self.random.pick(&[16 << 10, 32 << 10, 64 << 10]);
         }
         // Starts that are cut short, too.
-        if self.random.chance(15) {
+        if self.may_fail() && self.random.chance(15) {
             let call = self.fs.calls() + self.random.below(8);
             let fault = self.random.pick(&[Fault::Io, Fault::PowerLoss]);
             self.fs.fail_call(call, fault);
@@ -137,6 +144,9 @@ impl World {
             Some(crashed) => crashed,
             None => self.fs.killed(),
         };
+        if self.profile.refuses_direct {
+            self.fs.refuse_direct();
+        }
         self.is_faulty = false;
     }
 
@@ -175,7 +185,7 @@ impl World {
             }
         };
         let options = LocalOptions {
-            durability: Durability::Fsync,
+            durability: self.profile.durability,
             segment_bytes: self.profile.segment_bytes,
             unindexed_segments: self.profile.unindexed_segments,
         };

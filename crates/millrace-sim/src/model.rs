@@ -175,8 +175,12 @@ impl Model {
         self.queues.values().find(|queue| queue.definition.name == name)
     }
 
+    /// Nobody sees how a task ends whose queue is gone, and it has nothing to move.
     pub fn running_task(&self) -> Option<&MoveTask> {
-        self.tasks.values().find(|task| task.status == MoveTaskStatus::Running)
+        let has_source =
+            |task: &MoveTask| task.source_id.is_some_and(|id| self.queues.contains_key(&id));
+        let mut running = self.tasks.values().filter(|t| t.status == MoveTaskStatus::Running);
+        running.find(|task| has_source(task))
     }
 
     /// Applies a change made at `now`.

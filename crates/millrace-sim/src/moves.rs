@@ -229,7 +229,6 @@ impl World {
                 return Err(format!("{arn} names no queue"));
             };
             let listed = self.broker()?.move_tasks(&key, 100);
-            // Ended tasks are forgotten some time after their queue is gone.
             let running = self.oracle.live.running_task().filter(|task| task.source == arn);
             if running.is_some_and(|running| listed.iter().all(|task| task.id != running.id)) {
                 return Err(format!("tasks of {arn}: {listed:?}, should have {running:?}"));

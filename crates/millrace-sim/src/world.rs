@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use millrace_broker::{Broker, BrokerError, Handle, SharedQueue};
 use millrace_core::{Clock, QueueId};
-use millrace_journal::{FileSystem, GroupCommit, SimFileSystem, Unavailable};
+use millrace_journal::{Durability, FileSystem, GroupCommit, SimFileSystem, Unavailable};
 
 use crate::clock::ManualClock;
 use crate::executor::Task;
@@ -54,6 +54,10 @@ pub(crate) struct Profile {
     /// Restarts and faults, per thousand steps.
     pub restarts: u64,
     pub faults: u64,
+    /// The disk reads and writes by way of the page cache only.
+    pub refuses_direct: bool,
+    /// With `Os` neither power nor disk fails: there is no telling what that leaves.
+    pub durability: Durability,
 }
 
 /// A broker and the journal below it.
@@ -160,8 +164,14 @@ impl World {
             has_purge_cool_down: random.chance(50),
             restarts: random.pick(&[2, 10, 40]),
             faults: random.pick(&[0, 5, 20]),
+            // By the seed and not by chance, so that seeds that found a bug go on as they did.
+            refuses_direct: seed.is_multiple_of(5),
+            durability: if seed.is_multiple_of(7) { Durability::Os } else { Durability::Fsync },
         };
         let fs = SimFileSystem::new(random.bits());
+        if profile.refuses_direct {
+            fs.refuse_direct();
+        }
         let clients = (0..=random.below(4)).map(|_| Client::default()).collect();
         World {
             random,
