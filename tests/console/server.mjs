@@ -16,13 +16,17 @@ const BINARY =
   join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "fast", "millrace");
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
-function freePort() {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = probe.address();
-      probe.close(() => resolve(port));
+// Below the range that systems draw from by themselves: a server that is restarted leaves its port for
+// a moment, in which nobody's connection may be given it.
+async function freePort() {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const isFree = await new Promise((resolve) => {
+      const probe = createServer().on("error", () => resolve(false));
+      probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
     });
-  });
+    if (isFree) return port;
+  }
 }
 
 /** A server: `endpoint` of SQS, `console` of the pages. */

@@ -2,7 +2,6 @@
 
 import { spawn } from "node:child_process";
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,24 +12,13 @@ const BINARY =
   process.env.SERVER_BINARY ??
   join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "fast", "millrace");
 
-function freePort() {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = probe.address();
-      probe.close(() => resolve(port));
-    });
-  });
-}
-
-/** Resolves to `{ endpoint, stop() }` once `/health` answers 200. */
+/** Resolves to `{ endpoint, stop() }` once the server says that it serves. */
 export async function startServer() {
   const directory = mkdtempSync(join(tmpdir(), "millrace-js-"));
   const log = join(directory, "server.log");
-  const port = await freePort();
-  const endpoint = `http://127.0.0.1:${port}`;
   const output = openSync(log, "w");
-  const flags = ["--listen", `127.0.0.1:${port}`, "--data", join(directory, "data"), "--console-listen", "off"];
-  const child = spawn(BINARY, ["serve", ...flags, "--durability", "os"], {
+  const flags = ["--listen", "127.0.0.1:0", "--data", join(directory, "data"), "--console-listen", "off"];
+  const child = spawn(BINARY, ["serve", ...flags, "--durability", "os", "--log-format", "json"], {
     stdio: ["ignore", output, output],
   });
   closeSync(output);
@@ -39,12 +27,13 @@ export async function startServer() {
   process.on("exit", () => child.kill("SIGKILL"));
 
   const deadline = Date.now() + 20_000;
-  while (!(await isHealthy(endpoint))) {
+  let endpoint;
+  while (!(endpoint = servedAt(readFileSync(log, "utf8")))) {
     if (child.exitCode !== null || child.pid === undefined || Date.now() > deadline) {
       child.kill("SIGKILL");
       throw new Error(`the server does not serve:\n${readFileSync(log, "utf8")}`);
     }
-    await sleep(5); // Nothing announces an open port but a connection to it.
+    await sleep(5);
   }
 
   async function stop() {
@@ -57,10 +46,9 @@ export async function startServer() {
   return { endpoint, stop };
 }
 
-async function isHealthy(endpoint) {
-  try {
-    return (await fetch(`${endpoint}/health`)).status === 200;
-  } catch {
-    return false;
-  }
+/** The endpoint in the log's line that says so. */
+function servedAt(log) {
+  const lines = log.split("\n").slice(0, -1); // The last may be half written.
+  const line = lines.find((line) => line.includes('"serving"'));
+  return line && JSON.parse(line).endpoint;
 }

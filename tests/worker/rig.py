@@ -96,6 +96,10 @@ class Partition:
         other = {client: server, server: client}
         try:
             while True:
+                if self.is_cut:
+                    # What waits to be read would end each select at once.
+                    time.sleep(0.05)
+                    continue
                 readable, _, _ = select.select([client, server], [], [], 0.05)
                 for end in [] if self.is_cut else readable:
                     data = end.recv(65536)

@@ -31,7 +31,7 @@ def test_idle_worker_ends_when_its_receive_does(queue, work, counts):
 
     worker.signal()
 
-    assert worker.wait(5) == 0
+    assert worker.wait(15) == 0
 
 
 def test_drain_is_bounded_and_the_work_is_given_back(queue, work, send, tmp_path, counts):

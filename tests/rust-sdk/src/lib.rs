@@ -1,7 +1,5 @@
-//! Starts the real binary for tests: a free port, a data directory of its own, `/health` awaited.
+//! Starts the real binary for tests: a port of its choice, a data directory of its own, awaited.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +9,7 @@ use std::{env, fs, process, thread};
 pub struct Server {
     child: Child,
     directory: PathBuf,
-    port: u16,
+    endpoint: String,
 }
 
 impl Server {
@@ -20,12 +18,9 @@ impl Server {
         let directory = env::temp_dir().join(format!("millrace-rust-{}-{name}", process::id()));
         fs::create_dir_all(&directory).expect("the directory is made");
         let log = fs::File::create(directory.join("server.log")).expect("the log is made");
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|probe| probe.local_addr())
-            .expect("a port is free")
-            .port();
         let child = Command::new(binary())
-            .args(["serve", "--durability", "os", "--listen", &format!("127.0.0.1:{port}")])
+            .args(["serve", "--durability", "os", "--listen", "127.0.0.1:0"])
+            .args(["--console-listen", "off", "--log-format", "json"])
             .arg("--data")
             .arg(directory.join("data"))
             .stdin(Stdio::null())
@@ -33,36 +28,31 @@ impl Server {
             .stderr(log)
             .spawn()
             .expect("the binary starts; build it with `cargo build --profile fast -p millrace`");
-        let mut server = Server { child, directory, port };
-        server.wait_until_healthy();
+        let mut server = Server { child, directory, endpoint: String::new() };
+        server.wait_until_it_serves();
         server
     }
 
     /// What a client is given.
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        self.endpoint.clone()
     }
 
-    fn wait_until_healthy(&mut self) {
+    fn wait_until_it_serves(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(20);
-        while !self.is_healthy() {
+        loop {
+            if let Some(endpoint) = served_at(&self.log()) {
+                self.endpoint = endpoint;
+                return;
+            }
             let ended = self.child.try_wait().expect("the process can be asked");
             assert!(
                 ended.is_none() && Instant::now() < deadline,
                 "the server does not serve:\n{}",
                 self.log()
             );
-            // Nothing announces an open port but a connection to it.
             thread::sleep(Duration::from_millis(5));
         }
-    }
-
-    fn is_healthy(&self) -> bool {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
-        let mut head = [0; 12];
-        stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").is_ok()
-            && stream.read_exact(&mut head).is_ok()
-            && &head == b"HTTP/1.1 200"
     }
 
     fn log(&self) -> String {
@@ -80,6 +70,14 @@ impl Drop for Server {
             assert!(!log.contains("panic"), "the server panicked:\n{log}");
         }
     }
+}
+
+/// The endpoint in the log's line that says that the server serves.
+fn served_at(log: &str) -> Option<String> {
+    let line = log.lines().find(|line| line.contains("\"serving\""))?;
+    let (_, rest) = line.split_once("\"endpoint\":\"")?;
+    // Nothing in a URL is escaped; a line that is half written has no end.
+    rest.split_once('"').map(|(endpoint, _)| endpoint.to_owned())
 }
 
 fn binary() -> PathBuf {
