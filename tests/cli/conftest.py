@@ -10,7 +10,8 @@ from support.server import binary
 
 @pytest.fixture
 def millrace(server):
-    """`millrace("queue", "list")` → the finished process; fails unless it ends with `expect`."""
+    """`millrace("queue", "list")` → the finished process; fails unless it ends with `expect`.
+    `endpoint=None`: no environment names a server."""
 
     def run(*arguments, expect=0, stdin="", endpoint=server.endpoint):
         environment = {
@@ -18,7 +19,8 @@ def millrace(server):
             for name, value in os.environ.items()
             if not name.startswith(("AWS_", "MILLRACE_"))
         }
-        environment["MILLRACE_ENDPOINT"] = endpoint
+        if endpoint is not None:
+            environment["MILLRACE_ENDPOINT"] = endpoint
         done = subprocess.run(
             [binary(), *arguments], input=stdin, env=environment, capture_output=True, text=True, timeout=60
         )

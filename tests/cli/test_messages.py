@@ -41,6 +41,18 @@ def test_lines_are_messages_in_order_and_too_many_bytes_are_split(lines, millrac
     assert lines("receive", url, "--max", "10") == text[:10]
 
 
+def test_every_line_that_is_refused_is_named(millrace, queue, counts):
+    url = queue()
+    text = "".join("\x01\n" if n in (13, 15) else f"{n}\n" for n in range(1, 31))
+
+    failed = millrace("send", url, "--lines", stdin=text, expect=1)
+
+    assert "line 13: InvalidMessageContents" in failed.stderr and "line 15: " in failed.stderr
+    assert "line 20 was the last that was accepted" in failed.stderr
+    assert len(failed.stdout.splitlines()) == 18
+    assert counts(url) == (18, 0, 0)
+
+
 def test_receive_hides_deletes_or_shows_again(millrace, lines, queue, counts):
     url = queue()
     millrace("send", url, "--lines", stdin="1\n2\n3\n")
@@ -144,7 +156,7 @@ def test_exported_messages_are_imported_as_they_were(millrace, lines, fifo, tmp_
 
     millrace("export", source, "--output", str(file))
     assert counts(source) == (25, 0, 0)
-    assert "25 messages sent" in millrace("import", target, str(file)).stderr
+    assert "25 messages sent" in millrace("import", target, str(file), "--keep-deduplication").stderr
     again = millrace("export", target).stdout.splitlines()
 
     def essence(line):
@@ -154,6 +166,20 @@ def test_exported_messages_are_imported_as_they_were(millrace, lines, fifo, tmp_
 
     assert [essence(line) for line in again] == [essence(line) for line in file.read_text().splitlines()]
     assert "File exists" in millrace("export", source, "-o", str(file), expect=1).stderr
+
+
+def test_what_was_taken_out_can_be_put_back_at_once(millrace, fifo, counts):
+    url = fifo()
+    millrace("send", url, "--lines", "--group", "g", stdin="1\n2\n")
+    exported = millrace("export", url, "--consume").stdout
+    assert counts(url) == (0, 0, 0)
+
+    millrace("import", url, "--keep-deduplication", stdin=exported)
+    assert counts(url) == (0, 0, 0)
+    millrace("import", url, stdin=exported)
+    assert counts(url) == (2, 0, 0)
+    millrace("import", url, stdin=exported)
+    assert counts(url) == (2, 0, 0)
 
 
 def test_export_writes_nothing_rather_than_a_part(millrace, queue):

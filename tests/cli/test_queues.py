@@ -54,6 +54,40 @@ def test_what_cannot_be_undone_is_agreed_to_first(millrace, lines, queue, counts
     assert lines("queue", "list", name) == ["NAME  READY  IN FLIGHT  DELAYED  TYPE  DEAD LETTERS TO"]
 
 
+def test_a_queue_is_on_the_server_that_its_url_says(make_server, server, millrace, lines, new_name):
+    name, other = new_name("same"), make_server()
+    for endpoint in (server.endpoint, other.endpoint):
+        lines("queue", "create", name, endpoint=endpoint)
+    there = f"{other.endpoint}/000000000000/{name}"
+    (second,) = lines("queue", "create", new_name("second"))
+
+    def left(endpoint):
+        return len(lines("queue", "list", name, endpoint=endpoint)) - 1
+
+    lines("send", there, "over there", endpoint=None)
+    assert lines("peek", name, endpoint=other.endpoint) == ["over there"]
+    refused = millrace("redrive", second, "--to", there, endpoint=None, expect=2)
+    assert f"{there} is not at {server.endpoint}" in refused.stderr
+    millrace("queue", "delete", "--yes", there, second, endpoint=None)
+    assert (left(server.endpoint), left(other.endpoint)) == (1, 0)
+    # What somebody says wins, as it does for workers.
+    millrace("queue", "delete", "--yes", there)
+    assert (left(server.endpoint), left(other.endpoint)) == (0, 0)
+
+
+def test_a_queue_is_of_the_region_and_account_that_its_arn_says(millrace, lines, queue, arn, counts):
+    url = queue()
+    own = arn(url)
+
+    lines("send", own, "x")
+    assert counts(url) == (1, 0, 0)
+    refused = millrace("queue", "purge", "--yes", own.replace("us-east-1", "eu-west-1"), expect=2)
+    assert f"has {own}" in refused.stderr and "--region" in refused.stderr
+    millrace("queue", "purge", "--yes", own.replace("000000000000", "111111111111"), expect=1)
+    millrace("queue", "purge", "--yes", own.replace(":sqs:", ":sns:"), expect=2)
+    assert counts(url) == (1, 0, 0)
+
+
 def test_errors_name_the_queue_and_the_code(millrace):
     failed = millrace("queue", "show", "no-such-queue", expect=1)
 

@@ -43,6 +43,22 @@ def test_reader_that_leaves_is_no_error(millrace, queue, server):
     assert "roken pipe" not in done.stderr
 
 
+def test_reader_that_leaves_ends_no_sending_and_hides_no_failure(millrace, queue, server, counts):
+    url = queue()
+    options = f"{url} --endpoint {server.endpoint}"
+
+    def left_alone(command):
+        pipe = f"{binary()} {command} {options} | true"
+        return subprocess.run(["bash", "-o", "pipefail", "-c", pipe], stdin=open(lines), capture_output=True)
+
+    lines = server.directory / "lines.txt"
+    lines.write_text(("x" * 100 + "\n") * 2000)
+    assert left_alone("send --lines").returncode == 0
+    assert counts(url) == (2000, 0, 0)
+    assert left_alone("export --consume").returncode == 1
+    assert counts(url)[0] > 0
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completions_know_every_command(millrace, shell):
     script = millrace("completions", shell).stdout

@@ -34,12 +34,20 @@ pub(crate) struct ConnectionFlags {
 #[derive(Clone, Debug)]
 pub(super) struct Sqs {
     client: SqsClient,
+    /// Flags or environment name it: then it is meant, whatever a queue's URL says.
+    is_named: bool,
 }
 
 impl ConnectionFlags {
     /// Opens no connection yet.
     pub(super) fn connect(&self) -> Result<Sqs> {
-        Ok(Sqs { client: self.client(DEFAULT_ENDPOINT, Protocol::Json)? })
+        self.connect_to("")
+    }
+
+    /// As [`ConnectionFlags::client_of`].
+    pub(super) fn connect_to(&self, queue: &str) -> Result<Sqs> {
+        let is_named = self.named_endpoint(&AwsSettings::read(self.profile.as_deref())).is_some();
+        Ok(Sqs { client: self.client_of(queue, Protocol::Json)?, is_named })
     }
 
     /// A client of the server that `queue` is on if it is given as a URL, unless flags or
@@ -92,12 +100,16 @@ impl ConnectionFlags {
             || told.iter().any(|name| variable(name).is_some())
     }
 
+    fn named_endpoint(&self, aws: &AwsSettings) -> Option<String> {
+        let endpoint = self.endpoint.clone().or_else(|| variable("MILLRACE_ENDPOINT"));
+        endpoint.or_else(|| aws.endpoint.clone())
+    }
+
     /// What flags leave open is taken from the environment and the files that the AWS tools read;
     /// without keys in any of them requests are not signed.
     fn client(&self, default: &str, protocol: Protocol) -> Result<SqsClient> {
         let aws = AwsSettings::read(self.profile.as_deref());
-        let endpoint = self.endpoint.clone().or_else(|| variable("MILLRACE_ENDPOINT"));
-        let endpoint = endpoint.or(aws.endpoint).unwrap_or_else(|| default.to_owned());
+        let endpoint = self.named_endpoint(&aws).unwrap_or_else(|| default.to_owned());
         let endpoint = Endpoint::parse(&endpoint).map_err(|error| UsageError(error.to_string()))?;
         let options = SqsOptions {
             region: self.region.clone().or(aws.region),
@@ -146,16 +158,54 @@ impl Sqs {
         Ok(messages_of(&answer))
     }
 
-    /// The URL of a queue given as a name, an ARN or its URL.
+    /// The URL of a queue of this server, given as a name, an ARN or its URL.
     pub(super) async fn url(&self, queue: &str) -> Result<String> {
         if queue.contains("://") {
+            self.check_server(queue)?;
             return Ok(queue.to_owned());
         }
-        let name = queue.rsplit(':').next().unwrap_or(queue);
-        let asked = json!({ "QueueName": name });
-        let answer = self.call(Action::GET_QUEUE_URL, &asked).await;
-        let answer = answer.with_context(|| format!("queue {name}"))?;
+        if queue.starts_with("arn:") {
+            return self.url_of_arn(queue).await;
+        }
+        let answer = self.call(Action::GET_QUEUE_URL, &json!({ "QueueName": queue })).await;
+        let answer = answer.with_context(|| format!("queue {queue}"))?;
         Ok(text(&answer, "QueueUrl").to_owned())
+    }
+
+    /// Nothing is done to the queue of the same name on another server.
+    fn check_server(&self, queue_url: &str) -> Result<(), UsageError> {
+        let wanted = Endpoint::parse(queue_url).map_err(|error| UsageError(error.to_string()))?;
+        if self.is_named || wanted.authority == self.client.transport().endpoint().authority {
+            return Ok(());
+        }
+        Err(UsageError(format!("queue {queue_url} is not at {}", self.endpoint())))
+    }
+
+    /// Nor to that of another region or account.
+    async fn url_of_arn(&self, arn: &str) -> Result<String> {
+        let parts: Vec<&str> = arn.split(':').collect();
+        let ["arn", _, "sqs", _, account, name] = parts.as_slice() else {
+            return Err(UsageError(format!("{arn} is not the ARN of a queue")).into());
+        };
+        let asked = json!({ "QueueName": name, "QueueOwnerAWSAccountId": account });
+        let answer = self.call(Action::GET_QUEUE_URL, &asked).await;
+        let answer = answer.with_context(|| format!("queue {arn}"))?;
+        let url = text(&answer, "QueueUrl").to_owned();
+        match self.arn_of_url(&url).await? {
+            found if found == arn => Ok(url),
+            found => {
+                let endpoint = self.endpoint();
+                let text =
+                    format!("queue {arn} is not at {endpoint}, which has {found} (--region)");
+                Err(UsageError(text).into())
+            }
+        }
+    }
+
+    async fn arn_of_url(&self, queue_url: &str) -> Result<String> {
+        let attributes = self.attributes(queue_url).await?;
+        let arn = attributes.get("QueueArn").and_then(Value::as_str);
+        Ok(arn.context("the server does not tell the queue's ARN")?.to_owned())
     }
 
     /// All attributes of a queue.
@@ -175,9 +225,7 @@ impl Sqs {
         if queue.starts_with("arn:") {
             return Ok(queue.to_owned());
         }
-        let attributes = self.attributes(&self.url(queue).await?).await?;
-        let arn = attributes.get("QueueArn").and_then(Value::as_str);
-        Ok(arn.context("the server does not tell the queue's ARN")?.to_owned())
+        self.arn_of_url(&self.url(queue).await?).await
     }
 
     /// URLs of all queues whose names begin so.

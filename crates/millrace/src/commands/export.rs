@@ -27,13 +27,13 @@ pub(crate) struct ExportFlags {
     output: Option<PathBuf>,
     /// Take the messages out of the queue; those in flight and delayed stay
     #[arg(long)]
-    consume: bool,
+    pub(super) consume: bool,
     #[command(flatten)]
     connection: ConnectionFlags,
 }
 
 pub(super) async fn run(flags: &ExportFlags) -> Result<()> {
-    let sqs = flags.connection.connect()?;
+    let sqs = flags.connection.connect_to(&flags.queue)?;
     let url = sqs.url(&flags.queue).await?;
     let mut out = Sink::open(flags.output.as_ref())?;
     let mut written = 0;

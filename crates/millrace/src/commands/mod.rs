@@ -53,8 +53,10 @@ pub(crate) enum ClientCommand {
     Man(shell::ManFlags),
 }
 
-/// Runs a command to its end. Output that nobody reads any more ends it, too.
+/// Runs a command to its end. Output that nobody reads any more ends it, too, and is a failure only
+/// where messages were to be taken.
 pub(crate) fn run(command: ClientCommand) -> Result<()> {
+    let takes = command.takes();
     let outcome = match command {
         ClientCommand::Completions(flags) => shell::completions(&flags),
         ClientCommand::Man(flags) => shell::man(&flags),
@@ -64,8 +66,20 @@ pub(crate) fn run(command: ClientCommand) -> Result<()> {
         }
     };
     match outcome {
-        Err(error) if output::is_closed(&error) => Ok(()),
+        Err(error) if output::is_closed(&error) && !takes => Ok(()),
         outcome => outcome,
+    }
+}
+
+impl ClientCommand {
+    /// Whether it takes messages out of a queue. What nobody reads stays there.
+    fn takes(&self) -> bool {
+        match self {
+            ClientCommand::Receive(flags) => flags.delete,
+            ClientCommand::Tail(flags) => flags.consume,
+            ClientCommand::Export(flags) => flags.consume,
+            _ => false,
+        }
     }
 }
 

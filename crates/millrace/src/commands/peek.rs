@@ -30,7 +30,7 @@ pub(crate) struct PeekFlags {
 }
 
 pub(super) async fn run(flags: &PeekFlags) -> Result<()> {
-    let sqs = flags.connection.connect()?;
+    let sqs = flags.connection.connect_to(&flags.queue)?;
     let url = sqs.url(&flags.queue).await?;
     let messages = sqs.peek(&url, if flags.all { ALL } else { "" }).await?;
     let form = Form::new(flags.json);

@@ -98,7 +98,7 @@ pub(super) async fn run(command: &QueueCommand) -> Result<()> {
         }
         QueueCommand::Create(flags) => create(flags).await,
         QueueCommand::Show { queue, json, connection } => {
-            show(&connection.connect()?, queue, *json).await
+            show(&connection.connect_to(queue)?, queue, *json).await
         }
         QueueCommand::Purge(flags) => for_good(flags, Action::PURGE_QUEUE, "Purge").await,
         QueueCommand::Delete(flags) => for_good(flags, Action::DELETE_QUEUE, "Delete").await,
@@ -258,26 +258,24 @@ async fn show(sqs: &Sqs, queue: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Purges or deletes after asking once for all.
+/// Purges or deletes after asking once for all. Each queue is on the server that its URL says.
 async fn for_good(flags: &ForGoodFlags, action: Action, verb: &str) -> Result<()> {
-    let sqs = flags.connection.connect()?;
-    let mut urls = Vec::new();
+    let mut queues = Vec::new();
+    let (mut held, mut names) = (0, Vec::new());
     for queue in &flags.queues {
-        urls.push(sqs.url(queue).await?);
-    }
-    let mut held = 0;
-    for url in &urls {
-        let attributes = sqs.attributes(url).await?;
+        let sqs = flags.connection.connect_to(queue)?;
+        let url = sqs.url(queue).await?;
+        let attributes = sqs.attributes(&url).await.with_context(|| format!("queue {queue}"))?;
         held +=
             [READY, IN_FLIGHT, DELAYED].map(|name| number(&attributes, name)).iter().sum::<u64>();
+        names.push(format!("{} at {}", name_of(&url), sqs.endpoint()));
+        queues.push((sqs, url));
     }
-    let names: Vec<&str> = urls.iter().map(|url| name_of(url)).collect();
     let (names, held) = (names.join(", "), output::thousands(held));
-    let question = format!("{verb} {names} at {}, {held} messages?", sqs.endpoint());
-    if !output::confirm(&question, flags.yes)? {
+    if !output::confirm(&format!("{verb} {names}, {held} messages?"), flags.yes)? {
         bail!("nothing was changed");
     }
-    for url in &urls {
+    for (sqs, url) in &queues {
         let done = sqs.call(action, &json!({ "QueueUrl": url })).await;
         done.with_context(|| format!("queue {}", name_of(url)))?;
         tell(&format!("{}: {}d", name_of(url), verb.to_lowercase()));

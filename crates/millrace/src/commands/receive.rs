@@ -30,7 +30,7 @@ pub(crate) struct ReceiveFlags {
     visibility: Option<u32>,
     /// Delete each message once it was printed
     #[arg(long)]
-    delete: bool,
+    pub(super) delete: bool,
     /// Print JSON lines instead of bodies
     #[arg(long)]
     json: bool,
@@ -39,7 +39,7 @@ pub(crate) struct ReceiveFlags {
 }
 
 pub(super) async fn run(flags: &ReceiveFlags) -> Result<()> {
-    let sqs = flags.connection.connect()?;
+    let sqs = flags.connection.connect_to(&flags.queue)?;
     let url = sqs.url(&flags.queue).await?;
     let form = Form::new(flags.json);
     let mut received = 0;

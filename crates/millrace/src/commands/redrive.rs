@@ -38,7 +38,7 @@ pub(crate) struct RedriveFlags {
 }
 
 pub(super) async fn run(flags: &RedriveFlags) -> Result<()> {
-    let sqs = flags.connection.connect()?;
+    let sqs = flags.connection.connect_to(&flags.queue)?;
     let source = sqs.arn(&flags.queue).await?;
     if flags.cancel {
         return cancel(&sqs, &source, flags.json).await;

@@ -1,5 +1,6 @@
 //! `send`: one message from the command line or standard input, or one a line.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
 
 use anyhow::{Context, Result, bail};
@@ -12,7 +13,7 @@ use super::{Sqs, output, pair};
 use crate::config::UsageError;
 
 /// Entries of a SendMessageBatch.
-pub(super) const BATCH: usize = 10;
+const BATCH: usize = 10;
 
 #[derive(Args, Debug)]
 pub(crate) struct SendFlags {
@@ -43,7 +44,7 @@ pub(crate) struct SendFlags {
 }
 
 pub(super) async fn run(flags: &SendFlags) -> Result<()> {
-    let sqs = flags.connection.connect()?;
+    let sqs = flags.connection.connect_to(&flags.queue)?;
     let url = sqs.url(&flags.queue).await?;
     if flags.lines {
         return send_lines(flags, &sqs, &url).await;
@@ -94,70 +95,150 @@ impl SendFlags {
 }
 
 async fn send_lines(flags: &SendFlags, sqs: &Sqs, url: &str) -> Result<()> {
-    let mut entries = Vec::new();
-    let mut number = 0_u64;
-    for line in io::stdin().lock().lines() {
+    let mut batch = Batch::default();
+    let done = |sent: &Value| print(sent, flags.json);
+    for (line, number) in io::stdin().lock().lines().zip(1..) {
         let line = line.context("reading the lines")?;
-        number += 1;
-        entries.push((number, flags.message(&line)?));
-        if entries.len() == BATCH {
-            send_batch(sqs, url, &mut entries, |sent| print(sent, flags.json)).await?;
+        batch.entries.push((number, flags.message(&line)?));
+        if batch.is_full() {
+            batch.send(sqs, url, done).await?;
         }
     }
-    send_batch(sqs, url, &mut entries, |sent| print(sent, flags.json)).await
+    batch.send(sqs, url, done).await
 }
 
-/// Sends the entries, which are numbered by lines, in order; `done` is told of each that was
-/// accepted. Stops at the first batch in which one was refused.
-pub(super) async fn send_batch(
-    sqs: &Sqs,
-    url: &str,
-    entries: &mut Vec<(u64, Value)>,
-    mut done: impl FnMut(&Value) -> Result<()>,
-) -> Result<()> {
-    if entries.is_empty() {
-        return Ok(());
+/// Messages of one request after the other, numbered by lines.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// Not sent yet.
+    pub(super) entries: Vec<(u64, Value)>,
+    /// The last line that was accepted.
+    accepted: Option<u64>,
+}
+
+impl Batch {
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() == BATCH
     }
-    let first = entries.first().map_or(0, |(line, _)| *line);
-    let numbered = |(line, mut entry): (u64, Value)| {
-        entry["Id"] = line.to_string().into();
-        entry
-    };
-    let batch: Vec<Value> = entries.drain(..).map(numbered).collect();
-    let asked = json!({ "QueueUrl": url, "Entries": batch });
-    let answer = match sqs.call(Action::SEND_MESSAGE_BATCH, &asked).await {
-        Err(error) if error.code.ends_with("BatchRequestTooLong") => {
-            return send_each(sqs, url, batch, done).await;
+
+    /// Sends the entries in order; `done` is told of each that was accepted. Fails if one was
+    /// refused: no batch is to follow then.
+    pub(super) async fn send(
+        &mut self,
+        sqs: &Sqs,
+        url: &str,
+        mut done: impl FnMut(&Value) -> Result<()>,
+    ) -> Result<()> {
+        if self.entries.is_empty() {
+            return Ok(());
         }
-        answer => answer.with_context(|| format!("lines from {first} on"))?,
-    };
-    let list = |name: &str| answer.get(name).and_then(Value::as_array).into_iter().flatten();
-    let mut sent: Vec<&Value> = list("Successful").collect();
-    sent.sort_by_key(|sent| text(sent, "Id").parse::<u64>().unwrap_or(0));
-    sent.into_iter().try_for_each(&mut done)?;
-    if let Some(failed) = list("Failed").next() {
-        let (line, code) = (text(failed, "Id"), text(failed, "Code"));
-        bail!("line {line} was refused: {code}: {}", text(failed, "Message"));
+        let lines: Vec<u64> = self.entries.iter().map(|(line, _)| *line).collect();
+        let numbered = |(line, mut entry): (u64, Value)| {
+            entry["Id"] = line.to_string().into();
+            entry
+        };
+        let entries: Vec<Value> = self.entries.drain(..).map(numbered).collect();
+        let asked = json!({ "QueueUrl": url, "Entries": entries });
+        let answer = match sqs.call(Action::SEND_MESSAGE_BATCH, &asked).await {
+            Err(error) if error.code.ends_with("BatchRequestTooLong") => {
+                return self.send_each(sqs, url, entries, done).await;
+            }
+            answer => answer.with_context(|| {
+                let first = lines.first().copied().unwrap_or_default();
+                format!("lines from {first} on, {}", self.so_far())
+            })?,
+        };
+        let answered = Answered::read(&answer, &lines);
+        self.accepted = answered.accepted.keys().max().copied().or(self.accepted);
+        answered.accepted.into_values().try_for_each(&mut done)?;
+        if !answered.refused.is_empty() {
+            bail!("refused: {}; {}", answered.refused.join("; "), self.so_far());
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// A batch that is too large as a whole, message by message.
+    async fn send_each(
+        &mut self,
+        sqs: &Sqs,
+        url: &str,
+        entries: Vec<Value>,
+        mut done: impl FnMut(&Value) -> Result<()>,
+    ) -> Result<()> {
+        for mut entry in entries {
+            let line = entry.as_object_mut().and_then(|entry| entry.remove("Id"));
+            let line = line.as_ref().and_then(Value::as_str).unwrap_or_default();
+            entry["QueueUrl"] = url.into();
+            let sent = sqs.call(Action::SEND_MESSAGE, &entry).await;
+            let sent = sent.with_context(|| format!("line {line}, {}", self.so_far()))?;
+            self.accepted = line.parse().ok();
+            done(&sent)?;
+        }
+        Ok(())
+    }
+
+    fn so_far(&self) -> String {
+        match self.accepted {
+            Some(line) => format!("line {line} was the last that was accepted"),
+            None => "no line was accepted".to_owned(),
+        }
+    }
 }
 
-/// A batch that is too large as a whole, message by message.
-async fn send_each(
-    sqs: &Sqs,
-    url: &str,
-    batch: Vec<Value>,
-    mut done: impl FnMut(&Value) -> Result<()>,
-) -> Result<()> {
-    for mut entry in batch {
-        let line = entry.as_object_mut().and_then(|entry| entry.remove("Id")).unwrap_or_default();
-        entry["QueueUrl"] = url.into();
-        let sent = sqs.call(Action::SEND_MESSAGE, &entry).await;
-        done(&sent.with_context(|| format!("line {}", line.as_str().unwrap_or_default()))?)?;
-    }
-    Ok(())
+/// What became of a batch.
+struct Answered<'a> {
+    /// By line.
+    accepted: BTreeMap<u64, &'a Value>,
+    /// The other lines, with the reason.
+    refused: Vec<String>,
 }
 
+impl Answered<'_> {
+    fn read<'a>(answer: &'a Value, lines: &[u64]) -> Answered<'a> {
+        let list = |name: &str| {
+            let list = answer.get(name).and_then(Value::as_array).into_iter().flatten();
+            list.filter_map(|entry| Some((text(entry, "Id").parse().ok()?, entry)))
+                .filter(|(line, _)| lines.contains(line))
+                .collect::<BTreeMap<u64, &Value>>()
+        };
+        let (accepted, failed) = (list("Successful"), list("Failed"));
+        let left = lines.iter().filter(|line| !accepted.contains_key(line));
+        let refused = left.map(|line| match failed.get(line) {
+            Some(failed) => {
+                format!("line {line}: {}: {}", text(failed, "Code"), text(failed, "Message"))
+            }
+            None => format!("line {line}: the answer does not mention it"),
+        });
+        let refused = refused.collect();
+        Answered { accepted, refused }
+    }
+}
+
+/// That nobody reads the ids any more is no reason to send less.
 fn print(sent: &Value, json: bool) -> Result<()> {
-    if json { output::line(&sent.to_string()) } else { output::line(text(sent, "MessageId")) }
+    let printed =
+        if json { output::line(&sent.to_string()) } else { output::line(text(sent, "MessageId")) };
+    match printed {
+        Err(error) if output::is_closed(&error) => Ok(()),
+        printed => printed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_that_was_not_accepted_is_named() {
+        let answer = json!({
+            "Successful": [{ "Id": "14", "MessageId": "b" }, { "Id": "11", "MessageId": "a" }],
+            "Failed": [{ "Id": "12", "Code": "InternalError", "Message": "no" }],
+        });
+
+        let answered = Answered::read(&answer, &[11, 12, 13, 14]);
+
+        assert_eq!(answered.accepted.keys().copied().collect::<Vec<_>>(), [11, 14]);
+        let mentioned = ["line 12: InternalError: no", "line 13: the answer does not mention it"];
+        assert_eq!(answered.refused, mentioned);
+    }
 }

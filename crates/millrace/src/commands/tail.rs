@@ -23,7 +23,7 @@ pub(crate) struct TailFlags {
     from_start: bool,
     /// Receive and delete instead of looking: misses nothing, leaves nothing to others
     #[arg(long, conflicts_with_all = ["from_start", "interval"])]
-    consume: bool,
+    pub(super) consume: bool,
     /// Time between two looks; what comes and goes between them is not seen
     #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
     interval: f64,
@@ -38,7 +38,7 @@ pub(crate) struct TailFlags {
 }
 
 pub(super) async fn run(flags: &TailFlags) -> Result<()> {
-    let sqs = flags.connection.connect()?;
+    let sqs = flags.connection.connect_to(&flags.queue)?;
     let url = sqs.url(&flags.queue).await?;
     let form = Form::new(flags.json);
     let mut left = flags.max.unwrap_or(u64::MAX);
