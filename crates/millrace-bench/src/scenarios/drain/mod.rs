@@ -262,3 +262,21 @@ async fn work(peer: impl Peer, left: Arc<AtomicU64>, max: u32) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenarios::setting::defaults;
+
+    #[test]
+    fn what_speaks_tls_is_not_measured_as_http() {
+        let trust = Trust::default();
+        let setting =
+            Setting::new("https://192.0.2.1:1", Access::open(), &trust, None, 1.0).unwrap();
+        let plan = Plan { scheme: vec![Scheme::Http], ..defaults().unwrap() };
+
+        let error = findings(&setting, &plan).unwrap_err();
+
+        assert!(error.to_string().contains("HTTP was left out"), "{error:#}");
+    }
+}
