@@ -18,9 +18,12 @@ const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
 // Below the range that systems draw from by themselves: a server that is restarted leaves its port for
 // a moment, in which nobody's connection may be given it.
+const given = new Set();
 async function freePort() {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);
+    if (given.has(port)) continue;
+    given.add(port);
     const isFree = await new Promise((resolve) => {
       const probe = createServer().on("error", () => resolve(false));
       probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
