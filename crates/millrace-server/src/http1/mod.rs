@@ -23,6 +23,8 @@ mod lookahead;
 mod response;
 mod stream;
 
+use std::{future::poll_fn, task::Poll};
+
 use millrace_wire::{Response, Service};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -160,7 +162,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
                         let answered = exchange.answer(head, &headers, body).await;
                         drop(headers);
                         if matches!(answered, Err(Stop::Closed(Closed::Drain | Closed::Requested)))
-                            && kept_bytes + self.lookahead.len() > 0
+                            && self.has_more(kept_bytes).await
                         {
                             // Who sends on would have its answer reset on the way.
                             self.wire.linger(&self.context, MAX_DISCARDED_BYTES).await;
@@ -185,6 +187,23 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
                 None => seen_bytes = self.read_head(seen_bytes).await?,
             }
         }
+    }
+
+    /// Whether the client has sent more than the request that was answered, so many bytes of which
+    /// the read buffer holds.
+    async fn has_more(&mut self, kept_bytes: usize) -> bool {
+        if kept_bytes + self.lookahead.len() > 0 {
+            return true;
+        }
+        // The runtime has to learn of what came meanwhile.
+        tokio::task::yield_now().await;
+        let (io, cell) = (&mut self.wire.io, self.context.cell());
+        poll_fn(|task| {
+            // Its failure, or the client's end, means that there is nothing.
+            let _ = lookahead::read_ahead(io, &mut self.lookahead, kept_bytes, cell, task);
+            Poll::Ready(!self.lookahead.is_empty())
+        })
+        .await
     }
 
     /// Waits for the first byte of a request.
