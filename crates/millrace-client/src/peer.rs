@@ -42,7 +42,8 @@ pub trait Peer: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Result<ReceiptHandle, EntryError>>, CallError>> + Send;
 
     /// Gives messages back, to be received again after the time given: a visibility change by
-    /// somebody who is done with them. IronMQ counts other changes as receives.
+    /// somebody who is done with them. IronMQ counts other changes as receives, so a peer around
+    /// another one hands this on.
     fn release(
         &self,
         changes: &[Visibility],

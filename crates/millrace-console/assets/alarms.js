@@ -5,7 +5,7 @@ import { chart } from "./chart.js";
 import { QUEUE_METRICS, RANGES, metricData, span } from "./cloudwatch.js";
 import { cliBlock, command } from "./cli.js";
 import { confirmDialog, formDialog } from "./dialog.js";
-import { field, h, panel, replace, setText, withValue } from "./dom.js";
+import { field, h, keepText, panel, replace, setText, withValue } from "./dom.js";
 import { count, dateTime, short } from "./format.js";
 
 const STATES = { ALARM: ["In alarm", "alarm"], OK: ["OK", "ok"], INSUFFICIENT_DATA: ["Insufficient data", ""] };
@@ -141,15 +141,16 @@ function alarmDialog(alarm, done) {
   const comparison = choice(Object.entries(COMPARISONS), alarm?.ComparisonOperator ?? "GreaterThanThreshold");
   const threshold = text(alarm?.Threshold ?? 1000, { type: "number", step: "any", required: true });
   const period = choice(PERIODS, alarm?.Period ?? 60);
-  const periods = text(alarm?.EvaluationPeriods ?? 3, { type: "number", min: 1, max: 100, required: true });
-  const needed = text(alarm?.DatapointsToAlarm ?? "", { type: "number", min: 1, max: 100, placeholder: "all" });
+  const periods = text(alarm?.EvaluationPeriods ?? 3, { type: "number", min: 1, max: 1440, required: true });
+  const needed = text(alarm?.DatapointsToAlarm ?? "", { type: "number", min: 1, max: 1440, placeholder: "all" });
   const missing = choice(MISSING.map((id) => [id, id]), alarm?.TreatMissingData ?? "missing");
   const action = text(alarm?.AlarmActions?.[0], { placeholder: "none" });
-  const note = text(alarm?.AlarmDescription, { maxlength: 1024 });
+  const note = h("textarea", { rows: 2, maxlength: 1024 });
+  const description = keepText(note, alarm?.AlarmDescription ?? "");
   const arn = () => (action.value.trim() === "" || action.value.startsWith("arn:") ? action.value.trim() : queueArn({ ...data, name: action.value.trim() }));
   const input = () => ({
     AlarmName: name.value.trim(),
-    AlarmDescription: note.value || undefined,
+    AlarmDescription: description() || undefined,
     Namespace: "AWS/SQS",
     MetricName: metric.value,
     Dimensions: [{ Name: "QueueName", Value: queue.value.trim() }],

@@ -34,9 +34,9 @@ use self::{
     convert::{Parts, into_hyper},
     io::{Io, Spawner},
 };
-use crate::{Closed, budget::Held, clock::millis, connection::Context, pace::Pace};
+use crate::{Closed, Timeouts, budget::Held, clock::millis, connection::Context, pace::Pace};
 
-/// Of a response, handed on at a time: until the last the client is seen to take it.
+/// Of a response, handed on at a time: the next when the client has taken that.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Answers requests until the connection ends. `unread` are bytes already taken from `io`.
@@ -65,14 +65,22 @@ where
         .serve_connection(Io::new(io, unread), service);
     let mut connection = pin!(connection);
     let mut goodbye: Option<Closed> = None;
+    let mut has_looked = false;
     poll_fn(|task| {
         loop {
             if connection.as_mut().poll(task).is_ready() {
                 return Poll::Ready(goodbye.unwrap_or(Closed::ByPeer));
             }
             if streams.have_stalled() {
-                return Poll::Ready(Closed::SlowReader);
+                if has_looked {
+                    return Poll::Ready(Closed::SlowReader);
+                }
+                // It may have been us: the streams' tasks look first at what has come just now.
+                has_looked = true;
+                task.waker().wake_by_ref();
+                return Poll::Pending;
             }
+            has_looked = false;
             let is_active = streams.active.load(Relaxed) > 0;
             if is_active && context.deadline.has_passed() {
                 context.deadline.set_after(context.timeouts.write);
@@ -102,8 +110,7 @@ struct Streams<S> {
     active: AtomicUsize,
     /// What their bodies hold.
     body_bytes: Arc<AtomicUsize>,
-    /// Since when, in the worker's time, clients have had no window for what is there for them; by
-    /// the number of the wait.
+    /// Since when, in the worker's time, pieces have not been taken; by the number of the wait.
     untaken: Mutex<BTreeMap<u64, u64>>,
 }
 
@@ -148,11 +155,7 @@ impl<S: Service> Streams<S> {
         let stream = response.stream.take().filter(|_| !is_head);
         let response = into_hyper(response, stream.is_none(), allowed, is_head);
         context.cell().bytes_out(if is_head { 0 } else { body_bytes });
-        response.map(|whole| {
-            let has_more = stream.is_some() || !whole.is_empty();
-            let wait = has_more.then(|| self.begin_wait());
-            Reply { whole, stream, wait, active }
-        })
+        response.map(|whole| Reply { whole, stream, wait: None, active })
     }
 
     async fn call(&self, head: &Parts<'_>, body: &[u8]) -> Response {
@@ -207,7 +210,7 @@ impl<S: Service> Streams<S> {
 }
 
 impl<S> Streams<S> {
-    /// Something is there for a client to take.
+    /// A piece is there for the client to take.
     fn begin_wait(&self) -> u64 {
         let context = &self.context;
         let mut untaken = self.untaken();
@@ -226,7 +229,7 @@ impl<S> Streams<S> {
         }
     }
 
-    /// Whether a client has taken nothing for too long.
+    /// Whether a piece has not been taken for too long.
     fn have_stalled(&self) -> bool {
         let context = &self.context;
         let now_ms = context.deadline.now_ms();
@@ -256,7 +259,7 @@ impl<S> Body for Reply<S> {
         mut self: Pin<&mut Self>,
         task: &mut Task<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        // The client takes something, or may.
+        // The client has taken what it was given before.
         let Reply { whole, stream, wait, active: Active(streams) } = &mut *self;
         streams.end_wait(wait);
         let piece = match stream {
@@ -269,7 +272,7 @@ impl<S> Body for Reply<S> {
                 }
             },
         };
-        if piece.is_some() && (stream.is_some() || !whole.is_empty()) {
+        if piece.is_some() {
             *wait = Some(streams.begin_wait());
         }
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
@@ -295,10 +298,11 @@ impl<S> Drop for Reply<S> {
 
 impl<S> Drop for Active<S> {
     fn drop(&mut self) {
-        self.0.active.fetch_sub(1, Relaxed);
+        let is_last = self.0.active.fetch_sub(1, Relaxed) == 1;
         let context = &self.0.context;
         if !context.drain.is_started() {
-            context.deadline.set_after(context.timeouts.idle);
+            let Timeouts { idle, write, .. } = context.timeouts;
+            context.deadline.set_after(if is_last { idle } else { write });
         }
     }
 }

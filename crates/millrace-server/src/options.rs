@@ -20,8 +20,8 @@ pub struct Options {
     pub timeouts: Timeouts,
     /// Which web pages may read our answers.
     pub cors: Cors,
-    /// Requests that say they come from other pages get a 403. Without it they are answered, which
-    /// only signatures make harmless, though the pages may not read the answers.
+    /// Requests of pages that may not read the answers get a 403. To be set where requests need no
+    /// signature: the pages could change things all the same.
     pub refuses_other_pages: bool,
 }
 
@@ -57,9 +57,10 @@ pub struct Timeouts {
     pub handshake: Duration,
     /// From the first byte of a request to the end of its headers.
     pub head: Duration,
-    /// Between two pieces of a body; whoever pauses so must otherwise send a byte a millisecond.
+    /// Between two pieces of a body, which must come at a byte a millisecond on average.
     pub body: Duration,
-    /// Between two pieces of a response that the client takes.
+    /// Between two pieces of a response that the client takes. A stream of HTTP/2 that is not read
+    /// ends its connection.
     pub write: Duration,
     /// Between a response and the next request.
     pub idle: Duration,

@@ -45,12 +45,16 @@ impl Policy {
 
     /// Browsers send simple requests, which may delete a queue, without asking first.
     fn is_of_other_page(&self, request: &Request<'_>) -> bool {
-        if matches!(self.cors, Cors::Any) {
+        let origin = request.header("origin");
+        if matches!(self.cors, Cors::Any) || self.allowed_origin(origin).is_some() {
             return false;
         }
-        match request.header("origin") {
-            Some(origin) => self.allowed_origin(Some(origin)).is_none(),
-            None => matches!(request.header("sec-fetch-site"), Some("cross-site" | "same-site")),
+        match request.header("sec-fetch-site") {
+            Some(site) => !matches!(site, "same-origin" | "none"),
+            None => origin.is_some_and(|origin| {
+                let authority = origin.split_once("://").map(|(_, authority)| authority);
+                authority.is_none() || authority != request.header("host")
+            }),
         }
     }
 

@@ -22,16 +22,28 @@ pub struct Message {
     cancel: CancellationToken,
     /// Instead of the sender's.
     trace: Option<Trace>,
+    has_dead_letters: bool,
 }
 
 impl Message {
-    pub(crate) fn of(held: &Held) -> Message {
+    pub(crate) fn of(held: &Held, has_dead_letters: bool) -> Message {
         Message {
             delivery: held.delivery.clone(),
             lane: held.group.clone(),
             receive_count: held.receive_count,
             cancel: held.cancel.clone(),
             trace: None,
+            has_dead_letters,
+        }
+    }
+
+    /// Whether an outcome lets those behind it in its lane go on: it is done. Without a dead-letter
+    /// queue a rejected message is retried.
+    pub(crate) fn lets_others_pass(&self, outcome: &Outcome) -> bool {
+        match outcome {
+            Outcome::Ack => true,
+            Outcome::Reject { .. } => self.has_dead_letters,
+            _ => false,
         }
     }
 
@@ -183,7 +195,7 @@ where
                 Ok(outcome) => outcome,
                 Err(error) => Handler::on_error(self, &message, &error),
             };
-            stopped.note(message.lane(), &outcome);
+            stopped.note(&message, &outcome);
             outcomes.push(outcome);
         }
         Ok(outcomes)

@@ -54,9 +54,9 @@ pub(crate) enum State {
 }
 
 impl Held {
-    /// The message as a handler gets it.
-    pub(crate) fn message(&self) -> Message {
-        Message::of(self)
+    /// The message as a handler gets it. Rejected, it goes to the dead-letter queue, if there is one.
+    pub(crate) fn message(&self, has_dead_letters: bool) -> Message {
+        Message::of(self, has_dead_letters)
     }
 
     /// How long the message may stay hidden: SQS counts 12 hours from the receive. Whole seconds,

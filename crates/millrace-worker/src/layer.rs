@@ -54,22 +54,21 @@ impl<L: Layer, H: Handler> Handler for Behind<L, H> {
         let mut prepared = Vec::with_capacity(messages.len());
         let mut stopped = Stopped::default();
         for message in messages {
-            let lane = message.lane().cloned();
-            if stopped.contains(lane.as_ref()) {
-                decided.push((lane, Some(Outcome::Release)));
+            if stopped.contains(message.lane()) {
+                decided.push((message, Some(Outcome::Release)));
                 continue;
             }
             let outcome = match self.layer.prepare(message.clone()).await {
                 Ok(ControlFlow::Continue(changed)) => {
                     prepared.push(changed);
-                    decided.push((lane, None));
+                    decided.push((message, None));
                     continue;
                 }
                 Ok(ControlFlow::Break(outcome)) => outcome,
                 Err(error) => self.handler.on_error(&message, &error),
             };
-            stopped.note(lane.as_ref(), &outcome);
-            decided.push((lane, Some(outcome)));
+            stopped.note(&message, &outcome);
+            decided.push((message, Some(outcome)));
         }
         let handled = self.handle_prepared(prepared).await;
         Ok(merge(decided, handled))
@@ -102,28 +101,24 @@ impl<L, H> fmt::Debug for Behind<L, H> {
 }
 
 /// Outcomes in the order of the messages: the layer's, and the handler's where the layer has none.
-fn merge(
-    decided: Vec<(Option<ByteString>, Option<Outcome>)>,
-    handled: Vec<Outcome>,
-) -> Vec<Outcome> {
+fn merge(decided: Vec<(Message, Option<Outcome>)>, handled: Vec<Outcome>) -> Vec<Outcome> {
     let mut handled: vec::IntoIter<Outcome> = handled.into_iter();
     let mut stopped = Stopped::default();
     let mut outcomes = Vec::with_capacity(decided.len());
-    for (lane, by_layer) in decided {
+    for (message, by_layer) in decided {
         let outcome = match by_layer {
             // One ahead of it in its lane has failed in the handler meanwhile.
-            Some(_) if stopped.contains(lane.as_ref()) => Outcome::Release,
+            Some(_) if stopped.contains(message.lane()) => Outcome::Release,
             Some(outcome) => outcome,
             None => handled.next().unwrap_or(Outcome::RETRY),
         };
-        stopped.note(lane.as_ref(), &outcome);
+        stopped.note(&message, &outcome);
         outcomes.push(outcome);
     }
     outcomes
 }
 
-/// Lanes in which a message has not succeeded: none behind it may go on. A rejected one is no
-/// exception: without a dead-letter queue it is retried.
+/// Lanes in which a message is not done: none behind it may go on.
 #[derive(Debug, Default)]
 pub(crate) struct Stopped {
     lanes: Vec<ByteString>,
@@ -134,9 +129,9 @@ impl Stopped {
         lane.is_some_and(|lane| self.lanes.contains(lane))
     }
 
-    pub(crate) fn note(&mut self, lane: Option<&ByteString>, outcome: &Outcome) {
-        if *outcome != Outcome::Ack {
-            self.lanes.extend(lane.cloned());
+    pub(crate) fn note(&mut self, message: &Message, outcome: &Outcome) {
+        if !message.lets_others_pass(outcome) {
+            self.lanes.extend(message.lane().cloned());
         }
     }
 }

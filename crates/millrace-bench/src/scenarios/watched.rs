@@ -129,6 +129,13 @@ impl Peer for Watched {
         self.call(None, self.peer.change_visibility(changes), |_| None).await
     }
 
+    async fn release(
+        &self,
+        changes: &[Visibility],
+    ) -> Result<Vec<Result<ReceiptHandle, EntryError>>, CallError> {
+        self.call(None, self.peer.release(changes), |_| None).await
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.peer.capabilities()
     }

@@ -7,17 +7,18 @@ use bytes::Bytes;
 use millrace_core::{MessageId, Timestamp};
 use millrace_engine::record::{self, SentRecord, SlotSeq};
 use millrace_engine::{Content, Kind, MessageView, Receive, Send, Sent};
-use millrace_journal::{Position, Purpose, Record};
+use millrace_journal::{Position, Purpose, ReadError, Record};
 
 use super::{Entry, MoveTask, MoveTaskStatus, TICK_BUDGET, is_that, task_record};
 use crate::broker::Broker;
+use crate::deliver::unreadable;
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;
 use crate::receive::lock_both;
 
 /// Messages that a task without a rate moves before others get their turn.
 const MOVES_PER_TURN: u64 = 100;
-/// How long a message stays hidden that could not be read.
+/// How long a message stays hidden that is damaged.
 const PASSED_OVER_S: u32 = 30;
 
 impl Broker {
@@ -112,6 +113,8 @@ impl Broker {
             Ok(stored) => {
                 self.move_message(entry, &source, &destination, &view, stored.into_payload())?;
             }
+            // The disk may read it the next time.
+            Err(error @ ReadError::Io { .. }) => return Err(unreadable(&error)),
             Err(error) => {
                 tracing::error!(queue = %source.key(), %error, "message not moved");
                 self.pass_over(&source, view.at)?;
@@ -120,7 +123,7 @@ impl Broker {
         Ok(true)
     }
 
-    /// Hides a message whose content cannot be read, as a receive does: others stand behind it.
+    /// Hides a message that is damaged, as a receive does: others stand behind it.
     fn pass_over(&self, source: &SharedQueue, at: SlotSeq) -> Result<(), BrokerError> {
         let receive = Receive {
             max: 1,

@@ -35,8 +35,10 @@ pub struct CredentialsChain {
 #[derive(Debug, Default)]
 struct Kept {
     found: Option<Found>,
-    /// When they were last asked for, to the answer.
+    /// When they were last asked for: also by who did not stay for the answer.
     asked: Option<Instant>,
+    /// When an answer, or none in time, was last noted.
+    answered: Option<Instant>,
     /// If there was no good answer.
     failure: Option<CallError>,
 }
@@ -120,7 +122,7 @@ impl CredentialsChain {
     /// What another request has fetched for this one, which waited meanwhile.
     fn fetched_since(&self, began: Instant) -> Option<Result<Arc<Credentials>, CallError>> {
         let kept = self.kept();
-        kept.asked.filter(|asked| *asked > began)?;
+        kept.answered.filter(|answered| *answered > began)?;
         match (&kept.failure, &kept.found) {
             (Some(failure), _) => Some(Err(failure.clone())),
             (None, found) => found.as_ref().map(|found| Ok(Arc::clone(&found.credentials))),
@@ -128,12 +130,13 @@ impl CredentialsChain {
     }
 
     async fn fetch(&self, patience: Duration) -> Result<Arc<Credentials>, CallError> {
+        self.kept().asked = Some(Instant::now());
         let fetched = match timeout(patience, self.provider.provide_credentials()).await {
             Ok(fetched) => fetched.map_err(none),
             Err(_) => Err(none("the provider does not answer")),
         };
         let mut kept = self.kept();
-        kept.asked = Some(Instant::now());
+        (kept.asked, kept.answered) = (Some(Instant::now()), Some(Instant::now()));
         kept.failure = fetched.as_ref().err().cloned();
         let fetched = fetched?;
         let credentials = Arc::new(Credentials {
@@ -258,6 +261,19 @@ mod tests {
         // Nobody asks again for a while.
         key(&chain).await.unwrap();
         assert_eq!((started.elapsed(), asked.load(Ordering::Relaxed)), (PATIENCE, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_cannot_wait_so_long_is_not_kept_waiting_again() {
+        let (chain, asked) = chain(60, 1, Then::Hang);
+        key(&chain).await.unwrap();
+        tokio::time::advance(PAUSE).await;
+        timeout(PATIENCE / 2, key(&chain)).await.unwrap_err();
+        let dropped = Instant::now();
+
+        assert_eq!(key(&chain).await.unwrap(), "KEY1");
+
+        assert_eq!((dropped.elapsed(), asked.load(Ordering::Relaxed)), (Duration::ZERO, 2));
     }
 
     #[tokio::test(start_paused = true)]

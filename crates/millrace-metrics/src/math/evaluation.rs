@@ -8,7 +8,7 @@ use super::{
     Found, MathError, Query, QueryError, QueryKind, SERIES_MAX, Series, Span, Value, functions,
     search,
 };
-use crate::{Entity, MetricStore, Periods, SeriesQuery, Statistic, Unit};
+use crate::{Entity, MetricStore, Periods, SeriesQuery, Statistic, StoreError, Unit};
 
 /// Evaluations within one another at most, over all expressions that refer to one another: each
 /// takes up to 4 KiB of the stack.
@@ -21,13 +21,16 @@ pub(super) struct Evaluation<'a> {
     known: HashMap<&'a str, Value>,
     /// Ids of the expressions that are being evaluated.
     open: Vec<&'a str>,
+    /// Why a search found nothing, if that is not the expression's fault.
+    failure: Option<StoreError>,
     budget: Budget,
 }
 
 impl<'a> Evaluation<'a> {
     pub(super) fn new(store: &'a MetricStore, queries: &'a [Query], span: &'a Span) -> Self {
         let (known, open) = (HashMap::new(), Vec::new());
-        Evaluation { store, queries, span, known, open, budget: Budget::new() }
+        let budget = Budget::new();
+        Evaluation { store, queries, span, known, open, failure: None, budget }
     }
 
     /// Reads all series that are asked for in one pass.
@@ -106,7 +109,10 @@ impl<'a> Evaluation<'a> {
 
     pub(super) fn found(&mut self, query: &'a Query) -> Result<Found, QueryError> {
         let math = |error| QueryError::Math { id: query.id.clone(), error };
-        let value = self.value(&query.id, DEPTH_MAX).map_err(math)?;
+        let value = match self.value(&query.id, DEPTH_MAX) {
+            Ok(value) => value,
+            Err(error) => return Err(self.failure.take().map_or_else(|| math(error), Into::into)),
+        };
         let is_expression = matches!(query.kind, QueryKind::Expression { .. });
         let label = query.label.clone().filter(|_| is_expression);
         let mut series = match value {
@@ -286,7 +292,11 @@ impl<'a> Evaluation<'a> {
             .collect();
         let range_s = self.span.start_s.saturating_sub(period_s)..self.span.end_s;
         let points = self.store.points(&queries, range_s, self.span.now);
-        let points = points.map_err(|error| MathError::new(error.to_string()))?;
+        let points = points.map_err(|error| {
+            let said = MathError::new(error.to_string());
+            self.failure = Some(error);
+            said
+        })?;
         let mut found = Vec::new();
         for (listed, points) in listed.iter().zip(points) {
             let mut series = self.series(&points, statistic, period_s);

@@ -150,10 +150,14 @@ pub(super) fn call(
     }
     if name == "FILL" {
         takes(2)?;
-        let Some(Value::Number(number)) = values.pop() else {
-            return Err(MathError::new("FILL takes a number, REPEAT or LINEAR"));
+        let filling = values.pop();
+        let of = only(values)?;
+        return match filling {
+            Some(Value::Number(number)) => fill(of, Filling::Number(number), span, budget),
+            // There is nothing to fill with.
+            Some(Value::Series(series)) if series.points.is_empty() => Ok(of),
+            _ => Err(MathError::new("FILL takes a number, REPEAT or LINEAR")),
         };
-        return fill(only(values)?, Filling::Number(number), span, budget);
     }
     takes(1)?;
     let value = only(values)?;
@@ -190,6 +194,7 @@ pub(super) fn call(
                 let empty = Series { period_s: BASE_PERIOD_S, ..Series::default() };
                 fill(Value::Series(empty), Filling::Number(number), span, budget)
             }
+            Value::Series(series) if series.points.is_empty() => Ok(Value::Series(series)),
             _ => Err(MathError::new("TIME_SERIES takes a number")),
         },
         "EPOCH" => times(value, |time_s| time_s as f64),

@@ -133,6 +133,8 @@ fn metrics_without_data_points_give_none() {
         "FIRST(SEARCH('nothing', 'Sum', 60))",
         "RATE(LAST(REMOVE_EMPTY([m0])))",
         "m1 * (1 / 0)",
+        "TIME_SERIES(AVG(m0))",
+        "FILL(m0, AVG(m0))",
     ] {
         let queries = [metric("m0", "nobody"), metric("m1", "orders"), expression(text)];
         let found = answer(&store, &queries, &span(4)).map_err(|error| error.to_string());

@@ -6,7 +6,7 @@ use hyper::http::{Method, Request};
 use millrace_server::{Closed, Hooks};
 use tokio::{net::TcpStream, task::JoinHandle};
 
-use crate::support::{Event, Running, options, start, start_with};
+use crate::support::{Event, PATIENCE, Running, options, start, start_with};
 
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -146,6 +146,25 @@ async fn a_stream_that_is_not_read_is_cut_off() {
 }
 
 #[tokio::test]
+async fn a_small_answer_that_is_not_read_is_cut_off_though_others_are() {
+    let mut options = options();
+    options.timeouts.write = Duration::from_millis(50);
+    let server = start_with(options, Hooks::default());
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let handshake = h2::client::Builder::new().initial_window_size(0).handshake::<_, Bytes>(stream);
+    let (client, connection) = handshake.await.unwrap();
+    let _connection = tokio::spawn(async { connection.await.unwrap_or(()) });
+    let mut client = client.ready().await.unwrap();
+
+    let (unread, _) = client.send_request(request(Method::GET, "/big/1000"), true).unwrap();
+    let _unread = unread.await.unwrap();
+    let (empty, _) = client.send_request(request(Method::GET, "/empty"), true).unwrap();
+    assert_eq!(empty.await.unwrap().status(), 204);
+
+    assert_eq!(server.wait_until_closed().closed_for(Closed::SlowReader), 1);
+}
+
+#[tokio::test]
 async fn a_body_that_trickles_after_a_burst_is_cut_off() {
     let mut options = options();
     options.timeouts.body = Duration::from_millis(100);
@@ -155,13 +174,20 @@ async fn a_body_that_trickles_after_a_burst_is_cut_off() {
     let (response, mut body) = client.send_request(request(Method::POST, "/echo"), false).unwrap();
     body.send_data(Bytes::from_static(&[b'x'; 60_000]), false).unwrap();
     let mut response = std::pin::pin!(response);
-    let status = loop {
-        let pause = tokio::time::sleep(Duration::from_millis(10));
-        tokio::select! {
-            response = &mut response => break response.unwrap().status(),
-            () = pause => body.send_data(Bytes::from_static(b"x"), false).unwrap(),
+    let trickle = async {
+        loop {
+            tokio::select! {
+                biased;
+                response = &mut response => break response.unwrap().status(),
+                () = tokio::time::sleep(Duration::from_millis(10)) => {
+                    // Refused once the answer is there.
+                    let _ = body.send_data(Bytes::from_static(b"x"), false);
+                }
+            }
         }
     };
+
+    let status = tokio::time::timeout(PATIENCE, trickle).await.unwrap();
 
     assert_eq!(status, 408);
 }

@@ -259,7 +259,6 @@ fn checked_query(scope: &Scope, query: &MetricDataQuery, at: &str) -> Result<Que
              ^[a-z][a-zA-Z0-9_]*$."
         )));
     }
-    check::at_most(query.label.as_ref(), check::NAME_CHARS, &format!("{at}.Label"))?;
     let kind = match (&query.metric_stat, &query.expression) {
         (Some(stat), None) => metric_kind(scope, stat, &format!("{at}.MetricStat"))?,
         (None, Some(text)) => {

@@ -45,8 +45,12 @@ pub(super) fn alarm(
     check::at_most(description.as_ref(), DESCRIPTION_CHARS, "AlarmDescription")?;
     check::at_most(input.threshold_metric_id.as_ref(), check::NAME_CHARS, "ThresholdMetricId")?;
     check::tags(&input.tags)?;
-    for actions in [&input.ok_actions, &input.alarm_actions, &input.insufficient_data_actions] {
-        check_actions(actions)?;
+    for (name, actions) in [
+        ("OKActions", &input.ok_actions),
+        ("AlarmActions", &input.alarm_actions),
+        ("InsufficientDataActions", &input.insufficient_data_actions),
+    ] {
+        check_actions(name, actions)?;
     }
     let (queries, period_s) = watched(scope, input)?;
     let rule = rule(input)?;
@@ -90,14 +94,14 @@ pub(super) fn alarm(
     })
 }
 
-fn check_actions(actions: &[String]) -> Result<(), ApiError> {
+fn check_actions(name: &str, actions: &[String]) -> Result<(), ApiError> {
     if actions.len() > ACTIONS_MAX {
         return Err(error::validation(format!(
             "An alarm has at most {ACTIONS_MAX} actions of each kind."
         )));
     }
     for action in actions {
-        check::at_most(Some(action), ACTION_CHARS, "AlarmActions")?;
+        check::at_most(Some(action), ACTION_CHARS, name)?;
     }
     match actions.iter().find(|action| Arn::parse(action).is_none()) {
         None => Ok(()),
@@ -165,6 +169,9 @@ fn watched(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), A
 
 /// Expressions, of which exactly one is returned.
 fn expressions(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), ApiError> {
+    for query in &input.metrics {
+        check::at_most(query.label.as_ref(), check::NAME_CHARS, "Label")?;
+    }
     let queries = queries(scope, &input.metrics, "Metrics", QUERIES_MAX)?;
     let mut returned = queries.iter().filter(|query| query.is_returned);
     let (Some(returned), None) = (returned.next(), returned.next()) else {

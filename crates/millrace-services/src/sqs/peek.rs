@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use super::receive::{ALL_ATTRIBUTES, received_attribute, system_attributes, text};
 use super::{Sqs, SqsRequest, error};
 
-/// Messages shown at the most, whatever their state, and stored bytes of them.
-const SHOWN: usize = 10_000;
-const SHOWN_BYTES: usize = 64 << 20;
+/// Messages looked at at the most, shown or not, and their stored bytes.
+const SEEN_MAX: usize = 10_000;
+const SEEN_BYTES_MAX: usize = 64 << 20;
 /// What is read before others get their turn.
 const PAGE: usize = 50;
 const PAGE_VISITS: usize = 2_000;
@@ -43,15 +43,15 @@ impl Sqs {
         let (mut messages, mut seen, mut seen_bytes) = (Vec::new(), 0, 0);
         let mut next = Some(BrowseCursor::default());
         while let Some(from) = next
-            && seen < SHOWN
-            && seen_bytes < SHOWN_BYTES
+            && seen < SEEN_MAX
+            && seen_bytes < SEEN_BYTES_MAX
         {
             let page = Browse {
                 filter: BrowseFilter::All,
                 from,
-                limit: PAGE.min(SHOWN - seen),
+                limit: PAGE.min(SEEN_MAX - seen),
                 max_visits: PAGE_VISITS,
-                max_bytes: PAGE_BYTES.min(SHOWN_BYTES - seen_bytes),
+                max_bytes: PAGE_BYTES.min(SEEN_BYTES_MAX - seen_bytes),
             };
             let browsed = self.broker.browse(&queue, &page);
             let browsed = browsed.map_err(|error| error::of_broker(error, ""))?;

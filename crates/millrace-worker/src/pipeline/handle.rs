@@ -100,7 +100,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         for key in &keys {
             if let Some(held) = self.held.get_mut(*key) {
                 held.state = State::Running;
-                messages.push(held.message());
+                messages.push(held.message(self.dead_letters.is_some()));
             }
         }
         self.running += keys.len();
@@ -152,7 +152,8 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
 
     fn on_error(&self, key: Key, error: &HandlerError) -> Outcome {
         let Some(held) = self.held.get(key) else { return Outcome::RETRY };
-        let outcome = self.handler.on_error(&held.message(), error);
+        let message = held.message(self.dead_letters.is_some());
+        let outcome = self.handler.on_error(&message, error);
         let message_id = held.delivery.message_id();
         tracing::warn!(%message_id, %error, ?outcome, "handler failed");
         outcome

@@ -42,7 +42,7 @@ const EXPECTED_TRIPS: u32 = 3;
 const EXPECTED_AT_LEAST: Duration = Duration::from_millis(50);
 /// The pause after a receive that failed for reasons that do not go away by themselves.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// Messages that may wait behind others of their group, for each slot: what one receive brings.
+/// Messages that may wait behind others of their group, for each handler: what one receive brings.
 const BEHIND_LANES: usize = 10;
 /// How long receives of an ordered queue ask for one message, after one that failed is back.
 const ONE_BY_ONE: Duration = Duration::from_secs(60);
@@ -173,7 +173,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let behind = waiting - startable;
         let settling = self.held.len().saturating_sub(self.running + waiting);
         if settling >= SETTLING
-            || behind >= slots.saturating_mul(BEHIND_LANES)
+            || behind >= self.limit.get().saturating_mul(BEHIND_LANES)
             || self.held.body_bytes() > self.options.max_held_bytes
         {
             return 0;

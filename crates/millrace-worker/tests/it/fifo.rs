@@ -127,6 +127,29 @@ async fn batch_is_left_where_a_message_of_the_group_was_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_stands_behind_a_dead_letter_goes_on() {
+    let handled = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&handled);
+    let handler = each(move |message: Message| {
+        seen.lock().unwrap().push(message.body().to_string());
+        async move {
+            let is_bad = message.body() == "a1";
+            Ok(if is_bad { Outcome::reject("unreadable") } else { Outcome::Ack })
+        }
+    });
+    let (peer, dead) = (MemoryPeer::fifo(), MemoryPeer::fifo());
+    put(&peer, "a", &["1", "2"]);
+    let options = Options { batch_size: 10, ..until_empty(1) };
+
+    let worker = Worker::new(peer.clone(), handler, options);
+    worker.with_dead_letter_queue(dead.clone()).run().await;
+
+    assert_eq!(*handled.lock().unwrap(), ["a1", "a2"]);
+    assert_eq!(dead.bodies(), ["a1"]);
+    assert!(peer.calls_of(Operation::ChangeVisibility).is_empty(), "nothing was given back");
+}
+
+#[tokio::test(start_paused = true)]
 async fn groups_of_standard_queues_have_no_order() {
     let peer = MemoryPeer::standard();
     put(&peer, "a", &["1", "2", "3"]);
