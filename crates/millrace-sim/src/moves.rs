@@ -244,6 +244,7 @@ impl World {
                 }
             }
         }
+        self.oracle.end_doubts();
         Ok(())
     }
 }

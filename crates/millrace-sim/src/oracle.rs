@@ -61,6 +61,7 @@ pub struct Oracle {
     pub attempts: BTreeMap<(u64, String), Attempt>,
     highest_seqs: BTreeMap<u64, u64>,
     highest_queue: u64,
+    /// Ends of tasks that a crash may have kept or not: power may be off when one would look.
     doubtful_tasks: Vec<MoveTask>,
 }
 
@@ -103,7 +104,6 @@ impl Oracle {
         if end < self.base_end {
             return Err(format!("committed up to {:#x}, replayed up to {end:#x}", self.base_end));
         }
-        self.doubtful_tasks.clear();
         for lost in std::mem::take(&mut self.pending) {
             if lost.high <= end {
                 self.base.apply(lost.at, lost.change);
@@ -128,6 +128,11 @@ impl Oracle {
             return true;
         }
         false
+    }
+
+    /// All tasks were seen, and are as they are known now.
+    pub fn end_doubts(&mut self) {
+        self.doubtful_tasks.clear();
     }
 
     /// Sequences of a queue grow, also across restarts, crashes and purges.
