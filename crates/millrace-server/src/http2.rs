@@ -36,8 +36,10 @@ use self::{
 };
 use crate::{Closed, Timeouts, budget::Held, clock::millis, connection::Context, pace::Pace};
 
-/// Of a response, handed on at a time: the next when the client has taken that.
+/// Of a response, handed on at a time: the next when the client has a window for more.
 const PIECE_BYTES: usize = 64 * 1024;
+/// Responses up to this size are one piece.
+const SMALL_BYTES: usize = 4 * 1024;
 
 /// Answers requests until the connection ends. `unread` are bytes already taken from `io`.
 pub(crate) async fn serve<T, S>(io: T, unread: Vec<u8>, context: Context<S>) -> Closed
@@ -236,7 +238,7 @@ impl<S> Streams<S> {
         let timeout_ms = millis(context.timeouts.write);
         // Waits are numbered as they begin.
         let first = self.untaken().first_key_value().map(|(_, since_ms)| *since_ms);
-        first.is_some_and(|since_ms| now_ms.saturating_sub(since_ms) > timeout_ms)
+        first.is_some_and(|since_ms| now_ms.saturating_sub(since_ms) >= timeout_ms)
     }
 
     fn untaken(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
@@ -259,12 +261,14 @@ impl<S> Body for Reply<S> {
         mut self: Pin<&mut Self>,
         task: &mut Task<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        // The client has taken what it was given before.
+        // The client has taken the piece before, but for its last window.
         let Reply { whole, stream, wait, active: Active(streams) } = &mut *self;
         streams.end_wait(wait);
         let piece = match stream {
             None if whole.is_empty() => None,
-            None => Some(whole.split_to(whole.len().min(PIECE_BYTES))),
+            None if whole.len() <= SMALL_BYTES => Some(std::mem::take(whole)),
+            // The last byte by itself: it waits for all before it to be taken.
+            None => Some(whole.split_to(PIECE_BYTES.min(whole.len() - 1))),
             Some(stream) => loop {
                 match ready!(stream.poll_next(task)) {
                     Some(piece) if piece.is_empty() => {}

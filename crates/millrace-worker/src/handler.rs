@@ -37,8 +37,9 @@ impl Message {
         }
     }
 
-    /// Whether an outcome lets those behind it in its lane go on: it is done. Without a dead-letter
-    /// queue a rejected message is retried.
+    /// Whether an outcome lets those behind it in its lane go on: it succeeded, or is for the
+    /// dead-letter queue. Without one a rejected message is retried; one that the dead-letter queue
+    /// refuses in the end comes back behind them.
     pub(crate) fn lets_others_pass(&self, outcome: &Outcome) -> bool {
         match outcome {
             Outcome::Ack => true,
@@ -150,7 +151,7 @@ impl<H: Handler> Handler for Arc<H> {
 }
 
 /// A handler made of a function of one message. With a batch size above 1, the messages of a batch
-/// are handled one after the other, and none after one of its lane that did not succeed.
+/// are handled one after the other, and none after one of its lane that is to be received again.
 pub fn each<F, Fut>(function: F) -> Each<F>
 where
     F: Fn(Message) -> Fut + Send + Sync + 'static,

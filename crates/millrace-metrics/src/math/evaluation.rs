@@ -294,7 +294,9 @@ impl<'a> Evaluation<'a> {
         let points = self.store.points(&queries, range_s, self.span.now);
         let points = points.map_err(|error| {
             let said = MathError::new(error.to_string());
-            self.failure = Some(error);
+            if !matches!(error, StoreError::TooManyPoints) {
+                self.failure = Some(error);
+            }
             said
         })?;
         let mut found = Vec::new();

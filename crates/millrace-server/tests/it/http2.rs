@@ -148,7 +148,7 @@ async fn a_stream_that_is_not_read_is_cut_off() {
 #[tokio::test]
 async fn a_small_answer_that_is_not_read_is_cut_off_though_others_are() {
     let mut options = options();
-    options.timeouts.write = Duration::from_millis(50);
+    options.timeouts.write = Duration::from_secs(1);
     let server = start_with(options, Hooks::default());
     let stream = TcpStream::connect(server.address).await.unwrap();
     let handshake = h2::client::Builder::new().initial_window_size(0).handshake::<_, Bytes>(stream);

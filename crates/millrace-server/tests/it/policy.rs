@@ -107,8 +107,8 @@ fn other_pages_are_refused_where_no_signature_is_needed() {
     assert_eq!(status("Sec-Fetch-Site: cross-site"), 403, "an image, say");
     assert_eq!(status("Sec-Fetch-Site: none"), 200, "typed in");
     assert_eq!(status("Origin: https://good.example"), 200);
-    assert_eq!(status("Origin: http://a"), 200, "its own page, behind a proxy, say");
-    assert_eq!(status("Origin: http://a\r\nSec-Fetch-Site: cross-site"), 403);
+    assert_eq!(status("Origin: http://a"), 403, "a name that was made to point here");
+    assert_eq!(status("Origin: https://a\r\nSec-Fetch-Site: same-origin"), 200);
     assert_eq!(status("X: y"), 200, "no browser");
 }
 
