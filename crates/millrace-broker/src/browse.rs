@@ -2,7 +2,7 @@
 
 use millrace_engine::record::SlotSeq;
 use millrace_engine::{BrowseCursor, BrowseFilter, MessageView};
-use millrace_journal::{Position, ReadError};
+use millrace_journal::{Position, ReadError, RecordBytes};
 
 use crate::broker::Broker;
 use crate::error::BrokerError;
@@ -70,6 +70,17 @@ impl Broker {
         Ok(browsed)
     }
 
+    /// Up to `limit` messages, oldest first, all read at once; fails if one cannot be read. For
+    /// simulations.
+    pub fn peek(&self, queue: &SharedQueue, limit: usize) -> Result<Vec<Peeked>, BrokerError> {
+        let views: Vec<_> = self.lock_up_to_date(queue).queue.messages().take(limit).collect();
+        let peeked = views.into_iter().map(|view| {
+            let record = self.log.read(Position(view.position), view.record_len);
+            peeked(view, record.map_err(|error| crate::deliver::unreadable(&error))?)
+        });
+        peeked.collect()
+    }
+
     /// The message that `browse` showed at that place, if it still is in the queue.
     pub fn browse_one(
         &self,
@@ -94,13 +105,12 @@ impl Broker {
             }
             Err(error) => return Err(crate::deliver::unreadable(&error)),
         };
-        let (id, content) = crate::deliver::decode(record)?;
-        Ok(Some(Peeked {
-            id,
-            content,
-            state: view.state,
-            deadline: view.deadline,
-            delivery: view.into(),
-        }))
+        peeked(view, record).map(Some)
     }
+}
+
+fn peeked(view: MessageView, record: RecordBytes) -> Result<Peeked, BrokerError> {
+    let (id, content) = crate::deliver::decode(record)?;
+    let MessageView { state, deadline, .. } = view;
+    Ok(Peeked { id, content, state, deadline, delivery: view.into() })
 }

@@ -11,11 +11,7 @@ use millrace_journal::{Purpose, Record};
 
 use crate::broker::{Broker, TICK_BUDGET};
 use crate::error::BrokerError;
-use crate::message::Peeked;
 use crate::queue::{SharedQueue, State};
-
-/// Stored bytes of messages that are looked at in one call.
-const PEEK_BYTES: usize = 64 << 20;
 
 pub(crate) struct Catalog {
     /// One change of the set of queues at a time.
@@ -303,34 +299,6 @@ impl Broker {
                 return state;
             }
         }
-    }
-
-    /// Up to `limit` messages, oldest first, as they are: nothing is received. Fewer if they are
-    /// large.
-    pub fn peek(&self, queue: &SharedQueue, limit: usize) -> Result<Vec<Peeked>, BrokerError> {
-        let views: Vec<_> = {
-            let state = self.lock_up_to_date(queue);
-            let mut bytes = 0;
-            let fits = |view: &millrace_engine::MessageView| {
-                bytes += view.record_len as usize;
-                bytes <= PEEK_BYTES
-            };
-            state.queue.messages().take(limit).take_while(fits).collect()
-        };
-        let peeked = views.into_iter().map(|view| {
-            let position = millrace_journal::Position(view.position);
-            let record = self.log.read(position, view.record_len);
-            let record = record.map_err(|error| crate::deliver::unreadable(&error))?;
-            let (id, content) = crate::deliver::decode(record)?;
-            Ok(Peeked {
-                id,
-                content,
-                state: view.state,
-                deadline: view.deadline,
-                delivery: view.into(),
-            })
-        });
-        peeked.collect()
     }
 
     /// Forgets everything (test mode). Resolves after the commit.

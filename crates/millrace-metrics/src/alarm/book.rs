@@ -134,7 +134,7 @@ impl AlarmBook {
         change: impl FnOnce(&mut BTreeMap<String, String>),
     ) -> Result<(), AlarmError> {
         let mut alarm = self.alarm(scope, name).cloned().ok_or(AlarmError::NotFound)?;
-        // One of former times may have more, and may lose some.
+        // The file may hold one with more: that may lose some.
         let most = TAGS_MAX.max(alarm.tags.len());
         change(&mut alarm.tags);
         if alarm.tags.len() > most {

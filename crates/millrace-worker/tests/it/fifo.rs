@@ -6,7 +6,7 @@ use millrace_client::{
     Outgoing,
     testing::{MemoryPeer, Operation},
 };
-use millrace_worker::{Backoff, Concurrency, Message, Options, Outcome, Worker, each};
+use millrace_worker::{Backoff, Concurrency, Handler, Message, Options, Outcome, Worker, each};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{MS, Recorder, S, run, until_empty};
@@ -104,17 +104,22 @@ async fn batch_is_left_where_a_message_of_the_group_failed() {
     assert_eq!(peer.deleted(), ["a1", "b1"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn batch_is_left_where_a_message_of_the_group_was_rejected() {
-    let handled = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&handled);
-    let handler = each(move |message: Message| {
-        seen.lock().unwrap().push(message.body().to_string());
+/// Notes what it handles.
+fn rejecting_a1(handled: &Arc<Mutex<Vec<String>>>) -> impl Handler + use<> {
+    let handled = Arc::clone(handled);
+    each(move |message: Message| {
+        handled.lock().unwrap().push(message.body().to_string());
         async move {
             let is_bad = message.body() == "a1";
             Ok(if is_bad { Outcome::reject("unreadable") } else { Outcome::Ack })
         }
-    });
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn batch_is_left_where_a_message_of_the_group_was_rejected() {
+    let handled = Arc::default();
+    let handler = rejecting_a1(&handled);
     let peer = MemoryPeer::fifo();
     put(&peer, "a", &["1", "2"]);
     let options = Options { batch_size: 10, ..until_empty(1) };
@@ -128,15 +133,8 @@ async fn batch_is_left_where_a_message_of_the_group_was_rejected() {
 
 #[tokio::test(start_paused = true)]
 async fn what_stands_behind_a_dead_letter_goes_on() {
-    let handled = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&handled);
-    let handler = each(move |message: Message| {
-        seen.lock().unwrap().push(message.body().to_string());
-        async move {
-            let is_bad = message.body() == "a1";
-            Ok(if is_bad { Outcome::reject("unreadable") } else { Outcome::Ack })
-        }
-    });
+    let handled = Arc::default();
+    let handler = rejecting_a1(&handled);
     let (peer, dead) = (MemoryPeer::fifo(), MemoryPeer::fifo());
     put(&peer, "a", &["1", "2"]);
     let options = Options { batch_size: 10, ..until_empty(1) };
