@@ -2,7 +2,7 @@
 
 use millrace_engine::record::SlotSeq;
 use millrace_engine::{BrowseCursor, BrowseFilter, MessageView};
-use millrace_journal::{Position, ReadError, RecordBytes};
+use millrace_journal::{Position, ReadError};
 
 use crate::broker::Broker;
 use crate::error::BrokerError;
@@ -74,10 +74,9 @@ impl Broker {
     /// simulations.
     pub fn peek(&self, queue: &SharedQueue, limit: usize) -> Result<Vec<Peeked>, BrokerError> {
         let views: Vec<_> = self.lock_up_to_date(queue).queue.messages().take(limit).collect();
-        let peeked = views.into_iter().map(|view| {
-            let record = self.log.read(Position(view.position), view.record_len);
-            peeked(view, record.map_err(|error| crate::deliver::unreadable(&error))?)
-        });
+        let peeked = views
+            .into_iter()
+            .map(|view| self.read_back(view).map_err(|error| crate::deliver::unreadable(&error)));
         peeked.collect()
     }
 
@@ -91,26 +90,27 @@ impl Broker {
         self.look_at(queue, view)
     }
 
-    /// Reads a message back; none if it left, or its record was moved away, since it was seen.
+    /// The message as it is; none if it left, or its record was moved away, since it was seen.
     fn look_at(
         &self,
         queue: &SharedQueue,
         view: MessageView,
     ) -> Result<Option<Peeked>, BrokerError> {
-        let record = match self.log.read(Position(view.position), view.record_len) {
-            Ok(record) => record,
+        match self.read_back(view) {
+            Ok(peeked) => Ok(Some(peeked)),
             Err(error @ (ReadError::Gone(_) | ReadError::Damaged(_))) => {
                 tracing::debug!(queue = %queue.key(), %error, "message left out");
-                return Ok(None);
+                Ok(None)
             }
-            Err(error) => return Err(crate::deliver::unreadable(&error)),
-        };
-        peeked(view, record).map(Some)
+            Err(error) => Err(crate::deliver::unreadable(&error)),
+        }
     }
-}
 
-fn peeked(view: MessageView, record: RecordBytes) -> Result<Peeked, BrokerError> {
-    let (id, content) = crate::deliver::decode(record)?;
-    let MessageView { state, deadline, .. } = view;
-    Ok(Peeked { id, content, state, deadline, delivery: view.into() })
+    fn read_back(&self, view: MessageView) -> Result<Peeked, ReadError> {
+        let position = Position(view.position);
+        let record = self.log.read(position, view.record_len)?;
+        let (id, content) = crate::deliver::decode(position, record)?;
+        let MessageView { state, deadline, .. } = view;
+        Ok(Peeked { id, content, state, deadline, delivery: view.into() })
+    }
 }

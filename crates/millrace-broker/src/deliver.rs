@@ -31,38 +31,40 @@ impl Broker {
         &self,
         queue: &SharedQueue,
         deliveries: &[Delivery],
-    ) -> Result<Vec<Incoming>, BrokerError> {
+    ) -> Vec<Incoming> {
         let place = |delivery: &Delivery| (Position(delivery.position), delivery.record_len);
         let wanted: Vec<(Position, u32)> = deliveries.iter().map(place).collect();
         let mut records = Vec::with_capacity(wanted.len());
         if self.log.read_many(&wanted, &mut records).is_ok() {
-            let incoming = deliveries.iter().zip(records);
-            return incoming
-                .map(|(delivery, record)| self.incoming(queue, delivery, record))
+            let read = deliveries.iter().zip(records);
+            return read
+                .filter_map(|(delivery, record)| self.incoming(queue, delivery, Ok(record)))
                 .collect();
         }
-        let mut incoming = Vec::with_capacity(deliveries.len());
-        for (delivery, (position, record_len)) in deliveries.iter().zip(wanted) {
-            match self.log.read(position, record_len) {
-                Ok(record) => incoming.push(self.incoming(queue, delivery, record)?),
-                // Or gone: deleted a moment ago by another handle.
-                Err(error) => {
-                    tracing::error!(queue = %queue.key(), %error, "message left out");
-                }
-            }
-        }
-        Ok(incoming)
+        let read_alone = deliveries.iter().filter_map(|delivery| {
+            let (position, record_len) = place(delivery);
+            self.incoming(queue, delivery, self.log.read(position, record_len))
+        });
+        read_alone.collect()
     }
 
     fn incoming(
         &self,
         queue: &SharedQueue,
         delivery: &Delivery,
-        record: RecordBytes,
-    ) -> Result<Incoming, BrokerError> {
-        let (id, content) = decode(record)?;
-        let receipt_handle = self.receipt_handle(queue, delivery);
-        Ok(Incoming { id, receipt_handle, content, delivery: delivery.clone() })
+        read: Result<RecordBytes, ReadError>,
+    ) -> Option<Incoming> {
+        match read.and_then(|record| decode(Position(delivery.position), record)) {
+            Ok((id, content)) => {
+                let receipt_handle = self.receipt_handle(queue, delivery);
+                Some(Incoming { id, receipt_handle, content, delivery: delivery.clone() })
+            }
+            // Or gone: deleted a moment ago by another handle.
+            Err(error) => {
+                tracing::error!(queue = %queue.key(), %error, "message left out");
+                None
+            }
+        }
     }
 
     /// Gives deliveries back that did not reach their client. If the journal takes no changes they
@@ -105,16 +107,16 @@ pub(crate) fn find_again(queue: &SharedQueue, deliveries: &[Delivery]) -> Vec<De
     deliveries.iter().filter_map(present).collect()
 }
 
-/// The content of a message's record, and the id that its index part holds.
-pub(crate) fn decode(record: RecordBytes) -> Result<(MessageId, Content), BrokerError> {
-    let id = match EngineRecord::decode(record.index()) {
-        Some(EngineRecord::Sent(sent)) => sent.id,
-        Some(EngineRecord::Relocated(relocated)) => relocated.message.id,
-        _ => return Err(BrokerError::Internal("record holds no message".to_owned())),
-    };
-    let content = Content::decode(record.into_payload())
-        .ok_or_else(|| BrokerError::Internal("message content is malformed".to_owned()))?;
-    Ok((id, content))
+/// The content of a message's record, and the id that its index part holds. Without a content it
+/// is one whose record was damaged before it was relocated.
+pub(crate) fn decode(
+    position: Position,
+    record: RecordBytes,
+) -> Result<(MessageId, Content), ReadError> {
+    let message = EngineRecord::decode(record.index()).and_then(EngineRecord::into_message);
+    let id = message.map(|message| message.id);
+    let content = Content::decode(record.into_payload());
+    id.zip(content).ok_or(ReadError::Damaged(position))
 }
 
 pub(crate) fn unreadable(error: &ReadError) -> BrokerError {

@@ -88,7 +88,7 @@ impl Broker {
             self.committed(Some(ticket)).await?;
             deliveries = Cow::Owned(find_again(queue, &received.deliveries));
         }
-        let incoming = self.read_deliveries(queue, &deliveries)?;
+        let incoming = self.read_deliveries(queue, &deliveries);
         std::mem::forget(undelivered);
         Counters::add(&queue.counters.messages_received, incoming.len());
         Ok(incoming)

@@ -106,6 +106,11 @@ impl Content {
         Some(Content { stored, body_md5, body, attributes, trace_header, sender, deduplication_id })
     }
 
+    /// The record's payload.
+    pub fn stored(&self) -> &[u8] {
+        &self.stored
+    }
+
     /// UTF-8.
     pub fn body(&self) -> &[u8] {
         self.part(&self.body)

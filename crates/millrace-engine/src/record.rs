@@ -2,7 +2,8 @@
 //!
 //! A record's first byte is its kind; integers are little-endian. `slots` is a count u32 followed
 //! by that many (slot u32, sequence u64). Payloads: [`Content`](crate::Content) for `Sent` and
-//! `Relocated`, empty for all others. The layouts are part of the journal's format; kinds are
+//! `Relocated`, empty for all others, and for `Relocated` if the content could not be read any
+//! more. The layouts are part of the journal's format; kinds are
 //! never reused.
 //!
 //! | kind | name | fields after the kind |
@@ -94,6 +95,18 @@ pub enum Record<'a> {
     Remembered { queue: QueueId, expires: Timestamp, seq: u64, id: MessageId, dedup: u128 },
     MoveTask { json: &'a [u8] },
     Secret([u8; 16]),
+}
+
+impl<'a> Record<'a> {
+    /// The message that the record brings, content excepted; only `Sent` and `Relocated` do.
+    pub fn into_message(self) -> Option<SentRecord<'a>> {
+        match self {
+            Record::Sent(message) | Record::Relocated(RelocatedRecord { message, .. }) => {
+                Some(message)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// An undecoded list of messages.

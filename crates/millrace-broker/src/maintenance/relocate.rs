@@ -3,8 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use millrace_engine::record::{self, Record as EngineRecord, SlotSeq};
-use millrace_journal::{Position, Purpose, Record, Replayed, SegmentId};
+use bytes::Bytes;
+use millrace_core::MessageId;
+use millrace_engine::record::{self, Record as EngineRecord, SentRecord, SlotSeq};
+use millrace_journal::{Position, Purpose, ReadError, Record, Replayed, SegmentId};
 
 use crate::broker::Broker;
 use crate::error::BrokerError;
@@ -22,12 +24,10 @@ impl Broker {
     pub(super) fn relocate_messages(&self, segment: SegmentId) -> Result<(), BrokerError> {
         let mut found: Vec<(Arc<SharedQueue>, SlotSeq, Position)> = Vec::new();
         let mut collect = |replayed: Replayed<'_>| {
-            let (queue, at) = match EngineRecord::decode(replayed.index) {
-                Some(EngineRecord::Sent(sent)) => (sent.queue, sent.at),
-                Some(EngineRecord::Relocated(record)) => (record.message.queue, record.message.at),
-                _ => return ControlFlow::Continue(()),
-            };
-            found.extend(self.catalog.by_id(queue).map(|queue| (queue, at, replayed.position)));
+            if let Some(message) = message_of(replayed.index) {
+                let queue = self.catalog.by_id(message.queue);
+                found.extend(queue.map(|queue| (queue, message.at, replayed.position)));
+            }
             ControlFlow::Continue(())
         };
         let replayed = self.log.replay_segment(segment, &mut collect);
@@ -65,21 +65,15 @@ impl Broker {
         let find = |state: &State| state.queue.find(at).filter(|view| view.position == position.0);
         // Read without the lock: old records come from the disk.
         let Some(view) = find(&queue.lock()) else { return Ok(0) };
-        let stored = self.log.read(position, view.record_len);
-        let stored = stored.map_err(|error| crate::deliver::unreadable(&error))?;
-        let message = match EngineRecord::decode(stored.index()) {
-            Some(EngineRecord::Sent(sent)) => sent,
-            Some(EngineRecord::Relocated(relocated)) => relocated.message,
-            _ => return Err(BrokerError::Internal("record holds no message".to_owned())),
-        };
+        let (id, payload) = self.stored_message(queue, position, view.record_len)?;
         let source_bytes = view.source.as_ref().map_or(0, |source| source.len());
         let bytes = view.record_len as usize + RELOCATION_BYTES + source_bytes;
         let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
         let mut state = queue.lock();
         let Some(view) = find(&state) else { return Ok(0) };
         let mut index = Vec::new();
-        record::relocated(&mut index, &state.queue.relocation(at, &message, &view));
-        let record = Record { index: &index, payload: stored.payload() };
+        record::relocated(&mut index, &state.queue.relocation(at, id, &view));
+        let record = Record { index: &index, payload: &payload };
         let mut positions = Vec::new();
         let ticket = self.log.append(reservation, &[record], &mut positions);
         if let Some(position) = positions.first() {
@@ -88,6 +82,49 @@ impl Broker {
         state.latest = Some(ticket);
         Ok(record.encoded_bytes())
     }
+
+    /// Id and content of a message. A content that the disk has damaged is gone; the message goes
+    /// on without one, or its segment and all behind it would have to stay until it expires.
+    fn stored_message(
+        &self,
+        queue: &SharedQueue,
+        position: Position,
+        record_len: u32,
+    ) -> Result<(MessageId, Bytes), BrokerError> {
+        match self.log.read(position, record_len) {
+            Ok(stored) => {
+                let id = message_of(stored.index()).map(|message| message.id);
+                let id =
+                    id.ok_or_else(|| BrokerError::Internal("record holds no message".into()))?;
+                Ok((id, stored.into_payload()))
+            }
+            Err(error @ ReadError::Damaged(_)) => {
+                tracing::error!(queue = %queue.key(), %error, "message relocated without its content");
+                Ok((self.indexed_id(position)?, Bytes::new()))
+            }
+            Err(error) => Err(crate::deliver::unreadable(&error)),
+        }
+    }
+
+    /// The id of a message as its segment's index repeats it.
+    fn indexed_id(&self, position: Position) -> Result<MessageId, BrokerError> {
+        let mut id = None;
+        let mut look = |replayed: Replayed<'_>| {
+            if replayed.position < position {
+                return ControlFlow::Continue(());
+            }
+            let message = message_of(replayed.index).filter(|_| replayed.position == position);
+            id = message.map(|message| message.id);
+            ControlFlow::Break(())
+        };
+        let replayed = self.log.replay_segment(position.segment(), &mut look);
+        replayed.map_err(|error| BrokerError::Internal(format!("segment: {error}")))?;
+        id.ok_or_else(|| BrokerError::Internal(format!("no message at {position}")))
+    }
+}
+
+fn message_of(index: &[u8]) -> Option<SentRecord<'_>> {
+    EngineRecord::decode(index).and_then(EngineRecord::into_message)
 }
 
 /// Messages of a segment that is the queue's oldest, in the order sent, among some slots from

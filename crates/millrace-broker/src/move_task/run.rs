@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use millrace_core::{MessageId, Timestamp};
 use millrace_engine::record::{self, SentRecord, SlotSeq};
 use millrace_engine::{Content, Kind, MessageView, Receive, Send, Sent};
@@ -11,7 +10,7 @@ use millrace_journal::{Position, Purpose, ReadError, Record};
 
 use super::{Entry, MoveTask, MoveTaskStatus, TICK_BUDGET, is_that, task_record};
 use crate::broker::Broker;
-use crate::deliver::unreadable;
+use crate::deliver::{decode, unreadable};
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;
 use crate::receive::lock_both;
@@ -109,10 +108,10 @@ impl Broker {
         if destination.id() == source.id() || !is_that(task.destination_id, &destination) {
             return Err(BrokerError::QueueDoesNotExist);
         }
-        match self.log.read(Position(view.position), view.record_len) {
-            Ok(stored) => {
-                self.move_message(entry, &source, &destination, &view, stored.into_payload())?;
-            }
+        let position = Position(view.position);
+        let stored = self.log.read(position, view.record_len);
+        match stored.and_then(|record| decode(position, record)) {
+            Ok((_, content)) => self.move_message(entry, &source, &destination, &view, &content)?,
             // The disk may read it the next time.
             Err(error @ ReadError::Io { .. }) => return Err(unreadable(&error)),
             Err(error) => {
@@ -144,11 +143,10 @@ impl Broker {
         source: &SharedQueue,
         destination: &SharedQueue,
         view: &MessageView,
-        payload: Bytes,
+        content: &Content,
     ) -> Result<(), BrokerError> {
         let counted = MoveTask { moved: entry.task.moved + 1, ..entry.task.clone() };
         let task_index = task_record(&counted)?;
-        let size_bytes = Content::decode(payload.clone()).map_or(0, |content| content.size_bytes());
         let bytes = view.record_len as usize + task_index.len() + 1024;
         let reservation = self.log.reserve(bytes, Purpose::Store)?;
         let id = MessageId::from_random(self.random_bits());
@@ -171,7 +169,7 @@ impl Broker {
         record::sent(&mut sent_index, &new);
         record::deleted(&mut deleted_index, source.id(), std::iter::once(view.at));
         let records = [
-            Record { index: &sent_index, payload: &payload },
+            Record { index: &sent_index, payload: content.stored() },
             Record { index: &deleted_index, payload: &[] },
             Record { index: &task_index, payload: &[] },
         ];
@@ -184,7 +182,7 @@ impl Broker {
         entry.task = counted;
         from.queue.take(view.at);
         (from.latest, to.latest) = (Some(ticket), Some(ticket));
-        to.sends.add(size_bytes);
+        to.sends.add(content.size_bytes());
         to.waiters.wake(u64::from(deadline.0 == 0));
         self.arm(destination, &mut to);
         Ok(())

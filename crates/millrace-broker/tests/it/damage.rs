@@ -37,7 +37,8 @@ fn open(fs: Arc<dyn FileSystem>, dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) 
         bits += 1;
         bits
     });
-    let broker = Broker::new(log.clone(), clock, Options::default(), replayed, random).unwrap();
+    let options = Options { slack_bytes: 0, ..Options::default() };
+    let broker = Broker::new(log.clone(), clock, options, replayed, random).unwrap();
     (log, broker)
 }
 
@@ -155,5 +156,38 @@ fn damaged_message_does_not_hold_a_move_task_up() {
     assert_eq!((task.status, task.moved), (MoveTaskStatus::Completed, 2));
     assert_eq!(destination.counts().ready, 2);
     assert_eq!(queue.counts().in_flight, 1, "the damaged one is hidden, its receive counted");
+    broker.close();
+}
+
+#[test]
+fn damaged_message_does_not_keep_the_journal_from_growing_shorter() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, broker) = open(RealFileSystem::new(), dir.path());
+    let queue = send_three(&log, &broker);
+    let filler = create(&log, &broker, "filler");
+    let large = content(&"x".repeat(1_000));
+    for _ in 0..300 {
+        run(&log, broker.send(&filler, &[message("x", &large)])).unwrap();
+    }
+    while log.background_step() {}
+    damage(dir.path(), b"second message!");
+    run(&log, broker.delete_queue(&filler)).unwrap();
+
+    for _ in 0..20 {
+        broker.maintain();
+        while log.commit_step() {}
+    }
+
+    let first = log.segments()[0].id;
+    assert!(first.0 > 1, "the first segment is gone: {first}");
+    assert_eq!(queue.counts().ready, 3);
+    broker.close();
+    drop((queue, filler, broker, log));
+    let (log, broker) = open(RealFileSystem::new(), dir.path());
+    let queue = broker.queue("us-east-1", "000000000000", "jobs").unwrap();
+    let received = run(&log, broker.receive(&queue, &ANY)).unwrap();
+    let bodies: Vec<_> = received.iter().map(|message| message.content.body()).collect();
+    assert_eq!(bodies, [b"first message".as_slice(), b"third message!!!"]);
+    assert_eq!(queue.counts().in_flight, 3, "the damaged one is hidden, its receive counted");
     broker.close();
 }

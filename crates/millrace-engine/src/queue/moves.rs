@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use millrace_core::Timestamp;
+use millrace_core::{MessageId, Timestamp};
 
 use super::slab::{Entry, MessageState, NONE};
 use super::{Origin, Queue};
@@ -84,12 +84,11 @@ impl Queue {
         is_there
     }
 
-    /// All that a record must say to restore the message without its earlier records; `message`
-    /// is its first record, of which id and content are kept.
+    /// All that a record must say to restore the message of that id without its earlier records.
     pub fn relocation<'a>(
         &self,
         at: SlotSeq,
-        message: &SentRecord<'a>,
+        id: MessageId,
         view: &'a MessageView,
     ) -> RelocatedRecord<'a> {
         let entry = self.slab.at(at.slot);
@@ -105,7 +104,7 @@ impl Queue {
                 at,
                 sent: Timestamp(entry.sent),
                 deadline: Timestamp(deadline),
-                id: message.id,
+                id,
                 is_fifo: self.settings.kind == Kind::Fifo,
                 group: view.group.as_deref(),
                 dedup: 0,

@@ -370,7 +370,7 @@ impl Broker {
             for view in views {
                 let stored = self.journal.at(view.position).clone();
                 let message = sent_record(&stored);
-                let relocation = member.queue.relocation(view.at, &message, &view);
+                let relocation = member.queue.relocation(view.at, message.id, &view);
                 let mut out = Vec::new();
                 record::relocated(&mut out, &relocation);
                 let (position, len) = self.journal.append(out, &stored.body);
