@@ -68,7 +68,8 @@ impl Broker {
         let (id, payload) = self.stored_message(queue, position, view.record_len)?;
         let source_bytes = view.source.as_ref().map_or(0, |source| source.len());
         let bytes = view.record_len as usize + RELOCATION_BYTES + source_bytes;
-        let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
+        // As long as there is no further segment, the last of this one is left to deletes.
+        let reservation = self.log.reserve(bytes, Purpose::Lease)?;
         let mut state = queue.lock();
         let Some(view) = find(&state) else { return Ok(0) };
         let mut index = Vec::new();

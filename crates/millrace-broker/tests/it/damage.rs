@@ -16,7 +16,7 @@ use millrace_journal::{
     RealFileSystem, SimFileSystem,
 };
 
-fn open(fs: Arc<dyn FileSystem>, dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) {
+pub(crate) fn open(fs: Arc<dyn FileSystem>, dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) {
     let options = LocalOptions {
         durability: Durability::Os,
         segment_bytes: 64 << 10,
@@ -43,7 +43,7 @@ fn open(fs: Arc<dyn FileSystem>, dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) 
 }
 
 /// Runs a future whose only waits are for commits.
-fn run<T>(log: &GroupCommit, future: impl Future<Output = T>) -> T {
+pub(crate) fn run<T>(log: &GroupCommit, future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -53,13 +53,13 @@ fn run<T>(log: &GroupCommit, future: impl Future<Output = T>) -> T {
     }
 }
 
-fn content(body: &str) -> Vec<u8> {
+pub(crate) fn content(body: &str) -> Vec<u8> {
     let mut content = Vec::new();
     NewContent { body: body.as_bytes(), ..NewContent::default() }.encode(&mut content);
     content
 }
 
-fn message<'a>(body: &str, content: &'a [u8]) -> Outgoing<'a> {
+pub(crate) fn message<'a>(body: &str, content: &'a [u8]) -> Outgoing<'a> {
     let id = MessageId::from_random(body.len() as u128);
     let size_bytes = body.len();
     Outgoing { id, content, size_bytes, group: None, deduplication_id: None, delay_s: None }
@@ -79,14 +79,14 @@ fn damage(dir: &Path, needle: &[u8]) {
     panic!("not found");
 }
 
-const ANY: ReceiveRequest<'_> =
+pub(crate) const ANY: ReceiveRequest<'_> =
     ReceiveRequest { max: 10, visibility_timeout_s: None, wait_time_s: None, attempt_id: None };
 
 fn key(name: &str) -> QueueKey {
     QueueKey::new("us-east-1", "000000000000", name)
 }
 
-fn create(log: &GroupCommit, broker: &Broker, name: &str) -> Arc<SharedQueue> {
+pub(crate) fn create(log: &GroupCommit, broker: &Broker, name: &str) -> Arc<SharedQueue> {
     let new = NewQueue {
         key: key(name),
         settings: Settings::default(),

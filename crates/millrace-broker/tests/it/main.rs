@@ -5,4 +5,5 @@
 mod behind;
 mod damage;
 mod drivers;
+mod full_disk;
 mod poison;
