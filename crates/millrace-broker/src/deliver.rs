@@ -41,11 +41,25 @@ impl Broker {
                 .filter_map(|(delivery, record)| self.incoming(queue, delivery, Ok(record)))
                 .collect();
         }
-        let read_alone = deliveries.iter().filter_map(|delivery| {
-            let (position, record_len) = place(delivery);
-            self.incoming(queue, delivery, self.log.read(position, record_len))
-        });
-        read_alone.collect()
+        let read_alone =
+            |delivery| self.incoming(queue, delivery, self.read_present(queue, delivery));
+        deliveries.iter().filter_map(read_alone).collect()
+    }
+
+    /// Reads a delivery's record where it is now: maintenance may have moved it meanwhile.
+    fn read_present(
+        &self,
+        queue: &SharedQueue,
+        delivery: &Delivery,
+    ) -> Result<RecordBytes, ReadError> {
+        let read = |at: &Delivery| self.log.read(Position(at.position), at.record_len);
+        match read(delivery) {
+            Err(gone @ ReadError::Gone(_)) => {
+                let present = find_again(queue, std::slice::from_ref(delivery));
+                present.first().map_or(Err(gone), read)
+            }
+            read => read,
+        }
     }
 
     fn incoming(
