@@ -148,18 +148,46 @@ fn damage_in_a_sealed_segment_is_corrupt_and_repairable() {
     assert_eq!(report.corruption, Some(corruption.clone()));
     assert!(report.to_string().contains("corrupt"), "{report}");
 
+    let earlier_backup = dir().join("00000001.seg.bak");
+    fs.plant(&earlier_backup, b"kept by a repair before");
     let repaired = repair(&fs, dir()).unwrap();
     let cut = repaired.cut.clone().unwrap();
     assert_eq!(cut.at, corruption);
     assert!(cut.removed.contains(&SegmentId(2)));
     assert!(cut.lost_frames as usize >= all.len() - 7, "{repaired}");
     assert!(cut.backups.iter().all(|path| fs.contents(path).is_some()));
-    assert_eq!(fs.contents(&dir().join("00000001.seg.bak")).unwrap(), bytes);
+    assert_eq!(fs.contents(&dir().join("00000001.seg.2.bak")).unwrap(), bytes);
+    assert_eq!(fs.contents(&earlier_backup).unwrap(), b"kept by a repair before");
     assert!(check(&fs, dir()).unwrap().is_sound());
     let opening = open(&fs.crashed(1)).unwrap();
     assert_eq!(opening.seen, all[..5]);
     store(&opening.group_commit, 100, &[100]).unwrap();
     assert!(repair(&fs.fork(), dir()).unwrap().cut.is_none());
+}
+
+#[test]
+fn what_was_read_wrongly_is_not_kept() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    for batch in 0..20 {
+        store(&opening.group_commit, batch, &[batch]).unwrap();
+    }
+    drop(opening);
+    // What was written before the start is not in memory.
+    let Opening { group_commit, seen, .. } = open(&fs).unwrap();
+    let file = fs.open(&segment_path(1)).unwrap();
+    let victim = &seen[5];
+    let at = u64::from(victim.position.offset()) + 30;
+    let mut byte = [0];
+    file.read_at(&mut byte, at).unwrap();
+    file.write_at(&[&[byte[0] ^ 1]], at).unwrap();
+    let read = || seen[..8].iter().map(|seen| group_commit.read(seen.position, seen.record_len));
+
+    let with_damage: Vec<bool> = read().map(|read| read.is_ok()).collect();
+    file.write_at(&[&byte], at).unwrap();
+
+    assert_eq!(with_damage, [true, true, true, true, true, false, true, true]);
+    assert!(read().all(|read| read.is_ok()));
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn cut_at(fs: &dyn FileSystem, dir: &Path, survey: &Survey, at: Corruption) -> i
         later.retain(|id| *id != damaged);
     }
     for id in later.into_iter().rev() {
-        let backup = backup_path(dir, id);
+        let backup = backup_path(fs, dir, id)?;
         remove_index(fs, dir, id)?;
         fs.rename(&segment_path(dir, id), &backup)?;
         fs.sync_dir(dir)?;
@@ -78,7 +78,7 @@ fn cut_at(fs: &dyn FileSystem, dir: &Path, survey: &Survey, at: Corruption) -> i
     }
     if keeps_beginning {
         let path = segment_path(dir, damaged);
-        let backup = backup_path(dir, damaged);
+        let backup = backup_path(fs, dir, damaged)?;
         let file = fs.open(&path)?;
         copy(&*file, fs, &backup)?;
         remove_index(fs, dir, damaged)?;
@@ -125,8 +125,16 @@ fn copy(from: &dyn File, fs: &dyn FileSystem, to: &Path) -> io::Result<()> {
     target.sync_data()
 }
 
-fn backup_path(dir: &Path, id: SegmentId) -> PathBuf {
-    dir.join(format!("{id}.seg.bak"))
+/// A name that no backup has: what an earlier or an interrupted repair kept stays.
+fn backup_path(fs: &dyn FileSystem, dir: &Path, id: SegmentId) -> io::Result<PathBuf> {
+    let taken = fs.list(dir)?;
+    let mut name = format!("{id}.seg.bak");
+    let mut number = 1;
+    while taken.contains(&name) {
+        number += 1;
+        name = format!("{id}.seg.{number}.bak");
+    }
+    Ok(dir.join(name))
 }
 
 impl fmt::Display for RepairReport {
