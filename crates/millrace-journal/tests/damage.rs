@@ -6,7 +6,7 @@ mod common;
 
 use common::{Opening, Seen, append, assert_readable, dir, open, open_with, segment_path, store};
 use millrace_journal::{
-    Durability, OpenError, Opened, Position, Purpose, SegmentId, SimFileSystem, check,
+    Durability, FileSystem, OpenError, Opened, Position, Purpose, SegmentId, SimFileSystem, check,
     fuzz_recovery, repair,
 };
 use proptest::prelude::*;

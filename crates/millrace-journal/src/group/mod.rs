@@ -319,11 +319,15 @@ impl GroupCommit {
         record_len: u32,
         recent: Option<Bytes>,
     ) -> Result<RecordBytes, ReadError> {
-        let record = match recent {
-            Some(bytes) => RecordBytes::trust(bytes),
-            None => RecordBytes::verify(self.journal.read(position, record_len)?),
-        };
-        record.ok_or(ReadError::Damaged(position))
+        if let Some(bytes) = recent {
+            return RecordBytes::trust(bytes).ok_or(ReadError::Damaged(position));
+        }
+        if let Some(record) = RecordBytes::verify(self.journal.read(position, record_len)?) {
+            return Ok(record);
+        }
+        // Memory or the way to it may have been at fault, not the disk.
+        let anew = self.journal.read_anew(position, record_len)?;
+        RecordBytes::verify(anew).ok_or(ReadError::Damaged(position))
     }
 
     fn lock_gather(&self) -> MutexGuard<'_, Gather> {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
-use super::segment::segment_path;
+use super::segment::{Segment, segment_path};
 use super::{LocalJournal, lock};
 use crate::error::ReadError;
 use crate::fs::{BLOCK_BYTES, File, FileSystem, first_block};
@@ -65,12 +65,7 @@ impl LocalJournal {
         position: Position,
         record_len: u32,
     ) -> Result<Bytes, ReadError> {
-        let segment = self.segment(position.segment()).ok_or(ReadError::Gone(position))?;
-        let limit = segment.end.load(Ordering::Acquire);
-        let end = u64::from(position.offset()) + u64::from(record_len);
-        if end > u64::from(limit) {
-            return Err(ReadError::Gone(position));
-        }
+        let (segment, limit) = self.segment_of(position, record_len)?;
         // Where nothing is synced, what is in the page cache would have to be written first.
         if self.options.durability == Durability::Fsync {
             let place = Place { fs: &*self.fs, dir: &self.dir, limit };
@@ -78,16 +73,47 @@ impl LocalJournal {
                 return Ok(bytes);
             }
         }
-        let mut bytes = vec![0; record_len as usize];
-        let read = segment
-            .file
-            .read_at(&mut bytes, u64::from(position.offset()))
-            .map_err(|source| ReadError::Io { position, source })?;
-        if read < bytes.len() {
-            return Err(ReadError::Damaged(position));
-        }
-        Ok(bytes.into())
+        read_alone(&segment, position, record_len)
     }
+
+    /// Past what was read ahead, and past the page cache as far as it is clean.
+    pub(super) fn read_from_disk(
+        &self,
+        position: Position,
+        record_len: u32,
+    ) -> Result<Bytes, ReadError> {
+        let (segment, _) = self.segment_of(position, record_len)?;
+        self.ahead.forget(position.segment());
+        segment.file.forget_clean().map_err(|source| ReadError::Io { position, source })?;
+        read_alone(&segment, position, record_len)
+    }
+
+    /// The segment that holds a committed record, and how many committed bytes it has.
+    fn segment_of(
+        &self,
+        position: Position,
+        record_len: u32,
+    ) -> Result<(Arc<Segment>, u32), ReadError> {
+        let segment = self.segment(position.segment()).ok_or(ReadError::Gone(position))?;
+        let limit = segment.end.load(Ordering::Acquire);
+        let end = u64::from(position.offset()) + u64::from(record_len);
+        if end > u64::from(limit) {
+            return Err(ReadError::Gone(position));
+        }
+        Ok((segment, limit))
+    }
+}
+
+fn read_alone(segment: &Segment, position: Position, record_len: u32) -> Result<Bytes, ReadError> {
+    let mut bytes = vec![0; record_len as usize];
+    let read = segment
+        .file
+        .read_at(&mut bytes, u64::from(position.offset()))
+        .map_err(|source| ReadError::Io { position, source })?;
+    if read < bytes.len() {
+        return Err(ReadError::Damaged(position));
+    }
+    Ok(bytes.into())
 }
 
 impl ReadAhead {
@@ -126,6 +152,11 @@ impl ReadAhead {
         let bytes = run.find(position, record_len);
         runs.push(run);
         bytes
+    }
+
+    /// Forgets what was read of a segment.
+    fn forget(&self, segment: SegmentId) {
+        lock(&self.runs).retain(|run| run.start.segment() != segment);
     }
 
     /// Lets the files of truncated segments go: while one is open its space does not come back.
