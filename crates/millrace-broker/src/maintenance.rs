@@ -197,7 +197,8 @@ impl Broker {
             let _changes = self.catalog.changes();
             (self.log.segments(), self.catalog.all())
         };
-        let [oldest, .., active] = segments.as_slice() else { return Ok(None) };
+        // What makes the log longer need not be what tells.
+        let [oldest, .., active] = segments.as_slice() else { return Ok(Some(LONGEST_PAUSE)) };
         // Queues are looked at one after the other: what moves on meanwhile from one that is still
         // to come to one that was seen already tells of itself.
         self.maintenance.moved_from.store(u32::MAX, Ordering::Release);
@@ -222,9 +223,12 @@ impl Broker {
             return Ok(Some(Duration::ZERO));
         }
         let log_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
-        // On a full disk there is no slack: what is wanted is the next segment.
-        let is_full = matches!(self.log.reserve(0, Purpose::Store), Err(Unavailable::DiskFull));
-        let slack_bytes = if is_full { 0 } else { self.options.slack_bytes };
+        // Where no further segment can be had there is no slack: it is what is wanted.
+        let lacks_segment = matches!(
+            self.log.reserve(0, Purpose::Store),
+            Err(Unavailable::DiskFull | Unavailable::TooManyFiles)
+        );
+        let slack_bytes = if lacks_segment { 0 } else { self.options.slack_bytes };
         if log_bytes > live_bytes.saturating_mul(2).saturating_add(slack_bytes) {
             self.relocate_messages(oldest.id)?;
             log.relocated = Some(self.log.latest());

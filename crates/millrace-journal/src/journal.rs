@@ -72,11 +72,11 @@ pub trait Journal: Send + Sync {
     /// Whether a frame could be appended to this segment without asking for space.
     fn is_ready(&self, segment: SegmentId) -> bool;
 
-    /// Sets space aside up to and including `segment`. Fails with `DiskFull`, without asking the
-    /// disk more than about once a second.
+    /// Sets space aside up to and including `segment`. Fails with `DiskFull` or `TooManyFiles`,
+    /// without asking the disk more than about once a second.
     fn prepare(&self, segment: SegmentId) -> Result<(), Unavailable>;
 
-    /// Whether the last preparation failed for lack of space.
+    /// Whether the last preparation failed for lack of space or files.
     fn is_full(&self) -> bool;
 
     /// Appends a frame at the place that it names and makes it as durable as was chosen.
@@ -84,6 +84,12 @@ pub trait Journal: Send + Sync {
 
     /// The bytes of a record, as they are there.
     fn read(&self, position: Position, record_len: u32) -> Result<Bytes, ReadError>;
+
+    /// The same as the disk has them now, whatever memory holds: what was read before was not what
+    /// had been written.
+    fn read_anew(&self, position: Position, record_len: u32) -> Result<Bytes, ReadError> {
+        self.read(position, record_len)
+    }
 
     /// All records of a segment in order, until the visitor breaks off.
     fn replay_segment(

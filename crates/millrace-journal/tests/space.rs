@@ -87,6 +87,32 @@ fn space_that_comes_back_is_found_after_a_second() {
 }
 
 #[test]
+fn too_many_open_files_refuse_stores_and_poison_nothing() {
+    for durability in [Durability::Fsync, Durability::Os] {
+        let fs = SimFileSystem::new(1);
+        let opening = open_with(&fs, durability, SEGMENT_BYTES).unwrap();
+        let group_commit = &opening.group_commit;
+        fs.allow_opening(false);
+        let mut id = 0;
+        let refusal = loop {
+            match store(group_commit, id, &[id]) {
+                Ok(()) => id += 1,
+                Err(refusal) => break refusal,
+            }
+        };
+        assert_eq!(refusal, Unavailable::TooManyFiles);
+        assert!(group_commit.poison().is_none());
+        append(group_commit, 1000, &[1000], Purpose::Reclaim).map(|_| ()).unwrap();
+
+        fs.allow_opening(true);
+        fs.advance(Duration::from_secs(1));
+        store(group_commit, id, &[id]).unwrap();
+        group_commit.commit_step();
+        assert_readable(&open(&fs.fork()).unwrap());
+    }
+}
+
+#[test]
 fn admitted_batches_fit_however_reservations_are_held() {
     let fs = SimFileSystem::new(1);
     fs.set_capacity(4 * u64::from(SEGMENT_BYTES));

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::serve::{durability, url};
 
 /// Tabs and their requests; each stream holds one connection.
-const MAX_CONNECTIONS: usize = 2_000;
+pub(crate) const MAX_CONNECTIONS: usize = 2_000;
 
 /// A console that listens and does not answer yet.
 pub(crate) struct Bound(Server);

@@ -11,6 +11,7 @@ use crate::{config::Config, show::Format};
 /// Prints what the journal holds. Fails if it is damaged; a torn tail is not damage.
 pub(crate) fn check(config: &Config, format: Format) -> anyhow::Result<()> {
     let dir = existing(config)?;
+    crate::limits::raise_open_files();
     let report = millrace_journal::check(&*RealFileSystem::new(), &dir)
         .with_context(|| format!("checking the journal in {}", dir.display()))?;
     let text = match format {
@@ -27,6 +28,7 @@ pub(crate) fn check(config: &Config, format: Format) -> anyhow::Result<()> {
 /// Cuts the journal off at the first damage.
 pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
     let dir = existing(config)?;
+    crate::limits::raise_open_files();
     let report = millrace_journal::repair(&*RealFileSystem::new(), &dir)
         .with_context(|| format!("repairing the journal in {}", dir.display()))?;
     let mut out = io::stdout().lock();

@@ -2,8 +2,9 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are not connections: segments, listeners, runtimes, and one for luck.
-const RESERVED_DESCRIPTORS: u64 = 256;
+/// Descriptors that are not clients' connections: those of the console, listeners, runtimes, and
+/// one or two of each segment, which holds 64 MiB.
+const RESERVED_DESCRIPTORS: u64 = 1_024 + crate::console::MAX_CONNECTIONS as u64;
 
 /// Unless configured otherwise.
 const DEFAULT_CONNECTIONS: usize = 50_000;
@@ -34,7 +35,9 @@ pub(crate) fn max_connections(configured: usize) -> usize {
     let Some(files) = getrlimit(Resource::Nofile).current else {
         return wanted;
     };
-    let possible = usize::try_from(files.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(wanted);
+    // With few there is no right way to share; half of them then.
+    let left = files.saturating_sub(RESERVED_DESCRIPTORS).max(files / 2);
+    let possible = usize::try_from(left).unwrap_or(wanted);
     if configured > possible {
         tracing::warn!(configured, possible, "open files limit connections");
     }

@@ -44,7 +44,8 @@ pub trait FileSystem: Send + Sync {
     /// Replaces what has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Makes created, renamed and removed names durable.
+    /// Makes created, renamed and removed names durable. Opens no file for the directory that was
+    /// the last one.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Holds `path` against every other holder until dropped. `WouldBlock` if it is held.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
@@ -81,6 +82,12 @@ pub(crate) fn is_out_of_space(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
     )
+}
+
+/// Whether an error says that no further file can be opened: EMFILE or ENFILE.
+pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
+    let errno = rustix::io::Errno::from_io_error(error);
+    matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
 }
 
 /// The whole file, which must not be longer than `limit_bytes`.

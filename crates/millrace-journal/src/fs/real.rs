@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
@@ -15,12 +15,25 @@ use super::{File, FileSystem};
 /// Linux files, through `pread`, `pwrite`, `pwritev`, `fallocate` and `fdatasync`.
 pub struct RealFileSystem {
     origin: Instant,
+    /// The directory synced last. Kept open, so that a name can be made durable however many files
+    /// are open by then.
+    dir: Mutex<Option<(PathBuf, Arc<std::fs::File>)>>,
 }
 
 impl RealFileSystem {
     #[must_use]
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { origin: Instant::now() })
+        Arc::new(Self { origin: Instant::now(), dir: Mutex::default() })
+    }
+
+    fn directory(&self, path: &Path) -> io::Result<Arc<std::fs::File>> {
+        let mut kept = self.dir.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, dir)) = kept.as_ref().filter(|(kept, _)| kept == path) {
+            return Ok(Arc::clone(dir));
+        }
+        let dir = Arc::new(std::fs::File::open(path)?);
+        *kept = Some((path.to_owned(), Arc::clone(&dir)));
+        Ok(dir)
     }
 }
 
@@ -66,7 +79,7 @@ impl FileSystem for RealFileSystem {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        std::fs::File::open(dir)?.sync_all()
+        self.directory(dir)?.sync_all()
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {

@@ -45,6 +45,7 @@ impl SimFileSystem {
             is_off: false,
             syncs_fail: false,
             refuses_direct: false,
+            is_out_of_files: false,
             sync_time: Duration::ZERO,
             capacity_bytes: u64::MAX,
             files: Vec::new(),
@@ -76,6 +77,11 @@ impl SimFileSystem {
     /// From now on nothing is read or written past the page cache, as by a file system that cannot.
     pub fn refuse_direct(&self) {
         self.world().refuses_direct = true;
+    }
+
+    /// Whether files can still be opened; if not, that fails with EMFILE.
+    pub fn allow_opening(&self, is_allowed: bool) {
+        self.world().is_out_of_files = !is_allowed;
     }
 
     /// From now on the clock advances by so much at every `sync_data`.
@@ -180,6 +186,7 @@ impl SimFileSystem {
     fn open_file(&self, path: &Path) -> io::Result<SimFile> {
         let world = self.world();
         world.check_power()?;
+        world.check_files()?;
         let id = *world.names.get(path).ok_or(io::ErrorKind::NotFound)?;
         Ok(SimFile { world: Arc::clone(&self.world), id, is_direct: false })
     }
@@ -216,6 +223,7 @@ impl FileSystem for SimFileSystem {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut world = self.world();
         world.begin_call()?;
+        world.check_files()?;
         let id = world.files.len();
         world.files.push(Image::default());
         world.change_name(NameChange::Set(path.to_owned(), id));

@@ -19,6 +19,7 @@ pub(super) struct World {
     pub(super) is_off: bool,
     pub(super) syncs_fail: bool,
     pub(super) refuses_direct: bool,
+    pub(super) is_out_of_files: bool,
     pub(super) sync_time: Duration,
     pub(super) capacity_bytes: u64,
     pub(super) files: Vec<Image>,
@@ -53,6 +54,10 @@ pub(super) enum NameChange {
 impl World {
     pub(super) fn check_power(&self) -> io::Result<()> {
         if self.is_off { Err(io::Error::other("power is off")) } else { Ok(()) }
+    }
+
+    pub(super) fn check_files(&self) -> io::Result<()> {
+        if self.is_out_of_files { Err(rustix::io::Errno::MFILE.into()) } else { Ok(()) }
     }
 
     /// Counts a mutating call and meets its planned fault, if any.

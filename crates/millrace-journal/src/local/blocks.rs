@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::fs::{BLOCK_BYTES, File, FileSystem, first_block};
+use crate::fs::{BLOCK_BYTES, File, FileSystem, first_block, is_out_of_files};
 use crate::position::Durability;
 
 /// Kept from one write to the next at most, beside what the last one needed.
@@ -52,7 +52,10 @@ impl BlockFile {
         durability: Durability,
     ) -> io::Result<Arc<Self>> {
         let (direct, ahead) = match durability {
-            Durability::Fsync => (fs.open_direct(path).ok(), None),
+            Durability::Fsync => match fs.open_direct(path) {
+                Err(error) if is_out_of_files(&error) => return Err(error),
+                opened => (opened.ok(), None),
+            },
             Durability::Os | Durability::Memory => (None, Some(fs.open(path)?)),
         };
         let is_refused = AtomicBool::new(false);

@@ -183,6 +183,10 @@ impl LocalJournal {
             .write(blocks, place.offset(), [&frame.head, &frame.body], mark)
             .map_err(|error| unknown(&error))?;
         self.sync(&*active.segment.file)?;
+        if let Some(reason) = self.failure() {
+            // A sync in the background has failed meanwhile: this one may have nothing to tell.
+            return Err(AppendError::Unknown(reason));
+        }
         active.chain = chain;
         active.tail = frame.end();
         active.segment.end.store(active.tail.offset(), Ordering::Release);
@@ -309,6 +313,10 @@ impl Journal for LocalJournal {
 
     fn read(&self, position: Position, record_len: u32) -> Result<Bytes, ReadError> {
         self.read_record(position, record_len)
+    }
+
+    fn read_anew(&self, position: Position, record_len: u32) -> Result<Bytes, ReadError> {
+        self.read_from_disk(position, record_len)
     }
 
     fn replay_segment(&self, id: SegmentId, visitor: &mut Visitor<'_>) -> Result<(), ReadError> {

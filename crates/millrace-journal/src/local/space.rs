@@ -28,11 +28,11 @@ use super::segment::{
 use super::zero::write_zeros;
 use super::{LocalJournal, Spare, lock};
 use crate::error::Unavailable;
-use crate::fs::{File, is_out_of_space};
+use crate::fs::{File, is_out_of_files, is_out_of_space};
 use crate::journal::Journal;
 use crate::position::SegmentId;
 
-/// A full disk is asked again no more often than this, and only when somebody needs it.
+/// A full disk is asked again, and for a file where too many are open, no more often than this, and only when somebody needs it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A file and the segment that it was.
@@ -181,6 +181,10 @@ impl LocalJournal {
         let failure = if is_out_of_space(error) {
             tracing::warn!(%error, "no space for another journal segment, changes are refused");
             Unavailable::DiskFull
+        } else if is_out_of_files(error) {
+            // So far nothing of the disk has failed: it was not asked.
+            tracing::error!(%error, "no file for another journal segment, changes are refused");
+            Unavailable::TooManyFiles
         } else {
             // Nothing was appended to that file, so nothing is in doubt; but the disk is.
             tracing::error!(%error, "journal segment could not be prepared");
@@ -257,7 +261,7 @@ impl LocalJournal {
         if let Err(error) = &removed {
             // It may still be there, so nothing younger may go: the next start must not find a
             // hole. It sees this one as the oldest segment again.
-            tracing::warn!(%error, segment = %id, "truncated segment could not be removed");
+            tracing::error!(%error, segment = %id, "truncated segment could not be removed");
             self.state_mut().is_removal_broken = true;
         }
         self.state_mut().index_bytes.remove(&id);
