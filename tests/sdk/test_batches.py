@@ -62,6 +62,15 @@ def test_bad_id_is_refused(api, url, action, bad):
     refused(api, action, code, ID_RULE, QueueUrl=url, Entries=entries)
 
 
+@pytest.mark.parametrize("action", ACTIONS)
+def test_missing_id_is_named(api, url, action):
+    entries = [entry(action, "a"), entry(action, "b")]
+    del entries[1]["Id"]
+    message = f"The request must contain the parameter {action}RequestEntry.2.Id."
+
+    refused(api, action, "MissingParameter", message, QueueUrl=url, Entries=entries)
+
+
 @pytest.mark.parametrize("good", ["a", "a" * 80, "A-b_9"])
 def test_good_ids_are_accepted(api, url, good):
     entries = [entry("SendMessageBatch", good)]

@@ -266,6 +266,16 @@ class TestPolicy:
             Attributes={"RedrivePolicy": policy},
         )
 
+    def test_queue_whose_target_is_gone_can_be_created_again_unchanged(self, api, new_name, queue, arn):
+        target = queue()
+        policy = json.dumps({"deadLetterTargetArn": arn(target), "maxReceiveCount": 1})
+        source = {"QueueName": new_name(), "Attributes": {"RedrivePolicy": policy}}
+        url = api.call("CreateQueue", **source)["QueueUrl"]
+        api.call("DeleteQueue", QueueUrl=target)
+
+        assert api.call("CreateQueue", **source)["QueueUrl"] == url
+        refused(api, "CreateQueue", "InvalidParameterValue", **source | {"QueueName": new_name()})
+
     @pytest.mark.parametrize("source_is_fifo", [False, True])
     def test_source_and_target_are_of_one_kind(self, api, queue, fifo, arn, source_is_fifo):
         source, target = (fifo, queue) if source_is_fifo else (queue, fifo)

@@ -390,6 +390,17 @@ def test_url_of_a_missing_queue_is_refused(api, new_name):
     refused(api, "GetQueueUrl", NO_QUEUE, QueueName=new_name())
 
 
+@pytest.mark.parametrize("owner", ["11111111111", "1", "somebody"])
+def test_malformed_account_is_not_taken_for_ones_own(api, new_name, owner):
+    name = new_name()
+    api.call("CreateQueue", QueueName=name)
+
+    refused(api, "GetQueueUrl", NO_QUEUE, QueueName=name, QueueOwnerAWSAccountId=owner)
+    if owner.isdigit():
+        url = f"{api.endpoint}/{owner}/{name}"
+        refused(api, "DeleteQueue", "InvalidAddress", status=404, QueueUrl=url)
+
+
 @pytest.fixture(scope="module")
 def prefix(sqs):
     """Of seven queues: one page of real size would be slow to create, paging works the same."""

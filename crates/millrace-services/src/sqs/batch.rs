@@ -17,8 +17,10 @@ pub(crate) fn check<'r>(
     if ids.len() > limits::BATCH_ENTRIES {
         return Err(error::too_many_entries(ids.len()));
     }
-    for id in ids.clone() {
-        let id = id.map(Text::as_str).unwrap_or_default();
+    for (number, id) in (1..).zip(ids.clone()) {
+        let Some(id) = id.map(Text::as_str) else {
+            return Err(ApiError::missing_parameter(&format!("{entry}.{number}.Id")));
+        };
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let has_length = (1..=limits::BATCH_ENTRY_ID_CHARS).contains(&id.len());
         if !has_length || !id.bytes().all(is_allowed) {

@@ -219,9 +219,10 @@ fn check_attribute<'r>(
     }
     let (prefix, label) = data_type.split_once('.').unwrap_or((data_type, "-"));
     let is_known = matches!(prefix, "String" | "Number" | "Binary");
+    // A label may say anything that a body may.
     let is_sound = data_type.chars().count() <= limits::ATTRIBUTE_NAME_CHARS
         && !label.is_empty()
-        && data_type.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'));
+        && is_allowed_text(label.as_bytes());
     if !is_known || !is_sound {
         return Err(ApiError::invalid_parameter_value(format!(
             "The message attribute '{name}' has an invalid message attribute type, the set of \
@@ -282,7 +283,7 @@ fn check_system_attributes<'r>(
     Ok(trace_header)
 }
 
-/// Up to 38 significant digits, magnitude up to 1e126.
+/// Up to 38 significant digits, magnitude from 1e-128 to 1e126, or zero.
 fn is_number(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else { return false };
     let text = text.trim();
@@ -290,10 +291,13 @@ fn is_number(bytes: &[u8]) -> bool {
     let only = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E');
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     let digits = mantissa.bytes().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0');
+    let last = digits.enumerate().filter(|(_, digit)| *digit != b'0').last();
+    let significant = last.map_or(0, |(place, _)| place + 1);
+    let has_magnitude = |number: f64| significant == 0 || (1e-128..=1e126).contains(&number.abs());
     has_digit
         && text.bytes().all(only)
-        && digits.count() <= 38
-        && text.parse::<f64>().is_ok_and(|number| number.abs() <= 1e126)
+        && significant <= 38
+        && text.parse().is_ok_and(has_magnitude)
 }
 
 #[cfg(test)]
@@ -314,9 +318,16 @@ mod tests {
 
     #[test]
     fn numbers_are_recognised_as_aws_does() {
-        for number in
-            ["1", "-1.5", "1e126", "0.0001", "+3", "12345678901234567890123456789012345678"]
-        {
+        for number in [
+            "1",
+            "-1.5",
+            "1e126",
+            "1e-128",
+            "0e-999",
+            "0.0001",
+            "+3",
+            "12345678901234567890123456789012345678000",
+        ] {
             assert!(is_number(number.as_bytes()), "{number}");
         }
         for text in [
@@ -325,6 +336,7 @@ mod tests {
             "inf",
             "NaN",
             "1e127",
+            "1e-129",
             "1.2.3",
             "0x10",
             "123456789012345678901234567890123456789",

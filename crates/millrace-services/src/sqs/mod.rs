@@ -167,7 +167,14 @@ impl Sqs {
             _ => return Err(ApiError::missing_parameter("QueueUrl")),
         };
         let region = region.filter(|_| !request.is_region_given).unwrap_or(request.region);
-        let account = account.filter(|a| is_account(a)).unwrap_or(request.account);
+        // A word may be a part of a proxy's path; a number can only be meant for an account.
+        let account = match account.filter(|a| a.bytes().all(|byte| byte.is_ascii_digit())) {
+            Some(account) if !is_account(account) => {
+                let text = format!("The account {account} of the queue's address is not valid.");
+                return Err(error::invalid_address(text));
+            }
+            account => account.unwrap_or(request.account),
+        };
         trace::destination(request.span, name);
         let queue = self.broker.queue(region, account, name);
         let queue = queue.ok_or_else(error::queue_does_not_exist)?;

@@ -63,7 +63,9 @@ impl Sqs {
             return Err(error::unknown_attribute(name));
         }
         wanted.set(given.iter().copied())?;
-        if let Some(redrive) = &wanted.settings.redrive {
+        let existing = self.broker.queue_by_key(&key).map(|queue| queue.definition());
+        let is_new = existing.is_none_or(|it| it.settings.redrive != wanted.settings.redrive);
+        if let Some(redrive) = wanted.settings.redrive.as_ref().filter(|_| is_new) {
             self.check_redrive_target(&key, wanted.settings.kind, redrive, given)?;
         }
         if self.options.recreate_cool_down && self.deleted.contains(&key, self.broker.now()) {
@@ -114,7 +116,11 @@ impl Sqs {
             return Err(invalid_name());
         }
         let owner = input.queue_owner_aws_account_id.as_ref().map(Text::as_str);
-        let account = owner.filter(|owner| is_account(owner)).unwrap_or(request.account);
+        let owner = owner.filter(|owner| !owner.is_empty());
+        if owner.is_some_and(|owner| !is_account(owner)) {
+            return Err(error::queue_does_not_exist());
+        }
+        let account = owner.unwrap_or(request.account);
         let queue = self.broker.queue(request.region, account, name);
         let queue = queue.ok_or_else(error::queue_does_not_exist)?;
         self.check_access(request, &queue)?;
