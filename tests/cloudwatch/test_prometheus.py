@@ -44,6 +44,7 @@ def test_figures_agree_with_what_clients_did(alone, sqs_alone):
     assert of(series, "millrace_requests_total", **refused) == 1
     assert of(series, "millrace_request_duration_seconds_count", **sends) == 8
     assert of(series, "millrace_request_duration_seconds_bucket", le="+Inf", **sends) == 8
+    assert of(series, "millrace_journal_full") == 0
     assert of(series, "millrace_journal_poisoned") == 0
     assert of(series, "millrace_journal_sync_duration_seconds_count") > 0
     assert of(series, "millrace_connections") >= 1

@@ -35,7 +35,7 @@ fn full_disk_refuses_stores_admits_reclaiming_and_recovers() {
         }
     };
     assert_eq!(refusal, Unavailable::DiskFull);
-    assert!(group_commit.poison().is_none());
+    assert!(group_commit.stats().is_full && group_commit.poison().is_none());
 
     // Deletes still get in, up to the end of the segment, and then not.
     let calls = fs.calls();
@@ -66,6 +66,7 @@ fn full_disk_refuses_stores_admits_reclaiming_and_recovers() {
     // Truncation brings space back at once.
     group_commit.truncate_before(group_commit.segments()[1].id).unwrap();
     store(group_commit, 500, &[5000]).unwrap();
+    assert!(!group_commit.stats().is_full);
     assert_readable(&open(&fs.fork()).unwrap());
 }
 

@@ -1,8 +1,9 @@
 //! The real disk.
 
+use std::fs::DirBuilder;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,7 +40,8 @@ impl RealFileSystem {
 
 impl FileSystem for RealFileSystem {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(dir)
+        // Messages are in it: for nobody else.
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {

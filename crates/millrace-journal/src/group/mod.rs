@@ -285,7 +285,7 @@ impl GroupCommit {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let waiting_bytes = self.lock_gather().waiting_bytes;
-        self.counters.read(waiting_bytes, self.journal.disk_bytes(), self.poison())
+        self.counters.read(waiting_bytes, &*self.journal, self.poison())
     }
 
     /// Refuses what has no reservation, commits what gathered, ends the threads and does what

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::error::Unavailable;
+use crate::journal::Journal;
 
 /// Bucket `n` counts appends that took less than `16 µs << n`; the last one, all longer ones.
 pub const SYNC_BUCKETS: usize = 18;
@@ -24,6 +25,8 @@ pub struct Stats {
     pub waiting_bytes: u64,
     /// Space held on disk, spares included.
     pub disk_bytes: u64,
+    /// The last segment that was wanted could not be had.
+    pub is_full: bool,
     pub poison: Option<Unavailable>,
 }
 
@@ -70,7 +73,7 @@ impl Counters {
     pub(super) fn read(
         &self,
         waiting_bytes: u64,
-        disk_bytes: u64,
+        journal: &dyn Journal,
         poison: Option<Unavailable>,
     ) -> Stats {
         Stats {
@@ -83,7 +86,8 @@ impl Counters {
             sync_time: Duration::from_nanos(self.sync_ns.load(Ordering::Relaxed)),
             largest_group_bytes: self.largest_group_bytes.load(Ordering::Relaxed),
             waiting_bytes,
-            disk_bytes,
+            disk_bytes: journal.disk_bytes(),
+            is_full: journal.is_full(),
             poison,
         }
     }

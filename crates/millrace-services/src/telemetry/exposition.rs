@@ -51,10 +51,22 @@ impl Server {
             let gauge = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
             ConstGauge::new(value).encode(gauge)?;
         }
-        let help = "1 after a failed write or sync: no change is accepted until a restart";
-        let name = "millrace_journal_poisoned";
-        let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        ConstGauge::new(u64::from(stats.poison.is_some())).encode(gauge)?;
+        let flags = [
+            (
+                "millrace_journal_full",
+                "1 while no further segment can be had: sends are refused, or will be soon",
+                stats.is_full,
+            ),
+            (
+                "millrace_journal_poisoned",
+                "1 after a failed write or sync: no change is accepted until a restart",
+                stats.poison.is_some(),
+            ),
+        ];
+        for (name, help, flag) in flags {
+            let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(u64::from(flag)).encode(gauge)?;
+        }
         let mut histogram = encoder.encode_descriptor(
             "millrace_journal_sync_duration",
             "Write and fdatasync of a group",
