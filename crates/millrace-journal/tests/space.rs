@@ -455,3 +455,15 @@ fn recent_records_are_served_without_the_disk() {
     assert!(group_commit.read(positions[9], length).is_ok());
     assert!(group_commit.read(positions[0], length).is_err());
 }
+
+#[test]
+fn sidecars_without_a_segment_are_removed_at_the_start() {
+    let fs = SimFileSystem::new(1);
+    drop(open(&fs).unwrap());
+    let index = dir().join("00000009.idx");
+    fs.plant(&index, b"finished while its segment was being removed");
+
+    drop(open(&fs).unwrap());
+
+    assert_eq!(fs.contents(&index), None);
+}

@@ -32,6 +32,7 @@ pub(super) struct Survey {
     pub(super) segments: Vec<Found>,
     /// Behind the last segment, without a header.
     pub(super) spares: Vec<(SegmentId, Arc<dyn File>)>,
+    /// Files that are worth nothing.
     pub(super) temporary: Vec<String>,
     /// Damage among the headers.
     pub(super) corruption: Option<Corruption>,
@@ -53,7 +54,7 @@ pub(super) fn lock_dir(fs: &dyn FileSystem, dir: &Path) -> Result<Box<dyn Send +
 pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenError> {
     let names = fs.list(dir).map_err(OpenError::io("listing the journal directory"))?;
     let mut files = BTreeMap::new();
-    let mut temporary = Vec::new();
+    let (mut temporary, mut indexes) = (Vec::new(), Vec::new());
     for name in names {
         match FileKind::of(&name) {
             FileKind::Segment(id) => {
@@ -63,9 +64,13 @@ pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenErro
                 files.insert(id, file);
             }
             FileKind::Temporary => temporary.push(name),
-            FileKind::Index(_) | FileKind::Foreign => {}
+            FileKind::Index(id) => indexes.push((id, name)),
+            FileKind::Foreign => {}
         }
     }
+    // Finished while its segment was being removed.
+    indexes.retain(|(id, _)| !files.contains_key(id));
+    temporary.extend(indexes.into_iter().map(|(_, name)| name));
     let mut headers = Vec::new();
     let mut has_last = false;
     for (id, file) in files.into_iter().rev() {
