@@ -100,6 +100,7 @@ struct State {
     planned: VecDeque<ServerFault>,
     requests: Vec<Request>,
     connections: u64,
+    ended: u64,
 }
 
 impl FaultServer {
@@ -173,6 +174,11 @@ impl FaultServer {
     pub fn connections(&self) -> u64 {
         self.shared.state().connections
     }
+
+    /// Connections so far that ended.
+    pub fn ended(&self) -> u64 {
+        self.shared.state().ended
+    }
 }
 
 impl Drop for FaultServer {
@@ -240,6 +246,7 @@ async fn secure(stream: TcpStream, tls: Option<TlsAcceptor>, shared: Arc<Shared>
             Err(error) => Err(error),
         },
     };
+    shared.state().ended += 1;
 }
 
 async fn serve<S: AsyncRead + AsyncWrite + Unpin>(

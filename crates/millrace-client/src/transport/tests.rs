@@ -185,8 +185,9 @@ async fn an_idle_connection_that_was_closed_is_noticed_before_use() {
     let transport = transport(&server, &TransportOptions::default());
 
     ask(&transport).await.unwrap();
-    // The end of the connection travels on its own; give it the time.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    eventually(|| server.ended() == 1).await;
+    // The runtime looks at its sockets before it goes on here.
+    tokio::task::yield_now().await;
     ask(&transport).await.unwrap();
 
     let ledger = transport.ledger();
