@@ -95,7 +95,10 @@ impl Broker {
             Some((known, position)) => (known, position),
             None => {
                 let secret = random().to_le_bytes();
-                (secret, append_secret(&log, &secret)?)
+                let mut index = Vec::new();
+                record::secret(&mut index, &secret);
+                let (_, position) = append_index(&log, Purpose::Store, &index)?;
+                (secret, position)
             }
         };
         let move_tasks = MoveTasks::new(replayed.tasks, clock.now())?;
@@ -254,22 +257,6 @@ impl Broker {
         }
     }
 
-    /// Appends records of which no payload and no position matters.
-    pub(crate) fn append_indexes(
-        &self,
-        state: &mut State,
-        purpose: Purpose,
-        indexes: &[Vec<u8>],
-    ) -> Result<Ticket, BrokerError> {
-        let records: Vec<Record<'_>> =
-            indexes.iter().map(|index| Record { index, payload: &[] }).collect();
-        let bytes = records.iter().map(Record::encoded_bytes).sum();
-        let reservation = self.log.reserve(bytes, purpose)?;
-        let ticket = self.log.append(reservation, &records, &mut Vec::new());
-        state.latest = Some(ticket);
-        Ok(ticket)
-    }
-
     /// Ends delays, visibility timeouts and lives that are over, and wakes those who wait.
     fn visit(&self, queue: &SharedQueue, now: Timestamp) {
         let mut state = queue.lock();
@@ -345,12 +332,15 @@ impl Broker {
     }
 }
 
-fn append_secret(log: &Arc<GroupCommit>, secret: &[u8; 16]) -> Result<u64, BrokerError> {
-    let mut index = Vec::new();
-    record::secret(&mut index, secret);
-    let record = Record { index: &index, payload: &[] };
-    let reservation = log.reserve(record.encoded_bytes(), Purpose::Store)?;
+/// Appends one record without a payload; returns also its position.
+pub(crate) fn append_index(
+    log: &GroupCommit,
+    purpose: Purpose,
+    index: &[u8],
+) -> Result<(Ticket, u64), Unavailable> {
+    let record = Record { index, payload: &[] };
+    let reservation = log.reserve(record.encoded_bytes(), purpose)?;
     let mut positions = Vec::new();
-    log.append(reservation, &[record], &mut positions);
-    Ok(positions.first().map_or(0, |position| position.0))
+    let ticket = log.append(reservation, &[record], &mut positions);
+    Ok((ticket, positions.first().map_or(0, |position| position.0)))
 }

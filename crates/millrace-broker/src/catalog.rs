@@ -9,7 +9,7 @@ use millrace_core::{QueueId, QueueKey, Timestamp, limits};
 use millrace_engine::{Counts, Definition, Queue, ReplayedQueue, Settings, record};
 use millrace_journal::{Purpose, Record};
 
-use crate::broker::{Broker, TICK_BUDGET};
+use crate::broker::{Broker, TICK_BUDGET, append_index};
 use crate::error::BrokerError;
 use crate::queue::{SharedQueue, State};
 
@@ -266,7 +266,8 @@ impl Broker {
             }
             let mut index = Vec::new();
             record::queue_deleted(&mut index, queue.id());
-            let ticket = self.append_indexes(&mut state, Purpose::Reclaim, &[index])?;
+            let (ticket, _) = append_index(&self.log, Purpose::Reclaim, &index)?;
+            state.latest = Some(ticket);
             state.is_deleted = true;
             state.queue.purge();
             state.waiters.wake_all();

@@ -16,7 +16,7 @@ use millrace_engine::record;
 use millrace_journal::record::RECORD_HEADER_BYTES;
 use millrace_journal::{Purpose, Record, SegmentId, SegmentInfo, Ticket, Unavailable};
 
-use crate::broker::Broker;
+use crate::broker::{Broker, append_index};
 use crate::catalog::definition_record;
 use crate::error::BrokerError;
 use crate::move_task::MoveTask;
@@ -327,11 +327,8 @@ impl Broker {
     }
 
     fn append_again(&self, index: &[u8]) -> Result<u64, BrokerError> {
-        let record = Record { index, payload: &[] };
-        let reservation = self.log.reserve(record.encoded_bytes(), Purpose::Reclaim)?;
-        let mut positions = Vec::new();
-        self.log.append(reservation, &[record], &mut positions);
-        Ok(positions.first().map_or(0, |position| position.0))
+        let (_, position) = append_index(&self.log, Purpose::Reclaim, index)?;
+        Ok(position)
     }
 }
 

@@ -10,11 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::{MessageId, QueueKey, Timestamp};
 use millrace_engine::record;
-use millrace_journal::{Purpose, Record, Ticket};
+use millrace_journal::{Purpose, Ticket};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, append_index};
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;
 
@@ -258,11 +258,8 @@ impl Broker {
 
     fn append_task(&self, entry: &mut Entry, task: MoveTask) -> Result<Ticket, BrokerError> {
         let index = task_record(&task)?;
-        let record = Record { index: &index, payload: &[] };
-        let reservation = self.log.reserve(record.encoded_bytes(), Purpose::Reclaim)?;
-        let mut positions = Vec::new();
-        let ticket = self.log.append(reservation, &[record], &mut positions);
-        entry.position = positions.first().map_or(0, |position| position.0);
+        let (ticket, position) = append_index(&self.log, Purpose::Reclaim, &index)?;
+        entry.position = position;
         entry.task = task;
         Ok(ticket)
     }
