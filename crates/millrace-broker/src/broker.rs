@@ -272,8 +272,7 @@ impl Broker {
             state.armed_at = again_at;
             return;
         }
-        let State { queue: engine, waiters, .. } = &mut *state;
-        waiters.wake(engine.receivable());
+        state.wake(u64::MAX);
         self.arm(queue, &mut state);
     }
 

@@ -219,8 +219,7 @@ impl Broker {
                     self.append_definition(&mut state, &definition, &[], Purpose::Store)?;
                 state.queue.set_settings(definition.settings.clone(), now);
                 queue.set_definition(&mut state, definition);
-                let receivable = state.queue.receivable();
-                state.waiters.wake(receivable);
+                state.wake(u64::MAX);
                 self.arm(queue, &mut state);
                 (value, Some(ticket))
             }

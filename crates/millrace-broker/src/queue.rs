@@ -37,6 +37,16 @@ pub(crate) struct State {
     pub sends: Sends,
 }
 
+impl State {
+    /// Wakes as many long polls as could receive something now, but at most so many.
+    pub(crate) fn wake(&mut self, at_most: u64) {
+        if !self.waiters.is_empty() {
+            let receivable = self.queue.receivable();
+            self.waiters.wake(receivable.min(at_most));
+        }
+    }
+}
+
 impl SharedQueue {
     pub(crate) fn new(queue: Queue, definition: Definition, definition_position: u64) -> Self {
         let key = definition.key();

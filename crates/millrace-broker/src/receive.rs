@@ -203,7 +203,7 @@ impl Broker {
             if received.deliveries.is_empty() {
                 continue; // Only dead letters so far.
             }
-            self.pass_on(&mut state, waiter);
+            pass_on(&mut state, waiter);
             self.arm(queue, &mut state);
             return Ok(Look::Found(received, ticket));
         }
@@ -212,17 +212,6 @@ impl Broker {
             waiter.wake();
         }
         Ok(Look::Nothing)
-    }
-
-    /// One wake may have stood for more messages than this receive took.
-    fn pass_on(&self, state: &mut State, waiter: Option<&Arc<Waiter>>) {
-        if let Some(waiter) = waiter {
-            waiter.take_wake();
-        }
-        if !state.waiters.is_empty() {
-            let ready = state.queue.receivable();
-            state.waiters.wake(ready.min(1));
-        }
     }
 
     fn wait_in_line(&self, queue: &SharedQueue, state: &mut State, waiter: Option<&Arc<Waiter>>) {
@@ -270,6 +259,14 @@ impl Broker {
     }
 }
 
+/// One wake may have stood for more messages than this receive took.
+fn pass_on(state: &mut State, waiter: Option<&Arc<Waiter>>) {
+    if let Some(waiter) = waiter {
+        waiter.take_wake();
+    }
+    state.wake(1);
+}
+
 /// Locks a queue and, if there is one, another, by ascending id. None for the other if it is the
 /// same.
 pub(crate) fn lock_both<'a>(
@@ -300,8 +297,7 @@ impl Drop for PlaceInLine<'_> {
         self.broker.timers.disarm(timer);
         let mut state = self.queue.lock();
         if !state.waiters.remove(&self.waiter) && self.waiter.take_wake() {
-            let ready = state.queue.receivable();
-            state.waiters.wake(ready.min(1));
+            state.wake(1);
         }
     }
 }

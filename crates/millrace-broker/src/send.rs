@@ -104,10 +104,7 @@ impl Broker {
             state.sends.add(messages[stored.number].size_bytes);
         }
         state.latest = Some(ticket);
-        if !state.waiters.is_empty() {
-            let receivable = state.queue.receivable();
-            state.waiters.wake(ready.min(receivable));
-        }
+        state.wake(ready);
         self.arm(queue, &mut state);
         Ok((accepted, Some(ticket)))
     }

@@ -65,10 +65,7 @@ impl Broker {
         let ticket = self.log.append_before_commit_here(reservation, &[record], &mut Vec::new());
         state.latest = Some(ticket);
         // FIFO: the rest of a group may have been waiting for this.
-        if !state.waiters.is_empty() {
-            let ready = state.queue.receivable();
-            state.waiters.wake(ready.min(count as u64));
-        }
+        state.wake(count as u64);
         drop(state);
         self.maintenance.want();
         Ok((outcomes, Some(ticket)))
@@ -123,10 +120,7 @@ impl Broker {
             indexes.iter().map(|index| millrace_journal::Record { index, payload: &[] }).collect();
         let ticket = self.log.append_before_commit_here(reservation, &records, &mut Vec::new());
         state.latest = Some(ticket);
-        if !state.waiters.is_empty() {
-            let ready = state.queue.receivable();
-            state.waiters.wake(ready.min(changes.len() as u64));
-        }
+        state.wake(changes.len() as u64);
         self.arm(queue, &mut state);
         Ok((outcomes, Some(ticket)))
     }
