@@ -17,8 +17,11 @@ use crate::move_task::MoveTasks;
 use crate::queue::{SharedQueue, State};
 use crate::timers::{Due, Timers};
 
-/// Expiries that one visit of the timers handles before it lets others have the queue.
-pub(crate) const TICK_BUDGET: usize = 1_000;
+/// Ends of delays, visibility timeouts and lives that whoever comes for them handles at a time,
+/// before others may have the queue.
+pub(crate) const VISIT_BUDGET: usize = 1_000;
+/// The same for whoever comes for something else, such as a receive: its client is waiting.
+pub(crate) const PASSING_BUDGET: usize = 256;
 /// A queue that nobody waits for is visited at most this often.
 const UNWATCHED_VISIT_MS: u64 = 1_000;
 /// Until a queue is visited again whose expired messages the journal had no room to tell of.
@@ -261,7 +264,7 @@ impl Broker {
     fn visit(&self, queue: &SharedQueue, now: Timestamp) {
         let mut state = queue.lock();
         state.armed_at = Timestamp::NEVER;
-        if let Err(error) = self.tick(queue, &mut state, now, TICK_BUDGET) {
+        if let Err(error) = self.tick(queue, &mut state, now, VISIT_BUDGET) {
             tracing::debug!(queue = %queue.key(), %error, "expiry has to wait");
             // Who waits for a message would be refused, too.
             let is_over_soon =

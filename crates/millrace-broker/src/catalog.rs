@@ -9,7 +9,7 @@ use millrace_core::{QueueId, QueueKey, Timestamp, limits};
 use millrace_engine::{Counts, Definition, Queue, ReplayedQueue, Settings, record};
 use millrace_journal::{Purpose, Record};
 
-use crate::broker::{Broker, TICK_BUDGET, append_index};
+use crate::broker::{Broker, VISIT_BUDGET, append_index};
 use crate::error::BrokerError;
 use crate::queue::{SharedQueue, State};
 
@@ -203,7 +203,7 @@ impl Broker {
             if state.is_deleted {
                 return Err(BrokerError::QueueDoesNotExist);
             }
-            self.tick(queue, &mut state, self.now(), TICK_BUDGET)?;
+            self.tick(queue, &mut state, self.now(), VISIT_BUDGET)?;
             let before = queue.definition();
             let mut definition = Definition::clone(&before);
             let value = match change(&mut definition) {
@@ -294,7 +294,7 @@ impl Broker {
         loop {
             let mut state = queue.lock();
             let now = self.now();
-            let is_refused = self.tick(queue, &mut state, now, TICK_BUDGET).is_err();
+            let is_refused = self.tick(queue, &mut state, now, VISIT_BUDGET).is_err();
             if is_refused || state.queue.next_deadline() > now {
                 return state;
             }

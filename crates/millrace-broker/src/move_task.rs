@@ -14,7 +14,7 @@ use millrace_journal::{Purpose, Ticket};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::broker::{Broker, append_index};
+use crate::broker::{Broker, PASSING_BUDGET, append_index};
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;
 
@@ -22,8 +22,6 @@ use crate::queue::SharedQueue;
 const KEPT_PER_SOURCE: usize = 10;
 /// Tasks that may run at a time.
 const RUNNING_AT_A_TIME: usize = 100;
-/// Expiries that one move handles on its way.
-const TICK_BUDGET: usize = 256;
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -212,7 +210,7 @@ impl Broker {
         let source = self.queue_by_key(&start.source).ok_or(BrokerError::QueueDoesNotExist)?;
         let to_move = {
             let mut state = self.lock_up_to_date(&source);
-            let ticked = self.tick(&source, &mut state, self.now(), TICK_BUDGET);
+            let ticked = self.tick(&source, &mut state, self.now(), PASSING_BUDGET);
             ticked.map_err(BrokerError::from)?;
             state.queue.counts().ready
         };

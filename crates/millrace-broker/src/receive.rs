@@ -8,7 +8,7 @@ use millrace_engine::record::{self, MovedSlot};
 use millrace_engine::{DeadLetters, Delivery, Handle, Kind, Receive, ReceiveError, Received};
 use millrace_journal::{Purpose, Ticket};
 
-use crate::broker::Broker;
+use crate::broker::{Broker, PASSING_BUDGET};
 use crate::deliver::{Undelivered, find_again};
 use crate::error::BrokerError;
 use crate::figures::Counters;
@@ -19,8 +19,6 @@ use crate::waiter::Waiter;
 
 /// Rounds of dead letters, 64 at a time, or of expiries that one look at a queue handles.
 const ROUNDS_PER_LOOK: usize = 16;
-/// Expiries that one receive handles on its way.
-const TICK_BUDGET: usize = 256;
 
 /// A receive as a service asks for it.
 #[derive(Clone, Copy, Debug)]
@@ -156,7 +154,7 @@ impl Broker {
                 return Err(BrokerError::QueueDoesNotExist);
             }
             let now = self.now();
-            self.tick(queue, &mut state, now, TICK_BUDGET)?;
+            self.tick(queue, &mut state, now, PASSING_BUDGET)?;
             if state.queue.has_expired(now) {
                 continue; // More than one tick's worth: what is expired is not to be delivered.
             }

@@ -5,12 +5,10 @@ use millrace_engine::{Handle, VisibilityError};
 use millrace_journal::{Purpose, Ticket};
 use smallvec::SmallVec;
 
-use crate::broker::Broker;
+use crate::broker::{Broker, PASSING_BUDGET};
 use crate::error::BrokerError;
 use crate::figures::Counters;
 use crate::queue::SharedQueue;
-
-const TICK_BUDGET: usize = 256;
 
 /// What became of each entry of a batch.
 type Outcomes = SmallVec<[Result<(), BrokerError>; 10]>;
@@ -46,7 +44,7 @@ impl Broker {
         if state.is_deleted {
             return Err(BrokerError::QueueDoesNotExist);
         }
-        self.tick(queue, &mut state, self.now(), TICK_BUDGET)?;
+        self.tick(queue, &mut state, self.now(), PASSING_BUDGET)?;
         for handle in handles {
             let outcome = state.queue.delete(handle);
             deleted.extend(outcome.ok().flatten());
@@ -98,7 +96,7 @@ impl Broker {
             return Err(BrokerError::QueueDoesNotExist);
         }
         let now = self.now();
-        self.tick(queue, &mut state, now, TICK_BUDGET)?;
+        self.tick(queue, &mut state, now, PASSING_BUDGET)?;
         for (handle, timeout_s) in changes {
             let outcome = state.queue.change_visibility(now, handle, *timeout_s);
             if let Ok(deadline) = outcome {

@@ -8,8 +8,8 @@ use millrace_engine::record::{self, SentRecord, SlotSeq};
 use millrace_engine::{Content, Kind, MessageView, Receive, Send, Sent};
 use millrace_journal::{Position, Purpose, ReadError, Record};
 
-use super::{Entry, MoveTask, MoveTaskStatus, TICK_BUDGET, is_that, task_record};
-use crate::broker::Broker;
+use super::{Entry, MoveTask, MoveTaskStatus, is_that, task_record};
+use crate::broker::{Broker, PASSING_BUDGET};
 use crate::deliver::{decode, unreadable};
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;
@@ -93,7 +93,7 @@ impl Broker {
         let next = loop {
             let mut state = source.lock();
             let now = self.now();
-            self.tick(&source, &mut state, now, TICK_BUDGET)?;
+            self.tick(&source, &mut state, now, PASSING_BUDGET)?;
             // What has expired gets no second life. It goes piece by piece: others want the queue too.
             if !state.queue.has_expired(now) {
                 break state.queue.first_ready();
