@@ -1,15 +1,17 @@
 //! Accepting messages.
 
+use std::ops::Range;
+
 use millrace_engine::record::{self, SentRecord, SlotSeq};
 use millrace_engine::{Kind, Send, Sent};
 use millrace_journal::record::RECORD_HEADER_BYTES;
-use millrace_journal::{Position, Purpose, Record, Ticket};
+use millrace_journal::{Position, Purpose, Record, Reservation, Ticket};
 use smallvec::SmallVec;
 
 use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::message::{Accepted, Outgoing};
-use crate::queue::SharedQueue;
+use crate::queue::{SharedQueue, State};
 
 /// Bytes of a `Sent` record's index part besides the group id.
 const INDEX_BYTES: usize = 96;
@@ -33,23 +35,39 @@ impl Broker {
         queue: &SharedQueue,
         messages: &[Outgoing<'_>],
     ) -> Result<(SmallVec<[Accepted; 10]>, Option<Ticket>), BrokerError> {
-        let content_bytes: usize = messages.iter().map(|message| message.content.len()).sum();
-        let group_bytes: usize =
-            messages.iter().map(|message| message.group.map_or(0, str::len)).sum();
-        let overhead_bytes = messages.len() * (RECORD_HEADER_BYTES + INDEX_BYTES);
-        let reserved = content_bytes + group_bytes + overhead_bytes;
-        let reservation = self.log.reserve(reserved, Purpose::Store)?;
+        let reservation = self.log.reserve(batch_bytes(messages), Purpose::Store)?;
 
-        let mut indexes = Vec::with_capacity(messages.len() * INDEX_BYTES);
-        let mut accepted = SmallVec::new();
-        let mut stored: SmallVec<[Stored; 10]> = SmallVec::new();
+        let mut batch = Batch {
+            indexes: Vec::with_capacity(messages.len() * INDEX_BYTES),
+            accepted: SmallVec::new(),
+            stored: SmallVec::new(),
+            ready: 0,
+        };
         let mut state = queue.lock();
         if state.is_deleted {
             return Err(BrokerError::QueueDoesNotExist);
         }
+        self.accept(queue, &mut state, messages, &mut batch);
+        if batch.stored.is_empty() {
+            // Repeats of sends whose commit may still be under way.
+            return Ok((batch.accepted, state.latest));
+        }
+        let ticket = self.append_sent(&mut state, reservation, messages, &batch);
+        state.wake(batch.ready);
+        self.arm(queue, &mut state);
+        Ok((batch.accepted, Some(ticket)))
+    }
+
+    /// Changes memory, but for where the messages are in the journal.
+    fn accept(
+        &self,
+        queue: &SharedQueue,
+        state: &mut State,
+        messages: &[Outgoing<'_>],
+        batch: &mut Batch,
+    ) {
         let now = self.now();
         let is_fifo = state.queue.settings().kind == Kind::Fifo;
-        let mut ready = 0;
         for (number, message) in messages.iter().enumerate() {
             let dedup = message.deduplication_id.filter(|_| is_fifo).map(|id| {
                 state.queue.dedup_key(&self.receipts, message.group.unwrap_or_default(), id)
@@ -58,14 +76,14 @@ impl Broker {
             match state.queue.send(now, &Send { id, group, dedup, delay_s }) {
                 Sent::Duplicate { id, seq } => {
                     state.sends.deduplicated += 1;
-                    accepted.push(Accepted { id, seq });
+                    batch.accepted.push(Accepted { id, seq });
                 }
                 Sent::Stored { at, sent, deadline } => {
                     let queue = queue.id();
+                    let start = batch.indexes.len();
                     let dedup_bits = dedup.unwrap_or_default();
-                    let start = indexes.len();
                     record::sent(
-                        &mut indexes,
+                        &mut batch.indexes,
                         &SentRecord {
                             queue,
                             at,
@@ -77,20 +95,28 @@ impl Broker {
                             dedup: dedup_bits,
                         },
                     );
-                    accepted.push(Accepted { id, seq: at.seq });
-                    stored.push(Stored { at, dedup, number, index: start..indexes.len() });
-                    ready += u64::from(deadline.0 == 0);
+                    let index = start..batch.indexes.len();
+                    batch.accepted.push(Accepted { id, seq: at.seq });
+                    batch.stored.push(Stored { at, dedup, number, index });
+                    batch.ready += u64::from(deadline.0 == 0);
                 }
             }
         }
-        if stored.is_empty() {
-            // Repeats of sends whose commit may still be under way.
-            return Ok((accepted, state.latest));
-        }
+    }
+
+    /// Appends what was accepted and tells memory where it is.
+    fn append_sent(
+        &self,
+        state: &mut State,
+        reservation: Reservation<'_>,
+        messages: &[Outgoing<'_>],
+        batch: &Batch,
+    ) -> Ticket {
+        let stored = &batch.stored;
         let records: SmallVec<[Record<'_>; 10]> = stored
             .iter()
             .map(|stored| Record {
-                index: &indexes[stored.index.clone()],
+                index: &batch.indexes[stored.index.clone()],
                 payload: messages[stored.number].content,
             })
             .collect();
@@ -100,14 +126,23 @@ impl Broker {
             let record_len = record.encoded_bytes() as u32;
             state.queue.stored(stored.at, stored.dedup, position.0, record_len);
         }
-        for stored in &stored {
+        for stored in stored {
             state.sends.add(messages[stored.number].size_bytes);
         }
         state.latest = Some(ticket);
-        state.wake(ready);
-        self.arm(queue, &mut state);
-        Ok((accepted, Some(ticket)))
+        ticket
     }
+}
+
+/// What became of the messages of one call.
+struct Batch {
+    /// Index parts of the records, one behind the other.
+    indexes: Vec<u8>,
+    accepted: SmallVec<[Accepted; 10]>,
+    /// Those that are no duplicates.
+    stored: SmallVec<[Stored; 10]>,
+    /// Of these, how many may be received at once.
+    ready: u64,
 }
 
 struct Stored {
@@ -115,5 +150,13 @@ struct Stored {
     dedup: Option<u128>,
     /// Of the message in the call.
     number: usize,
-    index: std::ops::Range<usize>,
+    /// In the batch's.
+    index: Range<usize>,
+}
+
+/// What the records take at most.
+fn batch_bytes(messages: &[Outgoing<'_>]) -> usize {
+    let content_bytes: usize = messages.iter().map(|message| message.content.len()).sum();
+    let group_bytes: usize = messages.iter().map(|message| message.group.map_or(0, str::len)).sum();
+    content_bytes + group_bytes + messages.len() * (RECORD_HEADER_BYTES + INDEX_BYTES)
 }
