@@ -65,7 +65,6 @@ pub trait Credentials: Send + Sync {
 pub struct Verifier<C> {
     credentials: C,
     alternative_hosts: Vec<String>,
-    regions: Vec<String>,
     keys: KeyCache,
 }
 
@@ -81,12 +80,7 @@ pub struct Verified {
 impl<C: Credentials> Verifier<C> {
     /// Accepts signatures for every region and for the host name as received.
     pub fn new(credentials: C) -> Verifier<C> {
-        Verifier {
-            credentials,
-            alternative_hosts: Vec::new(),
-            regions: Vec::new(),
-            keys: KeyCache::default(),
-        }
+        Verifier { credentials, alternative_hosts: Vec::new(), keys: KeyCache::default() }
     }
 
     /// Host names (with port, unless it is the default) that clients may have signed although a
@@ -94,12 +88,6 @@ impl<C: Credentials> Verifier<C> {
     pub fn with_alternative_hosts(mut self, mut hosts: Vec<String>) -> Verifier<C> {
         hosts.truncate(ALTERNATIVE_HOSTS_MAX);
         self.alternative_hosts = hosts;
-        self
-    }
-
-    /// The regions that signatures may be scoped to; none means every region.
-    pub fn with_regions(mut self, regions: Vec<String>) -> Verifier<C> {
-        self.regions = regions;
         self
     }
 
@@ -117,7 +105,7 @@ impl<C: Credentials> Verifier<C> {
     ) -> Result<Verified, AuthError> {
         let claim = Claim::of(request)?;
         let scope = claim.scope()?;
-        self.check_scope(&scope, &claim, service)?;
+        check_scope(&scope, &claim, service)?;
         check_signed_headers(request, &claim.signed_headers)?;
         check_time(&claim, now)?;
         let credential = self.credentials.find(scope.access_key).ok_or(AuthError::UnknownKey)?;
@@ -129,35 +117,6 @@ impl<C: Credentials> Verifier<C> {
             region: scope.region.to_owned(),
             credential,
         })
-    }
-
-    fn check_scope(
-        &self,
-        scope: &Scope<'_>,
-        claim: &Claim<'_>,
-        service: Option<&str>,
-    ) -> Result<(), AuthError> {
-        let problem = if scope.terminator != "aws4_request" {
-            let got = scope.terminator;
-            format!(
-                "Credential should be scoped with a valid terminator: 'aws4_request', not '{got}'."
-            )
-        } else if let Some(service) = service.filter(|service| *service != scope.service) {
-            format!("Credential should be scoped to correct service: '{service}'.")
-        } else if !self.regions.is_empty()
-            && !self.regions.iter().any(|known| known == scope.region)
-        {
-            format!("Credential should be scoped to a valid region, not '{}'.", scope.region)
-        } else if claim.timestamp.get(..8) != Some(scope.date) {
-            let (date, timestamp) = (scope.date, &claim.timestamp);
-            format!(
-                "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date \
-                 from HTTP: '{date}' != '{timestamp}'."
-            )
-        } else {
-            return Ok(());
-        };
-        Err(AuthError::Scope(problem))
     }
 
     fn check_signature(
@@ -207,7 +166,6 @@ impl<C> fmt::Debug for Verifier<C> {
         formatter
             .debug_struct("Verifier")
             .field("alternative_hosts", &self.alternative_hosts)
-            .field("regions", &self.regions)
             .finish_non_exhaustive()
     }
 }
@@ -233,6 +191,28 @@ impl<C: Credentials + ?Sized> Credentials for Arc<C> {
     fn find(&self, access_key: &str) -> Option<Arc<Credential>> {
         (**self).find(access_key)
     }
+}
+
+fn check_scope(
+    scope: &Scope<'_>,
+    claim: &Claim<'_>,
+    service: Option<&str>,
+) -> Result<(), AuthError> {
+    let problem = if scope.terminator != "aws4_request" {
+        let got = scope.terminator;
+        format!("Credential should be scoped with a valid terminator: 'aws4_request', not '{got}'.")
+    } else if let Some(service) = service.filter(|service| *service != scope.service) {
+        format!("Credential should be scoped to correct service: '{service}'.")
+    } else if claim.timestamp.get(..8) != Some(scope.date) {
+        let (date, timestamp) = (scope.date, &claim.timestamp);
+        format!(
+            "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from \
+             HTTP: '{date}' != '{timestamp}'."
+        )
+    } else {
+        return Ok(());
+    };
+    Err(AuthError::Scope(problem))
 }
 
 fn check_signed_headers(request: &Request<'_>, signed_headers: &str) -> Result<(), AuthError> {
