@@ -72,8 +72,6 @@ pub enum ReadError {
 pub enum TruncateError {
     #[error("segment {segment} is past the active segment {active}")]
     Active { segment: SegmentId, active: SegmentId },
-    #[error("truncation failed: {0}")]
-    Io(Arc<str>),
 }
 
 /// Why a journal did not open.
