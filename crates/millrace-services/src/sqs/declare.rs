@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use millrace_core::QueueKey;
 use millrace_wire::ApiError;
 
-use super::attributes::Attributes;
-use super::{Sqs, error};
+use super::Sqs;
 
 /// A queue that must be there. Attributes carry SQS names and override what it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,19 +26,6 @@ impl Sqs {
         let Some(queue) = self.broker.queue_by_key(&key) else {
             return self.create(key, &given, declared.tags.clone()).await.map(|_| ());
         };
-        let mut wanted = Attributes::of(&queue.definition());
-        wanted.set(given.iter().copied())?;
-        if let Some(redrive) = &wanted.settings.redrive {
-            self.check_redrive_target(&key, wanted.settings.kind, redrive, &given)?;
-        }
-        let update = self.broker.update_queue(&queue, |definition| {
-            let mut attributes = Attributes::of(definition);
-            attributes.set(given.iter().copied())?;
-            definition.settings = attributes.settings;
-            definition.attributes = attributes.texts;
-            definition.tags.extend(declared.tags.clone());
-            Ok(())
-        });
-        update.await.map_err(|error| error::of_broker(error, ""))?
+        self.update(&queue, &given, declared.tags.clone()).await
     }
 }

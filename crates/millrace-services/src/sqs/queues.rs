@@ -157,20 +157,31 @@ impl Sqs {
         if let Some((name, _)) = given.iter().find(|(name, _)| attributes::is_read_only(name)) {
             return Err(error::unknown_attribute(name));
         }
+        self.update(&queue, &given, BTreeMap::new()).await?;
+        Ok(Answer::Void)
+    }
+
+    /// Sets the given attributes and adds the tags, or changes nothing.
+    pub(super) async fn update(
+        &self,
+        queue: &SharedQueue,
+        given: &[(&str, &str)],
+        tags: BTreeMap<String, String>,
+    ) -> Result<(), ApiError> {
         let mut wanted = Attributes::of(&queue.definition());
         wanted.set(given.iter().copied())?;
         if let Some(redrive) = &wanted.settings.redrive {
-            self.check_redrive_target(queue.key(), wanted.settings.kind, redrive, &given)?;
+            self.check_redrive_target(queue.key(), wanted.settings.kind, redrive, given)?;
         }
-        let update = self.broker.update_queue(&queue, |definition| {
+        let update = self.broker.update_queue(queue, |definition| {
             let mut attributes = Attributes::of(definition);
             attributes.set(given.iter().copied())?;
             definition.settings = attributes.settings;
             definition.attributes = attributes.texts;
-            Ok::<_, ApiError>(())
+            definition.tags.extend(tags);
+            Ok(())
         });
-        update.await.map_err(|error| error::of_broker(error, ""))??;
-        Ok(Answer::Void)
+        update.await.map_err(|error| error::of_broker(error, ""))?
     }
 
     pub(super) async fn purge_queue(
@@ -235,7 +246,7 @@ impl Sqs {
         (urls, token)
     }
 
-    pub(super) fn check_redrive_target(
+    fn check_redrive_target(
         &self,
         source: &QueueKey,
         kind: Kind,
