@@ -8,34 +8,7 @@ use crate::http::{Header, Request};
 use crate::protocol::{Protocol, ServiceName, detect, parse_queue_url};
 use crate::query::Parameters;
 use crate::sigv4::{Credential, Verifier};
-use crate::sqs::{decode_json, decode_query, decode_twice};
-
-/// The actions of SQS.
-pub const ACTIONS: [&str; 23] = [
-    "AddPermission",
-    "CancelMessageMoveTask",
-    "ChangeMessageVisibility",
-    "ChangeMessageVisibilityBatch",
-    "CreateQueue",
-    "DeleteMessage",
-    "DeleteMessageBatch",
-    "DeleteQueue",
-    "GetQueueAttributes",
-    "GetQueueUrl",
-    "ListDeadLetterSourceQueues",
-    "ListMessageMoveTasks",
-    "ListQueues",
-    "ListQueueTags",
-    "PurgeQueue",
-    "ReceiveMessage",
-    "RemovePermission",
-    "SendMessage",
-    "SendMessageBatch",
-    "SetQueueAttributes",
-    "StartMessageMoveTask",
-    "TagQueue",
-    "UntagQueue",
-];
+use crate::sqs::{ACTIONS, decode_json, decode_query, decode_twice};
 
 /// The first byte chooses the action, the rest is a JSON body.
 pub fn json(input: &[u8]) {

@@ -266,11 +266,11 @@ const ACTIONS: &[(&str, &[Kind])] = &[
     ("GetQueueUrl", &[Kind::Text("QueueName"), Kind::Text("QueueOwnerAWSAccountId")]),
     ("ListDeadLetterSourceQueues", &[URL, Kind::Text("NextToken"), Kind::Integer("MaxResults")]),
     ("ListMessageMoveTasks", &[Kind::Text("SourceArn"), Kind::Integer("MaxResults")]),
+    ("ListQueueTags", &[URL]),
     (
         "ListQueues",
         &[Kind::Text("QueueNamePrefix"), Kind::Text("NextToken"), Kind::Integer("MaxResults")],
     ),
-    ("ListQueueTags", &[URL]),
     ("PurgeQueue", &[URL]),
     (
         "ReceiveMessage",
@@ -340,10 +340,7 @@ proptest! {
 
 #[test]
 fn all_actions_are_tried() {
-    assert_eq!(ACTIONS.len(), millrace_wire::fuzz::ACTIONS.len());
-    assert!(
-        ACTIONS.iter().zip(millrace_wire::fuzz::ACTIONS).all(|((name, _), action)| *name == action)
-    );
+    assert!(ACTIONS.iter().map(|(name, _)| *name).eq(millrace_wire::sqs::ACTIONS));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use millrace_wire::protocol::ServiceName;
+use millrace_wire::{cloudwatch, sqs};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -23,50 +24,9 @@ const BOUNDS_S: [f64; 16] = [
 ];
 const BUCKETS: usize = BOUNDS_S.len() + 1;
 
-/// By service. Whatever else is asked for counts as `other`.
-const ACTIONS: [(&str, &str); 38] = [
-    ("cloudwatch", "DeleteAlarms"),
-    ("cloudwatch", "DescribeAlarmHistory"),
-    ("cloudwatch", "DescribeAlarms"),
-    ("cloudwatch", "DescribeAlarmsForMetric"),
-    ("cloudwatch", "DisableAlarmActions"),
-    ("cloudwatch", "EnableAlarmActions"),
-    ("cloudwatch", "GetMetricData"),
-    ("cloudwatch", "GetMetricStatistics"),
-    ("cloudwatch", "ListMetrics"),
-    ("cloudwatch", "ListTagsForResource"),
-    ("cloudwatch", "PutMetricAlarm"),
-    ("cloudwatch", "PutMetricData"),
-    ("cloudwatch", "SetAlarmState"),
-    ("cloudwatch", "TagResource"),
-    ("cloudwatch", "UntagResource"),
-    ("sqs", "AddPermission"),
-    ("sqs", "CancelMessageMoveTask"),
-    ("sqs", "ChangeMessageVisibility"),
-    ("sqs", "ChangeMessageVisibilityBatch"),
-    ("sqs", "CreateQueue"),
-    ("sqs", "DeleteMessage"),
-    ("sqs", "DeleteMessageBatch"),
-    ("sqs", "DeleteQueue"),
-    ("sqs", "GetQueueAttributes"),
-    ("sqs", "GetQueueUrl"),
-    ("sqs", "ListDeadLetterSourceQueues"),
-    ("sqs", "ListMessageMoveTasks"),
-    ("sqs", "ListQueueTags"),
-    ("sqs", "ListQueues"),
-    ("sqs", "PurgeQueue"),
-    ("sqs", "ReceiveMessage"),
-    ("sqs", "RemovePermission"),
-    ("sqs", "SendMessage"),
-    ("sqs", "SendMessageBatch"),
-    ("sqs", "SetQueueAttributes"),
-    ("sqs", "StartMessageMoveTask"),
-    ("sqs", "TagQueue"),
-    ("sqs", "UntagQueue"),
-];
-const KINDS: usize = ACTIONS.len() + 1;
-/// Where the actions of SQS begin.
-const SQS: usize = 15;
+/// Those of CloudWatch, those of SQS, and whatever else is asked for.
+const KINDS: usize = cloudwatch::ACTIONS.len() + sqs::ACTIONS.len() + 1;
+const OTHER: usize = KINDS - 1;
 
 /// What became of a request, by the hundreds of its status.
 const OUTCOMES: [&str; 3] = ["success", "client_error", "server_error"];
@@ -77,7 +37,7 @@ thread_local! {
 
 /// Counts of all requests of the services.
 pub(crate) struct RequestCounts {
-    shards: Box<[Shard; SHARDS]>,
+    shards: Box<[Shard]>,
     next_shard: AtomicUsize,
 }
 
@@ -104,12 +64,7 @@ struct Sums {
 impl RequestCounts {
     pub(crate) fn new() -> RequestCounts {
         let shard = |_| Shard(std::array::from_fn(|_| Counts::default()));
-        let shards: Vec<Shard> = (0..SHARDS).map(shard).collect();
-        let shards = match shards.into_boxed_slice().try_into() {
-            Ok(shards) => shards,
-            Err(_) => unreachable!("as many as were made"),
-        };
-        RequestCounts { shards, next_shard: AtomicUsize::new(0) }
+        RequestCounts { shards: (0..SHARDS).map(shard).collect(), next_shard: AtomicUsize::new(0) }
     }
 
     /// Counts a request that was answered.
@@ -140,7 +95,9 @@ impl RequestCounts {
 
     /// Service, action and sums of those that were asked for.
     fn sums(&self) -> Vec<(&'static str, &'static str, Sums)> {
-        let names = ACTIONS.iter().copied().chain([("other", "other")]);
+        let names = cloudwatch::ACTIONS.map(|action| ("cloudwatch", action)).into_iter();
+        let names = names.chain(sqs::ACTIONS.map(|action| ("sqs", action)));
+        let names = names.chain([("other", "other")]);
         let of = |kind: usize| {
             let mut sums = Sums::default();
             for counts in self.shards.iter().filter_map(|shard| shard.0.get(kind)) {
@@ -159,27 +116,31 @@ impl RequestCounts {
     }
 }
 
-/// The place of an action in [`ACTIONS`], or behind it.
+/// The place of an action among all kinds.
 fn kind(service: ServiceName, action: &str) -> usize {
-    let places = match service {
-        ServiceName::Sqs | ServiceName::Unknown => SQS..ACTIONS.len(),
-        ServiceName::CloudWatch => 0..SQS,
-        _ => 0..0,
-    };
+    let (first, actions) = actions(service);
     // One after the other: most differ in their length already.
-    let start = places.start;
-    let actions = ACTIONS.get(places).unwrap_or_default();
-    let place = actions.iter().position(|(_, name)| *name == action);
-    place.map_or(ACTIONS.len(), |place| start + place)
+    let place = actions.iter().position(|name| *name == action);
+    place.map_or(OTHER, |place| first + place)
+}
+
+/// The actions of a service, and the kind of the first.
+fn actions(service: ServiceName) -> (usize, &'static [&'static str]) {
+    match service {
+        ServiceName::CloudWatch => (0, &cloudwatch::ACTIONS),
+        ServiceName::Sqs | ServiceName::Unknown => (cloudwatch::ACTIONS.len(), &sqs::ACTIONS),
+        _ => (OTHER, &[]),
+    }
 }
 
 /// Service, as AWS writes it, and action of a span. Whatever does not exist is `other`, so that
 /// clients cannot make up names.
 pub(crate) fn known_action(service: ServiceName, action: &str) -> (&'static str, &'static str) {
-    match ACTIONS.get(kind(service, action)) {
-        Some(("cloudwatch", action)) => ("CloudWatch", action),
-        Some((_, action)) => ("SQS", action),
-        None => ("other", "other"),
+    let (_, actions) = actions(service);
+    match (service, actions.iter().find(|name| **name == action)) {
+        (_, None) => ("other", "other"),
+        (ServiceName::CloudWatch, Some(action)) => ("CloudWatch", action),
+        (_, Some(action)) => ("SQS", action),
     }
 }
 
@@ -231,12 +192,11 @@ mod tests {
 
     #[test]
     fn actions_are_found() {
-        for (service, action) in ACTIONS {
-            let name = if service == "sqs" { ServiceName::Sqs } else { ServiceName::CloudWatch };
-            assert_eq!(ACTIONS[kind(name, action)], (service, action));
-        }
-        assert_eq!(kind(ServiceName::Sqs, "Nonsense"), ACTIONS.len());
-        assert_eq!(kind(ServiceName::Sns, "Publish"), ACTIONS.len());
+        let alarms = cloudwatch::ACTIONS.map(|action| kind(ServiceName::CloudWatch, action));
+        let queues = sqs::ACTIONS.map(|action| kind(ServiceName::Sqs, action));
+        assert!(alarms.into_iter().chain(queues).eq(0..OTHER));
+        assert_eq!(kind(ServiceName::Sqs, "Nonsense"), OTHER);
+        assert_eq!(kind(ServiceName::Sns, "Publish"), OTHER);
     }
 
     #[test]

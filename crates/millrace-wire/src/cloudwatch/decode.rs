@@ -77,3 +77,17 @@ fn decode_action(name: &str, input: &Input<'_>) -> Result<Option<Action>, ApiErr
         _ => return Ok(None),
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloudwatch::ACTIONS;
+
+    #[test]
+    fn all_actions_are_decoded() {
+        let empty = Value::Object(serde_json::Map::new());
+        for action in ACTIONS {
+            assert!(!matches!(decode_action(action, &Input::Tree(&empty)), Ok(None)), "{action}");
+        }
+    }
+}

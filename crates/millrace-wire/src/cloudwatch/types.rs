@@ -5,6 +5,25 @@ use super::requests::{
     GetMetricStatistics, ListMetrics, PutMetricAlarm, PutMetricData, ResourceTags, SetAlarmState,
 };
 
+/// What the actions are called, in order.
+pub const ACTIONS: [&str; 15] = [
+    "DeleteAlarms",
+    "DescribeAlarmHistory",
+    "DescribeAlarms",
+    "DescribeAlarmsForMetric",
+    "DisableAlarmActions",
+    "EnableAlarmActions",
+    "GetMetricData",
+    "GetMetricStatistics",
+    "ListMetrics",
+    "ListTagsForResource",
+    "PutMetricAlarm",
+    "PutMetricData",
+    "SetAlarmState",
+    "TagResource",
+    "UntagResource",
+];
+
 /// A request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {

@@ -1,5 +1,7 @@
 //! Names of services and protocols, and what gives a service away.
 
+use crate::sqs;
+
 /// An AWS service that may be meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServiceName {
@@ -93,27 +95,9 @@ impl ServiceName {
     /// By the name of an action that only one of the services has.
     pub fn of_action(action: &str) -> Option<ServiceName> {
         Some(match action {
-            "CancelMessageMoveTask"
-            | "ChangeMessageVisibility"
-            | "ChangeMessageVisibilityBatch"
-            | "CreateQueue"
-            | "DeleteMessage"
-            | "DeleteMessageBatch"
-            | "DeleteQueue"
-            | "GetQueueAttributes"
-            | "GetQueueUrl"
-            | "ListDeadLetterSourceQueues"
-            | "ListMessageMoveTasks"
-            | "ListQueues"
-            | "ListQueueTags"
-            | "PurgeQueue"
-            | "ReceiveMessage"
-            | "SendMessage"
-            | "SendMessageBatch"
-            | "SetQueueAttributes"
-            | "StartMessageMoveTask"
-            | "TagQueue"
-            | "UntagQueue" => ServiceName::Sqs,
+            // SNS has these, too.
+            "AddPermission" | "RemovePermission" => return None,
+            action if sqs::ACTIONS.contains(&action) => ServiceName::Sqs,
             "ConfirmSubscription"
             | "CreateTopic"
             | "DeleteTopic"
