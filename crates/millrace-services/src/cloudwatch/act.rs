@@ -6,7 +6,7 @@ use millrace_broker::{Broker, BrokerError, Kind, NewContent, Outgoing};
 use millrace_core::{Arn, MessageId, Timestamp, md5};
 use millrace_metrics::alarm::{Alarm, Change, Owed, Watched};
 use millrace_metrics::math::{self, QueryError, Span};
-use millrace_metrics::{BASE_PERIOD_S, MetricStore};
+use millrace_metrics::{BASE_PERIOD_S, MetricStore, Statistic};
 use millrace_wire::date;
 use serde_json::{Value, json};
 
@@ -201,44 +201,6 @@ impl From<BrokerError> for Failure {
 /// The text that CloudWatch sends to a topic.
 fn message(change: &Change) -> Value {
     let alarm = &change.alarm;
-    let trigger = alarm.metric().map(|(entity, metric, statistic, unit)| {
-        let dimensions: Vec<Value> = entity
-            .dimensions()
-            .iter()
-            .map(|(name, value)| json!({"value": value, "name": name}))
-            .collect();
-        let is_simple = millrace_metrics::Statistic::simple(statistic).is_some();
-        let (kind, key) = match is_simple {
-            true => ("Statistic", "Statistic"),
-            false => ("ExtendedStatistic", "ExtendedStatistic"),
-        };
-        let statistic = if is_simple { statistic.to_uppercase() } else { statistic.to_owned() };
-        json!({
-            "MetricName": metric,
-            "Namespace": entity.namespace,
-            "StatisticType": kind,
-            key: statistic,
-            "Unit": unit,
-            "Dimensions": dimensions,
-            "Period": alarm.period_s,
-            "EvaluationPeriods": alarm.rule.periods,
-            "DatapointsToAlarm": alarm.rule.to_alarm,
-            "ComparisonOperator": alarm.rule.comparison.name(),
-            "Threshold": alarm.rule.threshold,
-            "TreatMissingData": alarm.rule.missing.name(),
-            "EvaluateLowSampleCountPercentile": alarm.low_sample_count.as_deref().unwrap_or_default(),
-        })
-    });
-    let trigger = trigger.unwrap_or_else(|| {
-        json!({
-            "Period": alarm.period_s,
-            "EvaluationPeriods": alarm.rule.periods,
-            "DatapointsToAlarm": alarm.rule.to_alarm,
-            "ComparisonOperator": alarm.rule.comparison.name(),
-            "Threshold": alarm.rule.threshold,
-            "TreatMissingData": alarm.rule.missing.name(),
-        })
-    });
     json!({
         "AlarmName": alarm.name,
         "AlarmDescription": alarm.description,
@@ -253,8 +215,35 @@ fn message(change: &Change) -> Value {
         "OKActions": alarm.ok_actions,
         "AlarmActions": alarm.alarm_actions,
         "InsufficientDataActions": alarm.insufficient_data_actions,
-        "Trigger": trigger,
+        "Trigger": trigger(alarm),
     })
+}
+
+fn trigger(alarm: &Alarm) -> Value {
+    let mut trigger = json!({
+        "Period": alarm.period_s,
+        "EvaluationPeriods": alarm.rule.periods,
+        "DatapointsToAlarm": alarm.rule.to_alarm,
+        "ComparisonOperator": alarm.rule.comparison.name(),
+        "Threshold": alarm.rule.threshold,
+        "TreatMissingData": alarm.rule.missing.name(),
+    });
+    let Some((entity, metric, statistic, unit)) = alarm.metric() else { return trigger };
+    let dimensions = entity.dimensions().iter();
+    let dimensions = dimensions.map(|(name, value)| json!({"value": value, "name": name}));
+    let (kind, statistic) = match Statistic::simple(statistic) {
+        Some(_) => ("Statistic", statistic.to_uppercase()),
+        None => ("ExtendedStatistic", statistic.to_owned()),
+    };
+    trigger["MetricName"] = json!(metric);
+    trigger["Namespace"] = json!(entity.namespace);
+    trigger["StatisticType"] = json!(kind);
+    trigger[kind] = json!(statistic);
+    trigger["Unit"] = json!(unit);
+    trigger["Dimensions"] = dimensions.collect();
+    trigger["EvaluateLowSampleCountPercentile"] =
+        json!(alarm.low_sample_count.as_deref().unwrap_or_default());
+    trigger
 }
 
 /// `2026-01-02T03:04:05.678+0000`.

@@ -102,14 +102,7 @@ impl CloudWatch {
         });
         let kind = kind.transpose()?;
         let max = check::max_records(input.max_records)?;
-        let is_ascending = match input.scan_by.as_deref() {
-            None | Some("TimestampDescending") => false,
-            Some("TimestampAscending") => true,
-            Some(other) => {
-                let allowed = "TimestampDescending, TimestampAscending";
-                return Err(error::not_in_enum(other, "scanBy", allowed));
-            }
-        };
+        let is_ascending = check::is_ascending(input.scan_by.as_deref())?;
         let skipped: usize = check::place(input.next_token.as_ref())?.unwrap_or(0);
         let (scope, input) = (scope.clone(), input.clone());
         let found = self.read_alarms(move |book| {

@@ -1,8 +1,10 @@
-//! Rules that several actions share: names, dimensions, periods, tokens, times.
+//! Rules that several actions share: names, dimensions, statistics, periods, tokens, times.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use millrace_metrics::{BASE_PERIOD_S, Entity, FIVE_MINUTES_KEPT_S, MINUTES_KEPT_S, Scope};
+use millrace_metrics::{
+    BASE_PERIOD_S, Entity, FIVE_MINUTES_KEPT_S, MINUTES_KEPT_S, Scope, Statistic,
+};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::Dimension;
 
@@ -14,6 +16,8 @@ pub(super) const NAME_CHARS: usize = 255;
 const VALUE_CHARS: usize = 1_024;
 /// CloudWatch: dimensions of a metric.
 const DIMENSIONS_MAX: usize = 30;
+
+const STATISTICS: [&str; 5] = ["SampleCount", "Average", "Sum", "Minimum", "Maximum"];
 
 /// CloudWatch: tags of a resource, characters of their keys and values.
 const TAGS_MAX: usize = 50;
@@ -83,6 +87,13 @@ pub(super) fn entity(
     Ok(Entity::new(scope.clone(), namespace, pairs))
 }
 
+/// One of the statistics that every data point has, and its name.
+pub(super) fn statistic(name: &str, member: &str) -> Result<(&'static str, Statistic), ApiError> {
+    let known = STATISTICS.into_iter().find(|known| *known == name);
+    let found = known.and_then(|known| Some((known, Statistic::simple(known)?)));
+    found.ok_or_else(|| error::not_in_enum(name, member, &STATISTICS.join(", ")))
+}
+
 /// A period in seconds; those below a minute count as one, for data points are a minute apart.
 pub(super) fn period(value: Option<i64>, parameter: &str) -> Result<u64, ApiError> {
     let value = value.ok_or_else(|| error::missing(parameter))?;
@@ -120,6 +131,18 @@ pub(super) fn span(
         3_600
     };
     Ok((start_s - start_s % step_s, end_s))
+}
+
+/// ScanBy: the newest first unless asked otherwise.
+pub(super) fn is_ascending(scan_by: Option<&str>) -> Result<bool, ApiError> {
+    match scan_by {
+        None | Some("TimestampDescending") => Ok(false),
+        Some("TimestampAscending") => Ok(true),
+        Some(other) => {
+            let allowed = "TimestampDescending, TimestampAscending";
+            Err(error::not_in_enum(other, "scanBy", allowed))
+        }
+    }
 }
 
 /// An opaque token that names where the next page begins.

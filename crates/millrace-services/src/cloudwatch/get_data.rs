@@ -28,8 +28,6 @@ const LISTED_S: u64 = 14 * 86_400;
 /// `PT3H`, the only value that RecentlyActive takes.
 const RECENTLY_S: u64 = 3 * 3_600;
 
-const SIMPLE: [&str; 5] = ["SampleCount", "Average", "Sum", "Minimum", "Maximum"];
-
 impl CloudWatch {
     pub(super) async fn get_metric_statistics(
         &self,
@@ -83,14 +81,7 @@ impl CloudWatch {
     ) -> Result<Answer, ApiError> {
         let now = self.broker.now();
         let (start_s, end_s) = check::span(input.start_time_ms, input.end_time_ms, now.seconds())?;
-        let is_ascending = match input.scan_by.as_deref() {
-            None | Some("TimestampDescending") => false,
-            Some("TimestampAscending") => true,
-            Some(other) => {
-                let allowed = "TimestampDescending, TimestampAscending";
-                return Err(error::not_in_enum(other, "scanBy", allowed));
-            }
-        };
+        let is_ascending = check::is_ascending(input.scan_by.as_deref())?;
         let page = match input.max_datapoints {
             None => PAGE_DATAPOINTS,
             Some(count) => usize::try_from(count)
@@ -192,15 +183,8 @@ fn statistics(
     if input.statistics.is_empty() && input.extended_statistics.is_empty() {
         return Err(error::missing("Statistics"));
     }
-    let mut simple = Vec::new();
-    for wanted in &input.statistics {
-        let name = SIMPLE.into_iter().find(|name| name == wanted);
-        let found = name.and_then(|name| Some((name, Statistic::simple(name)?)));
-        simple.push(found.ok_or_else(|| {
-            let allowed = "SampleCount, Average, Sum, Minimum, Maximum";
-            error::not_in_enum(wanted, "statistics", allowed)
-        })?);
-    }
+    let simple = input.statistics.iter().map(|name| check::statistic(name, "statistics"));
+    let simple = simple.collect::<Result<_, _>>()?;
     let mut extended = Vec::new();
     for wanted in &input.extended_statistics {
         let found = Statistic::extended(wanted).ok_or_else(|| {

@@ -129,9 +129,7 @@ fn watched(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), A
     let period_s = check::period(input.period_s, "Period")?;
     let statistic = match (&input.statistic, &input.extended_statistic) {
         (Some(name), None) => {
-            let allowed = "SampleCount, Average, Sum, Minimum, Maximum";
-            let known = Statistic::simple(name);
-            known.ok_or_else(|| error::not_in_enum(name, "statistic", allowed))?;
+            check::statistic(name, "statistic")?;
             name
         }
         (None, Some(name)) => {
