@@ -88,11 +88,6 @@ impl<S> Deref for Context<S> {
     }
 }
 
-/// Serves a connection without TLS until it ends.
-pub(crate) async fn serve_plain<S: Service>(stream: TcpStream, context: Context<S>) -> Closed {
-    serve_http1(stream, context).await
-}
-
 /// Serves a connection with TLS until it ends.
 pub(crate) async fn serve_tls<S: Service>(
     stream: TcpStream,
@@ -111,10 +106,11 @@ pub(crate) async fn serve_tls<S: Service>(
     if speaks_http2(&stream) {
         return Box::pin(http2::serve(stream, Vec::new(), context)).await;
     }
-    serve_http1(stream, context).await
+    serve(stream, context).await
 }
 
-async fn serve_http1<T, S>(io: T, context: Context<S>) -> Closed
+/// Serves a connection without TLS, or within it, until it ends.
+pub(crate) async fn serve<T, S>(io: T, context: Context<S>) -> Closed
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service,

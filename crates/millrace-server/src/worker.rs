@@ -175,7 +175,7 @@ fn adopt<S: Service>(
     // Two futures of different size: a plain connection does not pay for TLS.
     match shared.tls.clone() {
         None => connections.spawn(async move {
-            place.end(connection::serve_plain(stream, context).await);
+            place.end(connection::serve(stream, context).await);
         }),
         Some(tls) => connections.spawn(async move {
             place.end(connection::serve_tls(stream, tls, context).await);
