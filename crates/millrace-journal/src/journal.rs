@@ -135,21 +135,22 @@ pub struct SegmentInfo {
 /// Where frames go: pure arithmetic over segments of one size, each behind a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    pub segment_bytes: u32,
     pub segment_header_bytes: u32,
+    /// The offset beyond which no DATA frame goes. A segment may be larger.
+    pub data_end_bytes: u32,
 }
 
 impl Placement {
     /// The largest frame that fits into a segment.
     #[must_use]
     pub const fn max_frame_bytes(&self) -> u32 {
-        self.segment_bytes - self.segment_header_bytes
+        self.data_end_bytes - self.segment_header_bytes
     }
 
     /// Bytes left in the segment of `tail`.
     #[must_use]
     pub const fn room(&self, tail: Position) -> u32 {
-        self.segment_bytes.saturating_sub(tail.offset())
+        self.data_end_bytes.saturating_sub(tail.offset())
     }
 
     /// Where a frame of this length goes that follows `tail`: there, or at the start of the next

@@ -38,8 +38,10 @@ struct Body {
 impl MemoryJournal {
     #[must_use]
     pub fn new(segment_bytes: u32) -> Self {
-        let placement =
-            Placement { segment_bytes, segment_header_bytes: SEGMENT_HEADER_BYTES as u32 };
+        let placement = Placement {
+            segment_header_bytes: SEGMENT_HEADER_BYTES as u32,
+            data_end_bytes: segment_bytes,
+        };
         let first = placement.start(SegmentId(1));
         let chain = Chain { epoch: Epoch(1), counter: 1, previous: 0 };
         let tail = first.plus(FRAME_HEADER_BYTES as u32);

@@ -243,12 +243,12 @@ impl Gather {
 
     /// Whether all that is reserved and `bytes` more fit into the segment that gathers.
     pub(super) fn fits(&self, bytes: u64) -> bool {
-        self.end_with(bytes) <= u64::from(self.placement.segment_bytes)
+        self.end_with(bytes) <= u64::from(self.placement.data_end_bytes)
     }
 
     /// The same for the first quarters of the segment.
     pub(super) fn fits_in_quarters(&self, quarters: u32, bytes: u64) -> bool {
-        self.end_with(bytes) <= u64::from(self.placement.segment_bytes / 4 * quarters)
+        self.end_with(bytes) <= u64::from(self.placement.data_end_bytes / 4 * quarters)
     }
 
     /// The record's bytes, if they are in memory: shared when its group is closed, copied while

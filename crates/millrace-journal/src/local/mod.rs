@@ -107,8 +107,8 @@ fn placement_in(segment_bytes: u32) -> Placement {
     const LEAST_BYTES: u32 = 2 * FRAME_HEADER_BYTES as u32;
     let kept_bytes = (segment_bytes / 1024).max(LEAST_BYTES);
     Placement {
-        segment_bytes: segment_bytes - kept_bytes,
         segment_header_bytes: SEGMENT_HEADER_BYTES as u32,
+        data_end_bytes: segment_bytes - kept_bytes,
     }
 }
 
