@@ -28,7 +28,7 @@ use super::segment::{
 use super::survey::{Corruption, Found, lock_dir, survey};
 use super::zero::write_zeros;
 use super::{Active, LocalJournal, LocalOptions, Spare, State, placement_in};
-use crate::error::{AppendError, OpenError};
+use crate::error::OpenError;
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind, Prior};
 use crate::fs::{BLOCK_BYTES, File, FileSystem, SimFileSystem};
 use crate::journal::Journal;
@@ -315,11 +315,8 @@ fn start_epoch(journal: &mut LocalJournal) -> Result<(), OpenError> {
     let place = if stays { tail } else { placement.roll(tail) };
     let header = journal.opened_chain.next(FrameKind::Open, place, Prior::Durable);
     let frame = Frame::seal(header, bytes::Bytes::new(), journal.salt);
-    journal.append(&frame).map_err(|error| match error {
-        AppendError::Fenced(_) | AppendError::Unknown(_) | AppendError::Unavailable(_) => {
-            OpenError::Io { doing: "starting an epoch".into(), source: io::Error::other(error) }
-        }
-    })?;
+    let appended = journal.append(&frame).map_err(io::Error::other);
+    appended.map_err(OpenError::io("starting an epoch"))?;
     journal.opened_chain = frame.chain();
     journal.opened.epoch = header.epoch;
     journal.opened.tail = frame.end();
