@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use millrace_worker::{Handler, HandlerError, Message, Outcome};
+use millrace_worker::{HandlerError, Message, Outcome};
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::{
     process::{Child, Command},
@@ -56,7 +56,7 @@ impl Exec {
         }
     }
 
-    async fn run(&self, message: &Message) -> Result<Outcome, HandlerError> {
+    pub(super) async fn run(&self, message: &Message) -> Result<Outcome, HandlerError> {
         let mut child = self.spawn(message)?;
         let mut group = ProcessGroup::of(&child)?;
         let ended = async {
@@ -115,16 +115,6 @@ impl Exec {
                 Outcome::RETRY
             }
         }
-    }
-}
-
-impl Handler for Exec {
-    async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
-        let mut outcomes = Vec::with_capacity(messages.len());
-        for message in &messages {
-            outcomes.push(self.run(message).await?);
-        }
-        Ok(outcomes)
     }
 }
 

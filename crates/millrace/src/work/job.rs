@@ -54,10 +54,25 @@ impl Handler for Job {
     async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
         match self {
             Job::DryRun(dry_run) => dry_run.handle(messages).await,
-            Job::Exec(exec) => exec.handle(messages).await,
-            Job::Lines(lines) => lines.handle(messages).await,
-            Job::Post(post) => post.handle(messages).await,
+            Job::Exec(exec) => one_by_one(&messages, |message| exec.run(message)).await,
+            Job::Lines(lines) => one_by_one(&messages, |message| lines.run(message)).await,
+            Job::Post(post) => one_by_one(&messages, |message| post.post(message)).await,
             Job::Lambda(lambda) => lambda.handle(messages).await,
         }
     }
+}
+
+/// Unlike with [`millrace_worker::each`], an error stays one, for the worker to log.
+async fn one_by_one<'m, Fut>(
+    messages: &'m [Message],
+    work: impl Fn(&'m Message) -> Fut,
+) -> Result<Vec<Outcome>, HandlerError>
+where
+    Fut: Future<Output = Result<Outcome, HandlerError>>,
+{
+    let mut outcomes = Vec::with_capacity(messages.len());
+    for message in messages {
+        outcomes.push(work(message).await?);
+    }
+    Ok(outcomes)
 }

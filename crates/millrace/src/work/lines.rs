@@ -19,7 +19,7 @@ use std::{
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use millrace_client::AttributeValue;
-use millrace_worker::{Handler, HandlerError, Message, Outcome};
+use millrace_worker::{HandlerError, Message, Outcome};
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -65,7 +65,7 @@ impl Lines {
         }
     }
 
-    async fn run(&self, message: &Message) -> Result<Outcome, HandlerError> {
+    pub(super) async fn run(&self, message: &Message) -> Result<Outcome, HandlerError> {
         let mut running = self.take()?;
         tokio::select! {
             answer = running.ask(message) => {
@@ -140,16 +140,6 @@ impl Running {
             return Err("the command ended, or its answer is no line".into());
         }
         Ok(answer)
-    }
-}
-
-impl Handler for Lines {
-    async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
-        let mut outcomes = Vec::with_capacity(messages.len());
-        for message in &messages {
-            outcomes.push(self.run(message).await?);
-        }
-        Ok(outcomes)
     }
 }
 

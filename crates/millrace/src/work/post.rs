@@ -14,7 +14,7 @@ use millrace_client::{
     transport::{Answer, Call, Head, HeadError, Lane, Repeat},
 };
 use millrace_wire::date;
-use millrace_worker::{Handler, HandlerError, Message, Outcome};
+use millrace_worker::{HandlerError, Message, Outcome};
 use sha2::Sha256;
 
 use super::{
@@ -66,7 +66,7 @@ impl Post {
         })
     }
 
-    async fn post(&self, message: &Message) -> Result<Outcome, HandlerError> {
+    pub(super) async fn post(&self, message: &Message) -> Result<Outcome, HandlerError> {
         let call = Call {
             lane: Lane::Quick,
             head: self.head(message)?,
@@ -135,16 +135,6 @@ impl Contract {
             // What was written for the daemon may look for its name.
             Contract::Sqsd => "aws-sqsd/2.0",
         }
-    }
-}
-
-impl Handler for Post {
-    async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
-        let mut outcomes = Vec::with_capacity(messages.len());
-        for message in &messages {
-            outcomes.push(self.post(message).await?);
-        }
-        Ok(outcomes)
     }
 }
 
