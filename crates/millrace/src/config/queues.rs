@@ -1,5 +1,6 @@
 //! Queues declared in the file: `[queues.NAME]`.
 
+use millrace_core::{Arn, QueueKey};
 use millrace_services::is_region;
 
 use super::{
@@ -41,11 +42,12 @@ const OTHERS: [&str; 8] = [
     "tags",
 ];
 
-/// A queue and the declared queue it needs.
+/// A queue and the queue it needs, declared or not.
 struct Declared<'a> {
     queue: DeclaredQueue,
     item: &'a Item,
-    needs: Option<usize>,
+    key: QueueKey,
+    needs: Option<QueueKey>,
 }
 
 /// All queues, each after its dead-letter queue.
@@ -57,10 +59,12 @@ pub(crate) fn declared(
     let mut all = Vec::with_capacity(file.queues().len());
     for (name, item) in file.queues() {
         let queue = queue(name, item, region, account)?;
-        let target = item.text("dead_letter_queue")?;
-        let needs =
-            target.and_then(|target| file.queues().iter().position(|(other, _)| *other == target));
-        all.push(Declared { queue, item, needs });
+        let region = queue.region.as_deref().unwrap_or(region);
+        let account = queue.account.as_deref().unwrap_or(account);
+        let needs = dead_letter_arn(item, region, account)?;
+        let needs = needs.and_then(|arn| Arn::parse(&arn)?.queue());
+        let key = QueueKey::new(region, account, name);
+        all.push(Declared { queue, item, key, needs });
     }
     in_order(all)
 }
@@ -126,15 +130,11 @@ fn redrive_policy(
     region: &str,
     account: &str,
 ) -> Result<Option<(String, String)>, UsageError> {
-    let target = item.text("dead_letter_queue")?;
+    let target = dead_letter_arn(item, region, account)?;
     let receives = item.number("max_receive_count")?;
     match (target, receives) {
         (None, None) => Ok(None),
         (Some(target), Some(receives)) => {
-            let target = match target.starts_with("arn:") {
-                true => target,
-                false => format!("arn:aws:sqs:{region}:{account}:{target}"),
-            };
             let policy = serde_json::json!({
                 "deadLetterTargetArn": target,
                 "maxReceiveCount": receives,
@@ -145,14 +145,26 @@ fn redrive_policy(
     }
 }
 
+/// The dead-letter queue's ARN: as it is given, or made of its name.
+fn dead_letter_arn(item: &Item, region: &str, account: &str) -> Result<Option<String>, UsageError> {
+    let target = item.text("dead_letter_queue")?;
+    Ok(target.map(|target| match target.starts_with("arn:") {
+        true => target,
+        false => QueueKey::new(region, account, &target).to_string(),
+    }))
+}
+
 /// Takes what needs nothing that is left, until nothing is left.
 fn in_order(all: Vec<Declared<'_>>) -> Result<Vec<DeclaredQueue>, UsageError> {
+    let position = |key: &QueueKey| all.iter().position(|declared| declared.key == *key);
+    let needs: Vec<Option<usize>> =
+        all.iter().map(|declared| declared.needs.as_ref().and_then(position)).collect();
     let mut is_done = vec![false; all.len()];
     let mut ordered = Vec::with_capacity(all.len());
     while ordered.len() < all.len() {
         let before = ordered.len();
         for (index, declared) in all.iter().enumerate() {
-            let is_free = declared.needs.is_none_or(|needs| is_done[needs]);
+            let is_free = needs[index].is_none_or(|needs| is_done[needs]);
             if !is_done[index] && is_free {
                 is_done[index] = true;
                 ordered.push(declared.queue.clone());

@@ -209,6 +209,34 @@ fn queues_come_in_dependency_order() {
     );
 }
 
+#[test]
+fn a_dead_letter_queue_given_by_its_arn_comes_first_too() {
+    let arn = "arn:aws:sqs:eu-west-1:111111111111:dead";
+    let config = from_file(&format!(
+        "account = '111111111111'\n\
+         [queues.a]\nregion = 'eu-west-1'\ndead_letter_queue = '{arn}'\nmax_receive_count = 5\n\
+         [queues.b]\ndead_letter_queue = 'a'\nmax_receive_count = 5\n\
+         [queues.dead]\nregion = 'eu-west-1'\ndead_letter_queue = 'b'\nmax_receive_count = 5\n",
+    ))
+    .unwrap();
+
+    // The b of eu-west-1 that the last one wants is not the one declared here, in us-east-1.
+    let names: Vec<&str> = config.queues.iter().map(|queue| queue.name.as_str()).collect();
+    assert_eq!(names, ["b", "dead", "a"]);
+}
+
+#[test]
+fn dead_letter_queues_given_by_arn_form_no_circle_either() {
+    let arn = |name: &str| format!("arn:aws:sqs:us-east-1:000000000000:{name}");
+    let queue = |name: &str, dead: &str| {
+        format!("[queues.{name}]\ndead_letter_queue = '{}'\nmax_receive_count = 1\n", arn(dead))
+    };
+
+    let error = from_file(&(queue("a", "b") + &queue("b", "a"))).unwrap_err();
+
+    assert!(error.to_string().contains("form a circle"), "{error}");
+}
+
 const EXAMPLE: &str = include_str!("../../../../docs/millrace.example.toml");
 
 #[test]
