@@ -96,6 +96,11 @@ impl Layers {
         matches!(self.value(key), Some(Value::Truth(true)))
     }
 
+    /// Nobody gave a value.
+    pub(crate) fn is_default(&self, key: &str) -> bool {
+        self.found(key).is_none_or(|resolved| resolved.origin == Origin::Default)
+    }
+
     /// Within the setting's bounds, none of which is negative.
     pub(crate) fn number(&self, key: &str) -> usize {
         match self.value(key) {
@@ -171,14 +176,16 @@ impl Layers {
     }
 
     fn wrong(&self, key: &str, what: fmt::Arguments<'_>) -> UsageError {
-        let found = self.resolved.iter().find(|resolved| resolved.setting.key == key);
-        let origin = found.map_or(Origin::Default, |resolved| resolved.origin.clone());
+        let origin = self.found(key).map_or(Origin::Default, |resolved| resolved.origin.clone());
         UsageError(format!("{key} ({origin}): {what}"))
     }
 
     fn value(&self, key: &str) -> Option<&Value> {
-        let found = self.resolved.iter().find(|resolved| resolved.setting.key == key);
-        Some(&found?.value)
+        Some(&self.found(key)?.value)
+    }
+
+    fn found(&self, key: &str) -> Option<&Resolved> {
+        self.resolved.iter().find(|resolved| resolved.setting.key == key)
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Config {
     pub(crate) listen: Vec<SocketAddr>,
     /// None: no console.
     pub(crate) console_listen: Option<SocketAddr>,
-    /// The address is the default one, which another server may have taken.
+    /// Nobody gave the console's address, so another server may have taken it.
     pub(crate) is_console_optional: bool,
     /// Names by which browsers may address the console, besides IP addresses and `localhost`.
     pub(crate) console_hosts: Vec<String>,
@@ -155,7 +155,7 @@ impl Config {
         };
         Ok(Config {
             console_listen,
-            is_console_optional: layers.text("console_listen") == settings::CONSOLE_LISTEN,
+            is_console_optional: layers.is_default("console_listen"),
             console_hosts: layers.list("console_hosts"),
             data: PathBuf::from(layers.text("data")),
             durability: layers.choice(

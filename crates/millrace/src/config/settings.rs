@@ -26,15 +26,12 @@ pub(crate) enum Kind {
     List,
 }
 
-/// Where the console listens unless told otherwise.
-pub(crate) const CONSOLE_LISTEN: &str = "127.0.0.1:4567";
-
 /// No setting counts more than this.
 const MANY: i64 = 1_000_000_000;
 
 pub(crate) const SETTINGS: &[Setting] = &[
     list("listen", "127.0.0.1:4566"),
-    text("console_listen", CONSOLE_LISTEN),
+    text("console_listen", "127.0.0.1:4567"),
     list("console_hosts", ""),
     text("data", "millrace-data"),
     text("durability", "fsync"),

@@ -131,6 +131,11 @@ fn the_console_listens_beside_the_services_unless_it_is_off() {
     assert!(default.is_console_optional);
     assert_eq!(from_file("console_listen = 'off'").unwrap().console_listen, None);
 
+    // Who names the default address wants it.
+    let named = from_file("console_listen = '127.0.0.1:4567'").unwrap();
+    assert_eq!(named.console_listen, default.console_listen);
+    assert!(!named.is_console_optional);
+
     let with = |text: &str| from_file(&format!("console_listen = '0.0.0.0:1'\n{text}")).unwrap();
     assert!(!with("").is_console_optional);
     assert!(with("").check().unwrap_err().to_string().contains("0.0.0.0:1"));
