@@ -11,6 +11,28 @@ use super::{
 };
 use crate::cli::Flags;
 
+/// Variables that are no settings: the server's own, one of commands that are clients, one of
+/// workers, and what a worker's command is told about its message, which may run any of them.
+const NO_SETTINGS: [&str; 14] = [
+    "MILLRACE_CONFIG",
+    "MILLRACE_ENDPOINT",
+    "MILLRACE_POST_KEY",
+    "MILLRACE_QUEUE_URL",
+    "MILLRACE_MESSAGE_ID",
+    "MILLRACE_RECEIPT_HANDLE",
+    "MILLRACE_RECEIVE_COUNT",
+    "MILLRACE_SENT_AT_MS",
+    "MILLRACE_FIRST_RECEIVED_AT_MS",
+    "MILLRACE_SENDER_ID",
+    "MILLRACE_TRACE_HEADER",
+    "MILLRACE_GROUP_ID",
+    "MILLRACE_DEDUPLICATION_ID",
+    "MILLRACE_SEQUENCE_NUMBER",
+];
+
+/// Before the name of a message attribute, whatever that is.
+const MESSAGE_ATTRIBUTE: &str = "MILLRACE_ATTRIBUTE_";
+
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -175,7 +197,8 @@ impl Layers {
         }
     }
 
-    fn wrong(&self, key: &str, what: fmt::Arguments<'_>) -> UsageError {
+    /// Says where the value of a setting comes from, and what is wrong with it.
+    pub(crate) fn wrong(&self, key: &str, what: fmt::Arguments<'_>) -> UsageError {
         let origin = self.found(key).map_or(Origin::Default, |resolved| resolved.origin.clone());
         UsageError(format!("{key} ({origin}): {what}"))
     }
@@ -206,8 +229,7 @@ pub(crate) fn is_account(text: &str) -> bool {
 
 /// The setting that a variable names; an error if it looks like ours and is not.
 fn setting_of(variable: &str) -> Result<Option<&'static Setting>, UsageError> {
-    // The second is for commands that are clients.
-    let is_no_setting = matches!(variable, "MILLRACE_CONFIG" | "MILLRACE_ENDPOINT");
+    let is_no_setting = NO_SETTINGS.contains(&variable) || variable.starts_with(MESSAGE_ATTRIBUTE);
     if !variable.starts_with("MILLRACE_") || is_no_setting {
         return Ok(None);
     }

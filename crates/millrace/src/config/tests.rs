@@ -124,6 +124,21 @@ fn unknown_variables_are_refused() {
     assert!(load(&Flags::default(), &[("OTHER", "1")], "").is_ok());
 }
 
+const WORKERS: &str = include_str!("../../../../docs/worker.md");
+
+#[test]
+fn variables_of_clients_and_workers_are_left_alone() {
+    let words = WORKERS.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let named: Vec<&str> = words.filter(|word| word.starts_with("MILLRACE_")).collect();
+    assert!(named.contains(&"MILLRACE_POST_KEY") && named.contains(&"MILLRACE_GROUP_ID"));
+
+    for name in named.into_iter().chain(["MILLRACE_ATTRIBUTE_listen"]) {
+        assert!(load(&Flags::default(), &[(name, "1")], "").is_ok(), "{name}");
+    }
+    // What is near one of them is still a mistake.
+    assert!(load(&Flags::default(), &[("MILLRACE_POST_KEYS", "1")], "").is_err());
+}
+
 #[test]
 fn the_console_listens_beside_the_services_unless_it_is_off() {
     let default = from_file("").unwrap();
