@@ -67,7 +67,7 @@ pub(crate) struct DataFlags {
     /// Directory of the data [default: millrace-data]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
-    /// Configuration file
+    /// Configuration file (TOML) [environment: MILLRACE_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }

@@ -147,11 +147,15 @@ impl Config {
             .retain(|known| single.as_ref().is_none_or(|s| s.access_key != known.access_key));
         credentials.extend(single);
         let listen = layers.list("listen");
-        let listen = listen.iter().map(|address| parse_address(address));
+        let listen = listen.iter().map(|address| {
+            parse_address(address).map_err(|what| layers.wrong("listen", format_args!("{what}")))
+        });
         let listen = listen.collect::<Result<Vec<_>, _>>()?;
         let console_listen = match &*layers.text("console_listen") {
             "off" => None,
-            address => Some(parse_address(address)?),
+            address => Some(parse_address(address).map_err(|what| {
+                layers.wrong("console_listen", format_args!("{what}; off means no console"))
+            })?),
         };
         Ok(Config {
             console_listen,
@@ -176,7 +180,7 @@ impl Config {
                 .choice("log_format", &[("text", LogFormat::Text), ("json", LogFormat::Json)])?,
             log_level: layers.text("log_level"),
             drain: Duration::from_secs(layers.number("drain_seconds") as u64),
-            cors: cors(layers.list("cors_origins"), &listen),
+            cors: cors(&layers, &listen)?,
             limits: Limits {
                 max_connections: layers.number("limits.max_connections"),
                 max_body_bytes: layers.number("limits.max_body_bytes"),
@@ -249,19 +253,17 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// `host:port`; a name is looked up, IPv4 first.
-fn parse_address(text: &str) -> Result<SocketAddr, UsageError> {
+/// `host:port`; a name is looked up, IPv4 first. The error says what is wrong with the text.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
     let found: Vec<SocketAddr> = text
         .to_socket_addrs()
-        .map_err(|error| {
-            UsageError(format!("listen: {text:?} is not an address like 127.0.0.1:4566: {error}"))
-        })?
+        .map_err(|error| format!("{text:?} is not an address like 127.0.0.1:4566: {error}"))?
         .collect();
     let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    first.copied().ok_or_else(|| UsageError(format!("listen: {text:?} has no address")))
+    first.copied().ok_or_else(|| format!("{text:?} has no address"))
 }
 
 fn traces(layers: &Layers) -> Result<millrace_otel::Options, UsageError> {
@@ -275,15 +277,19 @@ fn traces(layers: &Layers) -> Result<millrace_otel::Options, UsageError> {
 }
 
 /// `auto`: all pages when only this machine can reach us, else none.
-fn cors(origins: Vec<String>, listen: &[SocketAddr]) -> Cors {
+fn cors(layers: &Layers, listen: &[SocketAddr]) -> Result<Cors, UsageError> {
+    let origins = layers.list("cors_origins");
     let is_local = listen.iter().all(|address| address.ip().is_loopback());
-    match origins.as_slice() {
+    Ok(match origins.as_slice() {
         [] => Cors::Off,
         [auto] if auto == "auto" && is_local => Cors::Any,
         [auto] if auto == "auto" => Cors::Off,
+        origins if origins.iter().any(|origin| origin == "auto") => {
+            return Err(layers.wrong("cors_origins", format_args!("auto stands alone")));
+        }
         origins if origins.iter().any(|origin| origin == "*") => Cors::Any,
         _ => Cors::Origins(origins),
-    }
+    })
 }
 
 #[cfg(test)]
