@@ -47,7 +47,7 @@ pub(crate) fn open_services(
     );
     if let Some(torn) = log.opened().torn_tail {
         tracing::warn!(
-            segment = torn.segment.0,
+            segment = %torn.segment,
             offset = torn.offset,
             bytes = torn.bytes,
             "torn tail cut off: what was being written when the last run ended"

@@ -165,12 +165,6 @@ pub(super) fn find_end(
 /// Zeroes what is behind the end, and makes durable what is before it.
 fn cut(last: &Found, end: &End) -> io::Result<()> {
     if let Some(torn) = &end.torn_tail {
-        tracing::warn!(
-            segment = %torn.segment,
-            offset = torn.offset,
-            bytes = torn.bytes,
-            "cut an incomplete frame off the journal's tail"
-        );
         write_zeros(&*last.file, torn.offset, torn.offset.saturating_add(torn.bytes))?;
     }
     last.file.sync_data()
