@@ -146,7 +146,6 @@ fn damage_in_a_sealed_segment_is_corrupt_and_repairable() {
     assert_eq!(corruption.offset, victim.position.offset() - 48);
     let report = check(&fs, dir()).unwrap();
     assert_eq!(report.corruption, Some(corruption.clone()));
-    assert!(report.to_string().contains("corrupt"), "{report}");
 
     let earlier_backup = dir().join("00000001.seg.bak");
     fs.plant(&earlier_backup, b"kept by a repair before");
@@ -154,7 +153,7 @@ fn damage_in_a_sealed_segment_is_corrupt_and_repairable() {
     let cut = repaired.cut.clone().unwrap();
     assert_eq!(cut.at, corruption);
     assert!(cut.removed.contains(&SegmentId(2)));
-    assert!(cut.lost_frames as usize >= all.len() - 7, "{repaired}");
+    assert!(cut.lost_frames as usize >= all.len() - 7, "{repaired:?}");
     assert!(cut.backups.iter().all(|path| fs.contents(path).is_some()));
     assert_eq!(fs.contents(&dir().join("00000001.seg.2.bak")).unwrap(), bytes);
     assert_eq!(fs.contents(&earlier_backup).unwrap(), b"kept by a repair before");

@@ -56,7 +56,7 @@ fn journals_of_all_versions_open() {
         copy(&version.join("journal"), &dir);
         let expected = std::fs::read_to_string(version.join("records.txt")).unwrap();
         let report = check(&*RealFileSystem::new(), &dir).unwrap();
-        assert!(report.is_sound(), "{report}");
+        assert!(report.is_sound(), "{report:?}");
 
         assert_eq!(dump(&dir), expected, "{}", version.display());
 

@@ -6,20 +6,17 @@ use anyhow::{Context, bail};
 use millrace_journal::{CheckReport, RealFileSystem};
 use serde_json::json;
 
-use crate::{config::Config, show::Format};
+use crate::{cli::DataFlags, config::Config, show::Format};
 
-/// Prints what the journal holds. Fails if it is damaged; a torn tail is not damage.
-pub(crate) fn check(config: &Config, format: Format) -> anyhow::Result<()> {
-    let dir = existing(config)?;
-    crate::limits::raise_open_files();
-    let report = millrace_journal::check(&*RealFileSystem::new(), &dir)
-        .with_context(|| format!("checking the journal in {}", dir.display()))?;
-    let text = match format {
-        Format::Text => as_text(&report),
-        Format::Json => format!("{:#}\n", as_json(&report)),
-    };
-    io::stdout().lock().write_all(text.as_bytes())?;
-    match report.corruption {
+/// The journal could not be checked: nothing is known of damage. The process ends with 2.
+#[derive(Debug, thiserror::Error)]
+#[error("the journal was not checked")]
+pub(crate) struct Unchecked;
+
+/// Prints what the journal holds. Fails if it is damaged; a torn tail is not damage. Whatever else
+/// goes wrong is [`Unchecked`].
+pub(crate) fn check(flags: &DataFlags, format: Format) -> anyhow::Result<()> {
+    match print_report(flags, format).context(Unchecked)?.corruption {
         None => Ok(()),
         Some(corruption) => bail!("{corruption}"),
     }
@@ -28,6 +25,7 @@ pub(crate) fn check(config: &Config, format: Format) -> anyhow::Result<()> {
 /// Cuts the journal off at the first damage.
 pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
     let dir = existing(config)?;
+    // All segments are opened.
     crate::limits::raise_open_files();
     let report = millrace_journal::repair(&*RealFileSystem::new(), &dir)
         .with_context(|| format!("repairing the journal in {}", dir.display()))?;
@@ -37,7 +35,7 @@ pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
         return Ok(());
     };
     writeln!(out, "cut at: {}", cut.at)?;
-    writeln!(out, "readable groups lost behind it: {}", cut.lost_frames)?;
+    writeln!(out, "readable frames lost behind it: {}", cut.lost_frames)?;
     for segment in &cut.removed {
         writeln!(out, "removed segment {segment}")?;
     }
@@ -45,6 +43,19 @@ pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
         writeln!(out, "kept a copy: {}", backup.display())?;
     }
     Ok(())
+}
+
+fn print_report(flags: &DataFlags, format: Format) -> anyhow::Result<CheckReport> {
+    let dir = existing(&flags.load()?)?;
+    crate::limits::raise_open_files();
+    let report = millrace_journal::check(&*RealFileSystem::new(), &dir)
+        .with_context(|| format!("checking the journal in {}", dir.display()))?;
+    let text = match format {
+        Format::Text => as_text(&report),
+        Format::Json => format!("{:#}\n", as_json(&report)),
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(report)
 }
 
 fn existing(config: &Config) -> anyhow::Result<std::path::PathBuf> {
@@ -59,13 +70,13 @@ fn as_text(report: &CheckReport) -> String {
     let mut text = String::new();
     for segment in &report.segments {
         text.push_str(&format!(
-            "segment {}: {} groups, {} records, {} bytes, {}, sidecar {}\n",
+            "segment {}: {} frames, {} records, {} bytes, {}, sidecar {}\n",
             segment.id,
             segment.frames,
             segment.records,
             segment.bytes,
             if segment.is_sealed { "sealed" } else { "active" },
-            format!("{:?}", segment.sidecar).to_ascii_lowercase(),
+            segment.sidecar,
         ));
     }
     if let Some(torn) = report.torn_tail {
@@ -74,10 +85,7 @@ fn as_text(report: &CheckReport) -> String {
             torn.bytes, torn.segment, torn.offset
         ));
     }
-    match &report.corruption {
-        Some(_) => text.push_str("damaged\n"),
-        None => text.push_str("sound\n"),
-    }
+    text.push_str(if report.is_sound() { "sound\n" } else { "damaged\n" });
     text
 }
 
@@ -89,11 +97,11 @@ fn as_json(report: &CheckReport) -> serde_json::Value {
             "records": segment.records,
             "size_bytes": segment.bytes,
             "is_sealed": segment.is_sealed,
-            "sidecar": format!("{:?}", segment.sidecar).to_ascii_lowercase(),
+            "sidecar": segment.sidecar.to_string(),
         })
     });
     json!({
-        "is_sound": report.corruption.is_none(),
+        "is_sound": report.is_sound(),
         "segments": segments.collect::<Vec<_>>(),
         "spares": report.spares,
         "torn_tail": report.torn_tail.map(|torn| json!({

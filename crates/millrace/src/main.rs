@@ -24,20 +24,22 @@ use clap::Parser;
 use crate::{
     cli::{Cli, Command, ConfigCommand, JournalCommand},
     config::{Config, UsageError},
+    journal::Unchecked,
     work::Unfinished,
 };
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// 0: done. 1: failed. 2: asked for something that cannot be. 4: a worker gave work back unfinished.
+/// 0: done. 1: failed. 2: asked for something that cannot be, or a journal was not checked. 4: a
+/// worker gave work back unfinished.
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             logging::tell_failure(&error);
             ExitCode::from(match () {
-                () if error.is::<UsageError>() => 2,
+                () if error.is::<UsageError>() || error.is::<Unchecked>() => 2,
                 () if error.is::<Unfinished>() => 4,
                 () => 1,
             })
@@ -55,7 +57,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::Journal(JournalCommand::Check { json, flags }) => {
             let format = if json { show::Format::Json } else { show::Format::Text };
-            journal::check(&flags.load()?, format)
+            journal::check(&flags, format)
         }
         Command::Journal(JournalCommand::Repair { flags }) => journal::repair(&flags.load()?),
         Command::Client(command) => commands::run(command),

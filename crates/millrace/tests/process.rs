@@ -6,6 +6,7 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
+    os::unix::fs::FileExt,
     process::{Child, ChildStderr, Command, Output, Stdio},
     time::Duration,
 };
@@ -237,13 +238,42 @@ fn config_show_tells_origins_and_masks_secrets() {
 }
 
 #[test]
-fn checking_a_journal_that_is_not_there_fails() {
+fn a_journal_that_is_not_there_or_in_use_is_not_called_damaged() {
+    let empty = TempDir::new().unwrap();
     let data = TempDir::new().unwrap();
+    let _serving = serve(&data, &[]);
+    let used = data.path().join("data");
 
-    let output = run(&["journal", "check", "--data", data.path().to_str().unwrap()]);
+    for (dir, reason) in [(empty.path(), "there is no journal in"), (&used, "is in use")] {
+        let output = run(&["journal", "check", "--data", dir.to_str().unwrap()]);
 
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("there is no journal in"));
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("the journal was not checked: "), "{output:?}");
+        assert!(stderr(&output).contains(reason), "{output:?}");
+    }
+}
+
+#[test]
+fn damage_fails_the_check_of_a_journal_and_is_named() {
+    let data = TempDir::new().unwrap();
+    let mut serving = serve(&data, &[]);
+    serving.signal(Signal::TERM);
+    assert!(serving.child.wait().unwrap().success());
+    let dir = data.path().join("data");
+    let check = || run(&["journal", "check", "--data", dir.to_str().unwrap()]);
+    let before = check();
+    // The header of the only segment.
+    let segment = dir.join("journal/00000001.seg");
+    let file = File::options().write(true).open(segment).unwrap();
+    file.write_at(&[0xff; 16], 0).unwrap();
+
+    let after = check();
+
+    assert_eq!(before.status.code(), Some(0), "{before:?}");
+    assert!(stdout(&before).contains(" frames, ") && stdout(&before).ends_with("\nsound\n"));
+    assert_eq!(after.status.code(), Some(1), "{after:?}");
+    assert!(stdout(&after).ends_with("damaged\n"), "{after:?}");
+    assert!(stderr(&after).contains("corrupt"), "{after:?}");
 }
 
 #[test]

@@ -5,14 +5,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::recover::find_end;
-use super::scan::{Stop, scan, search};
+use super::scan::{scan, search};
 use super::segment::index_path;
 use super::sidecar::Sidecar;
 use super::survey::{Corruption, Found, Survey, lock_dir, survey};
 use crate::error::OpenError;
 use crate::frame::Chain;
 use crate::fs::FileSystem;
-use crate::position::{Epoch, SegmentId, TornTail};
+use crate::position::{SegmentId, TornTail};
 
 /// What a journal directory holds, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,8 +21,6 @@ pub struct CheckReport {
     pub segments: Vec<SegmentReport>,
     /// Files with space set aside and nothing in them.
     pub spares: u32,
-    /// Before the first frame, and behind the last good one.
-    pub epochs: Option<(Epoch, Epoch)>,
     /// A crash's trace: the next start cuts it off.
     pub torn_tail: Option<TornTail>,
     /// Damage: the next start is refused.
@@ -70,29 +68,27 @@ pub(super) fn check_survey(
         ..CheckReport::default()
     };
     let bad_header = survey.corruption.as_ref().map(|corruption| corruption.segment);
-    let first = survey.segments.first().map(|found| found.header.start.epoch);
-    let mut last = Chain::default();
     for (number, found) in survey.segments.iter().enumerate() {
         // Behind a header that does not count, nothing does.
         if bad_header.is_some_and(|bad| found.header.segment >= bad) {
             break;
         }
         let next = survey.segments.get(number + 1);
-        let Some(stop) = check_segment(fs, dir, survey, (found, next), &mut report)? else { break };
-        last = stop.chain;
+        if check_segment(fs, dir, survey, (found, next), &mut report)?.is_break() {
+            break;
+        }
     }
-    report.epochs = first.map(|first| (first, last.epoch));
     Ok(report)
 }
 
-/// Reads one segment into the report. None if the log cannot be followed past it.
+/// Reads one segment into the report. Breaks if the log cannot be followed past it.
 fn check_segment(
     fs: &dyn FileSystem,
     dir: &Path,
     survey: &Survey,
     (found, next): (&Found, Option<&Found>),
     report: &mut CheckReport,
-) -> Result<Option<Stop>, OpenError> {
+) -> Result<ControlFlow<()>, OpenError> {
     let id = found.header.segment;
     let reading = || OpenError::io(format!("reading segment {id}"));
     let mut ignore = |_: crate::record::Replayed<'_>| ControlFlow::Continue(());
@@ -108,20 +104,20 @@ fn check_segment(
     });
     if let Some(start) = next_start {
         if start == stop.chain {
-            return Ok(Some(stop));
+            return Ok(ControlFlow::Continue(()));
         }
         if report.corruption.is_none() || survey.corruption.is_some() {
             let reason = format!("frame is damaged, but segment {} follows", id.next());
             report.corruption = Some(Corruption::at(id, stop.offset, reason));
         }
-        return Ok(None);
+        return Ok(ControlFlow::Break(()));
     }
     match find_end(found, &survey.spares, &mut ignore) {
         Ok(end) => report.torn_tail = end.torn_tail,
         Err(OpenError::Corrupt(corruption)) => report.corruption = Some(corruption),
         Err(error) => return Err(error),
     }
-    Ok(Some(stop))
+    Ok(ControlFlow::Continue(()))
 }
 
 fn sidecar_state(
@@ -154,63 +150,12 @@ impl CheckReport {
     pub fn is_sound(&self) -> bool {
         self.corruption.is_none()
     }
-
-    #[must_use]
-    pub fn frames(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.frames).sum()
-    }
-
-    #[must_use]
-    pub fn records(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.records).sum()
-    }
-}
-
-impl fmt::Display for CheckReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "segment   state   frames      records     bytes       sidecar")?;
-        for segment in &self.segments {
-            writeln!(
-                f,
-                "{}  {:<6}  {:<10}  {:<10}  {:<10}  {}",
-                segment.id,
-                if segment.is_sealed { "sealed" } else { "active" },
-                segment.frames,
-                segment.records,
-                segment.bytes,
-                segment.sidecar,
-            )?;
-        }
-        writeln!(
-            f,
-            "{} segments, {} spares, {} frames, {} records",
-            self.segments.len(),
-            self.spares,
-            self.frames(),
-            self.records(),
-        )?;
-        if let Some((first, last)) = self.epochs {
-            writeln!(f, "epochs {first} to {last}")?;
-        }
-        if let Some(torn) = &self.torn_tail {
-            writeln!(
-                f,
-                "torn tail: segment {} offset {}, {} bytes that were never acknowledged; the next \
-                 start cuts them off",
-                torn.segment, torn.offset, torn.bytes,
-            )?;
-        }
-        match &self.corruption {
-            Some(corruption) => write!(f, "{corruption}"),
-            None => write!(f, "sound"),
-        }
-    }
 }
 
 impl fmt::Display for SidecarState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::None => "-",
+            Self::None => "none",
             Self::Valid => "valid",
             Self::Missing => "missing",
             Self::Invalid => "invalid",

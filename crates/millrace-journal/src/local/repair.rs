@@ -4,7 +4,6 @@
 //! is cut is kept beside it, as `.bak`, and the report says how much that was. A journal without
 //! damage is left as it is, a torn tail included: the next start cuts that by itself.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,8 +31,8 @@ pub struct RepairReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     pub at: Corruption,
-    /// Commit groups that were still readable behind the damage and are lost to the journal. The
-    /// damaged one comes on top.
+    /// Frames that were still readable behind the damage and are lost to the journal. The damaged
+    /// one comes on top.
     pub lost_frames: u64,
     /// Segments that were taken away whole.
     pub removed: Vec<SegmentId>,
@@ -135,34 +134,4 @@ fn backup_path(fs: &dyn FileSystem, dir: &Path, id: SegmentId) -> io::Result<Pat
         name = format!("{id}.seg.{number}.bak");
     }
     Ok(dir.join(name))
-}
-
-impl fmt::Display for RepairReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(cut) = &self.cut else { return write!(f, "nothing to repair") };
-        writeln!(f, "{}", cut.at)?;
-        writeln!(
-            f,
-            "cut the journal there: the damaged commit group and {} readable ones behind it are \
-             lost, {} segments were taken away",
-            cut.lost_frames,
-            cut.removed.len(),
-        )?;
-        for backup in &cut.backups {
-            writeln!(f, "kept {}", backup.display())?;
-        }
-        write!(f, "{} records remain", self.found.records_before(&cut.at))
-    }
-}
-
-impl CheckReport {
-    /// Records of segments up to the damage.
-    fn records_before(&self, at: &Corruption) -> u64 {
-        let is_before = |id: SegmentId| id <= at.segment;
-        self.segments
-            .iter()
-            .filter(|segment| is_before(segment.id))
-            .map(|segment| segment.records)
-            .sum()
-    }
 }
