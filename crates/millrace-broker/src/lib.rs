@@ -6,8 +6,7 @@
 //! block on a commit in a future, spawn, or poll in a loop. (Reads of messages that are not in
 //! memory go to the page cache, or to the disk.)
 //!
-//! Locks, in their order: maintenance, move tasks, the catalog's change lock, queues by ascending
-//! id, the catalog's maps, timers, the journal's buffer. None is held across an await.
+//! Locks: in the order that ARCHITECTURE.md gives. None is held across an await.
 //!
 //! In reading order: [`Broker`] and how it opens, [`SharedQueue`], sends, receives, deletes, the
 //! catalog, then what runs behind: waits for commits, waiters, timers, move tasks, maintenance.

@@ -18,8 +18,8 @@
 //! [`GroupOptions::recent_bytes`].
 //!
 //! Locks, in their order: `committing` (held over write and sync, by whoever commits), then
-//! `gather` (microseconds), then `settled` or `background` (to wake). Listeners are called with
-//! none of them held.
+//! `gather` (microseconds), then `settling` or `background_wanted` (to wake). Listeners are called
+//! with none of them held.
 
 mod admission;
 mod append;
