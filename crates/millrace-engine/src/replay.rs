@@ -15,7 +15,7 @@ use crate::record::Record;
 pub enum ReplayError {
     #[error("record at {position:#x} is of an unknown kind or malformed")]
     Malformed { position: u64 },
-    #[error("record at {position:#x} holds a malformed document: {source}")]
+    #[error("record at {position:#x} holds a malformed document")]
     Document { position: u64, source: serde_json::Error },
 }
 

@@ -85,7 +85,7 @@ pub enum OpenError {
     Corrupt(Corruption),
     #[error("segment size is {bytes} bytes, must be {min} to {max} and a multiple of {multiple}")]
     SegmentSize { bytes: u32, min: u32, max: u32, multiple: u32 },
-    #[error("{doing}: {source}")]
+    #[error("{doing}")]
     Io { doing: String, source: io::Error },
 }
 

@@ -62,7 +62,7 @@ pub enum BindError {
     #[error("no address to listen on")]
     NoAddress,
     /// The address is taken or is not ours.
-    #[error("cannot listen on {0}: {1}")]
+    #[error("cannot listen on {0}")]
     Address(SocketAddr, #[source] io::Error),
     /// Certificate or key are not usable.
     #[error(transparent)]
@@ -74,7 +74,7 @@ pub enum BindError {
 #[non_exhaustive]
 pub enum RunError {
     /// A thread or its runtime cannot be started.
-    #[error("cannot start a worker: {0}")]
+    #[error("cannot start a worker")]
     Start(#[from] io::Error),
     /// A worker panicked.
     #[error("worker {0} ended by a bug")]

@@ -22,16 +22,16 @@ pub(crate) const H2: &[u8] = b"h2";
 #[non_exhaustive]
 pub enum TlsError {
     /// The certificate file cannot be read or is not PEM.
-    #[error("certificate file {0}: {1}")]
+    #[error("certificate file {0} cannot be read")]
     Certificate(PathBuf, #[source] pem::Error),
     /// The certificate file holds no certificate.
     #[error("certificate file {0} holds no certificate")]
     NoCertificate(PathBuf),
     /// The key file cannot be read or holds no private key.
-    #[error("key file {0}: {1}")]
+    #[error("key file {0} cannot be read")]
     Key(PathBuf, #[source] pem::Error),
     /// Key and certificate do not fit.
-    #[error("certificate and key cannot be used: {0}")]
+    #[error("certificate and key cannot be used")]
     Unusable(#[from] rustls::Error),
 }
 

@@ -154,14 +154,14 @@ impl World {
         match self.open()? {
             Ok(()) => return Ok(()),
             // Every start takes a little space.
-            Err(error) if self.is_full => self.note(format!("start on a full disk: {error}")),
-            Err(error) => return Err(format!("start: {error}")),
+            Err(error) if self.is_full => self.note(format!("start on a full disk: {error:?}")),
+            Err(error) => return Err(format!("start: {error:?}")),
         }
         self.fs.set_capacity(u64::MAX);
         self.is_full = false;
         self.node = None;
         self.fs = self.fs.killed();
-        self.open()?.map_err(|error| format!("start: {error}"))
+        self.open()?.map_err(|error| format!("start: {error:?}"))
     }
 
     /// False: the fault kept it from starting. If it started, the fault may still come.
@@ -181,7 +181,7 @@ impl World {
             }
             end = position + u64::from(replayed.record_len);
             if let Err(error) = replay.apply(replayed.index, position, replayed.record_len) {
-                broken = Some(error.to_string());
+                broken = Some(format!("{error:?}"));
             }
         };
         let options = LocalOptions {

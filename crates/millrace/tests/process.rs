@@ -277,6 +277,30 @@ fn damage_fails_the_check_of_a_journal_and_is_named() {
 }
 
 #[test]
+fn the_reason_for_a_failed_start_is_told_once() {
+    let data = TempDir::new().unwrap();
+    let file = data.path().join("file");
+    File::create(&file).unwrap();
+    let missing = data.path().join("missing.pem");
+    let (data, file) = (data.path().to_str().unwrap(), file.to_str().unwrap());
+    let missing = missing.to_str().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+
+    for (arguments, reason) in [
+        (["--data", data, "--listen", &taken, "--log-level", "info"], "(os error 98)"),
+        (["--data", data, "--tls-cert", missing, "--tls-key", missing], "(os error 2)"),
+        (["--data", file, "--listen", "127.0.0.1:0", "--log-level", "info"], "(os error 20)"),
+    ] {
+        let serve = ["serve", "--console-listen", "off"];
+        let output = run(&[&serve[..], &arguments].concat());
+
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(stderr(&output).matches(reason).count(), 1, "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn version_is_told() {
     let output = run(&["--version"]);
 
