@@ -108,7 +108,7 @@ pub(crate) struct Flags {
     /// Account of requests that name none [default: 000000000000]
     #[arg(long, value_name = "DIGITS")]
     pub(crate) account: Option<String>,
-    /// Serve the calls that tests need: advance the clock, reset
+    /// Serve the calls that tests need: advance the clock, remove all queues
     #[arg(long)]
     pub(crate) test: bool,
     /// Listen beyond this machine although no credentials are configured
