@@ -124,6 +124,11 @@ class TestMessages:
 
         assert answer.xml().findtext("{*}ReceiveMessageResult/{*}Message/{*}Body") == "x"
 
+    def test_other_paths_that_begin_so(self, server, sqs, queue):
+        query = urllib.parse.urlencode({"QueueUrl": queue()})
+
+        assert request(server.endpoint, "GET", f"{MESSAGES}X?{query}").status == 404
+
     def test_missing_queue(self, peek):
         answer = peek("http://localhost/000000000000/none")
 

@@ -74,12 +74,14 @@ impl Admin {
             is_authenticated: auth.is_on(),
         };
         match (request.method, request.path) {
-            (_, path) if path.starts_with(MESSAGES) => {
+            (_, path) if is_of_messages(path) => {
                 self.messages(request, target, &caller, sqs, request_id).await
             }
             ("POST", "/_localstack/state/reset") if self.is_test => {
-                let reset = self.broker.reset().await;
-                reset.map_err(|_| ApiError::internal_failure())?;
+                self.broker.reset().await.map_err(|error| {
+                    tracing::error!(%error, "reset failed");
+                    ApiError::internal_failure()
+                })?;
                 Ok(json("{}".to_owned()))
             }
             ("POST", "/_millrace/clock/advance") if self.is_test => self.advance(request).await,
@@ -152,6 +154,11 @@ impl Admin {
     fn clock(&self) -> Response {
         json(format!(r#"{{"now_ms":{}}}"#, self.broker.now().0))
     }
+}
+
+/// The path itself, or one below it.
+fn is_of_messages(path: &str) -> bool {
+    path.strip_prefix(MESSAGES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn json(body: String) -> Response {
