@@ -266,19 +266,20 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
 }
 
-/// Parses the size of a body, such as `1024`, `10KB` (of 1024 bytes) or `1MB`: an id fits in.
+/// Parses the size of a body, such as `1024`, `10KiB` or `1MiB`: an id fits in. `KB` and `MB` mean
+/// the same.
 pub(super) fn body_size(text: &str) -> Result<usize, String> {
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
     let unit_bytes = match unit {
         "" | "B" => 1,
-        "KB" => 1 << 10,
-        "MB" => 1 << 20,
+        "KiB" | "KB" => 1 << 10,
+        "MiB" | "MB" => 1 << 20,
         _ => 0,
     };
     let number = digits.parse().ok().filter(|_| unit_bytes > 0);
     match number.and_then(|number: usize| number.checked_mul(unit_bytes)) {
-        None => Err(format!("{text} is not a size such as 1024, 10KB or 1MB")),
+        None => Err(format!("{text} is not a size such as 1024, 10KiB or 1MiB")),
         Some(bytes) if bytes < ID_BYTES => Err(format!("an id alone takes {ID_BYTES} bytes")),
         Some(bytes) => Ok(bytes),
     }
@@ -306,7 +307,8 @@ mod tests {
 
     #[test]
     fn bodies_are_sized_in_units_and_hold_an_id() {
-        assert_eq!(["32", "10KB", "1MB"].map(body_size), [Ok(32), Ok(10_240), Ok(1 << 20)]);
+        assert_eq!(["32", "10KiB", "1MiB"].map(body_size), [Ok(32), Ok(10_240), Ok(1 << 20)]);
+        assert_eq!(["10KB", "1MB"].map(body_size), [Ok(10_240), Ok(1 << 20)]);
         for text in
             ["31", "", "KB", "1GB", "-1", "1.5KB", "99999999999999999999", "9223372036854775807MB"]
         {

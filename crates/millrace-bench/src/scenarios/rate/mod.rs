@@ -27,7 +27,7 @@ pub(crate) struct Steps {
     /// Messages a second, one run for each
     #[arg(long, value_name = "PER SECOND", value_delimiter = ',', default_value = "100,1000", value_parser = positive)]
     pub(crate) rate: Vec<f64>,
-    /// One run by stages instead, such as 100/s:60s,1000/s:10s:size=10KB:delay=50ms. A stage has a
+    /// One run by stages instead, such as 100/s:60s,1000/s:10s:size=10KiB:delay=50ms. A stage has a
     /// rate and a time (before scaling), and may have bodies of another size and a delay for which
     /// consumers handle each message
     #[arg(long, value_name = "STAGES", value_delimiter = ',', conflicts_with_all = ["rate", "find_max"])]
@@ -299,7 +299,7 @@ impl Step {
     }
 }
 
-/// Parses `100/s:60s`, `100/s:60s:size=10KB`, `100/s:60s:size=10KB:delay=50ms`.
+/// Parses `100/s:60s`, `100/s:60s:size=10KiB`, `100/s:60s:size=10KiB:delay=50ms`.
 impl FromStr for Stage {
     type Err = String;
 
@@ -350,7 +350,7 @@ mod tests {
         let slow = load::Stage { handler: Duration::from_millis(50), ..large };
 
         assert_eq!("1500/s:1.5m".parse(), Ok(Stage(stage)));
-        assert_eq!("1500/s:1.5m:size=10KB".parse(), Ok(Stage(large)));
+        assert_eq!("1500/s:1.5m:size=10KiB".parse(), Ok(Stage(large)));
         assert_eq!("1500/s:1.5m:size=10KB:delay=50ms".parse(), Ok(Stage(slow)));
         assert_eq!("1500/s:1.5m:delay=50ms:size=10KB".parse(), Ok(Stage(slow)));
         let wrong = ["100", "100/s", "100:60s", "0/s:60s", "100/s:60", "100/s:", "100/s:1s:"];
