@@ -1,4 +1,4 @@
-//! `suite seeds`: every experiment, one report.
+//! `suite field`: every experiment, one report.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) struct Flags {
 #[derive(Clone, Debug, Subcommand)]
 enum Suite {
     /// The field's experiments with their original parameters
-    Seeds {
+    Field {
         #[command(flatten)]
         options: Box<Options>,
         /// The endpoint's TLS side [default: a server of our own, started for this run]
@@ -38,11 +38,11 @@ const ROUND_TRIP: Duration = Duration::from_millis(20);
 const COUNTED: Duration = Duration::from_secs(300);
 
 pub(crate) fn run(flags: &Flags) -> Result<()> {
-    let Suite::Seeds { options, https_endpoint } = &flags.suite;
-    conduct("suite seeds", options, |setting| seeds(setting, https_endpoint.clone()))
+    let Suite::Field { options, https_endpoint } = &flags.suite;
+    conduct("suite field", options, |setting| field(setting, https_endpoint.clone()))
 }
 
-fn seeds(setting: &Setting, https_endpoint: Option<String>) -> Result<Findings> {
+fn field(setting: &Setting, https_endpoint: Option<String>) -> Result<Findings> {
     let drains = drain::Plan { https_endpoint, ..defaults()? };
     let runs = position::Runs { contrast: Some(80), ..defaults()? };
     let parts = [
