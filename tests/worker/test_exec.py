@@ -53,6 +53,29 @@ def test_queue_can_be_named(sqs, new_name, work, counts):
     assert counts(url) == (0, 0, 0)
 
 
+def test_queues_can_be_given_by_arn(sqs, queue, work, send, arn, counts):
+    url, dead = queue(), queue()
+    send(url, ["a"])
+
+    flags = ["--dead-letter-queue", arn(dead), "--exec", "exit 65", *ALWAYS]
+    assert work(f"{arn(url)}=2", *flags).wait() == 0
+
+    assert counts(url) == (0, 0, 0)
+    assert counts(dead) == (1, 0, 0)
+
+
+def test_a_queue_of_another_region_is_not_taken_for_that_of_the_arn(queue, work, send, arn, counts):
+    url = queue()
+    send(url, ["a"])
+    other = arn(url).replace("us-east-1", "eu-west-1")
+
+    worker = work(other, "--exec", "true", *ALWAYS)
+
+    assert worker.wait() == 1
+    assert f"{other} is not there, but {arn(url)}" in worker.text()
+    assert counts(url) == (1, 0, 0)
+
+
 def test_success_deletes_and_failure_does_not(queue, work, send, counts):
     url = queue()
     send(url, ["good", "bad"])

@@ -110,8 +110,14 @@ pub(super) fn change_visibility_batch(
     write(protocol, action, queue_url, capacity, |out| put_entries(out, changes, put_visibility))
 }
 
-pub(super) fn queue_url(protocol: Protocol, queue_name: &str) -> Request {
-    let members = |out: &mut dyn Writer| out.text("QueueName", queue_name);
+/// Of the caller's queue, or that of the `owner`, an account.
+pub(super) fn queue_url(protocol: Protocol, queue_name: &str, owner: Option<&str>) -> Request {
+    let members = |out: &mut dyn Writer| {
+        out.text("QueueName", queue_name);
+        if let Some(account) = owner {
+            out.text("QueueOwnerAWSAccountId", account);
+        }
+    };
     write_any(protocol, Action::GET_QUEUE_URL, ENTRY_BYTES, members)
 }
 

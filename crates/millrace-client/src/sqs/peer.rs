@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use millrace_core::limits;
+use millrace_core::{Arn, limits};
 
 use super::client::{SqsClient, Wait};
 use super::encode::Request;
@@ -28,7 +28,8 @@ impl SqsPeer {
         SqsPeer { client, queue_url: queue_url.into(), repeat_sends: Repeat::Safe }
     }
 
-    /// The queue of that name or URL. A name is asked for with GetQueueUrl.
+    /// The queue of that name, URL or ARN. A name is asked for with GetQueueUrl, and so is an ARN;
+    /// then the queue that was found must have it, or it is another region's.
     ///
     /// # Errors
     ///
@@ -37,8 +38,28 @@ impl SqsPeer {
         if queue.contains("://") {
             return Ok(SqsPeer::new(client, queue));
         }
+        let Some(key) = Arn::parse(queue).and_then(|arn| arn.queue()) else {
+            return SqsPeer::find(client, queue, None).await;
+        };
+        let peer = SqsPeer::find(client, &key.name, Some(&key.account)).await?;
+        let told = peer.attributes(&["QueueArn"]).await?;
+        match told.iter().find(|(name, _)| &**name == "QueueArn") {
+            Some((_, arn)) if &**arn == queue => Ok(peer),
+            found => {
+                let found = found.map_or("a queue without an ARN", |(_, arn)| &**arn);
+                let message = format!("{queue} is not there, but {found}");
+                Err(CallError::new(CallErrorKind::NoSuchQueue, "OtherQueue", message))
+            }
+        }
+    }
+
+    async fn find(
+        client: SqsClient,
+        name: &str,
+        owner: Option<&str>,
+    ) -> Result<SqsPeer, CallError> {
         let protocol = client.protocol();
-        let Request { action, body } = encode::queue_url(protocol, queue);
+        let Request { action, body } = encode::queue_url(protocol, name, owner);
         let answer = client.call(action, body, Wait::None, Repeat::Safe).await?;
         let queue_url = decode::queue_url(protocol, &answer)?;
         Ok(SqsPeer::new(client, queue_url))

@@ -205,7 +205,8 @@ fn server_reads_receives_and_questions_equally() {
             ReceiveRequest { max: 3, visibility, attributes, ..ReceiveRequest::default() };
         reads_equally(|protocol| encode::receive(protocol, URL, &request, request.wait));
     }
-    reads_equally(|protocol| encode::queue_url(protocol, "a queue"));
+    reads_equally(|protocol| encode::queue_url(protocol, "a queue", None));
+    reads_equally(|protocol| encode::queue_url(protocol, "a queue", Some("111111111111")));
     reads_equally(|protocol| encode::queue_attributes(protocol, URL, &["QueueArn", "Policy"]));
 }
 

@@ -17,8 +17,9 @@ use crate::{
 /// Flags of `work`. Durations are written `500ms`, `30s`, `5m`, `1h`, or as plain seconds.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WorkFlags {
-    /// Queue to work off: its name or its URL. Several share the handlers by weight, 1 unless given
-    #[arg(long, value_name = "NAME|URL[=WEIGHT]", required = true, value_parser = weighted_queue)]
+    /// Queue to work off: name, URL or ARN. Several share the handlers by weight, 1 unless given
+    #[arg(long, value_name = "NAME|URL|ARN[=WEIGHT]", required = true,
+        value_parser = weighted_queue)]
     pub(crate) queue: Vec<WeightedQueue>,
     /// A message of a queue waits for those of all queues that are named before it
     #[arg(long)]
@@ -71,8 +72,8 @@ pub(crate) struct WorkFlags {
     #[arg(long, value_name = "URL")]
     pub(crate) health: Option<String>,
 
-    /// Queue for messages that are rejected or fail too often: its name or its URL
-    #[arg(long, value_name = "NAME|URL")]
+    /// Queue for messages that are rejected or fail too often: its name, URL or ARN
+    #[arg(long, value_name = "NAME|URL|ARN")]
     pub(crate) dead_letter_queue: Option<String>,
     /// Receives after which a message goes to the dead-letter queue [default: none, with --sqsd 10]
     #[arg(long, value_name = "NUMBER", requires = "dead_letter_queue",

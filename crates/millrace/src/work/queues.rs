@@ -21,7 +21,7 @@ pub(super) struct Found {
     pub(super) dead_letters: Option<QueuePeer>,
 }
 
-/// Finds a queue given by name or URL.
+/// Finds a queue given by name, URL or ARN.
 pub(super) async fn find(queue: &str, flags: &WorkFlags) -> anyhow::Result<Found> {
     match flags.peer {
         Interface::Sqs => find_in_sqs(queue, flags).await,

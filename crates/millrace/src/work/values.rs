@@ -9,7 +9,7 @@ pub(crate) enum Handlers {
     Auto,
 }
 
-/// A queue, by name or URL, and how many handlers start for it against those of the others.
+/// A queue, by name, URL or ARN, and how many handlers start for it against those of the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WeightedQueue {
     pub(crate) queue: String,
@@ -49,7 +49,7 @@ pub(super) fn handlers(text: &str) -> Result<Handlers, String> {
     }
 }
 
-/// `NAME`, `URL`, or either with `=WEIGHT`. No name of a queue holds an equals sign.
+/// `NAME`, `URL` or `ARN`, each also with `=WEIGHT`. No name of a queue holds an equals sign.
 pub(super) fn weighted_queue(text: &str) -> Result<WeightedQueue, String> {
     const HEAVIEST: u32 = 1_000;
     let Some((queue, weight)) = text.rsplit_once('=') else {
