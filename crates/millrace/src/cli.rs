@@ -47,7 +47,7 @@ pub(crate) enum ConfigCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum JournalCommand {
-    /// Read all of the journal and report damage; exits with 1 if there is any
+    /// Read all of the journal and report damage: exits with 1 if there is any, 2 if unknown
     Check {
         /// Print JSON
         #[arg(long)]
