@@ -10,10 +10,8 @@ use millrace_server::{BindError, Drain, Hooks, Limits, Server, Timeouts};
 
 use crate::assemble::access_keys;
 use crate::config::Config;
+use crate::limits;
 use crate::serve::{durability, url};
-
-/// Tabs and their requests; each stream holds one connection.
-pub(crate) const MAX_CONNECTIONS: usize = 2_000;
 
 /// A console that listens and does not answer yet.
 pub(crate) struct Bound(Server);
@@ -31,7 +29,7 @@ pub(crate) fn bind(config: &Config) -> anyhow::Result<Option<Bound>> {
         workers: 1,
         // A certificate is for the name that others use.
         tls: config.tls.clone().filter(|_| !is_local),
-        limits: Limits { max_connections: MAX_CONNECTIONS, ..Limits::default() },
+        limits: Limits { max_connections: limits::console_connections(), ..Limits::default() },
         timeouts: Timeouts { drain: config.drain, ..Timeouts::default() },
         ..millrace_server::Options::default()
     };

@@ -2,9 +2,12 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are not clients' connections: those of the console, listeners, runtimes, and
-/// one or two of each segment, which holds 64 MiB.
-const RESERVED_DESCRIPTORS: u64 = 1_024 + crate::console::MAX_CONNECTIONS as u64;
+/// Descriptors that are no connections: listeners, runtimes, and one or two of each segment, which
+/// holds 64 MiB.
+const RESERVED_DESCRIPTORS: u64 = 1_024;
+
+/// Tabs of the console and their requests; each stream holds one connection.
+const CONSOLE_CONNECTIONS: u64 = 2_000;
 
 /// Unless configured otherwise.
 const DEFAULT_CONNECTIONS: usize = 50_000;
@@ -35,11 +38,18 @@ pub(crate) fn max_connections(configured: usize) -> usize {
     let Some(files) = getrlimit(Resource::Nofile).current else {
         return wanted;
     };
+    let others = RESERVED_DESCRIPTORS + console_connections() as u64;
     // With few there is no right way to share; half of them then.
-    let left = files.saturating_sub(RESERVED_DESCRIPTORS).max(files / 2);
+    let left = files.saturating_sub(others).max(files / 2);
     let possible = usize::try_from(left).unwrap_or(wanted);
     if configured > possible {
         tracing::warn!(configured, possible, "open files limit connections");
     }
     wanted.min(possible.max(1))
+}
+
+/// Fewer where few files may be open.
+pub(crate) fn console_connections() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    CONSOLE_CONNECTIONS.min(files / 8) as usize
 }
