@@ -194,7 +194,11 @@ where
             }
             let outcome = match (self.function)(message.clone()).await {
                 Ok(outcome) => outcome,
-                Err(error) => Handler::on_error(self, &message, &error),
+                Err(error) => {
+                    let outcome = Handler::on_error(self, &message, &error);
+                    tracing::warn!(message_id = %message.id(), %error, ?outcome, "handler failed");
+                    outcome
+                }
             };
             stopped.note(&message, &outcome);
             outcomes.push(outcome);
