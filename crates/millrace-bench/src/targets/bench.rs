@@ -8,11 +8,14 @@ use std::{
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use super::{probe, table::Row};
+use super::{
+    comparison::{Comparison, Round},
+    probe,
+    table::Row,
+};
 use crate::access::Keys;
 use crate::load::{self, Count, Endpoint, Mode, Percentiles, Report, Scenario};
 use crate::server::{Server, Settings};
-use crate::statistics::median;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,19 +41,6 @@ pub(crate) struct Bench {
     directory: TempDir,
     ceiling: Server,
     servers: u32,
-}
-
-/// A scenario on Millrace and on the ceiling, round by round.
-pub(crate) struct Comparison {
-    /// Messages a second, the median.
-    pub(crate) rate: f64,
-    /// The median of the rounds' ratios.
-    pub(crate) ratio: f64,
-    pub(crate) cpu_us: f64,
-    /// The median of what one fdatasync took beside each round.
-    pub(crate) sync_us: f64,
-    pub(crate) reports: Vec<Report>,
-    pub(crate) ceiling_reports: Vec<Report>,
 }
 
 impl Bench {
@@ -133,24 +123,22 @@ impl Bench {
         server: &Server,
         scenario: impl Fn(&Bench, Endpoint) -> Scenario,
     ) -> Result<Comparison> {
-        let (mut reports, mut ceiling_reports, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..self.rounds() {
-            let ceiling = scenario(self, self.ceiling.endpoint()?);
-            let server_pid = Some(self.ceiling.pid());
-            ceiling_reports.push(load::run(&Scenario { server_pid, ..ceiling })?);
-            syncs.push(probe::fdatasync(self.directory.path(), BESIDE)?.p50_us);
-            let scenario = scenario(self, server.endpoint()?);
-            reports.push(self.measure(server, scenario)?);
-        }
-        let pairs = reports.iter().zip(&ceiling_reports);
-        Ok(Comparison {
-            rate: median(reports.iter().map(Report::rate)),
-            ratio: median(pairs.map(|(own, ceiling)| own.rate() / ceiling.rate().max(1.0))),
-            cpu_us: median(reports.iter().filter_map(Report::server_cpu_us_per_message)),
-            sync_us: median(syncs),
-            reports,
-            ceiling_reports,
-        })
+        let rounds = (0..self.rounds()).map(|_| self.round(server, &scenario));
+        Ok(Comparison { rounds: rounds.collect::<Result<_>>()? })
+    }
+
+    /// Runs a scenario on the ceiling, then on `server`.
+    pub(crate) fn round(
+        &mut self,
+        server: &Server,
+        scenario: impl Fn(&Bench, Endpoint) -> Scenario,
+    ) -> Result<Round> {
+        let ceiling = scenario(self, self.ceiling.endpoint()?);
+        let server_pid = Some(self.ceiling.pid());
+        let ceiling = load::run(&Scenario { server_pid, ..ceiling })?;
+        let sync_us = probe::fdatasync(self.directory.path(), BESIDE)?.p50_us;
+        let scenario = scenario(self, server.endpoint()?);
+        Ok(Round { own: self.measure(server, scenario)?, ceiling, sync_us })
     }
 
     /// Runs a scenario on the ceiling: what machine and generator take of any server.

@@ -5,15 +5,10 @@
 
 use anyhow::Result;
 
-use super::{
-    bench::{Bench, Comparison},
-    table::Row,
-    throughput::batches,
-};
-use crate::load::{Grouping, Mode, Report, Scenario, Shape};
+use super::{bench::Bench, comparison::Comparison, table::Row, throughput::batches};
+use crate::load::{Grouping, Mode, Scenario, Shape};
 use crate::report::thousands;
 use crate::server::Server;
-use crate::statistics::median;
 
 /// The share of the ceiling that a drain must reach.
 const SHARE: f64 = 0.4;
@@ -32,7 +27,7 @@ struct Backlog {
 pub(crate) fn drains(bench: &mut Bench) -> Result<()> {
     let small = standard(bench.pick(2_000, 10_000, 10_000));
     let found = drain(bench, small)?;
-    let rate = found.rate;
+    let rate = found.rate();
     add(bench, small, &found, None);
 
     let mut deep = vec![standard(bench.pick(20_000, 1_000_000, 1_000_000))];
@@ -68,38 +63,35 @@ fn drain(bench: &mut Bench, backlog: Backlog) -> Result<Comparison> {
     let settings = bench.settings("fsync");
     let server = Server::start(&settings)?;
     let times = if backlog.count <= 10_000 { SMALL_DRAINS } else { 1 };
-    let mut all = Vec::new();
+    let mut found = Comparison::default();
     for _ in 0..times {
-        all.push(bench.compare(&server, |bench, endpoint| {
+        let more = bench.compare(&server, |bench, endpoint| {
             let scenario = batches(bench.scenario(Mode::Drain, endpoint, 8), 10);
             let shape = Shape { grouping: backlog.grouping, ..scenario.shape };
             Scenario { shape, groups: backlog.groups, count: backlog.count, ..scenario }
-        })?);
+        })?;
+        found.rounds.extend(more.rounds);
     }
     drop(server);
     bench.remove(&settings.data)?;
-    let reports: Vec<Report> = all.iter().flat_map(|found| found.reports.clone()).collect();
-    // CPU time comes in steps of 10 ms, too coarse for one small drain but not for all of them.
-    let cpu_s: f64 = reports.iter().map(|report| report.cost.server_cpu.as_secs_f64()).sum();
-    Ok(Comparison {
-        rate: median(all.iter().map(|found| found.rate)),
-        ratio: median(all.iter().map(|found| found.ratio)),
-        cpu_us: cpu_s * 1e6 / (backlog.count * reports.len() as u64) as f64,
-        sync_us: median(all.iter().map(|found| found.sync_us)),
-        reports,
-        ceiling_reports: Vec::new(),
-    })
+    Ok(found)
+}
+
+/// CPU time comes in steps of 10 ms, too coarse for one small drain but not for all of them.
+fn cpu_us(backlog: Backlog, found: &Comparison) -> f64 {
+    let all_s: f64 = found.rounds.iter().map(|round| round.own.cost.server_cpu.as_secs_f64()).sum();
+    all_s * 1e6 / (backlog.count * found.rounds.len() as u64).max(1) as f64
 }
 
 fn add(bench: &mut Bench, backlog: Backlog, found: &Comparison, small_rate: Option<f64>) {
     let (mut measured, mut goal) =
-        (format!("{}/s", thousands(found.rate)), format!("≥ {SHARE} x ceiling"));
-    let mut is_met = found.ratio >= SHARE;
+        (format!("{}/s", thousands(found.rate())), format!("≥ {SHARE} x ceiling"));
+    let mut is_met = found.ratio() >= SHARE;
     if backlog.groups > 0 {
         goal += ", no small one measured";
     }
     if let Some(small_rate) = small_rate {
-        let change = found.rate / small_rate.max(1.0);
+        let change = found.rate() / small_rate.max(1.0);
         measured += &format!(", {change:.2} x small");
         goal += ", ≥ 0.9 x small";
         is_met &= change >= 0.9;
@@ -113,10 +105,9 @@ fn add(bench: &mut Bench, backlog: Backlog, found: &Comparison, small_rate: Opti
         target: "4",
         what: format!("drain {}, {}{groups}", thousands(backlog.count as f64), backlog.what),
         measured,
-        ratio: Some(found.ratio),
-        cpu_us: Some(found.cpu_us),
-        sync_us: Some(found.sync_us),
         goal,
         is_met: Some(is_met),
+        cpu_us: Some(cpu_us(backlog, found)),
+        ..Row::of(found)
     });
 }

@@ -4,6 +4,7 @@
 //! machine ratios hold still where rates do not. What the disk can do is measured beside it.
 
 mod bench;
+mod comparison;
 mod depth;
 mod http2;
 mod idle;

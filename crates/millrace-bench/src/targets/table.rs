@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::comparison::Comparison;
 use crate::report::aligned;
 
 /// One measurement beside its goal.
@@ -24,6 +25,18 @@ pub(crate) enum Format {
     Text,
     Markdown,
     Json,
+}
+
+impl Row {
+    /// The columns that a comparison fills.
+    pub(crate) fn of(found: &Comparison) -> Row {
+        Row {
+            ratio: Some(found.ratio()),
+            cpu_us: Some(found.cpu_us()),
+            sync_us: Some(found.sync_us()),
+            ..Row::default()
+        }
+    }
 }
 
 const COLUMNS: usize = 8;

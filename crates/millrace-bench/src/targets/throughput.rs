@@ -5,13 +5,14 @@ use std::sync::Arc;
 use anyhow::Result;
 
 use super::{
-    bench::{Bench, Comparison},
+    bench::Bench,
+    comparison::{Comparison, Round},
     http2,
     table::Row,
 };
 use crate::access::{Keys, Protocol};
 use crate::certificate::Certificate;
-use crate::load::{Count, Endpoint, Mode, Report, Scenario, Shape, Verb};
+use crate::load::{Count, Endpoint, Mode, Scenario, Shape, Verb};
 use crate::report::thousands;
 use crate::server::{Server, Settings};
 use crate::statistics::median;
@@ -36,12 +37,10 @@ pub(crate) fn many_connections(bench: &mut Bench, target: &'static str) -> Resul
         bench.add(Row {
             target,
             what: format!("{verb} {}, 64 connections", amount(batch)),
-            measured: format!("{}/s", thousands(found.rate)),
-            ratio: Some(found.ratio),
-            cpu_us: Some(found.cpu_us),
-            sync_us: Some(found.sync_us),
+            measured: format!("{}/s", thousands(found.rate())),
             goal: format!("≥ {share} x ceiling, CPU ≤ {cpu_us} µs"),
-            is_met: Some(found.ratio >= share && found.cpu_us <= cpu_us),
+            is_met: Some(found.ratio() >= share && found.cpu_us() <= cpu_us),
+            ..Row::of(&found)
         });
     }
     drop(server);
@@ -56,11 +55,11 @@ pub(crate) fn few_connections(bench: &mut Bench) -> Result<()> {
         let found = bench.compare(&server, |bench, endpoint| {
             bench.scenario(Mode::Send, endpoint, connections)
         })?;
-        let possible = connections as f64 * 1e6 / (found.sync_us + ANSWER_US);
-        let share = found.rate / possible;
+        let possible = |round: &Round| connections as f64 * 1e6 / (round.sync_us + ANSWER_US);
+        let share = found.median(|round| round.own.rate() / possible(round));
         bench.add(Row {
-            measured: format!("{}/s, {share:.2} of the disk's", thousands(found.rate)),
-            goal: format!("≥ 0.9 x {}/s", thousands(possible)),
+            measured: format!("{}/s, {share:.2} of the disk's", thousands(found.rate())),
+            goal: format!("≥ 0.9 x {}/s", thousands(found.median(possible))),
             is_met: Some(share >= 0.9),
             ..send_row(connections, "fsync", &found)
         });
@@ -74,12 +73,12 @@ pub(crate) fn few_connections(bench: &mut Bench) -> Result<()> {
         let found = bench.compare(&server, |bench, endpoint| {
             bench.scenario(Mode::Send, endpoint, connections)
         })?;
-        let p50 = times(&found, |report| report.percentiles(Verb::Send).p50_us);
-        let p99 = times(&found, |report| report.percentiles(Verb::Send).p99_us);
+        let p50 = found.times(|report| report.percentiles(Verb::Send).p50_us);
+        let p99 = found.times(|report| report.percentiles(Verb::Send).p99_us);
         bench.add(Row {
-            measured: format!("{}/s, p50 x {p50:.1}, p99 x {p99:.1}", thousands(found.rate)),
+            measured: format!("{}/s, p50 x {p50:.1}, p99 x {p99:.1}", thousands(found.rate())),
             goal: "≥ 0.65 x ceiling, p50 ≤ x 2, p99 ≤ x 4".to_owned(),
-            is_met: Some(found.ratio >= 0.65 && p50 <= 2.0 && p99 <= 4.0),
+            is_met: Some(found.ratio() >= 0.65 && p50 <= 2.0 && p99 <= 4.0),
             ..send_row(connections, "os", &found)
         });
     }
@@ -167,13 +166,27 @@ impl Other {
 pub(crate) fn batch_gain(bench: &mut Bench) -> Result<()> {
     let settings = bench.settings("fsync");
     let server = Server::start(&settings)?;
-    let mut pc = |batch| {
-        bench.compare(&server, |bench, endpoint| {
-            batches(bench.scenario(Mode::Pc, endpoint, 8), batch)
-        })
-    };
-    let (ones, tens) = (pc(1)?, pc(10)?);
-    let gain = tens.rate / ones.rate.max(1.0);
+    let (mut ones, mut tens) = (Comparison::default(), Comparison::default());
+    let mut gains = Vec::new();
+    for number in 0..bench.rounds() {
+        let mut pc = |batch| {
+            bench.round(&server, |bench, endpoint| {
+                batches(bench.scenario(Mode::Pc, endpoint, 8), batch)
+            })
+        };
+        // Neither is always the first.
+        let (one, ten) = if number % 2 == 0 {
+            let one = pc(1)?;
+            (one, pc(10)?)
+        } else {
+            let ten = pc(10)?;
+            (pc(1)?, ten)
+        };
+        gains.push(ten.own.rate() / one.own.rate().max(1.0));
+        ones.rounds.push(one);
+        tens.rounds.push(ten);
+    }
+    let gain = median(gains);
     bench.add(Row {
         target: "11",
         what: "tens over ones, 8 connections".to_owned(),
@@ -183,18 +196,16 @@ pub(crate) fn batch_gain(bench: &mut Bench) -> Result<()> {
         ..Row::default()
     });
     for (name, found, wanted) in [("ones", &ones, 3.0), ("tens", &tens, 0.3)] {
-        let per_message = median(found.reports.iter().map(Report::requests_per_message));
-        let empty: u64 = found.reports.iter().map(|report| report.count(Count::Empty)).sum();
+        let per_message = found.median(|round| round.own.requests_per_message());
+        let empty: u64 = found.rounds.iter().map(|round| round.own.count(Count::Empty)).sum();
         bench.add(Row {
             target: "11",
             what: format!("requests per message, {name}"),
             measured: format!("{per_message:.2}, {empty} empty receives"),
-            ratio: Some(found.ratio),
-            cpu_us: Some(found.cpu_us),
-            sync_us: Some(found.sync_us),
             goal: format!("{wanted:.2}, none empty"),
             // One per cent: requests under way when the clock starts and stops.
             is_met: Some(per_message <= wanted * 1.01 && empty == 0),
+            ..Row::of(found)
         });
     }
     drop(server);
@@ -214,15 +225,6 @@ fn send_row(connections: usize, durability: &str, found: &Comparison) -> Row {
     Row {
         target: "3",
         what: format!("send, {connections} connection{plural}, {durability}"),
-        ratio: Some(found.ratio),
-        cpu_us: Some(found.cpu_us),
-        sync_us: Some(found.sync_us),
-        ..Row::default()
+        ..Row::of(found)
     }
-}
-
-/// How many times the ceiling's value ours is: the median of the rounds.
-fn times(found: &Comparison, value: impl Fn(&Report) -> f64) -> f64 {
-    let pairs = found.reports.iter().zip(&found.ceiling_reports);
-    median(pairs.map(|(own, ceiling)| value(own) / value(ceiling).max(1.0)))
 }
