@@ -5,11 +5,12 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use super::{
     comparison::{Comparison, Round},
+    faults::Faults,
     probe,
     table::Row,
 };
@@ -33,8 +34,8 @@ const BESIDE: Duration = Duration::from_millis(300);
 pub(crate) struct Bench {
     pub(crate) scale: Scale,
     pub(crate) rows: Vec<Row>,
-    /// What went wrong with messages; nothing may.
-    pub(crate) violations: Vec<String>,
+    /// What went wrong; nothing may.
+    pub(crate) faults: Faults,
     pub(crate) requests: u64,
     pub(crate) closed_by_server: u64,
     binary: PathBuf,
@@ -48,7 +49,7 @@ impl Bench {
         Ok(Bench {
             scale,
             rows: Vec::new(),
-            violations: Vec::new(),
+            faults: Faults::default(),
             requests: 0,
             closed_by_server: 0,
             binary,
@@ -58,8 +59,10 @@ impl Bench {
         })
     }
 
-    /// Adds a row, and says so to who waits.
+    /// Adds a row, and says so to who waits. What went wrong while it was measured is held against
+    /// it, whatever the figures are.
     pub(crate) fn add(&mut self, row: Row) {
+        let row = row.failed(self.faults.of_row());
         let Row { target, what, measured, .. } = &row;
         eprintln!("  {target:>2}  {what}: {measured}");
         self.rows.push(row);
@@ -106,13 +109,14 @@ impl Bench {
         scenario: Scenario,
         queue_url: &str,
     ) -> Result<Report> {
+        self.faults.begin();
         let scenario = Scenario { server_pid: Some(server.pid()), ..scenario };
         let report = load::run_on(&scenario, queue_url)?;
         self.requests += report.count_in_all(Count::Requests);
         self.closed_by_server += report.count_in_all(Count::ClosedByServer);
-        self.violations.extend(report.violations());
+        report.violations().iter().for_each(|violation| self.faults.note(violation));
         if let Some(error) = &report.first_error {
-            self.violations.push(format!("a request failed: {error}"));
+            self.faults.note(&format!("a request failed: {error}"));
         }
         Ok(report)
     }
@@ -135,7 +139,7 @@ impl Bench {
     ) -> Result<Round> {
         let ceiling = scenario(self, self.ceiling.endpoint()?);
         let server_pid = Some(self.ceiling.pid());
-        let ceiling = load::run(&Scenario { server_pid, ..ceiling })?;
+        let ceiling = on_ceiling(&Scenario { server_pid, ..ceiling })?;
         let sync_us = probe::fdatasync(self.directory.path(), BESIDE)?.p50_us;
         let scenario = scenario(self, server.endpoint()?);
         Ok(Round { own: self.measure(server, scenario)?, ceiling, sync_us })
@@ -144,7 +148,7 @@ impl Bench {
     /// Runs a scenario on the ceiling: what machine and generator take of any server.
     pub(crate) fn measure_ceiling(&self, scenario: &Scenario) -> Result<Report> {
         let endpoint = self.ceiling.endpoint()?;
-        load::run(&Scenario { endpoint, server_pid: None, ..scenario.clone() })
+        on_ceiling(&Scenario { endpoint, server_pid: None, ..scenario.clone() })
     }
 
     /// What the disk does now, where the servers' data is.
@@ -165,4 +169,14 @@ impl Bench {
             Scale::Full => full,
         }
     }
+}
+
+/// A ceiling that fails is none: everything would be far above it.
+fn on_ceiling(scenario: &Scenario) -> Result<Report> {
+    let report = load::run(scenario).context("measuring the ceiling")?;
+    if let Some(error) = &report.first_error {
+        bail!("measuring the ceiling: a request failed: {error}");
+    }
+    ensure!(report.rate() > 0.0, "measuring the ceiling: it did nothing");
+    Ok(report)
 }

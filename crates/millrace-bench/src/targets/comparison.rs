@@ -21,9 +21,9 @@ pub(crate) struct Comparison {
 }
 
 impl Round {
-    /// Millrace's rate as a share of the ceiling's.
+    /// Millrace's rate as a share of the ceiling's, which is above zero.
     pub(crate) fn ratio(&self) -> f64 {
-        self.own.rate() / self.ceiling.rate().max(1.0)
+        self.own.rate() / self.ceiling.rate()
     }
 }
 

@@ -44,6 +44,7 @@ struct Run {
 /// Messages of 1 KB in tens, through a queue of its own: messages a second after a warm-up, and
 /// microseconds of the server's CPU for each.
 pub(crate) fn through_in_tens(bench: &mut Bench, server: &Server) -> Result<(f64, Option<f64>)> {
+    bench.faults.begin();
     let scenario = bench.scenario(Mode::Pc, server.endpoint()?, CONNECTIONS * STREAMS);
     let queue_url = scenario.create_queue()?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;

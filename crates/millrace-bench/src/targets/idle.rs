@@ -38,6 +38,7 @@ struct Woken {
 }
 
 pub(crate) fn idle(bench: &mut Bench) -> Result<()> {
+    bench.faults.begin();
     let settings = bench.settings("fsync");
     let server = Server::start(&settings)?;
     let endpoint = server.endpoint()?;

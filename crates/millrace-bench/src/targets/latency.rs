@@ -99,6 +99,7 @@ fn half_rate(bench: &mut Bench, server: &Server) -> Result<()> {
 }
 
 fn by_position(bench: &mut Bench, server: &Server) -> Result<()> {
+    bench.faults.begin();
     let rounds = bench.pick(10, POSITION_ROUNDS, POSITION_ROUNDS);
     let scenario = bench.scenario(Mode::Latency, server.endpoint()?, 1);
     let queue_url = scenario.create_queue()?;

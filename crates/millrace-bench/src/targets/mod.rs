@@ -6,6 +6,7 @@
 mod bench;
 mod comparison;
 mod depth;
+mod faults;
 mod http2;
 mod idle;
 mod latency;
@@ -84,10 +85,12 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
     let before = bench.fdatasync()?;
     for (number, measure) in TARGETS {
         if flags.only.is_empty() || flags.only.contains(&number) {
+            bench.faults.begin();
             measure(&mut bench).with_context(|| format!("target {number}"))?;
         }
     }
     if flags.only.is_empty() || flags.only.contains(&5) {
+        bench.faults.begin();
         latency::closes(&mut bench);
     }
     let after = bench.fdatasync()?;
@@ -104,9 +107,9 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
         Format::Json => eprintln!("{summary}"),
         Format::Text | Format::Markdown => println!("\n{summary}"),
     }
-    match bench.violations.first() {
-        None => Ok(()),
-        Some(first) => bail!("{} violations, the first: {first}", bench.violations.len()),
+    match bench.faults.all() {
+        [] => Ok(()),
+        [first, ..] => bail!("{} faults, the first: {first}", bench.faults.all().len()),
     }
 }
 

@@ -61,6 +61,7 @@ pub(crate) fn memory(bench: &mut Bench) -> Result<()> {
 }
 
 fn queues(bench: &mut Bench) -> Result<()> {
+    bench.faults.begin();
     let settings = bench.settings("fsync");
     let server = Server::start(&settings)?;
     let (endpoint, count) = (server.endpoint()?, bench.pick(500, 10_000, 10_000));
@@ -117,7 +118,7 @@ pub(crate) fn restart(bench: &mut Bench) -> Result<()> {
 }
 
 /// The median over rounds; each ends with another SIGKILL.
-fn restart_ms(bench: &Bench, settings: &Settings) -> Result<f64> {
+fn restart_ms(bench: &mut Bench, settings: &Settings) -> Result<f64> {
     let mut taken_ms = Vec::new();
     for _ in 0..bench.rounds() {
         let started = Instant::now();

@@ -18,6 +18,8 @@ pub(crate) struct Row {
     pub(crate) goal: String,
     /// `None`: there is no goal, or it was not measured as the goal wants it.
     pub(crate) is_met: Option<bool>,
+    /// What went wrong while it was measured.
+    pub(crate) faults: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,25 @@ impl Row {
             cpu_us: Some(found.cpu_us()),
             sync_us: Some(found.sync_us()),
             ..Row::default()
+        }
+    }
+
+    /// The row with more that went wrong: no figure makes up for a fault.
+    pub(crate) fn failed(mut self, faults: Vec<String>) -> Row {
+        self.faults.extend(faults);
+        if !self.faults.is_empty() {
+            self.is_met = Some(false);
+        }
+        self
+    }
+
+    /// What the last column says.
+    fn verdict(&self) -> String {
+        match (self.faults.first(), self.is_met) {
+            (Some(first), _) => format!("failed: {first}"),
+            (None, Some(true)) => "met".to_owned(),
+            (None, Some(false)) => "missed".to_owned(),
+            (None, None) => String::new(),
         }
     }
 }
@@ -75,16 +96,11 @@ fn json(row: &Row) -> Value {
     json!({
         "target": row.target, "what": row.what, "measured": row.measured,
         "of_ceiling": row.ratio, "cpu_us": row.cpu_us, "sync_us": row.sync_us,
-        "goal": row.goal, "is_met": row.is_met,
+        "goal": row.goal, "is_met": row.is_met, "faults": row.faults,
     })
 }
 
 fn cells(row: &Row) -> [String; COLUMNS] {
-    let met = match row.is_met {
-        Some(true) => "met",
-        Some(false) => "missed",
-        None => "",
-    };
     [
         row.target.to_owned(),
         row.what.clone(),
@@ -93,7 +109,7 @@ fn cells(row: &Row) -> [String; COLUMNS] {
         row.cpu_us.map(|cpu| format!("{cpu:.1}")).unwrap_or_default(),
         row.sync_us.map(|sync| format!("{sync:.0}")).unwrap_or_default(),
         row.goal.clone(),
-        met.to_owned(),
+        row.verdict(),
     ]
 }
 
@@ -111,6 +127,7 @@ mod tests {
             sync_us: Some(90.2),
             goal: "≥ 0.5".to_owned(),
             is_met: Some(true),
+            faults: Vec::new(),
         };
         vec![row.clone(), Row { what: "send in tens".to_owned(), is_met: Some(false), ..row }]
     }
@@ -133,6 +150,17 @@ mod tests {
         assert!(lines[0].starts_with("| target |") && lines[1].starts_with("|--"));
         assert!(lines.iter().all(|line| line.matches('|').count() == COLUMNS + 1));
         assert!(lines[2].contains("|  0.51 |") || lines[2].contains(" 0.51 |"));
+    }
+
+    #[test]
+    fn a_row_whose_runs_failed_is_not_met() {
+        let [row, _] = rows().try_into().unwrap();
+        assert_eq!(row.clone().failed(Vec::new()).is_met, Some(true));
+
+        let failed = row.failed(vec!["1 messages lost".to_owned()]);
+
+        assert_eq!(failed.is_met, Some(false));
+        assert!(print(&[failed], Format::Text).trim_end().ends_with("failed: 1 messages lost"));
     }
 
     #[test]
