@@ -38,6 +38,11 @@ impl Faults {
         self.fresh.clone()
     }
 
+    /// The same, for a row that is added after others were measured.
+    pub(crate) fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.fresh)
+    }
+
     pub(crate) fn all(&self) -> &[String] {
         &self.all
     }
@@ -59,6 +64,17 @@ mod tests {
         faults.begin();
         assert!(faults.of_row().is_empty());
         assert_eq!(faults.all(), ["1 lost"]);
+    }
+
+    #[test]
+    fn what_is_taken_for_a_later_row_is_not_the_next_rows() {
+        let mut faults = Faults::default();
+        faults.note("1 lost");
+
+        assert_eq!(faults.take(), ["1 lost"]);
+
+        assert!(faults.of_row().is_empty());
+        assert_eq!(faults.all().len(), 1);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use tokio::{net::TcpStream, runtime, task::LocalSet, time};
 
-use super::bench::Bench;
+use super::{bench::Bench, protocols::Measured};
 use crate::{
     access::Protocol,
     load::{Mode, find_values},
@@ -43,7 +43,7 @@ struct Run {
 
 /// Messages of 1 KB in tens, through a queue of its own: messages a second after a warm-up, and
 /// microseconds of the server's CPU for each.
-pub(crate) fn through_in_tens(bench: &mut Bench, server: &Server) -> Result<(f64, Option<f64>)> {
+pub(crate) fn through_in_tens(bench: &mut Bench, server: &Server) -> Result<Measured> {
     bench.faults.begin();
     let scenario = bench.scenario(Mode::Pc, server.endpoint()?, CONNECTIONS * STREAMS);
     let queue_url = scenario.create_queue()?;
@@ -83,7 +83,8 @@ pub(crate) fn through_in_tens(bench: &mut Bench, server: &Server) -> Result<(f64
             stream.await.context("a stream")??;
         }
         let cpu_us = spent.as_secs_f64() * 1e6 / messages.max(1.0);
-        anyhow::Ok((messages / elapsed.as_secs_f64(), Some(cpu_us)))
+        let rate = messages / elapsed.as_secs_f64();
+        anyhow::Ok(Measured { rate, cpu_us: Some(cpu_us) })
     })?;
     bench.requests += run.requests.get();
     scenario.endpoint.delete_queue(&run.queue_url)?;

@@ -11,6 +11,7 @@ mod http2;
 mod idle;
 mod latency;
 mod probe;
+mod protocols;
 mod space;
 mod table;
 mod throughput;
@@ -59,7 +60,7 @@ const TARGETS: [(u8, Measurement); 11] = [
     (3, throughput::few_connections),
     (4, depth::drains),
     (5, latency::latency),
-    (6, throughput::protocols),
+    (6, protocols::protocols),
     (7, space::memory),
     (8, idle::idle),
     (9, space::restart),

@@ -1,20 +1,15 @@
-//! Targets 1, 2, 3, 6 and 11: messages a second, and what one costs.
-
-use std::sync::Arc;
+//! Targets 1, 2, 3 and 11: messages a second, and what one costs.
 
 use anyhow::Result;
 
 use super::{
     bench::Bench,
     comparison::{Comparison, Round},
-    http2,
     table::Row,
 };
-use crate::access::{Keys, Protocol};
-use crate::certificate::Certificate;
-use crate::load::{Count, Endpoint, Mode, Scenario, Shape, Verb};
+use crate::load::{Count, Mode, Scenario, Shape, Verb};
 use crate::report::thousands;
-use crate::server::{Server, Settings};
+use crate::server::Server;
 use crate::statistics::median;
 
 /// What one answer may take besides its sync: 0.15 ms.
@@ -84,82 +79,6 @@ pub(crate) fn few_connections(bench: &mut Bench) -> Result<()> {
     }
     drop(server);
     bench.remove(&settings.data)
-}
-
-/// Target 6: what else a client may speak, against unsigned JSON over HTTP/1.1 without TLS, and
-/// signatures checked against the same ones unchecked.
-pub(crate) fn protocols(bench: &mut Bench) -> Result<()> {
-    let plain = Server::start(&bench.settings("fsync"))?;
-    let keys = Keys::new("bench", "bench");
-    let signed = bench.server_with_keys(keys.clone())?;
-    let certificate = Some(Arc::new(Certificate::new()?));
-    let encrypted = Server::start(&Settings { certificate, ..bench.settings("fsync") })?;
-    let mut others = [
-        Other::new("Query protocol", "JSON", Some(0.8)),
-        // SDKs sign whether or not the server looks: what the target is about is the looking.
-        Other::new("SigV4, checked", "signed and unchecked", Some(0.8)),
-        Other::new("SigV4, signed and checked", "unsigned", None),
-        Other::new("HTTPS, kept connections", "HTTP", Some(0.75)),
-        Other::new("HTTP/2, 8 connections", "HTTP/1.1", Some(0.7)),
-    ];
-    for _ in 0..bench.rounds() {
-        let mut pc = |server: &Server, endpoint: Endpoint| -> Result<(f64, Option<f64>)> {
-            let scenario = batches(bench.scenario(Mode::Pc, endpoint, 64), 10);
-            let report = bench.measure(server, scenario)?;
-            Ok((report.rate(), report.server_cpu_us_per_message()))
-        };
-        let (usual, _) = pc(&plain, plain.endpoint()?)?;
-        let (unchecked, _) = pc(&plain, plain.endpoint_signing(&keys)?)?;
-        let checked = pc(&signed, signed.endpoint()?)?;
-        let found = [
-            (pc(&plain, plain.endpoint_in(Protocol::Query)?)?, usual),
-            (checked, unchecked),
-            (checked, usual),
-            (pc(&encrypted, encrypted.endpoint()?)?, usual),
-            (http2::through_in_tens(bench, &plain)?, usual),
-        ];
-        for (other, ((rate, cpu_us), against)) in others.iter_mut().zip(found) {
-            other.rates.push(rate);
-            other.cpus.extend(cpu_us);
-            other.shares.push(rate / against.max(1.0));
-        }
-    }
-    for other in others {
-        bench.add(other.row());
-    }
-    Ok(())
-}
-
-/// Something else that a client may speak, measured.
-struct Other {
-    what: &'static str,
-    against: &'static str,
-    /// Share of the rate it is held against that it has to reach.
-    least: Option<f64>,
-    rates: Vec<f64>,
-    cpus: Vec<f64>,
-    shares: Vec<f64>,
-}
-
-impl Other {
-    fn new(what: &'static str, against: &'static str, least: Option<f64>) -> Other {
-        let (rates, cpus, shares) = Default::default();
-        Other { what, against, least, rates, cpus, shares }
-    }
-
-    fn row(self) -> Row {
-        let Other { what, against, least, .. } = self;
-        let share = median(self.shares);
-        Row {
-            target: "6",
-            what: format!("{what}, through in tens"),
-            measured: format!("{}/s, {share:.2} x {against}", thousands(median(self.rates))),
-            cpu_us: Some(median(self.cpus)),
-            goal: least.map(|least| format!("≥ {least} x {against}")).unwrap_or_default(),
-            is_met: least.map(|least| share >= least),
-            ..Row::default()
-        }
-    }
 }
 
 /// Target 11: what batches gain, and that requests are neither wasted nor empty.
