@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use super::{
     comparison::{Comparison, Round},
     faults::Faults,
+    held::Held,
     probe,
     table::Row,
 };
@@ -102,7 +103,7 @@ impl Bench {
         Ok(report)
     }
 
-    /// Runs a scenario on a queue of `server` that exists and stays.
+    /// Runs a scenario on an empty queue of `server`, which stays, and checks what it then holds.
     pub(crate) fn measure_on(
         &mut self,
         server: &Server,
@@ -118,7 +119,21 @@ impl Bench {
         if let Some(error) = &report.first_error {
             self.faults.note(&format!("a request failed: {error}"));
         }
+        self.check_held(server, queue_url, Held::after(&report))?;
         Ok(report)
+    }
+
+    /// Notes a queue that does not hold what it must.
+    pub(crate) fn check_held(
+        &mut self,
+        server: &Server,
+        queue_url: &str,
+        wanted: Held,
+    ) -> Result<()> {
+        if let Some(fault) = Held::by(&server.endpoint()?, queue_url)?.fault(wanted) {
+            self.faults.note(&fault);
+        }
+        Ok(())
     }
 
     /// Runs a scenario on `server` and on the ceiling by turns.

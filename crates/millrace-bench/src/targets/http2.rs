@@ -14,10 +14,10 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use tokio::{net::TcpStream, runtime, task::LocalSet, time};
 
-use super::{bench::Bench, protocols::Measured};
+use super::{bench::Bench, held::Held, protocols::Measured};
 use crate::{
     access::Protocol,
-    load::{Mode, find_values},
+    load::{Mode, Sqs, find_values},
     process,
     server::Server,
 };
@@ -27,6 +27,7 @@ const CONNECTIONS: usize = 8;
 const STREAMS: usize = 8;
 const WINDOW_BYTES: u32 = 4 << 20;
 const BODY_BYTES: usize = 1024;
+const BATCH: usize = 10;
 /// Requests that take longer have failed.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -35,8 +36,12 @@ struct Run {
     /// Path and authority.
     uri: String,
     queue_url: String,
+    dialect: Sqs,
     send: Bytes,
+    sent: Cell<u64>,
     deleted: Cell<u64>,
+    /// Entries that answers named as failed.
+    failed: Cell<u64>,
     requests: Cell<u64>,
     is_over: Cell<bool>,
 }
@@ -50,9 +55,12 @@ pub(crate) fn through_in_tens(bench: &mut Bench, server: &Server) -> Result<Meas
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
     let run = Rc::new(Run {
         uri: format!("http://{}/", scenario.endpoint.dialect.sqs()?.host),
+        dialect: scenario.endpoint.dialect.sqs()?.clone(),
         send: send_request(&queue_url).into(),
         queue_url,
+        sent: Cell::new(0),
         deleted: Cell::new(0),
+        failed: Cell::new(0),
         requests: Cell::new(0),
         is_over: Cell::new(false),
     });
@@ -87,8 +95,22 @@ pub(crate) fn through_in_tens(bench: &mut Bench, server: &Server) -> Result<Meas
         anyhow::Ok(Measured { rate, cpu_us: Some(cpu_us) })
     })?;
     bench.requests += run.requests.get();
+    if run.failed.get() > 0 {
+        bench.faults.note(&format!("HTTP/2: {} entries of batches failed", run.failed.get()));
+    }
+    let left = run.sent.get().saturating_sub(run.deleted.get());
+    bench.check_held(server, &run.queue_url, Held::ready(left))?;
     scenario.endpoint.delete_queue(&run.queue_url)?;
     Ok(measured)
+}
+
+impl Run {
+    /// How many of `count` entries an answer does not name as failed; those it does are noted.
+    fn succeeded(&self, answer: &[u8], count: usize) -> u64 {
+        let failed = self.dialect.failed(answer, count).len();
+        self.failed.set(self.failed.get() + failed as u64);
+        (count - failed) as u64
+    }
 }
 
 async fn drive(run: Rc<Run>, client: SendRequest<Bytes>) -> Result<()> {
@@ -98,7 +120,8 @@ async fn drive(run: Rc<Run>, client: SendRequest<Bytes>) -> Result<()> {
     ));
     let mut handles = Vec::new();
     while !run.is_over.get() {
-        call(&run, &client, "SendMessageBatch", run.send.clone()).await?;
+        let answer = call(&run, &client, "SendMessageBatch", run.send.clone()).await?;
+        run.sent.set(run.sent.get() + run.succeeded(&answer, BATCH));
         let received = call(&run, &client, "ReceiveMessage", receive.clone()).await?;
         find_values(&received, "ReceiptHandle", Protocol::Json, &mut handles);
         if handles.is_empty() {
@@ -111,8 +134,8 @@ async fn drive(run: Rc<Run>, client: SendRequest<Bytes>) -> Result<()> {
             delete += &format!(r#"{comma}{{"Id":"{number}","ReceiptHandle":"{handle}"}}"#);
         }
         delete += "]}";
-        call(&run, &client, "DeleteMessageBatch", delete.into()).await?;
-        run.deleted.set(run.deleted.get() + handles.len() as u64);
+        let answer = call(&run, &client, "DeleteMessageBatch", delete.into()).await?;
+        run.deleted.set(run.deleted.get() + run.succeeded(&answer, handles.len()));
     }
     Ok(())
 }
@@ -152,7 +175,7 @@ async fn call(
 
 fn send_request(queue_url: &str) -> String {
     let body = "x".repeat(BODY_BYTES);
-    let entries: Vec<_> = (0..10)
+    let entries: Vec<_> = (0..BATCH)
         .map(|number| serde_json::json!({ "Id": number.to_string(), "MessageBody": body }))
         .collect();
     serde_json::json!({ "QueueUrl": queue_url, "Entries": entries }).to_string()

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 use tokio::runtime;
 
-use super::{bench::Bench, table::Row};
+use super::{bench::Bench, held::Held, table::Row};
 use crate::load::{
     Connection, Id, Mode, Pace, Scenario, SendTemplate, Verb, histogram, nanoseconds,
 };
@@ -112,7 +112,9 @@ fn by_position(bench: &mut Bench, server: &Server) -> Result<()> {
         }
         anyhow::Ok(())
     })?;
-    bench.requests += rounds * POSITIONS as u64;
+    let sends = rounds * POSITIONS as u64;
+    bench.requests += sends;
+    bench.check_held(server, &queue_url, Held::ready(sends))?;
     scenario.endpoint.delete_queue(&queue_url)?;
 
     let p75: Vec<f64> =

@@ -7,6 +7,7 @@ mod bench;
 mod comparison;
 mod depth;
 mod faults;
+mod held;
 mod http2;
 mod idle;
 mod latency;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::{bench::Bench, table::Row, throughput::batches};
+use super::{bench::Bench, held::Held, table::Row, throughput::batches};
 use crate::report::thousands;
 use crate::server::{Server, Settings};
 use crate::statistics::median;
@@ -86,7 +86,7 @@ fn queues(bench: &mut Bench) -> Result<()> {
 pub(crate) fn restart(bench: &mut Bench) -> Result<()> {
     let settings = bench.settings("fsync");
     Server::start(&settings)?.kill();
-    let empty_ms = restart_ms(bench, &settings)?;
+    let empty_ms = restart_ms(bench, &settings, None)?;
     bench.add(Row {
         target: "9",
         what: "restart after SIGKILL, empty".to_owned(),
@@ -101,9 +101,9 @@ pub(crate) fn restart(bench: &mut Bench) -> Result<()> {
     let scenario = batches(bench.scenario(Mode::Send, server.endpoint()?, 64), 10);
     let scenario = Scenario { count, ..scenario };
     let queue_url = scenario.create_queue()?;
-    bench.measure_on(&server, scenario, &queue_url)?;
+    let acknowledged = bench.measure_on(&server, scenario, &queue_url)?.verdict.acknowledged;
     server.kill();
-    let full_ms = restart_ms(bench, &settings)?;
+    let full_ms = restart_ms(bench, &settings, Some((&queue_url, acknowledged)))?;
     // A second for each million, but no less than an empty start may take.
     let limit_ms = (count as f64 / 1000.0).max(50.0);
     bench.add(Row {
@@ -117,14 +117,19 @@ pub(crate) fn restart(bench: &mut Bench) -> Result<()> {
     bench.remove(&settings.data)
 }
 
-/// The median over rounds; each ends with another SIGKILL.
-fn restart_ms(bench: &mut Bench, settings: &Settings) -> Result<f64> {
+/// The median over rounds; each ends with another SIGKILL. `held` is a queue, and how many messages
+/// must be ready in it after each start.
+fn restart_ms(bench: &mut Bench, settings: &Settings, held: Option<(&str, u64)>) -> Result<f64> {
     let mut taken_ms = Vec::new();
     for _ in 0..bench.rounds() {
         let started = Instant::now();
         let server = Server::start(settings)?;
         server.endpoint()?.call_sqs("ListQueues", b"{}")?;
         taken_ms.push(started.elapsed().as_secs_f64() * 1000.0);
+        if let Some((queue_url, count)) = held {
+            // Its host is the last server's, and no server looks at that.
+            bench.check_held(&server, queue_url, Held::ready(count))?;
+        }
         server.kill();
     }
     Ok(median(taken_ms))

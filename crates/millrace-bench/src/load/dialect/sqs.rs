@@ -124,7 +124,7 @@ impl Sqs {
         }
     }
 
-    pub(super) fn failed(&self, answer: &[u8], count: usize) -> Vec<usize> {
+    pub(crate) fn failed(&self, answer: &[u8], count: usize) -> Vec<usize> {
         failed_entries(answer, count, self.protocol)
     }
 
