@@ -86,6 +86,16 @@ impl Bench {
         std::fs::remove_dir_all(data).with_context(|| format!("removing {}", data.display()))
     }
 
+    /// Removes what all servers left: none runs any more.
+    pub(crate) fn remove_all(&self) -> Result<()> {
+        let directory = self.directory.path();
+        let entries = std::fs::read_dir(directory).context("reading the directory for data")?;
+        for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
+            self.remove(&entry.path())?;
+        }
+        Ok(())
+    }
+
     /// A scenario with this scale's durations.
     pub(crate) fn scenario(&self, mode: Mode, endpoint: Endpoint, connections: usize) -> Scenario {
         Scenario {

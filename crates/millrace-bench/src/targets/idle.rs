@@ -28,6 +28,8 @@ const WAIT_S: u32 = 20;
 const WAKES: usize = 20;
 /// What the goal is about. Fewer cost less.
 const POLLS: u64 = 10_000;
+/// More descriptors than either side needs for anything else.
+const RESERVED_FILES: u64 = 4000;
 /// How long a second poll gets to show that it was answered too.
 const OTHERS: Duration = Duration::from_millis(20);
 
@@ -43,7 +45,7 @@ pub(crate) fn idle(bench: &mut Bench) -> Result<()> {
     let server = Server::start(&settings)?;
     let endpoint = server.endpoint()?;
     let (polls, queues) = (bench.pick(500, POLLS, POLLS), bench.pick(50, 1000, 1000));
-    let polls = polls.min(process::raise_open_files().saturating_sub(200));
+    let polls = polls.min(polls_within(process::raise_open_files()));
     let mut urls = Vec::new();
     let mut socket = std::net::TcpStream::connect(endpoint.address).context("connecting")?;
     for number in 0..queues {
@@ -135,6 +137,12 @@ fn add_idle(bench: &mut Bench, polls: u64, queues: usize, share: f64, each: f64)
     });
 }
 
+/// Polls that a limit of open files leaves room for, at the server too: it has the same limit, and
+/// keeps descriptors for segments, listeners and the console's connections. Some in any case.
+fn polls_within(open_files: u64) -> u64 {
+    open_files.saturating_sub(RESERVED_FILES).max(open_files / 4)
+}
+
 /// A low limit of open files may leave too few polls to tell.
 fn judged(polls: u64, is_met: bool) -> Option<bool> {
     (polls >= POLLS).then_some(is_met)
@@ -191,4 +199,15 @@ fn receive_request(endpoint: &Endpoint, url: &str) -> Vec<u8> {
     let mut request = Vec::new();
     endpoint.dialect.receive(url, 10, WAIT_S, &mut request);
     request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_leave_files_to_the_server_and_there_are_always_some() {
+        assert_eq!([14_000, 10_256, 4_096, 1_024].map(polls_within), [10_000, 6_256, 1_024, 256]);
+        assert!(polls_within(u64::MAX) > POLLS);
+    }
 }
