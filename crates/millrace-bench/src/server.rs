@@ -4,7 +4,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::Arc,
+    sync::{Arc, mpsc},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -29,6 +29,9 @@ pub(crate) struct Settings {
     /// Serves TLS with it.
     pub(crate) certificate: Option<Arc<Certificate>>,
 }
+
+/// Longer than a start takes that reads tens of millions of messages.
+const START_UP_MAX: Duration = Duration::from_secs(300);
 
 /// A process that serves; killed when dropped.
 pub(crate) struct Server {
@@ -109,26 +112,25 @@ impl Server {
         output: impl Read + Send + 'static,
         started: Instant,
         keys: Option<Keys>,
-        url_in: impl Fn(&str) -> Option<String>,
+        url_in: impl Fn(&str) -> Option<String> + Send + 'static,
     ) -> Result<Server> {
-        let mut server =
-            Server { child, url: String::new(), keys, reader: None, start_up: Duration::ZERO };
-        let mut output = BufReader::new(output);
-        let (mut line, mut printed) = (String::new(), String::new());
-        server.url = loop {
-            line.clear();
-            if output.read_line(&mut line).context("reading what the server says")? == 0 {
-                bail!("the server ended before it served: {printed}");
-            }
-            if let Some(url) = url_in(&line) {
-                break url;
-            }
-            printed += &line;
-        };
-        server.start_up = started.elapsed();
-        server.reader = Some(thread::spawn(move || {
+        let (found, serving) = mpsc::sync_channel(1);
+        let reader = thread::spawn(move || {
+            let mut output = BufReader::new(output);
+            // Nobody waits for it any more after too long.
+            let _ = found.send(find_url(&mut output, url_in));
             let _ = std::io::copy(&mut output, &mut std::io::sink());
-        }));
+        });
+        let mut server = Server {
+            child,
+            url: String::new(),
+            keys,
+            reader: Some(reader),
+            start_up: Duration::ZERO,
+        };
+        let url = serving.recv_timeout(START_UP_MAX);
+        server.url = url.with_context(|| format!("not serving after {START_UP_MAX:?}"))??;
+        server.start_up = started.elapsed();
         Ok(server)
     }
 
@@ -178,5 +180,35 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Reads up to the line that says where the process serves.
+fn find_url(output: &mut impl BufRead, url_in: impl Fn(&str) -> Option<String>) -> Result<String> {
+    let (mut line, mut printed) = (String::new(), String::new());
+    loop {
+        line.clear();
+        if output.read_line(&mut line).context("reading what the server says")? == 0 {
+            bail!("the server ended before it served: {printed}");
+        }
+        if let Some(url) = url_in(&line) {
+            return Ok(url);
+        }
+        printed += &line;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_server_serves_is_found_among_what_it_says() {
+        let url_in = |line: &str| line.strip_prefix("at ").map(|url| url.trim().to_owned());
+
+        assert_eq!(find_url(&mut &b"hello\nat x\nmore\n"[..], url_in).unwrap(), "x");
+
+        let error = find_url(&mut &b"no such file\n"[..], url_in).unwrap_err();
+        assert!(error.to_string().contains("before it served: no such file"), "{error}");
     }
 }

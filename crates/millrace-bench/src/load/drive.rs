@@ -134,6 +134,13 @@ impl Run {
         self.ledger.waiting() == 0 && deleted + self.count(Count::Kept) >= received
     }
 
+    /// The same, and gives up if the run is to end early.
+    fn wait_unless_ended(&self, progress: Count, is_done: impl Fn() -> bool) -> Result<()> {
+        let ended = || self.scenario.progress.go_on();
+        self.wait_for_progress(progress, || is_done() || ended().is_err())?;
+        if is_done() { Ok(()) } else { ended() }
+    }
+
     /// Waits until `is_done`; gives up when `progress` stands still.
     fn wait_for_progress(&self, progress: Count, is_done: impl Fn() -> bool) -> Result<()> {
         let (mut last, mut since) = (self.count(progress), Instant::now());
@@ -183,10 +190,10 @@ fn drive(run: &Arc<Run>, watch: Watch) -> Result<Report> {
     let watched = match watch {
         Watch::Clock => run.watch_clock(),
         Watch::Producers => run
-            .wait_for_progress(Count::Requests, || run.producing.load(Relaxed) == 0)
+            .wait_unless_ended(Count::Requests, || run.producing.load(Relaxed) == 0)
             .map(|()| (start, run.snapshot_of_last_progress())),
         Watch::Consumers => run
-            .wait_for_progress(Count::Received, || run.is_settled())
+            .wait_unless_ended(Count::Received, || run.is_settled())
             .map(|()| (start, run.snapshot_of_last_progress())),
     };
     run.enter(Phase::Stop);

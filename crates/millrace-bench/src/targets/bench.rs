@@ -17,6 +17,7 @@ use super::{
 };
 use crate::access::Keys;
 use crate::load::{self, Count, Endpoint, Mode, Percentiles, Report, Scenario};
+use crate::progress::Progress;
 use crate::server::{Server, Settings};
 
 /// How much is measured.
@@ -39,6 +40,8 @@ pub(crate) struct Bench {
     pub(crate) faults: Faults,
     pub(crate) requests: u64,
     pub(crate) closed_by_server: u64,
+    /// Ends a run early when asked to.
+    pub(crate) progress: Progress,
     binary: PathBuf,
     directory: TempDir,
     ceiling: Server,
@@ -53,6 +56,7 @@ impl Bench {
             faults: Faults::default(),
             requests: 0,
             closed_by_server: 0,
+            progress: Progress::default(),
             binary,
             directory,
             ceiling: Server::start_ceiling()?,
@@ -101,6 +105,7 @@ impl Bench {
         Scenario {
             warm_up: Duration::from_millis(self.pick(200, 1000, 1000)),
             duration: Duration::from_millis(self.pick(500, 5000, 5000)),
+            progress: self.progress.clone(),
             ..Scenario::new(mode, endpoint, connections)
         }
     }
@@ -123,6 +128,8 @@ impl Bench {
         self.faults.begin();
         let scenario = Scenario { server_pid: Some(server.pid()), ..scenario };
         let report = load::run_on(&scenario, queue_url)?;
+        // What ended us may have ended the server: nothing can be held against it.
+        self.progress.go_on()?;
         self.requests += report.count_in_all(Count::Requests);
         self.closed_by_server += report.count_in_all(Count::ClosedByServer);
         report.violations().iter().for_each(|violation| self.faults.note(violation));

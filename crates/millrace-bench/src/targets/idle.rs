@@ -52,7 +52,9 @@ pub(crate) fn idle(bench: &mut Bench) -> Result<()> {
         urls.push(endpoint.create_queue_over(&mut socket, &format!("idle-{number}"))?);
     }
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
-    LocalSet::new().block_on(&runtime, watch(bench, &server, &endpoint, &urls, polls))?;
+    let progress = bench.progress.clone();
+    let watched = progress.unless_ended(watch(bench, &server, &endpoint, &urls, polls));
+    LocalSet::new().block_on(&runtime, watched)?;
     drop(server);
     bench.remove(&settings.data)
 }

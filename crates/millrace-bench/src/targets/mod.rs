@@ -17,7 +17,7 @@ mod space;
 mod table;
 mod throughput;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -25,7 +25,7 @@ use clap::Args;
 use bench::{Bench, Scale};
 use table::{Format, Row};
 
-use crate::{load::Percentiles, process};
+use crate::{live::Interrupts, load::Percentiles, process};
 
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
@@ -52,6 +52,8 @@ pub(crate) struct Flags {
     #[arg(long)]
     json: bool,
 }
+
+const SIGNAL_LATE: Duration = Duration::from_millis(100);
 
 type Measurement = fn(&mut Bench) -> Result<()>;
 
@@ -85,8 +87,10 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
     };
     warn_if_busy();
     let mut bench = Bench::new(scale, binary, directory.context("making a directory")?)?;
+    let _interrupts = Interrupts::start(bench.progress.live())?;
     let before = bench.fdatasync()?;
     measure_all(&mut bench, &flags.only)?;
+    let ended = bench.progress.go_on();
     let after = bench.fdatasync()?;
     bench.rows.sort_by_key(|row| row.target.parse::<u8>().unwrap_or(u8::MAX));
 
@@ -101,19 +105,28 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
         Format::Json => eprintln!("{summary}"),
         Format::Text | Format::Markdown => println!("\n{summary}"),
     }
+    ended?;
     match bench.faults.all() {
         [] => Ok(()),
         [first, ..] => bail!("{} faults, the first: {first}", bench.faults.all().len()),
     }
 }
 
-/// Measures the targets in `only`, or all. One that cannot be measured has a row that says so.
+/// Measures the targets in `only`, or all, until the run is to end early. One that cannot be measured has a row that says so.
 fn measure_all(bench: &mut Bench, only: &[u8]) -> Result<()> {
     let is_wanted =
         |target: &str| only.is_empty() || only.iter().any(|one| one.to_string() == target);
     for (target, what, measure) in TARGETS.into_iter().filter(|(target, ..)| is_wanted(target)) {
         bench.faults.begin();
-        if let Err(error) = measure(bench) {
+        let measured = measure(bench);
+        if measured.is_err() {
+            // The signal that ends us also ends our servers, and may come to us a little later.
+            std::thread::sleep(SIGNAL_LATE);
+        }
+        if bench.progress.go_on().is_err() {
+            return Ok(());
+        }
+        if let Err(error) = measured {
             bench.faults.begin();
             bench.faults.note(&format!("not measured: {error:#}"));
             bench.add(Row { target, what: what.to_owned(), ..Row::default() });
