@@ -11,6 +11,7 @@ mod held;
 mod http2;
 mod idle;
 mod latency;
+mod place;
 mod probe;
 mod protocols;
 mod space;
@@ -23,6 +24,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use bench::{Bench, Scale};
+use place::{Need, Place};
 use table::{Format, Row};
 
 use crate::{live::Interrupts, load::Percentiles, process};
@@ -42,7 +44,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
     /// Where data is put while measuring: the disk in question [default: the system's directory
-    /// for temporary files]
+    /// for temporary files, unless that is in memory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Print a Markdown table
@@ -81,12 +83,10 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
     };
     let this = || std::env::current_exe().context("finding this program");
     let binary = flags.binary.clone().map_or_else(this, Ok)?;
-    let directory = match &flags.dir {
-        Some(dir) => tempfile::tempdir_in(dir),
-        None => tempfile::tempdir(),
-    };
+    let place = Place::choose(flags.dir.as_deref(), Need::of(scale, &flags.only))?;
+    let file_system = place.file_system;
     warn_if_busy();
-    let mut bench = Bench::new(scale, binary, directory.context("making a directory")?)?;
+    let mut bench = Bench::new(scale, binary, place.directory)?;
     let _interrupts = Interrupts::start(bench.progress.live())?;
     let before = bench.fdatasync()?;
     measure_all(&mut bench, &flags.only)?;
@@ -100,7 +100,7 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
         (false, false) => Format::Text,
     };
     print!("{}", table::print(&bench.rows, format));
-    let summary = summary(&bench, &before, &after);
+    let summary = summary(&bench, &file_system, &before, &after);
     match format {
         Format::Json => eprintln!("{summary}"),
         Format::Text | Format::Markdown => println!("\n{summary}"),
@@ -140,12 +140,12 @@ fn measure_all(bench: &mut Bench, only: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn summary(bench: &Bench, before: &Percentiles, after: &Percentiles) -> String {
+fn summary(bench: &Bench, file_system: &str, before: &Percentiles, after: &Percentiles) -> String {
     let count = |wanted| bench.rows.iter().filter(|row: &&Row| row.is_met == Some(wanted)).count();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let quick = if bench.scale == Scale::Quick { " Quick: only shows that it works." } else { "" };
     format!(
-        "{} met, {} missed. {cores} cores, rounds: {}, messages of 1 KB; sync µs: the median \
+        "{} met, {} missed. {cores} cores, {file_system}, rounds: {}, messages of 1 KB; sync µs: the median \
          fdatasync of a 1 KB append beside each measurement. Before and after it all: p50 {:.0} and {:.0} µs, p99 {:.0} and {:.0} µs.{quick}",
         count(true),
         count(false),
