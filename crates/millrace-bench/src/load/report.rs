@@ -175,6 +175,11 @@ impl Report {
         self.cost.own_cpu.as_secs_f64() * 1e6 / messages as f64
     }
 
+    /// How many cores this process kept busy.
+    pub(crate) fn own_cores(&self) -> f64 {
+        self.cost.own_cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
     pub(crate) fn count(&self, count: Count) -> u64 {
         self.counts[count as usize]
     }

@@ -13,7 +13,7 @@ use super::{
     faults::Faults,
     held::Held,
     probe,
-    table::Row,
+    row::Row,
 };
 use crate::access::Keys;
 use crate::load::{self, Count, Endpoint, Mode, Percentiles, Report, Scenario};
@@ -29,6 +29,9 @@ pub(crate) enum Scale {
     /// The deepest backlog as well.
     Full,
 }
+
+/// Why a row is not judged that takes the largest scale.
+pub(crate) const ONLY_FULL: &str = "only with --full";
 
 /// How long the disk is probed in each round.
 const BESIDE: Duration = Duration::from_millis(300);
@@ -67,7 +70,7 @@ impl Bench {
     /// Adds a row, and says so to who waits. What went wrong while it was measured is held against
     /// it, whatever the figures are.
     pub(crate) fn add(&mut self, row: Row) {
-        let row = row.failed(self.faults.of_row());
+        let row = row.considered(self.scale, super::cores()).failed(self.faults.of_row());
         let Row { target, what, measured, .. } = &row;
         eprintln!("  {target:>2}  {what}: {measured}");
         self.rows.push(row);

@@ -45,6 +45,11 @@ impl Comparison {
         self.median(|round| round.sync_us)
     }
 
+    /// How much of a core the generator took while Millrace answered.
+    pub(crate) fn generator(&self) -> f64 {
+        self.median(|round| round.own.own_cores())
+    }
+
     /// How many times the ceiling's value ours is.
     pub(crate) fn times(&self, value: impl Fn(&Report) -> f64) -> f64 {
         self.median(|round| value(&round.own) / value(&round.ceiling).max(1.0))

@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 
-use super::{bench::Bench, comparison::Comparison, table::Row, throughput::batches};
+use super::{bench::Bench, comparison::Comparison, row::Row, throughput::batches};
 use crate::load::{Grouping, Mode, Scenario, Shape};
 use crate::report::thousands;
 use crate::server::Server;

@@ -82,17 +82,20 @@ pub(crate) fn through_in_tens(bench: &mut Bench, server: &Server) -> Result<Meas
         time::sleep(scenario.warm_up).await;
         let (began, deleted) = (Instant::now(), run.deleted.get());
         let cpu = process::cpu_time(server.pid())?;
+        let own_cpu = process::own_cpu_time();
         time::sleep(scenario.duration).await;
         let messages = (run.deleted.get() - deleted) as f64;
         let spent = process::cpu_time(server.pid())?.saturating_sub(cpu);
         let elapsed = began.elapsed();
+        let own_cpu = process::own_cpu_time().saturating_sub(own_cpu);
         run.is_over.set(true);
         for stream in streams {
             stream.await.context("a stream")??;
         }
         let cpu_us = spent.as_secs_f64() * 1e6 / messages.max(1.0);
         let rate = messages / elapsed.as_secs_f64();
-        anyhow::Ok(Measured { rate, cpu_us: Some(cpu_us) })
+        let generator = own_cpu.as_secs_f64() / elapsed.as_secs_f64();
+        anyhow::Ok(Measured { rate, cpu_us: Some(cpu_us), generator })
     })?;
     bench.requests += run.requests.get();
     if run.failed.get() > 0 {

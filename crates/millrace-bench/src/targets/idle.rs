@@ -14,7 +14,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{bench::Bench, table::Row};
+use super::{bench::Bench, row::Row};
 use crate::report::thousands;
 use crate::server::Server;
 use crate::statistics::median;
@@ -30,6 +30,7 @@ const WAKES: usize = 20;
 const POLLS: u64 = 10_000;
 /// More descriptors than either side needs for anything else.
 const RESERVED_FILES: u64 = 4000;
+const UNJUDGED: &str = "the limit of open files leaves too few polls";
 /// How long a second poll gets to show that it was answered too.
 const OTHERS: Duration = Duration::from_millis(20);
 
@@ -113,6 +114,7 @@ async fn watch(
         ),
         goal: "within 1 ms, reaches exactly one".to_owned(),
         is_met: judged(polls, slowest_us <= 1000.0 && wrong == 0),
+        unjudged: UNJUDGED.to_owned(),
         ..Row::default()
     });
     Ok(())
@@ -127,6 +129,7 @@ fn add_idle(bench: &mut Bench, polls: u64, queues: usize, share: f64, each: f64)
         measured: format!("{:.2} % of a core", share * 100.0),
         goal: "< 1 %".to_owned(),
         is_met: judged(polls, share < 0.01),
+        unjudged: UNJUDGED.to_owned(),
         ..Row::default()
     });
     bench.add(Row {
@@ -135,6 +138,7 @@ fn add_idle(bench: &mut Bench, polls: u64, queues: usize, share: f64, each: f64)
         measured: format!("{:.1} KB", each / 1000.0),
         goal: "≤ 20 KB".to_owned(),
         is_met: judged(polls, each <= 20_000.0),
+        unjudged: UNJUDGED.to_owned(),
         ..Row::default()
     });
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 use tokio::runtime;
 
-use super::{bench::Bench, held::Held, table::Row};
+use super::{bench::Bench, held::Held, row::Row};
 use crate::load::{
     Connection, Id, Mode, Pace, Scenario, SendTemplate, Verb, histogram, nanoseconds,
 };
@@ -43,6 +43,7 @@ pub(crate) fn closes(bench: &mut Bench) {
             0 => (requests >= 10_000_000).then_some(true),
             _ => Some(false),
         },
+        unjudged: "too few requests".to_owned(),
         ..Row::default()
     });
 }

@@ -14,7 +14,9 @@ mod latency;
 mod place;
 mod probe;
 mod protocols;
+mod row;
 mod space;
+mod summary;
 mod table;
 mod throughput;
 
@@ -25,7 +27,8 @@ use clap::Args;
 
 use bench::{Bench, Scale};
 use place::{Need, Place};
-use table::{Format, Row};
+use row::Row;
+use table::Format;
 
 use crate::{live::Interrupts, load::Percentiles, process};
 
@@ -141,14 +144,12 @@ fn measure_all(bench: &mut Bench, only: &[u8]) -> Result<()> {
 }
 
 fn summary(bench: &Bench, file_system: &str, before: &Percentiles, after: &Percentiles) -> String {
-    let count = |wanted| bench.rows.iter().filter(|row: &&Row| row.is_met == Some(wanted)).count();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = cores();
     let quick = if bench.scale == Scale::Quick { " Quick: only shows that it works." } else { "" };
     format!(
-        "{} met, {} missed. {cores} cores, {file_system}, rounds: {}, messages of 1 KB; sync µs: the median \
+        "{} {cores} cores, {file_system}, rounds: {}, messages of 1 KB; sync µs: the median \
          fdatasync of a 1 KB append beside each measurement. Before and after it all: p50 {:.0} and {:.0} µs, p99 {:.0} and {:.0} µs.{quick}",
-        count(true),
-        count(false),
+        summary::verdicts(&bench.rows),
         bench.rounds(),
         before.p50_us,
         after.p50_us,
@@ -157,8 +158,12 @@ fn summary(bench: &Bench, file_system: &str, before: &Percentiles, after: &Perce
     )
 }
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn warn_if_busy() {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = cores();
     if let Some(load) = process::load_average().filter(|load| *load > cores as f64) {
         eprintln!(
             "warning: load average {load:.1} on {cores} cores: rates and latencies are those of a \

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::{bench::Bench, http2, table::Row, throughput::batches};
+use super::{bench::Bench, http2, row::Row, throughput::batches};
 use crate::access::{Keys, Protocol};
 use crate::certificate::Certificate;
 use crate::load::{Endpoint, Mode};
@@ -50,7 +50,11 @@ pub(crate) fn protocols(bench: &mut Bench) -> Result<()> {
 /// Through a queue in tens, over as many connections as target 1 has.
 fn pc(bench: &mut Bench, server: &Server, endpoint: Endpoint) -> Result<Measured> {
     let report = bench.measure(server, batches(bench.scenario(Mode::Pc, endpoint, 64), 10))?;
-    Ok(Measured { rate: report.rate(), cpu_us: report.server_cpu_us_per_message() })
+    Ok(Measured {
+        rate: report.rate(),
+        cpu_us: report.server_cpu_us_per_message(),
+        generator: report.own_cores(),
+    })
 }
 
 /// What a run came to.
@@ -58,6 +62,8 @@ pub(crate) struct Measured {
     /// Messages a second.
     pub(crate) rate: f64,
     pub(crate) cpu_us: Option<f64>,
+    /// How much of a core the client took.
+    pub(crate) generator: f64,
 }
 
 type Measure<'a> = &'a dyn Fn(&mut Bench) -> Result<Measured>;
@@ -71,14 +77,15 @@ struct Other<'a> {
     least: Option<f64>,
     rates: Vec<f64>,
     cpus: Vec<f64>,
+    generators: Vec<f64>,
     shares: Vec<f64>,
     faults: Vec<String>,
 }
 
 impl<'a> Other<'a> {
     fn new(own: Named<'a>, usual: Named<'a>, least: Option<f64>) -> Other<'a> {
-        let (rates, cpus, shares, faults) = Default::default();
-        Other { own, usual, least, rates, cpus, shares, faults }
+        let (rates, cpus, generators, shares, faults) = Default::default();
+        Other { own, usual, least, rates, cpus, generators, shares, faults }
     }
 
     fn measure(&mut self, bench: &mut Bench, is_first: bool) -> Result<()> {
@@ -92,6 +99,7 @@ impl<'a> Other<'a> {
         };
         self.rates.push(own.rate);
         self.cpus.extend(own.cpu_us);
+        self.generators.push(own.generator);
         self.shares.push(own.rate / usual.rate.max(1.0));
         self.faults.extend(bench.faults.take());
         Ok(())
@@ -105,6 +113,7 @@ impl<'a> Other<'a> {
             what: format!("{what}, through in tens"),
             measured: format!("{}/s, {share:.2} x {against}", thousands(median(self.rates))),
             cpu_us: Some(median(self.cpus)),
+            generator: Some(median(self.generators)),
             goal: least.map(|least| format!("≥ {least} x {against}")).unwrap_or_default(),
             is_met: least.map(|least| share >= least),
             ..Row::default()

@@ -4,7 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::{bench::Bench, held::Held, table::Row, throughput::batches};
+use super::{
+    bench::{Bench, ONLY_FULL},
+    held::Held,
+    row::Row,
+    throughput::batches,
+};
 use crate::report::thousands;
 use crate::server::{Server, Settings};
 use crate::statistics::median;
@@ -52,6 +57,7 @@ pub(crate) fn memory(bench: &mut Bench) -> Result<()> {
             goal: format!("{} in ≤ {:.0} MB", thousands(MEMORY_COUNT as f64), limit / MB),
             // With fewer, what may grow besides would be most of the limit.
             is_met: (count >= MEMORY_COUNT).then_some(growth <= limit),
+            unjudged: ONLY_FULL.to_owned(),
             ..Row::default()
         });
     }

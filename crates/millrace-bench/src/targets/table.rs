@@ -2,25 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::comparison::Comparison;
+use super::row::Row;
 use crate::report::aligned;
-
-/// One measurement beside its goal.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Row {
-    pub(crate) target: &'static str,
-    pub(crate) what: String,
-    pub(crate) measured: String,
-    pub(crate) ratio: Option<f64>,
-    pub(crate) cpu_us: Option<f64>,
-    /// What an fdatasync of 1 KB took beside it, the median.
-    pub(crate) sync_us: Option<f64>,
-    pub(crate) goal: String,
-    /// `None`: there is no goal, or it was not measured as the goal wants it.
-    pub(crate) is_met: Option<bool>,
-    /// What went wrong while it was measured.
-    pub(crate) faults: Vec<String>,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -29,42 +12,11 @@ pub(crate) enum Format {
     Json,
 }
 
-impl Row {
-    /// The columns that a comparison fills.
-    pub(crate) fn of(found: &Comparison) -> Row {
-        Row {
-            ratio: Some(found.ratio()),
-            cpu_us: Some(found.cpu_us()),
-            sync_us: Some(found.sync_us()),
-            ..Row::default()
-        }
-    }
-
-    /// The row with more that went wrong: no figure makes up for a fault.
-    pub(crate) fn failed(mut self, faults: Vec<String>) -> Row {
-        self.faults.extend(faults);
-        if !self.faults.is_empty() {
-            self.is_met = Some(false);
-        }
-        self
-    }
-
-    /// What the last column says.
-    fn verdict(&self) -> String {
-        match (self.faults.first(), self.is_met) {
-            (Some(first), _) => format!("failed: {first}"),
-            (None, Some(true)) => "met".to_owned(),
-            (None, Some(false)) => "missed".to_owned(),
-            (None, None) => String::new(),
-        }
-    }
-}
-
-const COLUMNS: usize = 8;
+const COLUMNS: usize = 9;
 const HEAD: [&str; COLUMNS] =
-    ["target", "what", "measured", "of ceiling", "CPU µs", "sync µs", "goal", ""];
+    ["target", "what", "measured", "of ceiling", "CPU µs", "sync µs", "generator", "goal", ""];
 /// The columns that hold numbers.
-const RIGHT: [bool; COLUMNS] = [false, false, true, true, true, true, false, false];
+const RIGHT: [bool; COLUMNS] = [false, false, true, true, true, true, true, false, false];
 
 pub(crate) fn print(rows: &[Row], format: Format) -> String {
     if format == Format::Json {
@@ -96,7 +48,8 @@ fn json(row: &Row) -> Value {
     json!({
         "target": row.target, "what": row.what, "measured": row.measured,
         "of_ceiling": row.ratio, "cpu_us": row.cpu_us, "sync_us": row.sync_us,
-        "goal": row.goal, "is_met": row.is_met, "faults": row.faults,
+        "generator": row.generator,
+        "goal": row.goal, "is_met": row.is_met, "unjudged": row.why_unjudged(), "faults": row.faults,
     })
 }
 
@@ -108,6 +61,7 @@ fn cells(row: &Row) -> [String; COLUMNS] {
         row.ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
         row.cpu_us.map(|cpu| format!("{cpu:.1}")).unwrap_or_default(),
         row.sync_us.map(|sync| format!("{sync:.0}")).unwrap_or_default(),
+        row.generator.map(|share| format!("{share:.2}")).unwrap_or_default(),
         row.goal.clone(),
         row.verdict(),
     ]
@@ -125,9 +79,10 @@ mod tests {
             ratio: Some(0.512),
             cpu_us: None,
             sync_us: Some(90.2),
+            generator: Some(0.87),
             goal: "≥ 0.5".to_owned(),
             is_met: Some(true),
-            faults: Vec::new(),
+            ..Row::default()
         };
         vec![row.clone(), Row { what: "send in tens".to_owned(), is_met: Some(false), ..row }]
     }
@@ -150,17 +105,6 @@ mod tests {
         assert!(lines[0].starts_with("| target |") && lines[1].starts_with("|--"));
         assert!(lines.iter().all(|line| line.matches('|').count() == COLUMNS + 1));
         assert!(lines[2].contains("|  0.51 |") || lines[2].contains(" 0.51 |"));
-    }
-
-    #[test]
-    fn a_row_whose_runs_failed_is_not_met() {
-        let [row, _] = rows().try_into().unwrap();
-        assert_eq!(row.clone().failed(Vec::new()).is_met, Some(true));
-
-        let failed = row.failed(vec!["1 messages lost".to_owned()]);
-
-        assert_eq!(failed.is_met, Some(false));
-        assert!(print(&[failed], Format::Text).trim_end().ends_with("failed: 1 messages lost"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::{
     bench::Bench,
     comparison::{Comparison, Round},
-    table::Row,
+    row::Row,
 };
 use crate::load::{Count, Mode, Scenario, Shape, Verb};
 use crate::report::thousands;
