@@ -34,10 +34,10 @@ use crate::{live::Interrupts, load::Percentiles, process};
 
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
-    /// Seconds and small backlogs: shows that everything works, measures nothing well
+    /// Seconds and small backlogs: shows that everything works, judges nothing
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Also drain from 10,000,000 messages (12 GB of disk)
+    /// Also drain 10,000,000 messages, and judge the memory of as many (20 GB of disk)
     #[arg(long)]
     full: bool,
     /// Only these targets, such as 1,2,5

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::{
     bench::{Bench, ONLY_FULL},
@@ -14,7 +14,7 @@ use crate::report::thousands;
 use crate::server::{Server, Settings};
 use crate::statistics::median;
 use crate::{
-    load::{Mode, Report, Scenario, Settle},
+    load::{Mode, Report, Scenario, Settle, Shape},
     process::disk_bytes,
 };
 
@@ -39,31 +39,95 @@ pub(crate) fn memory(bench: &mut Bench) -> Result<()> {
         ..Row::default()
     });
 
-    // Buffers of connections grow once; that is not the messages' memory.
-    fill_and_receive(bench, &server, 10_000, Settle::DeleteAll)?;
-    let count = bench.pick(20_000, 1_000_000, MEMORY_COUNT);
-    let before = server.resident_bytes()? as f64;
-    let kept = fill_and_receive(bench, &server, count, Settle::KeepAll)?;
-    let waiting = kept.preload.map_or(0.0, |(_, cost)| cost.server_resident_bytes as f64);
-    for (what, resident) in
-        [("waiting", waiting), ("in flight", kept.cost.server_resident_bytes as f64)]
-    {
-        let growth = (resident - before).max(0.0);
+    let small = Bodies { size_bytes: 1024, count: bench.pick(20_000, 1_000_000, MEMORY_COUNT) };
+    let Growth { waiting, in_flight } = small.growth(bench, &server)?;
+    for (what, growth) in [("waiting", waiting), ("in flight", in_flight)] {
         let limit = 64.0 * MEMORY_COUNT as f64 + BESIDES_BYTES;
         bench.add(Row {
             target: "7",
-            what: format!("memory of {} x 1 KB {what}", thousands(count as f64)),
-            measured: format!("{:.0} MB, {:.0} bytes each", growth / MB, growth / count as f64),
+            what: format!("memory of {} x 1 KB {what}", thousands(small.count as f64)),
+            measured: format!(
+                "{:.0} MB, {:.0} bytes each",
+                growth / MB,
+                growth / small.count as f64
+            ),
             goal: format!("{} in ≤ {:.0} MB", thousands(MEMORY_COUNT as f64), limit / MB),
             // With fewer, what may grow besides would be most of the limit.
-            is_met: (count >= MEMORY_COUNT).then_some(growth <= limit),
+            is_met: (small.count >= MEMORY_COUNT).then_some(growth <= limit),
             unjudged: ONLY_FULL.to_owned(),
             ..Row::default()
         });
     }
     drop(server);
     bench.remove(&settings.data)?;
+    large_bodies(bench)?;
     queues(bench)
+}
+
+/// A message that waits takes the same memory whatever its size: bodies of 64 KB beside as many of
+/// 1 KB, each on a server of its own.
+fn large_bodies(bench: &mut Bench) -> Result<()> {
+    let count = bench.pick(1_000, 20_000, 20_000);
+    let mut found = Vec::new();
+    for size_bytes in [1024, 64 * 1024] {
+        let settings = bench.settings("fsync");
+        let server = Server::start(&settings)?;
+        found.push(Bodies { size_bytes, count }.growth(bench, &server)?.waiting);
+        drop(server);
+        bench.remove(&settings.data)?;
+    }
+    let [small, large] = found[..] else { bail!("two sizes, {} growths", found.len()) };
+    let limit = small + BESIDES_BYTES;
+    let all = (count * 64 * 1024) as f64;
+    bench.add(Row {
+        target: "7",
+        what: format!("memory of {} x 64 KB waiting", thousands(count as f64)),
+        measured: format!("{:.0} MB, as 1 KB: {:.0} MB", large / MB, small / MB),
+        goal: format!("≤ {:.0} MB (bodies: {:.0} MB)", limit / MB, all / MB),
+        is_met: Some(large <= limit),
+        ..Row::default()
+    });
+    Ok(())
+}
+
+/// Messages that fill a queue.
+#[derive(Clone, Copy)]
+struct Bodies {
+    size_bytes: usize,
+    count: u64,
+}
+
+/// Memory that a server has more than without messages, in bytes.
+struct Growth {
+    waiting: f64,
+    in_flight: f64,
+}
+
+impl Bodies {
+    fn growth(self, bench: &mut Bench, server: &Server) -> Result<Growth> {
+        // Buffers of connections grow once; that is not the messages' memory.
+        let few = Bodies { count: self.count.min(10_000), ..self };
+        few.fill_and_receive(bench, server, Settle::DeleteAll)?;
+        let before = server.resident_bytes()? as f64;
+        let kept = self.fill_and_receive(bench, server, Settle::KeepAll)?;
+        let waiting = kept.preload.map_or(0.0, |(_, cost)| cost.server_resident_bytes as f64);
+        let in_flight = kept.cost.server_resident_bytes as f64;
+        let more = |resident: f64| (resident - before).max(0.0);
+        Ok(Growth { waiting: more(waiting), in_flight: more(in_flight) })
+    }
+
+    /// Fills a queue of its own and receives all of it.
+    fn fill_and_receive(
+        self,
+        bench: &mut Bench,
+        server: &Server,
+        settle: Settle,
+    ) -> Result<Report> {
+        let Bodies { size_bytes, count } = self;
+        let scenario = batches(bench.scenario(Mode::Drain, server.endpoint()?, 8), 10);
+        let shape = Shape { size_bytes, ..scenario.shape };
+        bench.measure(server, Scenario { shape, count, settle, ..scenario })
+    }
 }
 
 fn queues(bench: &mut Bench) -> Result<()> {
@@ -175,15 +239,4 @@ pub(crate) fn disk(bench: &mut Bench) -> Result<()> {
         bench.remove(&settings.data)?;
     }
     Ok(())
-}
-
-/// Fills a queue of its own with `count` messages and receives them all.
-fn fill_and_receive(
-    bench: &mut Bench,
-    server: &Server,
-    count: u64,
-    settle: Settle,
-) -> Result<Report> {
-    let scenario = batches(bench.scenario(Mode::Drain, server.endpoint()?, 8), 10);
-    bench.measure(server, Scenario { count, settle, ..scenario })
 }
