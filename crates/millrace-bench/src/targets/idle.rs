@@ -30,6 +30,12 @@ const WAKES: usize = 20;
 const POLLS: u64 = 10_000;
 /// More descriptors than either side needs for anything else.
 const RESERVED_FILES: u64 = 4000;
+/// For so long CPU is measured while polls arrive, and so often at most. With the window, less than
+/// a poll lasts.
+const MOMENT: Duration = Duration::from_millis(300);
+const MOMENTS_MAX: usize = 20;
+/// Shares of a core that are alike: half of what polls may take.
+const FLAT: f64 = 0.005;
 const UNJUDGED: &str = "the limit of open files leaves too few polls";
 /// How long a second poll gets to show that it was answered too.
 const OTHERS: Duration = Duration::from_millis(20);
@@ -88,13 +94,11 @@ async fn watch(
             }
         });
     }
-    // The last polls are on their way.
-    sleep(Duration::from_secs(1)).await;
-    let window = Duration::from_millis(bench.pick(2000, 10_000, 10_000));
-    let cpu_before = process::cpu_time(server.pid())?;
-    sleep(window).await;
-    let share =
-        (process::cpu_time(server.pid())? - cpu_before).as_secs_f64() / window.as_secs_f64();
+    let launched = Instant::now();
+    wait_until_flat(server).await?;
+    let share = cpu_share(server, Duration::from_millis(bench.pick(2000, 10_000, 10_000))).await?;
+    let waited = launched.elapsed();
+    ensure!(waited < Duration::from_secs(WAIT_S.into()), "polls ended while they were measured");
     let each = server.resident_bytes()?.saturating_sub(before) as f64 / polls as f64;
     add_idle(bench, polls, urls.len(), share, each);
 
@@ -118,6 +122,31 @@ async fn watch(
         ..Row::default()
     });
     Ok(())
+}
+
+/// Returns when the polls have arrived: once the server's CPU does not change from one moment to the
+/// next, or at the latest so soon that the polls last until they are measured.
+async fn wait_until_flat(server: &Server) -> Result<()> {
+    let mut shares = Vec::new();
+    while shares.len() < MOMENTS_MAX && !is_flat(&shares) {
+        shares.push(cpu_share(server, MOMENT).await?);
+    }
+    Ok(())
+}
+
+/// Whether the last shares are alike.
+fn is_flat(shares: &[f64]) -> bool {
+    let Some([before, middle, last]) = shares.last_chunk() else { return false };
+    let highest = before.max(*middle).max(*last);
+    highest - before.min(*middle).min(*last) <= FLAT
+}
+
+/// How much of a core the server takes for so long.
+async fn cpu_share(server: &Server, duration: Duration) -> Result<f64> {
+    let (before, start) = (process::cpu_time(server.pid())?, Instant::now());
+    sleep(duration).await;
+    let spent = process::cpu_time(server.pid())?.saturating_sub(before);
+    Ok(spent.as_secs_f64() / start.elapsed().as_secs_f64())
 }
 
 fn add_idle(bench: &mut Bench, polls: u64, queues: usize, share: f64, each: f64) {
@@ -210,6 +239,13 @@ fn receive_request(endpoint: &Endpoint, url: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpu_is_flat_when_three_moments_are_alike() {
+        assert!(!is_flat(&[]) && !is_flat(&[0.001, 0.001]));
+        assert!(!is_flat(&[0.001, 0.2, 0.001, 0.002]));
+        assert!(is_flat(&[0.9, 0.2, 0.004, 0.001, 0.005]));
+    }
 
     #[test]
     fn polls_leave_files_to_the_server_and_there_are_always_some() {
