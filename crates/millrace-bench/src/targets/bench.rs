@@ -33,9 +33,6 @@ pub(crate) enum Scale {
 /// Why a row is not judged that takes the largest scale.
 pub(crate) const ONLY_FULL: &str = "only with --full";
 
-/// How long the disk is probed in each round.
-const BESIDE: Duration = Duration::from_millis(300);
-
 pub(crate) struct Bench {
     pub(crate) scale: Scale,
     pub(crate) rows: Vec<Row>,
@@ -106,8 +103,8 @@ impl Bench {
     /// A scenario with this scale's durations.
     pub(crate) fn scenario(&self, mode: Mode, endpoint: Endpoint, connections: usize) -> Scenario {
         Scenario {
-            warm_up: Duration::from_millis(self.pick(200, 1000, 1000)),
-            duration: Duration::from_millis(self.pick(500, 5000, 5000)),
+            warm_up: Duration::from_millis(self.pick(100, 1000, 1000)),
+            duration: Duration::from_millis(self.pick(300, 5000, 5000)),
             progress: self.progress.clone(),
             ..Scenario::new(mode, endpoint, connections)
         }
@@ -175,7 +172,8 @@ impl Bench {
         let ceiling = scenario(self, self.ceiling.endpoint()?);
         let server_pid = Some(self.ceiling.pid());
         let ceiling = on_ceiling(&Scenario { server_pid, ..ceiling })?;
-        let sync_us = probe::fdatasync(self.directory.path(), BESIDE)?.p50_us;
+        let beside = Duration::from_millis(self.pick(50, 300, 300));
+        let sync_us = probe::fdatasync(self.directory.path(), beside)?.p50_us;
         let scenario = scenario(self, server.endpoint()?);
         Ok(Round { own: self.measure(server, scenario)?, ceiling, sync_us })
     }

@@ -36,7 +36,7 @@ pub(crate) fn drains(bench: &mut Bench) -> Result<()> {
     let found = drain(bench, small)?;
     let rate = found.rate();
     add(bench, small, &found, None);
-    let deep = standard(bench.pick(20_000, 1_000_000, 1_000_000));
+    let deep = standard(bench.pick(10_000, 1_000_000, 1_000_000));
     let found = drain(bench, deep)?;
     add(bench, deep, &found, Some(rate));
     let deepest = standard(10_000_000);

@@ -11,6 +11,7 @@ mod held;
 mod http2;
 mod idle;
 mod latency;
+mod memory;
 mod place;
 mod probe;
 mod protocols;
@@ -70,7 +71,7 @@ const TARGETS: [(&str, &str, Measurement); 11] = [
     ("4", "drain", depth::drains),
     ("5", "latency", latency::latency),
     ("6", "protocols", protocols::protocols),
-    ("7", "memory", space::memory),
+    ("7", "memory", memory::memory),
     ("8", "idle polls", idle::idle),
     ("9", "restart", space::restart),
     ("10", "disk", space::disk),
