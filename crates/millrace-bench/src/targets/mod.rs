@@ -59,6 +59,7 @@ pub(crate) struct Flags {
     json: bool,
 }
 
+/// How much later than a server a signal may reach us.
 const SIGNAL_LATE: Duration = Duration::from_millis(100);
 
 type Measurement = fn(&mut Bench) -> Result<()>;
@@ -93,9 +94,9 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
     let mut bench = Bench::new(scale, binary, place.directory)?;
     let _interrupts = Interrupts::start(bench.progress.live())?;
     let before = bench.fdatasync()?;
-    measure_all(&mut bench, &flags.only)?;
+    measure_all(&mut bench, &flags.only);
     let ended = bench.progress.go_on();
-    let after = bench.fdatasync()?;
+    let after = bench.fdatasync();
     bench.rows.sort_by_key(|row| row.target.parse::<u8>().unwrap_or(u8::MAX));
 
     let format = match (flags.markdown, flags.json) {
@@ -104,58 +105,65 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
         (false, false) => Format::Text,
     };
     print!("{}", table::print(&bench.rows, format));
-    let summary = summary(&bench, &file_system, &before, &after);
+    let summary = summary(&bench, &file_system, &before, after.as_ref().ok());
     match format {
         Format::Json => eprintln!("{summary}"),
         Format::Text | Format::Markdown => println!("\n{summary}"),
     }
     ended?;
+    after?;
     match bench.faults.all() {
         [] => Ok(()),
         [first, ..] => bail!("{} faults, the first: {first}", bench.faults.all().len()),
     }
 }
 
-/// Measures the targets in `only`, or all, until the run is to end early. One that cannot be measured has a row that says so.
-fn measure_all(bench: &mut Bench, only: &[u8]) -> Result<()> {
+/// Measures the targets in `only`, or all, until the run is to end early. One that cannot be
+/// measured has a row that says so.
+fn measure_all(bench: &mut Bench, only: &[u8]) {
     let is_wanted =
         |target: &str| only.is_empty() || only.iter().any(|one| one.to_string() == target);
     for (target, what, measure) in TARGETS.into_iter().filter(|(target, ..)| is_wanted(target)) {
         bench.faults.begin();
         let measured = measure(bench);
         if measured.is_err() {
-            // The signal that ends us also ends our servers, and may come to us a little later.
+            // Ctrl-C ends our servers as well, which is no fault of theirs.
             std::thread::sleep(SIGNAL_LATE);
         }
         if bench.progress.go_on().is_err() {
-            return Ok(());
+            return;
         }
         if let Err(error) = measured {
             bench.faults.begin();
             bench.faults.note(&format!("not measured: {error:#}"));
             bench.add(Row { target, what: what.to_owned(), ..Row::default() });
-            bench.remove_all()?;
+            if let Err(error) = bench.remove_all() {
+                bench.faults.note(&format!("{error:#}"));
+            }
         }
     }
     if is_wanted("5") {
         bench.faults.begin();
         latency::closes(bench);
     }
-    Ok(())
 }
 
-fn summary(bench: &Bench, file_system: &str, before: &Percentiles, after: &Percentiles) -> String {
-    let cores = cores();
+fn summary(
+    bench: &Bench,
+    file_system: &str,
+    before: &Percentiles,
+    after: Option<&Percentiles>,
+) -> String {
+    let (verdicts, cores, rounds) = (summary::verdicts(&bench.rows), cores(), bench.rounds());
     let quick = if bench.scale == Scale::Quick { " Quick: only shows that it works." } else { "" };
+    let sync = |when: &str, found: &Percentiles| {
+        format!("{when}: p50 {:.0} µs, p99 {:.0} µs", found.p50_us, found.p99_us)
+    };
+    let after = after.map(|found| sync("; after", found)).unwrap_or_default();
+    let before = sync("Before it all", before);
     format!(
-        "{} {cores} cores, {file_system}, rounds: {}, messages of 1 KB; sync µs: the median \
-         fdatasync of a 1 KB append beside each measurement. Before and after it all: p50 {:.0} and {:.0} µs, p99 {:.0} and {:.0} µs.{quick}",
-        summary::verdicts(&bench.rows),
-        bench.rounds(),
-        before.p50_us,
-        after.p50_us,
-        before.p99_us,
-        after.p99_us,
+        "{verdicts} {cores} cores, {file_system}, rounds: {rounds}, messages of 1 KB; sync µs: the \
+         median fdatasync of a 1 KB append beside each measurement. {before}{after}.{quick}"
     )
 }
 
