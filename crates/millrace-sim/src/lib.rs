@@ -19,6 +19,7 @@ pub mod invariants;
 pub mod model;
 pub mod moves;
 pub mod oracle;
+mod panics;
 pub mod polls;
 pub mod queues;
 pub mod random;

@@ -5,6 +5,7 @@
 //! so, and futures are polled when it says so.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::clock::ManualClock;
 use crate::executor::Task;
 use crate::invariants::{self, Seen};
 use crate::oracle::Oracle;
+use crate::panics;
 use crate::random::Random;
 use crate::trace::{Output, Trace};
 
@@ -131,23 +133,35 @@ pub struct World {
     pub(crate) truncations: u64,
 }
 
-/// Runs one seed.
+/// Runs one seed. A panic in it is a failure like any other.
 pub fn run(seed: u64, steps: u64, output: Output) -> Result<Report, Failure> {
-    let mut world = World::new(seed, output);
-    match world.live(steps) {
-        Ok(()) => Ok(Report {
-            hash: world.trace.hash(),
-            restarts: world.restarts,
-            commits: world.commits,
-            truncations: world.truncations,
-        }),
-        Err(text) => {
-            // Whatever is dropped now must not hide the failure.
-            world.tasks.clear();
-            let last_lines = world.trace.last_lines();
-            Err(Failure { seed, step: world.step, text, last_lines })
+    let world = World::new(seed, output);
+    run_in(world, seed, |world| world.live(steps))
+}
+
+fn run_in(
+    mut world: World,
+    seed: u64,
+    life: impl FnOnce(&mut World) -> Result<(), String>,
+) -> Result<Report, Failure> {
+    let lived = panics::caught(seed, AssertUnwindSafe(|| life(&mut world)));
+    let text = match lived {
+        Ok(Ok(())) => {
+            return Ok(Report {
+                hash: world.trace.hash(),
+                restarts: world.restarts,
+                commits: world.commits,
+                truncations: world.truncations,
+            });
         }
-    }
+        Ok(Err(text)) => text,
+        Err(panic) => format!("panicked: {panic}"),
+    };
+    let failure = Failure { seed, step: world.step, text, last_lines: world.trace.last_lines() };
+    // Whatever would be dropped now must not hide the failure: what a panic left half done ends
+    // the process when it is touched again.
+    std::mem::forget(world);
+    Err(failure)
 }
 
 impl World {
@@ -374,5 +388,24 @@ impl World {
 
     pub(crate) fn queue_by_id(&self, id: u64) -> Result<Option<Arc<SharedQueue>>, String> {
         Ok(self.broker()?.queue_by_id(QueueId(id)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panic_is_a_failure_that_names_seed_and_step() {
+        let world = World::new(7, Output::Silent);
+
+        let failure = run_in(world, 7, |world| {
+            world.step = 3;
+            panic!("slot {} is free", 5);
+        });
+
+        let failure = failure.expect_err("it panicked").to_string();
+        assert!(failure.starts_with("seed 7, step 3: panicked: slot 5 is free"), "{failure}");
+        assert!(failure.contains("--seed 7 --steps 3"), "{failure}");
     }
 }
