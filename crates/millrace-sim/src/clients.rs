@@ -5,6 +5,7 @@ use std::sync::Arc;
 use millrace_broker::{BrokerError, Kind, NewContent, Outgoing, SharedQueue};
 use millrace_core::MessageId;
 use millrace_engine::{Receive, Received};
+use millrace_journal::Ticket;
 
 use crate::draft::Draft;
 use crate::invariants::{self, Bounds, Receipt, check_receive};
@@ -47,8 +48,8 @@ impl World {
         let drafts: Vec<Draft> = (0..count).map(|_| self.draft(model.kind())).collect();
         let outgoing: Vec<Outgoing<'_>> = drafts.iter().map(Draft::outgoing).collect();
         let sent = self.broker()?.begin_send(&queue, &outgoing);
-        let accepted = match sent {
-            Ok((accepted, _)) => accepted,
+        let (accepted, ticket) = match sent {
+            Ok(sent) => sent,
             Err(error) => {
                 self.note(format!("send {count} to {}: {error}", queue.key().name));
                 return self.check_refusal(&error);
@@ -82,9 +83,8 @@ impl World {
         }
         let name = &queue.key().name;
         self.note(format!("send {count} to {name}: {seqs:x?}"));
-        if !stored.is_empty() {
-            self.record(Change::Sent { queue: id, messages: stored })?;
-        }
+        let change = Change::Sent { queue: id, messages: stored };
+        self.record_told(id, ticket, (!seqs.is_empty()).then_some(change))?;
         self.compare_queue(id)
     }
 
@@ -126,7 +126,10 @@ impl World {
         let mark = self.mark()?;
         let name = queue.key().name.clone();
         match received {
-            Ok(Some((received, _))) => {
+            Ok(Some((received, ticket))) => {
+                if ticket != mark.ticket {
+                    return Err(format!("receive: {ticket:?}, should be {mark:?}").into());
+                }
                 let taken = self.note_receive(&asked, before, (Answer::Given, mark))?;
                 let seqs: Vec<u64> = received.deliveries.iter().map(|d| d.at.seq).collect();
                 self.note(format!("receive {} from {name}: {seqs:x?}", asked.max));
@@ -348,6 +351,30 @@ impl World {
     pub(crate) fn record(&mut self, change: Change) -> Result<Serial, String> {
         let mark = self.mark()?;
         Ok(self.oracle.record(self.now(), mark, change))
+    }
+
+    /// Tells the oracle of a change that the latest append made, if there is one, and checks what
+    /// its answer waits for: the commit of the change, or of the earlier ones that the answer
+    /// tells of.
+    pub(crate) fn record_told(
+        &mut self,
+        queue: u64,
+        ticket: Option<Ticket>,
+        change: Option<Change>,
+    ) -> Result<(), String> {
+        let Some(change) = change else {
+            let told_after = self.oracle.told_after(queue);
+            if ticket < told_after {
+                return Err(format!("told after {ticket:?}, should be after {told_after:?}"));
+            }
+            return Ok(());
+        };
+        let mark = self.mark()?;
+        if ticket != Some(mark.ticket) {
+            return Err(format!("told after {ticket:?}, appended up to {mark:?}"));
+        }
+        self.oracle.record(self.now(), mark, change);
+        Ok(())
     }
 
     /// To be taken right after a call whose change is found out later.

@@ -24,8 +24,8 @@ impl World {
         let handles: Vec<Handle> = held.iter().map(|held| held.handle).collect();
         let outcome = self.broker()?.begin_delete(&queue, &handles);
         let name = queue.key().name.clone();
-        let outcomes = match outcome {
-            Ok((outcomes, _)) => outcomes,
+        let (outcomes, ticket) = match outcome {
+            Ok(outcome) => outcome,
             Err(error) => {
                 self.note(format!("delete in {name}: {error}"));
                 return self.check_refusal(&error);
@@ -37,9 +37,9 @@ impl World {
             check_verdict(outcome, wanted, handle)?;
         }
         self.note(format!("delete in {name}: {deleted:x?}"));
-        if !deleted.is_empty() {
-            self.record(Change::Deleted { queue: id, seqs: deleted })?;
-        }
+        let has_deleted = !deleted.is_empty();
+        let change = Change::Deleted { queue: id, seqs: deleted };
+        self.record_told(id, ticket, has_deleted.then_some(change))?;
         self.compare_queue(id)
     }
 
@@ -54,8 +54,8 @@ impl World {
             .collect();
         let outcome = self.broker()?.begin_change_visibility(&queue, &changes);
         let name = queue.key().name.clone();
-        let outcomes = match outcome {
-            Ok((outcomes, _)) => outcomes,
+        let (outcomes, ticket) = match outcome {
+            Ok(outcome) => outcome,
             Err(error) => {
                 self.note(format!("change visibility in {name}: {error}"));
                 return self.check_refusal(&error);
@@ -67,9 +67,9 @@ impl World {
             check_verdict(outcome, wanted, handle)?;
         }
         self.note(format!("change visibility in {name}: {changed:x?}"));
-        if !changed.is_empty() {
-            self.record(Change::Visibility { queue: id, changes: changed })?;
-        }
+        let has_changed = !changed.is_empty();
+        let change = Change::Visibility { queue: id, changes: changed };
+        self.record_told(id, ticket, has_changed.then_some(change))?;
         self.compare_queue(id)
     }
 }

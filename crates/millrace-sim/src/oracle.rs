@@ -91,6 +91,20 @@ impl Oracle {
         }
     }
 
+    /// What an answer waits for that tells of earlier changes to a queue and makes none: the latest
+    /// of those that a client was or will be told of.
+    pub fn told_after(&self, queue: u64) -> Option<Ticket> {
+        let is_told_of = |change: &Change| match change {
+            Change::Defined(definition) => definition.id == queue,
+            Change::Sent { queue: of, .. }
+            | Change::Visibility { queue: of, .. }
+            | Change::Deleted { queue: of, .. } => *of == queue,
+            _ => false,
+        };
+        let told = self.pending.iter().rev().find(|pending| is_told_of(&pending.change));
+        told.map(|pending| pending.ticket)
+    }
+
     pub fn is_committed(&self, serial: Serial) -> bool {
         serial + self.pending.len() as u64 <= self.next_serial
     }

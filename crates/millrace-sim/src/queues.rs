@@ -37,11 +37,14 @@ impl World {
         let tags = [("made".to_owned(), self.step.to_string())].into();
         let new = NewQueue { key: key(name), settings, attributes: Default::default(), tags };
         match self.broker()?.begin_create_queue(&new) {
-            Ok((Creation::Existing(queue), _)) => {
-                let known = self.oracle.live.queues.contains_key(&queue.id().0);
-                if !known { Err(format!("{name} should not exist").into()) } else { Ok(()) }
+            Ok((Creation::Existing(queue), ticket)) => {
+                let id = queue.id().0;
+                if !self.oracle.live.queues.contains_key(&id) {
+                    return Err(format!("{name} should not exist").into());
+                }
+                Ok(self.record_told(id, ticket, None)?)
             }
-            Ok((Creation::Created(queue), _)) => {
+            Ok((Creation::Created(queue), ticket)) => {
                 if self.oracle.live.by_name(name).is_some() {
                     return Err(format!("{name} exists twice").into());
                 }
@@ -51,8 +54,8 @@ impl World {
                 }
                 self.oracle.check_queue_id(definition.id)?;
                 self.note(format!("create {name} {:#x}", definition.id));
-                self.record(Change::Defined(Box::new(definition)))?;
-                Ok(())
+                let change = Change::Defined(Box::new(definition));
+                Ok(self.record_told(queue.id().0, ticket, Some(change))?)
             }
             Err(error) => {
                 self.note(format!("create {name}: {error}"));
