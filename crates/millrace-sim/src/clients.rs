@@ -1,5 +1,7 @@
 //! What clients do: send, receive, delete, change visibility; each checked against the oracle.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use millrace_broker::{BrokerError, Kind, NewContent, Outgoing, SharedQueue};
@@ -8,6 +10,7 @@ use millrace_engine::{Receive, Received};
 use millrace_journal::Ticket;
 
 use crate::draft::Draft;
+use crate::executor::{Output, Purpose, Task};
 use crate::invariants::{self, Bounds, Receipt, check_receive};
 use crate::model::{Change, Message, QueueModel};
 use crate::oracle::{Mark, Serial};
@@ -18,6 +21,9 @@ const FULL_QUEUE: usize = 50;
 
 /// A queue and handles of its messages.
 pub(crate) type HeldOfQueue = (Arc<SharedQueue>, Vec<Held>);
+
+/// Messages that a send stored, and their deduplication keys.
+type Stored = Vec<(Message, Option<String>)>;
 
 /// What a receive was asked, for the oracle.
 #[derive(Clone, Debug)]
@@ -46,6 +52,9 @@ impl World {
         }
         let count = self.random.pick(&[1, 1, 1, 2, 4, 10]);
         let drafts: Vec<Draft> = (0..count).map(|_| self.draft(model.kind())).collect();
+        if self.profile.awaits_answers {
+            return self.send_and_wait(&queue, &model, drafts);
+        }
         let outgoing: Vec<Outgoing<'_>> = drafts.iter().map(Draft::outgoing).collect();
         let sent = self.broker()?.begin_send(&queue, &outgoing);
         let (accepted, ticket) = match sent {
@@ -58,17 +67,10 @@ impl World {
         if accepted.len() != drafts.len() {
             return Err(format!("{} of {} accepted", accepted.len(), drafts.len()).into());
         }
-        let mut stored: Vec<(Message, Option<String>)> = Vec::new();
-        let mut seqs = Vec::new();
+        let mut stored = Stored::new();
         for (draft, accepted) in drafts.iter().zip(&accepted) {
-            let group = draft.group.as_deref().unwrap_or_default();
-            let key = draft.dedup_id.as_deref().map(|id| model.dedup_key(group, id));
-            let in_batch = stored.iter().find(|(_, known)| key.is_some() && *known == key);
-            let known = key.as_ref().and_then(|key| model.dedup.get(key));
-            let earlier = known
-                .map(|k| (k.id, k.seq))
-                .or(in_batch.map(|(message, _)| (message.id, message.seq)));
-            if let Some(earlier) = earlier {
+            let key = draft.key(&model);
+            if let Some(earlier) = earlier(&model, &stored, key.as_deref()) {
                 if earlier != (accepted.id, accepted.seq) {
                     return Err(format!("{key:?} is {earlier:?}, accepted {accepted:?}").into());
                 }
@@ -79,13 +81,70 @@ impl World {
             }
             self.oracle.check_seq(id, accepted.seq)?;
             stored.push((draft.message(&model, accepted.seq, now), key));
-            seqs.push(accepted.seq);
         }
-        let name = &queue.key().name;
-        self.note(format!("send {count} to {name}: {seqs:x?}"));
-        let change = Change::Sent { queue: id, messages: stored };
-        self.record_told(id, ticket, (!seqs.is_empty()).then_some(change))?;
+        let change = self.note_sent(&queue, count, stored);
+        self.record_told(id, ticket, change)?;
         self.compare_queue(id)
+    }
+
+    /// A send by its future, which resolves later. What it stored is found by the messages' ids.
+    fn send_and_wait(
+        &mut self,
+        queue: &Arc<SharedQueue>,
+        model: &QueueModel,
+        drafts: Vec<Draft>,
+    ) -> Step {
+        let (id, now) = (queue.id().0, self.now());
+        let drafts = Rc::new(drafts);
+        // Filled in as soon as the call is made, before it resolves.
+        let wanted: Rc<RefCell<Vec<(MessageId, u64)>>> = Rc::default();
+        let send = {
+            let (broker, queue) = (Arc::clone(self.broker()?), Arc::clone(queue));
+            let (drafts, wanted) = (Rc::clone(&drafts), Rc::clone(&wanted));
+            async move {
+                let outgoing: Vec<Outgoing<'_>> = drafts.iter().map(Draft::outgoing).collect();
+                let sent = broker.send(&queue, &outgoing).await;
+                Output::Done(sent.and_then(|sent| {
+                    let sent: Vec<_> = sent.iter().map(|sent| (sent.id, sent.seq)).collect();
+                    let is_right = sent == *wanted.borrow();
+                    let told = || format!("told {sent:x?}, should be {:x?}", wanted.borrow());
+                    if is_right { Ok(()) } else { Err(BrokerError::Internal(told())) }
+                }))
+            }
+        };
+        let count = drafts.len();
+        let mut known = Vec::new();
+        for draft in drafts.iter() {
+            known.extend(earlier(model, &Stored::new(), draft.key(model).as_deref()));
+        }
+        if known.len() == count {
+            wanted.replace(known);
+        }
+        self.begin_told("send", queue, send, |world| {
+            let after = world.look_into(queue)?;
+            let mut stored = Stored::new();
+            let mut told = Vec::new();
+            for draft in drafts.iter() {
+                let key = draft.key(model);
+                if let Some(earlier) = earlier(model, &stored, key.as_deref()) {
+                    told.push(earlier);
+                    continue;
+                }
+                let seq = after.values().find(|seen| seen.message.id == draft.id);
+                let seq = seq.ok_or_else(|| format!("{:?} is not stored", draft.id))?.message.seq;
+                world.oracle.check_seq(id, seq)?;
+                told.push((draft.id, seq));
+                stored.push((draft.message(model, seq, now), key));
+            }
+            wanted.replace(told);
+            Ok(world.note_sent(queue, count, stored))
+        })
+    }
+
+    fn note_sent(&mut self, queue: &SharedQueue, count: usize, messages: Stored) -> Option<Change> {
+        let seqs: Vec<u64> = messages.iter().map(|(message, _)| message.seq).collect();
+        self.note(format!("send {count} to {}: {seqs:x?}", queue.key().name));
+        (!messages.is_empty()).then_some(Change::Sent { queue: queue.id().0, messages })
     }
 
     fn draft(&mut self, kind: Kind) -> Draft {
@@ -363,7 +422,7 @@ impl World {
         change: Option<Change>,
     ) -> Result<(), String> {
         let Some(change) = change else {
-            let told_after = self.oracle.told_after(queue);
+            let told_after = self.oracle.told_after(queue).map(|(_, ticket)| ticket);
             if ticket < told_after {
                 return Err(format!("told after {ticket:?}, should be after {told_after:?}"));
             }
@@ -377,10 +436,56 @@ impl World {
         Ok(())
     }
 
+    /// Polls a call once, which makes its change, if any, and leaves the rest to the executor: it
+    /// must not resolve before the change is committed, nor before the earlier ones that its
+    /// answer tells of.
+    pub(crate) fn begin_told(
+        &mut self,
+        what: &'static str,
+        queue: &SharedQueue,
+        future: impl Future<Output = Output> + 'static,
+        find_change: impl FnOnce(&mut World) -> Result<Option<Change>, Trouble>,
+    ) -> Step {
+        let id = queue.id().0;
+        self.next_task += 1;
+        let mut task = Task::new(self.next_task, Purpose::Commit { what, serial: None }, future);
+        let output = task.poll();
+        if let Some(Output::Done(Err(error))) = &output {
+            self.note(format!("{what} in {}: {error}", queue.key().name));
+            return self.check_refusal(error);
+        }
+        // Before anybody looks, which ends what is over and so appends.
+        let mark = self.mark()?;
+        let told_after = self.oracle.told_after(id);
+        let serial = match find_change(self)? {
+            Some(change) => Some(self.oracle.record(self.now(), mark, change)),
+            None => told_after.map(|(serial, _)| serial),
+        };
+        if output.is_none() {
+            task.purpose = Purpose::Commit { what, serial };
+            self.tasks.push(task);
+        } else if let Some(serial) = serial
+            && !self.oracle.is_committed(serial)
+        {
+            return Err(format!("{what} resolved before its commit").into());
+        }
+        self.compare_queue(id)
+    }
+
     /// To be taken right after a call whose change is found out later.
     pub(crate) fn mark(&self) -> Result<Mark, String> {
         Ok(Mark::of(&self.node()?.log))
     }
+}
+
+/// The message that a deduplication key stands for already: known before, or of the same batch.
+fn earlier(model: &QueueModel, stored: &Stored, key: Option<&str>) -> Option<(MessageId, u64)> {
+    let key = key?;
+    let known = model.dedup.get(key).map(|known| (known.id, known.seq));
+    known.or_else(|| {
+        let in_batch = stored.iter().find(|(_, known)| known.as_deref() == Some(key));
+        in_batch.map(|(message, _)| (message.id, message.seq))
+    })
 }
 
 /// How a receive ended, as far as the oracle must know.

@@ -26,6 +26,12 @@ impl Draft {
         }
     }
 
+    /// What its deduplication id means in that queue.
+    pub(crate) fn key(&self, queue: &QueueModel) -> Option<String> {
+        let group = self.group.as_deref().unwrap_or_default();
+        self.dedup_id.as_deref().map(|id| queue.dedup_key(group, id))
+    }
+
     pub(crate) fn message(&self, queue: &QueueModel, seq: u64, now: u64) -> Message {
         let delay_s = self.delay_s.unwrap_or(queue.definition.settings.delay_s);
         let end = now + u64::from(delay_s) * 1000;

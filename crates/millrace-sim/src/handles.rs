@@ -1,8 +1,11 @@
 //! What clients do with receipt handles, old and new: delete and change visibility.
 
-use millrace_broker::{BrokerError, Handle, Kind};
+use std::sync::Arc;
+
+use millrace_broker::{BrokerError, Handle, Kind, SharedQueue};
 use millrace_core::limits;
 
+use crate::executor::Output;
 use crate::model::{Change, QueueModel, State};
 use crate::world::{Step, World};
 
@@ -22,6 +25,9 @@ impl World {
         self.oracle.live.tick(now);
         let Some(mut model) = self.oracle.live.queues.get(&id).cloned() else { return Ok(()) };
         let handles: Vec<Handle> = held.iter().map(|held| held.handle).collect();
+        if self.profile.awaits_answers {
+            return self.delete_and_wait(&queue, model, handles);
+        }
         let outcome = self.broker()?.begin_delete(&queue, &handles);
         let name = queue.key().name.clone();
         let (outcomes, ticket) = match outcome {
@@ -41,6 +47,34 @@ impl World {
         let change = Change::Deleted { queue: id, seqs: deleted };
         self.record_told(id, ticket, has_deleted.then_some(change))?;
         self.compare_queue(id)
+    }
+
+    /// A delete by its future, which resolves later.
+    fn delete_and_wait(
+        &mut self,
+        queue: &Arc<SharedQueue>,
+        mut model: QueueModel,
+        handles: Vec<Handle>,
+    ) -> Step {
+        let mut deleted = Vec::new();
+        let judge = |handle: &Handle| delete_one(&mut model, handle, &mut deleted);
+        let wanted: Vec<Verdict> = handles.iter().map(judge).collect();
+        let (broker, shared) = (Arc::clone(self.broker()?), Arc::clone(queue));
+        let delete = async move {
+            let outcomes = broker.delete(&shared, &handles).await;
+            Output::Done(outcomes.and_then(|outcomes| {
+                let mut entries = handles.iter().zip(&outcomes).zip(wanted);
+                let checked = entries
+                    .try_for_each(|((handle, got), wanted)| check_verdict(got, wanted, handle));
+                checked.map_err(BrokerError::Internal)
+            }))
+        };
+        let id = queue.id().0;
+        self.begin_told("delete", queue, delete, |world| {
+            world.note(format!("delete in {id:#x}: {deleted:x?}"));
+            let is_any = !deleted.is_empty();
+            Ok(is_any.then_some(Change::Deleted { queue: id, seqs: deleted }))
+        })
     }
 
     pub(crate) fn change_visibility(&mut self) -> Step {

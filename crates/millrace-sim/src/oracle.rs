@@ -93,7 +93,7 @@ impl Oracle {
 
     /// What an answer waits for that tells of earlier changes to a queue and makes none: the latest
     /// of those that a client was or will be told of.
-    pub fn told_after(&self, queue: u64) -> Option<Ticket> {
+    pub fn told_after(&self, queue: u64) -> Option<(Serial, Ticket)> {
         let is_told_of = |change: &Change| match change {
             Change::Defined(definition) => definition.id == queue,
             Change::Sent { queue: of, .. }
@@ -101,8 +101,9 @@ impl Oracle {
             | Change::Deleted { queue: of, .. } => *of == queue,
             _ => false,
         };
-        let told = self.pending.iter().rev().find(|pending| is_told_of(&pending.change));
-        told.map(|pending| pending.ticket)
+        let newest_first = (0..=self.next_serial).rev().zip(self.pending.iter().rev());
+        let mut told = newest_first.filter(|(_, pending)| is_told_of(&pending.change));
+        told.next().map(|(serial, pending)| (serial, pending.ticket))
     }
 
     pub fn is_committed(&self, serial: Serial) -> bool {

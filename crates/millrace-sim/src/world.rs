@@ -58,6 +58,8 @@ pub(crate) struct Profile {
     pub faults: u64,
     /// The disk reads and writes by way of the page cache only.
     pub refuses_direct: bool,
+    /// Sends and deletes are futures that resolve later.
+    pub awaits_answers: bool,
     /// With `Os` neither power nor disk fails: there is no telling what that leaves.
     pub durability: Durability,
 }
@@ -180,6 +182,7 @@ impl World {
             faults: random.pick(&[0, 5, 20]),
             // By the seed and not by chance, so that seeds that found a bug go on as they did.
             refuses_direct: seed.is_multiple_of(5),
+            awaits_answers: matches!(seed % 6, 1 | 2),
             durability: if seed.is_multiple_of(7) { Durability::Os } else { Durability::Fsync },
         };
         let fs = SimFileSystem::new(random.bits());
