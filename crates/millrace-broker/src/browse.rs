@@ -70,10 +70,10 @@ impl Broker {
         Ok(browsed)
     }
 
-    /// Up to `limit` messages, oldest first, all read at once; fails if one cannot be read. For
-    /// simulations.
+    /// Up to `limit` messages, oldest first, all read at once; fails if one cannot be read. What is
+    /// over has not ended for it. For simulations.
     pub fn peek(&self, queue: &SharedQueue, limit: usize) -> Result<Vec<Peeked>, BrokerError> {
-        let views: Vec<_> = self.lock_up_to_date(queue).queue.messages().take(limit).collect();
+        let views: Vec<_> = queue.lock().queue.messages().take(limit).collect();
         let peeked = views
             .into_iter()
             .map(|view| self.read_back(view).map_err(|error| crate::deliver::unreadable(&error)));

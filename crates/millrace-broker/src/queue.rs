@@ -102,6 +102,11 @@ impl SharedQueue {
         self.kind
     }
 
+    /// Panics if the queue's inner state disagrees with itself. Reads every message: for simulations.
+    pub fn assert_consistent(&self) {
+        self.lock().queue.assert_consistent();
+    }
+
     /// Changes the definition, as the holder of the lock.
     pub(crate) fn set_definition(&self, state: &mut State, definition: Definition) {
         assert_eq!(state.queue.id(), self.id, "state of another queue");

@@ -293,6 +293,7 @@ impl World {
             self.record(Change::QueueDeleted { queue: id })?;
             return Ok(());
         }
+        broker.count_messages(queue);
         let peeked = broker.peek(queue, usize::MAX).map_err(|error| error.to_string())?;
         for chunk in peeked.chunks(10) {
             let handles: Vec<Handle> =
