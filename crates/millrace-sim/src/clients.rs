@@ -9,7 +9,7 @@ use millrace_core::MessageId;
 use millrace_engine::{Receive, Received};
 use millrace_journal::Ticket;
 
-use crate::draft::Draft;
+use crate::draft::{self, Draft};
 use crate::executor::{Output, Purpose, Task};
 use crate::invariants::{self, Bounds, Receipt, check_receive};
 use crate::model::{Change, Message, QueueModel};
@@ -159,15 +159,13 @@ impl World {
         });
         let delay_s =
             (!is_fifo && self.random.chance(25)).then(|| self.random.pick(&[0, 1, 20, 900]));
-        let mut body = format!("{uid};");
-        let filler = self.random.below(self.profile.body_bytes);
-        body.extend((0..filler).map(|_| 'x'));
+        let body = draft::body(uid, self.random.below(self.profile.body_bytes));
         let mut content = Vec::new();
         let deduplication_id = dedup_id.as_deref().unwrap_or_default();
         NewContent { body: body.as_bytes(), deduplication_id, ..NewContent::default() }
             .encode(&mut content);
         let id = MessageId::from_random(self.random.wide_bits());
-        Draft { uid, id, group, dedup_id, delay_s, content }
+        Draft { uid, id, group, dedup_id, delay_s, body_bytes: body.len(), content }
     }
 
     pub(crate) fn receive(&mut self) -> Step {
@@ -335,21 +333,13 @@ impl World {
             return Err(format!("delivered {received:?}, took {taken:x?}").into());
         }
         let model = self.oracle.live.queues.get(&queue.id().0);
-        for (number, delivery) in received.deliveries.iter().enumerate() {
+        for delivery in &received.deliveries {
             let message = model.and_then(|model| model.messages.get(&delivery.at.seq));
             if message.is_none_or(|message| message.receive_count != delivery.receive_count) {
                 return Err(format!("delivered {delivery:?}, is {message:?}").into());
             }
-            let is_fifo = model.is_some_and(|model| model.kind() == Kind::Fifo);
-            let later = received.deliveries.get(number + 1..).unwrap_or_default();
-            let is_late = |other: &&millrace_engine::Delivery| {
-                other.group == delivery.group && other.at.seq < delivery.at.seq
-            };
-            if is_fifo && let Some(late) = later.iter().find(is_late) {
-                return Err(format!("{late:?} comes after {delivery:?}").into());
-            }
         }
-        Ok(())
+        Ok(invariants::check_order(queue.kind(), received.deliveries.iter())?)
     }
 
     fn hold(&mut self, queue: &SharedQueue, received: &Received) -> Step {

@@ -11,7 +11,29 @@ pub(crate) struct Draft {
     pub group: Option<String>,
     pub dedup_id: Option<String>,
     pub delay_s: Option<u32>,
+    pub body_bytes: usize,
     pub content: Vec<u8>,
+}
+
+/// The body of the message of that number: the number, and letters that tell one number from
+/// another and one place from another.
+pub(crate) fn body(uid: u64, filler: u64) -> String {
+    let mut body = format!("{uid};");
+    body.extend((0..filler).map(|at| char::from(letter(uid, at))));
+    body
+}
+
+/// The number of a body that is as it was made.
+pub(crate) fn uid_of(body: &str) -> Option<u64> {
+    let (uid, filler) = body.split_once(';')?;
+    let uid = uid.parse().ok()?;
+    let is_as_made = filler.bytes().zip(0..).all(|(byte, at)| byte == letter(uid, at));
+    is_as_made.then_some(uid)
+}
+
+fn letter(uid: u64, at: u64) -> u8 {
+    let bits = (uid << 16 ^ at).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59;
+    b'A' + bits as u8
 }
 
 impl Draft {
@@ -37,6 +59,7 @@ impl Draft {
         let end = now + u64::from(delay_s) * 1000;
         Message {
             uid: self.uid,
+            body_bytes: self.body_bytes,
             id: self.id,
             seq,
             group: self.group.clone(),

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use millrace_broker::{Broker, Kind, MessageState, Peeked, SharedQueue};
+use millrace_engine::Delivery;
 use millrace_journal::Purpose;
 
+use crate::draft::uid_of;
 use crate::model::{Message, Model, Move, QueueModel, State};
 use crate::world::Node;
 
@@ -48,7 +50,8 @@ fn look_at(broker: &Broker, queue: &SharedQueue) -> Result<BTreeMap<u64, Seen>, 
 fn seen(peeked: Peeked) -> Result<Seen, String> {
     let Peeked { id, content, delivery, state, deadline } = peeked;
     let body = String::from_utf8_lossy(content.body());
-    let uid = uid_of(&body).ok_or_else(|| format!("body of {id} is not ours"))?;
+    let uid =
+        uid_of(&body).ok_or_else(|| format!("{} bytes of {id} are not as sent", body.len()))?;
     let state = match state {
         MessageState::Ready => State::Ready,
         MessageState::Delayed => State::Delayed(deadline.0),
@@ -57,6 +60,7 @@ fn seen(peeked: Peeked) -> Result<Seen, String> {
     };
     let message = Message {
         uid,
+        body_bytes: body.len(),
         id,
         seq: delivery.at.seq,
         group: delivery.group.as_deref().map(str::to_owned),
@@ -70,11 +74,6 @@ fn seen(peeked: Peeked) -> Result<Seen, String> {
         source: delivery.source.as_deref().map(str::to_owned),
     };
     Ok(Seen { message, end: delivery.position + u64::from(delivery.record_len) })
-}
-
-/// The number at the start of a body.
-pub fn uid_of(body: &str) -> Option<u64> {
-    body.split_once(';')?.0.parse().ok()
 }
 
 /// The broker holds what the model holds: queues, definitions, messages, counts, tasks.
@@ -218,6 +217,22 @@ pub fn receipt(
 fn is_over_in(target: &QueueModel, message: &Message, now: u64) -> bool {
     let retention_ms = u64::from(target.definition.settings.retention_s) * 1000;
     target.kind() == Kind::Standard && message.kept_from + retention_ms <= now
+}
+
+/// In one answer of a FIFO queue the messages of a group stand in the order of their sequences.
+pub fn check_order<'d>(
+    kind: Kind,
+    deliveries: impl Iterator<Item = &'d Delivery>,
+) -> Result<(), String> {
+    let mut latest = BTreeMap::new();
+    for delivery in deliveries.filter(|_| kind == Kind::Fifo) {
+        if let Some(before) = latest.insert(delivery.group.as_deref(), delivery)
+            && before.at.seq > delivery.at.seq
+        {
+            return Err(format!("{delivery:?} comes after {before:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// What a receive asked for and may get.

@@ -21,6 +21,8 @@ pub enum State {
 pub struct Message {
     /// Written into the body: follows the message through every move.
     pub uid: u64,
+    /// Its length is chance; what it says follows from the number.
+    pub body_bytes: usize,
     pub id: MessageId,
     pub seq: u64,
     pub group: Option<String>,

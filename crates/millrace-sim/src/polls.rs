@@ -7,8 +7,9 @@ use millrace_broker::{BrokerError, Incoming, Kind, ReceiveRequest};
 use millrace_journal::Unavailable;
 
 use crate::clients::Answer;
+use crate::draft::uid_of;
 use crate::executor::{LongPoll, Output, Purpose, Task};
-use crate::invariants::uid_of;
+use crate::invariants::check_order;
 use crate::model::{Change, State};
 use crate::oracle::Mark;
 use crate::world::{Step, World};
@@ -222,6 +223,7 @@ impl World {
                 return Err(self.blame(format!("poll {number} took {seq:#x} and got {seqs:x?}")));
             }
         }
+        check_order(model.kind(), incoming.iter().map(|message| &message.delivery))?;
         let client = self.random.below(self.clients.len() as u64) as usize;
         for message in incoming {
             let delivery = &message.delivery;
@@ -234,6 +236,7 @@ impl World {
                 .and_then(|model| model.messages.get(&delivery.at.seq));
             let is_it = known.is_none_or(|known| {
                 Some(known.uid) == uid_of(&body)
+                    && known.body_bytes == body.len()
                     && known.id == message.id
                     && known.receive_count >= delivery.receive_count
             });
