@@ -8,19 +8,51 @@ connection is an error of the server.
 import http.client
 import itertools
 import json
+import random
 import threading
 import time
 
+from crash.ledger import FILLER
 from support.wire import JSON_TYPE
 
-CUT = (ConnectionError, http.client.HTTPException, TimeoutError, OSError)
+# A call that hangs, or an answer that is no HTTP, is none of it.
+CUT = (ConnectionError, http.client.IncompleteRead)
+# What bodies are filled with.
+NOISE = random.Random(0).randbytes(256 * 1024).hex()
+# What a delete may say of a handle: another receive of the message came in between. FIFO only.
+EXPIRED = "The receipt handle has expired."
+
+
+class Outages:
+    """When the server was down, told by the one who kills it: before and after."""
+
+    def __init__(self):
+        self.serving = threading.Event()
+        self.serving.set()
+        self.count = 0
+
+    def begins(self):
+        # In this order: who reads the count and then whether the server is up cannot miss it.
+        self.serving.clear()
+        self.count += 1
+
+    def ends(self):
+        self.serving.set()
+
+    def seen(self):
+        """To be compared later: None while the server is down."""
+        count = self.count
+        return count if self.serving.is_set() else None
 
 
 class Connection:
-    """A kept connection to the one server of the test, opened again when it was cut."""
+    """A kept connection to the one server of the test, opened again when it was cut. With
+    `outages`, only they may cut it."""
 
-    def __init__(self, port):
+    def __init__(self, port, outages=None):
         self.port = port
+        self.outages = outages
+        self.opened = None
         self.http = None
 
     def call(self, action, **parameters):
@@ -28,34 +60,43 @@ class Connection:
         headers = {"Content-Type": JSON_TYPE, "X-Amz-Target": f"AmazonSQS.{action}"}
         try:
             if self.http is None:
+                self.opened = self.outages and self.outages.seen()
                 self.http = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
             self.http.request("POST", "/", json.dumps(parameters), headers)
             answer = self.http.getresponse()
             body = answer.read()
-        except CUT:
-            if self.http is not None:
-                self.http.close()
+        except CUT as cut:
+            self.check_outage(action, cut)
+            self.http.close()
             self.http = None
             return None
         if answer.status == 503:
+            self.check_outage(action, body)
             return None  # Draining or poisoned: not accepted.
         assert answer.status == 200, (action, answer.status, body)
         return json.loads(body or b"{}")
+
+    def check_outage(self, action, what):
+        if self.outages is None or self.opened is None:
+            return
+        assert self.outages.count != self.opened, f"{action} was cut while the server was up: {what!r}"
 
 
 class Load:
     """A set of client threads on one server."""
 
-    def __init__(self, port):
+    def __init__(self, port, outages=None):
+        """With `outages`, nothing else may cut a call."""
         self.port = port
+        self.outages = outages
         self.ended = threading.Event()
-        self.serving = threading.Event()
+        self.serving = outages.serving if outages else threading.Event()
         self.failures = []
         self.threads = []
 
     def run(self, client, *arguments):
         def loop():
-            connection = Connection(self.port)
+            connection = Connection(self.port, self.outages)
             try:
                 steps = client(connection, *arguments)
                 while not self.ended.is_set():
@@ -72,19 +113,28 @@ class Load:
         self.ended.set()
         self.serving.set()
         for thread in self.threads:
-            thread.join(60)
+            thread.join(90)
         assert not self.failures, self.failures
+        assert not any(thread.is_alive() for thread in self.threads), "a client hangs"
 
 
-def produce(connection, url, ledger, name):
-    """Single sends and batches in turn; each step yields the answer, None if it was cut."""
+def produce(connection, url, ledger, name, filler_bytes=0):
+    """Single sends and batches in turn; each step yields the answer, None if it was cut. Bodies,
+    all bodies of a batch together, are filled up with as many bytes at most."""
+    rng = random.Random(name)
+
+    def filler(most):
+        length = rng.randint(0, most)
+        begin = rng.randrange(len(NOISE) - length)
+        return FILLER + NOISE[begin : begin + length] if most else ""
+
     for n in itertools.count():
         if n % 4:
-            bodies = [f"{name}-{n}"]
+            bodies = [f"{name}-{n}{filler(filler_bytes)}"]
             ledger.send_begins(bodies)
             answer = connection.call("SendMessage", QueueUrl=url, MessageBody=bodies[0])
         else:
-            bodies = [f"{name}-{n}-{m}" for m in range(5)]
+            bodies = [f"{name}-{n}-{m}{filler(filler_bytes // 5)}" for m in range(5)]
             entries = [{"Id": f"id{m}", "MessageBody": body} for m, body in enumerate(bodies)]
             ledger.send_begins(bodies)
             answer = connection.call("SendMessageBatch", QueueUrl=url, Entries=entries)
@@ -134,10 +184,24 @@ def consume(connection, url, ledger):
             entries = [{"Id": f"id{m}", "ReceiptHandle": x["ReceiptHandle"]} for m, x in enumerate(messages)]
             ledger.delete_begins(bodies)
             answer = connection.call("DeleteMessageBatch", QueueUrl=url, Entries=entries)
-            if answer is not None:
-                done = {result["Id"] for result in answer.get("Successful", [])}
-                ledger.delete_acknowledged([b for m, b in enumerate(bodies) if f"id{m}" in done])
+            if answer is None:
+                ledger.delete_cut(bodies)
+            else:
+                note_deletes(ledger, bodies, answer)
         yield answer
+
+
+def note_deletes(ledger, bodies, answer):
+    """What a batch of deletes answered: each is done, or its handle is that of an older receive."""
+    body_of = {f"id{m}": body for m, body in enumerate(bodies)}
+    done = [body_of.pop(result["Id"]) for result in answer.get("Successful", [])]
+    failed = answer.get("Failed", [])
+    refused = [body_of.pop(result["Id"]) for result in failed]
+    assert not body_of, f"no answer for {sorted(body_of)}"
+    for result in failed:
+        assert result["Code"] == "InvalidParameterValue" and result["Message"].endswith(EXPIRED), result
+    ledger.delete_acknowledged(done)
+    ledger.delete_refused(refused)
 
 
 def drain(connection, url, ledger, is_empty):

@@ -5,8 +5,12 @@ that a call cut off by a crash counts as "may have happened". Clients are thread
 takes the lock.
 """
 
+import collections
 import threading
 import time
+import zlib
+
+FILLER = "~"  # What follows it in a body tells nothing, but has to come back as it was sent.
 
 
 class QueueLedger:
@@ -14,18 +18,30 @@ class QueueLedger:
         self.lock = threading.Lock()
         self.sending = set()  # Sent, answer not seen yet: may or may not be there.
         self.acknowledged = set()
-        self.deleting = set()  # Delete sent, whatever became of it.
+        self.checksums = {}  # Of bodies with a filler.
+        self.deletes = collections.Counter()  # Sent, and neither acknowledged nor refused.
+        self.cut_at = {}  # Of those, the ones whose connection was cut, and when.
         self.deleted_at = {}  # Delete acknowledged, and when.
+        self.restarted_at = 0.0
         self.receives = 0
         self.errors = []
 
     @staticmethod
     def key(body: str) -> str:
-        return body
+        return body.partition(FILLER)[0]
+
+    @property
+    def deleting(self) -> set:
+        """Keys that are gone, or may be."""
+        return self.deletes.keys() | self.deleted_at.keys()
+
+    def is_deleting(self, key) -> bool:
+        return key in self.deletes or key in self.deleted_at
 
     def send_begins(self, bodies):
         with self.lock:
             self.sending.update(map(self.key, bodies))
+            self.checksums.update((self.key(body), checksum(body)) for body in bodies if FILLER in body)
 
     def send_acknowledged(self, bodies):
         with self.lock:
@@ -38,30 +54,71 @@ class QueueLedger:
             for body in bodies:
                 key = self.key(body)
                 if key not in self.sending:
-                    self.errors.append(f"{body} was never sent")
+                    self.errors.append(f"{key} was never sent")
+                if key in self.checksums and self.checksums[key] != checksum(body):
+                    self.errors.append(f"{key} came with another body")
                 if self.deleted_at.get(key, asked_at) < asked_at:
-                    self.errors.append(f"{body} came back after its delete was acknowledged")
+                    self.errors.append(f"{key} came back after its delete was acknowledged")
+                if asked_at > self.restarted_at:
+                    self.forget_cut_deletes(key)
             self.check_order(bodies)
+
+    def forget_cut_deletes(self, key):
+        """What came again after a restart was not deleted by a call that was cut before it, and no
+        longer can be."""
+        cut_at = self.cut_at.pop(key, [])
+        for _ in [at for at in cut_at if at < self.restarted_at]:
+            self.delete_ends(key)
+        if later := [at for at in cut_at if at >= self.restarted_at]:
+            self.cut_at[key] = later
 
     def check_order(self, bodies):
         pass
 
     def delete_begins(self, bodies):
         with self.lock:
-            self.deleting.update(map(self.key, bodies))
+            self.deletes.update(map(self.key, bodies))
+
+    def delete_refused(self, bodies):
+        """None of these was deleted by this call."""
+        with self.lock:
+            for body in bodies:
+                self.delete_ends(self.key(body))
+
+    def delete_cut(self, bodies):
+        """The connection is gone, and nobody knows."""
+        with self.lock:
+            now = time.monotonic()
+            for body in bodies:
+                self.cut_at.setdefault(self.key(body), []).append(now)
+
+    def delete_ends(self, key):
+        self.deletes[key] -= 1
+        if self.deletes[key] <= 0:
+            del self.deletes[key]
+
+    def server_restarts(self):
+        """To be called while no server runs."""
+        with self.lock:
+            self.restarted_at = time.monotonic()
 
     def delete_acknowledged(self, bodies):
         with self.lock:
             now = time.monotonic()
             for body in bodies:
                 self.deleted_at.setdefault(self.key(body), now)
+                self.delete_ends(self.key(body))
 
     def check_drained(self, drained: list):
-        """`drained`: all that came out at the end. What was acknowledged and never sent a delete
-        for has to be among it."""
+        """`drained`: all that came out at the end. What was acknowledged and not deleted,
+        and by no delete whose fate is unknown, has to be among it."""
         found = {self.key(body) for body in drained}
         lost = self.acknowledged - self.deleting - found
         self.errors += [f"{key} was acknowledged and is lost" for key in sorted(lost)]
+
+
+def checksum(body: str) -> int:
+    return zlib.crc32(body.encode())
 
 
 class FifoLedger(QueueLedger):
@@ -91,12 +148,12 @@ class FifoLedger(QueueLedger):
             if self.body_of.setdefault(key, body) != body:
                 self.errors.append(f"{body} and {self.body_of[key]} share a deduplication id")
             low = self.lowest.get(group, 0)
-            while f"{group}:{low}" in self.deleting and f"{group}:{low}" not in in_answer:
+            while self.is_deleting(f"{group}:{low}") and f"{group}:{low}" not in in_answer:
                 low += 1
             self.lowest[group] = low
             for earlier in range(low, int(number)):
                 earlier = f"{group}:{earlier}"
-                if earlier not in in_answer and earlier not in self.deleting:
+                if earlier not in in_answer and not self.is_deleting(earlier):
                     self.errors.append(f"{body} came before {earlier}")
             in_answer.add(key)
             later = [

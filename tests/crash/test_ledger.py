@@ -52,6 +52,65 @@ def test_deleted_message_that_returns():
     assert ledger.errors == ["a came back after its delete was acknowledged"]
 
 
+def test_refused_delete_is_none():
+    ledger = sent(QueueLedger(), "a", "b")
+    ledger.delete_begins(["a", "b"])
+    ledger.delete_refused(["a", "b"])
+    delete(ledger, "b")
+
+    ledger.check_drained([])
+
+    assert ledger.errors == ["a was acknowledged and is lost"]
+
+
+def test_refused_delete_does_not_hide_another():
+    ledger = sent(QueueLedger(), "a")
+    ledger.delete_begins(["a"])
+    ledger.delete_begins(["a"])
+    ledger.delete_refused(["a"])
+
+    ledger.check_drained([])
+
+    assert ledger.errors == []
+
+
+@pytest.mark.parametrize("comes_again", [False, True])
+def test_cut_delete_did_not_happen_if_the_message_outlived_the_crash(comes_again):
+    ledger = sent(QueueLedger(), "a")
+    ledger.delete_begins(["a"])
+    ledger.delete_cut(["a"])
+    asked_before = time.monotonic()
+    ledger.server_restarts()
+
+    ledger.received(["a"], asked_before)
+    assert ledger.is_deleting("a")
+    if comes_again:
+        receive(ledger, "a")
+    ledger.check_drained([])
+
+    assert ledger.errors == (["a was acknowledged and is lost"] if comes_again else [])
+
+
+def test_delete_cut_after_the_restart_may_have_happened():
+    ledger = sent(QueueLedger(), "a")
+    ledger.server_restarts()
+    ledger.delete_begins(["a"])
+    ledger.delete_cut(["a"])
+
+    receive(ledger, "a")
+    ledger.check_drained([])
+
+    assert ledger.errors == []
+
+
+def test_body_that_changed():
+    ledger = sent(QueueLedger(), "a~filled", "b~filled")
+
+    receive(ledger, "a~filled", "b~fillec")
+
+    assert ledger.errors == ["b came with another body"]
+
+
 def test_unknown_message():
     ledger = QueueLedger()
     receive(ledger, "ghost")
