@@ -18,6 +18,8 @@ class QueueLedger:
         self.lock = threading.Lock()
         self.sending = set()  # Sent, answer not seen yet: may or may not be there.
         self.acknowledged = set()
+        self.begun_at = {}  # Sends without an answer, and when they began.
+        self.last_accepted_at = 0.0  # When the latest began that was acknowledged.
         self.checksums = {}  # Of bodies with a filler.
         self.deletes = collections.Counter()  # Sent, and neither acknowledged nor refused.
         self.cut_at = {}  # Of those, the ones whose connection was cut, and when.
@@ -28,7 +30,7 @@ class QueueLedger:
 
     @staticmethod
     def key(body: str) -> str:
-        return body.partition(FILLER)[0]
+        return name(body)
 
     @property
     def deleting(self) -> set:
@@ -41,11 +43,14 @@ class QueueLedger:
     def send_begins(self, bodies):
         with self.lock:
             self.sending.update(map(self.key, bodies))
+            self.begun_at.update(dict.fromkeys(map(name, bodies), time.monotonic()))
             self.checksums.update((self.key(body), checksum(body)) for body in bodies if FILLER in body)
 
     def send_acknowledged(self, bodies):
         with self.lock:
             self.acknowledged.update(map(self.key, bodies))
+            begun_at = [self.begun_at.pop(name(body)) for body in bodies]
+            self.last_accepted_at = max([self.last_accepted_at, *begun_at])
 
     def received(self, bodies, asked_at):
         """`asked_at`: `time.monotonic()` before the receive was sent."""
@@ -115,6 +120,10 @@ class QueueLedger:
         found = {self.key(body) for body in drained}
         lost = self.acknowledged - self.deleting - found
         self.errors += [f"{key} was acknowledged and is lost" for key in sorted(lost)]
+
+
+def name(body: str) -> str:
+    return body.partition(FILLER)[0]
 
 
 def checksum(body: str) -> int:
