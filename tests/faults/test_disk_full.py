@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from crash.clients import Connection
-from crash.ledger import QueueLedger
+from crash.clients import NOISE, Connection
+from crash.ledger import FILLER, QueueLedger
 from faults.rig import SCALE, Journal, wait_until
 from support.server import Server
 from support.wire import ApiError, JsonApi, QueryApi
@@ -60,21 +60,21 @@ class Clients:
         self.failures = []
 
     def body(self) -> str:
-        """A unique start says which message it is; the ledger is told only that."""
-        name = f"m{next(self.names)}-"
-        return name + "x" * self.rng.randrange(BODY_BYTES // 2, BODY_BYTES)
+        """A unique start says which message it is; what fills it up differs, too."""
+        length = self.rng.randrange(BODY_BYTES // 2, BODY_BYTES)
+        begin = self.rng.randrange(len(NOISE) - length)
+        return f"m{next(self.names)}{FILLER}{NOISE[begin : begin + length]}"
 
     def send(self) -> bool:
         """Whether it was accepted; any refusal but the one expected is an error."""
         body = self.body()
-        name = [body.partition("-")[0]]
-        self.ledger.send_begins(name)
+        self.ledger.send_begins([body])
         try:
             self.api.call("SendMessage", QueueUrl=self.url, MessageBody=body)
         except ApiError as refused:
             assert (refused.status, refused.code) == REFUSAL, refused
             return False
-        self.ledger.send_acknowledged(name)
+        self.ledger.send_acknowledged([body])
         return True
 
     def fill(self):
@@ -129,14 +129,14 @@ class Clients:
             messages = self.api.call("ReceiveMessage", **asked).get("Messages", [])
             if not messages:
                 break
-            names = [message["Body"].partition("-")[0] for message in messages]
-            self.ledger.received(names, asked_at)
-            self.ledger.delete_begins(names)
+            bodies = [message["Body"] for message in messages]
+            self.ledger.received(bodies, asked_at)
+            self.ledger.delete_begins(bodies)
             handles = [message["ReceiptHandle"] for message in messages]
             entries = [{"Id": f"id{n}", "ReceiptHandle": handle} for n, handle in enumerate(handles)]
             deleted = self.api.call("DeleteMessageBatch", QueueUrl=self.url, Entries=entries)
             assert "Failed" not in deleted, deleted
-            self.ledger.delete_acknowledged(names)
+            self.ledger.delete_acknowledged(bodies)
             taken += len(messages)
         return taken
 
