@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from crash.clients import Connection
-from faults.rig import SCALE, Memory, Probe, connect, json_request, read_response
+from faults.rig import SCALE, LedgeredLoad, Memory, Probe, connect, json_request, read_response
 from support.wire import FORM_TYPE
 
 REQUESTS = 20_000 * SCALE
@@ -200,11 +200,12 @@ def send_wire(server, requests, count, tally):
 
 @pytest.mark.timeout(120 + 120 * SCALE)
 def test_malformed_requests_get_proper_errors(make_server, rng, say):
-    server = make_server()
+    server = make_server(durability="fsync")
     connection = Connection(server.port)
     # Nothing that a mutation makes may hold what it receives, or fill the disk.
     attributes = {"MessageRetentionPeriod": "60"}
     url = connection.call("CreateQueue", QueueName="malformed", Attributes=attributes)["QueueUrl"]
+    load, probe = LedgeredLoad(server, producers=1), Probe(server)
     memory = Memory(server)
     tallies, failures = [], []
 
@@ -216,7 +217,7 @@ def test_malformed_requests_get_proper_errors(make_server, rng, say):
 
     began = time.monotonic()
     threads = []
-    with Probe(server) as probe:
+    with load, probe:
         for n in range(THREADS):
             tallies.append({})
             arguments = ((send_framed, send_wire)[n % 2], rng.randrange(2**32), tallies[-1])
@@ -241,6 +242,7 @@ def test_malformed_requests_get_proper_errors(make_server, rng, say):
         sent = connection.call("SendMessage", QueueUrl=url, MessageBody="still served")
         assert sent is not None
         assert connection.call("ListQueues")["QueueUrls"]
+    load.check(say)
     assert "ERROR" not in server.log.read_text()
 
 
