@@ -73,8 +73,9 @@ def test_clock_that_is_behind_at_the_next_start_breaks_no_promise(make_server, r
 
 
 def test_clock_runs_on_and_never_back(make_server):
-    """It is the wall's at the start and monotonic from then on. Nothing but the
-    start looks at the wall, so its steps cannot move this clock; setting it is not for a test."""
+    """It is the wall's at the start and monotonic from then on: steps of the wall cannot move it.
+    What looks at the wall later is nothing that a promise rests on: the times of signatures, which
+    AWS defines so, and how often a log line may come. Setting the wall is not for a test."""
     server = make_server()
 
     asked, shown = [], []
