@@ -14,7 +14,7 @@ import pytest
 
 from crash.clients import NOISE, Connection
 from crash.ledger import FILLER, QueueLedger
-from faults.rig import SCALE, Journal, wait_until
+from faults.rig import SCALE, Journal, lacks, wait_until
 from support.server import Server
 from support.wire import ApiError, JsonApi, QueryApi
 
@@ -27,13 +27,13 @@ REFUSAL = (503, "ServiceUnavailable")
 @pytest.fixture
 def disk(tmp_path):
     if os.geteuid() != 0:
-        pytest.skip("needs root to mount a small disk")
+        lacks("needs root to mount a small disk")
     directory = tmp_path / "disk"
     directory.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "millrace-fault", directory]
     mounted = subprocess.run(mount, capture_output=True, text=True)
     if mounted.returncode != 0:
-        pytest.skip(f"cannot mount a small disk: {mounted.stderr.strip()}")
+        lacks(f"cannot mount a small disk: {mounted.stderr.strip()}")
     yield directory
     subprocess.run(["umount", directory], check=True)
 

@@ -17,6 +17,7 @@ from faults.rig import (
     LedgeredLoad,
     connect,
     json_request,
+    lacks,
     log_since,
     wait_until,
 )
@@ -31,7 +32,7 @@ OUTCOME = re.compile(rb"journal takes no more changes until it is opened anew|" 
 @pytest.fixture(scope="module")
 def failing_calls(tmp_path_factory) -> Path:
     if shutil.which("cc") is None:
-        pytest.skip("needs a C compiler to make system calls fail")
+        lacks("needs a C compiler to make system calls fail")
     library = tmp_path_factory.mktemp("preload") / "failing_calls.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, SOURCE], check=True)
     return library
@@ -58,7 +59,7 @@ def test_failed_call_poisons_and_restart_loses_nothing(make_server, failing_call
             server.process.send_signal(signal.SIGUSR2)
             wait_until(lambda logged=logged: OUTCOME.search(log_since(server, logged)), 10, "poisoned")
             if OUTCOME.search(log_since(server, logged))[0] == FILTER_REFUSED:
-                pytest.skip("the system does not let calls fail: seccomp is refused")
+                lacks("the system does not let calls fail: seccomp is refused")
             with pytest.raises(ApiError) as refused:
                 api.call("SendMessage", QueueUrl=url, MessageBody="refused")
             assert (refused.value.status, refused.value.code) == (503, "ServiceUnavailable")
