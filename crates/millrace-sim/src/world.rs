@@ -255,7 +255,7 @@ impl World {
             63..=74 => self.commit(),
             75..=77 => self.background(),
             78..=80 => self.run_due(),
-            81..=87 => self.maintain(),
+            81..=87 => self.maintain().and_then(|()| self.compare_as_is()),
             88..=92 => self.poll_some(),
             93 => self.settle(),
             _ => self.pass_time(),
@@ -326,7 +326,7 @@ impl World {
 
     /// Every queue is as the oracle says, and none is touched: the broker has to find out by itself
     /// what is over.
-    pub(crate) fn compare_as_is(&mut self) -> Step {
+    fn compare_as_is(&mut self) -> Step {
         if self.power_is_off() {
             return Ok(());
         }
