@@ -1,9 +1,12 @@
 //! A message about to be sent.
 
+use std::sync::LazyLock;
+
 use millrace_broker::Outgoing;
 use millrace_core::MessageId;
 
 use crate::model::{Message, QueueModel, State};
+use crate::random::Random;
 
 pub(crate) struct Draft {
     pub uid: u64,
@@ -15,25 +18,29 @@ pub(crate) struct Draft {
     pub content: Vec<u8>,
 }
 
-/// The body of the message of that number: the number, and letters that tell one number from
-/// another and one place from another.
-pub(crate) fn body(uid: u64, filler: u64) -> String {
-    let mut body = format!("{uid};");
-    body.extend((0..filler).map(|at| char::from(letter(uid, at))));
-    body
+/// Letters without a pattern, of which every body has a part.
+static LETTERS: LazyLock<String> = LazyLock::new(|| {
+    let mut random = Random::new(0);
+    (0..PLACES + LONGEST).map(|_| char::from(b'a' + random.below(26) as u8)).collect()
+});
+const PLACES: usize = 4096;
+const LONGEST: usize = 2048;
+
+/// The body of the message of that number: the number, and letters from a place of its own.
+pub(crate) fn body(uid: u64, letters: u64) -> String {
+    format!("{uid};{}", letters_of(uid, letters as usize).unwrap_or_default())
 }
 
 /// The number of a body that is as it was made.
 pub(crate) fn uid_of(body: &str) -> Option<u64> {
-    let (uid, filler) = body.split_once(';')?;
+    let (uid, letters) = body.split_once(';')?;
     let uid = uid.parse().ok()?;
-    let is_as_made = filler.bytes().zip(0..).all(|(byte, at)| byte == letter(uid, at));
-    is_as_made.then_some(uid)
+    (letters_of(uid, letters.len())? == letters).then_some(uid)
 }
 
-fn letter(uid: u64, at: u64) -> u8 {
-    let bits = (uid << 16 ^ at).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59;
-    b'A' + bits as u8
+fn letters_of(uid: u64, count: usize) -> Option<&'static str> {
+    let place = uid as usize * 7 % PLACES;
+    LETTERS.get(place..place + count)
 }
 
 impl Draft {
