@@ -77,7 +77,12 @@ pub(crate) fn now() -> Duration {
 pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
     let text = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-    resident(&text).with_context(|| format!("{path} is unexpected"))
+    bytes_of("VmRSS:", &text).with_context(|| format!("{path} is unexpected"))
+}
+
+/// Memory that programs could still have, in bytes; None where the kernel does not say.
+pub(crate) fn available_bytes() -> Option<u64> {
+    bytes_of("MemAvailable:", &fs::read_to_string("/proc/meminfo").ok()?)
 }
 
 /// Runnable and waiting tasks, averaged over the last minute.
@@ -123,8 +128,9 @@ fn cpu_ticks(stat: &str) -> Option<u32> {
     user.checked_add(system)
 }
 
-fn resident(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+/// Bytes behind a name with its colon, in a file of /proc that counts in kB.
+fn bytes_of(name: &str, text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
@@ -141,9 +147,9 @@ mod tests {
     }
 
     #[test]
-    fn resident_memory_is_in_bytes() {
-        assert_eq!(resident("Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2 << 20));
-        assert_eq!(resident("Name:\tx\n"), None);
+    fn memory_is_in_bytes() {
+        assert_eq!(bytes_of("VmRSS:", "Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2 << 20));
+        assert_eq!(bytes_of("VmRSS:", "Name:\tx\n"), None);
     }
 
     #[test]
@@ -152,6 +158,7 @@ mod tests {
 
         assert!(cpu_time(pid).is_ok());
         assert!(resident_bytes(pid).unwrap() > 0);
+        assert!(available_bytes().unwrap() > 0);
     }
 
     #[test]

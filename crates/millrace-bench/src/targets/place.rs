@@ -11,6 +11,7 @@ use rustix::fs::{statfs, statvfs};
 use tempfile::TempDir;
 
 use super::bench::Scale;
+use crate::process;
 
 /// A directory that is removed when this is dropped.
 pub(crate) struct Place {
@@ -84,10 +85,7 @@ impl Place {
         }
         let room = statvfs(&chosen).with_context(|| format!("looking at {name}"))?;
         let disk_bytes = room.f_bavail.saturating_mul(room.f_frsize);
-        let memory_bytes = std::fs::read_to_string("/proc/meminfo")
-            .ok()
-            .and_then(|text| available(&text))
-            .unwrap_or(u64::MAX);
+        let memory_bytes = process::available_bytes().unwrap_or(u64::MAX);
         if let Some(lack) = need.lack(Need { disk_bytes, memory_bytes }) {
             bail!("{lack} ({name}); --only measures some, --dir takes another disk");
         }
@@ -118,12 +116,6 @@ const FILE_SYSTEMS: [(u32, &str); 11] = [
 fn file_system(kind: u32) -> String {
     let known = FILE_SYSTEMS.iter().find(|(number, _)| *number == kind);
     known.map_or_else(|| format!("file system {kind:#x}"), |(_, name)| (*name).to_owned())
-}
-
-/// What /proc/meminfo calls available.
-fn available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -163,9 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn file_systems_and_memory_are_read() {
+    fn file_systems_have_names() {
         assert_eq!([file_system(TMPFS), file_system(7)], ["tmpfs", "file system 0x7"]);
-        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), Some(2 << 20));
-        assert_eq!(available("MemTotal: 9 kB\n"), None);
     }
 }
