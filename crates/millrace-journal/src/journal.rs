@@ -111,6 +111,17 @@ pub trait Journal: Send + Sync {
 
     /// Does one piece of background work; false if there was none.
     fn background_step(&self) -> bool;
+
+    /// Whether it would help readers to call `read_ahead`.
+    fn wants_read_ahead(&self) -> bool {
+        false
+    }
+
+    /// Reads something that is expected to be wanted soon; false if nothing is.
+    fn read_ahead(&self) -> bool {
+        false
+    }
+
     /// Why nothing is written any more until the journal is opened anew, if so.
     fn failure(&self) -> Option<Arc<str>> {
         None

@@ -280,8 +280,10 @@ impl World {
     }
 
     fn background(&mut self) -> Step {
-        let did_work = self.node()?.log.background_step();
-        self.note(format!("background {did_work}"));
+        let log = &self.node()?.log;
+        let did_work = log.background_step();
+        let has_read = log.read_ahead_step();
+        self.note(format!("background {did_work}, read ahead {has_read}"));
         self.compare_as_is()
     }
 

@@ -34,7 +34,7 @@ impl GroupCommit {
             refusal = self.journal.prepare(missing).err();
             if self.journal.failure().is_some() {
                 // It poisons and tells: the caller may hold locks that those who are told take.
-                self.wake_background();
+                self.preparing.wake();
             }
         }
         Ok(Reservation { group_commit: self, bytes })

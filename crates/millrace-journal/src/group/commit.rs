@@ -35,14 +35,18 @@ pub(super) struct Committing {
 }
 
 impl GroupCommit {
-    /// Starts the threads "journal-commit", whose handle is returned, and "journal-prepare". They
-    /// hold the group commit until `close`.
+    /// Starts the threads "journal-commit", whose handle is returned, "journal-prepare" and
+    /// "journal-read". They hold the group commit until `close`.
     pub fn spawn_committer(self: &Arc<Self>) -> std::io::Result<JoinHandle<()>> {
         let this = Arc::clone(self);
-        let background = std::thread::Builder::new()
-            .name("journal-prepare".into())
-            .spawn(move || this.run_background())?;
-        *lock(&self.background_thread) = Some(background);
+        let prepare = std::thread::Builder::new().name("journal-prepare".into());
+        self.preparing.started(prepare.spawn(move || {
+            give_way();
+            this.preparing.run(|| this.background_step());
+        })?);
+        let this = Arc::clone(self);
+        let read = std::thread::Builder::new().name("journal-read".into());
+        self.reading.started(read.spawn(move || this.reading.run(|| this.read_ahead_step()))?);
         self.has_threads.store(true, Ordering::Relaxed);
         lock(&self.settling).committers += 1;
         let this = Arc::clone(self);
@@ -151,7 +155,7 @@ impl GroupCommit {
         drop(committing);
         self.tell();
         if self.journal.has_background_work() {
-            self.wake_background();
+            self.preparing.wake();
         }
         let Group { records, batches, .. } = group;
         Some(Committed { records, batches, gathered, usual })
@@ -168,6 +172,11 @@ impl GroupCommit {
             self.tell();
         }
         is_done
+    }
+
+    /// Reads something of the journal before it is asked for; false if nothing is expected to be.
+    pub fn read_ahead_step(&self) -> bool {
+        self.journal.read_ahead()
     }
 
     /// Returns how many batches gathered meanwhile.
@@ -267,26 +276,6 @@ impl GroupCommit {
                 gather.set_awaited(number);
             }
         }
-    }
-
-    fn run_background(&self) {
-        give_way();
-        loop {
-            while self.background_step() {}
-            let mut state = lock(&self.background_wanted);
-            while !state.is_wanted && !state.is_stopping {
-                state = self.background.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            state.is_wanted = false;
-            if state.is_stopping {
-                return;
-            }
-        }
-    }
-
-    pub(super) fn wake_background(&self) {
-        lock(&self.background_wanted).is_wanted = true;
-        self.background.notify_one();
     }
 }
 

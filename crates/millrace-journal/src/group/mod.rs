@@ -18,11 +18,12 @@
 //! [`GroupOptions::recent_bytes`].
 //!
 //! Locks, in their order: `committing` (held over write and sync, by whoever commits), then
-//! `gather` (microseconds), then `settling` or `background_wanted` (to wake). Listeners are called
+//! `gather` (microseconds), then `settling` or one of `preparing` and `reading` (to wake). Listeners are called
 //! with none of them held.
 
 mod admission;
 mod append;
+mod background;
 mod commit;
 mod gather;
 mod pace;
@@ -32,7 +33,6 @@ mod stats;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
-use std::thread::JoinHandle;
 
 use bytes::Bytes;
 
@@ -41,6 +41,7 @@ use crate::journal::{Journal, SegmentInfo, Visitor};
 use crate::position::{Opened, Position, SegmentId, Ticket};
 use crate::record::RecordBytes;
 pub use admission::Reservation;
+use background::Background;
 use commit::Committing;
 use gather::Gather;
 use pace::Pace;
@@ -95,9 +96,8 @@ pub struct GroupCommit {
     settled: Condvar,
     settling: Mutex<Threads>,
     has_threads: AtomicBool,
-    background: Condvar,
-    background_wanted: Mutex<BackgroundState>,
-    background_thread: Mutex<Option<JoinHandle<()>>>,
+    preparing: Background,
+    reading: Background,
     listeners: RwLock<Arc<Vec<Listener>>>,
     counters: Counters,
 }
@@ -107,12 +107,6 @@ struct Threads {
     committers: u32,
     /// In `wait`.
     waiters: u32,
-}
-
-#[derive(Default)]
-struct BackgroundState {
-    is_wanted: bool,
-    is_stopping: bool,
 }
 
 impl GroupCommit {
@@ -141,9 +135,8 @@ impl GroupCommit {
             settled: Condvar::new(),
             settling: Mutex::new(Threads::default()),
             has_threads: AtomicBool::new(false),
-            background: Condvar::new(),
-            background_wanted: Mutex::new(BackgroundState::default()),
-            background_thread: Mutex::new(None),
+            preparing: Background::default(),
+            reading: Background::default(),
             listeners: RwLock::new(Arc::new(Vec::new())),
             counters: Counters::default(),
             journal,
@@ -260,7 +253,7 @@ impl GroupCommit {
     /// Forgets all segments before this one, which is at most the active one.
     pub fn truncate_before(&self, segment: SegmentId) -> Result<(), TruncateError> {
         self.journal.truncate_before(segment)?;
-        self.wake_background();
+        self.preparing.wake();
         Ok(())
     }
 
@@ -301,13 +294,8 @@ impl GroupCommit {
         drop(settling);
         while self.commit_step() {}
         self.has_threads.store(false, Ordering::Relaxed);
-        lock(&self.background_wanted).is_stopping = true;
-        self.background.notify_all();
-        if let Some(thread) = lock(&self.background_thread).take()
-            && thread.join().is_err()
-        {
-            tracing::error!("journal preparing thread panicked");
-        }
+        self.preparing.stop();
+        self.reading.stop();
         self.journal.finish();
     }
 }
@@ -322,7 +310,11 @@ impl GroupCommit {
         if let Some(bytes) = recent {
             return RecordBytes::trust(bytes).ok_or(ReadError::Damaged(position));
         }
-        if let Some(record) = RecordBytes::verify(self.journal.read(position, record_len)?) {
+        let read = self.journal.read(position, record_len)?;
+        if self.journal.wants_read_ahead() {
+            self.reading.wake();
+        }
+        if let Some(record) = RecordBytes::verify(read) {
             return Ok(record);
         }
         // Memory or the way to it may have been at fault, not the disk.

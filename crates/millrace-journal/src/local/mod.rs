@@ -14,11 +14,12 @@
 //!
 //! Locks, in their order: `active` (held over write and sync), then `preparing` (held while a
 //! file is made), then a segment's `zeroed`, then a draft's `writer` (held while it is written),
-//! then `state` and a draft's `waiting` (microseconds). `ahead` is held while it is read, with
-//! none of them.
+//! then `ahead`, `state` and a draft's `waiting` (microseconds).
 
+mod ahead;
 mod blocks;
 mod check;
+mod chunks;
 mod draft;
 mod flush;
 mod index;
@@ -47,10 +48,10 @@ use crate::fs::{File, FileSystem};
 use crate::journal::{Journal, Placement, SegmentInfo, Visitor};
 use crate::position::{Durability, Opened, Position, SegmentId};
 use crate::record::Replayed;
+use ahead::ReadAhead;
 use blocks::{BlockFile, TailBlock};
 pub use check::{CheckReport, SegmentReport, SidecarState, check};
 use draft::Draft;
-use read::ReadAhead;
 pub use recover::fuzz_recovery;
 pub use repair::{RepairReport, repair};
 pub use segment::SEGMENT_HEADER_BYTES;
@@ -379,6 +380,14 @@ impl Journal for LocalJournal {
 
     fn background_step(&self) -> bool {
         self.do_background()
+    }
+
+    fn wants_read_ahead(&self) -> bool {
+        self.ahead.is_wanted()
+    }
+
+    fn read_ahead(&self) -> bool {
+        self.read_something_ahead()
     }
 
     fn failure(&self) -> Option<Arc<str>> {

@@ -17,9 +17,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, RwLock};
 
+use super::ahead::ReadAhead;
 use super::blocks::{BlockFile, TailBlock};
 use super::draft::Draft;
-use super::read::ReadAhead;
 use super::scan::{Stop, begun_at, is_blank, scan, search};
 use super::sealed::{Sealed, replay_sealed};
 use super::segment::{
@@ -288,7 +288,7 @@ fn build(
             is_removal_broken: false,
             index_bytes,
         }),
-        ahead: ReadAhead::default(),
+        ahead: ReadAhead::new(options.segment_bytes),
         ready_until: AtomicU32::new(ready_until.0),
         is_full: AtomicBool::new(false),
         has_failed: AtomicBool::new(false),

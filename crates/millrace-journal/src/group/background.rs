@@ -1,0 +1,59 @@
+//! A thread that does what is to be done beside commits, when it is told that there is something.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use super::lock;
+
+/// The thread's side and that of those who wake it.
+#[derive(Default)]
+pub(super) struct Background {
+    state: Mutex<State>,
+    changed: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct State {
+    is_wanted: bool,
+    is_stopping: bool,
+}
+
+impl Background {
+    /// Remembers the thread that calls `run`.
+    pub(super) fn started(&self, thread: JoinHandle<()>) {
+        *lock(&self.thread) = Some(thread);
+    }
+
+    /// Takes steps, until one says that there is nothing to be done, each time it is woken; returns
+    /// after `stop`.
+    pub(super) fn run(&self, step: impl Fn() -> bool) {
+        loop {
+            while step() {}
+            let mut state = lock(&self.state);
+            while !state.is_wanted && !state.is_stopping {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            state.is_wanted = false;
+            if state.is_stopping {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        lock(&self.state).is_wanted = true;
+        self.changed.notify_one();
+    }
+
+    /// Ends the thread, if there is one, and waits for it.
+    pub(super) fn stop(&self) {
+        lock(&self.state).is_stopping = true;
+        self.changed.notify_all();
+        if let Some(thread) = lock(&self.thread).take()
+            && thread.join().is_err()
+        {
+            tracing::error!("thread of the journal panicked");
+        }
+    }
+}

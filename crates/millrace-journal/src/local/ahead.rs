@@ -1,0 +1,445 @@
+//! Chunks of segments, read whole: whoever drains a backlog reads one record after the other.
+//!
+//! ```text
+//!  first record in a chunk     noticed: the record is read alone
+//!  second                      a part of the chunk is read
+//!  beyond that part,           the whole chunk is read, and the next one before it is asked for
+//!  or behind such a chunk
+//! ```
+//! So that little is read in vain where records that are close to one another were so by chance, and
+//! nobody waits for the disk where they were not. Several queues, and the groups of a FIFO queue
+//! that was sent to in turns, have each their own chunks.
+//!
+//! Past the page cache: what was written past it is not in it, and the kernel's own reading ahead
+//! may be set to megabytes, for which the next commit would have to wait.
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::chunks::{ChunkId, Chunks, Contents, Part};
+use super::lock;
+use super::segment::segment_path;
+use crate::fs::{BLOCK_BYTES, File, FileSystem, first_block};
+use crate::position::{Position, SegmentId};
+
+/// Of large segments; a chunk is a sixteenth of a small one.
+const MOST_CHUNK_BYTES: u32 = 128 << 10;
+/// Read of a chunk of which a second record is wanted.
+const FIRST_PART_BYTES: u32 = 16 << 10;
+/// The chunks of which something was wanted of late.
+pub(super) struct ReadAhead {
+    chunk_bytes: u32,
+    chunks: Mutex<Chunks>,
+    /// With `chunks`: something was read, or could not be.
+    read: Condvar,
+    /// A chunk may be wanted. Set with `chunks` held.
+    is_wanted: AtomicBool,
+    /// The file system does not read past the page cache.
+    is_refused: AtomicBool,
+}
+
+/// Where a segment's bytes are.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) fs: &'a dyn FileSystem,
+    pub(super) dir: &'a Path,
+    /// Committed bytes of the segment.
+    pub(super) limit: u32,
+}
+
+impl ReadAhead {
+    /// For segments of this size.
+    pub(super) fn new(segment_bytes: u32) -> Self {
+        let blocks = (segment_bytes / 16).min(MOST_CHUNK_BYTES) / BLOCK_BYTES as u32;
+        Self {
+            chunk_bytes: blocks.max(1) * BLOCK_BYTES as u32,
+            chunks: Mutex::default(),
+            read: Condvar::new(),
+            is_wanted: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
+        }
+    }
+
+    /// The bytes of a record. None: to be read alone, which also shows what is wrong.
+    pub(super) fn read(&self, place: Place<'_>, at: Position, record_len: u32) -> Option<Bytes> {
+        // Longer ones gain nothing.
+        if record_len > self.chunk_bytes / 2 || self.is_refused.load(Ordering::Relaxed) {
+            return None;
+        }
+        let start = at.offset();
+        let range = start..start.checked_add(record_len)?;
+        let id = ChunkId { segment: at.segment(), index: start / self.chunk_bytes };
+        let boundary = self.start(id.next());
+        if range.end <= boundary {
+            return self.find(place, id, range);
+        }
+        let head = self.find(place, id, start..boundary)?;
+        let tail = self.find(place, id.next(), boundary..range.end)?;
+        Some([head, tail].concat().into())
+    }
+
+    /// Whether the file system may be asked to read a chunk.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Relaxed)
+    }
+
+    /// Reads a chunk before it is asked for. False if none is wanted. `place_of` says where a
+    /// segment is, unless it is gone.
+    pub(super) fn step<'a>(&self, place_of: impl Fn(SegmentId) -> Option<Place<'a>>) -> bool {
+        let mut chunks = lock(&self.chunks);
+        self.is_wanted.store(false, Ordering::Relaxed);
+        let Some(id) = chunks.longest_wanted() else { return false };
+        if let Some(place) = place_of(id.segment) {
+            self.load(chunks, place, id, self.start(id)..self.start(id.next()));
+        } else {
+            chunks.by_place.remove(&id);
+        }
+        true
+    }
+
+    /// Forgets what was read of a segment.
+    pub(super) fn forget(&self, segment: SegmentId) {
+        lock(&self.chunks).by_place.retain(|id, _| id.segment != segment);
+    }
+
+    /// Lets the files of truncated segments go: while one is open its space does not come back.
+    pub(super) fn forget_before(&self, segment: SegmentId) {
+        let mut chunks = lock(&self.chunks);
+        chunks.by_place = chunks.by_place.split_off(&ChunkId { segment, index: 0 });
+    }
+
+    fn start(&self, id: ChunkId) -> u32 {
+        id.index.saturating_mul(self.chunk_bytes)
+    }
+
+    /// A part of a segment that is in this chunk.
+    fn find(&self, place: Place<'_>, id: ChunkId, range: Range<u32>) -> Option<Bytes> {
+        let whole = self.start(id)..self.start(id.next());
+        let mut chunks = lock(&self.chunks);
+        let to_read = loop {
+            let Some(chunk) = chunks.take_note(id) else {
+                if chunks.leads_on(id.previous()) {
+                    break whole;
+                }
+                chunks.insert(id, Contents::Noticed);
+                return None;
+            };
+            match &chunk.contents {
+                Contents::Noticed => {
+                    if chunks.leads_on(id.previous()) {
+                        break whole;
+                    }
+                    let some_records = FIRST_PART_BYTES.max(4 * (range.end - range.start));
+                    let first = range.start - range.start % BLOCK_BYTES as u32;
+                    break first..whole.end.min(first.saturating_add(some_records));
+                }
+                Contents::Wanted => break whole,
+                Contents::Reading => {
+                    chunks = self.read.wait(chunks).unwrap_or_else(PoisonError::into_inner);
+                }
+                Contents::Read(part) => {
+                    let Some(bytes) = part.find(&range) else { break whole };
+                    if chunk.is_leading() && whole.end < place.limit {
+                        chunk.is_next_wanted = true;
+                        self.want(&mut chunks, id.next());
+                    }
+                    return Some(bytes);
+                }
+            }
+        };
+        self.load(chunks, place, id, to_read)?.find(&range)
+    }
+
+    fn want(&self, chunks: &mut Chunks, id: ChunkId) {
+        if !chunks.by_place.contains_key(&id) {
+            chunks.insert(id, Contents::Wanted);
+            self.is_wanted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads a part of a chunk, with the lock released, and shares it.
+    fn load(
+        &self,
+        mut chunks: MutexGuard<'_, Chunks>,
+        place: Place<'_>,
+        id: ChunkId,
+        range: Range<u32>,
+    ) -> Option<Part> {
+        let file = chunks.file(id.segment);
+        chunks.insert(id, Contents::Reading);
+        drop(chunks);
+        let read = read_part(place, id.segment, range, file);
+        let mut chunks = lock(&self.chunks);
+        let part = match read {
+            Ok((part, file)) => {
+                // Unless it was forgotten meanwhile.
+                if let Some(chunk) = chunks.by_place.get_mut(&id) {
+                    chunk.contents = Contents::Read(part.clone());
+                    chunk.file = Some(file);
+                }
+                Some(part)
+            }
+            Err(error) => {
+                chunks.by_place.remove(&id);
+                let is_refused = error.kind() == io::ErrorKind::InvalidInput;
+                self.is_refused.fetch_or(is_refused, Ordering::Relaxed);
+                None
+            }
+        };
+        drop(chunks);
+        self.read.notify_all();
+        part
+    }
+}
+
+/// Reads what is committed of whole blocks.
+fn read_part(
+    place: Place<'_>,
+    segment: SegmentId,
+    range: Range<u32>,
+    file: Option<Arc<dyn File>>,
+) -> io::Result<(Part, Arc<dyn File>)> {
+    let file = match file {
+        Some(file) => file,
+        None => place.fs.open_direct(&segment_path(place.dir, segment))?,
+    };
+    let length = ((range.end - range.start) as usize).next_multiple_of(BLOCK_BYTES);
+    let mut memory = vec![0; length + BLOCK_BYTES];
+    let first = first_block(&memory);
+    let read = file.read_at(&mut memory[first..][..length], u64::from(range.start))?;
+    let committed = place.limit.saturating_sub(range.start) as usize;
+    let bytes = Bytes::from(memory).slice(first..first + read.min(committed));
+    Ok((Part { start: range.start, bytes }, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::super::chunks::CHUNKS;
+    use super::*;
+    use crate::fs::SimFileSystem;
+
+    const SEGMENT: SegmentId = SegmentId(7);
+    const BYTES: u32 = 1 << 20;
+    const RECORD: u32 = 1_100;
+
+    /// A segment, whose chunks are of 64 KiB, and who reads it.
+    struct Reading {
+        fs: SimFileSystem,
+        contents: Vec<u8>,
+        limit: u32,
+        ahead: ReadAhead,
+        /// Records found.
+        found: usize,
+        /// What was read of the file, by where it starts and how long it is.
+        loads: HashSet<(u32, usize)>,
+    }
+
+    impl Reading {
+        fn new() -> Reading {
+            let fs = SimFileSystem::new(1);
+            let contents: Vec<u8> = (0..BYTES).map(|at| (at / 7) as u8).collect();
+            fs.plant(&segment_path(Path::new("/"), SEGMENT), &contents);
+            let ahead = ReadAhead::new(BYTES);
+            Reading { fs, contents, limit: BYTES, ahead, found: 0, loads: HashSet::new() }
+        }
+
+        fn place(&self) -> Place<'_> {
+            Place { fs: &self.fs, dir: Path::new("/"), limit: self.limit }
+        }
+
+        fn read(&mut self, at: u32) -> bool {
+            let bytes = self.ahead.read(self.place(), Position::new(SEGMENT, at), RECORD);
+            if let Some(bytes) = &bytes {
+                assert_eq!(bytes, &self.contents[at as usize..][..RECORD as usize]);
+                self.found += 1;
+            }
+            self.note_loads();
+            bytes.is_some()
+        }
+
+        /// Reads in this order. How often was the file read?
+        fn read_all(&mut self, places: impl IntoIterator<Item = u32>) -> usize {
+            let before = self.loads.len();
+            for at in places {
+                self.read(at);
+            }
+            self.loads.len() - before
+        }
+
+        fn step(&mut self) -> bool {
+            let has_read = self.ahead.step(|segment| (segment == SEGMENT).then(|| self.place()));
+            self.note_loads();
+            has_read
+        }
+
+        fn note_loads(&mut self) {
+            for chunk in lock(&self.ahead.chunks).by_place.values() {
+                if let Contents::Read(part) = &chunk.contents {
+                    self.loads.insert((part.start, part.bytes.len()));
+                }
+            }
+        }
+    }
+
+    /// One record after the other, each `gap` behind the last.
+    fn sequence(gap: u32) -> impl Iterator<Item = u32> {
+        (64..BYTES - RECORD).step_by((RECORD + gap) as usize)
+    }
+
+    #[test]
+    fn all_but_the_first_of_a_sequence_are_found() {
+        let mut reading = Reading::new();
+
+        // A part of the first chunk, and each chunk.
+        assert_eq!(reading.read_all(sequence(0)), 1 + 16);
+        assert_eq!(reading.found, sequence(0).count() - 1);
+    }
+
+    #[test]
+    fn nobody_waits_for_what_was_read_ahead() {
+        let mut reading = Reading::new();
+        assert_eq!(reading.read_all([0, RECORD, 20 * RECORD, 21 * RECORD]), 2);
+
+        let mut steps = 0;
+        for at in sequence(0).skip(21) {
+            assert_eq!(reading.read_all([at]), 0, "at {at}");
+            steps += u32::from(reading.step());
+        }
+        assert_eq!(steps, 15);
+        assert!(!reading.ahead.is_wanted());
+    }
+
+    #[test]
+    fn what_is_far_apart_is_read_alone() {
+        let mut reading = Reading::new();
+
+        assert_eq!(reading.read_all(sequence(70_000)), 0);
+        assert_eq!(reading.found, 0);
+    }
+
+    #[test]
+    fn little_is_read_of_a_chunk_that_two_records_are_in_by_chance() {
+        let mut reading = Reading::new();
+        reading.read_all([200_000, 220_000]);
+
+        let chunks = lock(&reading.ahead.chunks);
+        let read = chunks.by_place.values().find_map(|chunk| match &chunk.contents {
+            Contents::Read(part) => Some((part.start, part.bytes.len())),
+            _ => None,
+        });
+        assert_eq!(read, Some((217_088, 16 << 10)));
+    }
+
+    #[test]
+    fn only_what_is_committed_is_found() {
+        let mut reading = Reading::new();
+        reading.limit = 10 * RECORD;
+        reading.read_all((0..10).map(|record| record * RECORD));
+        assert_eq!(reading.found, 9);
+        assert!(!reading.ahead.is_wanted());
+
+        let at = Position::new(SEGMENT, 10 * RECORD);
+        assert_eq!(reading.ahead.read(reading.place(), at, RECORD), None);
+        reading.limit = 11 * RECORD;
+        assert!(reading.read(10 * RECORD));
+    }
+
+    #[test]
+    fn readers_do_not_disturb_one_another() {
+        let mut reading = Reading::new();
+        let loads = reading.read_all(
+            (0..80).flat_map(|step| (0..10).map(move |reader| reader * 100_000 + step * RECORD)),
+        );
+
+        assert_eq!(reading.found, 10 * 79);
+        assert!(loads <= 10 + 16, "{loads} loads");
+    }
+
+    #[test]
+    fn one_who_lags_behind_finds_what_is_read() {
+        let mut reading = Reading::new();
+        let lagging = |step: u32| [step + 100, step].map(|step| step * RECORD);
+        let loads = reading.read_all((0..800).flat_map(lagging));
+
+        assert!(reading.found >= 1_597, "{} found", reading.found);
+        assert!(loads <= 2 + 16, "{loads} loads");
+    }
+
+    #[test]
+    fn those_who_want_what_is_being_read_wait_for_it() {
+        let reading = Reading::new();
+        let id = ChunkId { segment: SEGMENT, index: 0 };
+        lock(&reading.ahead.chunks).insert(id, Contents::Reading);
+
+        std::thread::scope(|scope| {
+            let find = || reading.ahead.find(reading.place(), id, 0..RECORD);
+            let found = scope.spawn(find);
+            let chunks = lock(&reading.ahead.chunks);
+            reading.ahead.load(chunks, reading.place(), id, 0..(64 << 10)).unwrap();
+            assert_eq!(found.join().unwrap().unwrap(), reading.contents[..RECORD as usize]);
+        });
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_was_used_last_stays() {
+        let mut reading = Reading::new();
+        for segment in 100..100 + 2 * CHUNKS as u32 {
+            let far = Position::new(SegmentId(segment), 0);
+            assert_eq!(reading.ahead.read(reading.place(), far, RECORD), None);
+            reading.read(segment * 10);
+        }
+
+        assert_eq!(lock(&reading.ahead.chunks).by_place.len(), CHUNKS);
+        assert_eq!(reading.found, 2 * CHUNKS - 1);
+    }
+
+    #[test]
+    fn files_of_truncated_segments_are_let_go() {
+        let mut reading = Reading::new();
+        reading.read_all([0, RECORD, 30 * RECORD, 31 * RECORD]);
+        assert!(reading.ahead.is_wanted());
+
+        reading.ahead.forget_before(SEGMENT);
+        assert!(lock(&reading.ahead.chunks).file(SEGMENT).is_some());
+        reading.ahead.forget_before(SEGMENT.next());
+        assert!(lock(&reading.ahead.chunks).file(SEGMENT).is_none());
+        assert!(!reading.step());
+    }
+
+    #[test]
+    fn a_segment_that_is_gone_is_not_read_ahead() {
+        let mut reading = Reading::new();
+        reading.read_all([0, RECORD, 30 * RECORD, 31 * RECORD]);
+
+        assert!(reading.ahead.step(|_| None));
+        assert!(!reading.step());
+    }
+
+    #[test]
+    fn where_it_cannot_be_done_records_are_read_alone() {
+        let mut reading = Reading::new();
+        reading.fs.refuse_direct();
+        reading.read_all(sequence(0));
+
+        assert_eq!(reading.found, 0);
+    }
+
+    #[test]
+    fn after_an_error_reading_goes_on() {
+        let mut reading = Reading::new();
+        reading.read(0);
+        reading.fs.allow_opening(false);
+        assert!(!reading.read(RECORD));
+
+        reading.fs.allow_opening(true);
+        reading.read_all(sequence(0));
+        assert_eq!(reading.found, sequence(0).count() - 1);
+    }
+}
