@@ -28,8 +28,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Until a commit under way is looked at again.
 const COMMIT_PAUSE: Duration = Duration::from_millis(5);
-/// Until sends that are remembered for five minutes are fewer.
-const REMEMBERED_PAUSE_MS: u64 = 10_000;
+/// Until sends that are remembered for five minutes are fewer, or the log is longer.
+const REST_MS: u64 = 10_000;
 /// Bytes of a `Remembered` record in the log.
 const REMEMBERED_BYTES: u64 = RECORD_HEADER_BYTES as u64 + 57;
 /// Remembered sends that are appended again at a time.
@@ -59,6 +59,14 @@ struct LogState {
     relocated: Option<Ticket>,
     /// Until then remembered sends are left where they are.
     rests_until: Timestamp,
+}
+
+/// Whether what is not a message was appended again.
+enum Again {
+    Appended,
+    /// Not before further segments can go with these: their messages are to be moved first.
+    WhenMoreIsFreed,
+    Later,
 }
 
 /// A remembered send: key, message, sequence, expiry.
@@ -213,14 +221,20 @@ impl Broker {
         }
         let moved_from = self.maintenance.moved_from.load(Ordering::Acquire);
         boundary = boundary.min(SegmentId(moved_from));
+        let mut straggling = oldest.id;
         if boundary > oldest.id {
-            if !self.append_catalog_again(&mut log, &queues, &segments, boundary)? {
-                log.rests_until = self.now().plus_millis(REMEMBERED_PAUSE_MS);
-                return Ok(Some(Duration::from_millis(REMEMBERED_PAUSE_MS)));
+            match self.append_catalog_again(&mut log, &queues, &segments, boundary)? {
+                Again::Appended => {
+                    // Everything so far: also what moved messages out of these segments.
+                    log.pending = Some((self.log.latest(), boundary));
+                    return Ok(Some(Duration::ZERO));
+                }
+                Again::WhenMoreIsFreed if boundary < active.id => straggling = boundary,
+                Again::WhenMoreIsFreed | Again::Later => {
+                    log.rests_until = self.now().plus_millis(REST_MS);
+                    return Ok(Some(Duration::from_millis(REST_MS)));
+                }
             }
-            // Everything so far: also what moved messages out of these segments.
-            log.pending = Some((self.log.latest(), boundary));
-            return Ok(Some(Duration::ZERO));
         }
         let log_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
         // Where no further segment can be had there is no slack: it is what is wanted.
@@ -230,21 +244,21 @@ impl Broker {
         );
         let slack_bytes = if lacks_segment { 0 } else { self.options.slack_bytes };
         if log_bytes > live_bytes.saturating_mul(2).saturating_add(slack_bytes) {
-            self.relocate_messages(oldest.id)?;
+            self.relocate_messages(straggling)?;
             log.relocated = Some(self.log.latest());
             return Ok(Some(COMMIT_PAUSE));
         }
         Ok(Some(LONGEST_PAUSE))
     }
 
-    /// Appends again what is not a message and stands before `boundary`. False: not now.
+    /// Appends again what is not a message and stands before `boundary`.
     fn append_catalog_again(
         &self,
         log: &mut LogState,
         queues: &[Arc<SharedQueue>],
         segments: &[SegmentInfo],
         boundary: SegmentId,
-    ) -> Result<bool, BrokerError> {
+    ) -> Result<Again, BrokerError> {
         let (last, now) = (boundary.0.saturating_sub(1), self.now());
         let is_before = |position: u64| (position >> 32) < u64::from(boundary.0);
         let mut remembered = Vec::new();
@@ -263,10 +277,12 @@ impl Broker {
         let sends: usize = remembered.iter().map(|(_, _, sends)| sends.len()).sum();
         let freed = segments.iter().filter(|segment| segment.id < boundary);
         let freed_bytes: u64 = freed.map(|segment| segment.bytes).sum();
+        // Copying more than a third would hardly free anything, and again and again.
+        if definition_bytes > freed_bytes / 3 {
+            return Ok(Again::WhenMoreIsFreed);
+        }
         if sends as u64 * REMEMBERED_BYTES + definition_bytes > freed_bytes / 3 {
-            // Copying them would hardly free anything, and again and again. Sends expire soon;
-            // definitions wait until more is freed with them.
-            return Ok(false);
+            return Ok(Again::Later); // Sends expire soon.
         }
         if is_before(log.secret.1) {
             let mut index = Vec::new();
@@ -289,12 +305,12 @@ impl Broker {
                 let mut state = queue.lock();
                 // Purged or deleted meanwhile? Then they are forgotten: look again.
                 if state.is_deleted || !Arc::ptr_eq(&queue.definition(), &definition) {
-                    return Ok(false);
+                    return Ok(Again::Later);
                 }
                 self.append_remembered(queue, &mut state, sends)?;
             }
         }
-        Ok(true)
+        Ok(Again::Appended)
     }
 
     /// Appends remembered sends again, those excepted that have expired.

@@ -58,6 +58,20 @@ impl Bench {
         self.commit();
     }
 
+    /// Queues whose definitions take 4 KB each.
+    fn create_large_queues(&self, count: u32) {
+        for number in 0..count {
+            let new = NewQueue {
+                key: QueueKey::new("us-east-1", "000000000000", &format!("q{number}")),
+                settings: Settings::default(),
+                attributes: BTreeMap::from([("Policy".to_owned(), "x".repeat(4_000))]),
+                tags: BTreeMap::new(),
+            };
+            self.broker.begin_create_queue(&new).unwrap();
+            self.commit();
+        }
+    }
+
     fn begin_send(&mut self, queue: &SharedQueue, body: &[u8], is_fifo: bool) {
         self.ids += 1;
         let (mut content, id) = (Vec::new(), self.ids.to_string());
@@ -114,22 +128,36 @@ fn remembered_sends_are_not_copied_over_and_over() {
 #[test]
 fn definitions_are_not_copied_over_and_over() {
     let bench = Bench::new();
-    for number in 0..300 {
-        let new = NewQueue {
-            key: QueueKey::new("us-east-1", "000000000000", &format!("q{number}")),
-            settings: Settings::default(),
-            attributes: BTreeMap::from([("Policy".to_owned(), "x".repeat(4_000))]),
-            tags: BTreeMap::new(),
-        };
-        bench.broker.begin_create_queue(&new).unwrap();
-        bench.commit();
-    }
+    bench.create_large_queues(300);
     let newest = bench.segments_after(1).last().copied();
 
     let segments = bench.segments_after(50);
 
     let written = segments.last().copied().unwrap() - newest.unwrap();
     assert!(written <= 1, "{written} segments were written to free none");
+}
+
+#[test]
+fn a_straggler_behind_many_definitions_does_not_keep_the_log_long() {
+    let mut bench = Bench::new();
+    bench.create_large_queues(300);
+    let straggling = bench.create("straggling", Settings::default());
+    bench.send(&straggling, b"x", false);
+    let busy = bench.create("busy", Settings::default());
+    let before = bench.log.segments().len();
+    for _ in 0..60 {
+        for _ in 0..20 {
+            bench.send(&busy, &[b'x'; 10_000], false);
+        }
+        delete_all(&bench, &busy);
+        bench.broker.advance_clock(Duration::from_secs(11));
+        bench.segments_after(5);
+    }
+
+    // Definitions are copied when three times as much goes with them.
+    let segments = bench.segments_after(50).len();
+    assert!(segments <= 3 * before + 2, "{segments} segments, {before} of them definitions");
+    assert_eq!(straggling.counts().ready, 1);
 }
 
 #[test]
