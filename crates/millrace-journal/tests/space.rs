@@ -406,6 +406,26 @@ fn segment_size_may_change_between_starts() {
 }
 
 #[test]
+fn space_that_a_copy_left_out_is_set_aside_again() {
+    const SEGMENT_BYTES: u32 = 16 << 10;
+    let open = |fs: &SimFileSystem| open_with(fs, Durability::Fsync, SEGMENT_BYTES).unwrap();
+    let fs = SimFileSystem::new(1);
+    store(&open(&fs).group_commit, 1, &[1]).unwrap();
+    let copied = |capacity: u64| {
+        let copy = SimFileSystem::new(1);
+        let mut contents = fs.contents(&segment_path(1)).unwrap();
+        contents.truncate(1000);
+        copy.plant(&segment_path(1), &contents);
+        copy.set_capacity(capacity);
+        (open(&copy).seen.len(), copy.used_bytes())
+    };
+
+    assert_eq!(copied(1 << 20), (1, u64::from(SEGMENT_BYTES)));
+    // Too little for that, enough to begin.
+    assert_eq!(copied(10_000), (1, 4096));
+}
+
+#[test]
 fn segment_size_is_checked() {
     let fs: Arc<dyn FileSystem> = Arc::new(SimFileSystem::new(1));
     for segment_bytes in [0, 4095, 5000, u32::MAX] {

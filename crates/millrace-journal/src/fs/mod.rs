@@ -33,9 +33,9 @@ pub trait FileSystem: Send + Sync {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// The same for writes past the page cache: their parts start at multiples of [`BLOCK_BYTES`],
-    /// in memory and in the file, and are whole multiples long. `InvalidInput`, here or from a
-    /// write, where there is no such thing.
+    /// The same for reads and writes past the page cache: their parts start at multiples of
+    /// [`BLOCK_BYTES`], in memory and in the file, and are whole multiples long. `InvalidInput`, here
+    /// or from one of them, where there is no such thing.
     fn open_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.open(path)
     }
@@ -67,7 +67,7 @@ pub trait File: Send + Sync {
     }
     /// Writes all parts, one behind the other, in one system call if the kernel takes them.
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
-    /// Makes the file `bytes` long and sets the space for it aside.
+    /// Makes the file at least `bytes` long, with zeros, and sets the space for it aside.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
     /// Makes what was written, and the length, durable. Never call it again after it failed.
     fn sync_data(&self) -> io::Result<()>;

@@ -162,7 +162,7 @@ impl File for RealFile {
                 // No way to ask for space but to take it.
                 const STEP: usize = 1 << 20;
                 let zeros = vec![0; STEP];
-                for start in (0..bytes).step_by(STEP) {
+                for start in (self.size()?..bytes).step_by(STEP) {
                     let length = (bytes - start).min(STEP as u64) as usize;
                     self.file.write_all_at(&zeros[..length], start)?;
                 }

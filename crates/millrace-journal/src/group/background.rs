@@ -42,8 +42,9 @@ impl Background {
     }
 
     pub(super) fn wake(&self) {
-        lock(&self.state).is_wanted = true;
-        self.changed.notify_one();
+        if !std::mem::replace(&mut lock(&self.state).is_wanted, true) {
+            self.changed.notify_one();
+        }
     }
 
     /// Ends the thread, if there is one, and waits for it.
@@ -55,5 +56,33 @@ impl Background {
         {
             tracing::error!("thread of the journal panicked");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn steps_are_taken_at_the_start_and_when_woken_until_stopped() {
+        let background = Arc::new(Background::default());
+        let (taken, steps) = mpsc::channel();
+        let this = Arc::clone(&background);
+        let thread = std::thread::spawn(move || {
+            this.run(|| {
+                taken.send(()).unwrap();
+                false
+            });
+        });
+        background.started(thread);
+        steps.recv().unwrap();
+        background.wake();
+        steps.recv().unwrap();
+
+        background.stop();
+        assert!(steps.recv().is_err(), "the thread has ended");
     }
 }

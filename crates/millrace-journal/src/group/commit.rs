@@ -176,7 +176,7 @@ impl GroupCommit {
 
     /// Reads something of the journal before it is asked for; false if nothing is expected to be.
     pub fn read_ahead_step(&self) -> bool {
-        self.journal.read_ahead()
+        !self.lock_gather().is_closed && self.journal.read_ahead()
     }
 
     /// Returns how many batches gathered meanwhile.

@@ -18,8 +18,8 @@
 //! [`GroupOptions::recent_bytes`].
 //!
 //! Locks, in their order: `committing` (held over write and sync, by whoever commits), then
-//! `gather` (microseconds), then `settling` or one of `preparing` and `reading` (to wake). Listeners are called
-//! with none of them held.
+//! `gather` (microseconds), then `settling` or one of `preparing` and `reading` (to wake). Listeners
+//! are called with none of them held.
 
 mod admission;
 mod append;

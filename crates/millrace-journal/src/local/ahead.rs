@@ -17,7 +17,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
@@ -37,8 +37,8 @@ pub(super) struct ReadAhead {
     chunks: Mutex<Chunks>,
     /// With `chunks`: something was read, or could not be.
     read: Condvar,
-    /// A chunk may be wanted. Set with `chunks` held.
-    is_wanted: AtomicBool,
+    /// A chunk is to be read ahead. Changed with `chunks` held.
+    has_wanted: AtomicBool,
     /// The file system does not read past the page cache.
     is_refused: AtomicBool,
 }
@@ -60,7 +60,7 @@ impl ReadAhead {
             chunk_bytes: blocks.max(1) * BLOCK_BYTES as u32,
             chunks: Mutex::default(),
             read: Condvar::new(),
-            is_wanted: AtomicBool::new(false),
+            has_wanted: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
         }
     }
@@ -83,16 +83,16 @@ impl ReadAhead {
         Some([head, tail].concat().into())
     }
 
-    /// Whether the file system may be asked to read a chunk.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Ordering::Relaxed)
+    /// Whether a `step` would read something.
+    pub(super) fn has_wanted(&self) -> bool {
+        self.has_wanted.load(Ordering::Relaxed)
     }
 
     /// Reads a chunk before it is asked for. False if none is wanted. `place_of` says where a
     /// segment is, unless it is gone.
     pub(super) fn step<'a>(&self, place_of: impl Fn(SegmentId) -> Option<Place<'a>>) -> bool {
         let mut chunks = lock(&self.chunks);
-        self.is_wanted.store(false, Ordering::Relaxed);
+        self.has_wanted.store(false, Ordering::Relaxed);
         let Some(id) = chunks.longest_wanted() else { return false };
         if let Some(place) = place_of(id.segment) {
             self.load(chunks, place, id, self.start(id)..self.start(id.next()));
@@ -121,8 +121,9 @@ impl ReadAhead {
     fn find(&self, place: Place<'_>, id: ChunkId, range: Range<u32>) -> Option<Bytes> {
         let whole = self.start(id)..self.start(id.next());
         let mut chunks = lock(&self.chunks);
+        chunks.note_record(id);
         let to_read = loop {
-            let Some(chunk) = chunks.take_note(id) else {
+            let Some(chunk) = chunks.by_place.get_mut(&id) else {
                 if chunks.leads_on(id.previous()) {
                     break whole;
                 }
@@ -139,12 +140,14 @@ impl ReadAhead {
                     break first..whole.end.min(first.saturating_add(some_records));
                 }
                 Contents::Wanted => break whole,
+                Contents::Unreadable => return None,
                 Contents::Reading => {
                     chunks = self.read.wait(chunks).unwrap_or_else(PoisonError::into_inner);
                 }
                 Contents::Read(part) => {
                     let Some(bytes) = part.find(&range) else { break whole };
-                    if chunk.is_leading() && whole.end < place.limit {
+                    let is_whole = part.start + part.bytes.len() as u32 >= whole.end;
+                    if is_whole && chunk.is_leading() && whole.end < place.limit {
                         chunk.is_next_wanted = true;
                         self.want(&mut chunks, id.next());
                     }
@@ -156,9 +159,10 @@ impl ReadAhead {
     }
 
     fn want(&self, chunks: &mut Chunks, id: ChunkId) {
-        if !chunks.by_place.contains_key(&id) {
+        let known = chunks.by_place.get(&id).map(|chunk| &chunk.contents);
+        if matches!(known, None | Some(Contents::Noticed)) {
             chunks.insert(id, Contents::Wanted);
-            self.is_wanted.store(true, Ordering::Relaxed);
+            self.has_wanted.store(true, Ordering::Relaxed);
         }
     }
 
@@ -173,48 +177,67 @@ impl ReadAhead {
         let file = chunks.file(id.segment);
         chunks.insert(id, Contents::Reading);
         drop(chunks);
-        let read = read_part(place, id.segment, range, file);
+        let _reading = ReadingEnds { ahead: self, id };
+        let opened = match file {
+            Some(file) => Ok(file),
+            None => place.fs.open_direct(&segment_path(place.dir, id.segment)),
+        };
+        let file = opened.inspect_err(|error| self.note_refusal(error)).ok()?;
+        let read = read_part(&*file, place.limit, range);
         let mut chunks = lock(&self.chunks);
-        let part = match read {
-            Ok((part, file)) => {
-                // Unless it was forgotten meanwhile.
-                if let Some(chunk) = chunks.by_place.get_mut(&id) {
+        // Unless it was forgotten meanwhile.
+        let chunk = chunks.by_place.get_mut(&id);
+        match read {
+            Ok(part) => {
+                if let Some(chunk) = chunk {
                     chunk.contents = Contents::Read(part.clone());
                     chunk.file = Some(file);
                 }
                 Some(part)
             }
             Err(error) => {
-                chunks.by_place.remove(&id);
-                let is_refused = error.kind() == io::ErrorKind::InvalidInput;
-                self.is_refused.fetch_or(is_refused, Ordering::Relaxed);
+                self.note_refusal(&error);
+                if let Some(chunk) = chunk {
+                    chunk.contents = Contents::Unreadable;
+                }
                 None
             }
-        };
-        drop(chunks);
-        self.read.notify_all();
-        part
+        }
+    }
+
+    fn note_refusal(&self, error: &io::Error) {
+        let is_refused = error.kind() == io::ErrorKind::InvalidInput;
+        self.is_refused.fetch_or(is_refused, Ordering::Relaxed);
     }
 }
 
-/// Reads what is committed of whole blocks.
-fn read_part(
-    place: Place<'_>,
-    segment: SegmentId,
-    range: Range<u32>,
-    file: Option<Arc<dyn File>>,
-) -> io::Result<(Part, Arc<dyn File>)> {
-    let file = match file {
-        Some(file) => file,
-        None => place.fs.open_direct(&segment_path(place.dir, segment))?,
-    };
-    let length = ((range.end - range.start) as usize).next_multiple_of(BLOCK_BYTES);
+/// Whoever waits goes on, however a reading ends.
+struct ReadingEnds<'a> {
+    ahead: &'a ReadAhead,
+    id: ChunkId,
+}
+
+impl Drop for ReadingEnds<'_> {
+    fn drop(&mut self) {
+        let mut chunks = lock(&self.ahead.chunks);
+        let chunk = chunks.by_place.get(&self.id);
+        if chunk.is_some_and(|chunk| chunk.contents.is_reading()) {
+            chunks.by_place.remove(&self.id);
+        }
+        drop(chunks);
+        self.ahead.read.notify_all();
+    }
+}
+
+/// Reads whole blocks of a segment, of which so many bytes are committed.
+fn read_part(file: &dyn File, limit: u32, range: Range<u32>) -> io::Result<Part> {
+    let committed = range.end.min(limit).saturating_sub(range.start) as usize;
+    let length = committed.next_multiple_of(BLOCK_BYTES);
     let mut memory = vec![0; length + BLOCK_BYTES];
     let first = first_block(&memory);
     let read = file.read_at(&mut memory[first..][..length], u64::from(range.start))?;
-    let committed = place.limit.saturating_sub(range.start) as usize;
     let bytes = Bytes::from(memory).slice(first..first + read.min(committed));
-    Ok((Part { start: range.start, bytes }, file))
+    Ok(Part { start: range.start, bytes })
 }
 
 #[cfg(test)]
@@ -313,7 +336,7 @@ mod tests {
             steps += u32::from(reading.step());
         }
         assert_eq!(steps, 15);
-        assert!(!reading.ahead.is_wanted());
+        assert!(!reading.ahead.has_wanted());
     }
 
     #[test]
@@ -325,9 +348,10 @@ mod tests {
     }
 
     #[test]
-    fn little_is_read_of_a_chunk_that_two_records_are_in_by_chance() {
+    fn little_is_read_of_a_chunk_that_few_records_are_in_by_chance() {
         let mut reading = Reading::new();
-        reading.read_all([200_000, 220_000]);
+        reading.read_all([200_000, 220_000, 221_100, 222_200]);
+        assert!(!reading.ahead.has_wanted());
 
         let chunks = lock(&reading.ahead.chunks);
         let read = chunks.by_place.values().find_map(|chunk| match &chunk.contents {
@@ -343,7 +367,7 @@ mod tests {
         reading.limit = 10 * RECORD;
         reading.read_all((0..10).map(|record| record * RECORD));
         assert_eq!(reading.found, 9);
-        assert!(!reading.ahead.is_wanted());
+        assert!(!reading.ahead.has_wanted());
 
         let at = Position::new(SEGMENT, 10 * RECORD);
         assert_eq!(reading.ahead.read(reading.place(), at, RECORD), None);
@@ -381,7 +405,15 @@ mod tests {
         std::thread::scope(|scope| {
             let find = || reading.ahead.find(reading.place(), id, 0..RECORD);
             let found = scope.spawn(find);
-            let chunks = lock(&reading.ahead.chunks);
+            let chunks = loop {
+                let chunks = lock(&reading.ahead.chunks);
+                // The thread holds the lock until it waits.
+                if chunks.leads_on(Some(id)) {
+                    break chunks;
+                }
+                drop(chunks);
+                std::thread::yield_now();
+            };
             reading.ahead.load(chunks, reading.place(), id, 0..(64 << 10)).unwrap();
             assert_eq!(found.join().unwrap().unwrap(), reading.contents[..RECORD as usize]);
         });
@@ -404,7 +436,7 @@ mod tests {
     fn files_of_truncated_segments_are_let_go() {
         let mut reading = Reading::new();
         reading.read_all([0, RECORD, 30 * RECORD, 31 * RECORD]);
-        assert!(reading.ahead.is_wanted());
+        assert!(reading.ahead.has_wanted());
 
         reading.ahead.forget_before(SEGMENT);
         assert!(lock(&reading.ahead.chunks).file(SEGMENT).is_some());
@@ -429,6 +461,34 @@ mod tests {
         reading.read_all(sequence(0));
 
         assert_eq!(reading.found, 0);
+    }
+
+    #[test]
+    fn of_a_chunk_that_cannot_be_read_records_are_read_alone() {
+        let reading = Reading::new();
+        let id = ChunkId { segment: SEGMENT, index: 0 };
+        lock(&reading.ahead.chunks).insert(id, Contents::Unreadable);
+
+        assert_eq!(reading.ahead.find(reading.place(), id, 0..RECORD), None);
+    }
+
+    #[test]
+    fn the_next_chunk_is_read_ahead_although_it_was_noticed() {
+        let mut reading = Reading::new();
+        reading.read_all([100_000, 0, RECORD, 30 * RECORD, 31 * RECORD]);
+
+        assert!(reading.step());
+        assert_eq!(reading.read_all([110_000]), 0);
+    }
+
+    #[test]
+    fn whoever_waits_goes_on_although_a_reading_ends_early() {
+        let reading = Reading::new();
+        let id = ChunkId { segment: SEGMENT, index: 0 };
+        lock(&reading.ahead.chunks).insert(id, Contents::Reading);
+
+        drop(ReadingEnds { ahead: &reading.ahead, id });
+        assert!(lock(&reading.ahead.chunks).by_place.is_empty());
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub(super) enum Contents {
     Wanted,
     /// Somebody reads it.
     Reading,
+    /// The disk has an error in it: records are read alone.
+    Unreadable,
     Read(Part),
 }
 
@@ -58,13 +60,13 @@ pub(super) struct Part {
 }
 
 impl Chunks {
-    /// A chunk of which something is wanted now.
-    pub(super) fn take_note(&mut self, id: ChunkId) -> Option<&mut Chunk> {
-        let chunk = self.by_place.get_mut(&id)?;
-        self.uses += 1;
-        chunk.used = self.uses;
-        chunk.records = chunk.records.saturating_add(1);
-        Some(chunk)
+    /// A record of this chunk is wanted.
+    pub(super) fn note_record(&mut self, id: ChunkId) {
+        if let Some(chunk) = self.by_place.get_mut(&id) {
+            self.uses += 1;
+            chunk.used = self.uses;
+            chunk.records = chunk.records.saturating_add(1);
+        }
     }
 
     /// Whether enough was wanted of a chunk to expect that of the next.
@@ -91,8 +93,8 @@ impl Chunks {
             return;
         }
         if self.by_place.len() >= CHUNKS {
-            let oldest = self.by_place.iter().min_by_key(|(_, chunk)| chunk.used);
-            let oldest = oldest.map(|(id, _)| *id);
+            let idle = self.by_place.iter().filter(|(_, chunk)| !chunk.contents.is_reading());
+            let oldest = idle.min_by_key(|(_, chunk)| chunk.used).map(|(id, _)| *id);
             oldest.and_then(|oldest| self.by_place.remove(&oldest));
         }
         self.uses += 1;
@@ -123,6 +125,10 @@ impl ChunkId {
 impl Contents {
     pub(super) fn is_wanted(&self) -> bool {
         matches!(self, Contents::Wanted)
+    }
+
+    pub(super) fn is_reading(&self) -> bool {
+        matches!(self, Contents::Reading)
     }
 }
 

@@ -383,7 +383,7 @@ impl Journal for LocalJournal {
     }
 
     fn wants_read_ahead(&self) -> bool {
-        self.ahead.is_wanted()
+        self.ahead.has_wanted()
     }
 
     fn read_ahead(&self) -> bool {

@@ -30,7 +30,7 @@ use super::zero::write_zeros;
 use super::{Active, LocalJournal, LocalOptions, Spare, State, placement_in};
 use crate::error::OpenError;
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind, Prior};
-use crate::fs::{BLOCK_BYTES, File, FileSystem, SimFileSystem};
+use crate::fs::{BLOCK_BYTES, File, FileSystem, SimFileSystem, is_out_of_space};
 use crate::journal::Journal;
 use crate::position::{Opened, Position, SegmentId, TornTail};
 use crate::record::Replayed;
@@ -97,6 +97,9 @@ pub(super) fn open(
     };
     draft.set_frames(end.stop.frames);
     cut(last, &end).map_err(OpenError::io("cutting the torn tail"))?;
+    if !is_new {
+        fill_holes(last).map_err(OpenError::io("setting space aside for the last segment"))?;
+    }
     let spares = keep_spares(&*fs, dir, last.header.segment, &survey.spares, &options)
         .map_err(OpenError::io("looking at spare segments"))?;
     fs.sync_dir(dir).map_err(OpenError::io("syncing the journal directory"))?;
@@ -168,6 +171,18 @@ fn cut(last: &Found, end: &End) -> io::Result<()> {
         write_zeros(&*last.file, torn.offset, torn.offset.saturating_add(torn.bytes))?;
     }
     last.file.sync_data()
+}
+
+/// Sets aside again what is behind the end: a copy of the file may have left it out. Without space for
+/// it the journal goes on as long as there is some.
+fn fill_holes(last: &Found) -> io::Result<()> {
+    match last.file.allocate(u64::from(last.header.segment_bytes)) {
+        Err(error) if is_out_of_space(&error) => {
+            tracing::warn!(%error, "no space to fill the last journal segment");
+            Ok(())
+        }
+        filled => filled,
+    }
 }
 
 /// Keeps the one spare that can be used as it is. The others hold nothing that counts.
