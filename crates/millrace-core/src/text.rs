@@ -3,6 +3,8 @@
 //! Each looks at strides without an early exit, or the compiler could not use vector instructions;
 //! with AVX2, where there is that, 1 KiB takes one or two hundred instructions.
 
+pub mod json;
+
 use multiversion::multiversion;
 
 const STRIDE_BYTES: usize = 256;
@@ -13,11 +15,14 @@ pub fn has_control(bytes: &[u8]) -> bool {
     bytes.chunks(STRIDE_BYTES).any(|stride| is_any(stride, |byte| byte < b' '))
 }
 
-/// Whether all is ASCII without control characters but DEL.
+/// Whether all is ASCII without control characters but tab, line feed, carriage return and DEL.
 #[multiversion(targets("x86_64+avx2"))]
 pub fn is_plain_ascii(bytes: &[u8]) -> bool {
     // As signed numbers, control characters and what is beyond ASCII are all below the space.
-    !bytes.chunks(STRIDE_BYTES).any(|stride| is_any(stride, |byte| byte.cast_signed() < 0x20))
+    let is_other = |byte: u8| {
+        (byte.cast_signed() < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r')
+    };
+    !bytes.chunks(STRIDE_BYTES).any(|stride| is_any(stride, is_other))
 }
 
 /// How many bytes at the start are known to need no escape in a JSON string: whole blocks of 32
@@ -56,7 +61,8 @@ mod tests {
                 text[at] = byte;
                 let is_control = byte < 0x20;
                 assert_eq!(has_control(&text), is_control, "{byte} at {at}");
-                assert_eq!(is_plain_ascii(&text), !is_control && byte < 0x80, "{byte} at {at}");
+                let is_plain = byte < 0x80 && (!is_control || matches!(byte, 9 | 10 | 13));
+                assert_eq!(is_plain_ascii(&text), is_plain, "{byte} at {at}");
                 let is_escaped = is_control || byte == b'"' || byte == b'\\';
                 let clean = if is_escaped { at / 32 * 32 } else { len };
                 assert_eq!(json_clean_bytes(&text), clean, "{byte} at {at}");

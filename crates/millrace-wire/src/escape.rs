@@ -1,30 +1,12 @@
 //! Escaping of text for JSON and XML. Input that needs no escape is found in blocks, which the
 //! compiler turns into vector instructions.
 
-use millrace_core::text::json_clean_bytes;
+use millrace_core::text::{json, json_clean_bytes};
 
 const BLOCK_BYTES: usize = 32;
 /// Blocks looked at together, so that whether all are clean is asked once.
 const STRIDE_BLOCKS: usize = 8;
 const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
-
-/// For each byte what follows the backslash in JSON, `u` for the long form, 0 for no escape.
-const JSON_ESCAPES: [u8; 256] = {
-    let mut table = [0; 256];
-    let mut control = 0;
-    while control < 0x20 {
-        table[control] = b'u';
-        control += 1;
-    }
-    table[0x08] = b'b';
-    table[0x09] = b't';
-    table[0x0a] = b'n';
-    table[0x0c] = b'f';
-    table[0x0d] = b'r';
-    table[b'"' as usize] = b'"';
-    table[b'\\' as usize] = b'\\';
-    table
-};
 
 /// Appends `text`, which is UTF-8, as a quoted JSON string.
 pub fn json_string(out: &mut Vec<u8>, text: &[u8]) {
@@ -37,7 +19,8 @@ pub fn json_string(out: &mut Vec<u8>, text: &[u8]) {
         if dirty.is_empty() {
             break;
         }
-        let (block, behind) = dirty.split_at(dirty.len().min(BLOCK_BYTES));
+        let left = dirty.get(json::escape_blocks(out, dirty)..).unwrap_or_default();
+        let (block, behind) = left.split_at(left.len().min(BLOCK_BYTES));
         put_json(out, block);
         rest = behind;
     }
@@ -76,11 +59,10 @@ fn put_json(out: &mut Vec<u8>, block: &[u8]) {
     let mut room = [0; 6 * BLOCK_BYTES];
     let mut end = 0;
     for byte in block {
-        let escape = JSON_ESCAPES[usize::from(*byte)];
+        let escape = json::ESCAPES[usize::from(*byte)];
         if escape == b'u' {
-            let [high, low] = hex_digits(*byte);
             if let Some(slots) = room.get_mut(end..end + 6) {
-                slots.copy_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+                slots.copy_from_slice(&json::long_escape(*byte));
             }
             end += 6;
             continue;

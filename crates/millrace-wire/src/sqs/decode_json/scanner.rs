@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
-use millrace_core::text;
+use millrace_core::text::{self, json};
 use serde::Deserialize;
 
 use crate::sqs::value::{Blob, Text};
@@ -33,16 +33,7 @@ const MEANINGS: [[u8; 256]; 2] = {
         byte += 1;
     }
     plain[b'"' as usize] = 0;
-    let mut escaped = [0; 256];
-    escaped[b'"' as usize] = b'"';
-    escaped[b'\\' as usize] = b'\\';
-    escaped[b'/' as usize] = b'/';
-    escaped[b'b' as usize] = 0x08;
-    escaped[b'f' as usize] = 0x0c;
-    escaped[b'n' as usize] = b'\n';
-    escaped[b'r' as usize] = b'\r';
-    escaped[b't' as usize] = b'\t';
-    [plain, escaped]
+    [plain, json::UNESCAPES]
 };
 
 /// Something whose members a scanner can read.
@@ -177,8 +168,8 @@ fn clean(rest: &[u8]) -> Option<&[u8]> {
 }
 
 /// The text up to the closing quote, and how far that reaches. Escapes come many together, as in
-/// JSON within JSON, and then at unpredictable places: there byte by byte, without branches but for
-/// the rare long form, elsewhere in strides.
+/// JSON within JSON, and then at unpredictable places: there in blocks or byte by byte, without
+/// branches but for the rare long form, elsewhere in strides.
 fn unescape(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut rest = bytes;
     let mut text = Vec::with_capacity(rest.len().min(FIRST_BYTES));
@@ -186,6 +177,7 @@ fn unescape(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
         let clean = clean(rest)?;
         text.extend_from_slice(clean);
         rest = rest.get(clean.len()..)?;
+        rest = rest.get(json::unescape_blocks(&mut text, rest)..)?;
         loop {
             let chunk = Chunk::read(rest);
             text.extend_from_slice(chunk.text.get(..chunk.filled)?);
@@ -195,6 +187,7 @@ fn unescape(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
                 End::Other => {
                     let character = long_escape(&mut rest)?;
                     text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                    break;
                 }
                 End::Full if chunk.filled == CHUNK_BYTES => break,
                 End::Full => {}
