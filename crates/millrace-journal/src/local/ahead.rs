@@ -31,6 +31,7 @@ use crate::position::{Position, SegmentId};
 const MOST_CHUNK_BYTES: u32 = 128 << 10;
 /// Read of a chunk of which a second record is wanted.
 const FIRST_PART_BYTES: u32 = 16 << 10;
+
 /// The chunks of which something was wanted of late.
 pub(super) struct ReadAhead {
     chunk_bytes: u32,

@@ -187,7 +187,10 @@ fn unescape(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
                 End::Other => {
                     let character = long_escape(&mut rest)?;
                     text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-                    break;
+                    // Where all is written so, looking ahead each time would be in vain.
+                    if !rest.starts_with(b"\\u") {
+                        break;
+                    }
                 }
                 End::Full if chunk.filled == CHUNK_BYTES => break,
                 End::Full => {}
