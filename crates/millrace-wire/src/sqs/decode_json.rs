@@ -65,7 +65,30 @@ fn object<'a, T: Deserialize<'a> + Default>(body: &'a [u8]) -> Result<T, ApiErro
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     let decoded = Object::new().deserialize(&mut deserializer).map_err(serialization)?;
     deserializer.end().map_err(serialization)?;
+    if has_bare_control(body) {
+        return Err(ApiError::serialization(
+            "the request body cannot be read: control character in a string, not escaped",
+        ));
+    }
     Ok(decoded)
+}
+
+/// Whether a control character stands in a string of valid JSON as it is. serde_json does not look
+/// for them in strings that are taken as bytes.
+fn has_bare_control(body: &[u8]) -> bool {
+    if !body.iter().any(u8::is_ascii_control) {
+        return false;
+    }
+    let (mut is_string, mut is_escaped) = (false, false);
+    body.iter().any(|byte| {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'"' => is_string = !is_string,
+            b'\\' => is_escaped = true,
+            _ => {}
+        }
+        is_string && *byte < 0x20
+    })
 }
 
 fn serialization(error: serde_json::Error) -> ApiError {
@@ -140,6 +163,18 @@ mod tests {
             ("SendMessage", "{}"),
         ] {
             assert!(is_hot(action, body), "{body}");
+        }
+    }
+
+    #[test]
+    fn control_characters_in_strings_are_escaped_or_refused() {
+        for body in ["\"a\nb\"", "\"\\\"\t\"", "\"\\\\\", \"DelaySeconds\": \"\r\""] {
+            let body = format!("{{\"MessageBody\": {body}}}");
+            assert_eq!(code("SendMessage", &body), "SerializationException", "{body:?}");
+        }
+        for body in ["\n\"\u{7f}\"\t", "\"\\n\\u0009\"\r\n", "\"\\\"\"\n"] {
+            let body = format!("{{\"MessageBody\": {body}}}");
+            assert!(decode_general("SendMessage", body.as_bytes()).is_ok(), "{body:?}");
         }
     }
 
