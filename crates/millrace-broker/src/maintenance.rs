@@ -32,6 +32,8 @@ const COMMIT_PAUSE: Duration = Duration::from_millis(5);
 const REST_MS: u64 = 10_000;
 /// Bytes of a `Remembered` record in the log.
 const REMEMBERED_BYTES: u64 = RECORD_HEADER_BYTES as u64 + 57;
+/// Bytes of a definition's record beside its index, and of a frame of its own.
+const DEFINITION_OVERHEAD_BYTES: usize = RECORD_HEADER_BYTES + 64;
 /// Remembered sends that are appended again at a time.
 const REMEMBERED_AT_A_TIME: usize = 1_000;
 
@@ -66,6 +68,8 @@ enum Again {
     Appended,
     /// Not before further segments can go with these: their messages are to be moved first.
     WhenMoreIsFreed,
+    /// No further segment can be had, and what is left of the active one is too little.
+    NoRoom,
     Later,
 }
 
@@ -211,7 +215,7 @@ impl Broker {
         // to come to one that was seen already tells of itself.
         self.maintenance.moved_from.store(u32::MAX, Ordering::Release);
         let mut live_bytes = 0;
-        let mut boundary = active.id;
+        let (active, mut boundary) = (active.id, active.id);
         for queue in &queues {
             let state = queue.lock();
             live_bytes += state.queue.live_bytes();
@@ -221,16 +225,23 @@ impl Broker {
         }
         let moved_from = self.maintenance.moved_from.load(Ordering::Acquire);
         boundary = boundary.min(SegmentId(moved_from));
+        let lacks_segment = self.lacks_segment();
         let mut straggling = oldest.id;
         if boundary > oldest.id {
-            match self.append_catalog_again(&mut log, &queues, &segments, boundary)? {
+            let mut again = self.append_catalog_again(&mut log, &queues, &segments, boundary)?;
+            if matches!(again, Again::NoRoom) {
+                // One segment less has to be made, and less stands before that one.
+                boundary = oldest.id.next();
+                again = self.append_catalog_again(&mut log, &queues, &segments, boundary)?;
+            }
+            match again {
                 Again::Appended => {
                     // Everything so far: also what moved messages out of these segments.
                     log.pending = Some((self.log.latest(), boundary));
                     return Ok(Some(Duration::ZERO));
                 }
-                Again::WhenMoreIsFreed if boundary < active.id => straggling = boundary,
-                Again::WhenMoreIsFreed | Again::Later => {
+                Again::WhenMoreIsFreed if boundary < active => straggling = boundary,
+                Again::WhenMoreIsFreed | Again::NoRoom | Again::Later => {
                     log.rests_until = self.now().plus_millis(REST_MS);
                     return Ok(Some(Duration::from_millis(REST_MS)));
                 }
@@ -238,17 +249,33 @@ impl Broker {
         }
         let log_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
         // Where no further segment can be had there is no slack: it is what is wanted.
-        let lacks_segment = matches!(
-            self.log.reserve(0, Purpose::Store),
-            Err(Unavailable::DiskFull | Unavailable::TooManyFiles)
-        );
         let slack_bytes = if lacks_segment { 0 } else { self.options.slack_bytes };
-        if log_bytes > live_bytes.saturating_mul(2).saturating_add(slack_bytes) {
+        let is_long = log_bytes > live_bytes.saturating_mul(2).saturating_add(slack_bytes);
+        if is_long || (lacks_segment && self.is_worth_its_room(&queues, &segments, straggling)) {
             self.relocate_messages(straggling)?;
             log.relocated = Some(self.log.latest());
             return Ok(Some(COMMIT_PAUSE));
         }
         Ok(Some(LONGEST_PAUSE))
+    }
+
+    fn lacks_segment(&self) -> bool {
+        let asked = self.log.reserve(0, Purpose::Store);
+        matches!(asked, Err(Unavailable::DiskFull | Unavailable::TooManyFiles))
+    }
+
+    /// Whether a segment is at most half live, and there is room left for that half. However much
+    /// is live behind it: a few messages must not keep a full disk full.
+    fn is_worth_its_room(
+        &self,
+        queues: &[Arc<SharedQueue>],
+        segments: &[SegmentInfo],
+        id: SegmentId,
+    ) -> bool {
+        let live = queues.iter().map(|queue| queue.lock().queue.live_bytes_in(id.0)).sum::<u64>();
+        let segment = segments.iter().find(|segment| segment.id == id);
+        let is_half_dead = segment.is_some_and(|segment| live <= segment.bytes / 2);
+        is_half_dead && self.log.reserve(live as usize, Purpose::Relocate).is_ok()
     }
 
     /// Appends again what is not a message and stands before `boundary`.
@@ -266,7 +293,8 @@ impl Broker {
         for queue in queues {
             let state = queue.lock();
             if is_before(state.definition_position) {
-                definition_bytes += definition_record(&queue.definition())?.len() as u64;
+                let index = definition_record(&queue.definition())?;
+                definition_bytes += (DEFINITION_OVERHEAD_BYTES + index.len()) as u64;
             }
             let sends = state.queue.remembered_to(last).filter(|(.., expires)| *expires > now);
             let sends: Vec<RememberedSend> = sends.collect();
@@ -281,8 +309,13 @@ impl Broker {
         if definition_bytes > freed_bytes / 3 {
             return Ok(Again::WhenMoreIsFreed);
         }
-        if sends as u64 * REMEMBERED_BYTES + definition_bytes > freed_bytes / 3 {
+        let bytes = sends as u64 * REMEMBERED_BYTES + definition_bytes;
+        if bytes > freed_bytes / 3 {
             return Ok(Again::Later); // Sends expire soon.
+        }
+        // Begun and not ended, it would take what is left for deletes, and free nothing.
+        if self.lacks_segment() && self.log.reserve(bytes as usize, Purpose::Reclaim).is_err() {
+            return Ok(Again::NoRoom);
         }
         if is_before(log.secret.1) {
             let mut index = Vec::new();

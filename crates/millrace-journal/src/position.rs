@@ -93,8 +93,11 @@ pub enum Purpose {
     /// either. May use some of the room that is left when the disk is full, so that what is
     /// received can be deleted.
     Lease,
-    /// Deletes, purges, relocation: what lets segments go. May use the room that is left when the
-    /// disk is full, for without it a full disk could never be emptied.
+    /// Messages appended again so that their segments can go. May use more of that room than
+    /// leases, which would otherwise take what is needed to get further segments.
+    Relocate,
+    /// Deletes, purges: what lets segments go. May use all the room that is left when the disk is
+    /// full, for without it a full disk could never be emptied.
     Reclaim,
 }
 

@@ -332,6 +332,38 @@ fn segment_stays_while_what_was_appended_again_cannot_be_synced() {
     assert!(fs.contents(&segment_path(1)).is_some());
 }
 
+/// Removing a segment takes its sidecar, its name and a sync of the directory.
+#[test]
+fn segment_that_could_not_be_removed_is_removed_later() {
+    for failing in 0..3 {
+        let fs = SimFileSystem::new(1);
+        let opening = open(&fs).unwrap();
+        let group_commit = &opening.group_commit;
+        while group_commit.segments().len() < 4 {
+            store(group_commit, 0, &[0]).unwrap();
+        }
+        work_off(group_commit);
+        group_commit.truncate_before(SegmentId(3)).unwrap();
+        fs.fail_call(fs.calls() + failing, Fault::Io);
+        work_off(group_commit);
+        assert!(fs.contents(&segment_path(2)).is_some(), "younger than what may be there");
+        work_off(group_commit);
+
+        fs.advance(Duration::from_secs(10));
+        work_off(group_commit);
+
+        // After a failed sync nobody knows whether the name is gone.
+        let is_in_doubt = failing == 2;
+        assert_eq!(fs.contents(&segment_path(2)).is_some(), is_in_doubt, "call {failing}");
+        assert!(fs.contents(&segment_path(3)).is_some());
+        assert!(group_commit.poison().is_none());
+        store(group_commit, 1, &[1]).unwrap();
+        for seed in 0..8 {
+            assert_readable(&open(&fs.crashed(seed)).unwrap());
+        }
+    }
+}
+
 #[test]
 fn segment_that_cannot_be_made_poisons_and_tells() {
     let fs = SimFileSystem::new(1);

@@ -69,7 +69,7 @@ impl Broker {
         let source_bytes = view.source.as_ref().map_or(0, |source| source.len());
         let bytes = view.record_len as usize + RELOCATION_BYTES + source_bytes;
         // As long as there is no further segment, the last of this one is left to deletes.
-        let reservation = self.log.reserve(bytes, Purpose::Lease)?;
+        let reservation = self.log.reserve(bytes, Purpose::Relocate)?;
         let mut state = queue.lock();
         let Some(view) = find(&state) else { return Ok(0) };
         let mut index = Vec::new();

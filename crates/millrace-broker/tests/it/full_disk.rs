@@ -2,9 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use millrace_broker::{BrokerError, ReceiveRequest};
-use millrace_journal::{Purpose, SimFileSystem, Unavailable};
+use millrace_broker::{Broker, BrokerError, Incoming, ReceiveRequest, SharedQueue};
+use millrace_journal::{GroupCommit, Purpose, SimFileSystem, Unavailable};
 
 use crate::damage::{ANY, content, create, message, open, run};
 
@@ -45,4 +46,76 @@ fn messages_that_are_moved_out_of_the_way_leave_room_for_deletes() {
         while log.background_step() || log.commit_step() {}
     }
     run(&log, broker.send(&kept, &[message("x", &large)])).unwrap();
+}
+
+/// A disk of twelve segments that sends have filled.
+fn fill(log: &GroupCommit, broker: &Broker, queue: &SharedQueue) {
+    let large = content(&"x".repeat(1_000));
+    while run(log, broker.send(queue, &[message("x", &large)])).is_ok() {}
+    assert!(log.stats().is_full);
+}
+
+/// Receives the next ten messages and deletes them.
+fn drain_ten(log: &GroupCommit, broker: &Broker, queue: &Arc<SharedQueue>) {
+    let received = run(log, broker.receive(queue, &ANY)).unwrap();
+    let handle = |message: &Incoming| broker.open_receipt_handle(&message.receipt_handle).unwrap();
+    let handles: Vec<_> = received.iter().map(handle).collect();
+    run(log, broker.delete(queue, &handles)).unwrap();
+}
+
+/// Looks after the log until there is nothing more to do for now.
+fn maintain(log: &GroupCommit, broker: &Broker) {
+    while broker.maintain().is_some_and(|pause| pause < Duration::from_secs(1)) {
+        while log.background_step() || log.commit_step() {}
+    }
+}
+
+#[test]
+fn message_that_nobody_wants_does_not_keep_a_full_disk_full() {
+    let fs = SimFileSystem::new(1);
+    fs.set_capacity(12 * (64 << 10));
+    let (log, broker) = open(Arc::new(fs), Path::new("/journal"));
+    let (idle, filler) = (create(&log, &broker, "idle"), create(&log, &broker, "filler"));
+    let large = content(&"x".repeat(5_000));
+    run(&log, broker.send(&idle, &[message("x", &large)])).unwrap();
+    fill(&log, &broker, &filler);
+    // Most of the log stays live, and leases take what they may.
+    for _ in 0..20 {
+        drain_ten(&log, &broker, &filler);
+    }
+    let again = ReceiveRequest { visibility_timeout_s: Some(0), ..ANY };
+    while run(&log, broker.receive(&filler, &again)).is_ok() {}
+
+    maintain(&log, &broker);
+
+    assert_eq!(idle.counts().ready, 1);
+    run(&log, broker.send(&filler, &[message("x", &large)])).unwrap();
+}
+
+#[test]
+fn definitions_that_do_not_fit_leave_room_for_deletes() {
+    let fs = SimFileSystem::new(1);
+    fs.set_capacity(12 * (64 << 10));
+    let (log, broker) = open(Arc::new(fs), Path::new("/journal"));
+    let filler = create(&log, &broker, "filler");
+    let large = content(&"x".repeat(1_000));
+    // Some in each of the first segments, in all more than is left.
+    while log.tail().segment().0 < 8 {
+        create(&log, &broker, &format!("queue-{}", log.tail().0));
+        for _ in 0..8 {
+            run(&log, broker.send(&filler, &[message("x", &large)])).unwrap();
+        }
+    }
+    fill(&log, &broker, &filler);
+    while log.reserve(5 << 10, Purpose::Reclaim).is_ok() {
+        broker.advance_clock(Duration::from_secs(61));
+        run(&log, broker.purge_queue(&filler)).unwrap();
+    }
+
+    for _ in 0..12 {
+        maintain(&log, &broker);
+        broker.advance_clock(Duration::from_secs(11));
+    }
+
+    run(&log, broker.send(&filler, &[message("x", &large)])).unwrap();
 }

@@ -47,6 +47,10 @@ impl LiveBytes {
         self.total
     }
 
+    pub(super) fn in_segment(&self, segment: u32) -> u64 {
+        self.find(segment).map_or(0, |at| self.segments[at].1)
+    }
+
     pub(super) fn oldest_segment(&self) -> Option<u32> {
         self.segments.front().map(|(segment, _)| *segment)
     }
@@ -69,6 +73,7 @@ mod tests {
         }
         live.remove(position(3), 10);
         assert_eq!((live.oldest_segment(), live.total()), (Some(3), 30));
+        assert_eq!([2, 3, 5].map(|segment| live.in_segment(segment)), [0, 10, 10]);
         live.remove(position(3), 10);
         assert_eq!((live.oldest_segment(), live.total()), (Some(4), 20));
         live.remove(position(5), 10);

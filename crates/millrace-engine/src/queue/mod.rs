@@ -270,6 +270,11 @@ impl Queue {
         self.live.total()
     }
 
+    /// Those of them in one segment.
+    pub fn live_bytes_in(&self, segment: u32) -> u64 {
+        self.live.in_segment(segment)
+    }
+
     /// The oldest journal segment that messages need. Remembered sends count too when asked for:
     /// that reads all of them.
     pub fn oldest_segment(&self, with_remembered: bool) -> Option<u32> {

@@ -68,10 +68,12 @@ impl GroupCommit {
         // While the thread is on its way to prepare the next segment, nobody waits for it, but
         // half of this one is kept for what frees space.
         let is_coming = self.has_threads.load(Ordering::Relaxed) && !self.journal.is_full();
+        let is_coming_or_refused = is_coming || is_refused;
         let may_use_rest = match purpose {
-            Purpose::Store => is_coming && gather.fits_in_quarters(2, bytes),
-            Purpose::Lease => (is_coming || is_refused) && gather.fits_in_quarters(3, bytes),
-            Purpose::Reclaim => (is_coming || is_refused) && gather.fits(bytes),
+            Purpose::Store => is_coming && gather.fits_in_eighths(4, bytes),
+            Purpose::Lease => is_coming_or_refused && gather.fits_in_eighths(6, bytes),
+            Purpose::Relocate => is_coming_or_refused && gather.fits_in_eighths(7, bytes),
+            Purpose::Reclaim => is_coming_or_refused && gather.fits(bytes),
         };
         if self.journal.is_ready(next) || may_use_rest {
             gather.reserved_bytes += bytes;

@@ -246,9 +246,9 @@ impl Gather {
         self.end_with(bytes) <= u64::from(self.placement.data_end_bytes)
     }
 
-    /// The same for the first quarters of the segment.
-    pub(super) fn fits_in_quarters(&self, quarters: u32, bytes: u64) -> bool {
-        self.end_with(bytes) <= u64::from(self.placement.data_end_bytes / 4 * quarters)
+    /// The same for the first eighths of the segment.
+    pub(super) fn fits_in_eighths(&self, eighths: u32, bytes: u64) -> bool {
+        self.end_with(bytes) <= u64::from(self.placement.data_end_bytes / 8 * eighths)
     }
 
     /// The record's bytes, if they are in memory: shared when its group is closed, copied while

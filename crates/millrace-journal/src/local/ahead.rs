@@ -178,7 +178,7 @@ impl ReadAhead {
         let file = chunks.file(id.segment);
         chunks.insert(id, Contents::Reading);
         drop(chunks);
-        let _reading = ReadingEnds { ahead: self, id };
+        let mut reading = ReadingEnds { ahead: self, id, is_shared: false };
         let opened = match file {
             Some(file) => Ok(file),
             None => place.fs.open_direct(&segment_path(place.dir, id.segment)),
@@ -193,6 +193,7 @@ impl ReadAhead {
                 if let Some(chunk) = chunk {
                     chunk.contents = Contents::Read(part.clone());
                     chunk.file = Some(file);
+                    reading.is_shared = true;
                 }
                 Some(part)
             }
@@ -216,13 +217,15 @@ impl ReadAhead {
 struct ReadingEnds<'a> {
     ahead: &'a ReadAhead,
     id: ChunkId,
+    /// It has ended: what is being read there now, if anything, others read.
+    is_shared: bool,
 }
 
 impl Drop for ReadingEnds<'_> {
     fn drop(&mut self) {
         let mut chunks = lock(&self.ahead.chunks);
         let chunk = chunks.by_place.get(&self.id);
-        if chunk.is_some_and(|chunk| chunk.contents.is_reading()) {
+        if !self.is_shared && chunk.is_some_and(|chunk| chunk.contents.is_reading()) {
             chunks.by_place.remove(&self.id);
         }
         drop(chunks);
@@ -488,7 +491,7 @@ mod tests {
         let id = ChunkId { segment: SEGMENT, index: 0 };
         lock(&reading.ahead.chunks).insert(id, Contents::Reading);
 
-        drop(ReadingEnds { ahead: &reading.ahead, id });
+        drop(ReadingEnds { ahead: &reading.ahead, id, is_shared: false });
         assert!(lock(&reading.ahead.chunks).by_place.is_empty());
     }
 

@@ -136,8 +136,19 @@ struct State {
     drafts: BTreeMap<SegmentId, Arc<Draft>>,
     /// Truncated, their files still there; ascending.
     doomed: VecDeque<Arc<Segment>>,
-    is_removal_broken: bool,
+    removals: Removals,
     index_bytes: BTreeMap<SegmentId, u64>,
+}
+
+/// Whether truncated segments may be removed.
+#[derive(Clone, Copy, Default)]
+enum Removals {
+    #[default]
+    Possible,
+    /// The latest failed; the time to try again.
+    NotBefore(Duration),
+    /// Whether the latest is on disk is unknown, so nothing younger may go.
+    InDoubt,
 }
 
 /// A segment's file before it has a header.

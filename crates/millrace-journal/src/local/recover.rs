@@ -27,7 +27,7 @@ use super::segment::{
 };
 use super::survey::{Corruption, Found, lock_dir, survey};
 use super::zero::write_zeros;
-use super::{Active, LocalJournal, LocalOptions, Spare, State, placement_in};
+use super::{Active, LocalJournal, LocalOptions, Removals, Spare, State, placement_in};
 use crate::error::OpenError;
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind, Prior};
 use crate::fs::{BLOCK_BYTES, File, FileSystem, SimFileSystem, is_out_of_space};
@@ -300,7 +300,7 @@ fn build(
             unindexed: sealed.unindexed,
             drafts,
             doomed: VecDeque::new(),
-            is_removal_broken: false,
+            removals: Removals::default(),
             index_bytes,
         }),
         ahead: ReadAhead::new(options.segment_bytes),

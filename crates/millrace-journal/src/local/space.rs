@@ -26,14 +26,18 @@ use super::segment::{
     SEGMENT_HEADER_BYTES, Segment, Zeroed, index_path, segment_path, temporary_path,
 };
 use super::zero::write_zeros;
-use super::{LocalJournal, Spare, lock};
+use super::{LocalJournal, Removals, Spare, lock};
 use crate::error::Unavailable;
 use crate::fs::{File, is_out_of_files, is_out_of_space};
 use crate::journal::Journal;
 use crate::position::SegmentId;
 
-/// A full disk is asked again, and for a file where too many are open, no more often than this, and only when somebody needs it.
+/// A full disk is asked again, and for a file where too many are open, no more often than this, and
+/// only when somebody needs it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A segment that could not be removed is tried again no sooner than this.
+const REMOVE_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// A file and the segment that it was.
 type NamedFile = (SegmentId, Arc<dyn File>);
@@ -44,6 +48,14 @@ pub(super) struct Preparing {
     /// A file without a header under a temporary name.
     recycled: Option<NamedFile>,
     failed_at: Option<(Duration, Unavailable)>,
+}
+
+/// Why a truncated segment was not removed.
+enum NotRemoved {
+    /// Nothing happened to it.
+    Kept(Arc<Segment>, io::Error),
+    /// Its name is gone, but maybe not on disk.
+    InDoubt(io::Error),
 }
 
 /// What becomes of the file of a truncated segment.
@@ -201,8 +213,12 @@ impl LocalJournal {
         let size = self.options.segment_bytes;
         let path = segment_path(&self.dir, id);
         if let Some((old, file)) = preparing.recycled.take() {
-            self.fs.rename(&temporary_path(&self.dir, old, "old"), &path)?;
-            self.fs.sync_dir(&self.dir)?;
+            let temporary = temporary_path(&self.dir, old, "old");
+            let renamed = self.fs.rename(&temporary, &path);
+            if let Err(error) = renamed.and_then(|()| self.fs.sync_dir(&self.dir)) {
+                let _ = self.fs.remove(&temporary);
+                return Err(error);
+            }
             return self.spare(&path, file, size);
         }
         let temporary = temporary_path(&self.dir, id, "seg");
@@ -227,7 +243,12 @@ impl LocalJournal {
 
     fn has_doomed(&self) -> bool {
         let state = self.state();
-        !state.doomed.is_empty() && !state.is_removal_broken
+        !state.doomed.is_empty()
+            && match state.removals {
+                Removals::Possible => true,
+                Removals::NotBefore(time) => self.fs.now() >= time,
+                Removals::InDoubt => false,
+            }
     }
 
     /// Takes the oldest truncated segment away, and its header off its file if that is to be used
@@ -238,7 +259,10 @@ impl LocalJournal {
             match write_zeros(&*file, 0, SEGMENT_HEADER_BYTES as u32) {
                 Ok(()) => lock(&self.preparing).recycled = Some((id, file)),
                 // Not a journal file any more; the next start removes it.
-                Err(error) => tracing::warn!(%error, segment = %id, "file was not recycled"),
+                Err(error) => {
+                    tracing::warn!(%error, segment = %id, "file was not recycled");
+                    let _ = self.fs.remove(&temporary_path(&self.dir, id, "old"));
+                }
             }
         }
         true
@@ -257,26 +281,35 @@ impl LocalJournal {
         }
         let segment = self.state_mut().doomed.pop_front()?;
         let id = segment.header.segment;
-        let removed = self.remove_segment(preparing, segment, keep);
-        if let Err(error) = &removed {
-            // It may still be there, so nothing younger may go: the next start must not find a
-            // hole. It sees this one as the oldest segment again.
-            tracing::error!(%error, segment = %id, "truncated segment could not be removed");
-            self.state_mut().is_removal_broken = true;
-        }
+        // Until it has gone nothing younger may: the next start must not find a hole.
+        let removed = match self.remove_segment(preparing, segment, keep) {
+            Ok(removed) => removed,
+            Err(NotRemoved::Kept(segment, error)) => {
+                tracing::warn!(%error, segment = %id, "truncated segment could not be removed yet");
+                let mut state = self.state_mut();
+                state.doomed.push_front(segment);
+                state.removals = Removals::NotBefore(self.fs.now() + REMOVE_AGAIN_AFTER);
+                return None;
+            }
+            Err(NotRemoved::InDoubt(error)) => {
+                tracing::error!(%error, segment = %id, "segments are removed again after a restart");
+                self.state_mut().removals = Removals::InDoubt;
+                None
+            }
+        };
         self.state_mut().index_bytes.remove(&id);
         // Space may have come back.
         preparing.failed_at = None;
         self.is_full.store(false, Ordering::Relaxed);
-        Some(removed.ok().flatten())
+        Some(removed)
     }
 
     fn remove_segment(
         &self,
         preparing: &Preparing,
-        segment: Arc<Segment>,
+        mut segment: Arc<Segment>,
         keep: Keep,
-    ) -> io::Result<Option<NamedFile>> {
+    ) -> Result<Option<NamedFile>, NotRemoved> {
         let id = segment.header.segment;
         let path = segment_path(&self.dir, id);
         let draft = self.state_mut().drafts.remove(&id);
@@ -284,9 +317,8 @@ impl LocalJournal {
             // A leftover is removed at the next start too.
             let _ = self.fs.remove(&temporary_path(&self.dir, id, "idx"));
         }
-        match self.fs.remove(&index_path(&self.dir, id)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        if let Err(error) = self.remove_present(&index_path(&self.dir, id)) {
+            return Err(NotRemoved::Kept(segment, error));
         }
         let (has_spare, is_short) = {
             let state = self.state();
@@ -300,16 +332,24 @@ impl LocalJournal {
             && segment.header.segment_bytes == self.options.segment_bytes;
         // A reader that still holds the segment must keep finding its bytes: then the file is
         // unlinked, not used again. None can come anew, since it is in no list any more.
-        let file = match Arc::try_unwrap(segment) {
-            Ok(segment) if is_wanted => segment.file,
-            _ => {
-                self.fs.remove(&path)?;
-                self.fs.sync_dir(&self.dir)?;
-                return Ok(None);
-            }
+        let is_recycled = is_wanted && Arc::get_mut(&mut segment).is_some();
+        let removed = if is_recycled {
+            self.fs.rename(&path, &temporary_path(&self.dir, id, "old"))
+        } else {
+            self.remove_present(&path)
         };
-        self.fs.rename(&path, &temporary_path(&self.dir, id, "old"))?;
-        self.fs.sync_dir(&self.dir)?;
-        Ok(Some((id, file)))
+        if let Err(error) = removed {
+            return Err(NotRemoved::Kept(segment, error));
+        }
+        self.fs.sync_dir(&self.dir).map_err(NotRemoved::InDoubt)?;
+        Ok(is_recycled.then(|| (id, Arc::clone(&segment.file))))
+    }
+
+    /// Removes a file, if it is there.
+    fn remove_present(&self, path: &Path) -> io::Result<()> {
+        match self.fs.remove(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 }
