@@ -239,6 +239,7 @@ fn optional_number<W: Writer>(writer: &mut W, name: &'static str, value: Option<
     }
 }
 
+#[inline(always)]
 fn optional_digest<W: Writer>(writer: &mut W, name: &'static str, value: Option<&[u8; 16]>) {
     match value {
         Some(digest) => writer.plain(name, &millrace_core::hex(digest)),

@@ -26,6 +26,7 @@ impl JsonWriter<'_> {
     }
 
     /// A comma unless this is the first member or item.
+    #[inline(always)]
     pub(super) fn separate(&mut self) {
         if self.has_members {
             self.out.push(b',');
