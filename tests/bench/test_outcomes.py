@@ -72,6 +72,19 @@ def test_an_endpoint_that_is_not_there_is_exit_1():
     assert "connecting" in outcome.err
 
 
+def test_files_are_written_even_if_nobody_reads_what_is_printed(endpoint, tmp_path):
+    files = {f"--{form}": tmp_path / form for form in ("html", "csv", "json")}
+    options = [f"{flag}={file}" for flag, file in files.items()]
+    command = [str(binary()), "bench", "pc", "--scale", "0.001", "--endpoint", endpoint, *options]
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        run.stdout.close()
+        messages = run.stderr.read().decode()
+
+    assert run.returncode == 0, messages
+    assert all(file.stat().st_size > 0 for file in files.values()), messages
+
+
 def test_nodes_run_one_scenario_together_and_are_there_for_the_next(endpoint):
     nodes = [Node(), Node()]
     try:

@@ -192,6 +192,17 @@ def test_export_writes_nothing_rather_than_a_part(millrace, queue):
     assert refused.stdout == ""
 
 
+def test_failed_export_leaves_no_file_in_the_way_of_the_next(millrace, queue, tmp_path):
+    url, file = queue(), tmp_path / "messages.jsonl"
+
+    unreachable = millrace("export", url, "-o", str(file), endpoint="http://127.0.0.1:1", expect=1)
+
+    assert "http://127.0.0.1:1" in unreachable.stderr and "Millrace only" not in unreachable.stderr
+    assert not file.exists()
+    millrace("export", url, "-o", str(file))
+    assert file.read_text() == ""
+
+
 def test_export_takes_messages_out_if_told_to(millrace, queue, counts):
     url = queue()
     millrace("send", url, "--lines", stdin="".join(f"{n}\n" for n in range(23)))
@@ -208,8 +219,23 @@ def test_import_names_the_line_that_is_wrong(millrace, queue, counts):
 
     failed = millrace("import", url, stdin=text, expect=1)
 
-    assert "line 12" in failed.stderr and "10 messages sent" in failed.stderr
-    assert counts(url) == (10, 0, 0)
+    assert "11 messages sent" in failed.stderr
+    assert "line 12" in failed.stderr and "line 11 was the last that was accepted" in failed.stderr
+    assert counts(url) == (11, 0, 0)
+
+
+def test_lines_before_one_that_is_no_text_are_sent(millrace, queue, server, counts):
+    url = queue()
+
+    for command in ("send", "import"):
+        lines = b'{"Body": "fine"}\n{"Body": "fine"}\n\xff\n{"Body": "never"}\n'
+        options = ["--lines"] if command == "send" else ["-"]
+        arguments = [binary(), command, url, *options, "--endpoint", server.endpoint]
+        failed = subprocess.run(arguments, input=lines, capture_output=True, timeout=60)
+        assert failed.returncode == 1
+        assert b"line 3" in failed.stderr and b"line 2 was the last that was accepted" in failed.stderr
+
+    assert counts(url) == (4, 0, 0)
 
 
 def test_top_shows_the_fullest_queue_first_and_its_change(millrace, lines, new_name):

@@ -49,6 +49,8 @@ def test_what_cannot_be_undone_is_agreed_to_first(millrace, lines, queue, counts
 
     millrace("queue", "purge", url, "--yes")
     assert counts(url) == (0, 0, 0)
+    too_soon = millrace("queue", "purge", url, "--yes", expect=1)
+    assert "PurgeQueueInProgress" in too_soon.stderr and "signature" not in too_soon.stderr
     name = url.rpartition("/")[2]
     millrace("queue", "delete", name, "-y")
     assert lines("queue", "list", name) == ["NAME  READY  IN FLIGHT  DELAYED  TYPE  DEAD LETTERS TO"]
@@ -94,6 +96,6 @@ def test_errors_name_the_queue_and_the_code(millrace):
     assert "no-such-queue" in failed.stderr and "QueueDoesNotExist" in failed.stderr
     assert failed.stdout == ""
     unreachable = millrace("queue", "list", endpoint="http://127.0.0.1:1", expect=1)
-    assert "onnect" in unreachable.stderr
+    assert "onnect" in unreachable.stderr and "http://127.0.0.1:1" in unreachable.stderr
     assert "http" in millrace("queue", "list", endpoint="ftp://x", expect=2).stderr
     millrace("queue", "create", "x", "--tag", "no-value", expect=2)

@@ -337,6 +337,22 @@ def test_unknown_queue_is_an_error(work):
     assert "no-such-queue" in worker.text()
 
 
+def test_url_is_that_of_a_queue_that_is_there(server, work):
+    missing = work(f"{server.endpoint}/000000000000/no-such-queue", "--exec", "true")
+
+    assert missing.wait() == 1
+    assert "no-such-queue" in missing.text() and "QueueDoesNotExist" in missing.text()
+
+
+def test_queue_is_not_its_own_dead_letter_queue(queue, work):
+    url = queue()
+
+    for same in (url, url.rpartition("/")[2]):
+        worker = work(url, "--exec", "true", "--dead-letter-queue", same)
+        assert worker.wait() == 2
+        assert "--dead-letter-queue" in worker.text()
+
+
 def test_worker_ignores_hangups_of_its_commands(queue, work, send, counts):
     """A command that dies of a signal has failed, and only its message with it."""
     url = queue()

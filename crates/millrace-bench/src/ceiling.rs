@@ -32,7 +32,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::load::ID_BYTES;
+use crate::{load::ID_BYTES, output};
 
 const MESSAGE_ID: &str = "5e0b2a53-8f2c-4d8e-9a55-0c2f3d1e6b7a";
 const MD5: &str = "0123456789abcdef0123456789abcdef";
@@ -72,7 +72,6 @@ struct Queues {
 }
 
 /// Serves until the process ends; prints the address first.
-#[expect(clippy::print_stdout, reason = "who started it reads the address from there")]
 pub(crate) fn serve(flags: &Flags) -> Result<()> {
     let (listen, close_after) = (flags.listen.as_str(), flags.close_after);
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
@@ -82,8 +81,8 @@ pub(crate) fn serve(flags: &Flags) -> Result<()> {
         let address = listener.local_addr().context("local address")?;
         let acceptor = acceptor(flags)?;
         let scheme = if acceptor.is_some() { "https" } else { "http" };
-        println!("ceiling serves at {scheme}://{address}");
-        std::io::stdout().flush().context("printing")?;
+        // Who started it reads the address from there.
+        output::print(&format!("ceiling serves at {scheme}://{address}\n"))?;
         let queues = Rc::new(Queues::default());
         queues.address.set(Some(address));
         let mut connections = JoinSet::new();

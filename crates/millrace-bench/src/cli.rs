@@ -66,9 +66,6 @@ pub fn run(command: Command) -> Result<()> {
         Command::Load(flags) => load::run_command(&flags),
         Command::Ceiling(flags) => ceiling::serve(&flags),
         Command::Targets(flags) => targets::run_command(flags),
-        Command::Micro => {
-            micro::run();
-            Ok(())
-        }
+        Command::Micro => micro::run(),
     }
 }

@@ -15,6 +15,7 @@ mod live;
 mod load;
 mod micro;
 mod node;
+mod output;
 mod process;
 mod progress;
 mod report;

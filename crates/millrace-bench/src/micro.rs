@@ -10,6 +10,7 @@ use std::{
     time::Instant,
 };
 
+use anyhow::Result;
 use bytes::Bytes;
 use millrace_core::{md5, md5_of_each, sha256_hex};
 use millrace_wire::{
@@ -20,51 +21,51 @@ use millrace_wire::{
     sqs::{Answer, BatchAnswer, ReceivedMessage, SentMessage, decode_json, decode_query, encode},
 };
 
-use crate::process;
+use crate::{output, process};
 
 const BODY_BYTES: usize = 1024;
 const MESSAGE_ID: &str = "5e0b2a53-8f2c-4d8e-9a55-0c2f3d1e6b7a";
 const URL: &str = "http://localhost:4566/000000000000/queue";
 
 /// Prints nanoseconds per operation.
-pub(crate) fn run() {
+pub(crate) fn run() -> Result<()> {
     let text = "x".repeat(BODY_BYTES);
-    decode(&text);
-    encode_answers(&text);
-    requests(&text);
-    digests(&text);
+    decode(&text)?;
+    encode_answers(&text)?;
+    requests(&text)?;
+    digests(&text)
 }
 
 fn send(text: &str) -> String {
     serde_json::json!({ "QueueUrl": URL, "MessageBody": text }).to_string()
 }
 
-fn decode(text: &str) {
+fn decode(text: &str) -> Result<()> {
     let single = send(text);
     report("decode JSON SendMessage, 1 KB", || {
         black_box(decode_json("SendMessage", black_box(single.as_bytes())).is_ok());
-    });
+    })?;
     // Each quote has to be unescaped.
     let quoted: String = r#"{"id":12,"name":"x"},"#.chars().cycle().take(BODY_BYTES).collect();
     let escaped = send(&quoted);
     report("decode JSON SendMessage, 1 KB of JSON", || {
         black_box(decode_json("SendMessage", black_box(escaped.as_bytes())).is_ok());
-    });
+    })?;
     let entries: Vec<_> = (0..10)
         .map(|index| serde_json::json!({ "Id": index.to_string(), "MessageBody": text }))
         .collect();
     let batch = serde_json::json!({ "QueueUrl": URL, "Entries": entries }).to_string();
     report("decode JSON SendMessageBatch, 10 x 1 KB", || {
         black_box(decode_json("SendMessageBatch", black_box(batch.as_bytes())).is_ok());
-    });
+    })?;
     let form = format!("Action=SendMessage&Version=2012-11-05&QueueUrl={URL}&MessageBody={text}");
     report("decode Query SendMessage, 1 KB", || {
         let parameters = Parameters::parse("", black_box(form.as_bytes())).unwrap_or_default();
         black_box(decode_query("SendMessage", &parameters).is_ok());
-    });
+    })
 }
 
-fn encode_answers(text: &str) {
+fn encode_answers(text: &str) -> Result<()> {
     let message = || ReceivedMessage {
         message_id: [b'a'; 36],
         receipt_handle: "A".repeat(54),
@@ -97,12 +98,13 @@ fn encode_answers(text: &str) {
             out.clear();
             encode(black_box(answer), action, protocol, MESSAGE_ID, &mut out);
             black_box(out.len());
-        });
+        })?;
     }
+    Ok(())
 }
 
 /// A signed request: what it takes to know its action, and who sent it.
-fn requests(text: &str) {
+fn requests(text: &str) -> Result<()> {
     let (access_key, secret) = ("AKIDEXAMPLE", "example-secret");
     let signer =
         Signer { access_key, secret, session_token: None, region: "us-east-1", service: "sqs" };
@@ -134,27 +136,26 @@ fn requests(text: &str) {
     let verifier = Verifier::new(HashMap::from([(access_key.to_owned(), Arc::new(credential))]));
     report("find the action of a JSON request", || {
         black_box(detect(black_box(&request)).is_ok());
-    });
+    })?;
     report("verify Signature Version 4, 1 KB", || {
         black_box(verifier.verify(black_box(&request), Some("sqs"), now_s).is_ok());
-    });
+    })?;
     report("SHA-256 of 1 KB", || {
         black_box(sha256_hex(black_box(text.as_bytes())));
-    });
+    })
 }
 
-fn digests(text: &str) {
+fn digests(text: &str) -> Result<()> {
     let messages = [text.as_bytes(); 10];
     report("MD5 of 1 KB", || {
         black_box(md5(black_box(text.as_bytes())));
-    });
+    })?;
     report("MD5 of each of 10 x 1 KB", || {
         black_box(md5_of_each(black_box(&messages)));
-    });
+    })
 }
 
-#[expect(clippy::print_stdout, reason = "the result")]
-fn report(name: &str, mut operation: impl FnMut()) {
+fn report(name: &str, mut operation: impl FnMut()) -> Result<()> {
     const OPERATIONS: u32 = 1000;
     const RUNS: u32 = 30;
 
@@ -166,5 +167,5 @@ fn report(name: &str, mut operation: impl FnMut()) {
         }
         best_ns = best_ns.min(start.elapsed().as_nanos() as f64 / f64::from(OPERATIONS));
     }
-    println!("{name:<44} {best_ns:>9.0} ns");
+    output::print(&format!("{name:<44} {best_ns:>9.0} ns\n"))
 }

@@ -121,7 +121,7 @@ impl Progress {
     /// A line above the bar, shown whether or not there is one.
     pub(crate) fn note(&self, line: &str) {
         if let Some(line) = self.live.keep_note(line) {
-            self.bar.suspend(|| eprintln!("{line}"));
+            self.bar.suspend(|| crate::output::tell(line));
         }
     }
 

@@ -1,12 +1,14 @@
 //! `millrace journal check|repair`.
 
-use std::io::{self, Write};
-
 use anyhow::{Context, bail};
 use millrace_journal::{CheckReport, RealFileSystem};
 use serde_json::json;
 
-use crate::{cli::DataFlags, config::Config, show::Format};
+use crate::{
+    cli::DataFlags,
+    config::Config,
+    show::{Format, print},
+};
 
 /// The journal could not be checked: nothing is known of damage. The process ends with 2.
 #[derive(Debug, thiserror::Error)]
@@ -29,20 +31,16 @@ pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
     crate::limits::raise_open_files();
     let report = millrace_journal::repair(&*RealFileSystem::new(), &dir)
         .with_context(|| format!("repairing the journal in {}", dir.display()))?;
-    let mut out = io::stdout().lock();
-    let Some(cut) = report.cut else {
-        writeln!(out, "nothing to repair")?;
-        return Ok(());
-    };
-    writeln!(out, "cut at: {}", cut.at)?;
-    writeln!(out, "readable frames lost behind it: {}", cut.lost_frames)?;
+    let Some(cut) = report.cut else { return print("nothing to repair\n") };
+    let mut text = format!("cut at: {}\n", cut.at);
+    text.push_str(&format!("readable frames lost behind it: {}\n", cut.lost_frames));
     for segment in &cut.removed {
-        writeln!(out, "removed segment {segment}")?;
+        text.push_str(&format!("removed segment {segment}\n"));
     }
     for backup in &cut.backups {
-        writeln!(out, "kept a copy: {}", backup.display())?;
+        text.push_str(&format!("kept a copy: {}\n", backup.display()));
     }
-    Ok(())
+    print(&text)
 }
 
 fn print_report(flags: &DataFlags, format: Format) -> anyhow::Result<CheckReport> {
@@ -54,13 +52,15 @@ fn print_report(flags: &DataFlags, format: Format) -> anyhow::Result<CheckReport
         Format::Text => as_text(&report),
         Format::Json => format!("{:#}\n", as_json(&report)),
     };
-    io::stdout().lock().write_all(text.as_bytes())?;
+    print(&text)?;
     Ok(report)
 }
 
 fn existing(config: &Config) -> anyhow::Result<std::path::PathBuf> {
     let dir = config.journal_dir();
-    if !dir.is_dir() {
+    // One without a file was never written: a wrong directory, or a server that could not start.
+    let is_there = dir.read_dir().is_ok_and(|mut files| files.next().is_some());
+    if !is_there {
         bail!("there is no journal in {}", config.data.display());
     }
     Ok(dir)

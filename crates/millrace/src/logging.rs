@@ -6,7 +6,11 @@ use std::{
 };
 
 use tracing_subscriber::{
-    Layer, Registry, filter::Targets, fmt, layer::SubscriberExt, util::SubscriberInitExt,
+    Layer, Registry,
+    filter::{LevelFilter, ParseError, Targets},
+    fmt,
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
 };
 
 use crate::config::{LogFormat, UsageError};
@@ -16,9 +20,7 @@ static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
 /// Starts logging. To be called once.
 pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
-    let targets: Targets = level
-        .parse()
-        .map_err(|error| UsageError(format!("log_level: {level:?} is not understood: {error}")))?;
+    let targets = levels(level)?;
     let lines: Box<dyn Layer<_> + Send + Sync> = match format {
         LogFormat::Text => {
             fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).boxed()
@@ -29,6 +31,18 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
     Registry::default().with(lines.and_then(targets)).try_init()?;
     let _ = FORMAT.set(format);
     Ok(())
+}
+
+/// `info`, or levels of parts such as `warn,millrace_journal=debug`. A word that is no level would
+/// otherwise be taken as the name of a part, and everything else be off.
+fn levels(text: &str) -> Result<Targets, UsageError> {
+    let wrong = |what: &str| UsageError(format!("log level {text:?}: {what}"));
+    let mut words = text.split(',').map(str::trim).filter(|word| !word.contains('='));
+    if let Some(word) = words.find(|word| word.parse::<LevelFilter>().is_err()) {
+        let known = "is not one of off, error, warn, info, debug, trace";
+        return Err(wrong(&format!("{word:?} {known}")));
+    }
+    text.parse().map_err(|error: ParseError| wrong(&error.to_string()))
 }
 
 /// A line for people on standard error. That it cannot be written, as into a file on a full disk, is
@@ -43,5 +57,20 @@ pub(crate) fn tell_failure(error: &anyhow::Error) {
         tracing::error!("{error:#}");
     } else {
         tell(&format!("millrace: {error:#}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn word_that_is_no_level_is_refused() {
+        for good in ["info", "OFF", "warn,millrace_journal=debug", "millrace_server=trace"] {
+            assert!(levels(good).is_ok(), "{good}");
+        }
+        for bad in ["", "warning", "info,loud", "millrace_server", "millrace_server=loud"] {
+            assert!(levels(bad).is_err(), "{bad:?}");
+        }
     }
 }

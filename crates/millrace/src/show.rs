@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use anyhow::Context;
 use serde_json::{Map, Value as Json, json};
 
 use crate::config::{Config, Resolved, Value};
@@ -18,8 +19,15 @@ pub(crate) fn show(config: &Config, format: Format) -> anyhow::Result<()> {
         Format::Text => as_text(config),
         Format::Json => format!("{:#}\n", as_json(config)),
     };
-    io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(())
+    print(&text)
+}
+
+/// Prints text as it is. That nobody reads it any more is no failure.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed.context("printing"),
+    }
 }
 
 fn as_text(config: &Config) -> String {

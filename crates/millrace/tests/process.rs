@@ -244,7 +244,11 @@ fn a_journal_that_is_not_there_or_in_use_is_not_called_damaged() {
     let _serving = serve(&data, &[]);
     let used = data.path().join("data");
 
-    for (dir, reason) in [(empty.path(), "there is no journal in"), (&used, "is in use")] {
+    let unused = TempDir::new().unwrap();
+    std::fs::create_dir(unused.path().join("journal")).unwrap();
+    let none = "there is no journal in";
+
+    for (dir, reason) in [(empty.path(), none), (unused.path(), none), (&used, "is in use")] {
         let output = run(&["journal", "check", "--data", dir.to_str().unwrap()]);
 
         assert_eq!(output.status.code(), Some(2));

@@ -95,7 +95,7 @@ impl Watch {
         }
         if let Some(address) = &flags.listen {
             let (listener, address) = MetricsListener::start(address, Arc::clone(live))?;
-            eprintln!("metrics at http://{address}/metrics");
+            crate::output::tell(&format!("metrics at http://{address}/metrics"));
             watch.listener = Some(listener);
         }
         if flags.live {

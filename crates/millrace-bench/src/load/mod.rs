@@ -24,6 +24,7 @@ use clap::Args;
 
 use crate::{
     access::{AccessFlags, Interface, Protocol},
+    output,
     tls::Trust,
 };
 
@@ -105,14 +106,13 @@ pub(crate) struct Flags {
     json: bool,
 }
 
-#[expect(clippy::print_stdout, reason = "the result")]
 pub(crate) fn run_command(flags: &Flags) -> Result<()> {
     let report = run(&flags.scenario()?)?;
-    if flags.json {
-        println!("{:#}", report.json());
+    output::print(&if flags.json {
+        format!("{:#}\n", report.json())
     } else {
-        println!("{report}");
-    }
+        format!("{report}\n")
+    })?;
     match report.violations() {
         none if none.is_empty() => Ok(()),
         some => bail!("{}", some.join(", ")),

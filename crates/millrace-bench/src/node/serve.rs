@@ -1,7 +1,6 @@
 //! The node's side: takes a job, runs it when told, reports.
 
 use std::{
-    io::Write,
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -16,6 +15,7 @@ use crate::{
     access::AccessFlags,
     delay::Delay,
     load::{self, Endpoint, Together},
+    output,
     tls::Trust,
 };
 
@@ -37,13 +37,12 @@ pub(crate) struct Flags {
 const START_MAX: Duration = Duration::from_secs(60);
 
 /// Serves one coordinator after the other; prints the address first.
-#[expect(clippy::print_stdout, reason = "who started it reads the address from there")]
 pub(crate) fn serve(flags: &Flags) -> Result<()> {
     let listener = TcpListener::bind(&flags.listen)
         .with_context(|| format!("listening on {}", flags.listen))?;
     let address = listener.local_addr().context("local address")?;
-    println!("node listens at {address}");
-    std::io::stdout().flush().context("printing")?;
+    // Who started it reads the address from there.
+    output::print(&format!("node listens at {address}\n"))?;
     loop {
         let (socket, from) = listener.accept().context("accepting")?;
         let outcome = converse(socket, flags);
@@ -51,8 +50,8 @@ pub(crate) fn serve(flags: &Flags) -> Result<()> {
             return outcome;
         }
         match outcome {
-            Ok(()) => eprintln!("run for {from} done"),
-            Err(error) => eprintln!("run for {from} failed: {error:#}"),
+            Ok(()) => output::tell(&format!("run for {from} done")),
+            Err(error) => output::tell(&format!("run for {from} failed: {error:#}")),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     access::{Access, AccessFlags, Interface, Protocol},
     live::{Interrupts, Watch, WatchFlags},
     load::{Endpoint, ID_BYTES},
-    process,
+    output, process,
     progress::Progress,
     report::{
         Baseline, Environment, Limit, Metric, Recording, Report, SCHEMA, Section, Share, csv,
@@ -204,18 +204,12 @@ pub(crate) fn conduct(
     if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join("; ")) }
 }
 
-#[expect(clippy::print_stdout, reason = "the result")]
+/// Prints last: what is written counts, whatever becomes of who reads.
 fn publish(report: &Report, recordings: &[Recording], options: &Options) -> Result<()> {
     let write = |path: &PathBuf, content: String| {
         fs::write(path, content).with_context(|| format!("writing {}", path.display()))
     };
     let is_json_printed = options.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
-    if is_json_printed {
-        println!("{}", report.json()?);
-        report.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-    } else {
-        print!("{}", text(report));
-    }
     if let Some(path) = options.json.as_ref().filter(|_| !is_json_printed) {
         write(path, report.json()? + "\n")?;
     }
@@ -228,7 +222,11 @@ fn publish(report: &Report, recordings: &[Recording], options: &Options) -> Resu
     if let Some(path) = &options.hdr {
         write(path, interval_log(recordings)?)?;
     }
-    Ok(())
+    if !is_json_printed {
+        return output::print(&text(report));
+    }
+    report.warnings.iter().for_each(|warning| output::tell(&format!("warning: {warning}")));
+    output::print(&(report.json()? + "\n"))
 }
 
 /// Flags whose values are nobody's business.

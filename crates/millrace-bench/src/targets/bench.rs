@@ -17,6 +17,7 @@ use super::{
 };
 use crate::access::Keys;
 use crate::load::{self, Count, Endpoint, Mode, Percentiles, Report, Scenario};
+use crate::output;
 use crate::progress::Progress;
 use crate::server::{Server, Settings};
 
@@ -69,7 +70,7 @@ impl Bench {
     pub(crate) fn add(&mut self, row: Row) {
         let row = row.considered(self.scale, super::cores()).failed(self.faults.of_row());
         let Row { target, what, measured, .. } = &row;
-        eprintln!("  {target:>2}  {what}: {measured}");
+        output::tell(&format!("  {target:>2}  {what}: {measured}"));
         self.rows.push(row);
     }
 

@@ -31,7 +31,7 @@ use place::{Need, Place};
 use row::Row;
 use table::Format;
 
-use crate::{live::Interrupts, load::Percentiles, process};
+use crate::{live::Interrupts, load::Percentiles, output, process};
 
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
@@ -79,7 +79,6 @@ const TARGETS: [(&str, &str, Measurement); 11] = [
     ("11", "batches", throughput::batch_gain),
 ];
 
-#[expect(clippy::print_stdout, reason = "the result")]
 pub(crate) fn run_command(flags: Flags) -> Result<()> {
     let scale = match (flags.quick, flags.full) {
         (true, _) => Scale::Quick,
@@ -104,11 +103,11 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
         (false, true) => Format::Json,
         (false, false) => Format::Text,
     };
-    print!("{}", table::print(&bench.rows, format));
+    output::print(&table::print(&bench.rows, format))?;
     let summary = summary(&bench, &file_system, &before, after.as_ref().ok());
     match format {
-        Format::Json => eprintln!("{summary}"),
-        Format::Text | Format::Markdown => println!("\n{summary}"),
+        Format::Json => output::tell(&summary),
+        Format::Text | Format::Markdown => output::print(&format!("\n{summary}\n"))?,
     }
     ended?;
     after?;
@@ -174,9 +173,9 @@ fn cores() -> usize {
 fn warn_if_busy() {
     let cores = cores();
     if let Some(load) = process::load_average().filter(|load| *load > cores as f64) {
-        eprintln!(
+        output::tell(&format!(
             "warning: load average {load:.1} on {cores} cores: rates and latencies are those of a \
              busy machine"
-        );
+        ));
     }
 }

@@ -29,6 +29,12 @@ pub(super) fn value<'t>(file: File, text: &'t str, profile: &str, name: &str) ->
     found.filter(|value| !value.is_empty())
 }
 
+/// Whether a section is that of `profile`.
+pub(super) fn has(file: File, text: &str, profile: &str) -> bool {
+    let sections = text.lines().filter_map(|line| line.strip_prefix('[')?.split(']').next());
+    sections.into_iter().any(|section| profile_of(file, section.trim()) == Some(profile))
+}
+
 /// `config` says `[profile NAME]` for all but the default.
 fn profile_of(file: File, section: &str) -> Option<&str> {
     match file {

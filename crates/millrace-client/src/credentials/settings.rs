@@ -20,6 +20,8 @@ pub struct AwsSettings {
     /// `AWS_ENDPOINT_URL_SQS`, `AWS_ENDPOINT_URL`, else the profile's `endpoint_url`; none if
     /// `AWS_IGNORE_CONFIGURED_ENDPOINT_URLS` is `true`.
     pub endpoint: Option<String>,
+    /// The profile that was asked for, if it is in neither file.
+    pub unknown_profile: Option<String>,
 }
 
 impl AwsSettings {
@@ -49,6 +51,8 @@ impl AwsSettings {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         let chosen = profile.map(str::to_owned).or_else(|| variable("AWS_PROFILE"));
         let profile_name = chosen.as_deref().unwrap_or("default");
+        let is_known = profile::has(File::Credentials, credentials, profile_name)
+            || profile::has(File::Config, config, profile_name);
         let in_files = |name: &str| {
             let value = profile::value(File::Credentials, credentials, profile_name, name);
             let value = value.or_else(|| profile::value(File::Config, config, profile_name, name));
@@ -61,7 +65,7 @@ impl AwsSettings {
         let from_variables = || keys(&variable, VARIABLES);
         let from_files = || keys(&in_files, FILE_KEYS);
         // Whoever names a profile on the command line means its keys.
-        let credentials = match profile {
+        let found = match profile {
             Some(_) => from_files(),
             None => from_variables().or_else(from_files),
         };
@@ -73,11 +77,12 @@ impl AwsSettings {
                 .or_else(|| in_files("endpoint_url"))
         };
         AwsSettings {
-            credentials,
+            credentials: found,
             region: variable("AWS_REGION")
                 .or_else(|| variable("AWS_DEFAULT_REGION"))
                 .or_else(|| in_files("region")),
             endpoint: if ignores { None } else { endpoint() },
+            unknown_profile: chosen.filter(|_| !is_known),
         }
     }
 }
@@ -142,6 +147,16 @@ region = eu-central-1
             assert_eq!(credentials.access_key, "WORK");
             assert_eq!(credentials.session_token.as_deref(), Some("work-token"));
             assert_eq!(settings.region.as_deref(), Some("eu-central-1"));
+        }
+    }
+
+    #[test]
+    fn profile_that_is_in_no_file_is_told() {
+        assert_eq!(read(Some("wrok"), &[]).unknown_profile.as_deref(), Some("wrok"));
+        let variable = [("AWS_PROFILE", "wrok")];
+        assert_eq!(read(None, &variable).unknown_profile.as_deref(), Some("wrok"));
+        for known in [Some("work"), Some("default"), None] {
+            assert_eq!(read(known, &[]).unknown_profile, None);
         }
     }
 

@@ -53,6 +53,8 @@ fn kind_of(shape: &str, status: u16) -> CallErrorKind {
     match shape {
         "QueueDoesNotExist" | "NonExistentQueue" => CallErrorKind::NoSuchQueue,
         "BatchRequestTooLong" => CallErrorKind::BatchTooLarge,
+        // A 403 that has nothing to do with who asks.
+        "PurgeQueueInProgress" => CallErrorKind::Refused,
         // FIFO queues answer OverLimit when too much is in flight, KMS throttles on its own.
         "ThrottlingException"
         | "Throttling"
@@ -103,6 +105,7 @@ mod tests {
             (400, "com.amazon.coral.service#ThrottlingException", CallErrorKind::Throttled),
             (403, "com.amazonaws.sqs#RequestThrottled", CallErrorKind::Throttled),
             (403, "AccessDeniedException:http://x", CallErrorKind::Auth),
+            (403, "com.amazonaws.sqs#PurgeQueueInProgress", CallErrorKind::Refused),
             (400, "com.amazonaws.sqs#ReceiptHandleIsInvalid", CallErrorKind::Refused),
             (503, "com.amazon.coral.service#ServiceUnavailableException", CallErrorKind::Server),
         ];

@@ -46,8 +46,32 @@ impl ConnectionFlags {
 
     /// As [`ConnectionFlags::client_of`].
     pub(super) fn connect_to(&self, queue: &str) -> Result<Sqs> {
-        let is_named = self.named_endpoint(&AwsSettings::read(self.profile.as_deref())).is_some();
-        Ok(Sqs { client: self.client_of(queue, Protocol::Json)?, is_named })
+        let client = self.client_of(queue, Protocol::Json)?;
+        Ok(Sqs { client, is_named: self.names_endpoint()? })
+    }
+
+    /// Whether flags or environment say which server is meant, whatever a queue's URL says.
+    fn names_endpoint(&self) -> Result<bool, UsageError> {
+        Ok(self.named_endpoint(&self.aws()?).is_some())
+    }
+
+    /// Fails if `queue` is the URL of a queue on another server than that of `client`.
+    pub(crate) fn check_server(&self, client: &SqsClient, queue: &str) -> Result<(), UsageError> {
+        if !queue.contains("://") || self.names_endpoint()? {
+            return Ok(());
+        }
+        is_at(client, queue)
+    }
+
+    fn aws(&self) -> Result<AwsSettings, UsageError> {
+        let aws = AwsSettings::read(self.profile.as_deref());
+        match &aws.unknown_profile {
+            Some(name) => {
+                let text = format!("profile {name} is in neither of the AWS tools' files");
+                Err(UsageError(text))
+            }
+            None => Ok(aws),
+        }
     }
 
     /// A client of the server that `queue` is on if it is given as a URL, unless flags or
@@ -108,7 +132,7 @@ impl ConnectionFlags {
     /// What flags leave open is taken from the environment and the files that the AWS tools read;
     /// without keys in any of them requests are not signed.
     fn client(&self, default: &str, protocol: Protocol) -> Result<SqsClient> {
-        let aws = AwsSettings::read(self.profile.as_deref());
+        let aws = self.aws()?;
         let endpoint = self.named_endpoint(&aws).unwrap_or_else(|| default.to_owned());
         let endpoint = Endpoint::parse(&endpoint).map_err(|error| UsageError(error.to_string()))?;
         let options = SqsOptions {
@@ -151,8 +175,10 @@ impl Sqs {
             let cannot = "messages can be shown without receiving them by Millrace only, not by \
                           Amazon SQS";
             match error.kind {
-                CallErrorKind::NoSuchQueue => anyhow::Error::new(error),
-                _ => anyhow::Error::new(error).context(cannot),
+                CallErrorKind::Refused | CallErrorKind::Malformed => {
+                    anyhow::Error::new(error).context(cannot)
+                }
+                _ => self.named(error).into(),
             }
         })?;
         Ok(messages_of(&answer))
@@ -174,11 +200,7 @@ impl Sqs {
 
     /// Nothing is done to the queue of the same name on another server.
     fn check_server(&self, queue_url: &str) -> Result<(), UsageError> {
-        let wanted = Endpoint::parse(queue_url).map_err(|error| UsageError(error.to_string()))?;
-        if self.is_named || wanted.authority == self.client.transport().endpoint().authority {
-            return Ok(());
-        }
-        Err(UsageError(format!("queue {queue_url} is not at {}", self.endpoint())))
+        if self.is_named { Ok(()) } else { is_at(&self.client, queue_url) }
     }
 
     /// Nor to that of another region or account.
@@ -257,8 +279,26 @@ impl Sqs {
         let is_send = action == Action::SEND_MESSAGE || action == Action::SEND_MESSAGE_BATCH;
         let repeat = if is_send { Repeat::Never } else { Repeat::Safe };
         let body = parameters.to_string();
-        parse(&self.client.call(action, body.into(), wait, repeat).await?)
+        let answer = self.client.call(action, body.into(), wait, repeat).await;
+        parse(&answer.map_err(|error| self.named(error))?)
     }
+
+    /// An error that says which server could not be reached.
+    fn named(&self, mut error: CallError) -> CallError {
+        if error.kind == CallErrorKind::Transport {
+            error.message = format!("{}: {}", self.endpoint(), error.message);
+        }
+        error
+    }
+}
+
+fn is_at(client: &SqsClient, queue_url: &str) -> Result<(), UsageError> {
+    let wanted = Endpoint::parse(queue_url).map_err(|error| UsageError(error.to_string()))?;
+    let endpoint = client.transport().endpoint();
+    if wanted.authority == endpoint.authority {
+        return Ok(());
+    }
+    Err(UsageError(format!("queue {queue_url} is not at {endpoint}")))
 }
 
 /// A text of an answer, empty if there is none.

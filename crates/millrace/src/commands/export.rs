@@ -37,22 +37,40 @@ pub(super) async fn run(flags: &ExportFlags) -> Result<()> {
     let url = sqs.url(&flags.queue).await?;
     let mut out = Sink::open(flags.output.as_ref())?;
     let mut written = 0;
-    if flags.consume {
+    let outcome = write_all(flags.consume, &sqs, &url, &mut out, &mut written).await;
+    if let (Err(_), 0, Some(path)) = (&outcome, written, &flags.output) {
+        // It holds nothing, and would be in the way of the next attempt.
+        let _ = std::fs::remove_file(path);
+    }
+    outcome?;
+    tell(&format!("{written} messages written"));
+    Ok(())
+}
+
+/// Counts in `written` the messages that may be in the output.
+async fn write_all(
+    consume: bool,
+    sqs: &Sqs,
+    url: &str,
+    out: &mut Sink,
+    written: &mut usize,
+) -> Result<()> {
+    if consume {
         loop {
             let asked = Asked { max: 10, wait_s: 1, visibility_s: None };
-            let messages = receive(&sqs, &url, asked).await?;
+            let messages = receive(sqs, url, asked).await?;
             if messages.is_empty() {
                 break;
             }
+            *written += messages.len();
             out.write(&messages)?;
-            delete(&sqs, &url, &messages).await?;
-            written += messages.len();
+            delete(sqs, url, &messages).await?;
         }
     } else {
-        let before = count(&sqs, &url).await?;
-        let messages = sqs.peek(&url, peek::ALL).await?;
+        let before = count(sqs, url).await?;
+        let messages = sqs.peek(url, peek::ALL).await?;
         // Some may have come or gone meanwhile.
-        let held = before.min(count(&sqs, &url).await?);
+        let held = before.min(count(sqs, url).await?);
         if held > messages.len() as u64 {
             bail!(
                 "the queue holds {held} messages, the server shows {} without receiving them; \
@@ -60,10 +78,9 @@ pub(super) async fn run(flags: &ExportFlags) -> Result<()> {
                 messages.len()
             );
         }
+        *written += messages.len();
         out.write(&messages)?;
-        written = messages.len();
     }
-    tell(&format!("{written} messages written"));
     Ok(())
 }
 

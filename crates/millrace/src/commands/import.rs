@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use crate::logging::tell;
 pub(crate) struct ImportFlags {
     /// Name, URL or ARN
     queue: String,
-    /// File to read [default: standard input]
+    /// File to read; without one, or with -, standard input
     file: Option<PathBuf>,
     /// Keep deduplication ids (FIFO queues): what was sent with them in the last five minutes is not
     /// sent again [default: ids made of the exported message ids]
@@ -31,11 +31,11 @@ pub(super) async fn run(flags: &ImportFlags) -> Result<()> {
     let sqs = flags.connection.connect_to(&flags.queue)?;
     let url = sqs.url(&flags.queue).await?;
     let input: Box<dyn BufRead> = match &flags.file {
-        Some(path) => {
+        Some(path) if path.as_os_str() != "-" => {
             let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
             Box::new(BufReader::new(file))
         }
-        None => Box::new(io::stdin().lock()),
+        _ => Box::new(io::stdin().lock()),
     };
     let deduplication = match url.ends_with(".fifo") {
         true if flags.keep_deduplication => Deduplication::Kept,
@@ -44,40 +44,36 @@ pub(super) async fn run(flags: &ImportFlags) -> Result<()> {
     };
     let mut batch = Batch::default();
     let mut accepted = 0_u64;
-    let mut outcome = Ok(());
+    let mut count = |_: &Value| {
+        accepted += 1;
+        Ok(())
+    };
+    let (mut sent, mut bad_line) = (Ok(()), None);
     for (line, number) in input.lines().zip(1..) {
-        let line = line.with_context(|| format!("reading line {number}"))?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let entry = serde_json::from_str(&line).map_err(anyhow::Error::from);
-        match entry.and_then(|message| entry_of(&message, deduplication)) {
-            Ok(entry) => batch.entries.push((number, entry)),
+        match line.map_err(anyhow::Error::from).and_then(|line| entry_of(&line, deduplication)) {
+            Ok(entry) => batch.entries.extend(entry.map(|entry| (number, entry))),
             Err(error) => {
-                outcome = Err(error.context(format!("line {number}")));
+                bad_line = Some(error.context(format!("line {number}")));
                 break;
             }
         }
         if batch.is_full() {
-            let count = |_: &Value| {
-                accepted += 1;
-                Ok(())
-            };
-            outcome = batch.send(&sqs, &url, count).await;
-            if outcome.is_err() {
+            sent = batch.send(&sqs, &url, &mut count).await;
+            if sent.is_err() {
                 break;
             }
         }
     }
-    if outcome.is_ok() {
-        let count = |_: &Value| {
-            accepted += 1;
-            Ok(())
-        };
-        outcome = batch.send(&sqs, &url, count).await;
+    if sent.is_ok() {
+        // Those in front of a bad line, too.
+        sent = batch.send(&sqs, &url, &mut count).await;
     }
     tell(&format!("{accepted} messages sent"));
-    outcome
+    sent?;
+    match bad_line {
+        Some(error) => bail!("{error:#}; {}", batch.so_far()),
+        None => Ok(()),
+    }
 }
 
 /// Which deduplication ids messages get.
@@ -92,27 +88,31 @@ enum Deduplication {
     Kept,
 }
 
-/// The entry of a SendMessageBatch that sends an exported message again.
-fn entry_of(message: &Value, deduplication: Deduplication) -> Result<Value> {
+/// The entry of a SendMessageBatch that sends an exported message again; none for a blank line.
+fn entry_of(line: &str, deduplication: Deduplication) -> Result<Option<Value>> {
+    if line.trim().is_empty() {
+        return Ok(None);
+    }
+    let message: Value = serde_json::from_str(line)?;
     let body = message.get("Body").and_then(Value::as_str).context("there is no Body")?;
     let mut entry = json!({ "MessageBody": body });
     if let Some(attributes) = message.get("MessageAttributes") {
         entry["MessageAttributes"] = attributes.clone();
     }
-    let kept = attribute(message, "MessageDeduplicationId");
-    let id = match (deduplication, text(message, "MessageId")) {
+    let kept = attribute(&message, "MessageDeduplicationId");
+    let id = match (deduplication, text(&message, "MessageId")) {
         (Deduplication::None, _) => "",
         // Whoever wrote the line by hand chose the id.
         (Deduplication::Kept, _) | (Deduplication::ByMessageId, "") => kept,
         (Deduplication::ByMessageId, id) => id,
     };
-    let group = attribute(message, "MessageGroupId");
+    let group = attribute(&message, "MessageGroupId");
     for (name, value) in [("MessageGroupId", group), ("MessageDeduplicationId", id)] {
         if !value.is_empty() {
             entry[name] = value.into();
         }
     }
-    Ok(entry)
+    Ok(Some(entry))
 }
 
 #[cfg(test)]
@@ -126,10 +126,11 @@ mod tests {
             "Attributes": { "MessageGroupId": "g", "MessageDeduplicationId": "d", "SenderId": "s" },
             "MessageAttributes": { "n": { "DataType": "String", "StringValue": "v" } },
         });
+        let line = message.to_string();
 
-        let fifo = entry_of(&message, Deduplication::ByMessageId).unwrap();
-        let kept = entry_of(&message, Deduplication::Kept).unwrap();
-        let standard = entry_of(&message, Deduplication::None).unwrap();
+        let fifo = entry_of(&line, Deduplication::ByMessageId).unwrap().unwrap();
+        let kept = entry_of(&line, Deduplication::Kept).unwrap().unwrap();
+        let standard = entry_of(&line, Deduplication::None).unwrap().unwrap();
 
         let attributes = json!({ "n": { "DataType": "String", "StringValue": "v" } });
         let same =
@@ -137,6 +138,8 @@ mod tests {
         assert_eq!(standard, same);
         assert_eq!(fifo["MessageDeduplicationId"], "m");
         assert_eq!(kept["MessageDeduplicationId"], "d");
-        assert!(entry_of(&json!({ "body": "b" }), Deduplication::None).is_err());
+        assert!(entry_of(r#"{ "body": "b" }"#, Deduplication::None).is_err());
+        assert!(entry_of("b", Deduplication::None).is_err());
+        assert_eq!(entry_of(" ", Deduplication::None).unwrap(), None);
     }
 }

@@ -67,10 +67,13 @@ pub(super) async fn run(flags: &RedriveFlags) -> Result<()> {
             }
             "COMPLETED" if flags.json => return output::line(&task.to_string()),
             "COMPLETED" => return output::line(&format!("{} moved", output::thousands(moved))),
-            status => bail!(
-                "the move ended as {status} after {moved} of {of} messages: {}",
-                text(&task, "FailureReason")
-            ),
+            status => {
+                let ended = format!("the move ended as {status} after {moved} of {of} messages");
+                match text(&task, "FailureReason") {
+                    "" => bail!(ended),
+                    reason => bail!("{ended}: {reason}"),
+                }
+            }
         }
         tokio::time::sleep(INTERVAL).await;
     }
@@ -88,7 +91,7 @@ async fn cancel(sqs: &Sqs, source: &str, json: bool) -> Result<()> {
         return output::line(&answer.to_string());
     }
     let moved = answer.get("ApproximateNumberOfMessagesMoved").and_then(Value::as_u64);
-    output::line(&format!("cancelled after {}", output::thousands(moved.unwrap_or(0))))
+    output::line(&format!("cancelled after {} messages", output::thousands(moved.unwrap_or(0))))
 }
 
 /// The latest task of the source.

@@ -97,14 +97,25 @@ impl SendFlags {
 async fn send_lines(flags: &SendFlags, sqs: &Sqs, url: &str) -> Result<()> {
     let mut batch = Batch::default();
     let done = |sent: &Value| print(sent, flags.json);
+    let mut bad_line = None;
     for (line, number) in io::stdin().lock().lines().zip(1..) {
-        let line = line.context("reading the lines")?;
-        batch.entries.push((number, flags.message(&line)?));
+        match line {
+            Ok(line) => batch.entries.push((number, flags.message(&line)?)),
+            Err(error) => {
+                bad_line = Some((number, error));
+                break;
+            }
+        }
         if batch.is_full() {
             batch.send(sqs, url, done).await?;
         }
     }
-    batch.send(sqs, url, done).await
+    // Those in front of a bad line, too.
+    batch.send(sqs, url, done).await?;
+    match bad_line {
+        Some((number, error)) => bail!("reading line {number}: {error}; {}", batch.so_far()),
+        None => Ok(()),
+    }
 }
 
 /// Messages of one request after the other, numbered by lines.
@@ -177,7 +188,8 @@ impl Batch {
         Ok(())
     }
 
-    fn so_far(&self) -> String {
+    /// How far it came.
+    pub(super) fn so_far(&self) -> String {
         match self.accepted {
             Some(line) => format!("line {line} was the last that was accepted"),
             None => "no line was accepted".to_owned(),

@@ -42,6 +42,9 @@ pub(super) async fn run(flags: &TailFlags) -> Result<()> {
     let url = sqs.url(&flags.queue).await?;
     let form = Form::new(flags.json);
     let mut left = flags.max.unwrap_or(u64::MAX);
+    if left == 0 {
+        return Ok(());
+    }
     if flags.consume {
         while left > 0 {
             let asked = Asked { max: left, wait_s: WAIT_S, visibility_s: None };

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::connection::{ConnectionFlags, name_of};
 use super::queue::{DELAYED, IN_FLIGHT, Listed, READY, number, with_attributes};
@@ -48,9 +49,14 @@ pub(super) async fn run(flags: &TopFlags) -> Result<()> {
     let times = flags.times.unwrap_or(if is_terminal { u64::MAX } else { 1 });
     let screen = is_terminal.then(Screen::enter).transpose()?;
     let watching = watch(flags, &sqs, times, screen.is_some());
+    // The terminal is to be left as it was.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
     let outcome = tokio::select! {
         outcome = watching => outcome,
         interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),
+        _ = terminate.recv() => Ok(()),
+        _ = hang_up.recv() => Ok(()),
     };
     drop(screen);
     outcome

@@ -30,6 +30,9 @@ const NO_SETTINGS: [&str; 14] = [
     "MILLRACE_SEQUENCE_NUMBER",
 ];
 
+/// What the names of all our variables begin with.
+const PREFIX: &str = "MILLRACE_";
+
 /// Before the name of a message attribute, whatever that is.
 const MESSAGE_ATTRIBUTE: &str = "MILLRACE_ATTRIBUTE_";
 
@@ -77,6 +80,9 @@ impl Layers {
             given.insert(entry.setting.key, (entry.value, origin));
         }
         for (name, value) in environment {
+            if is_service_link(name, value) {
+                continue;
+            }
             let Some(setting) = setting_of(name)? else { continue };
             let origin = Origin::Environment(name.clone());
             given.insert(setting.key, (parse(setting, value, &origin)?, origin));
@@ -166,6 +172,13 @@ impl Layers {
         }
     }
 
+    pub(crate) fn directory(&self, key: &str) -> Result<PathBuf, UsageError> {
+        match self.text(key) {
+            path if path.is_empty() => Err(self.wrong(key, format_args!("names no directory"))),
+            path => Ok(path.into()),
+        }
+    }
+
     pub(crate) fn tls(&self) -> Result<Option<TlsFiles>, UsageError> {
         match self.both("tls_cert", "tls_key")? {
             None => Ok(None),
@@ -227,18 +240,32 @@ pub(crate) fn is_account(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// What Kubernetes tells every pod of a service whose name begins with `millrace`, and container
+/// links did: `MILLRACE_SERVICE_HOST`, `MILLRACE_PORT_4566_TCP_ADDR`, `MILLRACE_PORT=tcp://…`.
+fn is_service_link(variable: &str, value: &str) -> bool {
+    let Some(rest) = variable.strip_prefix("MILLRACE") else { return false };
+    let is_port = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    rest.ends_with("_SERVICE_HOST")
+        || rest.ends_with("_SERVICE_PORT")
+        || rest.contains("_SERVICE_PORT_")
+        || rest.split_once("_PORT_").is_some_and(|(_, port)| is_port(port))
+        || (rest.ends_with("_PORT") && value.contains("://"))
+}
+
 /// The setting that a variable names; an error if it looks like ours and is not.
 fn setting_of(variable: &str) -> Result<Option<&'static Setting>, UsageError> {
     let is_no_setting = NO_SETTINGS.contains(&variable) || variable.starts_with(MESSAGE_ATTRIBUTE);
-    if !variable.starts_with("MILLRACE_") || is_no_setting {
+    if !variable.starts_with(PREFIX) || is_no_setting {
         return Ok(None);
     }
     let names: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
     if let Some(index) = names.iter().position(|name| name == variable) {
         return Ok(SETTINGS.get(index));
     }
-    let hint = match nearest(variable, names.iter().map(String::as_str)) {
-        Some(name) => format!("; did you mean {name}?"),
+    // What all begin with says nothing of how near they are.
+    let wanted = variable.trim_start_matches(PREFIX);
+    let hint = match nearest(wanted, names.iter().map(|name| name.trim_start_matches(PREFIX))) {
+        Some(name) => format!("; did you mean {PREFIX}{name}?"),
         None => format!("; known are {}", names.join(", ")),
     };
     Err(UsageError(format!("environment variable {variable} sets nothing{hint}")))

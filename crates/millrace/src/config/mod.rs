@@ -161,7 +161,7 @@ impl Config {
             console_listen,
             is_console_optional: layers.is_default("console_listen"),
             console_hosts: layers.list("console_hosts"),
-            data: PathBuf::from(layers.text("data")),
+            data: layers.directory("data")?,
             durability: layers.choice(
                 "durability",
                 &[

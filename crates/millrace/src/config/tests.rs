@@ -126,6 +126,25 @@ fn unknown_variables_are_refused() {
     assert!(load(&Flags::default(), &[("OTHER", "1")], "").is_ok());
 }
 
+#[test]
+fn variables_of_service_links_are_passed_over() {
+    let of_link = [
+        ("MILLRACE_SERVICE_HOST", "10.0.0.1"),
+        ("MILLRACE_SERVICE_PORT_HTTP", "4566"),
+        ("MILLRACE_PORT", "tcp://10.0.0.1:4566"),
+        ("MILLRACE_PORT_4566_TCP_ADDR", "10.0.0.1"),
+        ("MILLRACE_CONSOLE_SERVICE_PORT", "4567"),
+    ];
+
+    assert!(load(&Flags::default(), &of_link, "").is_ok());
+    assert!(load(&Flags::default(), &[("MILLRACE_PORT", "4566")], "").is_err());
+}
+
+#[test]
+fn the_data_directory_has_a_name() {
+    assert!(from_file("data = ''").unwrap_err().to_string().contains("data"));
+}
+
 const WORKERS: &str = include_str!("../../../../docs/worker.md");
 
 #[test]

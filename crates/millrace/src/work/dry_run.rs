@@ -39,7 +39,8 @@ impl Handler for DryRun {
                 "size_bytes": message.body().len(),
                 "body": message.body().chars().take(SHOWN).collect::<String>(),
             });
-            writeln!(io::stdout(), "{line}")?;
+            // Whoever does not read it does not keep the message hidden.
+            let _ = writeln!(io::stdout(), "{line}");
         }
         Ok(vec![Outcome::Release; messages.len()])
     }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use millrace_client::{
-    QueuePeer,
+    CallErrorKind, QueuePeer,
     iron::{IronOptions, IronPeer, IronVersion},
     sqs::{Protocol, SqsClient, SqsPeer},
     transport::TransportOptions,
@@ -39,22 +39,42 @@ impl Found {
 
 async fn find_in_sqs(queue: &str, flags: &WorkFlags) -> anyhow::Result<Found> {
     let client = flags.connection.client_with_chain(queue, flags.protocol).await?;
-    let peer = open(&client, queue).await?;
+    let peer = open(&client, queue, flags).await?;
     let arn = match flags.handler.lambda {
         Some(_) => arn_of(&peer).await.context("asking for the queue's ARN")?,
         None => String::new(),
     };
     let dead_letters = match &flags.dead_letter_queue {
-        Some(name) => Some(QueuePeer::Sqs(open(&client, name).await?)),
+        Some(name) => Some(open(&client, name, flags).await?),
         None => None,
     };
     let url = peer.queue_url().to_owned();
+    if dead_letters.as_ref().is_some_and(|other| other.queue_url() == url) {
+        return Err(own_dead_letters(queue));
+    }
+    let dead_letters = dead_letters.map(QueuePeer::Sqs);
     Ok(Found { url, peer: QueuePeer::Sqs(peer), arn, dead_letters })
 }
 
-async fn open(client: &SqsClient, queue: &str) -> anyhow::Result<SqsPeer> {
-    let peer = SqsPeer::open(client.clone(), queue).await;
-    peer.with_context(|| format!("finding the queue {queue}"))
+async fn open(client: &SqsClient, queue: &str, flags: &WorkFlags) -> anyhow::Result<SqsPeer> {
+    flags.connection.check_server(client, queue)?;
+    let finding = || format!("finding the queue {queue} at {}", client.transport().endpoint());
+    let peer = SqsPeer::open(client.clone(), queue).await.with_context(finding)?;
+    if queue.contains("://") {
+        // Nothing was asked yet. Who may receive need not be allowed to ask this.
+        match peer.attributes(&["QueueArn"]).await {
+            Err(error) if error.kind == CallErrorKind::NoSuchQueue => {
+                return Err(error).with_context(finding);
+            }
+            _ => {}
+        }
+    }
+    Ok(peer)
+}
+
+/// What a queue gets from itself comes round for ever.
+fn own_dead_letters(queue: &str) -> anyhow::Error {
+    UsageError(format!("--dead-letter-queue: {queue} cannot be its own")).into()
 }
 
 async fn arn_of(peer: &SqsPeer) -> anyhow::Result<String> {
@@ -87,6 +107,9 @@ fn find_in_iron_mq(queue: &str, version: IronVersion, flags: &WorkFlags) -> anyh
         let peer = IronPeer::new(endpoint.clone(), name, &options);
         anyhow::Ok(QueuePeer::Iron(peer.with_context(|| format!("preparing the queue {name}"))?))
     };
+    if flags.dead_letter_queue.as_deref() == Some(queue) {
+        return Err(own_dead_letters(queue));
+    }
     let dead_letters = flags.dead_letter_queue.as_deref().map(peer).transpose()?;
     Ok(Found { peer: peer(queue)?, url, arn: String::new(), dead_letters })
 }
