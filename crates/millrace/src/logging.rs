@@ -38,7 +38,7 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
 fn levels(text: &str) -> Result<Targets, UsageError> {
     let wrong = |what: &str| UsageError(format!("log level {text:?}: {what}"));
     let mut words = text.split(',').map(str::trim).filter(|word| !word.contains('='));
-    if let Some(word) = words.find(|word| word.parse::<LevelFilter>().is_err()) {
+    if let Some(word) = words.find(|word| word.is_empty() || word.parse::<LevelFilter>().is_err()) {
         let known = "is not one of off, error, warn, info, debug, trace";
         return Err(wrong(&format!("{word:?} {known}")));
     }
