@@ -170,8 +170,7 @@ impl GroupCommit {
         if !self.is_poisoned.load(Ordering::Acquire) {
             return None;
         }
-        // Poisoning is the committer's last word: no commit follows, but one may have come
-        // between the two loads.
+        // Nothing is committed after poisoning, but something may have been between the two loads.
         if self.committed.load(Ordering::Acquire) >= ticket.0 {
             return Some(Ok(()));
         }

@@ -108,10 +108,9 @@ impl ReadAhead {
         lock(&self.chunks).by_place.retain(|id, _| id.segment != segment);
     }
 
-    /// Lets the files of truncated segments go: while one is open its space does not come back.
+    /// Lets the files of truncated segments go.
     pub(super) fn forget_before(&self, segment: SegmentId) {
-        let mut chunks = lock(&self.chunks);
-        chunks.by_place = chunks.by_place.split_off(&ChunkId { segment, index: 0 });
+        lock(&self.chunks).forget_before(segment);
     }
 
     fn start(&self, id: ChunkId) -> u32 {
@@ -124,6 +123,10 @@ impl ReadAhead {
         let mut chunks = lock(&self.chunks);
         chunks.note_record(id);
         let to_read = loop {
+            // A reader may come late: it found the segment just before that was truncated.
+            if !chunks.is_kept(id.segment) {
+                return None;
+            }
             let Some(chunk) = chunks.by_place.get_mut(&id) else {
                 if chunks.leads_on(id.previous()) {
                     break whole;
@@ -447,6 +450,10 @@ mod tests {
         reading.ahead.forget_before(SEGMENT.next());
         assert!(lock(&reading.ahead.chunks).file(SEGMENT).is_none());
         assert!(!reading.step());
+
+        // Whoever comes late does not open them again.
+        assert_eq!(reading.read_all([0, RECORD, 2 * RECORD]), 0);
+        assert!(lock(&reading.ahead.chunks).by_place.is_empty());
     }
 
     #[test]

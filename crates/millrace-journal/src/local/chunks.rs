@@ -17,6 +17,8 @@ pub(super) const CHUNKS: usize = 96;
 #[derive(Default)]
 pub(super) struct Chunks {
     pub(super) by_place: BTreeMap<ChunkId, Chunk>,
+    /// Segments before this one were truncated.
+    first_kept: SegmentId,
     /// Grows by one with each use of a chunk.
     uses: u64,
 }
@@ -78,6 +80,16 @@ impl Chunks {
     pub(super) fn longest_wanted(&self) -> Option<ChunkId> {
         let wanted = self.by_place.iter().filter(|(_, chunk)| chunk.contents.is_wanted());
         wanted.min_by_key(|(_, chunk)| chunk.used).map(|(id, _)| *id)
+    }
+
+    /// Forgets truncated segments, for good: while a file is open its space does not come back.
+    pub(super) fn forget_before(&mut self, segment: SegmentId) {
+        self.by_place = self.by_place.split_off(&ChunkId { segment, index: 0 });
+        self.first_kept = segment;
+    }
+
+    pub(super) fn is_kept(&self, segment: SegmentId) -> bool {
+        segment >= self.first_kept
     }
 
     /// An open file of the segment.
