@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::fs::FileExt,
@@ -112,6 +112,32 @@ fn serves_until_told_to_stop_and_greets_newcomers() {
     assert!(serving.printed.contains("Durability: fsync"));
     assert_eq!(status.code(), Some(0), "{rest}");
     assert!(rest.contains("\"draining\"") && rest.contains("\"stopped\""), "{rest}");
+}
+
+#[test]
+fn commands_believe_the_authorities_that_aws_tools_are_told() {
+    let data = tempfile::tempdir().unwrap();
+    let of_data = |name: &str| data.path().join(name).display().to_string();
+    let (certificate, key) = (of_data("certificate.pem"), of_data("key.pem"));
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    fs::write(&certificate, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let server = serve(&data, &["--tls-cert", &certificate, "--tls-key", &key]);
+    let list = |variables: &[(&str, &str)]| {
+        let mut command = millrace(&["queue", "list", "--endpoint", &server.address]);
+        command.envs(variables.iter().copied()).output().unwrap()
+    };
+
+    let refused = list(&[]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("certificate"), "{}", stderr(&refused));
+    for variable in ["AWS_CA_BUNDLE", "SSL_CERT_FILE"] {
+        let believed = list(&[(variable, &certificate)]);
+        assert!(believed.status.success(), "{}", stderr(&believed));
+    }
+    let unreadable = list(&[("AWS_CA_BUNDLE", &of_data("none.pem"))]);
+    assert_eq!(unreadable.status.code(), Some(2));
+    assert!(stderr(&unreadable).contains("AWS_CA_BUNDLE"), "{}", stderr(&unreadable));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use millrace_client::sqs::{Action, Protocol, SqsClient, SqsOptions, Wait};
-use millrace_client::transport::{Endpoint, Repeat};
+use millrace_client::transport::{Endpoint, Repeat, TransportOptions};
 use millrace_client::{AwsSettings, CallError, CallErrorKind, Credentials};
 use serde_json::{Map, Value, json};
 
@@ -129,6 +129,16 @@ impl ConnectionFlags {
         endpoint.or_else(|| aws.endpoint.clone())
     }
 
+    /// Believes the authorities in the file that `AWS_CA_BUNDLE` names, beside the system's.
+    pub(crate) fn transport(&self) -> Result<TransportOptions, UsageError> {
+        let mut options = TransportOptions::default();
+        if let Some(path) = variable("AWS_CA_BUNDLE") {
+            let problem = |error| UsageError(format!("AWS_CA_BUNDLE: reading {path}: {error}"));
+            options.tls.extra_authorities = std::fs::read(&path).map_err(problem)?;
+        }
+        Ok(options)
+    }
+
     /// What flags leave open is taken from the environment and the files that the AWS tools read;
     /// without keys in any of them requests are not signed.
     fn client(&self, default: &str, protocol: Protocol) -> Result<SqsClient> {
@@ -139,7 +149,7 @@ impl ConnectionFlags {
             region: self.region.clone().or(aws.region),
             credentials: aws.credentials.or_else(own_credentials),
             protocol,
-            ..SqsOptions::default()
+            transport: self.transport()?,
         };
         Ok(SqsClient::new(endpoint, options)?)
     }

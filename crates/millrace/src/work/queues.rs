@@ -5,7 +5,6 @@ use millrace_client::{
     CallErrorKind, QueuePeer,
     iron::{IronOptions, IronPeer, IronVersion},
     sqs::{Protocol, SqsClient, SqsPeer},
-    transport::TransportOptions,
 };
 
 use super::{WorkFlags, flags::Interface};
@@ -100,7 +99,7 @@ fn find_in_iron_mq(queue: &str, version: IronVersion, flags: &WorkFlags) -> anyh
         version,
         project_id: variable("IRON_PROJECT_ID")?,
         token: variable("IRON_TOKEN")?,
-        transport: TransportOptions::default(),
+        transport: flags.connection.transport()?,
     };
     let url = format!("{endpoint}/{queue}");
     let peer = |name: &str| {
