@@ -55,8 +55,7 @@ impl Broker {
         let read = |at: &Delivery| self.log.read(Position(at.position), at.record_len);
         match read(delivery) {
             Err(gone @ ReadError::Gone(_)) => {
-                let present = find_again(queue, std::slice::from_ref(delivery));
-                present.first().map_or(Err(gone), read)
+                find_again(queue, delivery).map_or(Err(gone), |present| read(&present))
             }
             read => read,
         }
@@ -109,16 +108,12 @@ impl Broker {
     }
 }
 
-/// The deliveries that still are in the queue, with their records' present positions: while a
-/// receive waited for its commit, others may have deleted or purged messages, and maintenance may
-/// have moved records out of segments that are gone.
-pub(crate) fn find_again(queue: &SharedQueue, deliveries: &[Delivery]) -> Vec<Delivery> {
+/// The delivery with its record's present position: while it was on its way, maintenance may have
+/// moved the record out of a segment that is gone. None: others have deleted or purged the message.
+fn find_again(queue: &SharedQueue, delivery: &Delivery) -> Option<Delivery> {
     let state = queue.lock();
-    let present = |delivery: &Delivery| {
-        let MessageView { position, record_len, .. } = state.queue.find(delivery.at)?;
-        Some(Delivery { position, record_len, ..delivery.clone() })
-    };
-    deliveries.iter().filter_map(present).collect()
+    let MessageView { position, record_len, .. } = state.queue.find(delivery.at)?;
+    Some(Delivery { position, record_len, ..delivery.clone() })
 }
 
 /// The content of a message's record, and the id that its index part holds. Without a content it

@@ -1,6 +1,5 @@
 //! Receiving: at once if there is something, else by waiting in line.
 
-use std::borrow::Cow;
 use std::sync::{Arc, MutexGuard};
 
 use millrace_core::Timestamp;
@@ -9,7 +8,7 @@ use millrace_engine::{DeadLetters, Delivery, Handle, Kind, Receive, ReceiveError
 use millrace_journal::{Purpose, Ticket};
 
 use crate::broker::{Broker, PASSING_BUDGET};
-use crate::deliver::{Undelivered, find_again};
+use crate::deliver::Undelivered;
 use crate::error::BrokerError;
 use crate::figures::Counters;
 use crate::message::Incoming;
@@ -81,12 +80,14 @@ impl Broker {
         // may be under way at once, so what one of them leaves is the other's.
         let returnable = if attempt.is_some() { &[][..] } else { &received.deliveries[..] };
         let undelivered = Undelivered { broker: self, queue, deliveries: returnable };
-        let mut deliveries = Cow::Borrowed(&received.deliveries[..]);
+        // Read while the commit is under way: on a deep backlog that takes as long as a small commit.
+        let mut incoming = self.read_deliveries(queue, &received.deliveries);
         if settings.kind == Kind::Fifo {
             self.committed(Some(ticket)).await?;
-            deliveries = Cow::Owned(find_again(queue, &received.deliveries));
+            // Others may have deleted or purged some meanwhile.
+            let state = queue.lock();
+            incoming.retain(|message| state.queue.find(message.delivery.at).is_some());
         }
-        let incoming = self.read_deliveries(queue, &deliveries);
         std::mem::forget(undelivered);
         Counters::add(&queue.counters.messages_received, incoming.len());
         Ok(incoming)

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use millrace_broker::{
-    Broker, Creation, MoveTaskStatus, NewContent, NewQueue, Options, Outgoing, ReceiveRequest,
-    SharedQueue, StartMoveTask,
+    Broker, Creation, Kind, MoveTaskStatus, NewContent, NewQueue, Options, Outgoing,
+    ReceiveRequest, SharedQueue, StartMoveTask,
 };
 use millrace_core::{MessageId, QueueKey, SystemClock};
 use millrace_engine::{Replay, Settings};
@@ -87,9 +87,10 @@ fn key(name: &str) -> QueueKey {
 }
 
 pub(crate) fn create(log: &GroupCommit, broker: &Broker, name: &str) -> Arc<SharedQueue> {
+    let kind = if name.ends_with(".fifo") { Kind::Fifo } else { Kind::Standard };
     let new = NewQueue {
         key: key(name),
-        settings: Settings::default(),
+        settings: Settings { kind, ..Settings::default() },
         attributes: Default::default(),
         tags: Default::default(),
     };

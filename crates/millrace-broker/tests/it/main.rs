@@ -5,5 +5,6 @@
 mod behind;
 mod damage;
 mod drivers;
+mod fifo;
 mod full_disk;
 mod poison;

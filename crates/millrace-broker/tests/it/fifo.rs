@@ -1,0 +1,66 @@
+//! Receives of FIFO queues while they wait for their commit.
+
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use millrace_broker::{Broker, Outgoing, SharedQueue};
+use millrace_journal::{GroupCommit, SimFileSystem};
+
+use crate::damage::{ANY, content, create, message, open, run};
+
+fn start() -> (Arc<GroupCommit>, Arc<Broker>, Arc<SharedQueue>) {
+    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
+    let queue = create(&log, &broker, "jobs.fifo");
+    for body in ["first", "second!"] {
+        let content = content(body);
+        let (group, deduplication_id) = (Some("g"), Some(body));
+        let sent = Outgoing { group, deduplication_id, ..message(body, &content) };
+        run(&log, broker.send(&queue, &[sent])).unwrap();
+    }
+    (log, broker, queue)
+}
+
+fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn messages_are_delivered_when_their_receive_is_committed() {
+    let (log, broker, queue) = start();
+    let mut receive = pin!(broker.receive(&queue, &ANY));
+
+    assert!(poll(receive.as_mut()).is_pending());
+    assert!(log.commit_step());
+
+    let Poll::Ready(received) = poll(receive) else { panic!("it is committed") };
+    let bodies: Vec<_> = received.unwrap().iter().map(|m| m.content.body().to_vec()).collect();
+    assert_eq!(bodies, [b"first".to_vec(), b"second!".to_vec()]);
+}
+
+#[test]
+fn what_is_purged_meanwhile_is_not_delivered() {
+    let (log, broker, queue) = start();
+    let mut receive = pin!(broker.receive(&queue, &ANY));
+    assert!(poll(receive.as_mut()).is_pending());
+
+    run(&log, broker.purge_queue(&queue)).unwrap();
+
+    let Poll::Ready(received) = poll(receive) else { panic!("it is committed") };
+    assert!(received.unwrap().is_empty());
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_comes_back_at_once() {
+    let (log, broker, queue) = start();
+    {
+        let mut receive = pin!(broker.receive(&queue, &ANY));
+        assert!(poll(receive.as_mut()).is_pending());
+    }
+
+    let received = run(&log, broker.receive(&queue, &ANY)).unwrap();
+
+    let counts: Vec<_> = received.iter().map(|m| m.delivery.receive_count).collect();
+    assert_eq!(counts, [1, 1]);
+}
