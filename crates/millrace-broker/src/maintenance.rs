@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millrace_core::{MessageId, Timestamp};
-use millrace_engine::record;
+use millrace_core::Timestamp;
+use millrace_engine::{RememberedSend, record};
 use millrace_journal::record::RECORD_HEADER_BYTES;
 use millrace_journal::{Purpose, Record, SegmentId, SegmentInfo, Ticket, Unavailable};
 
@@ -20,7 +20,7 @@ use crate::broker::{Broker, append_index};
 use crate::catalog::definition_record;
 use crate::error::BrokerError;
 use crate::move_task::MoveTask;
-use crate::queue::{SharedQueue, State};
+use crate::queue::SharedQueue;
 
 /// Deletes come by the thousand; what they free is looked at this often.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -72,9 +72,6 @@ enum Again {
     NoRoom,
     Later,
 }
-
-/// A remembered send: key, message, sequence, expiry.
-type RememberedSend = (u128, MessageId, u64, Timestamp);
 
 impl Maintenance {
     pub(crate) fn new(secret: ([u8; 16], u64)) -> Maintenance {
@@ -286,30 +283,24 @@ impl Broker {
         segments: &[SegmentInfo],
         boundary: SegmentId,
     ) -> Result<Again, BrokerError> {
-        let (last, now) = (boundary.0.saturating_sub(1), self.now());
+        let last = boundary.0.saturating_sub(1);
         let is_before = |position: u64| (position >> 32) < u64::from(boundary.0);
-        let mut remembered = Vec::new();
-        let mut definition_bytes = 0;
+        let (mut sends, mut definition_bytes) = (0, 0);
         for queue in queues {
             let state = queue.lock();
             if is_before(state.definition_position) {
                 let index = definition_record(&queue.definition())?;
                 definition_bytes += (DEFINITION_OVERHEAD_BYTES + index.len()) as u64;
             }
-            let sends = state.queue.remembered_to(last).filter(|(.., expires)| *expires > now);
-            let sends: Vec<RememberedSend> = sends.collect();
-            if !sends.is_empty() {
-                remembered.push((queue, queue.definition(), sends));
-            }
+            sends += state.queue.remembered_count_to(last);
         }
-        let sends: usize = remembered.iter().map(|(_, _, sends)| sends.len()).sum();
         let freed = segments.iter().filter(|segment| segment.id < boundary);
         let freed_bytes: u64 = freed.map(|segment| segment.bytes).sum();
         // Copying more than a third would hardly free anything, and again and again.
         if definition_bytes > freed_bytes / 3 {
             return Ok(Again::WhenMoreIsFreed);
         }
-        let bytes = sends as u64 * REMEMBERED_BYTES + definition_bytes;
+        let bytes = sends * REMEMBERED_BYTES + definition_bytes;
         if bytes > freed_bytes / 3 {
             return Ok(Again::Later); // Sends expire soon.
         }
@@ -333,30 +324,32 @@ impl Broker {
             self.queue_by_arn(&task.source).is_ok_and(|source| task.is_of(&source))
         };
         self.move_tasks.append_again(is_before, is_there, |index| self.append_again(index))?;
-        for (queue, definition, sends) in remembered {
-            for sends in sends.chunks(REMEMBERED_AT_A_TIME) {
-                let mut state = queue.lock();
-                // Purged or deleted meanwhile? Then they are forgotten: look again.
-                if state.is_deleted || !Arc::ptr_eq(&queue.definition(), &definition) {
-                    return Ok(Again::Later);
-                }
-                self.append_remembered(queue, &mut state, sends)?;
-            }
+        for queue in queues {
+            let mut next = 0;
+            while self.append_remembered(queue, last, &mut next)? {}
         }
         Ok(Again::Appended)
     }
 
-    /// Appends remembered sends again, those excepted that have expired.
+    /// Appends some sends again that records up to that segment remember, those excepted that have
+    /// expired. False: there are no more. Others get the queue's lock between two calls.
     fn append_remembered(
         &self,
         queue: &SharedQueue,
-        state: &mut State,
-        sends: &[RememberedSend],
-    ) -> Result<(), BrokerError> {
+        last: u32,
+        next: &mut u64,
+    ) -> Result<bool, BrokerError> {
+        let mut state = queue.lock();
+        // What a deleted queue remembers nobody needs.
+        let sends = match state.is_deleted {
+            true => None,
+            false => state.queue.remembered_to(last, next, REMEMBERED_AT_A_TIME),
+        };
+        let Some(sends) = sends else { return Ok(false) };
         let now = self.now();
         let current: Vec<_> = sends.iter().filter(|(.., expires)| *expires > now).collect();
         if current.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let index = |(key, id, seq, expires): &&RememberedSend| {
             let mut index = Vec::with_capacity(REMEMBERED_BYTES as usize);
@@ -372,7 +365,7 @@ impl Broker {
         for ((key, ..), position) in current.iter().zip(positions) {
             state.queue.remembered_at(*key, position.0);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn append_again(&self, index: &[u8]) -> Result<u64, BrokerError> {

@@ -1,17 +1,19 @@
 //! One queue's state and the commands that change it.
 
+mod attempts;
 mod browse;
 mod check;
+mod dedup;
 mod gauges;
 mod groups;
+mod key_index;
 mod lists;
-mod live;
 mod moves;
 mod receive;
 mod replayed;
+mod segments;
 mod slab;
 mod timers;
-mod window;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use millrace_core::{MessageId, QueueId, Timestamp, limits};
 
 pub use browse::{BrowseCursor, BrowseFilter, BrowsePage};
 pub use gauges::{Fairness, Gauges};
-pub use moves::{MessageView, Moved};
+pub use moves::{MessageView, Moved, RememberedSend};
 pub use receive::{
     DeadLetters, Delivery, Expired, Receive, ReceiveError, Received, VisibilityError,
 };
@@ -29,11 +31,12 @@ pub use slab::MessageState;
 use crate::definition::{DeduplicationScope, Kind, Settings};
 use crate::receipt::ReceiptKey;
 use crate::record::SlotSeq;
+use attempts::Attempts;
+use dedup::{DedupWindow, Remembered};
 use groups::Groups;
-use live::LiveBytes;
+use segments::PerSegment;
 use slab::{Entry, NONE, Slab};
 use timers::Timers;
-use window::{Attempts, DedupWindow, Remembered};
 
 /// What a message that was dead-lettered here remembers of its earlier life.
 #[derive(Clone, Debug)]
@@ -92,7 +95,8 @@ pub struct Queue {
     dedup: DedupWindow,
     attempts: Attempts,
     origins: HashMap<u32, Origin>,
-    live: LiveBytes,
+    /// Bytes of the messages' records.
+    live: PerSegment,
     next_seq: u64,
     counts: Counts,
 }
@@ -114,7 +118,7 @@ impl Queue {
             dedup: DedupWindow::default(),
             attempts: Attempts::default(),
             origins: HashMap::new(),
-            live: LiveBytes::default(),
+            live: PerSegment::default(),
             next_seq: first_seq,
             counts: Counts::default(),
         }
@@ -137,9 +141,8 @@ impl Queue {
         let state = if delay_s == 0 { MessageState::Ready } else { MessageState::Delayed };
         self.insert(at, now.0, send.group, state, deadline.0);
         if let Some(key) = send.dedup {
-            let expires = now.plus_seconds(limits::DEDUPLICATION_WINDOW_S).0;
-            let remembered = Remembered { seq: at.seq, id: send.id, expires, position: 0 };
-            self.dedup.insert(key, remembered);
+            let expires = now.plus_seconds(limits::DEDUPLICATION_WINDOW_S);
+            self.dedup.insert(Remembered::new(key, send.id, at.seq, expires), None);
         }
         Sent::Stored { at, sent: now, deadline }
     }
@@ -275,8 +278,7 @@ impl Queue {
         self.live.in_segment(segment)
     }
 
-    /// The oldest journal segment that messages need. Remembered sends count too when asked for:
-    /// that reads all of them.
+    /// The oldest journal segment that messages need, and remembered sends if they are asked for.
     pub fn oldest_segment(&self, with_remembered: bool) -> Option<u32> {
         let remembered = with_remembered.then(|| self.dedup.oldest_segment()).flatten();
         [self.live.oldest_segment(), remembered].into_iter().flatten().min()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use millrace_core::{MessageId, Timestamp};
 
+use super::dedup::Remembered;
 use super::slab::{Entry, MessageState, NONE};
 use super::{Origin, Queue};
 use crate::definition::Kind;
@@ -16,6 +17,9 @@ pub struct Moved {
     pub from: SlotSeq,
     pub to: SlotSeq,
 }
+
+/// A send that a FIFO queue remembers: hashed deduplication id, message, sequence, expiry.
+pub type RememberedSend = (u128, MessageId, u64, Timestamp);
 
 /// A message as seen without receiving it.
 #[derive(Clone, Debug)]
@@ -130,14 +134,23 @@ impl Queue {
         self.live.add(position, record_len);
     }
 
-    /// Remembered sends whose records stand in `segment` or before: key, id, sequence, expiry.
+    /// How many sends are remembered by records in `segment` or before; expired ones that
+    /// [`Queue::tick`] has not come to count.
+    pub fn remembered_count_to(&self, segment: u32) -> u64 {
+        self.dedup.count_to(segment)
+    }
+
+    /// Some of those sends, `most` at most, in the order sent. `next` is where to begin, at first
+    /// 0, and moved on. None: there are no more. Takes as long for few as for millions.
     pub fn remembered_to(
         &self,
         segment: u32,
-    ) -> impl Iterator<Item = (u128, millrace_core::MessageId, u64, Timestamp)> + '_ {
-        self.dedup
-            .in_segments_to(segment)
-            .map(|(key, send)| (key, send.id, send.seq, Timestamp(send.expires)))
+        next: &mut u64,
+        most: usize,
+    ) -> Option<Vec<RememberedSend>> {
+        let found = self.dedup.in_segments_to(segment, next, most)?;
+        let send = |send: Remembered| (send.key(), send.id, send.seq, Timestamp(send.expires));
+        Some(found.into_iter().map(send).collect())
     }
 
     /// Notes that a remembered send is remembered by another record.

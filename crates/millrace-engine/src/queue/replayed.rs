@@ -8,8 +8,8 @@ use std::sync::Arc;
 use millrace_core::{MessageId, Timestamp, limits};
 
 use super::Queue;
+use super::dedup::Remembered;
 use super::slab::{Entry, MessageState};
-use super::window::Remembered;
 use crate::definition::Settings;
 use crate::record::{MovedSlots, RelocatedRecord, SentRecord, Slots};
 
@@ -135,7 +135,7 @@ impl Queue {
         expires: Timestamp,
         position: u64,
     ) {
-        self.dedup.insert(key, Remembered { seq, id, expires: expires.0, position });
+        self.dedup.insert(Remembered::new(key, id, seq, expires), Some(position));
         self.next_seq = self.next_seq.max(seq.saturating_add(1));
     }
 

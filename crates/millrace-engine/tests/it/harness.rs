@@ -10,7 +10,7 @@ use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
 use millrace_engine::record::{self, MovedSlot, Record, SentRecord, SlotSeq};
 use millrace_engine::{
     DeadLetters, Definition, Delivery, Expired, Handle, Kind, Queue, ReceiptKey, Receive,
-    ReceiveError, Received, Replay, Send, Sent, Settings, VisibilityError,
+    ReceiveError, Received, RememberedSend, Replay, Send, Sent, Settings, VisibilityError,
 };
 
 use crate::replay::assert_replay_is_live;
@@ -376,8 +376,7 @@ impl Broker {
                 let (position, len) = self.journal.append(out, &stored.body);
                 member.queue.relocated(view.at, position, len);
             }
-            let remembered: Vec<_> = member.queue.remembered_to(segment).collect();
-            for (key, id, seq, expires) in remembered {
+            for (key, id, seq, expires) in remembered_to(&member.queue, segment) {
                 let mut out = Vec::new();
                 record::remembered(&mut out, member.queue.id(), expires, seq, id, key);
                 let (position, _) = self.journal.append(out, "");
@@ -485,4 +484,14 @@ fn journal_deleted(journal: &mut Journal, queue: QueueId, slots: Vec<SlotSeq>) {
     let mut out = Vec::new();
     record::deleted(&mut out, queue, slots.into_iter());
     journal.append(out, "");
+}
+
+/// All sends that are remembered by records up to that segment.
+pub(crate) fn remembered_to(queue: &Queue, segment: u32) -> Vec<RememberedSend> {
+    let (mut next, mut all) = (0, Vec::new());
+    while let Some(some) = queue.remembered_to(segment, &mut next, 3) {
+        all.extend(some);
+    }
+    assert_eq!(all.len() as u64, queue.remembered_count_to(segment));
+    all
 }

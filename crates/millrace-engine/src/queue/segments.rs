@@ -1,29 +1,30 @@
-//! How many bytes of each journal segment a queue's messages still need.
+//! What a queue still needs of each journal segment.
 
 use std::collections::VecDeque;
 
-/// Live bytes by segment, ascending; segments without any are left out.
+/// Amounts by segment, ascending; segments without any are left out.
 #[derive(Debug, Default)]
-pub(super) struct LiveBytes {
+pub(super) struct PerSegment {
     segments: VecDeque<(u32, u64)>,
     total: u64,
 }
 
-impl LiveBytes {
-    pub(super) fn add(&mut self, position: u64, bytes: u32) {
+impl PerSegment {
+    /// `position`: of a record in the segment.
+    pub(super) fn add(&mut self, position: u64, amount: u32) {
         let segment = (position >> 32) as u32;
-        self.total += u64::from(bytes);
+        self.total += u64::from(amount);
         match self.segments.back_mut() {
-            Some((last, live)) if *last == segment => *live += u64::from(bytes),
+            Some((last, sum)) if *last == segment => *sum += u64::from(amount),
             Some((last, _)) if *last > segment => match self.find(segment) {
-                Ok(at) => self.segments[at].1 += u64::from(bytes),
-                Err(at) => self.segments.insert(at, (segment, u64::from(bytes))),
+                Ok(at) => self.segments[at].1 += u64::from(amount),
+                Err(at) => self.segments.insert(at, (segment, u64::from(amount))),
             },
-            _ => self.segments.push_back((segment, u64::from(bytes))),
+            _ => self.segments.push_back((segment, u64::from(amount))),
         }
     }
 
-    pub(super) fn remove(&mut self, position: u64, bytes: u32) {
+    pub(super) fn remove(&mut self, position: u64, amount: u32) {
         let segment = (position >> 32) as u32;
         let at = match self.segments.front() {
             Some((first, _)) if *first == segment => 0,
@@ -32,15 +33,15 @@ impl LiveBytes {
                 Err(_) => return,
             },
         };
-        self.total -= u64::from(bytes);
-        self.segments[at].1 -= u64::from(bytes);
+        self.total -= u64::from(amount);
+        self.segments[at].1 -= u64::from(amount);
         if self.segments[at].1 == 0 {
             self.segments.remove(at);
         }
     }
 
     pub(super) fn clear(&mut self) {
-        *self = LiveBytes::default();
+        *self = PerSegment::default();
     }
 
     pub(super) fn total(&self) -> u64 {
@@ -49,6 +50,12 @@ impl LiveBytes {
 
     pub(super) fn in_segment(&self, segment: u32) -> u64 {
         self.find(segment).map_or(0, |at| self.segments[at].1)
+    }
+
+    /// In that segment and all before it.
+    pub(super) fn up_to(&self, segment: u32) -> u64 {
+        let before = self.segments.iter().take_while(|(other, _)| *other <= segment);
+        before.map(|(_, sum)| sum).sum()
     }
 
     pub(super) fn oldest_segment(&self) -> Option<u32> {
@@ -66,7 +73,7 @@ mod tests {
 
     #[test]
     fn segments_leave_when_their_last_byte_does() {
-        let mut live = LiveBytes::default();
+        let mut live = PerSegment::default();
         let position = |segment: u64| segment << 32 | 99;
         for segment in [3, 3, 5, 4] {
             live.add(position(segment), 10);
@@ -74,6 +81,7 @@ mod tests {
         live.remove(position(3), 10);
         assert_eq!((live.oldest_segment(), live.total()), (Some(3), 30));
         assert_eq!([2, 3, 5].map(|segment| live.in_segment(segment)), [0, 10, 10]);
+        assert_eq!([2, 3, 4, 9].map(|segment| live.up_to(segment)), [0, 10, 20, 30]);
         live.remove(position(3), 10);
         assert_eq!((live.oldest_segment(), live.total()), (Some(4), 20));
         live.remove(position(5), 10);
