@@ -30,12 +30,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const COMMIT_PAUSE: Duration = Duration::from_millis(5);
 /// Until sends that are remembered for five minutes are fewer, or the log is longer.
 const REST_MS: u64 = 10_000;
-/// Bytes of a `Remembered` record in the log.
-const REMEMBERED_BYTES: u64 = RECORD_HEADER_BYTES as u64 + 57;
+/// Bytes of a `Remembered` record.
+const REMEMBERED_INDEX_BYTES: usize = 57;
+/// Those that it takes in the log.
+const REMEMBERED_BYTES: u64 = (RECORD_HEADER_BYTES + REMEMBERED_INDEX_BYTES) as u64;
 /// Bytes of a definition's record beside its index, and of a frame of its own.
 const DEFINITION_OVERHEAD_BYTES: usize = RECORD_HEADER_BYTES + 64;
-/// Remembered sends that are appended again at a time.
-const REMEMBERED_AT_A_TIME: usize = 1_000;
+/// Remembered sends that are appended again under a queue's lock.
+const REMEMBERED_AT_A_TIME: usize = 100;
 
 pub(crate) struct Maintenance {
     is_wanted: AtomicBool,
@@ -347,23 +349,22 @@ impl Broker {
         };
         let Some(sends) = sends else { return Ok(false) };
         let now = self.now();
-        let current: Vec<_> = sends.iter().filter(|(.., expires)| *expires > now).collect();
+        let current: Vec<_> = sends.iter().filter(|send| send.expires > now).collect();
         if current.is_empty() {
             return Ok(true);
         }
-        let index = |(key, id, seq, expires): &&RememberedSend| {
-            let mut index = Vec::with_capacity(REMEMBERED_BYTES as usize);
-            record::remembered(&mut index, queue.id(), *expires, *seq, *id, *key);
-            index
-        };
-        let indexes: Vec<Vec<u8>> = current.iter().map(index).collect();
-        let records: Vec<_> = indexes.iter().map(|index| Record { index, payload: &[] }).collect();
+        let mut indexes = Vec::with_capacity(current.len() * REMEMBERED_INDEX_BYTES);
+        for RememberedSend { key, id, seq, expires, .. } in current.iter().copied() {
+            record::remembered(&mut indexes, queue.id(), *expires, *seq, *id, *key);
+        }
+        let indexes = indexes.chunks_exact(REMEMBERED_INDEX_BYTES);
+        let records: Vec<_> = indexes.map(|index| Record { index, payload: &[] }).collect();
         let bytes = records.iter().map(Record::encoded_bytes).sum();
         let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
         let mut positions = Vec::with_capacity(records.len());
         self.log.append(reservation, &records, &mut positions);
-        for ((key, ..), position) in current.iter().zip(positions) {
-            state.queue.remembered_at(*key, position.0);
+        for (send, position) in current.iter().zip(positions) {
+            state.queue.remembered_at(send, position.0);
         }
         Ok(true)
     }

@@ -13,7 +13,7 @@ use super::segments::PerSegment;
 /// Sends of a block.
 const BLOCK: usize = 1 << 10;
 /// Sends that one look for those of old segments reads at most.
-const MOST_READ: usize = 1 << 16;
+const MOST_READ: usize = 1 << 12;
 /// No record remembers the send: its record is being written, or a later send has its id.
 const NOWHERE: u64 = u64::MAX;
 
@@ -91,6 +91,13 @@ impl DedupWindow {
         }
     }
 
+    /// As [`DedupWindow::place`], for the send of that number, if it is not forgotten.
+    pub(super) fn place_at(&mut self, number: u64, position: u64) {
+        if (self.front()..self.end()).contains(&number) {
+            self.set_position(number as u32, position);
+        }
+    }
+
     /// Forgets up to `budget` of what is older than the window.
     pub(super) fn expire(&mut self, now: Timestamp, budget: usize) {
         for _ in 0..budget {
@@ -130,14 +137,15 @@ impl DedupWindow {
         self.segments.up_to(segment)
     }
 
-    /// Some of those that are remembered by records in `segment` or before, `most` at most, in the
-    /// order sent, from the number `next` on, which is moved on. None: there are no more.
+    /// Some of those that are remembered by records in `segment` or before, and their numbers: `most`
+    /// at most, in the order sent, from the number `next` on, which is moved on. None: there are no
+    /// more.
     pub(super) fn in_segments_to(
         &self,
         segment: u32,
         next: &mut u64,
         most: usize,
-    ) -> Option<Vec<Remembered>> {
+    ) -> Option<Vec<(u64, &Remembered)>> {
         let from = self.front().max(*next);
         if self.count_to(segment) == 0 || from >= self.end() {
             return None;
@@ -146,7 +154,7 @@ impl DedupWindow {
         for (number, send) in self.iter(from).take(MOST_READ) {
             *next = number + 1;
             if (send.position >> 32) as u32 <= segment && send.position != NOWHERE {
-                found.push(*send);
+                found.push((number, send));
                 if found.len() == most {
                     break;
                 }
@@ -268,7 +276,7 @@ mod tests {
         let (mut next, mut all) = (0, Vec::new());
         while let Some(found) = window.in_segments_to(segment, &mut next, 7) {
             assert!(found.len() <= 7);
-            all.extend(found.iter().map(|send| send.seq));
+            all.extend(found.iter().map(|(_, send)| send.seq));
         }
         all
     }
@@ -312,8 +320,10 @@ mod tests {
         assert_eq!(to(&window, 2), (10..2_000).collect::<Vec<_>>());
 
         for number in 10..1_990 {
-            window.place(key(number), position(4_000));
+            window.place_at(number, position(4_000));
         }
+        window.place_at(9, position(0));
+        window.place_at(4_000, position(0));
 
         assert_eq!(to(&window, 2), (1_990..2_000).collect::<Vec<_>>());
         assert_eq!((window.count_to(2), window.oldest_segment()), (10, Some(2)));

@@ -18,8 +18,17 @@ pub struct Moved {
     pub to: SlotSeq,
 }
 
-/// A send that a FIFO queue remembers: hashed deduplication id, message, sequence, expiry.
-pub type RememberedSend = (u128, MessageId, u64, Timestamp);
+/// A send that a FIFO queue remembers.
+#[derive(Clone, Copy, Debug)]
+pub struct RememberedSend {
+    /// Where the queue remembers it, as long as nothing else is done there.
+    number: u64,
+    /// Hashed deduplication id.
+    pub key: u128,
+    pub id: MessageId,
+    pub seq: u64,
+    pub expires: Timestamp,
+}
 
 /// A message as seen without receiving it.
 #[derive(Clone, Debug)]
@@ -149,13 +158,17 @@ impl Queue {
         most: usize,
     ) -> Option<Vec<RememberedSend>> {
         let found = self.dedup.in_segments_to(segment, next, most)?;
-        let send = |send: Remembered| (send.key(), send.id, send.seq, Timestamp(send.expires));
+        let send = |(number, send): (u64, &Remembered)| {
+            let Remembered { id, seq, expires, .. } = *send;
+            RememberedSend { number, key: send.key(), id, seq, expires: Timestamp(expires) }
+        };
         Some(found.into_iter().map(send).collect())
     }
 
-    /// Notes that a remembered send is remembered by another record.
-    pub fn remembered_at(&mut self, key: u128, position: u64) {
-        self.dedup.place(key, position);
+    /// Notes that a send, which [`Queue::remembered_to`] has just given, is remembered by another
+    /// record.
+    pub fn remembered_at(&mut self, send: &RememberedSend, position: u64) {
+        self.dedup.place_at(send.number, position);
     }
 
     /// Moves a message to the dead-letter queue: id, content, receive count and times stay. On

@@ -376,11 +376,12 @@ impl Broker {
                 let (position, len) = self.journal.append(out, &stored.body);
                 member.queue.relocated(view.at, position, len);
             }
-            for (key, id, seq, expires) in remembered_to(&member.queue, segment) {
+            for send in remembered_to(&member.queue, segment) {
+                let RememberedSend { key, id, seq, expires, .. } = send;
                 let mut out = Vec::new();
                 record::remembered(&mut out, member.queue.id(), expires, seq, id, key);
                 let (position, _) = self.journal.append(out, "");
-                member.queue.remembered_at(key, position);
+                member.queue.remembered_at(&send, position);
             }
             if is_old(member.position) {
                 member.position = define(&mut self.journal, &member.definition);

@@ -52,7 +52,8 @@ pub(crate) fn snapshot(member: &Member, journal: &Journal) -> Snapshot {
         (journal.at(view.position).body.clone(), seen)
     });
     let messages: BTreeMap<_, _> = messages.collect();
-    let mut remembered = remembered_to(&member.queue, u32::MAX);
+    let remembered = remembered_to(&member.queue, u32::MAX).into_iter();
+    let mut remembered: Vec<_> = remembered.map(|s| (s.key, s.id, s.seq, s.expires)).collect();
     remembered.sort_unstable();
     assert_eq!(messages.len(), member.queue.messages().count(), "no message is there twice");
     Snapshot {
