@@ -6,21 +6,23 @@
 //! the oldest segment are appended again, too.
 
 mod relocate;
+mod remember;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use millrace_core::Timestamp;
-use millrace_engine::{RememberedSend, record};
+use millrace_engine::record;
 use millrace_journal::record::RECORD_HEADER_BYTES;
-use millrace_journal::{Purpose, Record, SegmentId, SegmentInfo, Ticket, Unavailable};
+use millrace_journal::{Purpose, SegmentId, SegmentInfo, Ticket, Unavailable};
 
 use crate::broker::{Broker, append_index};
 use crate::catalog::definition_record;
 use crate::error::BrokerError;
 use crate::move_task::MoveTask;
 use crate::queue::SharedQueue;
+use remember::{REMEMBERED_BYTES, Remembering};
 
 /// Deletes come by the thousand; what they free is looked at this often.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -30,15 +32,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const COMMIT_PAUSE: Duration = Duration::from_millis(5);
 /// Until sends that are remembered for five minutes are fewer, or the log is longer.
 const REST_MS: u64 = 10_000;
-/// Bytes of a `Remembered` record.
-const REMEMBERED_INDEX_BYTES: usize = 57;
-/// Those that it takes in the log.
-const REMEMBERED_BYTES: u64 = (RECORD_HEADER_BYTES + REMEMBERED_INDEX_BYTES) as u64;
 /// Bytes of a definition's record beside its index, and of a frame of its own.
 const DEFINITION_OVERHEAD_BYTES: usize = RECORD_HEADER_BYTES + 64;
-/// Remembered sends that are appended again under a queue's lock.
-const REMEMBERED_AT_A_TIME: usize = 100;
-
 pub(crate) struct Maintenance {
     is_wanted: AtomicBool,
     state: Mutex<Sleep>,
@@ -59,15 +54,17 @@ struct LogState {
     secret: ([u8; 16], u64),
     /// What must be committed before all segments before that one may go.
     pending: Option<(Ticket, SegmentId)>,
-    /// Of the latest relocation.
-    relocated: Option<Ticket>,
+    /// Of the latest piece that was appended again.
+    appended: Option<Ticket>,
+    remembering: Option<Remembering>,
     /// Until then remembered sends are left where they are.
     rests_until: Timestamp,
 }
 
 /// Whether what is not a message was appended again.
 enum Again {
-    Appended,
+    /// All but the remembered sends, which follow piece by piece.
+    Begun,
     /// Not before further segments can go with these: their messages are to be moved first.
     WhenMoreIsFreed,
     /// No further segment can be had, and what is left of the active one is too little.
@@ -84,7 +81,8 @@ impl Maintenance {
             log: Mutex::new(LogState {
                 secret,
                 pending: None,
-                relocated: None,
+                appended: None,
+                remembering: None,
                 rests_until: Timestamp(0),
             }),
             moved_from: AtomicU32::new(u32::MAX),
@@ -193,11 +191,14 @@ impl Broker {
                 }
             }
         }
-        if let Some(ticket) = log.relocated {
+        if let Some(ticket) = log.appended {
             if self.log.outcome(ticket).is_none() {
                 return Ok(Some(COMMIT_PAUSE));
             }
-            log.relocated = None;
+            log.appended = None;
+        }
+        if let Some(remembering) = log.remembering.take() {
+            return self.remember_again(&mut log, remembering);
         }
         let rest_ms = log.rests_until.millis_since(self.now());
         if rest_ms > 0 {
@@ -234,11 +235,7 @@ impl Broker {
                 again = self.append_catalog_again(&mut log, &queues, &segments, boundary)?;
             }
             match again {
-                Again::Appended => {
-                    // Everything so far: also what moved messages out of these segments.
-                    log.pending = Some((self.log.latest(), boundary));
-                    return Ok(Some(Duration::ZERO));
-                }
+                Again::Begun => return Ok(Some(Duration::ZERO)),
                 Again::WhenMoreIsFreed if boundary < active => straggling = boundary,
                 Again::WhenMoreIsFreed | Again::NoRoom | Again::Later => {
                     log.rests_until = self.now().plus_millis(REST_MS);
@@ -252,7 +249,7 @@ impl Broker {
         let is_long = log_bytes > live_bytes.saturating_mul(2).saturating_add(slack_bytes);
         if is_long || (lacks_segment && self.is_worth_its_room(&queues, &segments, straggling)) {
             self.relocate_messages(straggling)?;
-            log.relocated = Some(self.log.latest());
+            log.appended = Some(self.log.latest());
             return Ok(Some(COMMIT_PAUSE));
         }
         Ok(Some(LONGEST_PAUSE))
@@ -326,47 +323,8 @@ impl Broker {
             self.queue_by_arn(&task.source).is_ok_and(|source| task.is_of(&source))
         };
         self.move_tasks.append_again(is_before, is_there, |index| self.append_again(index))?;
-        for queue in queues {
-            let mut next = 0;
-            while self.append_remembered(queue, last, &mut next)? {}
-        }
-        Ok(Again::Appended)
-    }
-
-    /// Appends some sends again that records up to that segment remember, those excepted that have
-    /// expired. False: there are no more. Others get the queue's lock between two calls.
-    fn append_remembered(
-        &self,
-        queue: &SharedQueue,
-        last: u32,
-        next: &mut u64,
-    ) -> Result<bool, BrokerError> {
-        let mut state = queue.lock();
-        // What a deleted queue remembers nobody needs.
-        let sends = match state.is_deleted {
-            true => None,
-            false => state.queue.remembered_to(last, next, REMEMBERED_AT_A_TIME),
-        };
-        let Some(sends) = sends else { return Ok(false) };
-        let now = self.now();
-        let current: Vec<_> = sends.iter().filter(|send| send.expires > now).collect();
-        if current.is_empty() {
-            return Ok(true);
-        }
-        let mut indexes = Vec::with_capacity(current.len() * REMEMBERED_INDEX_BYTES);
-        for RememberedSend { key, id, seq, expires, .. } in current.iter().copied() {
-            record::remembered(&mut indexes, queue.id(), *expires, *seq, *id, *key);
-        }
-        let indexes = indexes.chunks_exact(REMEMBERED_INDEX_BYTES);
-        let records: Vec<_> = indexes.map(|index| Record { index, payload: &[] }).collect();
-        let bytes = records.iter().map(Record::encoded_bytes).sum();
-        let reservation = self.log.reserve(bytes, Purpose::Reclaim)?;
-        let mut positions = Vec::with_capacity(records.len());
-        self.log.append(reservation, &records, &mut positions);
-        for (send, position) in current.iter().zip(positions) {
-            state.queue.remembered_at(send, position.0);
-        }
-        Ok(true)
+        log.remembering = Some(Remembering::new(queues, boundary));
+        Ok(Again::Begun)
     }
 
     fn append_again(&self, index: &[u8]) -> Result<u64, BrokerError> {
