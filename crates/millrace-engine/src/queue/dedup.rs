@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use millrace_core::{MessageId, Timestamp};
 
-use super::key_index::KeyIndex;
+use super::hash_index::HashIndex;
 use super::segments::PerSegment;
 
 /// Sends of a block.
@@ -42,6 +42,12 @@ impl Remembered {
     }
 }
 
+/// Of a key, which nobody can choose. Multiplied by the fraction of the golden ratio, so that
+/// those of tests, which are close to one another, get far apart.
+fn hash(key: u128) -> u64 {
+    ((key >> 64) as u64 ^ key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
 /// Sends accepted within the window.
 #[derive(Debug, Default)]
 pub(super) struct DedupWindow {
@@ -52,7 +58,7 @@ pub(super) struct DedupWindow {
     /// Sends of the first block that are forgotten.
     forgotten: usize,
     /// Lower bits of the numbers of sends, by key.
-    by_key: KeyIndex,
+    by_key: HashIndex,
     /// Sends by the segment of the record that remembers them.
     segments: PerSegment,
 }
@@ -74,14 +80,16 @@ impl DedupWindow {
         match known {
             Some(known) => {
                 self.set_position(known, NOWHERE);
-                self.by_key.replace(key, known, number);
+                self.by_key.replace(hash(key), known, number);
             }
             None => {
                 let at = |number| at(&self.blocks, self.first, number);
-                self.by_key.insert(key, number, |number| at(number).key());
+                self.by_key.insert(hash(key), number, |number| hash(at(number).key()));
             }
         }
-        self.set_position(number, position.unwrap_or(NOWHERE));
+        if let Some(position) = position {
+            self.set_position(number, position);
+        }
     }
 
     /// Notes where the record stands that remembers the send.
@@ -169,7 +177,7 @@ impl DedupWindow {
     }
 
     fn find(&self, key: u128) -> Option<u32> {
-        self.by_key.find(key, |number| self.at(number).key() == key)
+        self.by_key.find(hash(key), |number| self.at(number).key() == key)
     }
 
     /// Number of the oldest that is not forgotten.
@@ -227,7 +235,7 @@ impl DedupWindow {
         let number = self.front() as u32;
         self.set_position(number, NOWHERE);
         let at = |number| at(&self.blocks, self.first, number);
-        self.by_key.remove(key, number, |number| at(number).key());
+        self.by_key.remove(hash(key), number, |number| hash(at(number).key()));
         self.forgotten += 1;
         if self.blocks.front().is_some_and(|block| block.len() == self.forgotten) {
             self.blocks.pop_front();

@@ -3,11 +3,13 @@
 //! Groups that have something to receive stand in rings. A FIFO queue has one ring. A standard
 //! queue has one for groups with little in flight and one for each power of two of messages in
 //! flight above that, and receives visit the ring of the fewest first (fair queues): a noisy group
-//! waits until quieter ones have had their turn. Within a ring groups take turns. All moves cost the same, however many groups there are.
+//! waits until quieter ones have had their turn. Within a ring groups take turns. All moves cost
+//! the same, however many groups there are, and so does one group more.
 
-use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use super::hash_index::HashIndex;
 use super::slab::NONE;
 
 /// Messages without a group: never noisy, whatever is in flight of them.
@@ -17,6 +19,9 @@ const RINGS: usize = 33;
 /// Messages in flight from which on a group has to wait for quieter ones.
 const NOISY: u32 = 30;
 const OUTSIDE: u8 = u8::MAX;
+
+/// Groups of a chunk: a table in one piece would be copied when it grows.
+const CHUNK: usize = 1 << 10;
 
 #[derive(Debug)]
 pub(super) struct Group {
@@ -58,9 +63,12 @@ struct Ring {
 
 #[derive(Debug)]
 pub(super) struct Groups {
-    groups: Vec<Group>,
+    /// All chunks but the last are full.
+    chunks: Vec<Vec<Group>>,
     free: Vec<u32>,
-    names: HashMap<Arc<str>, u32>,
+    by_name: HashIndex,
+    /// Clients choose the names.
+    hasher: RandomState,
     rings: [Ring; RINGS],
     /// Bit n: ring n is not empty.
     occupied: u64,
@@ -69,30 +77,32 @@ pub(super) struct Groups {
 impl Groups {
     pub(super) fn new() -> Groups {
         Groups {
-            groups: vec![Group::new(None)],
+            chunks: vec![vec![Group::new(None)]],
             free: Vec::new(),
-            names: HashMap::new(),
+            by_name: HashIndex::default(),
+            hasher: RandomState::new(),
             rings: [Ring { head: NONE, tail: NONE }; RINGS],
             occupied: 0,
         }
     }
 
     pub(super) fn at(&self, group: u32) -> &Group {
-        &self.groups[group as usize]
+        &self.chunks[group as usize / CHUNK][group as usize % CHUNK]
     }
 
     pub(super) fn at_mut(&mut self, group: u32) -> &mut Group {
-        &mut self.groups[group as usize]
+        &mut self.chunks[group as usize / CHUNK][group as usize % CHUNK]
     }
 
     /// Counts one more member in the group of that name and returns the group.
     pub(super) fn join(&mut self, name: Option<&str>) -> u32 {
         let group = match name {
             None => UNGROUPED,
-            Some(name) => match self.names.get(name) {
-                Some(group) => *group,
-                None => self.found(name),
-            },
+            Some(name) => {
+                let hash = self.hasher.hash_one(name);
+                let is_it = |group| self.at(group).name.as_deref() == Some(name);
+                self.by_name.find(hash, is_it).unwrap_or_else(|| self.found(name, hash))
+            }
         };
         self.at_mut(group).members += 1;
         group
@@ -106,9 +116,10 @@ impl Groups {
         }
         self.leave_ring(group);
         if group != UNGROUPED {
-            if let Some(name) = self.at_mut(group).name.take() {
-                self.names.remove(&name);
-            }
+            let Self { chunks, hasher, by_name, .. } = self;
+            let hash_of = |group| hash_of(chunks, hasher, group);
+            by_name.remove(hash_of(group), group, hash_of);
+            self.at_mut(group).name = None;
             self.free.push(group);
         }
     }
@@ -170,12 +181,12 @@ impl Groups {
 
     /// Whether there is a group with a name.
     pub(super) fn has_names(&self) -> bool {
-        !self.names.is_empty()
+        !self.by_name.is_empty()
     }
 
     /// Every group that is or was, by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> + '_ {
-        (0..).zip(&self.groups)
+        (0..).zip(self.chunks.iter().flatten())
     }
 
     /// Ring and number of every group that stands in one, in the order of their turns.
@@ -187,21 +198,35 @@ impl Groups {
         })
     }
 
-    fn found(&mut self, name: &str) -> u32 {
-        let name: Arc<str> = Arc::from(name);
+    fn found(&mut self, name: &str, hash: u64) -> u32 {
+        let founded = Group::new(Some(Arc::from(name)));
         let group = match self.free.pop() {
             Some(group) => {
-                *self.at_mut(group) = Group::new(Some(name.clone()));
+                *self.at_mut(group) = founded;
                 group
             }
-            None => {
-                self.groups.push(Group::new(Some(name.clone())));
-                (self.groups.len() - 1) as u32
-            }
+            None => self.push(founded),
         };
-        self.names.insert(name, group);
+        let Self { chunks, hasher, by_name, .. } = self;
+        by_name.insert(hash, group, |group| hash_of(chunks, hasher, group));
         group
     }
+
+    fn push(&mut self, group: Group) -> u32 {
+        if self.chunks.last().is_none_or(|last| last.len() == CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let full = self.chunks.len() - 1;
+        let last = &mut self.chunks[full];
+        last.push(group);
+        (full * CHUNK + last.len() - 1) as u32
+    }
+}
+
+/// Of a group's name.
+fn hash_of(chunks: &[Vec<Group>], hasher: &RandomState, group: u32) -> u64 {
+    let name = &chunks[group as usize / CHUNK][group as usize % CHUNK].name;
+    hasher.hash_one(name.as_deref().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -248,5 +273,22 @@ mod tests {
 
         assert_eq!(groups.first(), None);
         assert_eq!(groups.join(None), group);
+    }
+
+    #[test]
+    fn thousands_of_groups_are_told_apart() {
+        let mut groups = Groups::new();
+        let names: Vec<String> = (0..3_000).map(|number| format!("g{number}")).collect();
+        let numbers: Vec<u32> = names.iter().map(|name| groups.join(Some(name))).collect();
+        let again: Vec<u32> = names.iter().map(|name| groups.join(Some(name))).collect();
+        assert_eq!(again, numbers);
+
+        for number in numbers.iter().skip(1).flat_map(|number| [number; 2]) {
+            groups.leave(*number);
+        }
+
+        assert_eq!(groups.join(Some("g0")), numbers[0]);
+        assert!(groups.join(Some("g1")) <= 3_000, "the place of another is reused");
+        assert_eq!(groups.iter().count(), 3_001);
     }
 }

@@ -24,6 +24,7 @@ impl Queue {
         }
         self.link_age(at.slot);
         self.attach(at.slot, state, deadline);
+        self.refresh(group);
     }
 
     /// Takes a message out of the queue.
@@ -49,14 +50,19 @@ impl Queue {
 
     /// Changes a message's state. `deadline` counts for delayed and in-flight messages.
     pub(super) fn change(&mut self, slot: u32, state: MessageState, deadline: u64) {
+        self.change_outside(slot, state, deadline);
+        self.refresh(self.slab.at(slot).group);
+    }
+
+    /// As [`Queue::change`], for a message whose group has left its ring and stays outside.
+    pub(super) fn change_outside(&mut self, slot: u32, state: MessageState, deadline: u64) {
         self.detach(slot);
         self.attach(slot, state, deadline);
     }
 
     /// As [`Queue::change`] to ready, but first in its group's turn: for messages given back.
     pub(super) fn change_to_ready_first(&mut self, slot: u32) {
-        self.detach(slot);
-        self.attach(slot, MessageState::Ready, 0);
+        self.change(slot, MessageState::Ready, 0);
         if self.settings.kind == Kind::Standard {
             let group = self.slab.at(slot).group;
             self.unlink(slot);
@@ -114,7 +120,6 @@ impl Queue {
                 }
             }
         }
-        self.refresh(group);
     }
 
     /// Puts the group into the ring where it belongs, if it has something to receive.

@@ -6,7 +6,7 @@ mod check;
 mod dedup;
 mod gauges;
 mod groups;
-mod key_index;
+mod hash_index;
 mod lists;
 mod moves;
 mod receive;

@@ -270,9 +270,7 @@ impl Queue {
 
     fn deliver(&mut self, slot: u32, now: Timestamp, deadline: Timestamp) -> Delivery {
         self.count_receive(slot, now);
-        self.change(slot, MessageState::InFlight, deadline.0);
-        // Changing the state put the group back; it waits for its turn outside.
-        self.groups.leave_ring(self.slab.at(slot).group);
+        self.change_outside(slot, MessageState::InFlight, deadline.0);
         self.delivery(slot)
     }
 
