@@ -7,11 +7,6 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Connections with requests since the last look, from which on a worker stays on its core.
-const MANY: usize = 3;
-/// Up to which it is free again.
-const FEW: usize = 1;
-
 /// Where the calling thread, a worker, runs.
 pub(crate) struct Affinity {
     /// Of this worker among all.
@@ -28,24 +23,26 @@ impl Affinity {
         Affinity { index, workers, free: None, is_refused: false }
     }
 
-    /// Places the calling thread after so many connections had requests of late.
-    pub(crate) fn observe(&mut self, active: usize) {
-        if self.is_refused {
-            return;
+    /// Has the calling thread stay on its core.
+    pub(crate) fn stay(&mut self) {
+        if !self.is_refused
+            && let Err(error) = self.choose_core()
+        {
+            self.refuse(error);
         }
-        let placed = match &self.free {
-            None if active >= MANY => self.stay(),
-            Some(free) if active <= FEW => sched_setaffinity(None, free).map(|()| self.free = None),
-            _ => Ok(()),
-        };
-        if let Err(error) = placed {
-            tracing::debug!(%error, "a worker is left to the scheduler");
-            self.is_refused = true;
+    }
+
+    /// Lets it run anywhere again.
+    pub(crate) fn leave(&mut self) {
+        if let Some(free) = self.free.take()
+            && let Err(error) = sched_setaffinity(None, &free)
+        {
+            self.refuse(error);
         }
     }
 
     /// Only where there are as many workers as cores: otherwise another core may be the better one.
-    fn stay(&mut self) -> rustix::io::Result<()> {
+    fn choose_core(&mut self) -> rustix::io::Result<()> {
         let free = sched_getaffinity(None)?;
         if free.count() as usize != self.workers {
             return Ok(());
@@ -59,27 +56,16 @@ impl Affinity {
         }
         Ok(())
     }
+
+    fn refuse(&mut self, error: rustix::io::Errno) {
+        tracing::debug!(%error, "a worker is left to the scheduler");
+        self.is_refused = true;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn core_of(affinity: &mut Affinity, active: usize) -> u32 {
-        affinity.observe(active);
-        sched_getaffinity(None).unwrap().count()
-    }
-
-    #[test]
-    fn a_worker_with_many_connections_stays_until_it_has_few() {
-        let all = sched_getaffinity(None).unwrap().count();
-        let mut affinity = Affinity::new(0, all as usize);
-
-        assert_eq!(core_of(&mut affinity, MANY - 1), all);
-        assert_eq!(core_of(&mut affinity, MANY), 1);
-        assert_eq!(core_of(&mut affinity, FEW + 1), 1);
-        assert_eq!(core_of(&mut affinity, FEW), all);
-    }
 
     #[test]
     fn workers_stay_on_different_cores() {
@@ -89,10 +75,10 @@ mod tests {
 
         for index in 0..workers {
             let mut affinity = Affinity::new(index, workers);
-            affinity.observe(MANY);
+            affinity.stay();
             let own = sched_getaffinity(None).unwrap();
             (0..CpuSet::MAX_CPU).filter(|core| own.is_set(*core)).for_each(|core| taken.set(core));
-            affinity.observe(0);
+            affinity.leave();
         }
 
         assert_eq!(taken, all);
@@ -103,6 +89,8 @@ mod tests {
         let all = sched_getaffinity(None).unwrap().count();
         let mut affinity = Affinity::new(0, all as usize + 1);
 
-        assert_eq!(core_of(&mut affinity, MANY), all);
+        affinity.stay();
+
+        assert_eq!(sched_getaffinity(None).unwrap().count(), all);
     }
 }

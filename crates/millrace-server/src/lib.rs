@@ -25,6 +25,7 @@ mod listen;
 mod options;
 mod pace;
 mod policy;
+mod scheduling;
 mod scratch;
 mod tls;
 mod worker;

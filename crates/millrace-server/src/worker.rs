@@ -25,10 +25,10 @@ use tokio::{
 use crate::{
     BoxFuture, Closed, Counters,
     accept::Acceptor,
-    affinity::Affinity,
     clock::Clock,
     connection::{self, Context, Shared},
     counters::Cell,
+    scheduling::Scheduling,
 };
 
 /// What the acceptor and the connections know of a worker.
@@ -129,7 +129,7 @@ async fn serve<S: Service>(
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let drain_ends = tokio::time::sleep_until(Instant::now());
     tokio::pin!(drain_ends);
-    let mut affinity = Affinity::new(worker.index, worker.counters.workers());
+    let mut scheduling = Scheduling::new(worker.index, worker.counters.workers());
     let mut is_draining = false;
     let mut is_accepting = true;
     while is_accepting || !is_draining || !connections.is_empty() {
@@ -139,7 +139,7 @@ async fn serve<S: Service>(
                 None => is_accepting = false,
             },
             Some(ended) = connections.join_next() => report(ended),
-            _ = sweep.tick() => affinity.observe(worker.clock.sweep()),
+            _ = sweep.tick() => scheduling.observe(worker.clock.sweep()),
             () = shared.drain.started(), if !is_draining => {
                 is_draining = true;
                 drain_ends.as_mut().reset(Instant::now() + shared.timeouts.drain);
