@@ -2,7 +2,7 @@
 //! driver per runtime, and the driver wakes its runtime's futures. Waking across threads costs a
 //! system call each; this way it is one per runtime and commit, not one per request. And the drivers
 //! commit themselves, after all requests that are ready: without a switch to another thread and
-//! back, as long as the disk is quick.
+//! back, for a lone request or if commits are very quick.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

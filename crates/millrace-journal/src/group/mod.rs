@@ -10,7 +10,7 @@
 //! where those who were answered come straight back, the next commit waits for them, never longer
 //! than it takes itself (see `patience`).
 //!
-//! Those who append also commit, one of them at a time, as long as the disk is quick; the
+//! Those who append also commit, one of them at a time, if nobody else is kept waiting; the
 //! committing thread does the rest. See [`GroupCommit::commit_here`].
 //!
 //! Bounded: bytes that wait for their commit, by [`GroupOptions::max_waiting_bytes`] (callers are

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 /// Who serves connections does not wait for a disk that takes longer than this.
 const SLOW: Duration = Duration::from_millis(1);
-/// Nor longer than this, while many others want to be served: two switches between threads take
-/// less then.
-const LONG: Duration = Duration::from_micros(128);
-/// Batches that wait where there are not many others.
-const FEW_BATCHES: u32 = 2;
+/// Nor longer than this, while others want to be served: two switches between threads take less
+/// then.
+const LONG: Duration = Duration::from_micros(32);
+/// Batches that wait where there are no others.
+const LONE_BATCH: u32 = 1;
 /// The average reaches back about so many commits.
 const REACH: f32 = 32.0;
 
@@ -32,7 +32,7 @@ impl Pace {
     pub(super) fn most_batches_here(&self) -> u32 {
         match self.average_s {
             average if average > SLOW.as_secs_f32() => 0,
-            average if average > LONG.as_secs_f32() => FEW_BATCHES,
+            average if average > LONG.as_secs_f32() => LONE_BATCH,
             _ => u32::MAX,
         }
     }
@@ -60,8 +60,8 @@ mod tests {
             pace.most_batches_here()
         };
 
-        assert_eq!(most_after(100), u32::MAX);
-        assert_eq!(most_after(200), FEW_BATCHES);
+        assert_eq!(most_after(20), u32::MAX);
+        assert_eq!(most_after(100), LONE_BATCH);
         assert_eq!(most_after(1_100), 0);
     }
 }
