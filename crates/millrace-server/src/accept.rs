@@ -1,13 +1,13 @@
 //! Accepting, as a task of the first worker: a connection that stays there costs no other thread's
 //! waking, which the first request of a connection would wait for.
 //!
-//! Each connection goes to the worker with the fewest, so that a few spread evenly over the cores.
+//! Each connection goes to the first worker that has time (see `load`), if it can move on when that
+//! turns out wrong; with TLS it cannot, and goes to the worker with the fewest.
 
 use std::{
     future::poll_fn,
     io::{self, Write},
     net::SocketAddr,
-    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,13 +15,13 @@ use std::{
 use tokio::{
     io::AsyncReadExt,
     net::{TcpListener, TcpStream},
-    sync::mpsc,
     task::JoinSet,
 };
 
 use crate::{
     Closed, Drain,
-    worker::{Accepted, Stream, Worker},
+    lanes::Lanes,
+    worker::{Accepted, Stream},
 };
 
 /// The worker that accepts.
@@ -40,16 +40,10 @@ const REFUSAL_LINGER: Duration = Duration::from_secs(1);
 /// How long accepting rests when the process is out of descriptors or memory.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
-/// The way to one worker.
-pub(crate) struct Lane {
-    pub(crate) worker: Arc<Worker>,
-    pub(crate) sender: mpsc::Sender<Accepted>,
-}
-
 /// Accepts on all listeners and hands the connections out.
 pub(crate) struct Acceptor {
     pub(crate) listeners: Vec<std::net::TcpListener>,
-    pub(crate) lanes: Vec<Lane>,
+    pub(crate) lanes: Lanes,
     pub(crate) max_connections: usize,
     pub(crate) is_tls: bool,
     pub(crate) drain: Drain,
@@ -95,7 +89,7 @@ impl Acceptor {
 
     async fn take(&self, stream: TcpStream, peer: SocketAddr, refusals: &mut JoinSet<()>) {
         if let Some(stream) = self.hand_over(stream, peer).await {
-            if let Some(lane) = self.lanes.first() {
+            if let Some(lane) = self.lanes.0.first() {
                 lane.worker.cell().opened();
                 lane.worker.cell().closed(Closed::Refused);
             }
@@ -105,14 +99,12 @@ impl Acceptor {
         }
     }
 
-    /// Hands a connection to the worker with the fewest, among equals the first; gives it back if
-    /// there are too many.
+    /// Hands a connection to a worker; gives it back if there are too many.
     async fn hand_over(&self, stream: TcpStream, peer: SocketAddr) -> Option<TcpStream> {
-        let open: usize = self.lanes.iter().map(|lane| lane.worker.open()).sum();
-        if open >= self.max_connections {
+        if self.lanes.open() >= self.max_connections {
             return Some(stream);
         }
-        let lane = self.lanes.iter().min_by_key(|lane| lane.worker.open())?;
+        let lane = if self.is_tls { self.lanes.fewest() } else { self.lanes.first_with_time() }?;
         let place = lane.worker.place();
         let stream = match lane.worker.index {
             HERE => Stream::Watched(stream),
@@ -125,7 +117,7 @@ impl Acceptor {
             },
         };
         // Fails only when the worker is gone, and then the server is about to say so.
-        let _ = lane.sender.send(Accepted { stream, peer, place }).await;
+        let _ = lane.sender.send(Accepted { stream, peer, place, unread: None }).await;
         None
     }
 }

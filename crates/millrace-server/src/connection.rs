@@ -8,10 +8,7 @@ use std::{
 };
 
 use millrace_wire::Service;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-};
+use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
@@ -23,7 +20,7 @@ use crate::{
     http2,
     policy::Policy,
     tls,
-    worker::Worker,
+    worker::{Left, Worker},
 };
 
 /// What all connections share.
@@ -46,6 +43,8 @@ pub(crate) struct Context<S> {
     pub(crate) is_tls: bool,
     /// Whether the first bytes decide between HTTP/1 and HTTP/2.
     pub(crate) detects_http2: bool,
+    /// Whether another worker may go on with it: its state is in bytes and socket alone.
+    pub(crate) may_move: bool,
 }
 
 impl<S: Service> Context<S> {
@@ -54,6 +53,7 @@ impl<S: Service> Context<S> {
             deadline: worker.clock.deadline(),
             is_tls: shared.tls.is_some(),
             detects_http2: shared.tls.is_none(),
+            may_move: shared.tls.is_none(),
             peer: peer.ip().to_canonical(),
             shared,
             worker,
@@ -106,23 +106,34 @@ pub(crate) async fn serve_tls<S: Service>(
     if speaks_http2(&stream) {
         return Box::pin(http2::serve(stream, Vec::new(), context)).await;
     }
-    serve(stream, context).await
+    // Within TLS no first bytes are looked at, and nothing moves.
+    match Http1::new(stream, Vec::new(), context).run().await {
+        End::Closed(closed) => closed,
+        End::Http2 | End::Moves => Closed::BadRequest,
+    }
 }
 
-/// Serves a connection without TLS, or within it, until it ends.
-pub(crate) async fn serve<T, S>(io: T, context: Context<S>) -> Closed
-where
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service,
-{
-    let mut http1 = Http1::new(io, context);
-    match http1.run().await {
-        End::Closed(closed) => closed,
-        End::Http2 => {
-            let (io, unread, context) = http1.into_parts();
+/// Serves a connection without TLS, of which `unread` was read before, until it ends or leaves its
+/// worker. HTTP/2, which cannot leave later, does so at once if it `has_arrived` just now.
+pub(crate) async fn serve<S: Service>(
+    stream: TcpStream,
+    unread: Vec<u8>,
+    has_arrived: bool,
+    context: Context<S>,
+) -> Left {
+    let mut http1 = Http1::new(stream, unread, context);
+    let end = http1.run().await;
+    if let End::Closed(closed) = end {
+        return Left::Closed(closed);
+    }
+    let (stream, unread, context) = http1.into_parts();
+    match end {
+        End::Http2 if !has_arrived => {
             // Boxed, so that it does not enlarge every HTTP/1 connection's task.
-            Box::pin(http2::serve(io, unread, context)).await
+            Left::Closed(Box::pin(http2::serve(stream, unread, context)).await)
         }
+        End::Http2 => Left::ForFewest(stream, unread),
+        End::Closed(_) | End::Moves => Left::ForIdlest(stream, unread),
     }
 }
 

@@ -15,13 +15,14 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     Counters, Drain, Hooks, Limits, Options, Timeouts,
-    accept::{self, Acceptor, Lane},
+    accept::{self, Acceptor},
     budget::BodyBudget,
     connection::Shared,
+    lanes::{Lane, Lanes},
     options::Cors,
     policy::Policy,
     tls::{self, TlsError},
-    worker::{self, Worker},
+    worker::{self, Ways, Worker},
 };
 
 /// Connections that the kernel completes before we accept them.
@@ -158,9 +159,10 @@ impl Server {
             lanes.push(Lane { worker: Arc::clone(&worker), sender });
             workers.push((runtime, worker, receiver));
         }
+        let lanes = Lanes(lanes);
         let mut acceptor = Some(Acceptor {
             listeners: self.listeners,
-            lanes,
+            lanes: lanes.clone(),
             max_connections: shared.limits.max_connections,
             is_tls: shared.tls.is_some(),
             drain: drain.clone(),
@@ -171,13 +173,16 @@ impl Server {
             let per_worker = hooks.per_worker.clone();
             let stops_all = StopsAll(drain.clone());
             let acceptor = acceptor.take_if(|_| index == accept::HERE);
+            let lanes = lanes.clone();
             let thread = thread::Builder::new().name(format!("worker-{index}"));
             threads.push(thread.spawn(move || {
                 let _stops_all = stops_all;
                 let companion = || per_worker.map(|per_worker| per_worker(index));
-                worker::run(&runtime, &worker, &shared, receiver, acceptor, companion)
+                let ways = Ways { accepted: receiver, acceptor, lanes };
+                worker::run(&runtime, &worker, &shared, ways, companion)
             })?);
         }
+        drop(lanes);
         let mut drained = Drained { cut_off: 0 };
         for (index, thread) in threads.into_iter().enumerate() {
             drained.cut_off += thread.join().map_err(|_| RunError::Worker(index))??;

@@ -1,8 +1,9 @@
 //! One thread with one single-threaded runtime, and the connections that live there.
 //!
-//! A connection never changes its worker. The worker's main task takes connections from the
-//! acceptor (a task of the first worker's), sweeps deadlines once a second, reaps finished
-//! connections and, when we drain, waits for the rest up to a bound.
+//! The worker's main task takes connections from the acceptor (a task of the first worker's) and
+//! from other workers, once a second sweeps deadlines and sends connections away if it has no time
+//! for all of them (see `load`), reaps finished connections and, when we drain, waits for the rest
+//! up to a bound.
 
 use std::{
     io,
@@ -28,6 +29,8 @@ use crate::{
     clock::Clock,
     connection::{self, Context, Shared},
     counters::Cell,
+    lanes::Lanes,
+    load::{Load, Meter, SharedLoad},
     scheduling::Scheduling,
 };
 
@@ -37,7 +40,10 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) clock: Arc<Clock>,
     counters: Arc<Counters>,
+    pub(crate) load: SharedLoad,
     open: AtomicUsize,
+    /// So many connections are to leave, after the request that they are at.
+    leaving: AtomicUsize,
 }
 
 /// A connection on its way from the acceptor to a worker.
@@ -45,6 +51,30 @@ pub(crate) struct Accepted {
     pub(crate) stream: Stream,
     pub(crate) peer: SocketAddr,
     pub(crate) place: Place,
+    /// Of one that comes from another worker: what was read of it.
+    pub(crate) unread: Option<Vec<u8>>,
+}
+
+/// How a connection ended, or why it leaves its worker, with what was read of it.
+pub(crate) enum Left {
+    Closed(Closed),
+    /// For the worker that has the most time.
+    ForIdlest(TcpStream, Vec<u8>),
+    /// For the worker with the fewest connections.
+    ForFewest(TcpStream, Vec<u8>),
+}
+
+/// How connections come to a worker, and leave it.
+pub(crate) struct Ways {
+    pub(crate) accepted: mpsc::Receiver<Accepted>,
+    pub(crate) acceptor: Option<Acceptor>,
+    pub(crate) lanes: Lanes,
+}
+
+/// A connection that leaves its worker.
+struct Leaving {
+    connection: Accepted,
+    is_for_fewest: bool,
 }
 
 /// A connection, watched by the runtime of the worker that accepts or by none.
@@ -56,12 +86,20 @@ pub(crate) enum Stream {
 /// A connection's place among the open ones; given back when dropped.
 pub(crate) struct Place {
     worker: Arc<Worker>,
+    /// Why it is closed, when it is.
     reason: Closed,
 }
 
 impl Worker {
     pub(crate) fn new(index: usize, counters: Arc<Counters>) -> Worker {
-        Worker { index, clock: Clock::new(), counters, open: AtomicUsize::new(0) }
+        Worker {
+            index,
+            clock: Clock::new(),
+            counters,
+            load: SharedLoad::default(),
+            open: AtomicUsize::new(0),
+            leaving: AtomicUsize::new(0),
+        }
     }
 
     /// Counts one more connection.
@@ -78,9 +116,25 @@ impl Worker {
     pub(crate) fn cell(&self) -> &Cell {
         self.counters.cell(self.index)
     }
+
+    /// Whether the connection that asks is to leave. For the worker's own thread.
+    pub(crate) fn sends_away(&self) -> bool {
+        let leaving = self.leaving.load(Relaxed);
+        if leaving > 0 {
+            self.leaving.store(leaving - 1, Relaxed);
+        }
+        leaving > 0
+    }
 }
 
 impl Place {
+    /// Counts the connection among another worker's; returns the one before.
+    pub(crate) fn move_to(&mut self, worker: &Arc<Worker>) -> Arc<Worker> {
+        worker.open.fetch_add(1, Relaxed);
+        self.worker.open.fetch_sub(1, Relaxed);
+        std::mem::replace(&mut self.worker, Arc::clone(worker))
+    }
+
     fn end(mut self, reason: Closed) {
         self.reason = reason;
     }
@@ -99,17 +153,17 @@ pub(crate) fn run<S: Service>(
     runtime: &Runtime,
     worker: &Arc<Worker>,
     shared: &Arc<Shared<S>>,
-    accepted: mpsc::Receiver<Accepted>,
-    acceptor: Option<Acceptor>,
+    ways: Ways,
     companion: impl FnOnce() -> Option<BoxFuture>,
 ) -> io::Result<usize> {
     runtime.block_on(async {
+        let Ways { accepted, acceptor, lanes } = ways;
         let accepting = acceptor.map(|acceptor| tokio::spawn(acceptor.run()));
         let mut companions = JoinSet::new();
         if let Some(companion) = companion() {
             companions.spawn(companion);
         }
-        let cut_off = serve(worker, shared, accepted).await;
+        let cut_off = serve(worker, shared, accepted, lanes).await;
         // Connections may have needed the companion until now.
         companions.shutdown().await;
         if let Some(accepting) = accepting {
@@ -123,9 +177,14 @@ async fn serve<S: Service>(
     worker: &Arc<Worker>,
     shared: &Arc<Shared<S>>,
     mut accepted: mpsc::Receiver<Accepted>,
+    lanes: Lanes,
 ) -> usize {
+    // Dropped when we drain: as long as somebody may pass connections on, all wait for them.
+    let mut lanes = Some(lanes);
+    let mut load = Balance::new(worker);
     let mut connections = JoinSet::new();
-    let mut sweep = tokio::time::interval(shared.timeouts.sweep);
+    let begins = Instant::now() + shared.timeouts.sweep;
+    let mut sweep = tokio::time::interval_at(begins, shared.timeouts.sweep);
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let drain_ends = tokio::time::sleep_until(Instant::now());
     tokio::pin!(drain_ends);
@@ -138,10 +197,23 @@ async fn serve<S: Service>(
                 Some(connection) => adopt(worker, shared, connection, &mut connections),
                 None => is_accepting = false,
             },
-            Some(ended) = connections.join_next() => report(ended),
-            _ = sweep.tick() => scheduling.observe(worker.clock.sweep()),
+            Some(ended) = connections.join_next() => {
+                let left = report(ended).and_then(|leaving| match &lanes {
+                    Some(lanes) => load.pass(leaving, lanes),
+                    None => Some(leaving.connection),
+                });
+                if let Some(stays) = left {
+                    adopt(worker, shared, stays, &mut connections);
+                }
+            }
+            _ = sweep.tick() => {
+                let active = worker.clock.sweep();
+                scheduling.observe(active);
+                load.observe(worker, active, lanes.as_ref());
+            }
             () = shared.drain.started(), if !is_draining => {
                 is_draining = true;
+                lanes = None;
                 drain_ends.as_mut().reset(Instant::now() + shared.timeouts.drain);
                 worker.clock.wake_all();
             }
@@ -157,9 +229,9 @@ fn adopt<S: Service>(
     worker: &Arc<Worker>,
     shared: &Arc<Shared<S>>,
     accepted: Accepted,
-    connections: &mut JoinSet<()>,
+    connections: &mut JoinSet<Option<Leaving>>,
 ) {
-    let Accepted { stream, peer, place } = accepted;
+    let Accepted { stream, peer, place, unread } = accepted;
     let stream = match stream {
         Stream::Watched(stream) => Ok(stream),
         Stream::Unwatched(stream) => TcpStream::from_std(stream),
@@ -175,18 +247,71 @@ fn adopt<S: Service>(
     // Two futures of different size: a plain connection does not pay for TLS.
     match shared.tls.clone() {
         None => connections.spawn(async move {
-            place.end(connection::serve(stream, context).await);
+            let has_arrived = unread.is_none();
+            let unread = unread.unwrap_or_default();
+            let (stream, unread, is_for_fewest) =
+                match connection::serve(stream, unread, has_arrived, context).await {
+                    Left::Closed(reason) => {
+                        place.end(reason);
+                        return None;
+                    }
+                    Left::ForIdlest(stream, unread) => (stream, unread, false),
+                    Left::ForFewest(stream, unread) => (stream, unread, true),
+                };
+            let (stream, unread) = (Stream::Watched(stream), Some(unread));
+            Some(Leaving { connection: Accepted { stream, peer, place, unread }, is_for_fewest })
         }),
         Some(tls) => connections.spawn(async move {
             place.end(connection::serve_tls(stream, tls, context).await);
+            None
         }),
     };
 }
 
-fn report(ended: Result<(), JoinError>) {
-    if let Err(error) = ended
-        && error.is_panic()
-    {
-        tracing::error!(%error, "connection ended by a bug");
+fn report(ended: Result<Option<Leaving>, JoinError>) -> Option<Leaving> {
+    ended
+        .inspect_err(|error| {
+            if error.is_panic() {
+                tracing::error!(%error, "connection ended by a bug");
+            }
+        })
+        .ok()
+        .flatten()
+}
+
+/// Measures the worker's load, and sends connections away when it is full.
+struct Balance {
+    meter: Option<Meter>,
+    of_each: Load,
+}
+
+impl Balance {
+    /// For the worker of the calling thread.
+    fn new(worker: &Worker) -> Balance {
+        let meter = Meter::new();
+        if meter.is_none() {
+            worker.load.set(Load::UNKNOWN);
+        }
+        Balance { meter, of_each: Load::UNKNOWN }
+    }
+
+    /// Once a second, with how many connections had requests since.
+    fn observe(&mut self, worker: &Worker, active: usize, lanes: Option<&Lanes>) {
+        let measured = self.meter.as_mut().and_then(Meter::measure);
+        let load = measured.unwrap_or(Load::UNKNOWN);
+        worker.load.set(load);
+        let leaving = lanes.map_or(0, |lanes| load.to_leave(active, lanes.loads_beside(worker)));
+        worker.leaving.store(leaving, Relaxed);
+        self.of_each = load.of_each(active);
+    }
+
+    /// Passes a connection on; gives back what stays.
+    fn pass(&self, leaving: Leaving, lanes: &Lanes) -> Option<Accepted> {
+        let Leaving { connection, is_for_fewest } = leaving;
+        let lane = if is_for_fewest { lanes.fewest() } else { lanes.idlest(self.of_each) };
+        match lane {
+            Some(lane) => lane.pass(connection).err(),
+            None => Some(connection),
+        }
     }
 }

@@ -13,6 +13,11 @@ pub(crate) struct ReadBuffer {
 }
 
 impl ReadBuffer {
+    /// With bytes that were read before.
+    pub(crate) fn new(bytes: Vec<u8>) -> ReadBuffer {
+        ReadBuffer { bytes, start: 0 }
+    }
+
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         // Not for each of many small requests in it: what is moved is less than what was used.
         if self.start > self.bytes.len() / 2 {

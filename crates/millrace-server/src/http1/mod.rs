@@ -61,6 +61,8 @@ pub(crate) enum End {
     Closed(Closed),
     /// The client speaks HTTP/2; nothing was consumed.
     Http2,
+    /// The last request is answered, and another worker is to serve the next.
+    Moves,
 }
 
 /// A refusal to go on, as a `Result`'s error.
@@ -70,11 +72,12 @@ enum Stop {
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
-    pub(crate) fn new(io: T, context: Context<S>) -> Http1<T, S> {
+    /// `unread` was read from the connection before.
+    pub(crate) fn new(io: T, unread: Vec<u8>, context: Context<S>) -> Http1<T, S> {
         Http1 {
             wire: Wire::new(io),
             context,
-            buffer: ReadBuffer::default(),
+            buffer: ReadBuffer::new(unread),
             lookahead: Vec::new(),
             out: Vec::new(),
         }
@@ -99,6 +102,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             if let Err(stop) = self.turn().await {
                 break stop;
             }
+            if self.context.may_move && self.context.worker.sends_away() {
+                return End::Moves;
+            }
         };
         let closed = match stop {
             Stop::Closed(closed) => closed,
@@ -114,7 +120,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
 
     /// Reads as much as tells HTTP/2 from HTTP/1.
     async fn is_http2(&mut self) -> Result<bool, Closed> {
-        self.wait_for_request().await?;
+        if self.buffer.unread().is_empty() {
+            self.wait_for_request().await?;
+        }
         loop {
             let unread = self.buffer.unread();
             if unread.len() >= HTTP2_PREFACE.len() {

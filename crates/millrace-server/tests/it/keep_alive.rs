@@ -132,7 +132,7 @@ fn a_header_value_cannot_end_its_line() {
 }
 
 #[test]
-fn few_connections_spread_evenly_and_every_listener_serves() {
+fn every_listener_serves_and_every_worker_has_its_companion() {
     let mut options = options();
     options.workers = 2;
     options.listen = vec!["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()];

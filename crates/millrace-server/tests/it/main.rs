@@ -4,6 +4,7 @@
 
 mod support;
 
+mod balance;
 mod bounds;
 mod cancel;
 mod drain;

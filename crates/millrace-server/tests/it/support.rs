@@ -24,7 +24,8 @@ pub(crate) enum Event {
 }
 
 /// Answers by path: `/echo` with what it got, `/hold` when drained or released, `/big/N` with N
-/// bytes, `/empty` with 204, `/stream` with what the test pushes, all else with `ok`.
+/// bytes, `/empty` with 204, `/stream` with what the test pushes, `/worker` with the name of its
+/// thread, `/spin` likewise after keeping it busy, all else with `ok`.
 pub(crate) struct Fake {
     drain: Drain,
     events: mpsc::Sender<Event>,
@@ -70,6 +71,14 @@ impl Service for Fake {
             "/echo" => echo(&request),
             "/hold" => self.hold().await,
             "/stream" => self.stream(),
+            "/worker" => worker(),
+            "/spin" => {
+                let began = std::time::Instant::now();
+                while began.elapsed() < Duration::from_micros(500) {
+                    std::hint::spin_loop();
+                }
+                worker()
+            }
             "/empty" => Response { status: 204, ..Response::default() },
             "/evil" => Response {
                 headers: vec![("X-Evil", "a\r\nInjected: yes".into())],
@@ -104,6 +113,10 @@ impl Fake {
         guard.has_answered = true;
         Response::new(200, "text/plain", "released")
     }
+}
+
+fn worker() -> Response {
+    Response::new(200, "text/plain", std::thread::current().name().unwrap_or_default())
 }
 
 fn echo(request: &Request<'_>) -> Response {

@@ -1,0 +1,133 @@
+//! How busy a worker is, and which worker has time for one more connection.
+//!
+//! The fewer workers serve a load, the less it costs: each finds more requests when it wakes, and
+//! more of them share a commit. So connections go to the first worker that has time, and from one
+//! that has none some move on. A worker has none as soon as it runs, or waits for a core, all the
+//! time: what it waits for is a core that others use, and connections are better off elsewhere.
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+/// Up to which share of its time a worker takes new connections before the next one does.
+const HAS_TIME: Load = Load(600);
+/// From which share on connections leave it.
+const IS_FULL: Load = Load(900);
+
+/// Where the kernel tells how long the calling thread ran and waited for a core, in nanoseconds.
+const SCHEDULED: &str = "/proc/thread-self/schedstat";
+
+/// Share of a thread's time, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Load(u32);
+
+/// A worker's load as others see it.
+#[derive(Debug, Default)]
+pub(crate) struct SharedLoad(AtomicU32);
+
+/// Measures the calling thread.
+pub(crate) struct Meter {
+    at: Instant,
+    busy: Duration,
+}
+
+impl Load {
+    /// Of a worker that nothing is known of: then connections are spread evenly.
+    pub(crate) const UNKNOWN: Load = Load(u32::MAX / 2);
+
+    /// Whether a worker takes new connections rather than leave them to the next.
+    pub(crate) fn has_time(self) -> bool {
+        self < HAS_TIME
+    }
+
+    /// Of `active` connections, how many are to leave a worker of this load, so that it and those of
+    /// the `others` that have time are equally busy.
+    pub(crate) fn to_leave(self, active: usize, others: impl Iterator<Item = Load>) -> usize {
+        if self < IS_FULL || self == Load::UNKNOWN {
+            return 0;
+        }
+        let (mut sum, mut workers) = (self.0 as usize, 1);
+        for other in others.filter(|other| other.has_time()) {
+            sum += other.0 as usize;
+            workers += 1;
+        }
+        active - (active * sum).div_ceil(workers * self.0 as usize).min(active)
+    }
+
+    /// What one of `active` connections adds to another worker's load.
+    pub(crate) fn of_each(self, active: usize) -> Load {
+        Load(self.0 / u32::try_from(active.max(1)).unwrap_or(u32::MAX))
+    }
+}
+
+impl SharedLoad {
+    pub(crate) fn get(&self) -> Load {
+        Load(self.0.load(Relaxed))
+    }
+
+    pub(crate) fn set(&self, load: Load) {
+        self.0.store(load.0, Relaxed);
+    }
+
+    /// Notes a connection that comes before it shows.
+    pub(crate) fn add(&self, load: Load) {
+        self.0.fetch_add(load.0, Relaxed);
+    }
+}
+
+impl Meter {
+    /// From now on; none where the kernel does not tell.
+    pub(crate) fn new() -> Option<Meter> {
+        Some(Meter { at: Instant::now(), busy: busy()? })
+    }
+
+    /// The calling thread's load since the last time.
+    pub(crate) fn measure(&mut self) -> Option<Load> {
+        let before = std::mem::replace(self, Meter::new()?);
+        let passed = self.at.duration_since(before.at).max(Duration::from_micros(1));
+        let busy = self.busy.saturating_sub(before.busy);
+        let share = busy.as_secs_f64() / passed.as_secs_f64();
+        Some(Load((share.clamp(0.0, 1.0) * 1000.0) as u32))
+    }
+}
+
+fn busy() -> Option<Duration> {
+    let text = std::fs::read_to_string(SCHEDULED).ok()?;
+    let mut nanoseconds = text.split_ascii_whitespace().map(str::parse::<u64>);
+    let (ran, waited) = (nanoseconds.next()?.ok()?, nanoseconds.next()?.ok()?);
+    Some(Duration::from_nanos(ran.saturating_add(waited)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_runs_or_waits_for_a_core_all_the_time_is_full() {
+        let mut meter = Meter::new().unwrap();
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(50) {
+            std::hint::spin_loop();
+        }
+        let spun = meter.measure().unwrap();
+
+        assert!(spun >= IS_FULL, "{spun:?}");
+    }
+
+    #[test]
+    fn a_full_worker_shares_with_those_that_have_time() {
+        let leave =
+            |load, others: &[u32]| Load(load).to_leave(64, others.iter().copied().map(Load));
+
+        assert_eq!(leave(899, &[0]), 0);
+        assert_eq!(leave(1000, &[0]), 32);
+        assert_eq!(leave(1000, &[500]), 16);
+        assert_eq!(leave(1000, &[0, 0, 0, 900]), 48);
+        assert_eq!(leave(1000, &[600]), 0, "nobody else has time");
+        assert_eq!(leave(1000, &[]), 0, "there is nobody else");
+        assert_eq!(leave(Load::UNKNOWN.0, &[0]), 0);
+        assert_eq!(Load(960).of_each(64), Load(15));
+        assert_eq!(Load(960).of_each(0), Load(960));
+    }
+}
