@@ -122,6 +122,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
     async fn is_http2(&mut self) -> Result<bool, Closed> {
         if self.buffer.unread().is_empty() {
             self.wait_for_request().await?;
+        } else {
+            self.context.deadline.set_after(self.context.timeouts.head);
         }
         loop {
             let unread = self.buffer.unread();
