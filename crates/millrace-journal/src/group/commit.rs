@@ -69,8 +69,8 @@ impl GroupCommit {
 
     /// Commits what is due on the calling thread: sooner than waking another. What takes longer is
     /// left to the committing thread: everything while the disk is slow, groups of several unless
-    /// commits are very quick, the start of a segment, large groups, what that thread waits for. False if
-    /// somebody else is committing: call again after that commit, or call
+    /// commits are very quick, the start of a segment, large groups, what that thread waits for.
+    /// False if somebody else is committing: call again after that commit, or call
     /// [`GroupCommit::commit_elsewhere`].
     #[must_use]
     pub fn commit_here(&self) -> bool {
