@@ -133,7 +133,7 @@ pub(crate) async fn serve<S: Service>(
             Left::Closed(Box::pin(http2::serve(stream, unread, context)).await)
         }
         End::Http2 => Left::ForFewest(stream, unread),
-        End::Closed(_) | End::Moves => Left::ForIdlest(stream, unread),
+        End::Closed(_) | End::Moves => Left::ForOther(stream, unread),
     }
 }
 

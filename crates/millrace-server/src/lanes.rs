@@ -36,10 +36,14 @@ impl Lanes {
         self.0.iter().min_by_key(|lane| lane.worker.open())
     }
 
-    /// How busy the others are.
-    pub(crate) fn loads_beside(&self, worker: &Worker) -> impl Iterator<Item = Load> {
-        let others = self.0.iter().filter(|lane| lane.worker.index != worker.index);
-        others.map(|lane| lane.worker.load.get())
+    /// How busy the workers before this one are.
+    pub(crate) fn loads_before(&self, worker: &Worker) -> impl Iterator<Item = Load> {
+        self.0.iter().take(worker.index).map(|lane| lane.worker.load.get())
+    }
+
+    /// The same for those behind it.
+    pub(crate) fn loads_behind(&self, worker: &Worker) -> impl Iterator<Item = Load> {
+        self.0.iter().skip(worker.index + 1).map(|lane| lane.worker.load.get())
     }
 
     /// The worker with the most time, which has less from now on.

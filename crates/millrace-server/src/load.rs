@@ -2,8 +2,9 @@
 //!
 //! The fewer workers serve a load, the less it costs: each finds more requests when it wakes, and
 //! more of them share a commit. So connections go to the first worker that has time, and from one
-//! that has none some move on. A worker has none as soon as it runs, or waits for a core, all the
-//! time: what it waits for is a core that others use, and connections are better off elsewhere.
+//! that has none some move on, until one worker can serve them all again. A worker has none as soon
+//! as it runs, or waits for a core, all the time: what it waits for is a core that others use, and
+//! connections are better off elsewhere.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
@@ -14,6 +15,11 @@ use std::{
 const HAS_TIME: Load = Load(600);
 /// From which share on connections leave it.
 const IS_FULL: Load = Load(900);
+/// Up to which share of one worker's time two workers' connections are served by one again: far from
+/// where some leave it.
+const FITS_ONE: Load = Load(400);
+/// Below which share a worker might as well have no connections.
+const IS_IDLE: Load = Load(10);
 
 /// Where the kernel tells how long the calling thread ran and waited for a core, in nanoseconds.
 const SCHEDULED: &str = "/proc/thread-self/schedstat";
@@ -53,6 +59,19 @@ impl Load {
             workers += 1;
         }
         active - (active * sum).div_ceil(workers * self.0 as usize).min(active)
+    }
+
+    /// Which worker is to serve the connections of this one too, given the loads of all `before` and
+    /// `behind` it. The last one that has any leaves first, so that no two join at once.
+    pub(crate) fn joins(
+        self,
+        mut before: impl Iterator<Item = Load>,
+        mut behind: impl Iterator<Item = Load>,
+    ) -> Option<usize> {
+        if self < IS_IDLE || behind.any(|other| other >= IS_IDLE) {
+            return None;
+        }
+        before.position(|other| other.0.saturating_add(self.0) <= FITS_ONE.0)
     }
 
     /// What one of `active` connections adds to another worker's load.
@@ -129,5 +148,21 @@ mod tests {
         assert_eq!(leave(Load::UNKNOWN.0, &[0]), 0);
         assert_eq!(Load(960).of_each(64), Load(15));
         assert_eq!(Load(960).of_each(0), Load(960));
+    }
+
+    #[test]
+    fn the_last_worker_joins_the_first_that_has_time_for_both() {
+        let joins = |load, before: &[u32], behind: &[u32]| {
+            let loads = |all: &[u32]| all.iter().copied().map(Load).collect::<Vec<_>>();
+            Load(load).joins(loads(before).into_iter(), loads(behind).into_iter())
+        };
+
+        assert_eq!(joins(100, &[250], &[]), Some(0));
+        assert_eq!(joins(100, &[350, 250], &[0, 9]), Some(1));
+        assert_eq!(joins(100, &[350], &[]), None, "too much for one");
+        assert_eq!(joins(100, &[250], &[0, 50]), None, "another one leaves first");
+        assert_eq!(joins(5, &[250], &[]), None, "has nothing to do");
+        assert_eq!(joins(100, &[], &[]), None, "is the first");
+        assert_eq!(joins(Load::UNKNOWN.0, &[Load::UNKNOWN.0], &[]), None);
     }
 }

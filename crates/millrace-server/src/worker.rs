@@ -2,7 +2,7 @@
 //!
 //! The worker's main task takes connections from the acceptor (a task of the first worker's) and
 //! from other workers, once a second sweeps deadlines and sends connections away if it has no time
-//! for all of them (see `load`), reaps finished connections and, when we drain, waits for the rest
+//! for all of them, or another has (see `load`), reaps finished connections and, when we drain, waits for the rest
 //! up to a bound.
 
 use std::{
@@ -58,8 +58,8 @@ pub(crate) struct Accepted {
 /// How a connection ended, or why it leaves its worker, with what was read of it.
 pub(crate) enum Left {
     Closed(Closed),
-    /// For the worker that has the most time.
-    ForIdlest(TcpStream, Vec<u8>),
+    /// For another worker, as the loads want it.
+    ForOther(TcpStream, Vec<u8>),
     /// For the worker with the fewest connections.
     ForFewest(TcpStream, Vec<u8>),
 }
@@ -255,7 +255,7 @@ fn adopt<S: Service>(
                         place.end(reason);
                         return None;
                     }
-                    Left::ForIdlest(stream, unread) => (stream, unread, false),
+                    Left::ForOther(stream, unread) => (stream, unread, false),
                     Left::ForFewest(stream, unread) => (stream, unread, true),
                 };
             let (stream, unread) = (Stream::Watched(stream), Some(unread));
@@ -279,10 +279,14 @@ fn report(ended: Result<Option<Leaving>, JoinError>) -> Option<Leaving> {
         .flatten()
 }
 
-/// Measures the worker's load, and sends connections away when it is full.
+/// Measures the worker's load, and sends connections away when it is full, or when another worker
+/// has time for all of them.
 struct Balance {
     meter: Option<Meter>,
     of_each: Load,
+    /// The worker that all connections are for, if so; otherwise those that leave are for the one
+    /// with the most time.
+    joins: Option<usize>,
 }
 
 impl Balance {
@@ -292,7 +296,7 @@ impl Balance {
         if meter.is_none() {
             worker.load.set(Load::UNKNOWN);
         }
-        Balance { meter, of_each: Load::UNKNOWN }
+        Balance { meter, of_each: Load::UNKNOWN, joins: None }
     }
 
     /// Once a second, with how many connections had requests since.
@@ -300,7 +304,16 @@ impl Balance {
         let measured = self.meter.as_mut().and_then(Meter::measure);
         let load = measured.unwrap_or(Load::UNKNOWN);
         worker.load.set(load);
-        let leaving = lanes.map_or(0, |lanes| load.to_leave(active, lanes.loads_beside(worker)));
+        self.joins = lanes
+            .and_then(|lanes| load.joins(lanes.loads_before(worker), lanes.loads_behind(worker)));
+        let leaving = match (self.joins, lanes) {
+            (Some(_), _) => active,
+            (None, Some(lanes)) => {
+                let others = lanes.loads_before(worker).chain(lanes.loads_behind(worker));
+                load.to_leave(active, others)
+            }
+            (None, None) => 0,
+        };
         worker.leaving.store(leaving, Relaxed);
         self.of_each = load.of_each(active);
     }
@@ -308,7 +321,11 @@ impl Balance {
     /// Passes a connection on; gives back what stays.
     fn pass(&self, leaving: Leaving, lanes: &Lanes) -> Option<Accepted> {
         let Leaving { connection, is_for_fewest } = leaving;
-        let lane = if is_for_fewest { lanes.fewest() } else { lanes.idlest(self.of_each) };
+        let lane = match self.joins {
+            _ if is_for_fewest => lanes.fewest(),
+            Some(index) => lanes.0.get(index),
+            None => lanes.idlest(self.of_each),
+        };
         match lane {
             Some(lane) => lane.pass(connection).err(),
             None => Some(connection),

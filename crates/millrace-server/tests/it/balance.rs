@@ -63,6 +63,31 @@ fn connections_leave_a_worker_that_has_no_time_and_lose_nothing() {
     assert_eq!(server.stop().cut_off, 0);
 }
 
+#[test]
+fn connections_come_together_again_when_one_worker_has_time_for_all() {
+    let server = start_with(two_workers(Duration::from_millis(5)), Hooks::default());
+    let mut clients: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    let until = Instant::now() + PATIENCE;
+    let mut serve_until = |path: &str, pace: Duration, is_done: fn(usize) -> bool| {
+        loop {
+            clients.iter_mut().for_each(|client| {
+                client.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"))
+            });
+            let workers: BTreeSet<String> =
+                clients.iter_mut().map(|client| client.reply().text().to_owned()).collect();
+            if is_done(workers.len()) {
+                return;
+            }
+            assert!(Instant::now() < until, "still at {workers:?}");
+            std::thread::sleep(pace);
+        }
+    };
+
+    serve_until("/spin", Duration::ZERO, |workers| workers == 2);
+    // Little to do: a request of each connection at a time.
+    serve_until("/worker", Duration::from_millis(2), |workers| workers == 1);
+}
+
 #[tokio::test]
 async fn http2_goes_to_the_worker_with_the_fewest_connections() {
     let server = start_with(two_workers(NEVER), Hooks::default());
