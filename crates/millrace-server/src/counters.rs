@@ -1,6 +1,6 @@
 //! What the server has done, for metrics.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,7 @@ impl Closed {
 #[derive(Debug)]
 pub struct Counters {
     cells: Box<[Cell]>,
+    is_polling: AtomicBool,
 }
 
 /// The sums at one moment.
@@ -76,6 +77,8 @@ pub struct Totals {
     pub bytes_in: u64,
     /// Bytes of responses, before TLS. HTTP/2 counts bodies only.
     pub bytes_out: u64,
+    /// Cores without work poll: see [`IdlePoll`](crate::IdlePoll).
+    pub is_polling: bool,
 }
 
 /// The counters of one worker, on cache lines of their own: workers never wait for one another.
@@ -91,7 +94,8 @@ pub(crate) struct Cell {
 
 impl Counters {
     pub(crate) fn new(workers: usize) -> Counters {
-        Counters { cells: (0..workers).map(|_| Cell::default()).collect() }
+        let cells = (0..workers).map(|_| Cell::default()).collect();
+        Counters { cells, is_polling: AtomicBool::new(false) }
     }
 
     /// The sums now.
@@ -106,8 +110,18 @@ impl Counters {
             totals.bytes_in += cell.bytes_in.load(Relaxed);
             totals.bytes_out += cell.bytes_out.load(Relaxed);
         }
+        totals.is_polling = self.is_polling.load(Relaxed);
         totals.open = totals.opened.saturating_sub(totals.closed.iter().sum());
         totals
+    }
+
+    /// Requests answered so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.requests.load(Relaxed)).sum()
+    }
+
+    pub(crate) fn set_polling(&self, is_polling: bool) {
+        self.is_polling.store(is_polling, Relaxed);
     }
 
     pub(crate) fn workers(&self) -> usize {
@@ -136,8 +150,9 @@ impl Cell {
         self.closed[reason as usize].fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn request(&self) {
-        self.requests.fetch_add(1, Relaxed);
+    /// Returns how many there were before.
+    pub(crate) fn request(&self) -> u64 {
+        self.requests.fetch_add(1, Relaxed)
     }
 
     pub(crate) fn bytes_in(&self, bytes: usize) {

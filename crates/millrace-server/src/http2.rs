@@ -141,7 +141,7 @@ impl<S: Service> Streams<S> {
             Ok((body, _held)) => (self.call(&head, &body).await, false),
             Err(status) => (Response::new(status, "text/plain", &b""[..]), true),
         };
-        context.cell().request();
+        context.worker.request();
         tracing::debug!(
             peer = %context.peer,
             method = %parts.method,

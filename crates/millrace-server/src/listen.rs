@@ -18,8 +18,9 @@ use crate::{
     accept::{self, Acceptor},
     budget::BodyBudget,
     connection::Shared,
+    idle_poll::IdlePolling,
     lanes::{Lane, Lanes},
-    options::Cors,
+    options::{Cors, IdlePoll},
     policy::Policy,
     tls::{self, TlsError},
     worker::{self, Ways, Worker},
@@ -40,6 +41,7 @@ pub struct Server {
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
     workers: usize,
+    idle_poll: IdlePoll,
     counters: Arc<Counters>,
     tls: Option<Tls>,
     limits: Limits,
@@ -108,6 +110,7 @@ impl Server {
             listeners,
             addresses,
             workers,
+            idle_poll: options.idle_poll,
             counters: Arc::new(Counters::new(workers)),
             tls,
             limits: options.limits,
@@ -151,8 +154,11 @@ impl Server {
         });
         let mut workers = Vec::with_capacity(self.workers);
         let mut lanes = Vec::with_capacity(self.workers);
+        let idle_polling = IdlePolling::new(self.idle_poll, Arc::clone(&self.counters));
+        let idle_polling = Arc::new(idle_polling);
         for index in 0..self.workers {
-            let worker = Arc::new(Worker::new(index, Arc::clone(&self.counters)));
+            let counters = Arc::clone(&self.counters);
+            let worker = Arc::new(Worker::new(index, counters, Arc::clone(&idle_polling)));
             let (sender, receiver) = mpsc::channel(HANDOVER);
             // Before anything is accepted: a runtime takes descriptors, and may not get them.
             let runtime = runtime::Builder::new_current_thread().enable_all().build()?;

@@ -29,10 +29,14 @@ use crate::{
     clock::Clock,
     connection::{self, Context, Shared},
     counters::Cell,
+    idle_poll::IdlePolling,
     lanes::Lanes,
     load::{Load, Meter, SharedLoad},
     scheduling::Scheduling,
 };
+
+/// Requests from one look to the next whether there are many.
+const LOOKS_EVERY: u64 = 64;
 
 /// What the acceptor and the connections know of a worker.
 #[derive(Debug)]
@@ -40,6 +44,7 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) clock: Arc<Clock>,
     counters: Arc<Counters>,
+    idle_polling: Arc<IdlePolling>,
     pub(crate) load: SharedLoad,
     open: AtomicUsize,
     /// So many connections are to leave, after the request that they are at.
@@ -91,11 +96,16 @@ pub(crate) struct Place {
 }
 
 impl Worker {
-    pub(crate) fn new(index: usize, counters: Arc<Counters>) -> Worker {
+    pub(crate) fn new(
+        index: usize,
+        counters: Arc<Counters>,
+        idle_polling: Arc<IdlePolling>,
+    ) -> Worker {
         Worker {
             index,
             clock: Clock::new(),
             counters,
+            idle_polling,
             load: SharedLoad::default(),
             open: AtomicUsize::new(0),
             leaving: AtomicUsize::new(0),
@@ -115,6 +125,13 @@ impl Worker {
 
     pub(crate) fn cell(&self) -> &Cell {
         self.counters.cell(self.index)
+    }
+
+    /// Counts a request that is answered.
+    pub(crate) fn request(&self) {
+        if self.cell().request().is_multiple_of(LOOKS_EVERY) {
+            self.idle_polling.look();
+        }
     }
 
     /// Whether the connection that asks is to leave. For the worker's own thread.
@@ -210,6 +227,9 @@ async fn serve<S: Service>(
                 let active = worker.clock.sweep();
                 scheduling.observe(active);
                 load.observe(worker, active, lanes.as_ref());
+                if worker.index == 0 {
+                    worker.idle_polling.sweep();
+                }
             }
             () = shared.drain.started(), if !is_draining => {
                 is_draining = true;

@@ -17,10 +17,18 @@ pub(crate) struct ServerFigures(pub(crate) Arc<Counters>);
 impl Figures for ServerFigures {
     fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let totals = self.0.totals();
-        let help = "Connections that are open";
-        let gauge =
-            encoder.encode_descriptor("millrace_connections", help, None, MetricType::Gauge)?;
-        ConstGauge::new(totals.open).encode(gauge)?;
+        let gauges = [
+            ("millrace_connections", "Connections that are open", totals.open),
+            (
+                "millrace_idle_polling",
+                "Whether cores without work poll, as they do under load",
+                u64::from(totals.is_polling),
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(value).encode(gauge)?;
+        }
         let counters = [
             ("millrace_connections_opened", "Connections accepted", None, totals.opened),
             (

@@ -58,7 +58,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             Some(response) => response,
             None => self.call(request).await?,
         };
-        context.cell().request();
+        context.worker.request();
         // Not the query: it may hold a signature.
         tracing::debug!(
             peer = %context.peer,

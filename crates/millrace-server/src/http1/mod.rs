@@ -302,7 +302,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
         let mut response = Response::new(refusal.status(), "text/plain", refusal.text());
         response.body.push(b'\n');
         tracing::debug!(peer = %self.context.peer, reason = refusal.text(), "request refused");
-        self.context.cell().request();
+        self.context.worker.request();
         self.out.clear();
         let framing = response::Framing {
             connection: Connection::Close,
