@@ -10,6 +10,7 @@ mod cancel;
 mod drain;
 mod framing;
 mod http2;
+mod idle_poll;
 mod keep_alive;
 mod policy;
 mod stream;
