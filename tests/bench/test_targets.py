@@ -47,6 +47,13 @@ def test_a_target_that_cannot_be_measured_is_a_row_and_exit_1(tmp_path):
     assert {row["is_met"] for row in rows} == {False}
 
 
+def test_servers_are_started_with_the_flags_that_are_named(tmp_path):
+    process = targets("--json", "--only", "9", "--serve=--idle-poll=never", directory=tmp_path, code=1)
+    assert "\"never\" is not one of auto, on, off" in process.stderr
+
+    targets("--only", "9", "--serve=--idle-poll=off", directory=tmp_path)
+
+
 @pytest.mark.skipif(not os.path.ismount("/dev/shm"), reason="no file system in memory here")
 def test_a_file_system_in_memory_is_measured_only_if_it_is_named():
     process = targets("--only", "9", environment={"TMPDIR": "/dev/shm"}, code=1)

@@ -23,6 +23,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) binary: PathBuf,
+    pub(crate) flags: Vec<String>,
     pub(crate) data: PathBuf,
     pub(crate) durability: &'static str,
     pub(crate) keys: Option<Keys>,
@@ -56,6 +57,7 @@ impl Server {
             .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])
             .args(["--durability", settings.durability, "--data"])
             .arg(&settings.data)
+            .args(&settings.flags)
             // The targets have more in flight than the service's own limit allows.
             .env("MILLRACE_LIMITS__IN_FLIGHT", "20000000")
             .stdout(Stdio::null())

@@ -44,13 +44,20 @@ pub(crate) struct Bench {
     /// Ends a run early when asked to.
     pub(crate) progress: Progress,
     binary: PathBuf,
+    /// Of the servers, besides those that a measurement needs.
+    flags: Vec<String>,
     directory: TempDir,
     ceiling: Server,
     servers: u32,
 }
 
 impl Bench {
-    pub(crate) fn new(scale: Scale, binary: PathBuf, directory: TempDir) -> Result<Bench> {
+    pub(crate) fn new(
+        scale: Scale,
+        binary: PathBuf,
+        flags: Vec<String>,
+        directory: TempDir,
+    ) -> Result<Bench> {
         Ok(Bench {
             scale,
             rows: Vec::new(),
@@ -59,6 +66,7 @@ impl Bench {
             closed_by_server: 0,
             progress: Progress::default(),
             binary,
+            flags,
             directory,
             ceiling: Server::start_ceiling()?,
             servers: 0,
@@ -83,7 +91,14 @@ impl Bench {
     pub(crate) fn settings(&mut self, durability: &'static str) -> Settings {
         self.servers += 1;
         let data = self.directory.path().join(format!("data-{}", self.servers));
-        Settings { binary: self.binary.clone(), data, durability, keys: None, certificate: None }
+        Settings {
+            binary: self.binary.clone(),
+            flags: self.flags.clone(),
+            data,
+            durability,
+            keys: None,
+            certificate: None,
+        }
     }
 
     /// Removes what a server left, so that directories do not fill the disk.

@@ -47,6 +47,9 @@ pub(crate) struct Flags {
     /// The server [default: this program]
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// A flag of the servers, such as --serve=--idle-poll=off; repeatable
+    #[arg(long = "serve", value_name = "FLAG", allow_hyphen_values = true)]
+    flags: Vec<String>,
     /// Where data is put while measuring: the disk in question [default: the system's directory
     /// for temporary files, unless that is in memory]
     #[arg(long, value_name = "DIR")]
@@ -90,7 +93,7 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
     let place = Place::choose(flags.dir.as_deref(), Need::of(scale, &flags.only))?;
     let file_system = place.file_system;
     warn_if_busy();
-    let mut bench = Bench::new(scale, binary, place.directory)?;
+    let mut bench = Bench::new(scale, binary, flags.flags.clone(), place.directory)?;
     let _interrupts = Interrupts::start(bench.progress.live())?;
     let before = bench.fdatasync()?;
     measure_all(&mut bench, &flags.only);

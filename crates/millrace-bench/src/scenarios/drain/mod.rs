@@ -163,6 +163,7 @@ impl Secure {
         let directory = tempfile::tempdir().context("making a directory")?;
         let server = Server::start(&Settings {
             binary: std::env::current_exe().context("finding this program")?,
+            flags: Vec::new(),
             data: PathBuf::from(directory.path()).join("data"),
             durability: "fsync",
             keys: None,
