@@ -77,7 +77,7 @@ pub struct Totals {
     pub bytes_in: u64,
     /// Bytes of responses, before TLS. HTTP/2 counts bodies only.
     pub bytes_out: u64,
-    /// Cores without work poll: see [`IdlePoll`](crate::IdlePoll).
+    /// Cores without work poll: see [`Options`](crate::Options::has_idle_cores_poll).
     pub is_polling: bool,
 }
 

@@ -3,32 +3,29 @@
 //! A core without work sleeps, and waking it takes time: a virtual one has to be brought back by its
 //! hypervisor, which costs some 20 µs, and a request that meets few others pays that several times
 //! (for the worker, the thread that commits, the disk's interrupt, the client). So while requests
-//! keep coming, Linux is asked to have such cores poll instead: the kernel's CPU latency QoS, held by
-//! an open file, so that it ends with the process however that ends.
+//! keep coming, Linux is asked to have such cores poll instead: the kernel's CPU latency QoS, asked
+//! through an open file, so that it ends with the process however that ends.
 
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use crate::{counters::Counters, options::IdlePoll};
+use crate::counters::Counters;
 
 /// Whoever has it open says how long waking a core may take: Documentation/power/pm_qos_interface.
 const DEVICE: &str = "/dev/cpu_dma_latency";
-/// No time at all: cores poll.
-const NO_LATENCY_US: i32 = 0;
-
-/// Who decides how cores wait.
-const GOVERNOR: &str = "/sys/devices/system/cpu/cpuidle/current_governor";
-/// The one of virtual machines.
-const VIRTUAL: &str = "haltpoll";
+/// Microseconds; no time at all: cores poll.
+const POLL: i32 = 0;
+/// As if nothing was said (PM_QOS_DEFAULT_VALUE).
+const SLEEP: i32 = -1;
 
 /// Requests a second for each core, from which on cores poll.
 const BUSY: f64 = 1000.0;
@@ -41,22 +38,20 @@ const MOMENT: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct IdlePolling {
     counters: Arc<Counters>,
-    /// None: never.
-    device: Option<PathBuf>,
-    is_asked_for: bool,
     cores: f64,
     /// There is nothing to look for: cores poll already, or never will.
     is_settled: AtomicBool,
-    state: Mutex<State>,
+    /// None: never.
+    state: Option<Mutex<State>>,
 }
 
 #[derive(Debug)]
 struct State {
+    device: File,
+    is_polling: bool,
     latest: Seen,
     /// By the last sweep.
     swept: Seen,
-    /// While cores poll.
-    held: Option<File>,
 }
 
 /// Requests until some time.
@@ -67,23 +62,29 @@ struct Seen {
 }
 
 impl IdlePolling {
-    /// For the machine.
-    pub(crate) fn new(choice: IdlePoll, counters: Arc<Counters>) -> IdlePolling {
-        let may = match choice {
-            IdlePoll::Auto => is_virtual(),
-            IdlePoll::On => true,
-            IdlePoll::Off => false,
-        };
+    /// Does nothing unless it `is_wanted` and the kernel lets us.
+    pub(crate) fn new(is_wanted: bool, counters: Arc<Counters>) -> IdlePolling {
+        let opened = is_wanted.then(|| open(Path::new(DEVICE)));
+        let device = opened.and_then(|opened| {
+            opened.inspect_err(|error| tracing::warn!(%error, DEVICE, "idle cores sleep")).ok()
+        });
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let device = may.then(|| PathBuf::from(DEVICE));
-        let state = State::new(Instant::now());
+        IdlePolling::with(device, cores, Instant::now(), counters)
+    }
+
+    fn with(
+        device: Option<File>,
+        cores: usize,
+        at: Instant,
+        counters: Arc<Counters>,
+    ) -> IdlePolling {
+        let seen = Seen { at, requests: 0 };
+        let state = |device| State { device, is_polling: false, latest: seen, swept: seen };
         IdlePolling {
             counters,
-            is_settled: AtomicBool::new(device.is_none()),
-            device,
-            is_asked_for: choice == IdlePoll::On,
             cores: cores as f64,
-            state: Mutex::new(state),
+            is_settled: AtomicBool::new(device.is_none()),
+            state: device.map(|device| Mutex::new(state(device))),
         }
     }
 
@@ -96,60 +97,46 @@ impl IdlePolling {
 
     /// Once a second: lets cores sleep if there are few.
     pub(crate) fn sweep(&self) {
-        if self.device.is_some() {
+        if self.state.is_some() {
             self.sweep_at(Instant::now(), self.counters.requests());
         }
     }
 
     fn look_at(&self, at: Instant, requests: u64) {
-        let mut state = self.lock();
+        let Some(state) = &self.state else { return };
+        let mut state = lock(state);
         let now = Seen { at, requests };
         let is_too_soon = at.saturating_duration_since(state.latest.at) < MOMENT;
-        if is_too_soon || self.is_settled.load(Relaxed) {
+        if is_too_soon || state.is_polling {
             return;
         }
         let rate = now.rate_since(std::mem::replace(&mut state.latest, now));
-        if rate < BUSY * self.cores {
-            return;
+        if rate >= BUSY * self.cores {
+            self.set(&mut state, true);
         }
-        let Some(device) = &self.device else { return };
-        match hold(device) {
-            Ok(file) => {
-                tracing::debug!("cores without work poll");
-                state.held = Some(file);
-                self.counters.set_polling(true);
-            }
-            Err(error) if self.is_asked_for => {
-                tracing::warn!(%error, device = %device.display(), "cores without work sleep");
-            }
-            Err(error) => tracing::debug!(%error, "cores without work sleep"),
-        }
-        // Who was refused once is not let in later.
-        self.is_settled.store(true, Relaxed);
     }
 
     fn sweep_at(&self, at: Instant, requests: u64) {
-        let mut state = self.lock();
+        let Some(state) = &self.state else { return };
+        let mut state = lock(state);
         let now = Seen { at, requests };
         let rate = now.rate_since(std::mem::replace(&mut state.swept, now));
-        if state.held.is_some() && rate < CALM * self.cores {
-            tracing::debug!("cores without work sleep again");
-            state.held = None;
-            self.counters.set_polling(false);
+        if state.is_polling && rate < CALM * self.cores {
             state.latest = now;
-            self.is_settled.store(false, Relaxed);
+            self.set(&mut state, false);
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn new(at: Instant) -> State {
-        let seen = Seen { at, requests: 0 };
-        State { latest: seen, swept: seen, held: None }
+    fn set(&self, state: &mut State, is_polling: bool) {
+        let latency_us = if is_polling { POLL } else { SLEEP };
+        if let Err(error) = state.device.write_all(&latency_us.to_ne_bytes()) {
+            tracing::warn!(%error, is_polling, "how idle cores wait cannot be changed");
+            return;
+        }
+        tracing::debug!(is_polling, "idle cores wait otherwise");
+        state.is_polling = is_polling;
+        self.is_settled.store(is_polling, Relaxed);
+        self.counters.set_polling(is_polling);
     }
 }
 
@@ -161,15 +148,13 @@ impl Seen {
     }
 }
 
-fn is_virtual() -> bool {
-    std::fs::read_to_string(GOVERNOR).is_ok_and(|governor| governor.trim() == VIRTUAL)
+fn open(device: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(device)
 }
 
-/// Cores poll until the file is dropped.
-fn hold(device: &Path) -> io::Result<File> {
-    let mut file = OpenOptions::new().write(true).open(device)?;
-    file.write_all(&NO_LATENCY_US.to_ne_bytes())?;
-    Ok(file)
+/// What these locks guard is valid whenever they are free, so a panic elsewhere does not matter.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -187,14 +172,9 @@ mod tests {
     impl Busy {
         fn new(device: &Path, cores: usize) -> Busy {
             let at = Instant::now();
-            let polling = IdlePolling {
-                device: Some(device.to_owned()),
-                cores: cores as f64,
-                is_settled: AtomicBool::new(false),
-                state: Mutex::new(State::new(at)),
-                ..IdlePolling::new(IdlePoll::Off, Arc::new(Counters::new(1)))
-            };
-            Busy { polling, at, requests: 0 }
+            let counters = Arc::new(Counters::new(1));
+            let device = open(device).unwrap();
+            Busy { polling: IdlePolling::with(Some(device), cores, at, counters), at, requests: 0 }
         }
 
         fn is_active(&self) -> bool {
@@ -225,10 +205,11 @@ mod tests {
         assert!(!busy.looks(1999, SECOND));
         assert!(!busy.looks(64, MOMENT / 2), "too soon to tell");
         assert!(busy.looks(64, MOMENT / 2));
-        assert_eq!(std::fs::read(device.path()).unwrap(), [0; 4]);
 
         assert!(busy.sweeps(1000));
         assert!(!busy.sweeps(999));
+        let said = [POLL.to_ne_bytes(), SLEEP.to_ne_bytes()].concat();
+        assert_eq!(std::fs::read(device.path()).unwrap(), said);
         assert!(!busy.looks(10, MOMENT));
         assert!(busy.looks(20, MOMENT));
     }
@@ -240,18 +221,5 @@ mod tests {
 
         assert!(!busy.looks(64, 10 * SECOND));
         assert!(busy.looks(64, MOMENT));
-    }
-
-    #[test]
-    fn who_may_not_asks_once() {
-        let directory = tempfile::tempdir().unwrap();
-        let device = directory.path().join("device");
-        let mut busy = Busy::new(&device, 1);
-
-        assert!(!busy.looks(5000, SECOND));
-        std::fs::write(&device, "").unwrap();
-
-        assert!(!busy.looks(5000, SECOND));
-        assert_eq!(std::fs::read(&device).unwrap(), b"");
     }
 }

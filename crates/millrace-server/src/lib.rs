@@ -36,5 +36,5 @@ mod worker;
 pub use counters::{Closed, Counters, Totals};
 pub use drain::Drain;
 pub use listen::{BindError, Drained, RunError, Server};
-pub use options::{BoxFuture, Cors, Hooks, IdlePoll, Limits, Options, Timeouts, TlsFiles};
+pub use options::{BoxFuture, Cors, Hooks, Limits, Options, Timeouts, TlsFiles};
 pub use tls::TlsError;

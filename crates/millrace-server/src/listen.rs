@@ -20,7 +20,7 @@ use crate::{
     connection::Shared,
     idle_poll::IdlePolling,
     lanes::{Lane, Lanes},
-    options::{Cors, IdlePoll},
+    options::Cors,
     policy::Policy,
     tls::{self, TlsError},
     worker::{self, Ways, Worker},
@@ -41,7 +41,7 @@ pub struct Server {
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
     workers: usize,
-    idle_poll: IdlePoll,
+    has_idle_cores_poll: bool,
     counters: Arc<Counters>,
     tls: Option<Tls>,
     limits: Limits,
@@ -110,7 +110,7 @@ impl Server {
             listeners,
             addresses,
             workers,
-            idle_poll: options.idle_poll,
+            has_idle_cores_poll: options.has_idle_cores_poll,
             counters: Arc::new(Counters::new(workers)),
             tls,
             limits: options.limits,
@@ -154,7 +154,7 @@ impl Server {
         });
         let mut workers = Vec::with_capacity(self.workers);
         let mut lanes = Vec::with_capacity(self.workers);
-        let idle_polling = IdlePolling::new(self.idle_poll, Arc::clone(&self.counters));
+        let idle_polling = IdlePolling::new(self.has_idle_cores_poll, Arc::clone(&self.counters));
         let idle_polling = Arc::new(idle_polling);
         for index in 0..self.workers {
             let counters = Arc::clone(&self.counters);

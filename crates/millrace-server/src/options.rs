@@ -12,8 +12,9 @@ pub struct Options {
     pub listen: Vec<SocketAddr>,
     /// Worker threads; 0 means one per core.
     pub workers: usize,
-    /// How cores without work wait for it while there are many requests.
-    pub idle_poll: IdlePoll,
+    /// Cores without work poll instead of sleeping, while there are many requests. It takes the right
+    /// to write to `/dev/cpu_dma_latency`, and concerns all cores of the machine.
+    pub has_idle_cores_poll: bool,
     /// Every listener speaks TLS if set, plain text if not.
     pub tls: Option<TlsFiles>,
     /// Bounds of size and number.
@@ -25,18 +26,6 @@ pub struct Options {
     /// Requests of pages that may not read the answers get a 403. To be set where requests need no
     /// signature: the pages could change things all the same.
     pub refuses_other_pages: bool,
-}
-
-/// Whether cores without work poll instead of sleeping, while there are many requests. It takes the
-/// right to write to `/dev/cpu_dma_latency`, and concerns all cores of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdlePoll {
-    /// On virtual machines whose kernel has the governor `haltpoll`: there it gains most.
-    Auto,
-    /// Wherever the kernel takes it.
-    On,
-    /// Never.
-    Off,
 }
 
 /// PEM files of a certificate chain and its private key.
@@ -110,7 +99,7 @@ impl Default for Options {
         Options {
             listen: Vec::new(),
             workers: 0,
-            idle_poll: IdlePoll::Off,
+            has_idle_cores_poll: false,
             tls: None,
             limits: Limits::default(),
             timeouts: Timeouts::default(),

@@ -123,9 +123,9 @@ pub(crate) struct Flags {
     /// Threads that answer requests; 0 means one per core [default: 0]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) workers: Option<String>,
-    /// Cores without work poll under load: auto (on virtual machines), on, off [default: auto]
-    #[arg(long, value_name = "MODE")]
-    pub(crate) idle_poll: Option<String>,
+    /// Have cores without work poll instead of sleeping, while there are many requests
+    #[arg(long)]
+    pub(crate) idle_poll: bool,
     /// text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<String>,
@@ -161,7 +161,7 @@ impl Flags {
             ("tls_cert", "--tls-cert", self.tls_cert.clone()),
             ("tls_key", "--tls-key", self.tls_key.clone()),
             ("workers", "--workers", self.workers.clone()),
-            ("idle_poll", "--idle-poll", self.idle_poll.clone()),
+            ("idle_poll", "--idle-poll", truth(self.idle_poll)),
             ("log_format", "--log-format", self.log_format.clone()),
             ("log_level", "--log-level", self.log_level.clone()),
             ("limits.max_connections", "--max-connections", self.max_connections.clone()),

@@ -98,7 +98,7 @@ fn options(config: &Config) -> Options {
     Options {
         listen: config.listen.clone(),
         workers: config.workers,
-        idle_poll: config.idle_poll,
+        has_idle_cores_poll: config.has_idle_cores_poll,
         tls: config.tls.clone(),
         limits: Limits {
             max_connections: limits::max_connections(config.limits.max_connections),

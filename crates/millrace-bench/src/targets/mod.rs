@@ -47,7 +47,7 @@ pub(crate) struct Flags {
     /// The server [default: this program]
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// A flag of the servers, such as --serve=--idle-poll=off; repeatable
+    /// A flag of the servers, such as --serve=--idle-poll; repeatable
     #[arg(long = "serve", value_name = "FLAG", allow_hyphen_values = true)]
     flags: Vec<String>,
     /// Where data is put while measuring: the disk in question [default: the system's directory

@@ -5,12 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use millrace_server::{Hooks, IdlePoll, Options};
+use millrace_server::{Hooks, Options};
 
 use crate::support::{PATIENCE, Running, options, start_with};
 
-fn start(idle_poll: IdlePoll) -> Running {
-    let mut options = Options { idle_poll, ..options() };
+fn start(has_idle_cores_poll: bool) -> Running {
+    let mut options = Options { has_idle_cores_poll, ..options() };
     options.timeouts.sweep = Duration::from_millis(20);
     start_with(options, Hooks::default())
 }
@@ -29,7 +29,7 @@ fn polls_within(server: &Running, requests: usize) -> bool {
 #[test]
 fn cores_poll_under_load_where_the_kernel_takes_it() {
     let takes_it = OpenOptions::new().write(true).open("/dev/cpu_dma_latency").is_ok();
-    let server = start(IdlePoll::On);
+    let server = start(true);
 
     assert_eq!(polls_within(&server, 20_000), takes_it);
 
@@ -41,8 +41,8 @@ fn cores_poll_under_load_where_the_kernel_takes_it() {
 }
 
 #[test]
-fn cores_sleep_if_they_are_to() {
-    let server = start(IdlePoll::Off);
+fn cores_sleep_unless_told_otherwise() {
+    let server = start(false);
 
     assert!(!polls_within(&server, 5_000));
 }

@@ -18,7 +18,7 @@ use std::{
 };
 
 use millrace_journal::Durability;
-use millrace_server::{Cors, IdlePoll, TlsFiles};
+use millrace_server::{Cors, TlsFiles};
 use millrace_services::is_region;
 
 use self::{file::File, layers::Layers};
@@ -56,7 +56,7 @@ pub(crate) struct Config {
     pub(crate) tls: Option<TlsFiles>,
     /// 0 means one per core.
     pub(crate) workers: usize,
-    pub(crate) idle_poll: IdlePoll,
+    pub(crate) has_idle_cores_poll: bool,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
     pub(crate) drain: Duration,
@@ -177,10 +177,7 @@ impl Config {
             credentials,
             tls: layers.tls()?,
             workers: layers.number("workers"),
-            idle_poll: layers.choice(
-                "idle_poll",
-                &[("auto", IdlePoll::Auto), ("on", IdlePoll::On), ("off", IdlePoll::Off)],
-            )?,
+            has_idle_cores_poll: layers.truth("idle_poll"),
             log_format: layers
                 .choice("log_format", &[("text", LogFormat::Text), ("json", LogFormat::Json)])?,
             log_level: layers.text("log_level"),

@@ -45,7 +45,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     text("tls_cert", ""),
     text("tls_key", ""),
     number("workers", "0", 0, 1024),
-    text("idle_poll", "auto"),
+    truth("idle_poll", "false"),
     text("log_format", "text"),
     text("log_level", "info"),
     number("drain_seconds", "20", 0, 3600),
