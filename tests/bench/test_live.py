@@ -11,6 +11,7 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from conftest import sdk_client
 from support.server import binary
 
 from .fake import FakeService
@@ -197,6 +198,25 @@ def test_a_second_interrupt_ends_even_a_report_that_cannot_be_written(endpoint, 
             assert process.returncode == 130
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("mode", [["pc"], ["send"], ["drain", "--count", "1000000"]])
+def test_an_interrupt_ends_a_load_early_and_removes_its_queue(make_server, mode):
+    server = make_server()
+    sqs = sdk_client(server)
+    command = [str(binary()), "bench", "load", *mode, "--duration", "60", "--endpoint", server.endpoint]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        try:
+            deadline = time.monotonic() + 20
+            while not sqs.list_queues().get("QueueUrls"):
+                assert time.monotonic() < deadline, "no queue was ever created"
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 1 and "the run was ended early" in err
+    assert not sqs.list_queues().get("QueueUrls")
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,9 @@ impl AccessFlags {
         if self.sign.is_some() {
             bail!("--sign is for SQS; IronMQ takes a token");
         }
+        if self.region.is_some() {
+            bail!("--region is for SQS; IronMQ has projects");
+        }
         if protocol != Protocol::default() {
             bail!("--protocol is for SQS; IronMQ has one of its own");
         }
@@ -91,8 +94,10 @@ impl AccessFlags {
 
     fn sqs(&self, protocol: Protocol) -> Result<Access> {
         let mut keys = self.sign.as_deref().map(Keys::parse).transpose()?;
-        if let (Some(keys), Some(region)) = (&mut keys, &self.region) {
-            keys.region.clone_from(region);
+        match (&mut keys, &self.region) {
+            (Some(keys), Some(region)) => keys.region.clone_from(region),
+            (None, Some(_)) => bail!("--region goes with --sign: only signatures name a region"),
+            (_, None) => {}
         }
         Ok(Access::Sqs { protocol, keys })
     }
@@ -211,6 +216,22 @@ mod tests {
         assert_eq!((keys.access_key.as_str(), keys.secret_key.as_str()), ("access", "sec:ret"));
         assert!(!format!("{keys:?}").contains("sec:ret"));
         assert!(Keys::parse("access").is_err());
+    }
+
+    #[test]
+    fn a_region_goes_with_keys() {
+        let flags = |sign: Option<&str>| AccessFlags {
+            sign: sign.map(str::to_owned),
+            region: Some("eu-west-1".to_owned()),
+            ..AccessFlags::default()
+        };
+        let access = |sign, interface| flags(sign).access(interface, Protocol::Json);
+
+        let signed = access(Some("a:b"), Interface::Sqs).unwrap();
+        let (_, variables) = signed.hand_over();
+        assert!(variables.contains(&("AWS_REGION", "eu-west-1")));
+        assert!(access(None, Interface::Sqs).unwrap_err().to_string().contains("--sign"));
+        assert!(access(None, Interface::Ironmq).unwrap_err().to_string().contains("--region"));
     }
 
     #[test]

@@ -24,6 +24,7 @@ use clap::Args;
 
 use crate::{
     access::{AccessFlags, Interface, Protocol},
+    live::Interrupts,
     output,
     tls::Trust,
 };
@@ -107,16 +108,19 @@ pub(crate) struct Flags {
 }
 
 pub(crate) fn run_command(flags: &Flags) -> Result<()> {
-    let report = run(&flags.scenario()?)?;
+    let scenario = flags.scenario()?;
+    let _interrupts = Interrupts::start(scenario.progress.live())?;
+    let report = run(&scenario)?;
+    // A signal from here on is too late for the run, and no reason to call it incomplete.
+    let ended = scenario.progress.go_on().err();
     output::print(&if flags.json {
         format!("{:#}\n", report.json())
     } else {
         format!("{report}\n")
     })?;
-    match report.violations() {
-        none if none.is_empty() => Ok(()),
-        some => bail!("{}", some.join(", ")),
-    }
+    let mut broken = report.violations();
+    broken.extend(ended.map(|ended| ended.to_string()));
+    if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join(", ")) }
 }
 
 impl Flags {
