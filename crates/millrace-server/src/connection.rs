@@ -140,3 +140,67 @@ pub(crate) async fn serve<S: Service>(
 fn speaks_http2(stream: &TlsStream<TcpStream>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(tls::H2)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use millrace_wire::{Request, Response};
+    use tokio::{net::TcpListener, time::timeout};
+
+    use super::*;
+    use crate::{Cors, Counters, Hooks, idle_poll::IdlePolling};
+
+    struct Nobody;
+
+    impl Service for Nobody {
+        async fn call(&self, _request: Request<'_>) -> Response {
+            Response::default()
+        }
+    }
+
+    /// Of a worker where half a head, or half a body, is late at once and nothing else ever.
+    fn context() -> Context<Nobody> {
+        let never = Duration::from_secs(3600);
+        let drain = Drain::new();
+        let shared = Shared {
+            service: Arc::new(Nobody),
+            policy: Policy::new(Cors::Off, false, Hooks::default(), drain.clone()),
+            limits: Limits::default(),
+            bodies: BodyBudget::new(usize::MAX),
+            timeouts: Timeouts {
+                head: Duration::ZERO,
+                body: Duration::ZERO,
+                idle: never,
+                write: never,
+                ..Timeouts::default()
+            },
+            drain,
+            tls: None,
+        };
+        let counters = Arc::new(Counters::new(1));
+        let idle_polling = Arc::new(IdlePolling::new(false, Arc::clone(&counters)));
+        let worker = Arc::new(Worker::new(0, counters, idle_polling));
+        Context::new(Arc::new(shared), worker, ([127, 0, 0, 1], 1).into())
+    }
+
+    #[tokio::test]
+    async fn a_request_that_came_half_read_from_another_worker_has_a_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let halves = [
+            "PRI * HT",
+            "GET / HTTP/1.1\r\nHo",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na",
+        ];
+        for half in halves {
+            let _client = TcpStream::connect(address).await.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+
+            let served = serve(stream, half.into(), false, context());
+            let left = timeout(Duration::from_secs(20), served).await.expect(half);
+
+            assert!(matches!(left, Left::Closed(Closed::SlowRequest)), "{half}");
+        }
+    }
+}
