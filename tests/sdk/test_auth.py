@@ -229,6 +229,21 @@ class TestPresigned:
         answer = self.get(guarded, SIGNER.presigned("GET", f"{send}&MessageBody={body}"))
 
         assert answer.status == 200
+        sqs = sdk_client(guarded, access_key="AKID", secret_key="SECRET")
+        messages = sqs.receive_message(QueueUrl=url.partition("?")[0], MaxNumberOfMessages=10)["Messages"]
+        assert "a+b %&=\u00e9~*'()" in [message["Body"] for message in messages]
+
+    def test_what_is_signed_is_what_is_done(self, guarded, url):
+        send = url.replace("ReceiveMessage", "SendMessage").replace("&VisibilityTimeout=0", "")
+        signed = SIGNER.presigned("GET", f"{send}&MessageBody=plus%2Bsign")
+
+        assert self.get(guarded, signed.replace("plus%2Bsign", "plus+sign")).status == 200
+        assert self.get(guarded, signed.replace("plus%2Bsign", "plus%20sign")).status == 403
+
+        sqs = sdk_client(guarded, access_key="AKID", secret_key="SECRET")
+        messages = sqs.receive_message(QueueUrl=url.partition("?")[0], MaxNumberOfMessages=10)["Messages"]
+        bodies = [message["Body"] for message in messages]
+        assert "plus+sign" in bodies and "plus sign" not in bodies
 
     def test_expired_url_is_refused(self, guarded, url):
         old = now() - datetime.timedelta(seconds=120)

@@ -62,6 +62,9 @@ pub fn detect<'a>(request: &Request<'a>) -> Result<Target<'a>, ApiError> {
     let path_queue = queue_url::parse_path(request.path);
     let protocol = protocol(request, &hints);
     let parameters = match protocol {
+        Protocol::Query | Protocol::QueryAsJson if credential.is_some() => {
+            Parameters::parse_signed(request.query, form(request))?
+        }
         Protocol::Query | Protocol::QueryAsJson => Parameters::parse(request.query, form(request))?,
         Protocol::Json | Protocol::Cbor => Parameters::default(),
     };

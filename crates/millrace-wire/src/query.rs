@@ -44,16 +44,32 @@ impl<'a> Parameters<'a> {
     ///
     /// MalformedQueryString if there are too many parameters.
     pub fn parse(query: &'a str, form: &'a [u8]) -> Result<Parameters<'a>, ApiError> {
+        Parameters::parse_as(query, Plus::Space, form)
+    }
+
+    /// The same of a request that claims a signature: this takes a plus sign in the URL for itself
+    /// (Signature Version 4, "Create a canonical request"), and so must whoever acts on it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Parameters::parse`].
+    pub fn parse_signed(query: &'a str, form: &'a [u8]) -> Result<Parameters<'a>, ApiError> {
+        Parameters::parse_as(query, Plus::Literal, form)
+    }
+
+    fn parse_as(query: &'a str, plus: Plus, form: &'a [u8]) -> Result<Parameters<'a>, ApiError> {
+        let form = split_pairs(form).map(|pair| (pair, Plus::Space));
+        let query = split_pairs(query.as_bytes()).map(|pair| (pair, plus));
         let mut sorted = Vec::new();
-        for pair in split_pairs(form).chain(split_pairs(query.as_bytes())) {
+        for (pair, plus) in form.chain(query) {
             if sorted.len() == PARAMETERS_MAX {
                 let message = format!("a request has at most {PARAMETERS_MAX} parameters");
                 return Err(ApiError::malformed_query_string(message));
             }
             let (name, value) = split_once(pair, b'=');
             sorted.push(Parameter {
-                name: percent::decode(name, Plus::Space),
-                value: percent::decode(value, Plus::Space),
+                name: percent::decode(name, plus),
+                value: percent::decode(value, plus),
             });
         }
 
