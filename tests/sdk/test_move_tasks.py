@@ -97,6 +97,32 @@ def test_messages_go_to_a_given_destination(sqs, queue, dead, source_of, park, a
     assert bodies(source) == []
 
 
+def test_message_that_came_from_no_queue_ends_the_task(sqs, dead, source_of, park, arn, finished, bodies):
+    source = source_of(dead)
+    park(source, "x")
+    sqs.send_message(QueueUrl=dead, MessageBody="straight")
+
+    sqs.start_message_move_task(SourceArn=arn(dead))
+    task = finished(arn(dead))
+
+    assert (task["Status"], task["FailureReason"]) == ("FAILED", "CouldNotDetermineMessageSource")
+    assert task["ApproximateNumberOfMessagesMoved"] == 1
+    assert bodies(source) == ["x"]
+    assert bodies(dead) == ["straight"]
+
+
+@pytest.mark.parametrize("wrong", ["", "queue"])
+def test_arns_have_a_form(api, dead, source_of, arn, wrong):
+    source_of(dead)
+    form = "You must use this format to specify the {}: arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
+    code = "InvalidParameterValue"
+
+    refused(api, "StartMessageMoveTask", code, form.format("DestinationArn"), SourceArn=arn(dead), DestinationArn=wrong)
+    if wrong:
+        refused(api, "StartMessageMoveTask", code, form.format("SourceArn"), SourceArn=wrong)
+        refused(api, "ListMessageMoveTasks", code, form.format("SourceArn"), SourceArn=wrong)
+
+
 def test_moved_messages_are_new_ones(server, sqs, dead, source_of, park, arn, finished, receive):
     source = source_of(dead)
     park(source, "x")

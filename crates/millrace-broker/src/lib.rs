@@ -34,7 +34,7 @@ pub use catalog::{Creation, NewQueue};
 pub use error::BrokerError;
 pub use figures::{QueueFigures, QueueGlance, QueueTotals};
 pub use message::{Accepted, Incoming, Outgoing, Peeked};
-pub use move_task::{MoveTask, MoveTaskError, MoveTaskStatus, StartMoveTask};
+pub use move_task::{MoveTask, MoveTaskError, MoveTaskFailure, MoveTaskStatus, StartMoveTask};
 pub use queue::SharedQueue;
 pub use receive::ReceiveRequest;
 

@@ -32,6 +32,15 @@ pub enum MoveTaskStatus {
     Failed,
 }
 
+/// Why a task failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MoveTaskFailure {
+    /// The destination does not exist (any more).
+    NoDestination,
+    /// Without a destination, and the next message was sent straight to the dead-letter queue.
+    NoSource,
+}
+
 /// A message move task, as journaled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveTask {
@@ -52,8 +61,9 @@ pub struct MoveTask {
     /// Messages waiting at the start.
     pub to_move: u64,
     pub started_ms: u64,
-    /// The destination does not exist (any more).
-    pub lacks_destination: bool,
+    /// Why it failed, if it did.
+    #[serde(default)]
+    pub failure: Option<MoveTaskFailure>,
 }
 
 impl MoveTask {
@@ -235,7 +245,7 @@ impl Broker {
             moved: 0,
             to_move,
             started_ms: now.0,
-            lacks_destination: false,
+            failure: None,
         };
         let mut entry = Entry::new(task.clone(), 0, now);
         let ticket = self.append_task(&mut entry, task)?;
@@ -287,7 +297,7 @@ mod tests {
             moved: 0,
             to_move: 0,
             started_ms: 0,
-            lacks_destination: false,
+            failure: None,
         }
     }
 

@@ -179,7 +179,7 @@ impl World {
         let target_arn = target.definition.key().to_string();
         let wanted = task.destination.as_ref().or(message.source.as_ref());
         if source_arn != task.source
-            || wanted.is_some_and(|wanted| *wanted != target_arn)
+            || wanted.is_none_or(|wanted| *wanted != target_arn)
             || message.state != State::Ready
             || message.id == seen.message.id
         {
@@ -209,7 +209,7 @@ impl World {
         let left = self.oracle.live.by_name(&source.name).map(|queue| queue.receivable().len());
         let is_right = match ended.status {
             MoveTaskStatus::Completed => ended.moved >= ended.to_move || left == Some(0),
-            MoveTaskStatus::Failed => ended.lacks_destination,
+            MoveTaskStatus::Failed => ended.failure.is_some(),
             _ => false,
         };
         if is_counted && is_right {

@@ -8,7 +8,7 @@ use millrace_engine::record::{self, SentRecord, SlotSeq};
 use millrace_engine::{Content, Kind, MessageView, Receive, Send, Sent};
 use millrace_journal::{Position, Purpose, ReadError, Record};
 
-use super::{Entry, MoveTask, MoveTaskStatus, is_that, task_record};
+use super::{Entry, MoveTask, MoveTaskFailure, MoveTaskStatus, is_that, task_record};
 use crate::broker::{Broker, PASSING_BUDGET};
 use crate::deliver::{decode, unreadable};
 use crate::error::BrokerError;
@@ -19,6 +19,16 @@ use crate::receive::lock_both;
 const MOVES_PER_TURN: u64 = 100;
 /// How long a message stays hidden that is damaged.
 const PASSED_OVER_S: u32 = 30;
+
+/// What became of a task's next message.
+enum Turn {
+    /// It was moved, or passed over.
+    Moved,
+    /// There is none.
+    Done,
+    /// Nobody knows where it belongs.
+    NoSource,
+}
 
 impl Broker {
     /// Lets each task that is due move some messages. Returns how soon the next is due.
@@ -48,18 +58,14 @@ impl Broker {
     fn run_move_task(&self, entry: &mut Entry, now: Timestamp) {
         for _ in 0..MOVES_PER_TURN {
             match self.move_one(entry) {
-                Ok(true) => {}
-                Ok(false) => {
+                Ok(Turn::Moved) => {}
+                Ok(Turn::Done) => {
                     let done = MoveTask { status: MoveTaskStatus::Completed, ..entry.task.clone() };
                     return self.end_task(entry, done);
                 }
+                Ok(Turn::NoSource) => return self.fail_task(entry, MoveTaskFailure::NoSource),
                 Err(BrokerError::QueueDoesNotExist) => {
-                    let failed = MoveTask {
-                        status: MoveTaskStatus::Failed,
-                        lacks_destination: true,
-                        ..entry.task.clone()
-                    };
-                    return self.end_task(entry, failed);
+                    return self.fail_task(entry, MoveTaskFailure::NoDestination);
                 }
                 Err(error) => {
                     tracing::warn!(task = %entry.task.id, %error, "move task has to wait");
@@ -76,6 +82,12 @@ impl Broker {
         }
     }
 
+    fn fail_task(&self, entry: &mut Entry, failure: MoveTaskFailure) {
+        let (status, failure) = (MoveTaskStatus::Failed, Some(failure));
+        let failed = MoveTask { status, failure, ..entry.task.clone() };
+        self.end_task(entry, failed);
+    }
+
     fn end_task(&self, entry: &mut Entry, ended: MoveTask) {
         if let Err(error) = self.append_task(entry, ended) {
             tracing::warn!(task = %entry.task.id, %error, "end of move task was not journaled");
@@ -83,8 +95,8 @@ impl Broker {
         }
     }
 
-    /// Moves the source's next message. False: nothing is left to move.
-    fn move_one(&self, entry: &mut Entry) -> Result<bool, BrokerError> {
+    /// Moves the source's next message.
+    fn move_one(&self, entry: &mut Entry) -> Result<Turn, BrokerError> {
         let task = &entry.task;
         let source = self.queue_by_arn(&task.source)?;
         if !is_that(task.source_id, &source) {
@@ -99,11 +111,10 @@ impl Broker {
                 break state.queue.first_ready();
             }
         };
-        let Some(view) = next.filter(|_| task.moved < task.to_move) else { return Ok(false) };
-        let destination = match task.destination.as_deref().or(view.source.as_deref()) {
-            Some(arn) => self.queue_by_arn(arn)?,
-            None => self.only_source_of(&source)?,
-        };
+        let Some(view) = next.filter(|_| task.moved < task.to_move) else { return Ok(Turn::Done) };
+        let destination = task.destination.as_deref().or(view.source.as_deref());
+        let Some(destination) = destination else { return Ok(Turn::NoSource) };
+        let destination = self.queue_by_arn(destination)?;
         // A queue that dead-letters to itself: its lock cannot be taken twice.
         if destination.id() == source.id() || !is_that(task.destination_id, &destination) {
             return Err(BrokerError::QueueDoesNotExist);
@@ -119,7 +130,7 @@ impl Broker {
                 self.pass_over(&source, view.at)?;
             }
         }
-        Ok(true)
+        Ok(Turn::Moved)
     }
 
     /// Hides a message that is damaged, as a receive does: others stand behind it.
@@ -186,15 +197,6 @@ impl Broker {
         to.waiters.wake(u64::from(deadline.0 == 0));
         self.arm(destination, &mut to);
         Ok(())
-    }
-
-    /// Messages that were sent straight to a dead-letter queue go to its one source.
-    fn only_source_of(&self, dead_letters: &SharedQueue) -> Result<Arc<SharedQueue>, BrokerError> {
-        let mut sources = self.dead_letter_sources(dead_letters.key());
-        match sources.pop() {
-            Some(source) if sources.is_empty() => Ok(source),
-            _ => Err(BrokerError::QueueDoesNotExist),
-        }
     }
 
     pub(crate) fn queue_by_arn(&self, arn: &str) -> Result<Arc<SharedQueue>, BrokerError> {

@@ -2,15 +2,17 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use millrace_broker::{MoveTask, MoveTaskError, MoveTaskStatus, SharedQueue, StartMoveTask};
-use millrace_core::limits;
+use millrace_broker::{
+    MoveTask, MoveTaskError, MoveTaskFailure, MoveTaskStatus, SharedQueue, StartMoveTask,
+};
+use millrace_core::{Arn, limits};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{
     Answer, CancelMessageMoveTask, ListMessageMoveTasks, MoveTaskResult, StartMessageMoveTask,
 };
 use serde_json::{Value, json};
 
-use super::{Sqs, SqsRequest, error, queue_of_arn, required};
+use super::{Sqs, SqsRequest, error, required};
 
 impl Sqs {
     pub(super) async fn start_message_move_task(
@@ -20,7 +22,7 @@ impl Sqs {
     ) -> Result<Answer, ApiError> {
         let source_arn = required(input.source_arn.as_ref(), "SourceArn")?;
         let source = self.queue_of_parameter(request, source_arn, "SourceArn")?;
-        let destination = match input.destination_arn.as_ref().filter(|arn| !arn.is_empty()) {
+        let destination = match &input.destination_arn {
             Some(arn) => Some(self.queue_of_parameter(request, arn, "DestinationArn")?),
             None => None,
         };
@@ -105,7 +107,13 @@ impl Sqs {
         arn: &str,
         parameter: &str,
     ) -> Result<std::sync::Arc<SharedQueue>, ApiError> {
-        let queue = queue_of_arn(arn).and_then(|key| self.broker.queue_by_key(&key));
+        let arn = Arn::parse(arn).ok_or_else(|| {
+            ApiError::invalid_parameter_value(format!(
+                "You must use this format to specify the {parameter}: \
+                 arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
+            ))
+        })?;
+        let queue = arn.queue().and_then(|key| self.broker.queue_by_key(&key));
         let queue = queue.ok_or_else(|| {
             error::resource_not_found(format!(
                 "The resource that you specified for the {parameter} parameter doesn't exist."
@@ -131,9 +139,10 @@ fn result(task: MoveTask) -> MoveTaskResult {
         max_number_of_messages_per_second: task.max_per_second.map(u64::from),
         moved: task.moved,
         to_move: Some(task.to_move),
-        failure_reason: task
-            .lacks_destination
-            .then(|| error::queue_does_not_exist().code.to_owned()),
+        failure_reason: task.failure.map(|failure| match failure {
+            MoveTaskFailure::NoDestination => error::queue_does_not_exist().code.to_owned(),
+            MoveTaskFailure::NoSource => "CouldNotDetermineMessageSource".to_owned(),
+        }),
         started_timestamp: task.started_ms,
     }
 }
