@@ -168,6 +168,31 @@ def test_fifo_batch_with_an_incomplete_entry_fails_whole(api, fifo_url, missing)
     assert api.call("ReceiveMessage", QueueUrl=fifo_url, MaxNumberOfMessages=10) == {}
 
 
+BAD_FIFO_ENTRIES = [
+    ({"MessageBody": ""}, "MissingParameter"),
+    ({"MessageBody": "\u0001"}, "InvalidMessageContents"),
+    ({"DelaySeconds": 3}, "InvalidParameterValue"),
+    ({"MessageGroupId": "a b"}, "InvalidParameterValue"),
+    ({"MessageDeduplicationId": "\u00e9"}, "InvalidParameterValue"),
+    ({"MessageAttributes": {"a": {"DataType": "Number", "StringValue": "x"}}}, "InvalidParameterValue"),
+]
+
+
+@pytest.mark.parametrize(("bad", "code"), BAD_FIFO_ENTRIES, ids=range(len(BAD_FIFO_ENTRIES)))
+def test_fifo_batch_with_a_bad_entry_fails_whole(api, fifo_url, bad, code):
+    entries = [
+        {"Id": f"id{n}", "MessageBody": "x", "MessageGroupId": "g", "MessageDeduplicationId": f"d{n}"}
+        for n in range(3)
+    ]
+    entries[1] |= bad
+
+    error = refused(api, "SendMessageBatch", code, QueueUrl=fifo_url, Entries=entries)
+
+    if code == "MissingParameter":
+        assert error.message.endswith("SendMessageBatchRequestEntry.2.MessageBody.")
+    assert api.call("ReceiveMessage", QueueUrl=fifo_url, MaxNumberOfMessages=10) == {}
+
+
 def test_fifo_batch_keeps_its_order(api, fifo_url):
     entries = [
         {"Id": f"id{n}", "MessageBody": f"m{n}", "MessageGroupId": "g", "MessageDeduplicationId": f"d{n}"}

@@ -113,8 +113,6 @@ def test_unknown_action_is_refused(server, target):
 
 
 REQUIRED = [
-    ("CreateQueue", "QueueName"),
-    ("GetQueueUrl", "QueueName"),
     ("SendMessage", "QueueUrl"),
     ("ReceiveMessage", "QueueUrl"),
     ("DeleteMessage", "QueueUrl"),
@@ -128,6 +126,14 @@ REQUIRED = [
 @pytest.mark.parametrize(("action", "name"), REQUIRED)
 def test_required_parameter(api, action, name):
     refused(api, action, "MissingParameter", f"The request must contain the parameter {name}.")
+
+
+@pytest.mark.parametrize("given", [{}, {"QueueName": ""}], ids=["none", "empty"])
+def test_queue_name_is_needed(api, given):
+    message = "Value for parameter QueueName is invalid. Reason: Must specify a queue name."
+    refused(api, "GetQueueUrl", "InvalidParameterValue", message, **given)
+    message = "Queue name cannot be empty" if given else message
+    refused(api, "CreateQueue", "InvalidParameterValue", message, **given)
 
 
 def test_missing_handle_is_named(api, queue):

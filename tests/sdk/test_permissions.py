@@ -132,6 +132,20 @@ BAD = [
 ]
 
 
+REASONS = {
+    "CreateQueue": "Only the queue owner is allowed to invoke this action.",
+    "NoSuchAction": "Please refer to the appropriate WSDL for a list of valid actions.",
+}
+
+
+@pytest.mark.parametrize(("action", "reason"), REASONS.items())
+def test_action_that_cannot_be_permitted_says_why(api, url, action, reason):
+    given = {"Label": "L", "AWSAccountIds": ["111111111111"], "Actions": [action]}
+    message = f"Value SQS:{action} for parameter ActionName is invalid. Reason: {reason}"
+
+    refused(api, "AddPermission", "InvalidParameterValue", message, QueueUrl=url, **given)
+
+
 @pytest.mark.parametrize("bad", BAD, ids=str)
 def test_bad_parameter_is_refused(api, url, bad):
     given = {"Label": "L", "AWSAccountIds": ["111111111111"], "Actions": ["SendMessage"]} | bad

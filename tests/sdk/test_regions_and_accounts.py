@@ -124,10 +124,14 @@ class TestAccounts:
         one, two = clients
         one.create_queue(QueueName="private")
 
-        with pytest.raises(two.exceptions.ClientError) as caught:
-            two.get_queue_url(QueueName="private", QueueOwnerAWSAccountId="111122223333")
+        errors = []
+        for name in ("private", "missing"):
+            with pytest.raises(two.exceptions.ClientError) as caught:
+                two.get_queue_url(QueueName=name, QueueOwnerAWSAccountId="111122223333")
+            errors.append(caught.value.response["Error"])
 
-        assert caught.value.response["Error"]["Code"].startswith("AccessDenied")
+        assert errors[0] == errors[1], "nor whether there is one"
+        assert errors[0]["Code"] == "AWS.SimpleQueueService.NonExistentQueue"
 
     def test_dead_letters_of_another_account_cannot_be_moved(self, clients):
         one, two = clients

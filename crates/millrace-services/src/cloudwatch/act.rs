@@ -137,7 +137,7 @@ impl Actions {
         let policy = definition.attributes.get("Policy").map(String::as_str);
         if self.queue_access == QueueAccess::ByPolicy
             && key.account != *account
-            && !sqs::allows(policy, account, "SendMessage")
+            && !sqs::allows(policy, arn, account, "SendMessage")
         {
             return Err("the queue's policy does not allow sqs:SendMessage".into());
         }

@@ -1,13 +1,14 @@
 //! Whether a queue's policy lets another account in (developer guide, "Using policies").
 //!
 //! Callers of the queue's own account need no policy. Of another account, a statement must allow
-//! principal and action, and none deny them; a statement with conditions allows nothing, because
-//! conditions are not evaluated.
+//! principal, action and resource, and none deny them; a statement with conditions allows nothing,
+//! because conditions are not evaluated. In actions and resources `*` and `?` stand for any
+//! characters and any one, wherever they are.
 
 use serde_json::Value;
 
 /// Actions that are never allowed to other accounts.
-const OWNER_ONLY: [&str; 12] = [
+pub(super) const OWNER_ONLY: [&str; 12] = [
     "AddPermission",
     "CancelMessageMoveTask",
     "CreateQueue",
@@ -22,9 +23,14 @@ const OWNER_ONLY: [&str; 12] = [
     "UntagQueue",
 ];
 
-/// Whether `policy`, a queue's, allows `action` to `account`.
-pub(crate) fn allows(policy: Option<&str>, account: &str, action: &str) -> bool {
-    let action = action.strip_suffix("Batch").unwrap_or(action);
+/// What a policy calls the action: a batch is permitted as its entries are.
+pub(crate) fn permission(action: &str) -> &str {
+    action.strip_suffix("Batch").unwrap_or(action)
+}
+
+/// Whether `policy`, of the queue with that ARN, allows `action` to `account`.
+pub(crate) fn allows(policy: Option<&str>, arn: &str, account: &str, action: &str) -> bool {
+    let action = permission(action);
     if OWNER_ONLY.contains(&action) {
         return false;
     }
@@ -32,17 +38,24 @@ pub(crate) fn allows(policy: Option<&str>, account: &str, action: &str) -> bool 
         return false;
     };
     let root = format!("arn:aws:iam::{account}:root");
+    let action = format!("sqs:{action}").to_ascii_lowercase();
     let applies = |statement: &&Value| {
         let principal = &statement["Principal"];
         let who = if principal.is_object() { &principal["AWS"] } else { principal };
         any(who, |who| who == "*" || who == account || who == root)
-            && any(&statement["Action"], |pattern| is_action(pattern, action))
+            && any(&statement["Action"], |pattern| is_like(&action, &pattern.to_ascii_lowercase()))
+            && match statement.get("Resource") {
+                Some(resource) => any(resource, |pattern| is_like(arn, pattern)),
+                // One that says what it is not about allows nothing.
+                None => statement.get("NotResource").is_none(),
+            }
     };
     // A denial in terms of what it does not cover, or of users, is not worked out: it denies.
     let may_deny = |statement: &Value| {
         let names = |name: &str| statement.get(name).is_some();
         names("NotPrincipal")
             || names("NotAction")
+            || names("NotResource")
             || any(&statement["Principal"]["AWS"], |who| {
                 who.contains(account) && who != account && who != root
             })
@@ -58,15 +71,31 @@ pub(crate) fn allows(policy: Option<&str>, account: &str, action: &str) -> bool 
     is_allowed && !is_denied
 }
 
-fn is_action(pattern: &str, action: &str) -> bool {
-    let Some((service, name)) = pattern.split_once(':') else { return pattern == "*" };
-    let matches_name = match name.strip_suffix('*') {
-        Some(prefix) => {
-            action.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+/// Whether the text is what the pattern says, where `*` stands for any characters and `?` for one.
+fn is_like(text: &str, pattern: &str) -> bool {
+    let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+    let (mut at, mut next) = (0, 0);
+    // The latest `*`, and how far the text was when it began: it takes one byte more each time that
+    // what follows it does not fit.
+    let mut star = None;
+    while at < text.len() {
+        match pattern.get(next) {
+            Some(b'*') => {
+                star = Some((next, at));
+                next += 1;
+            }
+            Some(byte) if *byte == b'?' || *byte == text[at] => {
+                at += 1;
+                next += 1;
+            }
+            _ => {
+                let Some((place, taken)) = star else { return false };
+                star = Some((place, taken + 1));
+                (at, next) = (taken + 1, place + 1);
+            }
         }
-        None => action.eq_ignore_ascii_case(name),
-    };
-    service.eq_ignore_ascii_case("sqs") && matches_name
+    }
+    pattern[next..].iter().all(|byte| *byte == b'*')
 }
 
 fn items(value: &Value) -> Vec<&Value> {
@@ -83,13 +112,17 @@ fn any(value: &Value, is_match: impl Fn(&str) -> bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    const ARN: &str = "arn:aws:sqs:eu-west-1:1:orders";
 
     fn policy(effect: &str, principal: &str, action: &str) -> String {
         format!(
             r#"{{"Statement":{{"Effect":"{effect}","Principal":{{"AWS":"{principal}"}},
             "Action":"{action}"}}}}"#
         )
+    }
+
+    fn allows(policy: Option<&str>, account: &str, action: &str) -> bool {
+        super::allows(policy, ARN, account, action)
     }
 
     #[test]
@@ -113,5 +146,52 @@ mod tests {
         assert!(allows(Some(denied), "3", "ReceiveMessage"), "of that action nothing is said");
         let denied = denied.replace("iam::3:root", "iam::3:user/x");
         assert!(!allows(Some(&denied), "3", "ReceiveMessage"));
+    }
+
+    #[test]
+    fn wildcards_stand_anywhere_in_an_action() {
+        let all = r#"{"Effect":"Allow","Principal":"*","Action":"sqs:*"}"#;
+        for pattern in
+            ["sqs:*Message", "sqs:S*Message", "SQS:SendMessag?", "sqs:*e", "*", "sqs:*s*g*"]
+        {
+            let allowed = policy("Allow", "*", pattern);
+            assert!(allows(Some(&allowed), "3", "SendMessage"), "{pattern}");
+            let denied = format!(
+                r#"{{"Statement":[{all},{{"Effect":"Deny","Principal":"*","Action":"{pattern}"}}]}}"#
+            );
+            assert!(!allows(Some(&denied), "3", "SendMessageBatch"), "{pattern}");
+        }
+        for pattern in
+            ["sqs:*Messages", "sqs:SendMessage?", "sqs:", "", "sns:*", "?", "sqs:Receive*"]
+        {
+            let other = policy("Allow", "*", pattern);
+            assert!(!allows(Some(&other), "3", "SendMessage"), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_statement_is_about_its_resource() {
+        let of = |effect: &str, key: &str, resource: &str| {
+            format!(
+                r#"{{"Effect":"{effect}","Principal":"*","Action":"sqs:*","{key}":"{resource}"}}"#
+            )
+        };
+        let allows = |statements: &[String]| {
+            let policy = format!(r#"{{"Statement":[{}]}}"#, statements.join(","));
+            allows(Some(&policy), "3", "SendMessage")
+        };
+        let allow = of("Allow", "Resource", "*");
+        for same in [ARN, "*", "arn:aws:sqs:*:1:ord*", "arn:aws:sqs:eu-west-?:1:orders"] {
+            assert!(allows(&[of("Allow", "Resource", same)]), "{same}");
+            assert!(!allows(&[allow.clone(), of("Deny", "Resource", same)]), "{same}");
+        }
+        for other in
+            ["arn:aws:sqs:eu-west-1:1:order", "arn:aws:sqs:eu-west-1:1:Orders", "orders", ""]
+        {
+            assert!(!allows(&[of("Allow", "Resource", other)]), "{other}");
+            assert!(allows(&[allow.clone(), of("Deny", "Resource", other)]), "{other}");
+        }
+        assert!(!allows(&[of("Allow", "NotResource", "orders")]));
+        assert!(!allows(&[allow, of("Deny", "NotResource", "orders")]));
     }
 }

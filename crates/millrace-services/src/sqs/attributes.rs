@@ -7,7 +7,7 @@ use millrace_broker::{Counts, DeduplicationScope, Definition, Kind, Settings};
 use millrace_core::limits;
 use millrace_wire::ApiError;
 
-use super::{error, policies};
+use super::{error, policies, policy_document};
 
 /// What a queue's attributes say: settings that the broker acts upon, and texts that it keeps.
 #[derive(Clone, Debug, Default)]
@@ -120,7 +120,7 @@ impl Attributes {
                 self.settings.wait_time_s = number(name, value, &limits::WAIT_TIME_S)?;
             }
             "Policy" => {
-                policies::check_policy(value)?;
+                policy_document::check_policy(value)?;
                 self.set_text(name, value);
             }
             "RedrivePolicy" => {

@@ -26,6 +26,11 @@ macro_rules! prefixed {
     };
 }
 
+pub(crate) fn queue_is_not_yours() -> ApiError {
+    let message = "The specified queue does not exist or you do not have access to it.";
+    ApiError { message: message.into(), ..queue_does_not_exist() }
+}
+
 pub(crate) fn queue_does_not_exist() -> ApiError {
     ApiError {
         namespace: "com.amazonaws.sqs",

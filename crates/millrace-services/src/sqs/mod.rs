@@ -11,6 +11,7 @@ mod move_tasks;
 mod peek;
 mod permissions;
 mod policies;
+mod policy_document;
 mod queues;
 mod receive;
 mod send;
@@ -22,7 +23,7 @@ mod trace;
 use std::sync::Arc;
 
 use millrace_broker::{Broker, SharedQueue};
-use millrace_core::{Arn, QueueKey, Timestamp, limits};
+use millrace_core::{QueueKey, Timestamp, limits};
 use millrace_otel::RequestSpan;
 use millrace_wire::protocol::{Protocol, Target, parse_queue_url};
 use millrace_wire::sqs::{Action, Answer, Text, decode_json, decode_query};
@@ -189,15 +190,15 @@ impl Sqs {
         }
         let definition = queue.definition();
         let policy = definition.attributes.get("Policy").map(String::as_str);
-        if access::allows(policy, request.account, request.action) {
+        let arn = queue.arn();
+        if access::allows(policy, arn, request.account, request.action) {
             return Ok(());
         }
-        let action = request.action.to_ascii_lowercase();
+        let action = access::permission(request.action).to_ascii_lowercase();
         Err(ApiError::access_denied(format!(
             "User: arn:aws:iam::{}:root is not authorized to perform: sqs:{action} on resource: \
-             {} because no resource-based policy allows the sqs:{action} action",
-            request.account,
-            queue.arn()
+             {arn} because no resource-based policy allows the sqs:{action} action",
+            request.account
         )))
     }
 
@@ -277,11 +278,6 @@ fn max_results(value: Option<i64>) -> Result<usize, ApiError> {
             "MaxResults must be an integer between 1 and 1000.",
         )),
     }
-}
-
-/// The key of the queue that an ARN parameter names.
-fn queue_of_arn(arn: &str) -> Option<QueueKey> {
-    Arn::parse(arn)?.queue()
 }
 
 /// Seconds that make up a cool-down, from an earlier instant.

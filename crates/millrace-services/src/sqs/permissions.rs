@@ -5,6 +5,8 @@ use millrace_wire::ApiError;
 use millrace_wire::sqs::{AddPermission, Answer, RemovePermission, Text};
 use serde_json::{Value, json};
 
+use super::access::OWNER_ONLY;
+use super::policy_document::STATEMENTS;
 use super::{Sqs, SqsRequest, error, is_account, required};
 
 const ACTIONS: [&str; 9] = [
@@ -18,9 +20,6 @@ const ACTIONS: [&str; 9] = [
     "ListDeadLetterSourceQueues",
     "PurgeQueue",
 ];
-
-/// Statements of one policy ("Limitations to custom policies").
-const STATEMENTS: usize = 20;
 
 impl Sqs {
     pub(super) async fn add_permission(
@@ -132,7 +131,11 @@ fn check_actions(actions: &[&str]) -> Result<(), ApiError> {
         Some(unknown) => Err(error::invalid_value(
             format_args!("SQS:{unknown}"),
             "ActionName",
-            "Only the queue owner is allowed to invoke this action.",
+            if OWNER_ONLY.contains(unknown) {
+                "Only the queue owner is allowed to invoke this action."
+            } else {
+                "Please refer to the appropriate WSDL for a list of valid actions."
+            },
         )),
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! The JSON documents among a queue's attributes: RedrivePolicy, RedriveAllowPolicy, Policy.
+//! The JSON documents among a queue's attributes: RedrivePolicy, RedriveAllowPolicy.
 
 use millrace_broker::Redrive;
 use millrace_core::{Arn, QueueKey, limits};
@@ -148,29 +148,6 @@ fn check_length(name: &str, text: &str) -> Result<(), ApiError> {
         return Err(error::invalid_attribute_value(name));
     }
     Ok(())
-}
-
-/// A policy document: a JSON object with statements, of bounded size.
-pub(crate) fn check_policy(text: &str) -> Result<(), ApiError> {
-    if text.is_empty() {
-        return Ok(());
-    }
-    check_length("Policy", text)?;
-    let invalid = || error::invalid_attribute_value("Policy");
-    let document = serde_json::from_str::<Value>(text).map_err(|_| invalid())?;
-    let statements = match document.get("Statement") {
-        Some(Value::Array(statements)) => statements.iter().collect(),
-        Some(statement @ Value::Object(_)) => vec![statement],
-        _ => return Err(invalid()),
-    };
-    let is_sound = |statement: &&Value| {
-        let effect = statement.get("Effect").and_then(Value::as_str);
-        let has = |name: &str| {
-            statement.get(name).is_some() || statement.get(format!("Not{name}")).is_some()
-        };
-        matches!(effect, Some("Allow" | "Deny")) && has("Principal") && has("Action")
-    };
-    if statements.iter().all(is_sound) { Ok(()) } else { Err(invalid()) }
 }
 
 #[cfg(test)]

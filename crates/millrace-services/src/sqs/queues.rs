@@ -42,7 +42,10 @@ impl Sqs {
         input: &CreateQueue<'_>,
     ) -> Result<Answer, ApiError> {
         let name = input.queue_name.as_ref().map(Text::as_str);
-        let name = name.ok_or_else(|| ApiError::missing_parameter("QueueName"))?;
+        let name = name.ok_or_else(no_name)?;
+        if name.is_empty() {
+            return Err(ApiError::invalid_parameter_value("Queue name cannot be empty"));
+        }
         let key = QueueKey::new(request.region, request.account, name);
         let given = pairs(input.attributes.as_ref());
         let tags = tags::check(pairs(input.tags.as_ref()), &BTreeMap::new())?;
@@ -111,10 +114,7 @@ impl Sqs {
         input: &GetQueueUrl<'_>,
     ) -> Result<Answer, ApiError> {
         let name = input.queue_name.as_ref().map(Text::as_str);
-        let name = name.ok_or_else(|| ApiError::missing_parameter("QueueName"))?;
-        if name.is_empty() {
-            return Err(invalid_name());
-        }
+        let name = name.filter(|name| !name.is_empty()).ok_or_else(no_name)?;
         let owner = input.queue_owner_aws_account_id.as_ref().map(Text::as_str);
         let owner = owner.filter(|owner| !owner.is_empty());
         if owner.is_some_and(|owner| !is_account(owner)) {
@@ -122,8 +122,13 @@ impl Sqs {
         }
         let account = owner.unwrap_or(request.account);
         let queue = self.broker.queue(request.region, account, name);
-        let queue = queue.ok_or_else(error::queue_does_not_exist)?;
-        self.check_access(request, &queue)?;
+        // Whether others have a queue of that name is theirs to tell.
+        let queue = if request.is_authenticated && account != request.account {
+            let permitted = queue.filter(|queue| self.check_access(request, queue).is_ok());
+            permitted.ok_or_else(error::queue_is_not_yours)?
+        } else {
+            queue.ok_or_else(error::queue_does_not_exist)?
+        };
         Ok(Answer::GetQueueUrl { queue_url: self.queue_url(request, queue.key()) })
     }
 
@@ -310,6 +315,12 @@ fn kind_of(name: &str, given: &[(&str, &str)]) -> Result<Kind, ApiError> {
         return Err(if is_fifo { invalid_fifo_name() } else { invalid_name() });
     }
     Ok(if is_fifo { Kind::Fifo } else { Kind::Standard })
+}
+
+fn no_name() -> ApiError {
+    ApiError::invalid_parameter_value(
+        "Value for parameter QueueName is invalid. Reason: Must specify a queue name.",
+    )
 }
 
 fn invalid_name() -> ApiError {

@@ -88,7 +88,10 @@ fn check_receive<'r>(
     };
     let visibility_timeout_s = match input.visibility_timeout {
         None => None,
-        Some(timeout) => Some(check_visibility_timeout(timeout)?),
+        Some(timeout) => {
+            let reason = "Must be >= 0 and <= 43200, if provided.";
+            Some(check_visibility_timeout(timeout, reason)?)
+        }
     };
     let attempt_id = input.receive_request_attempt_id.as_ref().map(Text::as_str);
     if let Some(id) = attempt_id.filter(|_| kind == Kind::Fifo) {
@@ -97,14 +100,12 @@ fn check_receive<'r>(
     Ok(ReceiveRequest { max: max as usize, visibility_timeout_s, wait_time_s, attempt_id })
 }
 
-/// VisibilityTimeout of receives and visibility changes, in seconds.
-pub(super) fn check_visibility_timeout(timeout: i64) -> Result<u32, ApiError> {
+/// VisibilityTimeout of receives and visibility changes, in seconds; `reason` is what is said of
+/// others.
+pub(super) fn check_visibility_timeout(timeout: i64, reason: &str) -> Result<u32, ApiError> {
     match u64::try_from(timeout) {
         Ok(seconds) if limits::VISIBILITY_TIMEOUT_S.contains(&seconds) => Ok(seconds as u32),
-        _ => {
-            let reason = "VisibilityTimeout must be between 0 and 43200";
-            Err(error::invalid_value(timeout, "VisibilityTimeout", reason))
-        }
+        _ => Err(error::invalid_value(timeout, "VisibilityTimeout", reason)),
     }
 }
 

@@ -51,26 +51,39 @@ impl Sqs {
         batch::check(entries.iter().map(|e| e.id.as_ref()), "SendMessageBatchRequestEntry")?;
         check_fifo_batch(entries, settings)?;
         let mut failed = Vec::new();
+        // What comes behind a message in its group must not be accepted without it.
+        let mut refused = None;
+        let is_fifo = settings.kind == Kind::Fifo;
+        let mut fail = |number: usize, entry: &SendMessage<'_>, error: ApiError| {
+            if !is_fifo {
+                failed.push(batch::failed(entry.id.as_ref(), error));
+            } else if refused.is_none() {
+                refused = Some(of_entry(number, entry, error));
+            }
+        };
         let mut checked = Vec::with_capacity(entries.len());
         let mut total_bytes = 0;
-        for entry in entries {
+        for (number, entry) in (1..).zip(entries) {
             let body_bytes = entry.message_body.as_ref().map_or(0, |body| body.as_bytes().len());
             match check(entry, settings) {
                 Ok(message) => {
                     total_bytes += message.size_bytes;
                     match check_size(message.size_bytes, settings, "cannot be validated") {
                         Ok(()) => checked.push((entry, message)),
-                        Err(error) => failed.push(batch::failed(entry.id.as_ref(), error)),
+                        Err(error) => fail(number, entry, error),
                     }
                 }
                 Err(error) => {
                     total_bytes += body_bytes;
-                    failed.push(batch::failed(entry.id.as_ref(), error));
+                    fail(number, entry, error);
                 }
             }
         }
         if total_bytes > limits::MESSAGE_SIZE_BYTES {
             return Err(error::batch_request_too_long(total_bytes));
+        }
+        if let Some(error) = refused {
+            return Err(error);
         }
         if checked.is_empty() {
             return Ok(Answer::SendMessageBatch(BatchAnswer { successful: Vec::new(), failed }));
@@ -102,6 +115,16 @@ impl Sqs {
             })
             .collect();
         Ok(Answer::SendMessageBatch(BatchAnswer { successful, failed }))
+    }
+}
+
+/// What the error of one entry is called when it fails the whole batch.
+fn of_entry(number: usize, entry: &SendMessage<'_>, error: ApiError) -> ApiError {
+    match entry.message_body.as_ref().is_none_or(|body| body.as_bytes().is_empty()) {
+        true => ApiError::missing_parameter(&format!(
+            "SendMessageBatchRequestEntry.{number}.MessageBody"
+        )),
+        false => error,
     }
 }
 

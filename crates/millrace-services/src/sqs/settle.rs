@@ -10,6 +10,9 @@ use millrace_wire::sqs::{
 use super::receive::check_visibility_timeout;
 use super::{Sqs, SqsRequest, batch, error, required};
 
+/// Of a timeout that is not allowed.
+const TIMEOUT_REASON: &str = "VisibilityTimeout must be an integer between 0 and 43200";
+
 impl Sqs {
     pub(super) async fn delete_message(
         &self,
@@ -60,7 +63,7 @@ impl Sqs {
         let timeout = input
             .visibility_timeout
             .ok_or_else(|| ApiError::missing_parameter("VisibilityTimeout"))?;
-        let timeout_s = check_visibility_timeout(timeout)?;
+        let timeout_s = check_visibility_timeout(timeout, TIMEOUT_REASON)?;
         let outcomes = self.broker.change_visibility(&queue, &[(handle, timeout_s)]).await;
         let outcomes = outcomes.map_err(|error| error::of_broker(error, text))?;
         for outcome in outcomes {
@@ -85,7 +88,7 @@ impl Sqs {
                 let timeout = entry.visibility_timeout;
                 let timeout =
                     timeout.ok_or_else(|| ApiError::missing_parameter("VisibilityTimeout"))?;
-                Ok((handle, check_visibility_timeout(timeout)?))
+                Ok((handle, check_visibility_timeout(timeout, TIMEOUT_REASON)?))
             });
             match change {
                 Ok(((text, handle), timeout_s)) => {

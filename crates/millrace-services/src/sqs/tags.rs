@@ -6,7 +6,6 @@ use millrace_core::limits;
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{Answer, QueueOnly, TagQueue, UntagQueue};
 
-use super::check::is_allowed_text;
 use super::queues::pairs;
 use super::{Sqs, SqsRequest, error};
 
@@ -55,6 +54,12 @@ impl Sqs {
     }
 }
 
+fn is_allowed(c: char) -> bool {
+    c.is_alphanumeric()
+        || c.is_whitespace()
+        || matches!(c, '_' | '.' | ':' | '/' | '=' | '+' | '-' | '@')
+}
+
 /// The tags that a queue has after `given` are added to `current`.
 pub(super) fn check(
     given: Vec<(&str, &str)>,
@@ -69,10 +74,13 @@ pub(super) fn check(
                 "Tag keys must be between 1 and 128 characters in length, tag values up to 256.",
             ));
         }
-        if !is_allowed_text(key.as_bytes()) || !is_allowed_text(value.as_bytes()) {
-            return Err(ApiError::invalid_parameter_value(
-                "Tag keys and values hold characters that are not allowed.",
-            ));
+        for (what, text) in [("keys", key), ("values", value)] {
+            if !text.chars().all(is_allowed) {
+                return Err(ApiError::invalid_parameter_value(format!(
+                    "Tag {what} may only contain unicode letters, digits, whitespace, or one of \
+                     these symbols: _ . : / = + - @"
+                )));
+            }
         }
         if key.to_ascii_lowercase().starts_with("aws:") {
             return Err(ApiError::invalid_parameter_value(

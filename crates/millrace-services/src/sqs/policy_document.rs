@@ -1,0 +1,183 @@
+//! Whether a queue's Policy is one (IAM user guide, "Grammar of the IAM JSON policy language").
+//!
+//! What its principals and actions are called is not looked up: a name that nobody has permits
+//! nobody.
+
+use millrace_core::limits;
+use millrace_wire::ApiError;
+use serde_json::{Map, Value};
+
+use super::error;
+
+/// Statements of one policy (developer guide, "Limitations to custom policies").
+pub(crate) const STATEMENTS: usize = 20;
+
+/// `OverLimit` if the text is too long or has too many statements, `InvalidAttributeValue` if it is
+/// no policy. The empty text, which removes the policy, is fine.
+pub(crate) fn check_policy(text: &str) -> Result<(), ApiError> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    if text.len() > limits::POLICY_BYTES {
+        return Err(error::over_limit("Submitted policy is over max allowed size."));
+    }
+    let document = serde_json::from_str::<Value>(text).ok();
+    let statements = document.as_ref().and_then(statements_of);
+    let statements = statements.ok_or_else(|| error::invalid_attribute_value("Policy"))?;
+    if statements.len() > STATEMENTS {
+        return Err(error::over_limit(format!(
+            "{} statements were found in the submitted policy, max allowed is {STATEMENTS}",
+            statements.len()
+        )));
+    }
+    if statements.into_iter().all(is_statement) {
+        Ok(())
+    } else {
+        Err(error::invalid_attribute_value("Policy"))
+    }
+}
+
+fn statements_of(document: &Value) -> Option<Vec<&Value>> {
+    let document = document.as_object()?;
+    let is_known = |name: &String| matches!(&**name, "Version" | "Id" | "Statement");
+    let is_version = |version: &Value| {
+        version.as_str().is_some_and(|text| matches!(text, "2008-10-17" | "2012-10-17"))
+    };
+    let is_sound = document.keys().all(is_known)
+        && document.get("Version").is_none_or(is_version)
+        && document.get("Id").is_none_or(Value::is_string);
+    let statements = match document.get("Statement")? {
+        Value::Array(statements) => statements.iter().collect(),
+        statement => vec![statement],
+    };
+    (is_sound && !statements.is_empty()).then_some(statements)
+}
+
+fn is_statement(statement: &Value) -> bool {
+    let Some(statement) = statement.as_object() else { return false };
+    let is_known = |name: &String| {
+        matches!(
+            &**name,
+            "Sid"
+                | "Effect"
+                | "Principal"
+                | "NotPrincipal"
+                | "Action"
+                | "NotAction"
+                | "Resource"
+                | "NotResource"
+                | "Condition"
+        )
+    };
+    let effect = statement.get("Effect").and_then(Value::as_str);
+    statement.keys().all(is_known)
+        && statement.get("Sid").is_none_or(Value::is_string)
+        && matches!(effect, Some("Allow" | "Deny"))
+        && has_one(statement, ["Principal", "NotPrincipal"], is_principal)
+        && has_one(statement, ["Action", "NotAction"], is_texts)
+        && has_one(statement, ["Resource", "NotResource"], is_texts)
+        && statement.get("Condition").is_none_or(is_condition)
+}
+
+/// Exactly one of the two, and it is what it should be.
+fn has_one(statement: &Map<String, Value>, names: [&str; 2], is_sound: fn(&Value) -> bool) -> bool {
+    let [this, that] = names.map(|name| statement.get(name));
+    this.xor(that).is_some_and(is_sound)
+}
+
+fn is_principal(principal: &Value) -> bool {
+    let is_known =
+        |kind: &String| matches!(&**kind, "AWS" | "Service" | "Federated" | "CanonicalUser");
+    match principal {
+        Value::Object(kinds) => {
+            !kinds.is_empty() && kinds.keys().all(is_known) && kinds.values().all(is_texts)
+        }
+        everybody => everybody == "*",
+    }
+}
+
+/// A text, or a list of some.
+fn is_texts(value: &Value) -> bool {
+    match value {
+        Value::Array(list) => !list.is_empty() && list.iter().all(Value::is_string),
+        single => single.is_string(),
+    }
+}
+
+/// Operators, each with keys, each with values.
+fn is_condition(condition: &Value) -> bool {
+    let operators = condition.as_object();
+    operators.is_some_and(|operators| operators.values().all(Value::is_object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATEMENT: &str = r#"{"Effect":"Allow","Principal":"*","Action":"sqs:*","Resource":"*"}"#;
+
+    fn code(text: &str) -> Option<&'static str> {
+        check_policy(text).err().map(|error| error.code)
+    }
+
+    #[test]
+    fn policies_as_tools_write_them_are_taken() {
+        for text in [
+            "",
+            &format!(r#"{{"Statement":{STATEMENT}}}"#),
+            &format!(r#"{{"Version":"2008-10-17","Id":"x","Statement":[{STATEMENT}]}}"#),
+            r#"{"Version":"2012-10-17","Statement":[{"Sid":"","Effect":"Allow",
+                "Principal":{"Service":"sns.amazonaws.com","AWS":["1","2"]},
+                "Action":["sqs:SendMessage"],"Resource":"no ARN at all",
+                "Condition":{"ArnLike":{"aws:SourceArn":"arn:aws:sns:*:*:t"}}}]}"#,
+            r#"{"Statement":{"Effect":"Deny","NotPrincipal":{"AWS":"1"},"NotAction":"sqs:*",
+                "NotResource":["a"]}}"#,
+        ] {
+            assert_eq!(code(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_policy_is_refused() {
+        let changed = |from: &str, to: &str| {
+            let statement = STATEMENT.replace(from, to);
+            assert_ne!(statement, STATEMENT);
+            format!(r#"{{"Statement":[{statement}]}}"#)
+        };
+        for text in [
+            "x".to_owned(),
+            "[]".to_owned(),
+            "{}".to_owned(),
+            r#"{"Statement":[]}"#.to_owned(),
+            r#"{"Statement":["x"]}"#.to_owned(),
+            format!(r#"{{"Version":"2020-01-01","Statement":[{STATEMENT}]}}"#),
+            format!(r#"{{"Version":2012,"Statement":[{STATEMENT}]}}"#),
+            format!(r#"{{"Other":1,"Statement":[{STATEMENT}]}}"#),
+            changed(r#""Allow""#, r#""allow""#),
+            changed(r#""Effect":"Allow","#, ""),
+            changed(r#""Principal":"*","#, ""),
+            changed(r#""Principal":"*""#, r#""Principal":"me""#),
+            changed(r#""Principal":"*""#, r#""Principal":5"#),
+            changed(r#""Principal":"*""#, r#""Principal":{"Aws":"1"}"#),
+            changed(r#""Principal":"*""#, r#""Principal":{"AWS":[]}"#),
+            changed(r#""Action":"sqs:*","#, ""),
+            changed(r#""sqs:*""#, "5"),
+            changed(r#""Action":"#, r#""NotAction":"a","Action":"#),
+            changed(r#","Resource":"*""#, ""),
+            changed(r#""Effect""#, r#""Else":1,"Effect""#),
+            changed(r#""Effect""#, r#""Condition":{"StringEquals":"a"},"Effect""#),
+        ] {
+            assert_eq!(code(&text), Some("InvalidAttributeValue"), "{text}");
+        }
+    }
+
+    #[test]
+    fn policies_are_bounded() {
+        let of =
+            |count: usize| format!(r#"{{"Statement":[{}]}}"#, [STATEMENT].repeat(count).join(","));
+        assert_eq!(code(&of(STATEMENTS)), None);
+        assert_eq!(code(&of(STATEMENTS + 1)), Some("OverLimit"));
+        let long = " ".repeat(limits::POLICY_BYTES);
+        assert_eq!(code(&format!("{}{long}", of(1))), Some("OverLimit"));
+    }
+}
