@@ -29,18 +29,23 @@ pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
     let dir = existing(config)?;
     // All segments are opened.
     crate::limits::raise_open_files();
-    let report = millrace_journal::repair(&*RealFileSystem::new(), &dir)
+    let report = millrace_journal::repair(RealFileSystem::new(), &dir)
         .with_context(|| format!("repairing the journal in {}", dir.display()))?;
-    let Some(cut) = report.cut else { return print("nothing to repair\n") };
-    let mut text = format!("cut at: {}\n", cut.at);
-    text.push_str(&format!("readable frames lost behind it: {}\n", cut.lost_frames));
-    for segment in &cut.removed {
-        text.push_str(&format!("removed segment {segment}\n"));
+    let mut text = String::new();
+    for segment in &report.headers {
+        text.push_str(&format!("wrote the header of segment {segment} anew: its frames follow\n"));
     }
-    for backup in &cut.backups {
+    if let Some(cut) = &report.cut {
+        text.push_str(&format!("cut at: {}\n", cut.at));
+        text.push_str(&format!("readable frames lost behind it: {}\n", cut.lost_frames));
+        for segment in &cut.removed {
+            text.push_str(&format!("removed segment {segment}\n"));
+        }
+    }
+    for backup in &report.backups {
         text.push_str(&format!("kept a copy: {}\n", backup.display()));
     }
-    print(&text)
+    print(if text.is_empty() { "nothing to repair\n" } else { &text })
 }
 
 fn print_report(flags: &DataFlags, format: Format) -> anyhow::Result<CheckReport> {

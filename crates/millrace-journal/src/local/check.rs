@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::recover::find_end;
-use super::scan::{scan, search};
+use super::scan::scan;
 use super::segment::index_path;
 use super::sidecar::Sidecar;
 use super::survey::{Corruption, Found, Survey, lock_dir, survey};
@@ -73,7 +73,9 @@ pub(super) fn check_survey(
         if bad_header.is_some_and(|bad| found.header.segment >= bad) {
             break;
         }
-        let next = survey.segments.get(number + 1);
+        // Behind a missing header, the next one is of another segment.
+        let id = found.header.segment;
+        let next = survey.segments.get(number + 1).filter(|next| next.header.segment == id.next());
         if check_segment(fs, dir, survey, (found, next), &mut report)?.is_break() {
             break;
         }
@@ -106,13 +108,13 @@ fn check_segment(
         if start == stop.chain {
             return Ok(ControlFlow::Continue(()));
         }
-        if report.corruption.is_none() || survey.corruption.is_some() {
-            let reason = format!("frame is damaged, but segment {} follows", id.next());
-            report.corruption = Some(Corruption::at(id, stop.offset, reason));
-        }
+        let reason = format!("frame is damaged, but segment {} follows", id.next());
+        report.corruption = Some(Corruption::at(id, stop.offset, reason));
         return Ok(ControlFlow::Break(()));
     }
-    match find_end(found, &survey.spares, &mut ignore) {
+    // Before a damaged header, only what is in this segment can be earlier damage.
+    let behind = if survey.corruption.is_none() { &survey.spares[..] } else { &[] };
+    match find_end(found, behind, &mut ignore) {
         Ok(end) => report.torn_tail = end.torn_tail,
         Err(OpenError::Corrupt(corruption)) => report.corruption = Some(corruption),
         Err(error) => return Err(error),
@@ -136,12 +138,6 @@ fn sidecar_state(
         Some(_) => SidecarState::Valid,
         None => SidecarState::Invalid,
     }
-}
-
-/// Intact frames in a segment at and behind a place: what a cut there would lose.
-pub(super) fn count_frames(found: &Found, from: u32, chain: &Chain) -> std::io::Result<u64> {
-    let header = &found.header;
-    Ok(search(&*found.file, header.segment, header.salt, from, chain)?.frames)
 }
 
 impl CheckReport {

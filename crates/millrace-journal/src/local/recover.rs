@@ -32,7 +32,7 @@ use crate::error::OpenError;
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind, Prior};
 use crate::fs::{BLOCK_BYTES, File, FileSystem, SimFileSystem, is_out_of_space};
 use crate::journal::Journal;
-use crate::position::{Opened, Position, SegmentId, TornTail};
+use crate::position::{Epoch, Opened, Position, SegmentId, TornTail};
 use crate::record::Replayed;
 
 const MIN_SEGMENT_BYTES: u32 = 4 << 10;
@@ -64,6 +64,18 @@ pub(super) fn open(
     check_segment_bytes(options.segment_bytes)?;
     fs.create_dir_all(dir).map_err(OpenError::io("creating the journal directory"))?;
     let lock = lock_dir(&*fs, dir)?;
+    open_locked(fs, dir, options, lock, Epoch::default(), visitor)
+}
+
+/// The same under a lock that is already held, and in an epoch that is later than `latest` too.
+pub(super) fn open_locked(
+    fs: Arc<dyn FileSystem>,
+    dir: &Path,
+    options: LocalOptions,
+    lock: Box<dyn Send + Sync>,
+    latest: Epoch,
+    visitor: &mut dyn FnMut(Replayed<'_>),
+) -> Result<LocalJournal, OpenError> {
     let mut survey = survey(&*fs, dir)?;
     if let Some(corruption) = survey.corruption {
         return Err(OpenError::Corrupt(corruption));
@@ -104,7 +116,7 @@ pub(super) fn open(
         .map_err(OpenError::io("looking at spare segments"))?;
     fs.sync_dir(dir).map_err(OpenError::io("syncing the journal directory"))?;
     let mut journal = build(fs, dir, options, lock, survey.segments, spares, sealed, draft, &end)?;
-    start_epoch(&mut journal)?;
+    start_epoch(&mut journal, latest)?;
     Ok(journal)
 }
 
@@ -131,7 +143,7 @@ pub fn fuzz_recovery(bytes: &[u8]) {
     for dir in [dir, Path::new("/good")] {
         let _ = LocalJournal::open(Arc::new(fs.clone()), dir, options, &mut |_| {});
         let _ = super::check(&fs, dir);
-        let _ = super::repair(&fs, dir);
+        let _ = super::repair(Arc::new(fs.clone()), dir);
     }
 }
 
@@ -311,8 +323,9 @@ fn build(
     })
 }
 
-/// Appends the OPEN frame. What is before it was synced, whatever the durability.
-fn start_epoch(journal: &mut LocalJournal) -> Result<(), OpenError> {
+/// Appends the OPEN frame of an epoch later than all before and than `latest`. What is before it was
+/// synced, whatever the durability.
+fn start_epoch(journal: &mut LocalJournal, latest: Epoch) -> Result<(), OpenError> {
     let placement = journal.placement;
     let (tail, size) = {
         let active = super::lock(&journal.active);
@@ -322,7 +335,8 @@ fn start_epoch(journal: &mut LocalJournal) -> Result<(), OpenError> {
     let end = tail.plus(FRAME_HEADER_BYTES as u32).offset();
     let stays = size == journal.options.segment_bytes && end <= size;
     let place = if stays { tail } else { placement.roll(tail) };
-    let header = journal.opened_chain.next(FrameKind::Open, place, Prior::Durable);
+    let mut header = journal.opened_chain.next(FrameKind::Open, place, Prior::Durable);
+    header.epoch = header.epoch.max(Epoch(latest.0.saturating_add(1)));
     let frame = Frame::seal(header, bytes::Bytes::new(), journal.salt);
     let appended = journal.append(&frame).map_err(io::Error::other);
     appended.map_err(OpenError::io("starting an epoch"))?;

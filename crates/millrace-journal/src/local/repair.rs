@@ -1,20 +1,29 @@
 //! `millrace journal repair`: cuts the log at the damage, so that it starts again.
 //!
 //! Everything behind the damage goes, because later records may rest on those that are lost. What
-//! is cut is kept beside it, as `.bak`, and the report says how much that was. A journal without
+//! is cut is kept beside it, as `.bak`, and the report says how much that was. A segment whose header
+//! alone is damaged loses nothing: what stood there follows from the segment before. A journal without
 //! damage is left as it is, a torn tail included: the next start cuts that by itself.
+//!
+//! After a cut the journal is opened once, in an epoch later than any that was cut: what clients were
+//! given in those epochs (receipt handles, sequence numbers) must not be given again.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::check::{CheckReport, check_survey, count_frames};
-use super::segment::{SEGMENT_HEADER_BYTES, index_path, segment_path};
+use super::LocalOptions;
+use super::check::{CheckReport, check_survey};
+use super::recover::open_locked;
+use super::scan::{scan, search};
+use super::segment::{FileKind, SEGMENT_HEADER_BYTES, SegmentHeader, index_path, segment_path};
 use super::survey::{Corruption, Survey, lock_dir, survey};
 use super::zero::write_zeros;
 use crate::error::OpenError;
 use crate::frame::Chain;
 use crate::fs::{File, FileSystem};
-use crate::position::SegmentId;
+use crate::position::{Epoch, SegmentId};
 
 const COPY_BYTES: usize = 1 << 20;
 
@@ -23,8 +32,12 @@ const COPY_BYTES: usize = 1 << 20;
 pub struct RepairReport {
     /// Before the repair.
     pub found: CheckReport,
-    /// None if there was nothing to repair.
+    /// Segments whose header was damaged and is written anew; nothing in them is lost.
+    pub headers: Vec<SegmentId>,
+    /// None if there was no damage but that of headers.
     pub cut: Option<Cut>,
+    /// Copies of everything that was changed or taken away.
+    pub backups: Vec<PathBuf>,
 }
 
 /// Where the log was cut.
@@ -36,34 +49,97 @@ pub struct Cut {
     pub lost_frames: u64,
     /// Segments that were taken away whole.
     pub removed: Vec<SegmentId>,
-    /// Copies of everything that was changed or taken away.
-    pub backups: Vec<PathBuf>,
 }
 
 /// Repairs a journal that no process has open.
-pub fn repair(fs: &dyn FileSystem, dir: &Path) -> Result<RepairReport, OpenError> {
-    let _lock = lock_dir(fs, dir)?;
-    let survey = survey(fs, dir)?;
-    let found = check_survey(fs, dir, &survey)?;
-    let Some(at) = found.corruption.clone() else {
-        return Ok(RepairReport { found, cut: None });
-    };
-    let cut = cut_at(fs, dir, &survey, at).map_err(OpenError::io("cutting the journal"))?;
-    Ok(RepairReport { found, cut: Some(cut) })
+pub fn repair(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<RepairReport, OpenError> {
+    let lock = lock_dir(&*fs, dir)?;
+    let mut survey = survey(&*fs, dir)?;
+    let found = check_survey(&*fs, dir, &survey)?;
+    let mut report = RepairReport { found, headers: Vec::new(), cut: None, backups: Vec::new() };
+    let mut damage = report.found.corruption.clone();
+    while let Some(at) = &damage
+        && write_header(&*fs, dir, &survey, at, &mut report.backups)
+            .map_err(OpenError::io("writing a segment's header anew"))?
+    {
+        report.headers.push(at.segment);
+        survey = super::survey::survey(&*fs, dir)?;
+        damage = check_survey(&*fs, dir, &survey)?.corruption;
+    }
+    let Some(at) = damage else { return Ok(report) };
+    let size = survey.segments.last().map(|last| last.header.segment_bytes);
+    let cutting = OpenError::io("cutting the journal");
+    let (cut, latest) = cut_at(&*fs, dir, &survey, at, &mut report.backups).map_err(cutting)?;
+    report.cut = Some(cut);
+    drop(survey);
+    // Without any header nothing is known of epochs either: the next start begins a new log.
+    if let Some(segment_bytes) = size {
+        let options = LocalOptions { segment_bytes, ..LocalOptions::default() };
+        open_locked(fs, dir, options, lock, latest, &mut |_| {})?;
+    }
+    Ok(report)
 }
 
-fn cut_at(fs: &dyn FileSystem, dir: &Path, survey: &Survey, at: Corruption) -> io::Result<Cut> {
+/// Writes the header of the segment at whose header the damage is, if the segment before says what it
+/// was: the chain of that must go on here.
+fn write_header(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    survey: &Survey,
+    at: &Corruption,
+    backups: &mut Vec<PathBuf>,
+) -> io::Result<bool> {
+    let before = survey.segments.iter().find(|found| found.header.segment.next() == at.segment);
+    let Some(before) = before.filter(|_| at.offset == 0) else { return Ok(false) };
+    let mut ignore = |_: crate::record::Replayed<'_>| ControlFlow::Continue(());
+    let end = scan(&*before.file, &before.header, u64::MAX, &mut ignore)?;
+    let path = segment_path(dir, at.segment);
+    let file = fs.open(&path)?;
+    let header = SegmentHeader {
+        segment: at.segment,
+        salt: before.header.salt,
+        start: end.chain,
+        segment_bytes: u32::try_from(file.size()?).unwrap_or(u32::MAX),
+    };
+    if scan(&*file, &header, u64::MAX, &mut ignore)?.frames == 0 {
+        return Ok(false);
+    }
+    let backup = backup_path(fs, dir, at.segment)?;
+    copy(&*file, fs, &backup)?;
+    fs.sync_dir(dir)?;
+    backups.push(backup);
+    file.write_at(&[&header.encode()], 0)?;
+    file.sync_data()?;
+    Ok(true)
+}
+
+/// Returns the latest epoch that was cut, too.
+fn cut_at(
+    fs: &dyn FileSystem,
+    dir: &Path,
+    survey: &Survey,
+    at: Corruption,
+    backups: &mut Vec<PathBuf>,
+) -> io::Result<(Cut, Epoch)> {
     let damaged = at.segment;
     let keeps_beginning = at.offset >= SEGMENT_HEADER_BYTES as u32;
-    let mut cut = Cut { at, lost_frames: 0, removed: Vec::new(), backups: Vec::new() };
-    for found in survey.segments.iter().filter(|found| found.header.segment >= damaged) {
-        let from = if found.header.segment == damaged { cut.at.offset } else { 0 };
-        let from = from.max(SEGMENT_HEADER_BYTES as u32);
-        cut.lost_frames += count_frames(found, from, &Chain::default())?;
-    }
+    let mut cut = Cut { at, lost_frames: 0, removed: Vec::new() };
+    let headers = survey.segments.iter().map(|found| found.header);
+    let mut latest = headers.clone().map(|header| header.start.epoch).max().unwrap_or_default();
 
     // From the youngest on, so that an interrupted repair leaves damage that is found again.
     let mut later = segments_from(fs, dir, damaged)?;
+    // One salt for all of them, also for those without a header.
+    if let Some(salt) = headers.map(|header| header.salt).next() {
+        for id in &later {
+            let file = fs.open(&segment_path(dir, *id))?;
+            let from = if *id == damaged { cut.at.offset } else { 0 };
+            let from = from.max(SEGMENT_HEADER_BYTES as u32);
+            let traces = search(&*file, *id, salt, from, &Chain::default())?;
+            cut.lost_frames += traces.frames;
+            latest = latest.max(traces.epoch);
+        }
+    }
     if keeps_beginning {
         later.retain(|id| *id != damaged);
     }
@@ -73,7 +149,7 @@ fn cut_at(fs: &dyn FileSystem, dir: &Path, survey: &Survey, at: Corruption) -> i
         fs.rename(&segment_path(dir, id), &backup)?;
         fs.sync_dir(dir)?;
         cut.removed.push(id);
-        cut.backups.push(backup);
+        backups.push(backup);
     }
     if keeps_beginning {
         let path = segment_path(dir, damaged);
@@ -83,14 +159,13 @@ fn cut_at(fs: &dyn FileSystem, dir: &Path, survey: &Survey, at: Corruption) -> i
         remove_index(fs, dir, damaged)?;
         fs.sync_dir(dir)?;
         write_zeros(&*file, cut.at.offset, u32::try_from(file.size()?).unwrap_or(u32::MAX))?;
-        cut.backups.push(backup);
+        backups.push(backup);
     }
-    Ok(cut)
+    Ok((cut, latest))
 }
 
 /// All segment files from this one on, headers or not, ascending.
 fn segments_from(fs: &dyn FileSystem, dir: &Path, from: SegmentId) -> io::Result<Vec<SegmentId>> {
-    use super::segment::FileKind;
     let mut ids: Vec<SegmentId> = fs
         .list(dir)?
         .iter()

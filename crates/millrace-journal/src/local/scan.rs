@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::frame::{Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, Verdict, is_intact};
 use crate::fs::File;
-use crate::position::{Position, SegmentId};
+use crate::position::{Epoch, Position, SegmentId};
 use crate::record::{Decoded, Replayed};
 
 const WINDOW_BYTES: usize = 1 << 20;
@@ -45,6 +45,8 @@ pub(super) struct Traces {
     pub(super) frames: u64,
     /// The end of the last of them; 0 if there are none.
     pub(super) frames_end: u32,
+    /// The latest of their epochs.
+    pub(super) epoch: Epoch,
 }
 
 /// A file seen through a buffer that moves forward.
@@ -184,6 +186,7 @@ fn search_block(
         }
         traces.frames += 1;
         traces.frames_end = traces.frames_end.max(offset as u32 + frame.length);
+        traces.epoch = traces.epoch.max(frame.epoch);
         if traces.outlived_by.is_none() && chain.is_outlived_by(&frame) {
             traces.outlived_by = Some(offset as u32);
         }
