@@ -201,7 +201,7 @@ impl Broker {
             };
             let entry = entries.iter_mut().find(running).ok_or(MoveTaskError::NoSuchTask)?;
             let cancelled = MoveTask { status: MoveTaskStatus::Cancelled, ..entry.task.clone() };
-            let ticket = self.append_task(entry, cancelled)?;
+            let ticket = self.append_task(entry, cancelled, Purpose::Reclaim)?;
             (entry.task.moved, ticket)
         };
         self.committed(Some(ticket)).await?;
@@ -248,7 +248,7 @@ impl Broker {
             failure: None,
         };
         let mut entry = Entry::new(task.clone(), 0, now);
-        let ticket = self.append_task(&mut entry, task)?;
+        let ticket = self.append_task(&mut entry, task, Purpose::Store)?;
         let id = entry.task.id.clone();
         entries.push(entry);
         let of_source = |entry: &Entry| entry.task.source == source.arn();
@@ -264,9 +264,14 @@ impl Broker {
         (self.random.lock().unwrap_or_else(PoisonError::into_inner))()
     }
 
-    fn append_task(&self, entry: &mut Entry, task: MoveTask) -> Result<Ticket, BrokerError> {
+    fn append_task(
+        &self,
+        entry: &mut Entry,
+        task: MoveTask,
+        purpose: Purpose,
+    ) -> Result<Ticket, BrokerError> {
         let index = task_record(&task)?;
-        let (ticket, position) = append_index(&self.log, Purpose::Reclaim, &index)?;
+        let (ticket, position) = append_index(&self.log, purpose, &index)?;
         entry.position = position;
         entry.task = task;
         Ok(ticket)

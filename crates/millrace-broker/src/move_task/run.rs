@@ -89,7 +89,7 @@ impl Broker {
     }
 
     fn end_task(&self, entry: &mut Entry, ended: MoveTask) {
-        if let Err(error) = self.append_task(entry, ended) {
+        if let Err(error) = self.append_task(entry, ended, Purpose::Reclaim) {
             tracing::warn!(task = %entry.task.id, %error, "end of move task was not journaled");
             entry.next_at = self.now().plus_seconds(1);
         }

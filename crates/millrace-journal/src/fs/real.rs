@@ -38,10 +38,23 @@ impl RealFileSystem {
     }
 }
 
+/// A name is durable once the directory that it stands in is synced. One that may be written but not
+/// read cannot be.
+fn sync_name(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match std::fs::File::open(parent.unwrap_or(Path::new("."))) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        opened => opened?.sync_all(),
+    }
+}
+
 impl FileSystem for RealFileSystem {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
         // Messages are in it: for nobody else.
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        missing.into_iter().try_for_each(sync_name)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -156,7 +169,8 @@ impl File for RealFile {
     }
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
-        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
+        let allocate = || rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes);
+        match rustix::io::retry_on_intr(allocate) {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 // No way to ask for space but to take it.
