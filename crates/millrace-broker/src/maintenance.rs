@@ -59,6 +59,8 @@ struct LogState {
     remembering: Option<Remembering>,
     /// Until then remembered sends are left where they are.
     rests_until: Timestamp,
+    /// A segment that is to go, and since when something in it could not be read.
+    unreadable: Option<(SegmentId, Timestamp)>,
 }
 
 /// Whether what is not a message was appended again.
@@ -84,6 +86,7 @@ impl Maintenance {
                 appended: None,
                 remembering: None,
                 rests_until: Timestamp(0),
+                unreadable: None,
             }),
             moved_from: AtomicU32::new(u32::MAX),
         }
@@ -248,7 +251,7 @@ impl Broker {
         let slack_bytes = if lacks_segment { 0 } else { self.options.slack_bytes };
         let is_long = log_bytes > live_bytes.saturating_mul(2).saturating_add(slack_bytes);
         if is_long || (lacks_segment && self.is_worth_its_room(&queues, &segments, straggling)) {
-            self.relocate_messages(straggling)?;
+            self.relocate_messages(straggling, &mut log.unreadable)?;
             log.appended = Some(self.log.latest());
             return Ok(Some(COMMIT_PAUSE));
         }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use millrace_core::MessageId;
+use millrace_core::{MessageId, Timestamp};
 use millrace_engine::record::{self, Record as EngineRecord, SentRecord, SlotSeq};
 use millrace_journal::{Position, Purpose, ReadError, Record, Replayed, SegmentId};
 
@@ -16,12 +16,18 @@ use crate::queue::{SharedQueue, State};
 const RELOCATED_BYTES: usize = 4 << 20;
 /// What a message's record may grow by when it is relocated, besides the ARN of its source.
 const RELOCATION_BYTES: usize = 64;
+/// A disk that fails to read may do so the next time; one that does not for so long will not.
+const UNREADABLE_S: u64 = 600;
 /// Slots that are looked through under a queue's lock at a time, for what to relocate.
 const SLOTS_AT_A_TIME: u32 = 1 << 16;
 
 impl Broker {
     /// Appends live messages of a segment again, not too many at a time.
-    pub(super) fn relocate_messages(&self, segment: SegmentId) -> Result<(), BrokerError> {
+    pub(super) fn relocate_messages(
+        &self,
+        segment: SegmentId,
+        unreadable: &mut Option<(SegmentId, Timestamp)>,
+    ) -> Result<(), BrokerError> {
         let mut found: Vec<(Arc<SharedQueue>, SlotSeq, Position)> = Vec::new();
         let mut collect = |replayed: Replayed<'_>| {
             if let Some(message) = message_of(replayed.index) {
@@ -34,7 +40,7 @@ impl Broker {
         replayed.map_err(|error| BrokerError::Internal(format!("segment: {error}")))?;
         let mut relocated_bytes = 0;
         for (queue, at, position) in found {
-            relocated_bytes += self.relocate_message(&queue, at, position)?;
+            relocated_bytes += self.relocate_message(&queue, at, position, unreadable)?;
             if relocated_bytes > RELOCATED_BYTES {
                 return Ok(());
             }
@@ -44,7 +50,8 @@ impl Broker {
             let mut next = 0;
             while let Some(moved) = messages_in(&queue, segment, &mut next) {
                 for (at, position) in moved {
-                    relocated_bytes += self.relocate_message(&queue, at, Position(position))?;
+                    relocated_bytes +=
+                        self.relocate_message(&queue, at, Position(position), unreadable)?;
                     if relocated_bytes > RELOCATED_BYTES {
                         return Ok(());
                     }
@@ -61,11 +68,12 @@ impl Broker {
         queue: &SharedQueue,
         at: SlotSeq,
         position: Position,
+        unreadable: &mut Option<(SegmentId, Timestamp)>,
     ) -> Result<usize, BrokerError> {
         let find = |state: &State| state.queue.find(at).filter(|view| view.position == position.0);
         // Read without the lock: old records come from the disk.
         let Some(view) = find(&queue.lock()) else { return Ok(0) };
-        let (id, payload) = self.stored_message(queue, position, view.record_len)?;
+        let (id, payload) = self.stored_message(queue, position, view.record_len, unreadable)?;
         let source_bytes = view.source.as_ref().map_or(0, |source| source.len());
         let bytes = view.record_len as usize + RELOCATION_BYTES + source_bytes;
         // As long as there is no further segment, the last of this one is left to deletes.
@@ -84,13 +92,15 @@ impl Broker {
         Ok(record.encoded_bytes())
     }
 
-    /// Id and content of a message. A content that the disk has damaged is gone; the message goes
-    /// on without one, or its segment and all behind it would have to stay until it expires.
+    /// Id and content of a message. A content that the disk has damaged, or has failed to read for
+    /// long, is gone; the message goes on without one, or its segment and all behind it would have to
+    /// stay until it expires.
     fn stored_message(
         &self,
         queue: &SharedQueue,
         position: Position,
         record_len: u32,
+        unreadable: &mut Option<(SegmentId, Timestamp)>,
     ) -> Result<(MessageId, Bytes), BrokerError> {
         match self.log.read(position, record_len) {
             Ok(stored) => {
@@ -99,12 +109,27 @@ impl Broker {
                     id.ok_or_else(|| BrokerError::Internal("record holds no message".into()))?;
                 Ok((id, stored.into_payload()))
             }
-            Err(error @ ReadError::Damaged(_)) => {
+            Err(error) if self.is_gone(&error, position, unreadable) => {
                 tracing::error!(queue = %queue.key(), %error, "message relocated without its content");
                 Ok((self.indexed_id(position)?, Bytes::new()))
             }
             Err(error) => Err(crate::deliver::unreadable(&error)),
         }
+    }
+
+    fn is_gone(
+        &self,
+        error: &ReadError,
+        position: Position,
+        unreadable: &mut Option<(SegmentId, Timestamp)>,
+    ) -> bool {
+        let ReadError::Io { .. } = error else { return matches!(error, ReadError::Damaged(_)) };
+        let (segment, now) = (position.segment(), self.now());
+        let since = match *unreadable {
+            Some((of, since)) if of == segment => since,
+            _ => unreadable.insert((segment, now)).1,
+        };
+        now >= since.plus_seconds(UNREADABLE_S)
     }
 
     /// The id of a message as its segment's index repeats it.

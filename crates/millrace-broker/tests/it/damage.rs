@@ -4,12 +4,13 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use millrace_broker::{
     Broker, Creation, Kind, MoveTaskStatus, NewContent, NewQueue, Options, Outgoing,
     ReceiveRequest, SharedQueue, StartMoveTask,
 };
-use millrace_core::{MessageId, QueueKey, SystemClock};
+use millrace_core::{Clock, MessageId, QueueKey, SystemClock};
 use millrace_engine::{Replay, Settings};
 use millrace_journal::{
     Durability, Fault, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions,
@@ -17,6 +18,14 @@ use millrace_journal::{
 };
 
 pub(crate) fn open(fs: Arc<dyn FileSystem>, dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) {
+    open_at(fs, dir, Arc::new(SystemClock::new()))
+}
+
+fn open_at(
+    fs: Arc<dyn FileSystem>,
+    dir: &Path,
+    clock: Arc<SystemClock>,
+) -> (Arc<GroupCommit>, Arc<Broker>) {
     let options = LocalOptions {
         durability: Durability::Os,
         segment_bytes: 64 << 10,
@@ -31,7 +40,6 @@ pub(crate) fn open(fs: Arc<dyn FileSystem>, dir: &Path) -> (Arc<GroupCommit>, Ar
     let options = GroupOptions { recent_bytes: 0, ..GroupOptions::default() };
     let log = GroupCommit::new(Box::new(journal), options);
     let replayed = replay.finish(Broker::first_seq(log.opened().epoch.0));
-    let clock = Arc::new(SystemClock::new());
     let mut bits = 0;
     let random = Box::new(move || {
         bits += 1;
@@ -191,4 +199,40 @@ fn damaged_message_does_not_keep_the_journal_from_growing_shorter() {
     assert_eq!(bodies, [b"first message".as_slice(), b"third message!!!"]);
     assert_eq!(queue.counts().in_flight, 3, "the damaged one is hidden, its receive counted");
     broker.close();
+}
+
+#[test]
+fn message_that_cannot_be_read_does_not_keep_the_journal_for_ever() {
+    let (fs, dir) = (SimFileSystem::new(1), Path::new("/journal"));
+    let clock = Arc::new(SystemClock::new());
+    let (log, broker) = open_at(Arc::new(fs.clone()), dir, clock.clone());
+    let queue = send_three(&log, &broker);
+    let filler = create(&log, &broker, "filler");
+    let large = content(&"x".repeat(1_000));
+    for _ in 0..300 {
+        run(&log, broker.send(&filler, &[message("x", &large)])).unwrap();
+    }
+    while log.background_step() {}
+    let first = dir.join("00000001.seg");
+    let bytes = fs.contents(&first).unwrap();
+    let place = bytes.windows(15).position(|window| window == b"second message!").unwrap();
+    fs.fail_reads_at(&first, place as u64);
+    run(&log, broker.delete_queue(&filler)).unwrap();
+    let oldest_after = |time| {
+        clock.advance(Duration::from_secs(time));
+        for _ in 0..20 {
+            broker.maintain();
+            while log.commit_step() {}
+        }
+        log.segments()[0].id.0
+    };
+
+    assert_eq!(oldest_after(0), 1, "the disk may read it the next time");
+    assert_eq!(oldest_after(599), 1);
+    assert!(oldest_after(1) > 1, "it never will");
+
+    assert_eq!(queue.counts().ready, 3);
+    let received = run(&log, broker.receive(&queue, &ANY)).unwrap();
+    let bodies: Vec<_> = received.iter().map(|message| message.content.body()).collect();
+    assert_eq!(bodies, [b"first message".as_slice(), b"third message!!!"]);
 }

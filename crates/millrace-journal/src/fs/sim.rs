@@ -46,6 +46,7 @@ impl SimFileSystem {
             syncs_fail: false,
             refuses_direct: false,
             is_out_of_files: false,
+            unreadable: None,
             sync_time: Duration::ZERO,
             capacity_bytes: u64::MAX,
             files: Vec::new(),
@@ -72,6 +73,12 @@ impl SimFileSystem {
     /// From now on every `sync_data` fails and makes nothing durable.
     pub fn fail_syncs(&self) {
         self.world().syncs_fail = true;
+    }
+
+    /// From now on reads of this byte of a file fail, as of a bad sector.
+    pub fn fail_reads_at(&self, path: &Path, offset: u64) {
+        let mut world = self.world();
+        world.unreadable = world.names.get(path).map(|id| (*id, offset));
     }
 
     /// From now on nothing is read or written past the page cache, as by a file system that cannot.
@@ -319,6 +326,10 @@ impl File for SimFile {
             assert_aligned(&[buffer], offset);
         }
         self.check_direct(&world)?;
+        let is_hit = |at| (offset..offset + buffer.len() as u64).contains(&at);
+        if world.unreadable.is_some_and(|(id, at)| id == self.id && is_hit(at)) {
+            return Err(rustix::io::Errno::IO.into());
+        }
         let rest = world.files.get(self.id).and_then(|image| image.live.get(offset as usize..));
         let rest = rest.unwrap_or_default();
         let length = rest.len().min(buffer.len());

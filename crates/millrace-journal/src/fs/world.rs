@@ -20,6 +20,8 @@ pub(super) struct World {
     pub(super) syncs_fail: bool,
     pub(super) refuses_direct: bool,
     pub(super) is_out_of_files: bool,
+    /// File and place of a byte that cannot be read.
+    pub(super) unreadable: Option<(usize, u64)>,
     pub(super) sync_time: Duration,
     pub(super) capacity_bytes: u64,
     pub(super) files: Vec<Image>,
