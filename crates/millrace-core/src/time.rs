@@ -1,7 +1,9 @@
 //! The server's one clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,19 +43,25 @@ pub trait Clock: Send + Sync {
     fn advance(&self, by: Duration);
 }
 
-/// Wall time at start plus time elapsed on the monotonic clock since, so that a stepped wall clock
-/// neither ends a visibility timeout early nor makes a deadline run backwards.
+/// Wall time at start plus the time elapsed since, so that a stepped wall clock neither ends a
+/// visibility timeout early nor makes a deadline run backwards.
 #[derive(Debug)]
 pub struct SystemClock {
-    started: Instant,
+    /// By the clock of elapsed time.
+    started_ms: u64,
     base_ms: AtomicU64,
 }
 
 impl SystemClock {
     /// A clock that shows the wall's time.
     pub fn new() -> SystemClock {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        SystemClock { started: Instant::now(), base_ms: AtomicU64::new(since.as_millis() as u64) }
+        SystemClock { started_ms: elapsed_ms(), base_ms: AtomicU64::new(wall_ms()) }
+    }
+
+    /// How far the wall's clock is ahead of this one, in milliseconds; negative if it is behind. It is
+    /// once it was set after the start, or was behind what the journal tells at the start.
+    pub fn lag_ms(&self) -> i64 {
+        wall_ms().cast_signed().wrapping_sub(self.now().0.cast_signed())
     }
 
     /// Steps forward to `time` if that is later: time read back from a journal is never in the
@@ -71,11 +79,43 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let elapsed_ms = self.started.elapsed().as_millis() as u64;
+        let elapsed_ms = elapsed_ms().saturating_sub(self.started_ms);
         Timestamp(self.base_ms.load(Ordering::Relaxed).saturating_add(elapsed_ms))
     }
 
     fn advance(&self, by: Duration) {
         self.base_ms.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
+    }
+}
+
+fn wall_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+/// Since any origin. While a machine is suspended time passes for its clients, and so it does here.
+fn elapsed_ms() -> u64 {
+    #[cfg(target_os = "linux")]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    let time = clock_gettime(CLOCK);
+    time.tv_sec.cast_unsigned() * 1000 + time.tv_nsec.cast_unsigned() / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_shows_the_walls_time_until_it_is_moved() {
+        let clock = SystemClock::new();
+        assert!(clock.lag_ms().abs() < 1000, "{}", clock.lag_ms());
+
+        let before = clock.now();
+        clock.at_least(Timestamp(0));
+        clock.at_least(before.plus_seconds(3600));
+
+        assert!(clock.now() >= before.plus_seconds(3600));
+        assert!((clock.lag_ms() + 3_600_000).abs() < 1000, "{}", clock.lag_ms());
     }
 }

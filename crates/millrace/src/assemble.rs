@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use millrace_broker::Broker;
@@ -59,7 +60,7 @@ pub(crate) fn open_services(
         purge_cool_down: config.limits.purge_cool_down,
         ..millrace_broker::Options::default()
     };
-    let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(random_bits))?;
+    let broker = Broker::new(log.clone(), clock.clone(), options, replayed, Box::new(random_bits))?;
     broker.spawn_threads().context("starting the broker's threads")?;
     let monitor = start_monitor(config, &broker)?;
     let services = Arc::new(millrace_services::Services::new(
@@ -72,15 +73,21 @@ pub(crate) fn open_services(
     let (companion, is_ready) = (broker.clone(), log.clone());
     let drain = drain.clone();
     let hooks = Hooks {
-        per_worker: Some(Arc::new(move |_| {
+        per_worker: Some(Arc::new(move |worker| {
             let (driver, broker, drain) =
                 (companion.commit_driver(tokio::task::yield_now), companion.clone(), drain.clone());
+            let clock = clock.clone();
             Box::pin(async move {
                 let drained = async {
                     drain.started().await;
                     broker.drain();
                 };
-                tokio::join!(driver, drained);
+                let watched = async {
+                    if worker == 0 {
+                        watch_clock(&clock).await;
+                    }
+                };
+                tokio::join!(driver, drained, watched);
             })
         })),
         is_ready: Arc::new(move || is_ready.poison().is_none()),
@@ -96,6 +103,26 @@ pub(crate) fn open_services(
         }
     });
     Ok(Services { service: services, broker, hooks, close })
+}
+
+/// How often the wall's clock is looked at.
+const CLOCK_PAUSE: Duration = Duration::from_secs(10);
+/// What it may be off by without a word.
+const CLOCK_SLACK_MS: u64 = 5000;
+
+/// Tells when the wall's clock was set. Ours goes on as it did until the next start, which goes by the
+/// wall's again: it is then that messages may be older, or timeouts over, all at once.
+async fn watch_clock(clock: &SystemClock) {
+    let mut told_ms = 0;
+    loop {
+        let lag_ms = clock.lag_ms();
+        if lag_ms.abs_diff(told_ms) > CLOCK_SLACK_MS {
+            told_ms = lag_ms;
+            let ahead_seconds = lag_ms as f64 / 1e3;
+            tracing::warn!(ahead_seconds, "the system's clock is not the server's");
+        }
+        tokio::time::sleep(CLOCK_PAUSE).await;
+    }
 }
 
 /// From the system's generator: receipt handles are sealed with it.
