@@ -59,6 +59,25 @@ def test_statistics_of_values_sets_and_counts(put, cloudwatch, clock):
     assert known == [3, 1], "a set of statistics hides its values"
 
 
+def test_data_of_entities_are_stored_too(cloudwatch, clock):
+    entity = {"KeyAttributes": {"Type": "Service", "Name": "till"}}
+    of_entity = [{"Entity": entity, "MetricData": [{"MetricName": "Sales", "Value": 3}]}]
+    cloudwatch.put_metric_data(Namespace="Shop", EntityMetricData=of_entity)
+    cloudwatch.put_metric_data(
+        Namespace="Shop", MetricData=[{"MetricName": "Sales", "Value": 4}], EntityMetricData=of_entity
+    )
+
+    points = cloudwatch.get_metric_statistics(
+        Namespace="Shop",
+        MetricName="Sales",
+        StartTime=clock.time(600),
+        EndTime=clock.time(-60),
+        Period=60,
+        Statistics=["Sum"],
+    )["Datapoints"]
+    assert [point["Sum"] for point in points] == [10]
+
+
 def test_units_are_kept_apart(put, cloudwatch, clock):
     put(
         {"MetricName": "Time", "Value": 3, "Unit": "Seconds"},

@@ -49,19 +49,9 @@ impl CloudWatch {
                 "The value {namespace} for parameter Namespace is invalid."
             )));
         }
-        if input.metric_data.is_empty() {
-            return Err(error::missing("MetricData"));
-        }
-        if input.metric_data.len() > DATA_MAX {
-            return Err(error::invalid_value(format!(
-                "The collection MetricData must not have a size greater than {DATA_MAX}."
-            )));
-        }
         let now = self.broker.now();
-        let data = input.metric_data.iter().enumerate().map(|(number, datum)| {
-            let at = At(format!("MetricData.member.{}", number + 1));
-            checked(scope, namespace, datum, &at, now)
-        });
+        let data = data(input)?;
+        let data = data.iter().map(|(at, datum)| checked(scope, namespace, datum, at, now));
         let data: Vec<Datum> = data.collect::<Result<_, _>>()?;
         let store = self.monitor.store().clone();
         let stored = self.monitor.run_durably(move || {
@@ -79,6 +69,28 @@ impl At {
     fn member(&self, name: &str) -> String {
         format!("{}.{name}", self.0)
     }
+}
+
+/// The data of the request, those of entities last, and where each stands.
+fn data(input: &PutMetricData) -> Result<Vec<(At, &MetricDatum)>, ApiError> {
+    let of_entities = input.entity_metric_data.iter().enumerate();
+    let lists = of_entities.map(|(number, entity)| {
+        (format!("EntityMetricData.member.{}.MetricData", number + 1), &entity.metric_data)
+    });
+    let mut data = Vec::new();
+    for (at, list) in std::iter::once(("MetricData".to_owned(), &input.metric_data)).chain(lists) {
+        let numbered = list.iter().enumerate();
+        data.extend(numbered.map(|(n, datum)| (At(format!("{at}.member.{}", n + 1)), datum)));
+    }
+    if data.is_empty() {
+        return Err(error::missing("MetricData"));
+    }
+    if data.len() > DATA_MAX {
+        return Err(error::invalid_value(format!(
+            "The collection MetricData must not have a size greater than {DATA_MAX}."
+        )));
+    }
+    Ok(data)
 }
 
 fn checked(
@@ -197,4 +209,42 @@ fn number(value: f64, at: &At, name: &str) -> Result<f64, ApiError> {
 
 fn invalid(value: f64, parameter: &str) -> ApiError {
     error::invalid_value(format!("The value {value:?} for parameter {parameter} is invalid."))
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_wire::cloudwatch::EntityMetricData;
+
+    use super::*;
+
+    fn datum() -> MetricDatum {
+        MetricDatum {
+            metric_name: Some("Sales".into()),
+            value: Some(1.0),
+            ..MetricDatum::default()
+        }
+    }
+
+    fn places(of_none: usize, of_entities: &[usize]) -> Result<Vec<String>, &'static str> {
+        let entity = |count: &usize| EntityMetricData { metric_data: vec![datum(); *count] };
+        let input = PutMetricData {
+            namespace: Some("Shop".into()),
+            metric_data: vec![datum(); of_none],
+            entity_metric_data: of_entities.iter().map(entity).collect(),
+        };
+        let places = data(&input).map(|data| data.into_iter().map(|(at, _)| at.0).collect());
+        places.map_err(|error| error.code)
+    }
+
+    #[test]
+    fn data_stand_beside_entities_and_within_them() {
+        let first = "EntityMetricData.member.1.MetricData.member.1";
+        let second = "EntityMetricData.member.2.MetricData.member.1";
+
+        assert_eq!(places(1, &[1, 1]).unwrap(), ["MetricData.member.1", first, second]);
+        assert_eq!(places(0, &[1]).unwrap(), [first]);
+        assert_eq!(places(0, &[0]), Err("MissingParameter"));
+        assert!(places(500, &[500]).is_ok());
+        assert_eq!(places(500, &[501]), Err("InvalidParameterValue"));
+    }
 }

@@ -31,6 +31,12 @@ structures! {
     PutMetricData {
         namespace: Option<String> = text "Namespace",
         metric_data: Vec<MetricDatum> = each "MetricData",
+        entity_metric_data: Vec<EntityMetricData> = each "EntityMetricData",
+    }
+
+    /// Data of one entity; what the entity is, is not kept.
+    EntityMetricData {
+        metric_data: Vec<MetricDatum> = each "MetricData",
     }
 
     MetricDatum {
