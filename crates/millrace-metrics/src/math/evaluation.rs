@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use super::budget::Budget;
+use super::filling::{self, Filling};
 use super::parse::{self, Expression};
 use super::{
     Found, MathError, Query, QueryError, QueryKind, SERIES_MAX, Series, Span, Value, functions,
-    search,
+    operators, search,
 };
 use crate::{Entity, MetricStore, Periods, SeriesQuery, Statistic, StoreError, Unit};
 
@@ -194,8 +195,8 @@ impl<'a> Evaluation<'a> {
         let mut value = self.evaluate(first, depth)?;
         for (operator, right) in operations.into_iter().rev() {
             let right = self.evaluate(right, depth)?;
-            self.budget.take(functions::cost_of_binary(&value, &right))?;
-            value = functions::binary(operator, value, right)?;
+            self.budget.take(operators::cost_of_binary(&value, &right))?;
+            value = operators::binary(operator, value, right)?;
         }
         Ok(value)
     }
@@ -230,10 +231,10 @@ impl<'a> Evaluation<'a> {
         }
         // The word REPEAT or LINEAR stands where a value could.
         if let ("FILL", [of, Expression::Name(word)]) = (name, arguments)
-            && let Some(filling) = functions::Filling::of_word(word)
+            && let Some(filling) = Filling::of_word(word)
         {
             let of = self.evaluate(of, depth)?;
-            return functions::fill(of, filling, self.span, &mut self.budget);
+            return filling::fill(of, filling, self.span, &mut self.budget);
         }
         let values: Result<Vec<Value>, MathError> =
             arguments.iter().map(|argument| self.evaluate(argument, depth)).collect();

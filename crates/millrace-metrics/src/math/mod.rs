@@ -2,7 +2,9 @@
 
 mod budget;
 mod evaluation;
+mod filling;
 mod functions;
+mod operators;
 mod parse;
 mod search;
 
@@ -120,6 +122,15 @@ impl Value {
 impl Series {
     fn cost(&self) -> usize {
         self.points.len() + 1
+    }
+
+    /// Each value made another, or none.
+    fn mapped(&self, apply: impl Fn(u64, f64) -> Option<f64>) -> Series {
+        let points = self.points.iter();
+        let points = points.filter_map(|(time_s, value)| {
+            Some((*time_s, apply(*time_s, *value).filter(|value| value.is_finite())?))
+        });
+        Series { points: points.collect(), label: self.label.clone(), ..*self }
     }
 }
 
