@@ -68,7 +68,7 @@ pub(super) fn call(
         "LOG" => each(value, f64::ln),
         "LOG10" => each(value, f64::log10),
         "SUM" => reduce(value, |values| values.iter().sum()),
-        "AVG" => reduce(value, |values| values.iter().sum::<f64>() / values.len() as f64),
+        "AVG" => average(value),
         "MIN" => reduce(value, |values| values.iter().copied().fold(f64::INFINITY, f64::min)),
         "MAX" => reduce(value, |values| values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
         "STDDEV" => reduce(value, deviation),
@@ -94,7 +94,6 @@ pub(super) fn call(
                 let empty = Series { period_s: BASE_PERIOD_S, ..Series::default() };
                 fill(Value::Series(empty), Filling::Number(number), span, budget)
             }
-            Value::Series(series) if series.points.is_empty() => Ok(Value::Series(series)),
             _ => Err(MathError::new("TIME_SERIES takes a number")),
         },
         "EPOCH" => times(value, |time_s| time_s as f64),
@@ -121,7 +120,7 @@ fn only(values: Vec<Value>) -> Result<Value, MathError> {
 fn reduce(value: Value, over: impl Fn(&[f64]) -> f64) -> Result<Value, MathError> {
     match value {
         // Of a metric that nobody has sent yet: that is no fault of the expression.
-        Value::Series(series) if series.points.is_empty() => Ok(Value::Series(series)),
+        Value::Series(series) if series.points.is_empty() => Ok(Value::Number(f64::NAN)),
         Value::Series(series) => {
             Ok(Value::Number(over(&series.points.values().copied().collect::<Vec<_>>())))
         }
@@ -136,6 +135,15 @@ fn reduce(value: Value, over: impl Fn(&[f64]) -> f64) -> Result<Value, MathError
         }
         Value::Number(_) | Value::Text(_) => Err(MathError::new("a time series is expected")),
     }
+}
+
+/// User guide: of several series, missing values are treated as 0.
+fn average(value: Value) -> Result<Value, MathError> {
+    let all = match &value {
+        Value::List(list) => Some(list.len()),
+        _ => None,
+    };
+    reduce(value, |values| values.iter().sum::<f64>() / all.unwrap_or(values.len()) as f64)
 }
 
 fn deviation(values: &[f64]) -> f64 {

@@ -102,6 +102,7 @@ pub struct Found {
 /// What an expression is worth.
 #[derive(Clone, Debug, PartialEq)]
 enum Value {
+    /// Not a number: there is no value, as of what has no data points.
     Number(f64),
     Text(String),
     Series(Series),

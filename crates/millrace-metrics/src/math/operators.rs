@@ -20,9 +20,7 @@ pub(super) fn cost_of_binary(left: &Value, right: &Value) -> usize {
 pub(super) fn binary(operator: Operator, left: Value, right: Value) -> Result<Value, MathError> {
     let apply = |a: f64, b: f64| operate(operator, a, b);
     Ok(match (left, right) {
-        (Value::Number(a), Value::Number(b)) => {
-            apply(a, b).map_or_else(|| Value::Series(Series::default()), Value::Number)
-        }
+        (Value::Number(a), Value::Number(b)) => Value::Number(apply(a, b).unwrap_or(f64::NAN)),
         (Value::Series(a), Value::Number(b)) => Value::Series(a.mapped(|_, a| apply(a, b))),
         (Value::Number(a), Value::Series(b)) => Value::Series(b.mapped(|_, b| apply(a, b))),
         (Value::Series(a), Value::Series(b)) => Value::Series(joined(&a, &b, apply)),
@@ -52,6 +50,9 @@ pub(super) fn binary(operator: Operator, left: Value, right: Value) -> Result<Va
 
 /// None: there is no data point, as after a division by zero.
 fn operate(operator: Operator, a: f64, b: f64) -> Option<f64> {
+    if a.is_nan() || b.is_nan() {
+        return None;
+    }
     let truth = |is_true: bool| f64::from(u8::from(is_true));
     let value = match operator {
         Operator::Add => a + b,
@@ -71,14 +72,25 @@ fn operate(operator: Operator, a: f64, b: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// The times that both have.
+/// User guide, "Using metric math": a value that only the other series has counts as 0. Of series
+/// with different periods the times of the coarser count, for the other has them too.
 fn joined(a: &Series, b: &Series, apply: impl Fn(f64, f64) -> Option<f64>) -> Series {
-    let mut joined = a.mapped(|time_s, a| apply(a, *b.points.get(&time_s)?));
-    joined.period_s = a.period_s.max(b.period_s);
-    joined
+    let of_a = (a.period_s >= b.period_s).then(|| a.points.keys());
+    let of_b = (b.period_s >= a.period_s).then(|| b.points.keys());
+    let times: BTreeSet<u64> = of_a.into_iter().chain(of_b).flatten().copied().collect();
+    let at = |series: &Series, time_s: u64| series.points.get(&time_s).copied().unwrap_or(0.0);
+    let value = |time_s| Some((time_s, apply(at(a, time_s), at(b, time_s))?));
+    Series {
+        points: times.into_iter().filter_map(value).collect(),
+        period_s: a.period_s.max(b.period_s),
+        label: a.label.clone(),
+        ..*a
+    }
 }
 
-/// IF: where the condition is not zero the second argument, else the third if there is one.
+/// IF: at each time of the condition the second argument if it is not zero, else the third if there
+/// is one. The cases are those of the user guide, "Using IF expressions": where the condition holds,
+/// a missing value is 0; where it does not, there is none.
 pub(super) fn choose(values: Vec<Value>) -> Result<Value, MathError> {
     let mut values = values.into_iter();
     let (Some(condition), Some(then), otherwise, None) =
@@ -86,11 +98,12 @@ pub(super) fn choose(values: Vec<Value>) -> Result<Value, MathError> {
     else {
         return Err(MathError::new("IF takes two or three arguments"));
     };
+    let of_either = [Some(&then), otherwise.as_ref()].into_iter().flatten();
+    if of_either.into_iter().any(|value| matches!(value, Value::List(_) | Value::Text(_))) {
+        return Err(MathError::new("IF gives numbers or time series"));
+    }
     let condition = match condition {
-        Value::Number(number) => {
-            let chosen = if number != 0.0 { Some(then) } else { otherwise };
-            return chosen.ok_or_else(|| MathError::new("IF has no third argument"));
-        }
+        Value::Number(number) => return Ok(chosen(number, then, otherwise)),
         Value::Series(series) => series,
         Value::List(_) | Value::Text(_) => {
             return Err(MathError::new("IF takes a number or a time series first"));
@@ -101,21 +114,25 @@ pub(super) fn choose(values: Vec<Value>) -> Result<Value, MathError> {
         Value::Series(series) => series.points.get(&time_s).copied(),
         Value::List(_) | Value::Text(_) => None,
     };
-    let of_either = [Some(&then), otherwise.as_ref()].into_iter().flatten();
-    let times: BTreeSet<u64> = of_either
-        .filter_map(|value| match value {
-            Value::Series(series) => Some(series.points.keys()),
-            _ => None,
-        })
-        .flatten()
-        .chain(condition.points.keys())
-        .copied()
-        .collect();
-    let value = |time_s: &u64| {
-        let is_true = *condition.points.get(time_s)? != 0.0;
-        let chosen = if is_true { Some(&then) } else { otherwise.as_ref() };
-        Some((*time_s, at(chosen?, *time_s)?))
+    let points = condition.mapped(|time_s, is_true| match is_true != 0.0 {
+        true => Some(at(&then, time_s).unwrap_or(0.0)),
+        false => at(otherwise.as_ref()?, time_s),
+    });
+    Ok(Value::Series(Series { label: String::new(), ..points }))
+}
+
+/// IF with a number as its condition. Without a third argument there is nothing to choose: a time
+/// series without data points, or no number.
+fn chosen(condition: f64, then: Value, otherwise: Option<Value>) -> Value {
+    let nothing = || match &then {
+        Value::Series(series) => {
+            Value::Series(Series { period_s: series.period_s, ..Series::default() })
+        }
+        _ => Value::Number(f64::NAN),
     };
-    let points = times.iter().filter_map(value).collect();
-    Ok(Value::Series(Series { points, label: String::new(), ..condition }))
+    match condition {
+        number if number.is_nan() => nothing(),
+        0.0 => otherwise.unwrap_or_else(nothing),
+        _ => then,
+    }
 }

@@ -67,6 +67,25 @@ fn values(text: &str) -> Result<Vec<Vec<Option<f64>>>, String> {
     Ok(found[0].series.iter().map(values).collect())
 }
 
+/// The single series of an expression over `m1` and the others, `-1.0` where one has no value.
+fn of_series(all: &[&[f64]], text: &str) -> Vec<Option<f64>> {
+    let known = |value: &f64| (*value >= 0.0).then_some(*value);
+    let all: Vec<Vec<Option<f64>>> =
+        all.iter().map(|values| values.iter().map(known).collect()).collect();
+    let names = ["a", "b", "c"];
+    let named: Vec<(&str, &[Option<f64>])> =
+        names.iter().zip(&all).map(|(name, values)| (*name, &values[..])).collect();
+    let store = store(&named);
+    let ids = ["m1", "m2", "m3"];
+    let mut queries: Vec<Query> =
+        ids.iter().zip(names).take(all.len()).map(|(id, name)| metric(id, name)).collect();
+    queries.push(expression(text));
+    let minutes = all[0].len() as u64;
+    let found = answer(&store, &queries, &span(minutes)).unwrap();
+    let points = &found[0].series[0].points;
+    (0..minutes).map(|minute| points.get(&(START_S + minute * 60)).copied()).collect()
+}
+
 fn one(text: &str) -> [Option<f64>; 4] {
     let series = values(text).unwrap();
     assert_eq!(series.len(), 1, "{text}");
@@ -74,9 +93,49 @@ fn one(text: &str) -> [Option<f64>; 4] {
 }
 
 #[test]
-fn operators_apply_where_both_have_values() {
-    assert_eq!(one("m1 + m2"), [Some(11.0), Some(2.0), None, Some(44.0)]);
-    assert_eq!(one("m1 / m2"), [Some(0.1), None, None, Some(0.1)], "nothing is divided by zero");
+fn a_value_that_one_series_lacks_is_zero() {
+    let pair: [&[f64]; 2] = [&[30.0, 20.0, 0.0, 0.0], &[20.0, -1.0, 20.0, -1.0]];
+    let all = |values: [f64; 4]| values.map(Some).to_vec();
+
+    // The user guide's table.
+    assert_eq!(of_series(&pair, "m1 < m2"), all([0.0, 0.0, 1.0, 0.0]));
+    assert_eq!(of_series(&pair, "m1 >= 30"), all([1.0, 0.0, 0.0, 0.0]));
+    assert_eq!(of_series(&pair, "m1 > 15 AND m2 > 15"), all([1.0, 0.0, 0.0, 0.0]));
+    assert_eq!(of_series(&pair, "m1 OR m2"), all([1.0, 1.0, 1.0, 0.0]));
+    assert_eq!(of_series(&pair, "m1 - m2"), all([10.0, 20.0, -20.0, 0.0]));
+    assert_eq!(of_series(&pair, "m1 * m2"), all([600.0, 0.0, 0.0, 0.0]));
+    assert_eq!(of_series(&pair, "m1 / m2"), [Some(1.5), None, Some(0.0), None]);
+    assert_eq!(of_series(&pair, "m1 ^ m2")[1..], [Some(1.0), Some(0.0), Some(1.0)]);
+    assert_eq!(of_series(&pair, "AVG([m1, m2])"), all([25.0, 10.0, 10.0, 0.0]));
+    let both: [&[f64]; 2] = [&[1.0, -1.0], &[1.0, -1.0]];
+    assert_eq!(of_series(&both, "m1 == m2"), [Some(1.0), None], "where there is any");
+}
+
+#[test]
+fn if_chooses_as_the_user_guide_says() {
+    let none = -1.0;
+    let three: [&[f64]; 3] =
+        [&[1.0, 1.0, 0.0, 0.0, none], &[30.0, none, 0.0, 0.0, 30.0], &[0.0, 0.0, 20.0, none, 20.0]];
+
+    for (text, expected) in [
+        ("IF(m1, m2, m3)", [Some(30.0), Some(0.0), Some(20.0), None, None]),
+        ("IF(m1, 5, m3)", [Some(5.0), Some(5.0), Some(20.0), None, None]),
+        ("IF(m1, m2, 5)", [Some(30.0), Some(0.0), Some(5.0), Some(5.0), None]),
+        ("IF(m1, m2)", [Some(30.0), Some(0.0), None, None, None]),
+        ("IF(1, m2, m3)", [Some(30.0), None, Some(0.0), Some(0.0), Some(30.0)]),
+        ("IF(0, m2, m3)", [Some(0.0), Some(0.0), Some(20.0), None, Some(20.0)]),
+        ("IF(0, m2)", [None; 5]),
+    ] {
+        assert_eq!(of_series(&three, text), expected, "{text}");
+    }
+    assert!(values("IF(m1, [m1, m2])").is_err());
+}
+
+#[test]
+fn operators_apply_where_either_has_a_value() {
+    assert_eq!(one("m1 + m2"), [Some(11.0), Some(2.0), Some(30.0), Some(44.0)]);
+    let shares = [Some(0.1), None, Some(0.0), Some(0.1)];
+    assert_eq!(one("m1 / m2"), shares, "nothing is divided by zero");
     assert_eq!(one("2 * m1 - 1"), [Some(1.0), Some(3.0), None, Some(7.0)]);
     assert_eq!(one("-m1 ^ 2"), [Some(-1.0), Some(-4.0), None, Some(-16.0)]);
     assert_eq!(one("m2 > 10 AND m2 < 40"), [Some(0.0), Some(0.0), Some(1.0), Some(0.0)]);
@@ -95,7 +154,7 @@ fn functions_over_one_series() {
     assert_eq!(one("m1 - AVG(m2)"), [Some(-19.0), Some(-18.0), None, Some(-16.0)]);
     assert_eq!(one("m2 / PERIOD(m2)")[2], Some(0.5));
     assert_eq!(one("IF(m2 > 5, m2, 7)"), [Some(10.0), Some(7.0), Some(30.0), Some(40.0)]);
-    assert_eq!(one("IF(m2, m1)"), [Some(1.0), None, None, Some(4.0)]);
+    assert_eq!(one("IF(m2, m1)"), [Some(1.0), None, Some(0.0), Some(4.0)]);
     assert_eq!(one("TIME_SERIES(5)"), [Some(5.0); 4]);
 }
 
@@ -127,8 +186,9 @@ fn search_finds_series_by_schema_and_words() {
 fn metrics_without_data_points_give_none() {
     let store = store(&[("orders", &[Some(1.0), Some(2.0)])]);
     for text in [
-        "AVG(m0)",
         "m1 - AVG(m0)",
+        "m1 > AVG(m0)",
+        "IF(AVG(m0), m1)",
         "SUM(m1) / MAX(m0) * TIME_SERIES(1)",
         "FIRST(SEARCH('nothing', 'Sum', 60))",
         "RATE(LAST(REMOVE_EMPTY([m0])))",
@@ -140,7 +200,7 @@ fn metrics_without_data_points_give_none() {
         let found = answer(&store, &queries, &span(4)).map_err(|error| error.to_string());
         assert!(found.is_ok_and(|found| found[0].series[0].points.is_empty()), "{text}");
     }
-    assert_eq!(one("FILL(AVG(FIRST(SEARCH('nothing', 'Sum', 60))), 0)"), [Some(0.0); 4]);
+    assert_eq!(one("FILL(FIRST(SEARCH('nothing', 'Sum', 60)), 0)"), [Some(0.0); 4]);
 }
 
 #[test]
@@ -166,6 +226,7 @@ fn faults_are_told() {
         ("m1 m2", "e1: unexpected m2"),
         ("FOO(m1)", "e1: FOO is not a function"),
         ("AVG(m1)", "e1: an expression must give a time series"),
+        ("AVG(FIRST(SEARCH('nothing', 'Sum')))", "e1: an expression must give a time series"),
         ("ABS(m1, m2)", "e1: ABS takes 1 arguments, not 2"),
         ("m1 @ 2", "e1: unexpected @"),
     ] {

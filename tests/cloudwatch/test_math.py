@@ -1,0 +1,59 @@
+"""Metric math: what operators, functions and SEARCH give."""
+
+import datetime
+
+import pytest
+
+
+@pytest.fixture
+def minutes(cloudwatch, clock):
+    """Gives metrics of the name space Shop a value a minute, and evaluates expressions over them."""
+    start = clock.time(1200).replace(second=0, microsecond=0)
+
+    def put(name, *values, dimensions=()):
+        cloudwatch.put_metric_data(
+            Namespace="Shop",
+            MetricData=[
+                {
+                    "MetricName": name,
+                    "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions],
+                    "Timestamp": start + datetime.timedelta(minutes=n),
+                    "Value": value,
+                }
+                for n, value in enumerate(values)
+                if value is not None
+            ],
+        )
+
+    def evaluate(expression, *metrics, count=4, **query):
+        stats = [
+            {
+                "Id": f"m{n}",
+                "MetricStat": {"Metric": {"Namespace": "Shop", "MetricName": name}, "Period": 60, "Stat": "Sum"},
+                "ReturnData": False,
+            }
+            for n, name in enumerate(metrics, 1)
+        ]
+        return cloudwatch.get_metric_data(
+            MetricDataQueries=[*stats, {"Id": "e1", "Expression": expression} | query],
+            StartTime=start,
+            EndTime=start + datetime.timedelta(minutes=count),
+            ScanBy="TimestampAscending",
+        )["MetricDataResults"]
+
+    evaluate.put = put
+    return evaluate
+
+
+def test_values_that_are_missing_count_as_zero(minutes):
+    minutes.put("A", 30, 20, 0, 0)
+    minutes.put("B", 20, None, 20, None)
+
+    def values(expression):
+        [result] = minutes(expression, "A", "B")
+        return result["Values"]
+
+    assert values("m1 < m2") == [0, 0, 1, 0]
+    assert values("m1 > 15 AND m2 > 15") == [1, 0, 0, 0]
+    assert values("m1 - m2") == [10, 20, -20, 0]
+    assert values("IF(m1, m2, 5)") == [20, 0, 5, 5]
