@@ -57,3 +57,18 @@ def test_values_that_are_missing_count_as_zero(minutes):
     assert values("m1 > 15 AND m2 > 15") == [1, 0, 0, 0]
     assert values("m1 - m2") == [10, 20, -20, 0]
     assert values("IF(m1, m2, 5)") == [20, 0, 5, 5]
+
+
+def test_search_as_grafana_sends_it(minutes):
+    for shop in ["north", "south", "east-2"]:
+        minutes.put("Sales", 1, dimensions=[("ShopName", shop)])
+        minutes.put("Visits", 1, dimensions=[("ShopName", shop)])
+
+    def count(text):
+        return sum(bool(result["Values"]) for result in minutes(f"REMOVE_EMPTY(SEARCH('{text}', 'Sum', 60))"))
+
+    assert count('{"Shop","ShopName"} MetricName="Sales" "ShopName"=("north" OR "south")') == 2
+    assert count('Namespace="Shop" MetricName="Sales" "ShopName"') == 3
+    assert count('{Shop,ShopName}, MetricName="Sales"') == 3
+    assert count("{Shop,ShopName} (north OR south) NOT Visits") == 2
+    assert (count("{Shop,ShopName} east"), count("{Shop,ShopName} eas")) == (2, 0)

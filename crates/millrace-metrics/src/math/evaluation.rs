@@ -9,7 +9,9 @@ use super::{
     Found, MathError, Query, QueryError, QueryKind, SERIES_MAX, Series, Span, Value, functions,
     operators, search,
 };
-use crate::{Entity, MetricStore, Periods, SeriesQuery, Statistic, StoreError, Unit};
+use crate::{
+    BASE_PERIOD_S, Entity, MetricStore, Periods, SeriesQuery, Statistic, StoreError, Unit,
+};
 
 /// Evaluations within one another at most, over all expressions that refer to one another: each
 /// takes up to 4 KiB of the stack.
@@ -275,7 +277,8 @@ impl<'a> Evaluation<'a> {
         if Statistic::of_name(statistic).is_none() {
             return Err(MathError::new(format!("{statistic} is no statistic")));
         }
-        let period_s = period_s.unwrap_or(crate::BASE_PERIOD_S).max(crate::BASE_PERIOD_S);
+        let periods = period_s.unwrap_or_default().div_ceil(BASE_PERIOD_S).max(1);
+        let period_s = periods.saturating_mul(BASE_PERIOD_S);
         let listed = search::search(self.store, text, self.span, &mut self.budget)?;
         let entities: Vec<Entity> = listed
             .iter()
