@@ -72,3 +72,17 @@ def test_search_as_grafana_sends_it(minutes):
     assert count('{Shop,ShopName}, MetricName="Sales"') == 3
     assert count("{Shop,ShopName} (north OR south) NOT Visits") == 2
     assert (count("{Shop,ShopName} east"), count("{Shop,ShopName} eas")) == (2, 0)
+
+
+def test_lists_are_sorted_filled_and_sliced(minutes):
+    minutes.put("A", 1, None, 3, 4)
+    minutes.put("B", 9, 8, 7, 6)
+
+    def values(expression):
+        return [result["Values"] for result in minutes(expression, "A", "B")]
+
+    assert values("SORT(METRICS(), AVG, DESC)") == [[9, 8, 7, 6], [1, 3, 4]]
+    assert values("SLICE(SORT(METRICS(), AVG, DESC), 1)") == [[1, 3, 4]]
+    assert values("FILL(m1, m2)") == [[1, 8, 3, 4]]
+    assert values("DATAPOINT_COUNT(METRICS())") == [[2, 1, 2, 2]]
+    assert len(values("YEAR(m1)")[0]) == 4

@@ -11,6 +11,7 @@
 //! that has not ended), `math` (expressions), `alarm`.
 
 pub mod alarm;
+mod calendar;
 mod catalog;
 mod day;
 mod key;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::Date;
+
 /// Data points that a reason names, so that it stays below CloudWatch's 1,023 characters.
 const REASON_POINTS: usize = 20;
 
@@ -243,23 +245,10 @@ impl Watched<'_> {
 
 /// `02/01/26 03:04:00`: day, month and year.
 fn shown_time(time_s: u64) -> String {
-    let (days, seconds) = (time_s / 86_400, time_s % 86_400);
-    let (year, month, day) = date_of(days);
+    let seconds = time_s % 86_400;
+    let Date { year, month, day } = Date::of_seconds(time_s);
     let (hour, minute) = (seconds / 3_600, seconds / 60 % 60);
     format!("{day:02}/{month:02}/{:02} {hour:02}:{minute:02}:{:02}", year % 100, seconds % 60)
-}
-
-/// Year, month and day of the proleptic Gregorian calendar, from days since 1970.
-fn date_of(days: u64) -> (u64, u64, u64) {
-    // Years that begin in March, so that leap days come last: 400 of them have 146,097 days.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]
@@ -353,12 +342,5 @@ mod tests {
             judged(&one, "-", State::Ok).reason,
             "Insufficient Data: 1 datapoint was unknown."
         );
-    }
-
-    #[test]
-    fn leap_days_are_dates() {
-        assert_eq!(date_of(11_016), (2000, 2, 29));
-        assert_eq!(date_of(0), (1970, 1, 1));
-        assert_eq!(date_of(20_454), (2026, 1, 1));
     }
 }

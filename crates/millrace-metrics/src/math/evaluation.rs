@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::budget::Budget;
 use super::filling::{self, Filling};
+use super::order::{self, Direction};
 use super::parse::{self, Expression};
 use super::{
     Found, MathError, Query, QueryError, QueryKind, SERIES_MAX, Series, Span, Value, functions,
@@ -231,12 +232,8 @@ impl<'a> Evaluation<'a> {
         if name == "METRICS" {
             return self.metrics(arguments);
         }
-        // The word REPEAT or LINEAR stands where a value could.
-        if let ("FILL", [of, Expression::Name(word)]) = (name, arguments)
-            && let Some(filling) = Filling::of_word(word)
-        {
-            let of = self.evaluate(of, depth)?;
-            return filling::fill(of, filling, self.span, &mut self.budget);
+        if let Some(value) = self.call_with_words(name, arguments, depth)? {
+            return Ok(value);
         }
         let values: Result<Vec<Value>, MathError> =
             arguments.iter().map(|argument| self.evaluate(argument, depth)).collect();
@@ -245,6 +242,36 @@ impl<'a> Evaluation<'a> {
             return self.search(&values);
         }
         functions::call(name, values, self.span, &mut self.budget)
+    }
+
+    /// A call in which words stand where values could: `FILL(m1, REPEAT)`, `SORT(m1, AVG, DESC)`.
+    fn call_with_words(
+        &mut self,
+        name: &str,
+        arguments: &[Expression],
+        depth: usize,
+    ) -> Result<Option<Value>, MathError> {
+        match (name, arguments) {
+            ("FILL", [of, Expression::Name(word)]) => {
+                let Some(filling) = Filling::of_word(word) else { return Ok(None) };
+                let of = self.evaluate(of, depth)?;
+                filling::fill(of, &filling, self.span, &mut self.budget).map(Some)
+            }
+            ("SORT", [of, Expression::Name(by), Expression::Name(direction), rest @ ..])
+                if rest.len() <= 1 =>
+            {
+                let by = functions::function_of_values(by)
+                    .ok_or_else(|| MathError::new("SORT orders by AVG, MIN, MAX or SUM"))?;
+                let direction = Direction::of_word(direction)
+                    .ok_or_else(|| MathError::new("SORT orders ASC or DESC"))?;
+                let of = self.evaluate(of, depth)?;
+                self.budget.take(of.cost())?;
+                let limit = rest.first().map(|limit| self.evaluate(limit, depth)).transpose()?;
+                order::sort(of, by, direction, limit).map(Some)
+            }
+            ("SORT", _) => Err(MathError::new("SORT takes a list, a function and a direction")),
+            _ => Ok(None),
+        }
     }
 
     /// All series that are asked for directly, or those whose ids contain a text.

@@ -11,9 +11,11 @@ use crate::{BASE_PERIOD_S, Periods};
 const FILLED_MAX: u64 = 100_800;
 
 /// What FILL puts where there is no data point.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Filling {
     Number(f64),
+    /// What another series has at that time, if anything.
+    Series(Series),
     Repeat,
     Linear,
 }
@@ -31,9 +33,33 @@ impl Filling {
 /// Puts values where periods of the span have none.
 pub(super) fn fill(
     value: Value,
-    filling: Filling,
+    filling: &Filling,
     span: &Span,
     budget: &mut Budget,
+) -> Result<Value, MathError> {
+    at_all_periods(value, span, budget, |series| filled(series, filling, span))
+}
+
+/// What a function makes of the time at each period of the span; no value is needed there.
+pub(super) fn times(
+    value: Value,
+    span: &Span,
+    budget: &mut Budget,
+    of: impl Fn(u64) -> f64,
+) -> Result<Value, MathError> {
+    at_all_periods(value, span, budget, |series| Series {
+        period_s: series.period_s.max(BASE_PERIOD_S),
+        points: times_of(series, span).map(|time_s| (time_s, of(time_s))).collect(),
+        label: series.label.clone(),
+        ..Series::default()
+    })
+}
+
+fn at_all_periods(
+    value: Value,
+    span: &Span,
+    budget: &mut Budget,
+    apply: impl Fn(&Series) -> Series,
 ) -> Result<Value, MathError> {
     let periods = |series: &Series| times_of(series, span).count();
     budget.take(match &value {
@@ -41,7 +67,7 @@ pub(super) fn fill(
         Value::List(list) => list.iter().map(periods).sum(),
         Value::Number(_) | Value::Text(_) => 0,
     })?;
-    each_series(value, |series| filled(series, filling, span))
+    each_series(value, apply)
 }
 
 /// The starts of the periods of the span.
@@ -52,14 +78,15 @@ fn times_of(series: &Series, span: &Span) -> impl Iterator<Item = u64> {
     (first_s..last_s).step_by(usize::try_from(period_s).unwrap_or(usize::MAX))
 }
 
-fn filled(series: &Series, filling: Filling, span: &Span) -> Series {
+fn filled(series: &Series, filling: &Filling, span: &Span) -> Series {
     let period_s = series.period_s.max(BASE_PERIOD_S);
     let mut points = BTreeMap::new();
     for time_s in times_of(series, span) {
         let known = series.points.get(&time_s).copied();
         let before = || series.points.range(..time_s).next_back();
         let value = known.or_else(|| match filling {
-            Filling::Number(number) => Some(number),
+            Filling::Number(number) => Some(*number),
+            Filling::Series(other) => other.points.get(&time_s).copied(),
             Filling::Repeat => before().map(|(_, value)| *value),
             Filling::Linear => {
                 let (from_s, from) = before()?;

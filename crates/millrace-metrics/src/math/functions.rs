@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::budget::Budget;
-use super::filling::{Filling, fill};
+use super::filling::{Filling, fill, times};
 use super::operators::choose;
+use super::order::slice;
 use super::{MathError, Series, Span, Value};
 use crate::BASE_PERIOD_S;
+use crate::calendar::Date;
 
 /// Applies a function to each value.
 pub(super) fn each(value: Value, apply: impl Fn(f64) -> f64) -> Result<Value, MathError> {
@@ -45,18 +47,19 @@ pub(super) fn call(
         true => Ok(()),
         false => Err(MathError::new(format!("{name} takes {expected} arguments, not {count}"))),
     };
-    if name == "IF" {
-        return choose(values);
+    match name {
+        "IF" => return choose(values),
+        "SLICE" => return slice(values),
+        _ => {}
     }
     if name == "FILL" {
         takes(2)?;
         let filling = values.pop();
         let of = only(values)?;
         return match filling {
-            Some(Value::Number(number)) => fill(of, Filling::Number(number), span, budget),
-            // There is nothing to fill with.
-            Some(Value::Series(series)) if series.points.is_empty() => Ok(of),
-            _ => Err(MathError::new("FILL takes a number, REPEAT or LINEAR")),
+            Some(Value::Number(number)) => fill(of, &Filling::Number(number), span, budget),
+            Some(Value::Series(series)) => fill(of, &Filling::Series(series), span, budget),
+            _ => Err(MathError::new("FILL takes a number, a time series, REPEAT or LINEAR")),
         };
     }
     takes(1)?;
@@ -67,11 +70,15 @@ pub(super) fn call(
         "FLOOR" => each(value, f64::floor),
         "LOG" => each(value, f64::ln),
         "LOG10" => each(value, f64::log10),
-        "SUM" => reduce(value, |values| values.iter().sum()),
         "AVG" => average(value),
-        "MIN" => reduce(value, |values| values.iter().copied().fold(f64::INFINITY, f64::min)),
-        "MAX" => reduce(value, |values| values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
+        "SUM" => reduce(value, sum),
+        "MIN" => reduce(value, min),
+        "MAX" => reduce(value, max),
         "STDDEV" => reduce(value, deviation),
+        "DATAPOINT_COUNT" => match value {
+            Value::Series(series) => Ok(Value::Number(series.points.len() as f64)),
+            value => reduce(value, |values| values.len() as f64),
+        },
         "METRIC_COUNT" => match value {
             Value::Series(_) => Ok(Value::Number(1.0)),
             Value::List(list) => Ok(Value::Number(list.len() as f64)),
@@ -92,15 +99,18 @@ pub(super) fn call(
         "TIME_SERIES" => match value {
             Value::Number(number) => {
                 let empty = Series { period_s: BASE_PERIOD_S, ..Series::default() };
-                fill(Value::Series(empty), Filling::Number(number), span, budget)
+                fill(Value::Series(empty), &Filling::Number(number), span, budget)
             }
             _ => Err(MathError::new("TIME_SERIES takes a number")),
         },
-        "EPOCH" => times(value, |time_s| time_s as f64),
-        "MINUTE" => times(value, |time_s| (time_s / 60 % 60) as f64),
-        "HOUR" => times(value, |time_s| (time_s / 3_600 % 24) as f64),
+        "EPOCH" => times(value, span, budget, |time_s| time_s as f64),
+        "MINUTE" => times(value, span, budget, |time_s| (time_s / 60 % 60) as f64),
+        "HOUR" => times(value, span, budget, |time_s| (time_s / 3_600 % 24) as f64),
         // 1970 began on a Thursday; Monday is 1.
-        "DAY" => times(value, |time_s| ((time_s / 86_400 + 3) % 7 + 1) as f64),
+        "DAY" => times(value, span, budget, |time_s| ((time_s / 86_400 + 3) % 7 + 1) as f64),
+        "DATE" => times(value, span, budget, |time_s| Date::of_seconds(time_s).day as f64),
+        "MONTH" => times(value, span, budget, |time_s| Date::of_seconds(time_s).month as f64),
+        "YEAR" => times(value, span, budget, |time_s| Date::of_seconds(time_s).year as f64),
         "REMOVE_EMPTY" => match value {
             Value::List(mut list) => {
                 list.retain(|series| !series.points.is_empty());
@@ -116,14 +126,47 @@ fn only(values: Vec<Value>) -> Result<Value, MathError> {
     values.into_iter().next().ok_or_else(|| MathError::new("an argument is missing"))
 }
 
+/// Takes values together to one.
+pub(super) type FunctionOfValues = fn(&[f64]) -> f64;
+
+/// The functions by which SORT orders.
+pub(super) fn function_of_values(name: &str) -> Option<FunctionOfValues> {
+    match name {
+        "AVG" => Some(mean),
+        "SUM" => Some(sum),
+        "MIN" => Some(min),
+        "MAX" => Some(max),
+        _ => None,
+    }
+}
+
+fn sum(values: &[f64]) -> f64 {
+    values.iter().sum()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    sum(values) / values.len() as f64
+}
+
+fn min(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+fn max(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// A function of all values of a series; not a number if there is none, as of a metric that nobody
+/// has sent yet: that is no fault of the expression.
+pub(super) fn reduced(series: &Series, over: impl Fn(&[f64]) -> f64) -> f64 {
+    let values: Vec<f64> = series.points.values().copied().collect();
+    if values.is_empty() { f64::NAN } else { over(&values) }
+}
+
 /// Of one series a number, of several a series: at each time over those that have a value then.
 fn reduce(value: Value, over: impl Fn(&[f64]) -> f64) -> Result<Value, MathError> {
     match value {
-        // Of a metric that nobody has sent yet: that is no fault of the expression.
-        Value::Series(series) if series.points.is_empty() => Ok(Value::Number(f64::NAN)),
-        Value::Series(series) => {
-            Ok(Value::Number(over(&series.points.values().copied().collect::<Vec<_>>())))
-        }
+        Value::Series(series) => Ok(Value::Number(reduced(&series, over))),
         Value::List(list) => {
             let mut columns: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
             for (time_s, value) in list.iter().flat_map(|series| &series.points) {
@@ -139,15 +182,17 @@ fn reduce(value: Value, over: impl Fn(&[f64]) -> f64) -> Result<Value, MathError
 
 /// User guide: of several series, missing values are treated as 0.
 fn average(value: Value) -> Result<Value, MathError> {
-    let all = match &value {
-        Value::List(list) => Some(list.len()),
-        _ => None,
-    };
-    reduce(value, |values| values.iter().sum::<f64>() / all.unwrap_or(values.len()) as f64)
+    match value {
+        Value::List(list) => {
+            let count = list.len() as f64;
+            reduce(Value::List(list), |values| sum(values) / count)
+        }
+        value => reduce(value, mean),
+    }
 }
 
 fn deviation(values: &[f64]) -> f64 {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / values.len() as f64).sqrt()
 }
@@ -174,8 +219,4 @@ fn running_sum(series: &Series) -> Series {
         Some((*time_s, *sum))
     });
     Series { points: points.collect(), label: series.label.clone(), ..*series }
-}
-
-fn times(value: Value, of: impl Fn(u64) -> f64) -> Result<Value, MathError> {
-    each_series(value, |series| series.mapped(|time_s, _| Some(of(time_s))))
 }

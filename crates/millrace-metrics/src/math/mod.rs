@@ -5,6 +5,7 @@ mod evaluation;
 mod filling;
 mod functions;
 mod operators;
+mod order;
 mod parse;
 mod search;
 

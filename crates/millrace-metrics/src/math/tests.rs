@@ -156,6 +156,47 @@ fn functions_over_one_series() {
     assert_eq!(one("IF(m2 > 5, m2, 7)"), [Some(10.0), Some(7.0), Some(30.0), Some(40.0)]);
     assert_eq!(one("IF(m2, m1)"), [Some(1.0), None, Some(0.0), Some(4.0)]);
     assert_eq!(one("TIME_SERIES(5)"), [Some(5.0); 4]);
+    assert_eq!(one("FILL(m1, m2)"), [Some(1.0), Some(2.0), Some(30.0), Some(4.0)]);
+    assert_eq!(one("m2 / DATAPOINT_COUNT(m1)")[2], Some(10.0));
+}
+
+#[test]
+fn functions_of_time_have_values_at_all_periods() {
+    // 2023-11-14, a Tuesday, 22:14:00.
+    for (text, expected) in [
+        ("YEAR(m1)", 2023.0),
+        ("MONTH(m1)", 11.0),
+        ("DATE(m1)", 14.0),
+        ("DAY(m1)", 2.0),
+        ("HOUR(m1)", 22.0),
+    ] {
+        assert_eq!(one(text), [Some(expected); 4], "{text}");
+    }
+    assert_eq!(one("MINUTE(m1)"), [14.0, 15.0, 16.0, 17.0].map(Some));
+    assert_eq!(one("EPOCH(m1)")[2], Some(START_S as f64 + 120.0));
+    assert_eq!(one("IF(DAY(m1) < 6, m1)"), [Some(1.0), Some(2.0), Some(0.0), Some(4.0)]);
+}
+
+#[test]
+fn lists_are_sorted_and_sliced() {
+    let first = |text: &str| values(text).unwrap()[0][0];
+    let count = |text: &str| values(text).unwrap().len();
+
+    assert_eq!(first("SORT(METRICS(), AVG, DESC)"), Some(10.0));
+    assert_eq!(first("SORT([m2, m1], MAX, ASC)"), Some(1.0));
+    assert_eq!(first("SORT([m2, m1], MIN, ASC)"), Some(10.0));
+    assert_eq!(count("SORT(METRICS(), SUM, DESC, 1)"), 1);
+    assert_eq!(one("FIRST(SORT([m1 * (1 / 0), m1], SUM, DESC))"), one("m1"), "the empty is last");
+    assert_eq!(first("SLICE(SORT(METRICS(), AVG, ASC), 1)"), Some(10.0));
+    assert_eq!(first("SLICE(METRICS(), 0, 1)"), Some(1.0));
+    assert_eq!(count("SLICE(METRICS(), 0 - 1, 1e300)"), 2);
+    assert_eq!((count("SLICE(METRICS(), 5)"), count("SLICE(METRICS(), 2, 1)")), (0, 0));
+    assert_eq!(one("DATAPOINT_COUNT(METRICS())"), [2.0, 2.0, 1.0, 2.0].map(Some));
+    for text in
+        ["SORT(METRICS(), AVG)", "SORT(METRICS(), LOG, ASC)", "SORT(m1, AVG, ASC)", "SLICE(m1, 1)"]
+    {
+        assert!(values(text).is_err(), "{text}");
+    }
 }
 
 #[test]
