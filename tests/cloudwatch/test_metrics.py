@@ -270,6 +270,8 @@ def test_refusals(cloudwatch, clock):
         "You have requested up to 2880 datapoints, which exceeds the limit of 1440. You may reduce the "
         "datapoints requested by increasing Period, or decreasing the time range.",
     )
+    day = {"StartTime": clock.time(86400 + 17), "EndTime": clock.time(17), "Period": 60, "Statistics": ["Sum"]}
+    assert cloudwatch.get_metric_statistics(Namespace="Shop", MetricName="M", **day)["Datapoints"] == []
     assert statistics(start, end, 61)[0] == "InvalidParameterValue"
     assert refused(cloudwatch.list_metrics, NextToken="?")[0] == "InvalidNextToken"
     query = {"Id": "e", "Expression": "1 +"}

@@ -133,6 +133,13 @@ pub(super) fn span(
     Ok((start_s - start_s % step_s, end_s))
 }
 
+/// Whole periods from start to end as they are given: rounding makes a day at most a minute longer,
+/// which must not count against those who ask for one.
+pub(super) fn periods_between(start_ms: Option<i64>, end_ms: Option<i64>, period_s: u64) -> u64 {
+    let length_ms = end_ms.unwrap_or_default().saturating_sub(start_ms.unwrap_or_default());
+    u64::try_from(length_ms).unwrap_or_default() / period_s.saturating_mul(1000).max(1)
+}
+
 /// ScanBy: the newest first unless asked otherwise.
 pub(super) fn is_ascending(scan_by: Option<&str>) -> Result<bool, ApiError> {
     match scan_by {
@@ -167,5 +174,23 @@ pub(super) fn max_records(value: Option<i64>) -> Result<usize, ApiError> {
         None => Ok(100),
         Some(count @ 1..=100) => Ok(count as usize),
         Some(_) => Err(error::invalid_value("The parameter MaxRecords must be between 1 and 100.")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_are_counted_between_times_that_are_not_rounded() {
+        let start_ms = 1_700_000_030_500;
+        let count = |length_ms: i64, period_s| {
+            periods_between(Some(start_ms), Some(start_ms + length_ms), period_s)
+        };
+
+        assert_eq!(count(86_400_000, 60), 1_440);
+        assert_eq!(count(5 * 86_400_000 + 20, 300), 1_440);
+        assert_eq!(count(86_460_000, 60), 1_441);
+        assert_eq!(periods_between(Some(i64::MIN), Some(i64::MAX), 60), i64::MAX as u64 / 60_000);
     }
 }

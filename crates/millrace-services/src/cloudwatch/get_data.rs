@@ -42,7 +42,7 @@ impl CloudWatch {
         let period_s = check::period(input.period_s, "Period")?;
         let (simple, extended) = statistics(input)?;
         let unit = unit(input.unit.as_ref(), "unit")?;
-        let count = (end_s - start_s).div_ceil(period_s);
+        let count = check::periods_between(input.start_time_ms, input.end_time_ms, period_s);
         if count > DATAPOINTS_MAX {
             return Err(error::invalid_combination(format!(
                 "You have requested up to {count} datapoints, which exceeds the limit of \
