@@ -190,6 +190,11 @@ def test_refusals(cloudwatch):
     math = {"AlarmName": "math", "Metrics": queries, "EvaluationPeriods": 1, "Threshold": 1.0}
     math["ComparisonOperator"] = "GreaterThanThreshold"
     assert refused(cloudwatch.put_metric_alarm, **math)[:2] == (400, "ValidationError")
+    for expression in ["SUM(SEARCH('x', 'Sum', 60))", "m9 + 1", "HALVE(e)", "e + 1", "5", "[TIME_SERIES(1)]"]:
+        queries = [{"Id": "e", "Expression": expression, "ReturnData": True}]
+        refusal = refused(cloudwatch.put_metric_alarm, **(math | {"Metrics": queries}))
+        assert refusal[:2] == (400, "ValidationError")
+        assert ("SEARCH" not in expression) or refusal[2] == "SEARCH is not supported on Metric Alarms."
     without = {name: value for name, value in put.items() if name != "Statistic"}
     assert refused(cloudwatch.put_metric_alarm, **without)[:2] == (400, "MissingParameter")
     arn = "arn:aws:cloudwatch:us-east-1:000000000000:alarm:none"

@@ -18,6 +18,8 @@ use crate::{
 /// takes up to 4 KiB of the stack.
 const DEPTH_MAX: usize = 256;
 
+const NO_SERIES: &str = "an expression must give a time series";
+
 pub(super) struct Evaluation<'a> {
     store: &'a MetricStore,
     queries: &'a [Query],
@@ -113,17 +115,14 @@ impl<'a> Evaluation<'a> {
 
     pub(super) fn found(&mut self, query: &'a Query) -> Result<Found, QueryError> {
         let math = |error| QueryError::Math { id: query.id.clone(), error };
-        let value = match self.value(&query.id, DEPTH_MAX) {
-            Ok(value) => value,
-            Err(error) => return Err(self.failure.take().map_or_else(|| math(error), Into::into)),
-        };
+        let value = self.value_of(query)?;
         let is_expression = matches!(query.kind, QueryKind::Expression { .. });
         let label = query.label.clone().filter(|_| is_expression);
         let mut series = match value {
             Value::Series(series) => vec![series],
             Value::List(list) => list,
             Value::Number(_) | Value::Text(_) => {
-                return Err(math(MathError::new("an expression must give a time series")));
+                return Err(math(MathError::new(NO_SERIES)));
             }
         };
         if let (Some(label), [only]) = (&label, series.as_mut_slice()) {
@@ -140,6 +139,23 @@ impl<'a> Evaluation<'a> {
             series.points.retain(|_, value| value.is_finite());
         }
         Ok(Found { id: query.id.clone(), series })
+    }
+
+    /// Checks that a query has a value, and a single series if it is returned.
+    pub(super) fn check(&mut self, query: &'a Query) -> Result<(), QueryError> {
+        let fault = match self.value_of(query)? {
+            Value::Number(_) | Value::Text(_) if query.is_returned => NO_SERIES,
+            Value::List(_) if query.is_returned => "an alarm watches one time series, not a list",
+            _ => return Ok(()),
+        };
+        Err(QueryError::Math { id: query.id.clone(), error: MathError::new(fault) })
+    }
+
+    fn value_of(&mut self, query: &'a Query) -> Result<Value, QueryError> {
+        self.value(&query.id, DEPTH_MAX).map_err(|error| match self.failure.take() {
+            Some(failure) => failure.into(),
+            None => QueryError::Math { id: query.id.clone(), error },
+        })
     }
 
     /// The value of the query of that id.

@@ -15,7 +15,7 @@ use millrace_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use self::evaluation::Evaluation;
-use crate::{Entity, MetricStore, Scope, StoreError};
+use crate::{BASE_PERIOD_S, Entity, MetricStore, Scope, StoreError};
 
 /// CloudWatch: series that one SEARCH finds at most; no list has more.
 const SERIES_MAX: usize = 500;
@@ -151,6 +151,35 @@ pub fn answer(
     evaluation.read_metrics()?;
     let returned = queries.iter().filter(|query| query.is_returned);
     returned.map(|query| evaluation.found(query)).collect()
+}
+
+/// Why an alarm cannot watch queries.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// What it finds today it may not find tomorrow.
+    #[error("SEARCH is not supported on Metric Alarms.")]
+    Search,
+    #[error(transparent)]
+    Query(#[from] QueryError),
+}
+
+/// Checks that an alarm can watch these queries: that all have a value, whatever data there are, and
+/// that the one that is returned is a single time series. What kind of value an expression has does
+/// not depend on data, so that it is evaluated without any.
+pub fn check_watched(scope: &Scope, queries: &[Query]) -> Result<(), WatchError> {
+    for query in queries {
+        if let QueryKind::Expression { text, .. } = &query.kind
+            && parse::parse(text).is_ok_and(|expression| expression.calls("SEARCH"))
+        {
+            return Err(WatchError::Search);
+        }
+    }
+    let now = Timestamp(BASE_PERIOD_S * 1000);
+    let store = MetricStore::open(None, now).map_err(QueryError::Store)?;
+    let span = Span { scope: scope.clone(), start_s: 0, end_s: BASE_PERIOD_S, origin_s: 0, now };
+    let mut evaluation = Evaluation::new(&store, queries, &span);
+    evaluation.read_metrics()?;
+    Ok(queries.iter().try_for_each(|query| evaluation.check(query))?)
 }
 
 #[cfg(test)]

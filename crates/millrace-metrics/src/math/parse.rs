@@ -32,6 +32,23 @@ pub(super) enum Expression {
     Call(String, Vec<Expression>),
 }
 
+impl Expression {
+    /// Whether a function is called anywhere in it.
+    pub(super) fn calls(&self, function: &str) -> bool {
+        let mut open = vec![self];
+        while let Some(expression) = open.pop() {
+            match expression {
+                Expression::Call(name, _) if name == function => return true,
+                Expression::Call(_, inner) | Expression::List(inner) => open.extend(inner),
+                Expression::Negated(inner) => open.push(inner),
+                Expression::Binary(_, left, right) => open.extend([&**left, &**right]),
+                Expression::Number(_) | Expression::Text(_) | Expression::Name(_) => {}
+            }
+        }
+        false
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Add,

@@ -310,6 +310,40 @@ fn faults_are_told() {
 }
 
 #[test]
+fn an_alarm_watches_one_series_that_data_cannot_take_from_it() {
+    let fault = |text: &str| {
+        let queries = [metric("m1", "orders"), metric("m2", "mails"), expression(text)];
+        check_watched(&scope(), &queries).err().map(|error| error.to_string())
+    };
+
+    for text in [
+        "m1 + m2",
+        "SUM(METRICS())",
+        "IF(m1 > AVG(m2), 1, 0)",
+        "FILL(m1, REPEAT) / PERIOD(m1)",
+        "FIRST(SORT(METRICS(), AVG, DESC))",
+        "IF(0, m1)",
+        "TIME_SERIES(MAX(m1))",
+    ] {
+        assert_eq!(fault(text), None, "{text}");
+    }
+    for (text, expected) in [
+        ("SUM(m1)", "e1: an expression must give a time series"),
+        ("5", "e1: an expression must give a time series"),
+        ("METRICS()", "e1: an alarm watches one time series, not a list"),
+        ("SLICE(METRICS(), 0, 1)", "e1: an alarm watches one time series, not a list"),
+        ("m3 * 2", "e1: m3 is not defined"),
+        ("e1 * 2", "e1: expressions refer to one another in a circle"),
+        ("HALVE(m1)", "e1: HALVE is not a function"),
+        ("SUM(SEARCH('orders', 'Sum', 60))", "SEARCH is not supported on Metric Alarms."),
+    ] {
+        assert_eq!(fault(text).as_deref(), Some(expected), "{text}");
+    }
+    let unused = Query { id: "e2".into(), is_returned: false, ..expression("m9") };
+    assert!(check_watched(&scope(), &[expression("TIME_SERIES(1)"), unused]).is_err());
+}
+
+#[test]
 fn long_expressions_that_refer_to_one_another_do_not_exhaust_the_stack() {
     let long = |id: &str, of: &str| {
         let text = format!("{of}{}", "+1".repeat(1_020));

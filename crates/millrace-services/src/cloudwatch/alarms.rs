@@ -331,6 +331,7 @@ mod tests {
     use std::time::Duration;
 
     use millrace_metrics::MetricStore;
+    use millrace_wire::cloudwatch::{MetricDataQuery, PutMetricAlarm};
 
     use super::*;
     use crate::cloudwatch::act::tests::broker;
@@ -357,6 +358,30 @@ mod tests {
         let put = service.put_metric_alarm(&scope(), &example()).await.unwrap_err();
         let deleted = service.delete_alarms(&scope(), &names).await.unwrap_err();
         assert_eq!((put.status, deleted.status), (503, 503));
+    }
+
+    #[tokio::test]
+    async fn an_alarm_on_what_never_has_a_value_is_refused() {
+        let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+        let put = async |text: &str| {
+            let query = MetricDataQuery {
+                id: Some("e".into()),
+                expression: Some(text.into()),
+                ..MetricDataQuery::default()
+            };
+            let input = PutMetricAlarm {
+                metrics: vec![query],
+                ..PutMetricAlarm { metric_name: None, ..example() }
+            };
+            let refused = service.put_metric_alarm(&scope(), &input).await.err();
+            refused.map(|error| (error.code, error.message.into_owned()))
+        };
+
+        assert_eq!(put("TIME_SERIES(1)").await, None);
+        let search = "SEARCH is not supported on Metric Alarms.".to_owned();
+        assert_eq!(put("SUM(SEARCH('x', 'Sum'))").await, Some(("ValidationError", search)));
+        let unknown = "Error in expression 'e' [m1 is not defined]".to_owned();
+        assert_eq!(put("SUM([m1])").await, Some(("ValidationError", unknown)));
     }
 
     #[test]

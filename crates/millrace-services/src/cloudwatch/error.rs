@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use millrace_metrics::StoreError;
 use millrace_metrics::alarm::AlarmError;
-use millrace_metrics::math::QueryError;
+use millrace_metrics::math::{QueryError, WatchError};
 use millrace_wire::ApiError;
 
 use super::monitor::MonitorError;
@@ -98,6 +98,13 @@ pub(super) fn of_query(error: QueryError) -> ApiError {
             validation(format!("Error in expression '{id}' [{error}]"))
         }
         QueryError::Store(error) => of_store(&error),
+    }
+}
+
+pub(super) fn of_watch(error: WatchError) -> ApiError {
+    match error {
+        WatchError::Search => validation(error.to_string()),
+        WatchError::Query(error) => of_query(error),
     }
 }
 

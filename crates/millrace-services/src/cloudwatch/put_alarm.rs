@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use millrace_core::{Arn, Timestamp};
 use millrace_metrics::alarm::{Alarm, Comparison, MissingData, Rule, State};
-use millrace_metrics::math::{Query, QueryKind};
+use millrace_metrics::math::{self, Query, QueryKind};
 use millrace_metrics::{BASE_PERIOD_S, Scope, Statistic, Unit};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{Answer, PutMetricAlarm};
@@ -31,6 +31,11 @@ impl CloudWatch {
         input: &PutMetricAlarm,
     ) -> Result<Answer, ApiError> {
         let alarm = alarm(scope, input, self.broker.now())?;
+        if alarm.metric().is_none() {
+            let (scope, queries) = (scope.clone(), alarm.queries.clone());
+            let checked = self.monitor.run(move || math::check_watched(&scope, &queries));
+            checked.await?.map_err(error::of_watch)?;
+        }
         self.change_alarms(move |book, now| book.put(alarm, now)).await.map(|_| Answer::Done)
     }
 }
