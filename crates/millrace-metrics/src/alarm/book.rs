@@ -170,7 +170,7 @@ impl AlarmBook {
             return Ok(None);
         }
         let recent = verdict.points.iter().take(DATA_POINTS).rev();
-        let values: Vec<f64> = recent.map(|(_, value)| *value).collect();
+        let values: Vec<f64> = recent.map(|point| point.value).collect();
         let data = serde_json::json!({
             "version": "1.0",
             "period": alarm.period_s,

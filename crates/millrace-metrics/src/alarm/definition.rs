@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Rule, State};
 use crate::math::{Query, QueryKind};
-use crate::{Entity, Scope};
+use crate::{Entity, Scope, Statistic};
 
 /// An alarm and its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +68,25 @@ impl Alarm {
             }
             _ => None,
         }
+    }
+
+    /// How many values the data points of a percentile must be made of so that they count, if the
+    /// alarm ignores fewer. User guide, "Percentile-based alarms and low data samples": 10 by the
+    /// share of the values that lie on the shorter side.
+    pub fn samples_min(&self) -> f64 {
+        let statistic = self.metric().and_then(|(_, _, name, _)| Statistic::of_name(name));
+        match statistic {
+            Some(Statistic::Percentile(percent)) if self.ignores_low_samples() => {
+                let shorter = if percent >= 50.0 { 100.0 - percent } else { percent };
+                // 100 - 99.9 is a little less than 0.1.
+                (1_000.0 / shorter - 1e-6).ceil()
+            }
+            _ => 0.0,
+        }
+    }
+
+    fn ignores_low_samples(&self) -> bool {
+        self.low_sample_count.as_deref() == Some("ignore")
     }
 }
 

@@ -8,4 +8,4 @@ mod rule;
 pub use book::{AlarmBook, AlarmError, KeptHistory};
 pub use definition::{Alarm, Change, HistoryItem, HistoryKind};
 pub use outbox::Owed;
-pub use rule::{Comparison, MissingData, Rule, State, Verdict, Watched};
+pub use rule::{Comparison, MissingData, Rule, State, Verdict, Watched, WatchedPoint};

@@ -125,14 +125,26 @@ pub struct Rule {
     pub missing: MissingData,
 }
 
+/// A data point that an alarm looks at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WatchedPoint {
+    /// Start of its period, seconds.
+    pub time_s: u64,
+    pub value: f64,
+    /// How many values it is made of; none: of an expression.
+    pub samples: Option<f64>,
+}
+
 /// What an evaluation looks at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watched<'a> {
-    /// Start in seconds, and value, in order of time.
-    pub points: &'a [(u64, f64)],
+    /// In order of time.
+    pub points: &'a [WatchedPoint],
     pub period_s: u64,
     /// When the last period ended.
     pub end_s: u64,
+    /// If the data points that count are made of fewer values, the state stays; zero: of any.
+    pub samples_min: f64,
 }
 
 /// What an evaluation found.
@@ -140,8 +152,8 @@ pub struct Watched<'a> {
 pub struct Verdict {
     pub state: State,
     pub reason: String,
-    /// The data points that decided, the latest first: start in seconds, and value.
-    pub points: Vec<(u64, f64)>,
+    /// The data points that decided, the latest first.
+    pub points: Vec<WatchedPoint>,
 }
 
 impl Rule {
@@ -158,12 +170,14 @@ impl Rule {
     /// how CloudWatch alarms treat missing data".
     pub fn judge(&self, watched: &Watched<'_>, present: State) -> Verdict {
         let wanted = self.periods as usize;
-        let recent: Vec<(u64, f64)> = watched.points.iter().rev().take(wanted).copied().collect();
-        let crosses = |value: f64| self.comparison.crosses(value, self.threshold);
-        let crossing = recent.iter().filter(|(_, value)| crosses(*value)).count();
+        let recent: Vec<WatchedPoint> = watched.points.iter().rev().take(wanted).copied().collect();
+        let crosses = |point: &WatchedPoint| self.comparison.crosses(point.value, self.threshold);
+        let crossing = recent.iter().filter(|point| crosses(point)).count();
         let missing = wanted - recent.len();
         let to_alarm = self.to_alarm as usize;
-        let state = if crossing >= to_alarm {
+        let state = if watched.is_low_on_samples(&recent) {
+            present
+        } else if crossing >= to_alarm {
             State::Alarm
         } else {
             match (self.missing, recent.len() - crossing) {
@@ -186,7 +200,7 @@ impl Rule {
     fn reason(
         &self,
         state: State,
-        recent: &[(u64, f64)],
+        recent: &[WatchedPoint],
         crossing: usize,
         missing: usize,
     ) -> String {
@@ -208,12 +222,12 @@ impl Rule {
             );
         }
         let is_alarm = state == State::Alarm;
-        let told: Vec<&(u64, f64)> = recent
+        let told: Vec<&WatchedPoint> = recent
             .iter()
-            .filter(|(_, value)| !is_alarm || self.comparison.crosses(*value, self.threshold))
+            .filter(|point| !is_alarm || self.comparison.crosses(point.value, self.threshold))
             .collect();
         let shown = told.iter().take(REASON_POINTS);
-        let shown = shown.map(|(time_s, value)| format!("{value:?} ({})", shown_time(*time_s)));
+        let shown = shown.map(|point| format!("{:?} ({})", point.value, shown_time(point.time_s)));
         let more = (told.len() > REASON_POINTS).then(|| "...".to_owned());
         let values = shown.chain(more).collect::<Vec<_>>().join(", ");
         let (words, threshold) = (self.comparison.words(), self.threshold);
@@ -236,9 +250,15 @@ impl Rule {
 }
 
 impl Watched<'_> {
+    /// Without any data point it is data that are missing, not samples.
+    fn is_low_on_samples(&self, recent: &[WatchedPoint]) -> bool {
+        let samples: f64 = recent.iter().filter_map(|point| point.samples).sum();
+        !recent.is_empty() && samples < self.samples_min
+    }
+
     /// Periods from the start of a data point to the end; the latest has the age of one.
-    fn age_of(&self, point: Option<&(u64, f64)>) -> u32 {
-        let age_s = point.map_or(0, |(time_s, _)| self.end_s.saturating_sub(*time_s));
+    fn age_of(&self, point: Option<&WatchedPoint>) -> u32 {
+        let age_s = point.map_or(0, |point| self.end_s.saturating_sub(point.time_s));
         u32::try_from(age_s.div_ceil(self.period_s.max(1))).unwrap_or(u32::MAX)
     }
 }
@@ -260,19 +280,28 @@ mod tests {
         Rule { comparison, threshold: 1.0, periods, to_alarm, missing }
     }
 
+    fn point(time_s: u64, value: f64) -> WatchedPoint {
+        WatchedPoint { time_s, value, samples: None }
+    }
+
+    fn watched(points: &[WatchedPoint], end_s: u64) -> Watched<'_> {
+        Watched { points, period_s: 60, end_s, samples_min: 0.0 }
+    }
+
     /// `0` does not cross, `X` does, `-` is missing; the latest stands last.
-    fn points(pattern: &str) -> Vec<(u64, f64)> {
+    fn points(pattern: &str) -> Vec<WatchedPoint> {
         let value = |symbol: char| match symbol {
             '0' => Some(0.0),
             'X' => Some(2.0),
             _ => None,
         };
-        (0..).zip(pattern.chars()).filter_map(|(at, c)| Some((at * 60, value(c)?))).collect()
+        let point = |at: u64, c| Some(point(at * 60, value(c)?));
+        (0..).zip(pattern.chars()).filter_map(|(at, c)| point(at, c)).collect()
     }
 
     fn judged(rule: &Rule, pattern: &str, present: State) -> Verdict {
         let end_s = pattern.len() as u64 * 60;
-        rule.judge(&Watched { points: &points(pattern), period_s: 60, end_s }, present)
+        rule.judge(&watched(&points(pattern), end_s), present)
     }
 
     /// The tables of the CloudWatch user guide, and below them what it says under "Avoiding premature
@@ -312,12 +341,30 @@ mod tests {
     }
 
     #[test]
+    fn few_samples_change_nothing_if_they_are_to_be_ignored() {
+        let two = rule(2, 2, MissingData::Missing);
+        let judged = |samples: [f64; 2], samples_min| {
+            let mut points = points("XX");
+            for (point, samples) in points.iter_mut().zip(samples) {
+                point.samples = Some(samples);
+            }
+            two.judge(&Watched { samples_min, ..watched(&points, 120) }, State::Ok).state
+        };
+
+        assert_eq!(judged([500.0, 499.0], 1_000.0), State::Ok);
+        assert_eq!(judged([500.0, 500.0], 1_000.0), State::Alarm);
+        assert_eq!(judged([1.0, 1.0], 0.0), State::Alarm);
+        let none = Watched { samples_min: 1_000.0, ..watched(&[], 120) };
+        assert_eq!(two.judge(&none, State::Ok).state, State::InsufficientData);
+    }
+
+    #[test]
     fn reasons_name_the_data_points() {
         let one = Rule { threshold: 21.0, ..rule(1, 1, MissingData::Missing) };
         // 2026-01-02T03:04:00Z.
         let at = |value: f64| {
-            let points = [(1_767_323_040, value)];
-            one.judge(&Watched { points: &points, period_s: 60, end_s: 1_767_323_100 }, State::Ok)
+            let points = [point(1_767_323_040, value)];
+            one.judge(&watched(&points, 1_767_323_100), State::Ok)
         };
         let verdict = at(21.5);
         assert_eq!(

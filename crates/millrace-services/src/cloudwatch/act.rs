@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use millrace_broker::{Broker, BrokerError, Kind, NewContent, Outgoing};
 use millrace_core::{Arn, MessageId, Timestamp, md5};
-use millrace_metrics::alarm::{Alarm, Change, Owed, Watched};
-use millrace_metrics::math::{self, QueryError, Span};
+use millrace_metrics::alarm::{Alarm, Change, Owed, Watched, WatchedPoint};
+use millrace_metrics::math::{self, Query, QueryError, QueryKind, Span};
 use millrace_metrics::{BASE_PERIOD_S, MetricStore, Statistic};
 use millrace_wire::date;
 use serde_json::{Value, json};
@@ -52,7 +52,8 @@ pub(super) fn evaluate(store: &MetricStore, book: &SharedBook, now: Timestamp) -
             }
         };
         let (end_s, period_s) = (end_of_minute(now), alarm.period_s);
-        let watched = Watched { points: &points, period_s, end_s };
+        let samples_min = alarm.samples_min();
+        let watched = Watched { points: &points, period_s, end_s, samples_min };
         let verdict = alarm.rule.judge(&watched, alarm.state);
         match lock(book).judged(&alarm.scope, &alarm.name, &verdict, now) {
             Ok(Some(owed)) => {
@@ -71,7 +72,7 @@ fn points(
     store: &MetricStore,
     alarm: &Alarm,
     now: Timestamp,
-) -> Result<Vec<(u64, f64)>, QueryError> {
+) -> Result<Vec<WatchedPoint>, QueryError> {
     let end_s = end_of_minute(now);
     let range_s = alarm.rule.range_periods().saturating_mul(alarm.period_s);
     let span = Span {
@@ -81,9 +82,30 @@ fn points(
         origin_s: end_s,
         now,
     };
-    let found = math::answer(store, &alarm.queries, &span)?;
-    let series = found.into_iter().flat_map(|found| found.series).next();
-    Ok(series.map(|series| series.points.into_iter().collect()).unwrap_or_default())
+    let queries = with_samples(alarm);
+    let mut found = math::answer(store, &queries, &span)?.into_iter();
+    let mut next = || found.next().and_then(|found| found.series.into_iter().next());
+    let (values, samples) = (next().unwrap_or_default(), next().unwrap_or_default());
+    let point = |(time_s, value)| {
+        let samples = samples.points.get(&time_s).copied();
+        WatchedPoint { time_s, value, samples }
+    };
+    Ok(values.points.into_iter().map(point).collect())
+}
+
+/// What an alarm watches and, of one metric, how many values its data points are made of.
+fn with_samples(alarm: &Alarm) -> Vec<Query> {
+    let mut queries = alarm.queries.clone();
+    if let [only] = alarm.queries.as_slice()
+        && let QueryKind::Metric { .. } = only.kind
+    {
+        let mut samples = Query { id: format!("{}_samples", only.id), ..only.clone() };
+        if let QueryKind::Metric { statistic, .. } = &mut samples.kind {
+            "SampleCount".clone_into(statistic);
+        }
+        queries.push(samples);
+    }
+    queries
 }
 
 /// The end of the last minute that has ended.
@@ -281,8 +303,8 @@ pub(super) mod tests {
     use millrace_core::SystemClock;
     use millrace_engine::Replay;
     use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
-    use millrace_metrics::Scope;
     use millrace_metrics::alarm::{AlarmBook, State};
+    use millrace_metrics::{Entity, Record, Scope, Summary, Unit};
     use millrace_wire::cloudwatch::{MetricDataQuery, PutMetricAlarm};
 
     use super::*;
@@ -315,6 +337,37 @@ pub(super) mod tests {
 
         assert!(evaluate(&store, &book, Timestamp(600_000)));
         assert_eq!(lock(&book).alarm(&scope, "many").unwrap().state, State::Alarm);
+    }
+
+    #[test]
+    fn a_percentile_of_few_values_changes_nothing_if_it_is_to_be_ignored() {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let input = |low: &str| PutMetricAlarm {
+            alarm_name: Some(low.into()),
+            statistic: None,
+            extended_statistic: Some("p90".into()),
+            evaluate_low_sample_count_percentile: Some(low.into()),
+            ..example()
+        };
+        let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+        for low in ["evaluate", "ignore"] {
+            book.put(alarm(&scope, &input(low), Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
+        }
+        let book: SharedBook = Arc::new(Mutex::new(book));
+        let store = MetricStore::open(None, Timestamp(1)).unwrap();
+        let entity = Entity::new(scope.clone(), "AWS/SQS", Vec::new());
+        let state = |name: &str| lock(&book).alarm(&scope, name).unwrap().state;
+        let mut states = Vec::new();
+        for (minute, count) in [(9, 99.0), (10, 100.0)] {
+            let summary = Summary::of_values([(5.0, count)]).unwrap();
+            let (time_s, unit, metric) = (minute * 60, Unit::Count, "NumberOfMessagesSent");
+            store.record(&[Record { entity: &entity, metric, unit, time_s, summary }]).unwrap();
+            evaluate(&store, &book, Timestamp((time_s + 60) * 1000));
+            states.push((state("evaluate"), state("ignore")));
+        }
+
+        let before = (State::Alarm, State::InsufficientData);
+        assert_eq!(states, [before, (State::Alarm, State::Alarm)]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::Entity;
-use crate::alarm::{Comparison, MissingData, Rule};
+use crate::alarm::{Comparison, MissingData, Rule, WatchedPoint};
 use crate::math::{Query, QueryKind};
 
 fn scope() -> Scope {
@@ -48,8 +48,12 @@ fn alarm(name: &str) -> Alarm {
     }
 }
 
+fn point(time_s: u64, value: f64) -> WatchedPoint {
+    WatchedPoint { time_s, value, samples: Some(1.0) }
+}
+
 fn verdict(state: State) -> Verdict {
-    Verdict { state, reason: "because".into(), points: vec![(60, 11.0)] }
+    Verdict { state, reason: "because".into(), points: vec![point(60, 11.0)] }
 }
 
 fn summaries(book: &AlarmBook) -> Vec<&str> {
@@ -199,7 +203,7 @@ fn tags_are_bounded_however_they_are_added() {
 fn the_history_holds_a_bounded_number_of_data_points() {
     let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
     book.put(alarm("a"), Timestamp(1)).unwrap();
-    let points = (0..1_440).rev().map(|minute| (minute * 60, minute as f64)).collect();
+    let points = (0..1_440).rev().map(|minute| point(minute * 60, minute as f64)).collect();
 
     let verdict = Verdict { points, ..verdict(State::Alarm) };
     let owed = book.judged(&scope(), "a", &verdict, Timestamp(2)).unwrap().unwrap();
@@ -207,4 +211,22 @@ fn the_history_holds_a_bounded_number_of_data_points() {
         serde_json::from_str(owed.alarm().reason_data.as_deref().unwrap()).unwrap();
     let kept = data["recentDatapoints"].as_array().unwrap();
     assert_eq!((kept.len(), &kept[0], &kept[99]), (100, &1340.0.into(), &1439.0.into()));
+}
+
+#[test]
+fn percentiles_need_samples_by_the_share_beyond_them() {
+    let of = |name: &str, low: Option<&str>| {
+        let mut alarm = Alarm { low_sample_count: low.map(str::to_owned), ..alarm("a") };
+        if let QueryKind::Metric { statistic, .. } = &mut alarm.queries[0].kind {
+            name.clone_into(statistic);
+        }
+        alarm.samples_min()
+    };
+
+    let ignored = |name: &str| of(name, Some("ignore"));
+    assert_eq!(ignored("p99"), 1_000.0);
+    assert_eq!(ignored("p99.9"), 10_000.0);
+    assert_eq!((ignored("p50"), ignored("p10")), (20.0, 100.0));
+    assert_eq!((of("p99", None), of("p99", Some("evaluate"))), (0.0, 0.0));
+    assert_eq!((ignored("Maximum"), ignored("tm99")), (0.0, 0.0));
 }
