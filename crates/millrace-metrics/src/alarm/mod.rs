@@ -3,6 +3,7 @@
 mod book;
 mod definition;
 mod outbox;
+mod reason;
 mod rule;
 
 pub use book::{AlarmBook, AlarmError, KeptHistory};

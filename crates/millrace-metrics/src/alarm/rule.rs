@@ -2,11 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::calendar::Date;
-
-/// Data points that a reason names, so that it stays below CloudWatch's 1,023 characters.
-const REASON_POINTS: usize = 20;
-
 /// The state of an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
@@ -64,7 +59,7 @@ impl Comparison {
         }
     }
 
-    fn words(self) -> &'static str {
+    pub(super) fn words(self) -> &'static str {
         match self {
             Comparison::GreaterThanOrEqualToThreshold => "greater than or equal to",
             Comparison::GreaterThanThreshold => "greater than",
@@ -73,7 +68,7 @@ impl Comparison {
         }
     }
 
-    fn crosses(self, value: f64, threshold: f64) -> bool {
+    pub(super) fn crosses(self, value: f64, threshold: f64) -> bool {
         match self {
             Comparison::GreaterThanOrEqualToThreshold => value >= threshold,
             Comparison::GreaterThanThreshold => value > threshold,
@@ -196,57 +191,6 @@ impl Rule {
         let reason = self.reason(state, &recent, crossing, missing);
         Verdict { state, reason, points: recent }
     }
-
-    fn reason(
-        &self,
-        state: State,
-        recent: &[WatchedPoint],
-        crossing: usize,
-        missing: usize,
-    ) -> String {
-        let plural = |count: usize| if count == 1 { "" } else { "s" };
-        if state == State::InsufficientData {
-            let verb = if missing == 1 { "was" } else { "were" };
-            return format!(
-                "Insufficient Data: {missing} datapoint{} {verb} unknown.",
-                plural(missing)
-            );
-        }
-        if recent.is_empty() {
-            let (periods, name) = (self.periods, self.missing.name());
-            return format!(
-                "Threshold Crossed: no datapoints were received for {periods} period{} and \
-                 {missing} missing datapoint{} were treated as [{name}].",
-                plural(periods as usize),
-                plural(missing)
-            );
-        }
-        let is_alarm = state == State::Alarm;
-        let told: Vec<&WatchedPoint> = recent
-            .iter()
-            .filter(|point| !is_alarm || self.comparison.crosses(point.value, self.threshold))
-            .collect();
-        let shown = told.iter().take(REASON_POINTS);
-        let shown = shown.map(|point| format!("{:?} ({})", point.value, shown_time(point.time_s)));
-        let more = (told.len() > REASON_POINTS).then(|| "...".to_owned());
-        let values = shown.chain(more).collect::<Vec<_>>().join(", ");
-        let (words, threshold) = (self.comparison.words(), self.threshold);
-        let verb = match (is_alarm, told.len()) {
-            (true, 1) => "was",
-            (true, _) => "were",
-            (false, 1) => "was not",
-            (false, _) => "were not",
-        };
-        let count = match (is_alarm, self.periods) {
-            (true, 2..) => format!("{crossing} out of the last {}", self.periods),
-            _ => told.len().to_string(),
-        };
-        let s = if self.periods > 1 && is_alarm { "s" } else { plural(told.len()) };
-        format!(
-            "Threshold Crossed: {count} datapoint{s} [{values}] {verb} {words} the threshold \
-             ({threshold:?})."
-        )
-    }
 }
 
 impl Watched<'_> {
@@ -263,28 +207,20 @@ impl Watched<'_> {
     }
 }
 
-/// `02/01/26 03:04:00`: day, month and year.
-fn shown_time(time_s: u64) -> String {
-    let seconds = time_s % 86_400;
-    let Date { year, month, day } = Date::of_seconds(time_s);
-    let (hour, minute) = (seconds / 3_600, seconds / 60 % 60);
-    format!("{day:02}/{month:02}/{:02} {hour:02}:{minute:02}:{:02}", year % 100, seconds % 60)
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn rule(periods: u32, to_alarm: u32, missing: MissingData) -> Rule {
+    pub(in crate::alarm) fn rule(periods: u32, to_alarm: u32, missing: MissingData) -> Rule {
         let comparison = Comparison::GreaterThanThreshold;
         Rule { comparison, threshold: 1.0, periods, to_alarm, missing }
     }
 
-    fn point(time_s: u64, value: f64) -> WatchedPoint {
+    pub(in crate::alarm) fn point(time_s: u64, value: f64) -> WatchedPoint {
         WatchedPoint { time_s, value, samples: None }
     }
 
-    fn watched(points: &[WatchedPoint], end_s: u64) -> Watched<'_> {
+    pub(in crate::alarm) fn watched(points: &[WatchedPoint], end_s: u64) -> Watched<'_> {
         Watched { points, period_s: 60, end_s, samples_min: 0.0 }
     }
 
@@ -299,7 +235,7 @@ mod tests {
         (0..).zip(pattern.chars()).filter_map(|(at, c)| point(at, c)).collect()
     }
 
-    fn judged(rule: &Rule, pattern: &str, present: State) -> Verdict {
+    pub(in crate::alarm) fn judged(rule: &Rule, pattern: &str, present: State) -> Verdict {
         let end_s = pattern.len() as u64 * 60;
         rule.judge(&watched(&points(pattern), end_s), present)
     }
@@ -356,38 +292,5 @@ mod tests {
         assert_eq!(judged([1.0, 1.0], 0.0), State::Alarm);
         let none = Watched { samples_min: 1_000.0, ..watched(&[], 120) };
         assert_eq!(two.judge(&none, State::Ok).state, State::InsufficientData);
-    }
-
-    #[test]
-    fn reasons_name_the_data_points() {
-        let one = Rule { threshold: 21.0, ..rule(1, 1, MissingData::Missing) };
-        // 2026-01-02T03:04:00Z.
-        let at = |value: f64| {
-            let points = [point(1_767_323_040, value)];
-            one.judge(&watched(&points, 1_767_323_100), State::Ok)
-        };
-        let verdict = at(21.5);
-        assert_eq!(
-            verdict.reason,
-            "Threshold Crossed: 1 datapoint [21.5 (02/01/26 03:04:00)] was greater than the \
-             threshold (21.0)."
-        );
-        assert_eq!(
-            at(3.0).reason,
-            "Threshold Crossed: 1 datapoint [3.0 (02/01/26 03:04:00)] was not greater than the \
-             threshold (21.0)."
-        );
-        assert_eq!(
-            judged(&rule(3, 2, MissingData::Missing), "X0X", State::Ok).reason,
-            "Threshold Crossed: 2 out of the last 3 datapoints [2.0 (01/01/70 00:02:00), 2.0 \
-             (01/01/70 00:00:00)] were greater than the threshold (1.0)."
-        );
-        let many = judged(&rule(1_440, 1_440, MissingData::Missing), &"X".repeat(1_440), State::Ok);
-        assert!(many.reason.starts_with("Threshold Crossed: 1440 out of the last 1440 datapoints"));
-        assert!(many.reason.contains(", ...] were greater") && many.reason.len() < 1_023);
-        assert_eq!(
-            judged(&one, "-", State::Ok).reason,
-            "Insufficient Data: 1 datapoint was unknown."
-        );
     }
 }

@@ -11,6 +11,7 @@ mod error;
 mod get_data;
 mod gzip;
 mod monitor;
+mod notification;
 mod put_alarm;
 mod put_data;
 mod queues;
