@@ -157,6 +157,12 @@ def test_alarms_are_put_changed_described_and_deleted(clock, cloudwatch, alarm):
     assert cloudwatch.describe_alarms(AlarmNames=["backlog"])["MetricAlarms"] == []
 
 
+def test_a_period_below_a_minute_is_shown_as_it_was_put(clock, cloudwatch, alarm):
+    cloudwatch.put_metric_alarm(**({"AlarmName": "backlog"} | BACKLOG | {"Period": 10}))
+
+    assert alarm()["Period"] == 10
+
+
 def test_refusals(cloudwatch):
     def refused(call, **parameters):
         with pytest.raises(ClientError) as caught:
@@ -182,6 +188,8 @@ def test_refusals(cloudwatch):
         {"EvaluationPeriods": 1441},
         {"AlarmActions": ["nonsense"]},
         {"TreatMissingData": "maybe"},
+        {"Period": 5},
+        {"Period": 90},
         {"AlarmActions": [ARN + "x" * 1024]},
         {"Tags": [{"Key": "k" * 129, "Value": ""}]},
     ]:

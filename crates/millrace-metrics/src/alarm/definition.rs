@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Rule, State};
 use crate::math::{Query, QueryKind};
-use crate::{Entity, Scope, Statistic};
+use crate::{BASE_PERIOD_S, Entity, Scope, Statistic};
 
 /// An alarm and its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Alarm {
     pub insufficient_data_actions: Vec<String>,
     /// One metric, or expressions of which the one that is returned counts.
     pub queries: Vec<Query>,
-    /// Of the query that counts.
+    /// Of the query that counts, as it was given.
     pub period_s: u64,
     pub rule: Rule,
     /// As it was put, where that does not follow from the rest: for those who ask.
@@ -68,6 +68,11 @@ impl Alarm {
             }
             _ => None,
         }
+    }
+
+    /// How far apart the data points are that are looked at: a minute at least.
+    pub fn evaluated_period_s(&self) -> u64 {
+        self.period_s.max(BASE_PERIOD_S)
     }
 
     /// How many values the data points of a percentile must be made of so that they count, if the

@@ -49,17 +49,19 @@ impl<'a> Evaluation<'a> {
                 continue;
             };
             let unit = unit.as_deref().and_then(Unit::of_name);
-            wanted.push(SeriesQuery { entity, metric, unit, periods: self.periods(*period_s) });
+            let minutes_s = (*period_s).max(BASE_PERIOD_S);
+            wanted.push(SeriesQuery { entity, metric, unit, periods: self.periods(minutes_s) });
             meant.push((query, statistic, *period_s));
         }
         // Periods that begin within the span, the first of which may begin before its start.
-        let longest_s = meant.iter().map(|(_, _, period_s)| *period_s).max().unwrap_or_default();
+        let longest_s = wanted.iter().map(|wanted| wanted.periods.period_s).max();
+        let longest_s = longest_s.unwrap_or_default();
         let range_s = self.span.start_s.saturating_sub(longest_s)..self.span.end_s;
         let points = self.store.points(&wanted, range_s, self.span.now)?;
         for (((query, statistic, period_s), wanted), points) in
             meant.iter().zip(&wanted).zip(points)
         {
-            let mut series = self.series(&points, statistic, *period_s);
+            let mut series = self.series(&points, statistic, wanted.periods.period_s);
             series.label =
                 query.label.clone().unwrap_or_else(|| self.label(wanted, statistic, *period_s));
             self.known.insert(&query.id, Value::Series(series));
@@ -177,7 +179,7 @@ impl<'a> Evaluation<'a> {
         self.open.pop();
         let mut value = value?;
         if let (Value::Series(series), Some(period_s)) = (&mut value, period_s) {
-            series.period_s = *period_s;
+            series.period_s = (*period_s).max(BASE_PERIOD_S);
         }
         self.known.insert(&query.id, value.clone());
         Ok(value)

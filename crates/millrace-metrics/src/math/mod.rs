@@ -64,6 +64,7 @@ pub enum QueryKind {
         unit: Option<String>,
         /// Name of a statistic.
         statistic: String,
+        /// As it was asked for: below a minute it counts as one.
         period_s: u64,
     },
     /// Metric math; without a period it has that of what it is made from.

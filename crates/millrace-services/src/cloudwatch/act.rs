@@ -50,7 +50,7 @@ pub(super) fn evaluate(store: &MetricStore, book: &SharedBook, now: Timestamp) -
                 continue;
             }
         };
-        let (end_s, period_s) = (end_of_minute(now), alarm.period_s);
+        let (end_s, period_s) = (end_of_minute(now), alarm.evaluated_period_s());
         let samples_min = alarm.samples_min();
         let watched = Watched { points: &points, period_s, end_s, samples_min };
         let verdict = alarm.rule.judge(&watched, alarm.state);
@@ -73,7 +73,7 @@ fn points(
     now: Timestamp,
 ) -> Result<Vec<WatchedPoint>, QueryError> {
     let end_s = end_of_minute(now);
-    let range_s = alarm.rule.range_periods().saturating_mul(alarm.period_s);
+    let range_s = alarm.rule.range_periods().saturating_mul(alarm.evaluated_period_s());
     let span = Span {
         scope: alarm.scope.clone(),
         start_s: end_s.saturating_sub(range_s),

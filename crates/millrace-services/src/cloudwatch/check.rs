@@ -94,16 +94,25 @@ pub(super) fn statistic(name: &str, member: &str) -> Result<(&'static str, Stati
     found.ok_or_else(|| error::not_in_enum(name, member, &STATISTICS.join(", ")))
 }
 
-/// A period in seconds; those below a minute count as one, for data points are a minute apart.
+/// A period in seconds. Those below a minute count as one, for data points are a minute apart.
 pub(super) fn period(value: Option<i64>, parameter: &str) -> Result<u64, ApiError> {
     let value = value.ok_or_else(|| error::missing(parameter))?;
     match u64::try_from(value) {
-        Ok(1 | 5 | 10 | 20 | 30) => Ok(BASE_PERIOD_S),
+        Ok(period_s @ (1 | 5 | 10 | 20 | 30)) => Ok(period_s),
         Ok(period_s) if period_s > 0 && period_s % BASE_PERIOD_S == 0 => Ok(period_s),
         _ => Err(error::invalid_value(format!(
             "The parameter {parameter} must be 1, 5, 10, 20, 30 or a multiple of 60."
         ))),
     }
+}
+
+/// A period of an alarm, in seconds.
+pub(super) fn alarm_period(period_s: u64) -> Result<u64, ApiError> {
+    if matches!(period_s, 10 | 20 | 30) || (period_s > 0 && period_s.is_multiple_of(BASE_PERIOD_S))
+    {
+        return Ok(period_s);
+    }
+    Err(error::validation("Period must be 10, 20, 30 or a multiple of 60."))
 }
 
 /// Start and end in seconds, the start rounded down as CloudWatch does it by its age: to a minute,

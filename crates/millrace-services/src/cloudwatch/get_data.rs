@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use millrace_core::Timestamp;
 use millrace_metrics::math::{self, Query, QueryKind, Span};
-use millrace_metrics::{ListFilter, Listed, Periods, Point, Scope, SeriesQuery, Statistic, Unit};
+use millrace_metrics::{
+    BASE_PERIOD_S, ListFilter, Listed, Periods, Point, Scope, SeriesQuery, Statistic, Unit,
+};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{
     Answer, Datapoint, GetMetricData, GetMetricStatistics, ListMetrics, MetricDataQuery,
@@ -39,7 +41,7 @@ impl CloudWatch {
         let entity = check::entity(scope, namespace, &input.dimensions, "Dimensions")?;
         let now = self.broker.now();
         let (start_s, end_s) = check::span(input.start_time_ms, input.end_time_ms, now.seconds())?;
-        let period_s = check::period(input.period_s, "Period")?;
+        let period_s = check::period(input.period_s, "Period")?.max(BASE_PERIOD_S);
         let (simple, extended) = statistics(input)?;
         let unit = unit(input.unit.as_ref(), "unit")?;
         let count = check::periods_between(input.start_time_ms, input.end_time_ms, period_s);

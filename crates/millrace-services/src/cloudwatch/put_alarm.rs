@@ -59,7 +59,7 @@ pub(super) fn alarm(
     }
     let (queries, period_s) = watched(scope, input)?;
     let rule = rule(input)?;
-    let looks_back_s = u64::from(rule.periods).saturating_mul(period_s);
+    let looks_back_s = u64::from(rule.periods).saturating_mul(period_s.max(BASE_PERIOD_S));
     if looks_back_s > LOOKS_BACK_S && (period_s < 3_600 || looks_back_s > LOOKS_BACK_BY_HOURS_S) {
         return Err(error::validation(
             "Metrics cannot be checked across more than a day (EvaluationPeriods * Period must be \
@@ -131,7 +131,8 @@ fn watched(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), A
     let metric = check::name(Some(metric), "MetricName")?;
     let namespace = check::name(input.namespace.as_ref(), "Namespace")?;
     let entity = check::entity(scope, namespace, &input.dimensions, "Dimensions")?;
-    let period_s = check::period(input.period_s, "Period")?;
+    let period_s = input.period_s.ok_or_else(|| error::missing("Period"))?;
+    let period_s = check::alarm_period(u64::try_from(period_s).unwrap_or_default())?;
     let statistic = match (&input.statistic, &input.extended_statistic) {
         (Some(name), None) => {
             check::statistic(name, "statistic")?;
@@ -182,16 +183,17 @@ fn expressions(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64
             "Exactly one element of the metrics list should return data.",
         ));
     };
-    let own_s = match &returned.kind {
-        QueryKind::Metric { period_s, .. } => Some(*period_s),
-        QueryKind::Expression { period_s, .. } => *period_s,
-    };
-    let of_metric = |query: &Query| match query.kind {
+    let own_s = period_of(returned);
+    let all = queries.iter().filter_map(period_of).map(check::alarm_period);
+    let longest_s = all.collect::<Result<Vec<u64>, _>>()?.into_iter().max();
+    Ok((queries, own_s.or(longest_s).unwrap_or(BASE_PERIOD_S)))
+}
+
+fn period_of(query: &Query) -> Option<u64> {
+    match query.kind {
         QueryKind::Metric { period_s, .. } => Some(period_s),
-        QueryKind::Expression { .. } => None,
-    };
-    let period_s = own_s.or_else(|| queries.iter().filter_map(of_metric).max());
-    Ok((queries, period_s.unwrap_or(BASE_PERIOD_S)))
+        QueryKind::Expression { period_s, .. } => period_s,
+    }
 }
 
 fn rule(input: &PutMetricAlarm) -> Result<Rule, ApiError> {
@@ -286,5 +288,23 @@ pub(super) mod tests {
         assert!(fault(|input| math(input, (0..21).map(sum).collect())).is_some());
         let labelled = MetricDataQuery { label: Some(long(256)), ..sum(0) };
         assert!(fault(|input| math(input, vec![labelled])).is_some());
+    }
+
+    #[test]
+    fn periods_below_a_minute_are_kept_as_they_are_given() {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let put = |period_s: i64| {
+            let input = PutMetricAlarm { period_s: Some(period_s), ..example() };
+            alarm(&scope, &input, Timestamp(0))
+        };
+        let kept =
+            |period_s| put(period_s).map(|alarm| (alarm.period_s, alarm.evaluated_period_s()));
+
+        assert_eq!(kept(10).unwrap(), (10, 60));
+        assert_eq!(kept(30).unwrap(), (30, 60));
+        assert_eq!(kept(300).unwrap(), (300, 300));
+        for wrong in [-60, 0, 1, 5, 61] {
+            assert_eq!(kept(wrong).unwrap_err().code, "ValidationError", "{wrong}");
+        }
     }
 }
