@@ -30,9 +30,23 @@ impl Date {
     }
 }
 
+/// `2026-01-02T03:04:05.678+0000`.
+pub(crate) fn shown_ms(time_ms: u64) -> String {
+    let time_s = time_ms / 1000;
+    let Date { year, month, day } = Date::of_seconds(time_s);
+    let (hour, minute, second) = (time_s / 3_600 % 24, time_s / 60 % 60, time_s % 60);
+    let ms = time_ms % 1000;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}+0000")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_shown_as_cloudwatch_shows_them() {
+        assert_eq!(shown_ms(1_767_323_045_678), "2026-01-02T03:04:05.678+0000");
+    }
 
     #[test]
     fn leap_days_are_dates() {

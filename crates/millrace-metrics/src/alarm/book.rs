@@ -20,7 +20,7 @@ pub use self::error::AlarmError;
 use self::error::{ALARMS_MAX, TAGS_MAX};
 use self::frame::Frame;
 use super::outbox::{Outbox, Owed};
-use super::{Alarm, Change, HistoryItem, HistoryKind, State, Verdict};
+use super::{Alarm, Change, HistoryItem, HistoryKind, State, Verdict, reason};
 use crate::Scope;
 use crate::log::Log;
 
@@ -28,8 +28,6 @@ use crate::log::Log;
 const HISTORY_MAX: usize = 10_000;
 /// CloudWatch keeps the history of alarms for 30 days.
 const HISTORY_KEPT_S: u64 = 30 * 86_400;
-/// Data points that an item of the history holds at most, the latest.
-const DATA_POINTS: usize = 100;
 /// Frames of a file beyond those that it would need when written anew.
 const OUTDATED_FRAMES_MAX: usize = 20_000;
 
@@ -169,15 +167,8 @@ impl AlarmBook {
         if alarm.state == verdict.state {
             return Ok(None);
         }
-        let recent = verdict.points.iter().take(DATA_POINTS).rev();
-        let values: Vec<f64> = recent.map(|point| point.value).collect();
-        let data = serde_json::json!({
-            "version": "1.0",
-            "period": alarm.period_s,
-            "recentDatapoints": values,
-            "threshold": alarm.rule.threshold,
-        });
-        self.enter(alarm, verdict.state, verdict.reason.clone(), Some(data.to_string()), now)
+        let data = reason::data(&alarm, verdict, now);
+        self.enter(alarm, verdict.state, verdict.reason.clone(), Some(data), now)
     }
 
     /// Notes what became of an action, which is not owed any more; if that cannot be written, until
@@ -275,12 +266,12 @@ impl AlarmBook {
         }
         let summary = format!("Alarm updated from {} to {}", before.name(), state.name());
         let side = |state: State, reason: &str, data: &Option<String>| {
-            let data = data.as_deref().and_then(|d| serde_json::from_str(d).ok());
-            serde_json::json!({
-                "stateValue": state.name(),
-                "stateReason": reason,
-                "stateReasonData": data.unwrap_or(serde_json::Value::Null),
-            })
+            let mut side = serde_json::json!({"stateValue": state.name(), "stateReason": reason});
+            let data = data.as_deref().and_then(|data| serde_json::from_str(data).ok());
+            if let Some(data) = data {
+                side["stateReasonData"] = data;
+            }
+            side
         };
         let data = serde_json::json!({
             "version": "1.0",

@@ -1,10 +1,20 @@
-//! Why an alarm is in its state, as people read it.
+//! Why an alarm is in its state, for people and for programs.
 
-use super::{Rule, State, WatchedPoint};
-use crate::calendar::Date;
+use std::cmp::Reverse;
+
+use millrace_core::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Alarm, Rule, State, Verdict, WatchedPoint};
+use crate::calendar::{Date, shown_ms};
 
 /// Data points that a reason names, so that it stays below CloudWatch's 1,023 characters.
 const REASON_POINTS: usize = 20;
+
+/// Data points that StateReasonData holds at most, the latest, and those of them that it tells more
+/// about: CloudWatch's limit is 4,000 characters.
+const DATA_POINTS: usize = 100;
+const EVALUATED_POINTS: usize = 10;
 
 impl Rule {
     pub(super) fn reason(
@@ -22,16 +32,11 @@ impl Rule {
                 plural(missing)
             );
         }
-        if recent.is_empty() {
-            let (periods, name) = (self.periods, self.missing.name());
-            return format!(
-                "Threshold Crossed: no datapoints were received for {periods} period{} and \
-                 {missing} missing datapoint{} were treated as [{name}].",
-                plural(periods as usize),
-                plural(missing)
-            );
-        }
         let is_alarm = state == State::Alarm;
+        // What is there does not say why.
+        if recent.is_empty() || (is_alarm && crossing < self.to_alarm as usize && missing > 0) {
+            return self.reason_of_missing(recent.len(), missing);
+        }
         let told: Vec<&WatchedPoint> = recent
             .iter()
             .filter(|point| !is_alarm || self.comparison.crosses(point.value, self.threshold))
@@ -57,6 +62,65 @@ impl Rule {
              ({threshold:?})."
         )
     }
+
+    fn reason_of_missing(&self, received: usize, missing: usize) -> String {
+        let (periods, treatment) = (self.periods, self.missing.treatment());
+        let received = match received {
+            0 => "no datapoints were".to_owned(),
+            1 => "1 datapoint was".to_owned(),
+            _ => format!("{received} datapoints were"),
+        };
+        let s = if periods == 1 { "" } else { "s" };
+        let missing = match missing {
+            1 => "1 missing datapoint was".to_owned(),
+            _ => format!("{missing} missing datapoints were"),
+        };
+        format!(
+            "Threshold Crossed: {received} received for {periods} period{s} and {missing} treated \
+             as [{treatment}]."
+        )
+    }
+}
+
+/// StateReasonData: what was looked at, as JSON for programs. `statistic` and `unit` are of one metric.
+pub(super) fn data(alarm: &Alarm, verdict: &Verdict, now: Timestamp) -> String {
+    let recent: Vec<&WatchedPoint> = verdict.points.iter().take(DATA_POINTS).rev().collect();
+    let shown_s = |time_s: u64| shown_ms(time_s.saturating_mul(1000));
+    let mut evaluated: Vec<(u64, Value)> =
+        verdict.points.iter().take(EVALUATED_POINTS).map(evaluated).collect();
+    let missing = verdict.missing.iter().take(EVALUATED_POINTS);
+    evaluated.extend(missing.map(|time_s| (*time_s, json!({"timestamp": shown_s(*time_s)}))));
+    evaluated.sort_by_key(|(time_s, _)| Reverse(*time_s));
+    evaluated.truncate(EVALUATED_POINTS);
+    let mut data = json!({
+        "version": "1.0",
+        "queryDate": shown_ms(now.0),
+        "period": alarm.period_s,
+        "recentDatapoints": recent.iter().map(|point| point.value).collect::<Vec<_>>(),
+        "threshold": alarm.rule.threshold,
+        "evaluatedDatapoints": evaluated.into_iter().map(|(_, value)| value).collect::<Vec<_>>(),
+    });
+    if let Some(first) = recent.first() {
+        data["startDate"] = json!(shown_s(first.time_s));
+    }
+    if let Some((_, _, statistic, unit)) = alarm.metric() {
+        data["statistic"] = json!(statistic);
+        if let Some(unit) = unit {
+            data["unit"] = json!(unit);
+        }
+    }
+    data.to_string()
+}
+
+fn evaluated(point: &WatchedPoint) -> (u64, Value) {
+    let mut value = json!({
+        "timestamp": shown_ms(point.time_s.saturating_mul(1000)),
+        "value": point.value,
+    });
+    if let Some(samples) = point.samples {
+        value["sampleCount"] = json!(samples);
+    }
+    (point.time_s, value)
 }
 
 /// `02/01/26 03:04:00`: day, month and year.
@@ -103,6 +167,29 @@ mod tests {
         assert_eq!(
             judged(&one, "-", State::Ok).reason,
             "Insufficient Data: 1 datapoint was unknown."
+        );
+    }
+
+    #[test]
+    fn reasons_say_what_missing_data_were_taken_for() {
+        let reason = |periods, missing, pattern| {
+            judged(&rule(periods, periods, missing), pattern, State::InsufficientData).reason
+        };
+
+        assert_eq!(
+            reason(1, MissingData::NotBreaching, "-"),
+            "Threshold Crossed: no datapoints were received for 1 period and 1 missing datapoint \
+             was treated as [NonBreaching]."
+        );
+        assert_eq!(
+            reason(2, MissingData::Breaching, "----"),
+            "Threshold Crossed: no datapoints were received for 2 periods and 2 missing datapoints \
+             were treated as [Breaching]."
+        );
+        assert_eq!(
+            reason(3, MissingData::Breaching, "----X"),
+            "Threshold Crossed: 1 datapoint was received for 3 periods and 2 missing datapoints \
+             were treated as [Breaching]."
         );
     }
 }

@@ -107,6 +107,16 @@ impl MissingData {
             MissingData::NotBreaching => "notBreaching",
         }
     }
+
+    /// As reasons call it.
+    pub(super) fn treatment(self) -> &'static str {
+        match self {
+            MissingData::Missing => "Missing",
+            MissingData::Ignore => "Ignore",
+            MissingData::Breaching => "Breaching",
+            MissingData::NotBreaching => "NonBreaching",
+        }
+    }
 }
 
 /// `to_alarm` of `periods` data points must cross the threshold.
@@ -149,6 +159,9 @@ pub struct Verdict {
     pub reason: String,
     /// The data points that decided, the latest first.
     pub points: Vec<WatchedPoint>,
+    /// The periods without one that counted as the alarm says: their starts in seconds, the latest
+    /// first. Empty if the state stays, for nobody asks then.
+    pub missing: Vec<u64>,
 }
 
 impl Rule {
@@ -189,7 +202,9 @@ impl Rule {
             }
         };
         let reason = self.reason(state, &recent, crossing, missing);
-        Verdict { state, reason, points: recent }
+        let told = if state == present { 0 } else { missing };
+        let missing = watched.periods_without(&recent).take(told).collect();
+        Verdict { state, reason, points: recent, missing }
     }
 }
 
@@ -198,6 +213,14 @@ impl Watched<'_> {
     fn is_low_on_samples(&self, recent: &[WatchedPoint]) -> bool {
         let samples: f64 = recent.iter().filter_map(|point| point.samples).sum();
         !recent.is_empty() && samples < self.samples_min
+    }
+
+    /// Starts of periods, the latest first.
+    fn periods_without(&self, recent: &[WatchedPoint]) -> impl Iterator<Item = u64> {
+        let period_s = self.period_s.max(1);
+        let starts =
+            (1..).map_while(move |back: u64| self.end_s.checked_sub(back.checked_mul(period_s)?));
+        starts.filter(|start_s| !recent.iter().any(|point| point.time_s == *start_s))
     }
 
     /// Periods from the start of a data point to the end; the latest has the age of one.

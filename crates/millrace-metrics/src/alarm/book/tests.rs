@@ -53,7 +53,7 @@ fn point(time_s: u64, value: f64) -> WatchedPoint {
 }
 
 fn verdict(state: State) -> Verdict {
-    Verdict { state, reason: "because".into(), points: vec![point(60, 11.0)] }
+    Verdict { state, reason: "because".into(), points: vec![point(60, 11.0)], missing: vec![0] }
 }
 
 fn summaries(book: &AlarmBook) -> Vec<&str> {
@@ -211,6 +211,7 @@ fn the_history_holds_a_bounded_number_of_data_points() {
         serde_json::from_str(owed.alarm().reason_data.as_deref().unwrap()).unwrap();
     let kept = data["recentDatapoints"].as_array().unwrap();
     assert_eq!((kept.len(), &kept[0], &kept[99]), (100, &1340.0.into(), &1439.0.into()));
+    assert_eq!(data["evaluatedDatapoints"].as_array().unwrap().len(), 10);
 }
 
 #[test]
@@ -229,4 +230,32 @@ fn percentiles_need_samples_by_the_share_beyond_them() {
     assert_eq!((ignored("p50"), ignored("p10")), (20.0, 100.0));
     assert_eq!((of("p99", None), of("p99", Some("evaluate"))), (0.0, 0.0));
     assert_eq!((ignored("Maximum"), ignored("tm99")), (0.0, 0.0));
+}
+
+#[test]
+fn reason_data_tell_what_was_looked_at() {
+    let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+
+    let owed = book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(180_500)).unwrap();
+    let data: serde_json::Value =
+        serde_json::from_str(owed.unwrap().alarm().reason_data.as_deref().unwrap()).unwrap();
+    let evaluated = serde_json::json!([
+        {"timestamp": "1970-01-01T00:01:00.000+0000", "sampleCount": 1.0, "value": 11.0},
+        {"timestamp": "1970-01-01T00:00:00.000+0000"},
+    ]);
+    let expected = serde_json::json!({
+        "version": "1.0",
+        "queryDate": "1970-01-01T00:03:00.500+0000",
+        "startDate": "1970-01-01T00:01:00.000+0000",
+        "statistic": "Maximum",
+        "period": 60,
+        "recentDatapoints": [11.0],
+        "threshold": 10.0,
+        "evaluatedDatapoints": evaluated,
+    });
+    assert_eq!(data, expected);
+    let history: serde_json::Value = serde_json::from_str(&book.history()[1].data).unwrap();
+    assert_eq!(history["newState"]["stateReasonData"], expected);
+    assert!(history["oldState"].get("stateReasonData").is_none());
 }
