@@ -122,6 +122,24 @@ def test_an_alarm_on_an_expression(clock, sqs_alone, cloudwatch, alarm):
     shown = alarm("lag")
     assert shown["StateValue"] == "ALARM"
     assert [query["Id"] for query in shown["Metrics"]] == ["sent", "deleted", "lag"]
+    data = json.loads(shown["StateReasonData"])
+    assert data["recentDatapoints"] == [1.0] and data["evaluatedDatapoints"][0]["value"] == 1.0
+    assert data["startDate"].endswith(":00.000+0000") and "statistic" not in data
+
+
+def test_an_alarm_on_a_list_of_one_metric_is_shown_as_it_was_put(clock, cloudwatch, alarm):
+    metric = {name: BACKLOG[name] for name in ["Namespace", "MetricName", "Dimensions"]}
+    stat = {"Metric": metric, "Period": 60, "Stat": "Maximum"}
+    metrics = [{"Id": "backlog", "Label": "jobs", "MetricStat": stat, "ReturnData": True}]
+    rule = {name: BACKLOG[name] for name in ["EvaluationPeriods", "Threshold", "ComparisonOperator"]}
+    cloudwatch.put_metric_alarm(AlarmName="backlog", Metrics=metrics, TreatMissingData="breaching", **rule)
+    clock.next_minute()
+
+    shown = alarm()
+    assert shown["Metrics"] == metrics and "MetricName" not in shown
+    assert shown["StateReason"] == (
+        "Threshold Crossed: no datapoints were received for 1 period and 1 missing datapoint was treated as [Breaching]."
+    )
 
 
 def test_alarms_are_put_changed_described_and_deleted(clock, cloudwatch, alarm):

@@ -122,6 +122,7 @@ fn alarm(queue: &str) -> Alarm {
         threshold_metric_id: None,
         says_to_alarm: false,
         says_missing: false,
+        says_queries: false,
         configured_at: 0,
         state: State::Ok,
         reason: String::new(),

@@ -31,6 +31,9 @@ pub struct Alarm {
     /// Whether `rule.to_alarm` and `rule.missing` were said.
     pub says_to_alarm: bool,
     pub says_missing: bool,
+    /// Whether it was put with a list of queries, though that may be one metric.
+    #[serde(default)]
+    pub says_queries: bool,
     pub configured_at: u64,
     pub state: State,
     pub reason: String,

@@ -89,6 +89,7 @@ pub(super) fn alarm(
         threshold_metric_id: input.threshold_metric_id.clone(),
         says_to_alarm: input.datapoints_to_alarm.is_some(),
         says_missing: input.treat_missing_data.is_some(),
+        says_queries: !input.metrics.is_empty(),
         configured_at: now.0,
         state: State::InsufficientData,
         reason: "Unchecked: Initial alarm creation".to_owned(),
@@ -234,7 +235,7 @@ fn rule(input: &PutMetricAlarm) -> Result<Rule, ApiError> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use millrace_wire::cloudwatch::MetricDataQuery;
+    use millrace_wire::cloudwatch::{Dimension, MetricDataQuery, MetricStat};
 
     use super::*;
 
@@ -251,6 +252,28 @@ pub(super) mod tests {
             comparison_operator: Some("GreaterThanThreshold".into()),
             ..PutMetricAlarm::default()
         }
+    }
+
+    /// A list of one metric.
+    pub(in crate::cloudwatch) fn example_of_queries() -> PutMetricAlarm {
+        let stat = MetricStat {
+            namespace: Some("AWS/SQS".into()),
+            metric_name: Some("NumberOfMessagesSent".into()),
+            dimensions: vec![Dimension { name: Some("QueueName".into()), value: Some("a".into()) }],
+            period_s: Some(60),
+            stat: Some("Sum".into()),
+            unit: None,
+        };
+        let query = MetricDataQuery {
+            id: Some("sent".into()),
+            metric_stat: Some(stat),
+            label: Some("sent to a".into()),
+            return_data: Some(true),
+            ..MetricDataQuery::default()
+        };
+        let (namespace, metric_name, statistic, period_s) = (None, None, None, None);
+        let metrics = vec![query];
+        PutMetricAlarm { namespace, metric_name, statistic, period_s, metrics, ..example() }
     }
 
     fn fault(change: impl FnOnce(&mut PutMetricAlarm)) -> Option<String> {

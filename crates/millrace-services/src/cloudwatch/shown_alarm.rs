@@ -26,7 +26,7 @@ pub(super) fn shown(alarm: &Alarm) -> MetricAlarm {
         threshold_metric_id: alarm.threshold_metric_id.clone(),
         ..PutMetricAlarm::default()
     };
-    match alarm.metric() {
+    match alarm.metric().filter(|_| !alarm.says_queries) {
         Some((entity, metric, statistic, unit)) => {
             put.namespace = Some(entity.namespace.clone());
             put.metric_name = Some(metric.to_owned());
@@ -85,4 +85,23 @@ fn dimensions(pairs: &[(String, String)]) -> Vec<Dimension> {
         value: Some(value.clone()),
     };
     pairs.iter().map(dimension).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Timestamp;
+    use millrace_metrics::Scope;
+
+    use super::*;
+    use crate::cloudwatch::put_alarm::alarm;
+    use crate::cloudwatch::put_alarm::tests::example_of_queries;
+
+    #[test]
+    fn a_list_of_one_metric_comes_back_as_a_list() {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let input = example_of_queries();
+
+        let shown = shown(&alarm(&scope, &input, Timestamp(0)).unwrap()).alarm;
+        assert_eq!((shown.metrics, shown.metric_name), (input.metrics, None));
+    }
 }

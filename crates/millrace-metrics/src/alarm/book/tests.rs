@@ -38,6 +38,7 @@ fn alarm(name: &str) -> Alarm {
         threshold_metric_id: None,
         says_to_alarm: false,
         says_missing: false,
+        says_queries: false,
         configured_at: 0,
         state: State::InsufficientData,
         reason: "Unchecked: Initial alarm creation".into(),
