@@ -95,6 +95,14 @@ def test_units_are_kept_apart(put, cloudwatch, clock):
     both = cloudwatch.get_metric_statistics(**asked)["Datapoints"]
     one = cloudwatch.get_metric_statistics(Unit="Seconds", **asked)["Datapoints"]
 
+    stat = {"Metric": {"Namespace": "Shop", "MetricName": "Time"}, "Period": 60, "Stat": "Sum"}
+    span = {"StartTime": clock.time(600), "EndTime": clock.time(-60)}
+    answer = cloudwatch.get_metric_data(MetricDataQueries=[{"Id": "m", "MetricStat": stat}], **span)
+    [result] = answer["MetricDataResults"]
+
+    assert result["Values"] == [4000] and answer["Messages"] == []
+    [message] = result["Messages"]
+    assert message["Value"] == "Multiple units returned: '[Milliseconds, Seconds]'"
     assert {(point["Unit"], point["Sum"]) for point in both} == {("Seconds", 3), ("Milliseconds", 4000)}
     assert [(point["Unit"], point["Sum"]) for point in one] == [("Seconds", 3)]
 

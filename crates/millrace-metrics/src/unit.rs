@@ -1,5 +1,7 @@
 //! The units of CloudWatch.
 
+use std::collections::BTreeSet;
+
 macro_rules! units {
     ($($variant:ident = $code:literal, $name:literal;)*) => {
         /// A unit as CloudWatch knows them. The number of each is part of the files' format.
@@ -67,4 +69,56 @@ units! {
     GigabitsPerSecond = 24, "Gigabits/Second";
     TerabitsPerSecond = 25, "Terabits/Second";
     CountPerSecond = 26, "Count/Second";
+}
+
+/// Which unit is shown where there are several and none is asked for: the first of these. CloudWatch
+/// lists them in this order where it refuses a unit, and has been seen to choose by it.
+const PREFERENCE: [Unit; 27] = [
+    Unit::Megabits,
+    Unit::Terabits,
+    Unit::Gigabits,
+    Unit::Count,
+    Unit::Bytes,
+    Unit::Gigabytes,
+    Unit::GigabytesPerSecond,
+    Unit::Kilobytes,
+    Unit::KilobitsPerSecond,
+    Unit::Terabytes,
+    Unit::TerabitsPerSecond,
+    Unit::BytesPerSecond,
+    Unit::Percent,
+    Unit::Megabytes,
+    Unit::MegabitsPerSecond,
+    Unit::Milliseconds,
+    Unit::Microseconds,
+    Unit::KilobytesPerSecond,
+    Unit::GigabitsPerSecond,
+    Unit::MegabytesPerSecond,
+    Unit::Bits,
+    Unit::BitsPerSecond,
+    Unit::CountPerSecond,
+    Unit::Seconds,
+    Unit::Kilobits,
+    Unit::TerabytesPerSecond,
+    Unit::None,
+];
+
+impl Unit {
+    /// These units, each once, the one to be shown first.
+    pub(crate) fn by_preference(units: impl Iterator<Item = Unit>) -> Vec<Unit> {
+        let found: BTreeSet<Unit> = units.collect();
+        PREFERENCE.into_iter().filter(|unit| found.contains(unit)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_unit_has_its_place() {
+        let all: Vec<Unit> = (0..=u8::MAX).filter_map(Unit::of_code).collect();
+
+        assert_eq!(Unit::by_preference(all.into_iter()), PREFERENCE);
+    }
 }

@@ -74,13 +74,14 @@ impl<'a> Evaluation<'a> {
         let mut series = Series { period_s, ..Series::default() };
         let Some(statistic) = Statistic::of_name(statistic) else { return series };
         let first_s = self.periods(period_s).start_of(start_s);
-        let unit = points.first().map(|point| point.unit);
-        series.has_several_units = points.iter().any(|point| Some(point.unit) != unit);
-        let within = points
-            .iter()
-            .filter(|point| (first_s..end_s).contains(&point.time_s) && Some(point.unit) == unit);
-        let values = within.filter_map(|p| Some((p.time_s, statistic.value(&p.summary)?)));
+        let within = || points.iter().filter(|point| (first_s..end_s).contains(&point.time_s));
+        let units = Unit::by_preference(within().map(|point| point.unit));
+        let shown = within().filter(|point| Some(&point.unit) == units.first());
+        let values = shown.filter_map(|p| Some((p.time_s, statistic.value(&p.summary)?)));
         series.points = values.collect();
+        if units.len() > 1 {
+            series.units = units;
+        }
         series
     }
 

@@ -49,9 +49,7 @@ pub(super) fn times(
 ) -> Result<Value, MathError> {
     at_all_periods(value, span, budget, |series| Series {
         period_s: series.period_s.max(BASE_PERIOD_S),
-        points: times_of(series, span).map(|time_s| (time_s, of(time_s))).collect(),
-        label: series.label.clone(),
-        ..Series::default()
+        ..series.with(times_of(series, span).map(|time_s| (time_s, of(time_s))).collect())
     })
 }
 
@@ -97,5 +95,5 @@ fn filled(series: &Series, filling: &Filling, span: &Span) -> Series {
         });
         points.extend(value.filter(|value| value.is_finite()).map(|value| (time_s, value)));
     }
-    Series { period_s, points, label: series.label.clone(), ..*series }
+    Series { period_s, ..series.with(points) }
 }

@@ -210,7 +210,7 @@ fn differences(series: &Series, of: impl Fn(f64, f64) -> f64) -> Series {
     let pairs = series.points.iter().zip(series.points.iter().skip(1));
     let points =
         pairs.map(|((from_s, from), (to_s, to))| (*to_s, of(to - from, (to_s - from_s) as f64)));
-    Series { points: points.collect(), label: series.label.clone(), ..*series }
+    series.with(points.collect())
 }
 
 fn running_sum(series: &Series) -> Series {
@@ -218,5 +218,5 @@ fn running_sum(series: &Series) -> Series {
         *sum += value;
         Some((*time_s, *sum))
     });
-    Series { points: points.collect(), label: series.label.clone(), ..*series }
+    series.with(points.collect())
 }

@@ -15,7 +15,7 @@ use millrace_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use self::evaluation::Evaluation;
-use crate::{BASE_PERIOD_S, Entity, MetricStore, Scope, StoreError};
+use crate::{BASE_PERIOD_S, Entity, MetricStore, Scope, StoreError, Unit};
 
 /// CloudWatch: series that one SEARCH finds at most; no list has more.
 const SERIES_MAX: usize = 500;
@@ -90,8 +90,8 @@ pub struct Series {
     pub period_s: u64,
     /// By the start of the period, seconds.
     pub points: BTreeMap<u64, f64>,
-    /// Values of several units were found, of which one is shown.
-    pub has_several_units: bool,
+    /// If values of several units were found: those, of which the first is shown.
+    pub units: Vec<Unit>,
 }
 
 /// The result of a query. Expressions may give several series.
@@ -133,7 +133,13 @@ impl Series {
         let points = points.filter_map(|(time_s, value)| {
             Some((*time_s, apply(*time_s, *value).filter(|value| value.is_finite())?))
         });
-        Series { points: points.collect(), label: self.label.clone(), ..*self }
+        self.with(points.collect())
+    }
+
+    /// What is made of it, with other data points.
+    fn with(&self, points: BTreeMap<u64, f64>) -> Series {
+        let units = Vec::new();
+        Series { label: self.label.clone(), period_s: self.period_s, points, units }
     }
 }
 

@@ -81,10 +81,8 @@ fn joined(a: &Series, b: &Series, apply: impl Fn(f64, f64) -> Option<f64>) -> Se
     let at = |series: &Series, time_s: u64| series.points.get(&time_s).copied().unwrap_or(0.0);
     let value = |time_s| Some((time_s, apply(at(a, time_s), at(b, time_s))?));
     Series {
-        points: times.into_iter().filter_map(value).collect(),
         period_s: a.period_s.max(b.period_s),
-        label: a.label.clone(),
-        ..*a
+        ..a.with(times.into_iter().filter_map(value).collect())
     }
 }
 

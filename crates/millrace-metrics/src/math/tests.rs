@@ -256,6 +256,24 @@ fn faults_of_search_are_told() {
 }
 
 #[test]
+fn of_several_units_one_is_shown() {
+    let store = MetricStore::open(None, Timestamp(START_S * 1000)).unwrap();
+    let entity = entity("orders");
+    for (minute, unit) in [Unit::Seconds, Unit::Milliseconds, Unit::None].into_iter().enumerate() {
+        let (metric, summary) = ("Sent", Summary::of(minute as f64));
+        let time_s = START_S + minute as u64 * 60;
+        store.record(&[Record { entity: &entity, metric, unit, time_s, summary }]).unwrap();
+    }
+    let shown = Query { is_returned: true, ..metric("m1", "orders") };
+
+    let found = answer(&store, &[shown, expression("m1 + 1")], &span(3)).unwrap();
+    let series = &found[0].series[0];
+    assert_eq!(series.units, [Unit::Milliseconds, Unit::Seconds, Unit::None]);
+    assert_eq!(series.points, [(START_S + 60, 1.0)].into());
+    assert_eq!(found[1].series[0].units, [], "it is told once");
+}
+
+#[test]
 fn metrics_without_data_points_give_none() {
     let store = store(&[("orders", &[Some(1.0), Some(2.0)])]);
     for text in [

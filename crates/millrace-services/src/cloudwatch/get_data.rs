@@ -102,25 +102,18 @@ impl CloudWatch {
         let found = self.monitor.run(move || math::answer(&store, &queries, &span));
         let found = found.await?.map_err(error::of_query)?;
         let mut results = Vec::new();
-        let mut messages = Vec::new();
         for found in found {
             for series in found.series {
-                if series.has_several_units {
-                    let text = format!(
-                        "Multiple units were found for {}, of which one is returned. Specify the \
-                         unit to choose.",
-                        found.id
-                    );
-                    messages.push(("MultipleUnits".to_owned(), text));
-                }
+                let messages = messages(&series.units);
                 let mut points: Vec<(u64, f64)> = series.points.into_iter().collect();
                 if !is_ascending {
                     points.reverse();
                 }
-                results.push(Curve { id: found.id.clone(), label: series.label, points });
+                let (id, label) = (found.id.clone(), series.label);
+                results.push(Curve { id, label, points, messages });
             }
         }
-        Ok(one_page(results, messages, skipped, page))
+        Ok(one_page(results, skipped, page))
     }
 
     pub(super) async fn list_metrics(
@@ -175,6 +168,18 @@ struct Curve {
     id: String,
     label: String,
     points: Vec<(u64, f64)>,
+    /// Code and text.
+    messages: Vec<(String, String)>,
+}
+
+/// Which units there are, if there are several, of which the first is shown.
+fn messages(units: &[Unit]) -> Vec<(String, String)> {
+    if units.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<&str> = units.iter().map(|unit| unit.name()).collect();
+    let text = format!("Multiple units returned: '[{}]'", names.join(", "));
+    vec![("MultipleUnits".to_owned(), text)]
 }
 
 type Named<T> = Vec<(T, Statistic)>;
@@ -292,17 +297,12 @@ fn metric_kind(scope: &Scope, stat: &MetricStat, at: &str) -> Result<QueryKind, 
 }
 
 /// Up to `page` data points after the first `skipped`; a series is cut where the page ends.
-fn one_page(
-    curves: Vec<Curve>,
-    messages: Vec<(String, String)>,
-    skipped: usize,
-    page: usize,
-) -> Answer {
+fn one_page(curves: Vec<Curve>, skipped: usize, page: usize) -> Answer {
     let total: usize = curves.iter().map(|curve| curve.points.len()).sum();
     let end = skipped.saturating_add(page);
     let mut results = Vec::new();
     let mut seen = 0_usize;
-    for Curve { id, label, points } in curves {
+    for Curve { id, label, points, messages } in curves {
         let len = points.len();
         let first = skipped.saturating_sub(seen).min(len);
         let last = end.saturating_sub(seen).min(len);
@@ -318,9 +318,9 @@ fn one_page(
             timestamps_ms: shown.iter().map(|(time_s, _)| time_s * 1000).collect(),
             values: shown.iter().map(|(_, value)| *value).collect(),
             status_code: if last < len { "PartialData" } else { "Complete" },
-            messages: Vec::new(),
+            messages,
         });
     }
     let next_token = if end < total { check::token(&end) } else { None };
-    Answer::GetMetricData { results, messages, next_token }
+    Answer::GetMetricData { results, messages: Vec::new(), next_token }
 }
