@@ -86,3 +86,17 @@ def test_lists_are_sorted_filled_and_sliced(minutes):
     assert values("FILL(m1, m2)") == [[1, 8, 3, 4]]
     assert values("DATAPOINT_COUNT(METRICS())") == [[2, 1, 2, 2]]
     assert len(values("YEAR(m1)")[0]) == 4
+
+
+def test_labels_tell_the_series_of_an_expression_apart(minutes):
+    for shop, sales in [("north", 1), ("south", 2)]:
+        minutes.put("Sales", sales, dimensions=[("ShopName", shop)])
+
+    def labels(text, **query):
+        return [result["Label"] for result in minutes(f"SEARCH('{text}', 'Sum', 60)", **query)]
+
+    both = '{Shop,ShopName} MetricName="Sales"'
+    assert labels(both) == ["north Sales", "south Sales"]
+    assert labels(both + " south") == ["south Sales"]
+    assert labels(both, Label="today:") == ["today: north Sales", "today: south Sales"]
+    assert labels(both, Label="${PROP('Dim.ShopName')} [max ${MAX}]") == ["north [max 1]", "south [max 2]"]

@@ -1,17 +1,18 @@
 //! What queries are worth: series are read first, then expressions are evaluated as they are used.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::budget::Budget;
 use super::filling::{self, Filling};
 use super::order::{self, Direction};
 use super::parse::{self, Expression};
 use super::{
-    Found, MathError, Query, QueryError, QueryKind, SERIES_MAX, Series, Span, Value, functions,
-    operators, search,
+    Found, MathError, Origin, Query, QueryError, QueryKind, SERIES_MAX, Series, Span, Value,
+    functions, label, operators, search,
 };
 use crate::{
-    BASE_PERIOD_S, Entity, MetricStore, Periods, SeriesQuery, Statistic, StoreError, Unit,
+    BASE_PERIOD_S, Entity, MetricStore, Periods, Point, SeriesQuery, Statistic, StoreError, Unit,
 };
 
 /// Evaluations within one another at most, over all expressions that refer to one another: each
@@ -61,19 +62,29 @@ impl<'a> Evaluation<'a> {
         for (((query, statistic, period_s), wanted), points) in
             meant.iter().zip(&wanted).zip(points)
         {
-            let mut series = self.series(&points, statistic, wanted.periods.period_s);
-            series.label =
-                query.label.clone().unwrap_or_else(|| self.label(wanted, statistic, *period_s));
+            let mut series = self.series(wanted, &points, statistic);
+            series.label = label::of_metric(self.queries, wanted, statistic, *period_s);
+            if let Some(label) = &query.label {
+                label::name_one(&mut series, label);
+            }
             self.known.insert(&query.id, Value::Series(series));
         }
         Ok(())
     }
 
-    fn series(&self, points: &[crate::Point], statistic: &str, period_s: u64) -> Series {
+    fn series(&self, wanted: &SeriesQuery<'_>, points: &[Point], statistic: &str) -> Series {
         let Span { start_s, end_s, .. } = *self.span;
-        let mut series = Series { period_s, ..Series::default() };
+        let period_s = wanted.periods.period_s;
+        let origin = Origin {
+            entity: wanted.entity.clone(),
+            metric: wanted.metric.to_owned(),
+            statistic: statistic.to_owned(),
+            period_s,
+        };
+        let origin = Some(Arc::new(origin));
+        let mut series = Series { period_s, origin, ..Series::default() };
         let Some(statistic) = Statistic::of_name(statistic) else { return series };
-        let first_s = self.periods(period_s).start_of(start_s);
+        let first_s = wanted.periods.start_of(start_s);
         let within = || points.iter().filter(|point| (first_s..end_s).contains(&point.time_s));
         let units = Unit::by_preference(within().map(|point| point.unit));
         let shown = within().filter(|point| Some(&point.unit) == units.first());
@@ -89,56 +100,31 @@ impl<'a> Evaluation<'a> {
         Periods { origin_s: self.span.origin_s, period_s }
     }
 
-    /// The metric's name; with what tells it apart if another query has the same.
-    fn label(&self, wanted: &SeriesQuery<'_>, statistic: &str, period_s: u64) -> String {
-        let same: Vec<_> = self
-            .queries
-            .iter()
-            .filter_map(|query| match &query.kind {
-                QueryKind::Metric { entity, metric, statistic, period_s, .. } => {
-                    Some((entity, metric, statistic, period_s))
-                }
-                QueryKind::Expression { .. } => None,
-            })
-            .filter(|(_, metric, ..)| *metric == wanted.metric)
-            .collect();
-        let mut label = wanted.metric.to_owned();
-        if same.iter().any(|(entity, ..)| *entity != wanted.entity) {
-            let values = wanted.entity.dimensions().iter().map(|(_, value)| value.as_str());
-            label = values.chain([label.as_str()]).collect::<Vec<_>>().join(" ");
-        }
-        if same.iter().any(|(.., s, _)| *s != statistic) {
-            label = format!("{label} {statistic}");
-        }
-        if same.iter().any(|(.., p)| **p != period_s) {
-            label = format!("{label} {period_s}");
-        }
-        label
-    }
-
     pub(super) fn found(&mut self, query: &'a Query) -> Result<Found, QueryError> {
         let math = |error| QueryError::Math { id: query.id.clone(), error };
         let value = self.value_of(query)?;
-        let is_expression = matches!(query.kind, QueryKind::Expression { .. });
-        let label = query.label.clone().filter(|_| is_expression);
+        let given = query.label.as_deref();
         let mut series = match value {
-            Value::Series(series) => vec![series],
-            Value::List(list) => list,
+            // It has its label already.
+            Value::Series(series) if matches!(query.kind, QueryKind::Metric { .. }) => vec![series],
+            Value::Series(mut series) => {
+                series.label.clone_from(&query.id);
+                label::name_one(&mut series, given.unwrap_or(&query.id));
+                vec![series]
+            }
+            Value::List(mut list) => {
+                label::name_each(&mut list, given.unwrap_or_default());
+                list
+            }
             Value::Number(_) | Value::Text(_) => {
                 return Err(math(MathError::new(NO_SERIES)));
             }
         };
-        if let (Some(label), [only]) = (&label, series.as_mut_slice()) {
-            only.label.clone_from(label);
-        } else if let Some(label) = &label {
-            for (number, series) in series.iter_mut().enumerate() {
-                series.label = format!("{label} {}", number + 1);
-            }
-        } else if let (true, [only]) = (is_expression, series.as_mut_slice()) {
-            only.label.clone_from(&query.id);
-        }
         // Sums of large numbers, say: there is no way to write those in JSON.
         for series in &mut series {
+            if series.label.is_empty() {
+                series.label.clone_from(&query.id);
+            }
             series.points.retain(|_, value| value.is_finite());
         }
         Ok(Found { id: query.id.clone(), series })
@@ -350,12 +336,10 @@ impl<'a> Evaluation<'a> {
             said
         })?;
         let mut found = Vec::new();
-        for (listed, points) in listed.iter().zip(points) {
-            let mut series = self.series(&points, statistic, period_s);
-            let values = listed.dimensions.iter().map(|(_, value)| value.as_str());
-            let parts: Vec<&str> = values.chain([listed.metric.as_str()]).collect();
-            series.label = parts.join(" ");
+        for (wanted, points) in queries.iter().zip(points) {
+            let mut series = self.series(wanted, &points, statistic);
             if !series.points.is_empty() {
+                series.label = label::of_found(wanted);
                 found.push(series);
             }
         }

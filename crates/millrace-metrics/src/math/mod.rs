@@ -4,12 +4,14 @@ mod budget;
 mod evaluation;
 mod filling;
 mod functions;
+mod label;
 mod operators;
 mod order;
 mod parse;
 mod search;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use millrace_core::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -92,6 +94,17 @@ pub struct Series {
     pub points: BTreeMap<u64, f64>,
     /// If values of several units were found: those, of which the first is shown.
     pub units: Vec<Unit>,
+    /// The metric that it is made from, if it is one.
+    origin: Option<Arc<Origin>>,
+}
+
+/// What is known of a series by what was asked for.
+#[derive(Debug, PartialEq)]
+struct Origin {
+    entity: Entity,
+    metric: String,
+    statistic: String,
+    period_s: u64,
 }
 
 /// The result of a query. Expressions may give several series.
@@ -138,8 +151,8 @@ impl Series {
 
     /// What is made of it, with other data points.
     fn with(&self, points: BTreeMap<u64, f64>) -> Series {
-        let units = Vec::new();
-        Series { label: self.label.clone(), period_s: self.period_s, points, units }
+        let (label, period_s, origin) = (self.label.clone(), self.period_s, self.origin.clone());
+        Series { label, period_s, points, units: Vec::new(), origin }
     }
 }
 

@@ -82,6 +82,7 @@ fn joined(a: &Series, b: &Series, apply: impl Fn(f64, f64) -> Option<f64>) -> Se
     let value = |time_s| Some((time_s, apply(at(a, time_s), at(b, time_s))?));
     Series {
         period_s: a.period_s.max(b.period_s),
+        origin: None,
         ..a.with(times.into_iter().filter_map(value).collect())
     }
 }
@@ -116,7 +117,7 @@ pub(super) fn choose(values: Vec<Value>) -> Result<Value, MathError> {
         true => Some(at(&then, time_s).unwrap_or(0.0)),
         false => at(otherwise.as_ref()?, time_s),
     });
-    Ok(Value::Series(Series { label: String::new(), ..points }))
+    Ok(Value::Series(Series { label: String::new(), origin: None, ..points }))
 }
 
 /// IF with a number as its condition. Without a third argument there is nothing to choose: a time

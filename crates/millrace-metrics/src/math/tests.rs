@@ -1,3 +1,5 @@
+mod search;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -211,51 +213,6 @@ fn functions_over_several_series() {
 }
 
 #[test]
-fn search_finds_series_by_schema_and_words() {
-    let count = |text: &str| values(text).unwrap().len();
-
-    assert_eq!(count(r#"SEARCH('{AWS/SQS,QueueName} MetricName="Sent"', 'Sum', 60)"#), 2);
-    assert_eq!(count(r#"SEARCH('{AWS/SQS,QueueName} MetricName="Sent" ORDERS', 'Sum', 60)"#), 1);
-    assert_eq!(count(r#"SEARCH('{AWS/SQS,QueueName} MetricName="Sent" ORD', 'Sum', 60)"#), 0);
-    assert_eq!(count(r#"SEARCH(' {AWS/SQS, "QueueName"}, MetricName="Sent" ', 'Sum', 60)"#), 2);
-    assert_eq!(count(r#"SEARCH('Namespace="AWS/SQS" MetricName="Sent" "QueueName"', 'Sum')"#), 2);
-    assert_eq!(count(r#"SEARCH('"QueueName"=("orders" OR "mails")', 'Sum')"#), 2);
-    assert_eq!(count(r#"SEARCH('QueueName=(orders OR "nobody")', 'Sum')"#), 1);
-    assert_eq!(count("SEARCH('(orders OR mails) AND Sent', 'Sum')"), 2);
-    assert_eq!(count("SEARCH('(orders OR mails) NOT (mails OR (nobody))', 'Sum')"), 1);
-    assert_eq!(count("SEARCH('nobody OR (Sent AND (orders OR nobody))', 'Sum')"), 1);
-    assert_eq!(count("SEARCH('NOT Namespace=AWS', 'Sum')"), 0);
-    assert_eq!(count("SEARCH('{AWS/SQS,QueueName}', 'Sum')"), 2);
-    assert_eq!(count(r#"SEARCH('{AWS/SQS,QueueName} QueueName="mails"', 'Sum')"#), 1);
-    assert_eq!(count(r#"SEARCH('orders OR mails', 'Sum', 60)"#), 2);
-    assert_eq!(count(r#"SEARCH('Sent NOT mails', 'Sum', 60)"#), 1);
-    assert_eq!(count(r#"SEARCH('{AWS/SQS} Sent', 'Sum', 60)"#), 0);
-    assert_eq!(one("SUM(SEARCH('Sent', 'Sum', 60))")[3], Some(44.0));
-}
-
-#[test]
-fn a_period_of_search_is_rounded_up_to_minutes() {
-    let of = |period: &str| one(&format!("SUM(SEARCH('orders', 'Sum', {period}))"));
-
-    assert_eq!(of("1"), one("m1"));
-    assert_eq!(of("60.5"), one("m1"));
-    assert_eq!(of("61"), of("120"));
-    assert_eq!(of("1e300").iter().flatten().count(), 0);
-}
-
-#[test]
-fn faults_of_search_are_told() {
-    for text in ["(orders", "orders)", "{AWS/SQS", "{}", "OR orders", "orders OR", "a=", "\"a", "-"]
-    {
-        assert!(values(&format!("SEARCH('{text}', 'Sum')")).is_err(), "{text}");
-    }
-    let deep = format!("SEARCH('{}a{}', 'Sum')", "(".repeat(900), ")".repeat(900));
-    assert_eq!(values(&deep).unwrap_err(), "e1: SEARCH is too deep");
-    let deep = format!("SEARCH('{}a', 'Sum')", "NOT ".repeat(400));
-    assert_eq!(values(&deep).unwrap_err(), "e1: SEARCH is too deep");
-}
-
-#[test]
 fn of_several_units_one_is_shown() {
     let store = MetricStore::open(None, Timestamp(START_S * 1000)).unwrap();
     let entity = entity("orders");
@@ -271,6 +228,32 @@ fn of_several_units_one_is_shown() {
     assert_eq!(series.units, [Unit::Milliseconds, Unit::Seconds, Unit::None]);
     assert_eq!(series.points, [(START_S + 60, 1.0)].into());
     assert_eq!(found[1].series[0].units, [], "it is told once");
+}
+
+#[test]
+fn results_are_labelled_by_expression_and_metric() {
+    let store = store(&[("orders", &[Some(1.0)]), ("mails", &[Some(10.0)])]);
+    let labels = |text: &str, label: Option<&str>| {
+        let asked = Query { label: label.map(str::to_owned), ..expression(text) };
+        let queries = [metric("m1", "orders"), metric("m2", "mails"), asked];
+        let found = answer(&store, &queries, &span(4)).unwrap();
+        found[0].series.iter().map(|series| series.label.clone()).collect::<Vec<_>>()
+    };
+    let (one, both) = ("SEARCH('orders', 'Sum')", "SEARCH('Sent', 'Sum')");
+
+    assert_eq!(labels("m1 + m2", None), ["e1"]);
+    assert_eq!(labels("m1 + m2", Some("all")), ["all"]);
+    assert_eq!(labels("m1 * 2", Some("${PROP('Dim.QueueName')}: ${MAX}")), ["orders: 2"]);
+    assert_eq!(labels("FILL(METRICS(), 0)", Some("f")), ["f orders Sent", "f mails Sent"]);
+    assert_eq!(labels(both, None), ["mails Sent", "orders Sent"]);
+    assert_eq!(labels(one, None), ["orders Sent"], "as if it were one of several");
+    assert_eq!(labels(one, Some("found")), ["found orders Sent"]);
+    assert_eq!(labels(both, Some("${PROP('Dim.QueueName')} ${MAX}")), ["mails 10", "orders 1"]);
+    assert_eq!(labels("[m1 + m2, m1]", None), ["orders Sent"; 2]);
+    assert_eq!(labels("[SUM(METRICS())]", None), ["e1"]);
+    let asked =
+        Query { label: Some("${LABEL}!".into()), is_returned: true, ..metric("m1", "orders") };
+    assert_eq!(answer(&store, &[asked], &span(4)).unwrap()[0].series[0].label, "Sent!");
 }
 
 #[test]
@@ -409,11 +392,6 @@ fn expressions_multiply_neither_series_nor_data_points_without_bound() {
 }
 
 proptest! {
-    #[test]
-    fn no_search_panics(text in r#"([a-zA-Z0-9é]{1,4}|[-_{}(),="\\ ]|AND |OR |NOT |orders){0,12}"#) {
-        let _ = values(&format!("SEARCH('{text}', 'Sum')"));
-    }
-
     #[test]
     fn no_expression_panics(text in r#"([a-z0-9_.]{1,4}|[-+*/^(),'"<>=&|\[\]{}! ]|SUM|FILL|IF|SEARCH|METRICS|m1|m2){0,12}"#) {
         let _ = values(&text);

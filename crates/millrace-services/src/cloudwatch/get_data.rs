@@ -21,6 +21,8 @@ const DATAPOINTS_MAX: u64 = 1_440;
 const PAGE_DATAPOINTS: usize = 100_800;
 /// CloudWatch: queries of one GetMetricData.
 const QUERIES_MAX: usize = 500;
+/// Characters of a label, which stands with each series that an expression finds.
+const LABEL_CHARS: usize = 1_024;
 /// CloudWatch: metrics of one page of ListMetrics.
 const PAGE_METRICS: usize = 500;
 /// CloudWatch: filters of ListMetrics.
@@ -250,6 +252,7 @@ fn checked_query(scope: &Scope, query: &MetricDataQuery, at: &str) -> Result<Que
              ^[a-z][a-zA-Z0-9_]*$."
         )));
     }
+    check::at_most(query.label.as_ref(), LABEL_CHARS, &format!("{at}.Label"))?;
     let kind = match (&query.metric_stat, &query.expression) {
         (Some(stat), None) => metric_kind(scope, stat, &format!("{at}.MetricStat"))?,
         (None, Some(text)) => {

@@ -1,0 +1,55 @@
+//! SEARCH, as expressions call it.
+
+use super::*;
+
+#[test]
+fn search_finds_series_by_schema_and_words() {
+    let count = |text: &str| values(text).unwrap().len();
+
+    assert_eq!(count(r#"SEARCH('{AWS/SQS,QueueName} MetricName="Sent"', 'Sum', 60)"#), 2);
+    assert_eq!(count(r#"SEARCH('{AWS/SQS,QueueName} MetricName="Sent" ORDERS', 'Sum', 60)"#), 1);
+    assert_eq!(count(r#"SEARCH('{AWS/SQS,QueueName} MetricName="Sent" ORD', 'Sum', 60)"#), 0);
+    assert_eq!(count(r#"SEARCH(' {AWS/SQS, "QueueName"}, MetricName="Sent" ', 'Sum', 60)"#), 2);
+    assert_eq!(count(r#"SEARCH('Namespace="AWS/SQS" MetricName="Sent" "QueueName"', 'Sum')"#), 2);
+    assert_eq!(count(r#"SEARCH('"QueueName"=("orders" OR "mails")', 'Sum')"#), 2);
+    assert_eq!(count(r#"SEARCH('QueueName=(orders OR "nobody")', 'Sum')"#), 1);
+    assert_eq!(count("SEARCH('(orders OR mails) AND Sent', 'Sum')"), 2);
+    assert_eq!(count("SEARCH('(orders OR mails) NOT (mails OR (nobody))', 'Sum')"), 1);
+    assert_eq!(count("SEARCH('nobody OR (Sent AND (orders OR nobody))', 'Sum')"), 1);
+    assert_eq!(count("SEARCH('NOT Namespace=AWS', 'Sum')"), 0);
+    assert_eq!(count("SEARCH('{AWS/SQS,QueueName}', 'Sum')"), 2);
+    assert_eq!(count(r#"SEARCH('{AWS/SQS,QueueName} QueueName="mails"', 'Sum')"#), 1);
+    assert_eq!(count(r#"SEARCH('orders OR mails', 'Sum', 60)"#), 2);
+    assert_eq!(count(r#"SEARCH('Sent NOT mails', 'Sum', 60)"#), 1);
+    assert_eq!(count(r#"SEARCH('{AWS/SQS} Sent', 'Sum', 60)"#), 0);
+    assert_eq!(one("SUM(SEARCH('Sent', 'Sum', 60))")[3], Some(44.0));
+}
+
+#[test]
+fn a_period_of_search_is_rounded_up_to_minutes() {
+    let of = |period: &str| one(&format!("SUM(SEARCH('orders', 'Sum', {period}))"));
+
+    assert_eq!(of("1"), one("m1"));
+    assert_eq!(of("60.5"), one("m1"));
+    assert_eq!(of("61"), of("120"));
+    assert_eq!(of("1e300").iter().flatten().count(), 0);
+}
+
+#[test]
+fn faults_of_search_are_told() {
+    for text in ["(orders", "orders)", "{AWS/SQS", "{}", "OR orders", "orders OR", "a=", "\"a", "-"]
+    {
+        assert!(values(&format!("SEARCH('{text}', 'Sum')")).is_err(), "{text}");
+    }
+    let deep = format!("SEARCH('{}a{}', 'Sum')", "(".repeat(900), ")".repeat(900));
+    assert_eq!(values(&deep).unwrap_err(), "e1: SEARCH is too deep");
+    let deep = format!("SEARCH('{}a', 'Sum')", "NOT ".repeat(400));
+    assert_eq!(values(&deep).unwrap_err(), "e1: SEARCH is too deep");
+}
+
+proptest! {
+    #[test]
+    fn no_search_panics(text in r#"([a-zA-Z0-9é]{1,4}|[-_{}(),="\\ ]|AND |OR |NOT |orders){0,12}"#) {
+        let _ = values(&format!("SEARCH('{text}', 'Sum')"));
+    }
+}
