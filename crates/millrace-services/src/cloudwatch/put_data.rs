@@ -132,28 +132,26 @@ fn checked(
 
 fn summary(datum: &MetricDatum, at: &At) -> Result<Summary, ApiError> {
     let has_values = !datum.values.is_empty();
-    let given = [
-        ("Value", datum.value.is_some()),
-        ("Values", has_values),
-        ("StatisticValues", datum.statistic_values.is_some()),
-    ];
-    let mut given = given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name);
-    if let (Some(first), Some(second)) = (given.next(), given.next()) {
-        return Err(error::invalid_combination(format!(
-            "The parameters {} and {} are mutually exclusive and you have specified both.",
-            at.member(first),
-            at.member(second)
-        )));
-    }
     if let Some(value) = datum.value {
+        let others =
+            [("Values", has_values), ("StatisticValues", datum.statistic_values.is_some())];
+        if let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) {
+            return Err(error::invalid_combination(format!(
+                "The parameters {} and {} are mutually exclusive and you have specified both.",
+                at.member("Value"),
+                at.member(other)
+            )));
+        }
         return Ok(Summary::of(number(value, at, "Value")?));
     }
-    if let Some(set) = &datum.statistic_values {
-        return statistic_set(set, &At(at.member("StatisticValues")));
-    }
-    if !has_values {
-        return Err(error::missing(&at.member("Value")));
-    }
+    let values = has_values.then(|| values(datum, at)).transpose()?;
+    let set = datum.statistic_values.as_ref();
+    let set = set.map(|set| statistic_set(set, &At(at.member("StatisticValues")))).transpose()?;
+    // CloudWatch takes both; the statistics are those of all values, of which some may be listed.
+    set.or(values).ok_or_else(|| error::missing(&at.member("Value")))
+}
+
+fn values(datum: &MetricDatum, at: &At) -> Result<Summary, ApiError> {
     if datum.values.len() > VALUES_MAX {
         return Err(error::invalid_value(format!(
             "The collection {} must not have a size greater than {VALUES_MAX}.",
@@ -246,5 +244,24 @@ mod tests {
         assert_eq!(places(0, &[0]), Err("MissingParameter"));
         assert!(places(500, &[500]).is_ok());
         assert_eq!(places(500, &[501]), Err("InvalidParameterValue"));
+    }
+
+    #[test]
+    fn values_may_stand_beside_statistics_but_not_beside_a_value() {
+        let at = At("MetricData.member.1".into());
+        let set = StatisticSet {
+            sample_count: Some(10.0),
+            sum: Some(55.0),
+            minimum: Some(1.0),
+            maximum: Some(10.0),
+        };
+        let values = || MetricDatum { values: vec![1.0, 10.0], ..MetricDatum::default() };
+
+        let both = MetricDatum { statistic_values: Some(set), ..values() };
+        assert_eq!(summary(&both, &at).unwrap().count, 10.0);
+        let value = MetricDatum { value: Some(1.0), ..values() };
+        assert_eq!(summary(&value, &at).unwrap_err().code, "InvalidParameterCombination");
+        let wrong = MetricDatum { counts: vec![1.0], ..both };
+        assert_eq!(summary(&wrong, &at).unwrap_err().code, "InvalidParameterValue");
     }
 }
