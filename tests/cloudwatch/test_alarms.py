@@ -171,6 +171,8 @@ def test_alarms_are_put_changed_described_and_deleted(clock, cloudwatch, alarm):
     pages = cloudwatch.get_paginator("describe_alarms").paginate(PaginationConfig={"PageSize": 4})
     assert [len(page["MetricAlarms"]) for page in pages] == [4, 2]
     assert len(cloudwatch.describe_alarms(AlarmNamePrefix="other", StateValue="OK")["MetricAlarms"]) == 0
+    assert cloudwatch.describe_alarms(ChildrenOfAlarmName="backlog")["MetricAlarms"] == []
+    assert cloudwatch.describe_alarm_history(AlarmTypes=["CompositeAlarm"])["AlarmHistoryItems"] == []
     cloudwatch.delete_alarms(AlarmNames=["backlog", "unknown"])
     assert cloudwatch.describe_alarms(AlarmNames=["backlog"])["MetricAlarms"] == []
 

@@ -183,6 +183,20 @@ def test_pages_of_metric_data_hold_every_point_once(put, cloudwatch, clock):
     assert values == {"a": [6, 5, 4, 3, 2, 1, 0], "b": [6, 5, 4, 3, 2, 1, 0]}
 
 
+def test_data_that_arrive_between_pages_repeat_nothing(put, cloudwatch, clock):
+    start = clock.time(1200).replace(second=0, microsecond=0)
+    minute = datetime.timedelta(minutes=1)
+    put(*({"MetricName": "A", "Timestamp": start + n * minute, "Value": n} for n in range(4)))
+    stat = {"Metric": {"Namespace": "Shop", "MetricName": "A"}, "Period": 60, "Stat": "Sum"}
+    asked = {"MetricDataQueries": [{"Id": "a", "MetricStat": stat}], "StartTime": start, "EndTime": clock.time()}
+
+    first = cloudwatch.get_metric_data(MaxDatapoints=2, **asked)
+    put({"MetricName": "A", "Timestamp": start + 4 * minute, "Value": 4})
+    second = cloudwatch.get_metric_data(MaxDatapoints=2, NextToken=first["NextToken"], **asked)
+    assert [page["MetricDataResults"][0]["Values"] for page in (first, second)] == [[3, 2], [1, 0]]
+    assert "NextToken" not in second
+
+
 def test_metrics_are_listed_in_pages(put, cloudwatch):
     for chunk in range(3):
         put(*({"MetricName": f"M{chunk}-{n:03}", "Value": 1} for n in range(300)), namespace="Many")
@@ -247,6 +261,9 @@ def test_refusals(cloudwatch, clock):
         "InvalidParameterValue",
         f"The parameters {first}.Values and {first}.Counts must be of the same size.",
     )
+    set_of_two = {"SampleCount": 2, "Sum": 3, "Minimum": 1, "Maximum": 2}
+    data = [{"MetricName": "Both", "Values": [1, 2], "StatisticValues": set_of_two}]
+    cloudwatch.put_metric_data(Namespace="Shop", MetricData=data)
     assert put()[0] == "MissingParameter"
     assert put(Value=float("nan"))[0] == "InvalidParameterValue"
     assert put(Value=1, Unit="Parsec")[0] == "InvalidParameterValue"
@@ -281,6 +298,8 @@ def test_refusals(cloudwatch, clock):
     day = {"StartTime": clock.time(86400 + 17), "EndTime": clock.time(17), "Period": 60, "Statistics": ["Sum"]}
     assert cloudwatch.get_metric_statistics(Namespace="Shop", MetricName="M", **day)["Datapoints"] == []
     assert statistics(start, end, 61)[0] == "InvalidParameterValue"
+    many = {"Namespace": "Shop", "MetricName": "M", "StartTime": start, "EndTime": end, "Period": 3600}
+    assert refused(cloudwatch.get_metric_statistics, Statistics=["Sum"] * 6, **many)[0] == "ValidationError"
     assert refused(cloudwatch.list_metrics, NextToken="?")[0] == "InvalidNextToken"
     query = {"Id": "e", "Expression": "1 +"}
     asked = {"MetricDataQueries": [query], "StartTime": start, "EndTime": end}

@@ -136,6 +136,16 @@ impl Value {
 }
 
 impl Series {
+    /// Tells it from the others that a query finds, whatever these are and however it is labelled:
+    /// name space, metric and dimensions. Empty for what is made of several.
+    pub fn identity(&self) -> String {
+        let Some(origin) = &self.origin else { return String::new() };
+        let dimensions = origin.entity.dimensions();
+        let pairs = dimensions.iter().flat_map(|(name, value)| [name.as_str(), value]);
+        let parts = [origin.entity.namespace.as_str(), &origin.metric].into_iter().chain(pairs);
+        parts.collect::<Vec<_>>().join("\0")
+    }
+
     fn cost(&self) -> usize {
         self.points.len() + 1
     }

@@ -4,11 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_core::{Arn, Timestamp};
 use millrace_metrics::Scope;
-use millrace_metrics::alarm::{Alarm, AlarmBook, AlarmError, HistoryItem, HistoryKind, State};
+use millrace_metrics::alarm::{Alarm, AlarmBook, AlarmError, State};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{
-    AlarmHistoryItem, AlarmNames, Answer, DescribeAlarmHistory, DescribeAlarms,
-    DescribeAlarmsForMetric, ResourceTags, SetAlarmState,
+    AlarmNames, Answer, DescribeAlarms, DescribeAlarmsForMetric, ResourceTags, SetAlarmState,
 };
 
 use super::shown_alarm::shown;
@@ -36,20 +35,21 @@ impl CloudWatch {
         scope: &Scope,
         input: &DescribeAlarms,
     ) -> Result<Answer, ApiError> {
-        check_names(&input.alarm_names)?;
+        check::at_most_of(&input.alarm_names, NAMES_MAX, "alarmNames")?;
         let state = input.state_value.as_deref().map(state).transpose()?;
         let max = check::max_records(input.max_records)?;
         let after: Option<String> = check::place(input.next_token.as_ref())?;
-        for kind in &input.alarm_types {
-            if !matches!(kind.as_str(), "MetricAlarm" | "CompositeAlarm" | "LogAlarm") {
-                let allowed = "MetricAlarm, CompositeAlarm, LogAlarm";
-                return Err(error::not_in_enum(kind, "alarmTypes", allowed));
-            }
-        }
+        let has_metric_alarms = check::has_metric_alarms(&input.alarm_types)?;
+        check_relation(input)?;
+        // Only composite alarms have children, and are parents.
+        let is_of_composite =
+            input.children_of_alarm_name.is_some() || input.parents_of_alarm_name.is_some();
+        let has_any = has_metric_alarms && !is_of_composite;
         let (scope, input) = (scope.clone(), input.clone());
         self.read_alarms(move |book| {
             let is_wanted = |alarm: &&Alarm| {
-                is_described(alarm, &input)
+                has_any
+                    && is_described(alarm, &input)
                     && state.is_none_or(|state| alarm.state == state)
                     && after.as_ref().is_none_or(|after| alarm.name > *after)
             };
@@ -90,50 +90,6 @@ impl CloudWatch {
         .await
     }
 
-    pub(super) async fn describe_alarm_history(
-        &self,
-        scope: &Scope,
-        input: &DescribeAlarmHistory,
-    ) -> Result<Answer, ApiError> {
-        let kind = input.history_item_type.as_deref().map(|name| {
-            let allowed = "ConfigurationUpdate, StateUpdate, Action";
-            let kind = HistoryKind::of_name(name);
-            kind.ok_or_else(|| error::not_in_enum(name, "historyItemType", allowed))
-        });
-        let kind = kind.transpose()?;
-        let max = check::max_records(input.max_records)?;
-        let is_ascending = check::is_ascending(input.scan_by.as_deref())?;
-        let skipped: usize = check::place(input.next_token.as_ref())?.unwrap_or(0);
-        let (scope, input) = (scope.clone(), input.clone());
-        let found = self.read_alarms(move |book| {
-            let at_ms = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
-            let is_wanted = |item: &&HistoryItem| {
-                item.scope == scope
-                    && input.alarm_name.as_ref().is_none_or(|name| item.alarm == *name)
-                    && kind.is_none_or(|kind| item.kind == kind)
-                    && input.start_date_ms.is_none_or(|start| at_ms(item.at) >= start)
-                    && input.end_date_ms.is_none_or(|end| at_ms(item.at) <= end)
-            };
-            book.history().iter().filter(is_wanted).cloned().collect::<Vec<_>>()
-        });
-        let mut items = found.await?;
-        if !is_ascending {
-            items.reverse();
-        }
-        let total = items.len();
-        let items = items.into_iter().skip(skipped).take(max).map(|item| AlarmHistoryItem {
-            alarm_name: item.alarm,
-            timestamp_ms: item.at,
-            item_type: item.kind.name(),
-            summary: item.summary,
-            data: item.data,
-        });
-        let items: Vec<_> = items.collect();
-        let end = skipped.saturating_add(items.len());
-        let next_token = if end < total { check::token(&end) } else { None };
-        Ok(Answer::DescribeAlarmHistory { items, next_token })
-    }
-
     pub(super) async fn delete_alarms(
         &self,
         scope: &Scope,
@@ -142,7 +98,7 @@ impl CloudWatch {
         if input.names.is_empty() {
             return Err(error::missing("AlarmNames"));
         }
-        check_names(&input.names)?;
+        check::at_most_of(&input.names, NAMES_MAX, "alarmNames")?;
         let (scope, names) = (scope.clone(), input.names.clone());
         self.change_alarms(move |book, now| {
             let mut found = 0;
@@ -165,7 +121,7 @@ impl CloudWatch {
         if input.names.is_empty() {
             return Err(error::missing("AlarmNames"));
         }
-        check_names(&input.names)?;
+        check::at_most_of(&input.names, NAMES_MAX, "alarmNames")?;
         let (scope, names) = (scope.clone(), input.names.clone());
         self.change_alarms(move |book, now| {
             for name in &names {
@@ -254,7 +210,7 @@ impl CloudWatch {
     }
 
     /// Reads alarms on the thread that changes them: it holds them while it waits for the disk.
-    async fn read_alarms<T: Send + 'static>(
+    pub(super) async fn read_alarms<T: Send + 'static>(
         &self,
         read: impl FnOnce(&AlarmBook) -> T + Send + 'static,
     ) -> Result<T, ApiError> {
@@ -304,20 +260,26 @@ pub(super) enum Switch {
 fn is_described(alarm: &Alarm, input: &DescribeAlarms) -> bool {
     let all = [&alarm.ok_actions, &alarm.alarm_actions, &alarm.insufficient_data_actions];
     let mut actions = all.into_iter().flatten();
-    (input.alarm_types.is_empty() || input.alarm_types.iter().any(|kind| kind == "MetricAlarm"))
-        && (input.alarm_names.is_empty() || input.alarm_names.contains(&alarm.name))
+    (input.alarm_names.is_empty() || input.alarm_names.contains(&alarm.name))
         && input.alarm_name_prefix.as_ref().is_none_or(|prefix| alarm.name.starts_with(prefix))
         && input.action_prefix.as_ref().is_none_or(|p| actions.any(|action| action.starts_with(p)))
 }
 
-fn check_names(names: &[String]) -> Result<(), ApiError> {
-    if names.len() <= NAMES_MAX {
-        return Ok(());
+/// CloudWatch: who asks for children or parents may say nothing else but MaxRecords and NextToken.
+fn check_relation(input: &DescribeAlarms) -> Result<(), ApiError> {
+    let relations = [&input.children_of_alarm_name, &input.parents_of_alarm_name];
+    let texts = [&input.alarm_name_prefix, &input.state_value, &input.action_prefix];
+    let is_more = !input.alarm_names.is_empty()
+        || !input.alarm_types.is_empty()
+        || texts.into_iter().any(Option::is_some);
+    match relations.into_iter().flatten().count() {
+        0 => Ok(()),
+        1 if !is_more => Ok(()),
+        _ => Err(error::validation(
+            "ChildrenOfAlarmName and ParentsOfAlarmName cannot be combined with other parameters \
+             but MaxRecords and NextToken.",
+        )),
     }
-    Err(error::validation(format!(
-        "1 validation error detected: Value at 'alarmNames' failed to satisfy constraint: Member \
-         must have length less than or equal to {NAMES_MAX}"
-    )))
 }
 
 fn state(name: &str) -> Result<State, ApiError> {
@@ -325,20 +287,20 @@ fn state(name: &str) -> Result<State, ApiError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::mpsc::channel;
     use std::task::{Context, Waker};
     use std::time::Duration;
 
     use millrace_metrics::MetricStore;
-    use millrace_wire::cloudwatch::{MetricDataQuery, PutMetricAlarm};
+    use millrace_wire::cloudwatch::{DescribeAlarmHistory, MetricDataQuery, PutMetricAlarm};
 
     use super::*;
     use crate::cloudwatch::act::tests::broker;
     use crate::cloudwatch::put_alarm::tests::example;
     use crate::cloudwatch::{Alarms, Monitor, QueueAccess};
 
-    fn service(book: AlarmBook) -> CloudWatch {
+    pub(in crate::cloudwatch) fn service(book: AlarmBook) -> CloudWatch {
         let broker = broker();
         let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
         let alarms = Alarms { book, queue_access: QueueAccess::Open };
@@ -346,7 +308,7 @@ mod tests {
         CloudWatch::new(broker, monitor)
     }
 
-    fn scope() -> Scope {
+    pub(in crate::cloudwatch) fn scope() -> Scope {
         Scope { region: "us-east-1".into(), account: "000000000000".into() }
     }
 
@@ -382,6 +344,23 @@ mod tests {
         assert_eq!(put("SUM(SEARCH('x', 'Sum'))").await, Some(("ValidationError", search)));
         let unknown = "Error in expression 'e' [m1 is not defined]".to_owned();
         assert_eq!(put("SUM([m1])").await, Some(("ValidationError", unknown)));
+    }
+
+    #[test]
+    fn children_are_asked_for_alone() {
+        let of = |change: fn(&mut DescribeAlarms)| {
+            let children_of_alarm_name = Some("all".into());
+            let mut input = DescribeAlarms { children_of_alarm_name, ..DescribeAlarms::default() };
+            change(&mut input);
+            check_relation(&input).map_err(|error| error.code)
+        };
+
+        assert_eq!(of(|input| input.max_records = Some(5)), Ok(()));
+        assert_eq!(of(|input| input.state_value = Some("OK".into())), Err("ValidationError"));
+        assert_eq!(
+            of(|input| input.parents_of_alarm_name = Some("a".into())),
+            Err("ValidationError")
+        );
     }
 
     #[test]

@@ -34,6 +34,17 @@ pub(super) fn at_most(value: Option<&String>, max: usize, parameter: &str) -> Re
     }
 }
 
+/// A list of at most `max` texts; `member` begins with a lower-case letter.
+pub(super) fn at_most_of(values: &[String], max: usize, member: &str) -> Result<(), ApiError> {
+    if values.len() <= max {
+        return Ok(());
+    }
+    Err(error::validation(format!(
+        "1 validation error detected: Value at '{member}' failed to satisfy constraint: Member must \
+         have length less than or equal to {max}"
+    )))
+}
+
 pub(super) fn tags(tags: &[(String, String)]) -> Result<(), ApiError> {
     if tags.len() > TAGS_MAX {
         return Err(error::too_many_tags());
@@ -175,6 +186,17 @@ pub(super) fn place<T: serde::de::DeserializeOwned>(
         serde_json::from_slice(&json).ok()
     };
     token.map(|token| read(token).ok_or_else(error::invalid_next_token)).transpose()
+}
+
+/// Whether AlarmTypes name the only type of alarms that there is; it is meant where none is named.
+pub(super) fn has_metric_alarms(types: &[String]) -> Result<bool, ApiError> {
+    for kind in types {
+        if !matches!(kind.as_str(), "MetricAlarm" | "CompositeAlarm" | "LogAlarm") {
+            let allowed = "MetricAlarm, CompositeAlarm, LogAlarm";
+            return Err(error::not_in_enum(kind, "alarmTypes", allowed));
+        }
+    }
+    Ok(types.is_empty() || types.iter().any(|kind| kind == "MetricAlarm"))
 }
 
 /// MaxRecords: 1 to 100.

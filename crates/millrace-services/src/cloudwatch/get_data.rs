@@ -9,16 +9,20 @@ use millrace_metrics::{
 };
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{
-    Answer, Datapoint, GetMetricData, GetMetricStatistics, ListMetrics, MetricDataQuery,
-    MetricDataResult, MetricId, MetricStat,
+    Answer, Datapoint, GetMetricData, GetMetricStatistics, ListMetrics, MetricDataQuery, MetricId,
+    MetricStat,
 };
 
+use super::page::{Curve, Place, one_page};
 use super::{CloudWatch, check, error};
 
 /// CloudWatch: data points of one GetMetricStatistics.
 const DATAPOINTS_MAX: u64 = 1_440;
 /// CloudWatch: data points of one page of GetMetricData.
 const PAGE_DATAPOINTS: usize = 100_800;
+/// CloudWatch: statistics of one GetMetricStatistics.
+const STATISTICS_MAX: usize = 5;
+const EXTENDED_MAX: usize = 10;
 /// CloudWatch: queries of one GetMetricData.
 const QUERIES_MAX: usize = 500;
 /// Characters of a label, which stands with each series that an expression finds.
@@ -97,25 +101,25 @@ impl CloudWatch {
                     ))
                 })?,
         };
-        let skipped: usize = check::place(input.next_token.as_ref())?.unwrap_or(0);
+        let place: Option<Place> = check::place(input.next_token.as_ref())?;
         let queries = queries(scope, &input.queries, "MetricDataQueries", QUERIES_MAX)?;
         let span = Span { scope: scope.clone(), start_s, end_s, origin_s: 0, now };
         let store = self.monitor.store().clone();
         let found = self.monitor.run(move || math::answer(&store, &queries, &span));
         let found = found.await?.map_err(error::of_query)?;
-        let mut results = Vec::new();
-        for found in found {
-            for series in found.series {
-                let messages = messages(&series.units);
+        let mut curves = Vec::new();
+        for (query, found) in found.into_iter().enumerate() {
+            for (number, series) in found.series.into_iter().enumerate() {
+                let (messages, identity) = (messages(&series.units), series.identity());
                 let mut points: Vec<(u64, f64)> = series.points.into_iter().collect();
                 if !is_ascending {
                     points.reverse();
                 }
                 let (id, label) = (found.id.clone(), series.label);
-                results.push(Curve { id, label, points, messages });
+                curves.push(Curve { query, number, id, identity, label, points, messages });
             }
         }
-        Ok(one_page(results, skipped, page))
+        Ok(one_page(curves, place.as_ref(), is_ascending, page))
     }
 
     pub(super) async fn list_metrics(
@@ -165,15 +169,6 @@ impl CloudWatch {
     }
 }
 
-/// A series to be answered, in the order asked for.
-struct Curve {
-    id: String,
-    label: String,
-    points: Vec<(u64, f64)>,
-    /// Code and text.
-    messages: Vec<(String, String)>,
-}
-
 /// Which units there are, if there are several, of which the first is shown.
 fn messages(units: &[Unit]) -> Vec<(String, String)> {
     if units.is_empty() {
@@ -192,10 +187,14 @@ fn statistics(
     if input.statistics.is_empty() && input.extended_statistics.is_empty() {
         return Err(error::missing("Statistics"));
     }
-    let simple = input.statistics.iter().map(|name| check::statistic(name, "statistics"));
+    check::at_most_of(&input.statistics, STATISTICS_MAX, "statistics")?;
+    check::at_most_of(&input.extended_statistics, EXTENDED_MAX, "extendedStatistics")?;
+    let mut seen = HashSet::new();
+    let simple = input.statistics.iter().filter(|name| seen.insert(*name));
+    let simple = simple.map(|name| check::statistic(name, "statistics"));
     let simple = simple.collect::<Result<_, _>>()?;
     let mut extended = Vec::new();
-    for wanted in &input.extended_statistics {
+    for wanted in input.extended_statistics.iter().filter(|name| seen.insert(*name)) {
         let found = Statistic::extended(wanted).ok_or_else(|| {
             error::invalid_value(format!(
                 "The value {wanted} for parameter ExtendedStatistics is not supported."
@@ -299,31 +298,26 @@ fn metric_kind(scope: &Scope, stat: &MetricStat, at: &str) -> Result<QueryKind, 
     })
 }
 
-/// Up to `page` data points after the first `skipped`; a series is cut where the page ends.
-fn one_page(curves: Vec<Curve>, skipped: usize, page: usize) -> Answer {
-    let total: usize = curves.iter().map(|curve| curve.points.len()).sum();
-    let end = skipped.saturating_add(page);
-    let mut results = Vec::new();
-    let mut seen = 0_usize;
-    for Curve { id, label, points, messages } in curves {
-        let len = points.len();
-        let first = skipped.saturating_sub(seen).min(len);
-        let last = end.saturating_sub(seen).min(len);
-        seen += len;
-        // A series without data points belongs to the first page.
-        if first == last && (len > 0 || skipped > 0) {
-            continue;
-        }
-        let shown = points.get(first..last).unwrap_or_default();
-        results.push(MetricDataResult {
-            id,
-            label,
-            timestamps_ms: shown.iter().map(|(time_s, _)| time_s * 1000).collect(),
-            values: shown.iter().map(|(_, value)| *value).collect(),
-            status_code: if last < len { "PartialData" } else { "Complete" },
-            messages,
-        });
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_are_few_and_each_is_given_once() {
+        let asked = |simple: &[&str], extended: &[&str]| {
+            let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            let (statistics, extended_statistics) = (texts(simple), texts(extended));
+            let input = GetMetricStatistics {
+                statistics,
+                extended_statistics,
+                ..GetMetricStatistics::default()
+            };
+            let count = |(simple, extended): (Vec<_>, Vec<_>)| (simple.len(), extended.len());
+            super::statistics(&input).map(count).map_err(|error| error.code)
+        };
+
+        assert_eq!(asked(&["Sum", "Sum"], &["p9", "p9", "p90"]), Ok((1, 2)));
+        assert_eq!(asked(&["Sum"; 6], &[]), Err("ValidationError"));
+        assert_eq!(asked(&[], &["p9"; 11]), Err("ValidationError"));
     }
-    let next_token = if end < total { check::token(&end) } else { None };
-    Answer::GetMetricData { results, messages: Vec::new(), next_token }
 }

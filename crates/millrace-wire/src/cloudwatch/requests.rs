@@ -131,6 +131,8 @@ structures! {
         alarm_names: Vec<String> = texts "AlarmNames",
         alarm_name_prefix: Option<String> = text "AlarmNamePrefix",
         alarm_types: Vec<String> = texts "AlarmTypes",
+        children_of_alarm_name: Option<String> = text "ChildrenOfAlarmName",
+        parents_of_alarm_name: Option<String> = text "ParentsOfAlarmName",
         state_value: Option<String> = text "StateValue",
         action_prefix: Option<String> = text "ActionPrefix",
         max_records: Option<i64> = integer "MaxRecords",
@@ -149,6 +151,7 @@ structures! {
 
     DescribeAlarmHistory {
         alarm_name: Option<String> = text "AlarmName",
+        alarm_types: Vec<String> = texts "AlarmTypes",
         history_item_type: Option<String> = text "HistoryItemType",
         start_date_ms: Option<i64> = time_ms "StartDate",
         end_date_ms: Option<i64> = time_ms "EndDate",

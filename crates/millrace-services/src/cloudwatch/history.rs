@@ -1,0 +1,125 @@
+//! DescribeAlarmHistory.
+
+use millrace_metrics::Scope;
+use millrace_metrics::alarm::{HistoryItem, HistoryKind, KeptHistory};
+use millrace_wire::ApiError;
+use millrace_wire::cloudwatch::{AlarmHistoryItem, Answer, DescribeAlarmHistory};
+
+use super::{CloudWatch, check, error};
+
+/// Names an item: its time in milliseconds, and how many before it have the same. Tokens are made of
+/// it, for items are added between two pages.
+type Key = (u64, u64);
+
+impl CloudWatch {
+    pub(super) async fn describe_alarm_history(
+        &self,
+        scope: &Scope,
+        input: &DescribeAlarmHistory,
+    ) -> Result<Answer, ApiError> {
+        let kind = input.history_item_type.as_deref().map(|name| {
+            let allowed = "ConfigurationUpdate, StateUpdate, Action";
+            let kind = HistoryKind::of_name(name);
+            kind.ok_or_else(|| error::not_in_enum(name, "historyItemType", allowed))
+        });
+        let kind = kind.transpose()?;
+        let has_metric_alarms = check::has_metric_alarms(&input.alarm_types)?;
+        let max = check::max_records(input.max_records)?;
+        let is_ascending = check::is_ascending(input.scan_by.as_deref())?;
+        let after: Option<Key> = check::place(input.next_token.as_ref())?;
+        let (scope, input) = (scope.clone(), input.clone());
+        self.read_alarms(move |book| {
+            let at_ms = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
+            let is_wanted = |item: &HistoryItem| {
+                has_metric_alarms
+                    && item.scope == scope
+                    && input.alarm_name.as_ref().is_none_or(|name| item.alarm == *name)
+                    && kind.is_none_or(|kind| item.kind == kind)
+                    && input.start_date_ms.is_none_or(|start| at_ms(item.at) >= start)
+                    && input.end_date_ms.is_none_or(|end| at_ms(item.at) <= end)
+            };
+            let is_left = |key: Key| {
+                after.is_none_or(|after| if is_ascending { key > after } else { key < after })
+            };
+            let mut items: Vec<(Key, &HistoryItem)> = keyed(book.history())
+                .filter(|(key, item)| is_left(*key) && is_wanted(item))
+                .collect();
+            items.sort_by_key(|(key, _)| *key);
+            if !is_ascending {
+                items.reverse();
+            }
+            let last = items.get(max.saturating_sub(1)).filter(|_| items.len() > max);
+            let next_token = last.and_then(|(key, _)| check::token(key));
+            let items = items.into_iter().take(max).map(|(_, item)| shown(item)).collect();
+            Answer::DescribeAlarmHistory { items, next_token }
+        })
+        .await
+    }
+}
+
+fn keyed(history: &KeptHistory) -> impl Iterator<Item = (Key, &HistoryItem)> {
+    history.iter().scan((0, 0), |(at, same), item| {
+        *same = if item.at == *at { *same + 1 } else { 0 };
+        *at = item.at;
+        Some(((*at, *same), item))
+    })
+}
+
+fn shown(item: &HistoryItem) -> AlarmHistoryItem {
+    AlarmHistoryItem {
+        alarm_name: item.alarm.clone(),
+        timestamp_ms: item.at,
+        item_type: item.kind.name(),
+        summary: item.summary.clone(),
+        data: item.data.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::Timestamp;
+    use millrace_metrics::alarm::AlarmBook;
+
+    use super::*;
+    use crate::cloudwatch::alarms::lock;
+    use crate::cloudwatch::alarms::tests::{scope, service};
+    use crate::cloudwatch::put_alarm::alarm;
+    use crate::cloudwatch::put_alarm::tests::example;
+
+    #[tokio::test]
+    async fn items_that_are_added_between_pages_repeat_nothing() {
+        let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+        let put = |at: u64, count: usize| {
+            for _ in 0..count {
+                let alarm = alarm(&scope(), &example(), Timestamp(at)).unwrap();
+                lock(&service.alarms).put(alarm, Timestamp(at)).unwrap();
+            }
+        };
+        let page = async |next_token: Option<String>| {
+            let max_records = Some(2);
+            let input =
+                DescribeAlarmHistory { max_records, next_token, ..DescribeAlarmHistory::default() };
+            match service.describe_alarm_history(&scope(), &input).await.unwrap() {
+                Answer::DescribeAlarmHistory { items, next_token } => {
+                    (items.iter().map(|item| item.timestamp_ms).collect::<Vec<_>>(), next_token)
+                }
+                _ => panic!("another answer"),
+            }
+        };
+        put(1_000, 3);
+        put(2_000, 1);
+
+        let (first, token) = page(None).await;
+        put(3_000, 2);
+        let (second, end) = page(token).await;
+
+        assert_eq!((first, second), (vec![2_000, 1_000], vec![1_000, 1_000]));
+        assert_eq!(end, None);
+        let alarm_types = vec!["CompositeAlarm".to_owned()];
+        let input = DescribeAlarmHistory { alarm_types, ..DescribeAlarmHistory::default() };
+        let composite = service.describe_alarm_history(&scope(), &input).await.unwrap();
+        assert!(
+            matches!(composite, Answer::DescribeAlarmHistory { items, .. } if items.is_empty())
+        );
+    }
+}
