@@ -177,6 +177,22 @@ def test_alarms_are_put_changed_described_and_deleted(clock, cloudwatch, alarm):
     assert cloudwatch.describe_alarms(AlarmNames=["backlog"])["MetricAlarms"] == []
 
 
+def test_a_percentile_of_few_samples_may_be_ignored(clock, cloudwatch, alarm):
+    rule = {name: BACKLOG[name] for name in ["Period", "EvaluationPeriods", "Threshold", "ComparisonOperator"]}
+    for low in ["evaluate", "ignore"]:
+        metric = {"Namespace": "Shop", "MetricName": "Time", "ExtendedStatistic": "p90"}
+        cloudwatch.put_metric_alarm(AlarmName=low, EvaluateLowSampleCountPercentile=low, **metric, **rule)
+
+    def states(count):
+        data = [{"MetricName": "Time", "Values": [9], "Counts": [count]}]
+        cloudwatch.put_metric_data(Namespace="Shop", MetricData=data)
+        clock.next_minute()
+        return alarm("evaluate")["StateValue"], alarm("ignore")["StateValue"]
+
+    assert states(99) == ("ALARM", "INSUFFICIENT_DATA")
+    assert states(100) == ("ALARM", "ALARM")
+
+
 def test_a_period_below_a_minute_is_shown_as_it_was_put(clock, cloudwatch, alarm):
     cloudwatch.put_metric_alarm(**({"AlarmName": "backlog"} | BACKLOG | {"Period": 10}))
 
