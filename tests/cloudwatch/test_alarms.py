@@ -138,7 +138,8 @@ def test_an_alarm_on_a_list_of_one_metric_is_shown_as_it_was_put(clock, cloudwat
     shown = alarm()
     assert shown["Metrics"] == metrics and "MetricName" not in shown
     assert shown["StateReason"] == (
-        "Threshold Crossed: no datapoints were received for 1 period and 1 missing datapoint was treated as [Breaching]."
+        "Threshold Crossed: no datapoints were received for 1 period and 1 missing datapoint was treated as "
+        "[Breaching]."
     )
 
 

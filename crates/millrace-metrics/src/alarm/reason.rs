@@ -82,7 +82,8 @@ impl Rule {
     }
 }
 
-/// StateReasonData: what was looked at, as JSON for programs. `statistic` and `unit` are of one metric.
+/// StateReasonData: what was looked at, as JSON for programs. Only one metric has a `statistic` and a
+/// `unit`.
 pub(super) fn data(alarm: &Alarm, verdict: &Verdict, now: Timestamp) -> String {
     let recent: Vec<&WatchedPoint> = verdict.points.iter().take(DATA_POINTS).rev().collect();
     let shown_s = |time_s: u64| shown_ms(time_s.saturating_mul(1000));
