@@ -1,5 +1,5 @@
-//! Memory for bodies that came in pieces, over all connections: a bound on each of them alone would
-//! let many clients take all memory together.
+//! Memory for bodies that came in pieces, and for answers that were not taken, over all connections:
+//! a bound on each of them alone would let many clients take all memory together.
 
 use std::sync::{
     Arc,
@@ -9,7 +9,7 @@ use std::sync::{
 /// Bodies up to this size, all of one connection together, are read whatever the others hold.
 const SMALL_BYTES: usize = 64 * 1024;
 
-/// What all bodies of unanswered requests may hold.
+/// What all bodies of unanswered requests may hold, or all answers.
 #[derive(Debug)]
 pub(crate) struct BodyBudget {
     limit_bytes: usize,
@@ -26,9 +26,22 @@ pub(crate) struct Held {
     own_bytes: usize,
 }
 
+/// Others hold all the memory there is.
+#[derive(Debug)]
+pub(crate) struct NoRoom;
+
 impl BodyBudget {
     pub(crate) fn new(limit_bytes: usize) -> BodyBudget {
         BodyBudget { limit_bytes, held_bytes: Arc::default() }
+    }
+
+    /// For a body that is all there. Small ones need no room.
+    pub(crate) fn hold_whole(&self, bytes: usize) -> Result<Option<Held>, NoRoom> {
+        if bytes <= SMALL_BYTES {
+            return Ok(None);
+        }
+        let mut held = self.hold();
+        if held.grow(bytes) { Ok(Some(held)) } else { Err(NoRoom) }
     }
 
     /// For the only body of its connection.
@@ -80,6 +93,17 @@ mod tests {
         let mut third = budget.hold();
         assert!(third.grow(800_000));
         drop((second, third));
+        assert_eq!(budget.held_bytes.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn whole_bodies_hold_their_room_until_they_are_gone() {
+        let budget = BodyBudget::new(1_000_000);
+        let first = budget.hold_whole(900_000).unwrap();
+        assert!(budget.hold_whole(900_000).is_err());
+        assert!(budget.hold_whole(SMALL_BYTES).unwrap().is_none(), "small");
+        drop(first);
+        assert!(budget.hold_whole(900_000).is_ok());
         assert_eq!(budget.held_bytes.load(Relaxed), 0);
     }
 

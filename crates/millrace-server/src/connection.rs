@@ -7,13 +7,13 @@ use std::{
     task::{Context as Task, Poll},
 };
 
-use millrace_wire::Service;
+use millrace_wire::{Response, Service};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
     Closed, Drain, Limits, Timeouts,
-    budget::BodyBudget,
+    budget::{BodyBudget, Held, NoRoom},
     clock::Deadline,
     counters::Cell,
     http1::{End, Http1},
@@ -29,6 +29,7 @@ pub(crate) struct Shared<S> {
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
     pub(crate) bodies: BodyBudget,
+    pub(crate) answers: BodyBudget,
     pub(crate) timeouts: Timeouts,
     pub(crate) drain: Drain,
     pub(crate) tls: Option<TlsAcceptor>,
@@ -88,6 +89,19 @@ impl<S> Deref for Context<S> {
     }
 }
 
+/// The room that the answer takes until it is taken. If there is none, it becomes a 503.
+pub(crate) fn hold<S>(context: &Context<S>, response: &mut Response) -> Option<Held> {
+    match context.answers.hold_whole(response.body.len()) {
+        Ok(held) => held,
+        Err(NoRoom) => {
+            let busy = Response::new(503, "text/plain", "too many large answers at a time\n");
+            let request_id = std::mem::take(&mut response.request_id);
+            *response = Response { request_id, ..busy };
+            None
+        }
+    }
+}
+
 /// Serves a connection with TLS until it ends.
 pub(crate) async fn serve_tls<S: Service>(
     stream: TcpStream,
@@ -142,16 +156,16 @@ fn speaks_http2(stream: &TlsStream<TcpStream>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
-    use millrace_wire::{Request, Response};
+    use millrace_wire::Request;
     use tokio::{net::TcpListener, time::timeout};
 
     use super::*;
     use crate::{Cors, Counters, Hooks, idle_poll::IdlePolling};
 
-    struct Nobody;
+    pub(crate) struct Nobody;
 
     impl Service for Nobody {
         async fn call(&self, _request: Request<'_>) -> Response {
@@ -159,22 +173,22 @@ mod tests {
         }
     }
 
-    /// Of a worker where half a head, or half a body, is late at once and nothing else ever.
-    fn context() -> Context<Nobody> {
+    /// Half a head, or half a body, is late at once and nothing else ever.
+    fn timeouts() -> Timeouts {
         let never = Duration::from_secs(3600);
+        let none = Duration::ZERO;
+        Timeouts { head: none, body: none, idle: never, write: never, ..Timeouts::default() }
+    }
+
+    pub(crate) fn context(timeouts: Timeouts) -> Context<Nobody> {
         let drain = Drain::new();
         let shared = Shared {
             service: Arc::new(Nobody),
             policy: Policy::new(Cors::Off, false, Hooks::default(), drain.clone()),
             limits: Limits::default(),
             bodies: BodyBudget::new(usize::MAX),
-            timeouts: Timeouts {
-                head: Duration::ZERO,
-                body: Duration::ZERO,
-                idle: never,
-                write: never,
-                ..Timeouts::default()
-            },
+            answers: BodyBudget::new(usize::MAX),
+            timeouts,
             drain,
             tls: None,
         };
@@ -197,7 +211,7 @@ mod tests {
             let _client = TcpStream::connect(address).await.unwrap();
             let (stream, _) = listener.accept().await.unwrap();
 
-            let served = serve(stream, half.into(), false, context());
+            let served = serve(stream, half.into(), false, context(timeouts()));
             let left = timeout(Duration::from_secs(20), served).await.expect(half);
 
             assert!(matches!(left, Left::Closed(Closed::SlowRequest)), "{half}");

@@ -34,7 +34,13 @@ use self::{
     convert::{Parts, into_hyper},
     io::{Io, Spawner},
 };
-use crate::{Closed, Timeouts, budget::Held, clock::millis, connection::Context, pace::Pace};
+use crate::{
+    Closed, Timeouts,
+    budget::Held,
+    clock::millis,
+    connection::{Context, hold},
+    pace::Pace,
+};
 
 /// Of a response, handed on at a time: the next when the client has a window for more.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -126,6 +132,7 @@ struct Reply<S> {
     /// The number of the wait for the client to take something.
     wait: Option<u64>,
     active: Active<S>,
+    _held: Option<Held>,
 }
 
 impl<S: Service> Streams<S> {
@@ -141,6 +148,7 @@ impl<S: Service> Streams<S> {
             Ok((body, _held)) => (self.call(&head, &body).await, false),
             Err(status) => (Response::new(status, "text/plain", &b""[..]), true),
         };
+        let held = hold(context, &mut response);
         context.worker.request();
         tracing::debug!(
             peer = %context.peer,
@@ -157,7 +165,7 @@ impl<S: Service> Streams<S> {
         let stream = response.stream.take().filter(|_| !is_head);
         let response = into_hyper(response, stream.is_none(), allowed, is_head);
         context.cell().bytes_out(if is_head { 0 } else { body_bytes });
-        response.map(|whole| Reply { whole, stream, wait: None, active })
+        response.map(|whole| Reply { whole, stream, wait: None, active, _held: held })
     }
 
     async fn call(&self, head: &Parts<'_>, body: &[u8]) -> Response {
@@ -262,7 +270,7 @@ impl<S> Body for Reply<S> {
         task: &mut Task<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         // The client has taken the piece before, but for its last window.
-        let Reply { whole, stream, wait, active: Active(streams) } = &mut *self;
+        let Reply { whole, stream, wait, active: Active(streams), .. } = &mut *self;
         streams.end_wait(wait);
         let piece = match stream {
             None if whole.is_empty() => None,

@@ -147,6 +147,7 @@ impl Server {
             service,
             policy: Policy::new(self.cors, self.refuses_other_pages, hooks.clone(), drain.clone()),
             bodies: BodyBudget::new(self.limits.max_unfinished_bytes),
+            answers: BodyBudget::new(self.limits.max_untaken_bytes),
             limits: self.limits,
             timeouts: self.timeouts,
             drain: drain.clone(),

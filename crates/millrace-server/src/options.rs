@@ -49,6 +49,8 @@ pub struct Limits {
     /// All bodies together that came in pieces and whose requests are not answered; beyond, large
     /// ones get a 503.
     pub max_unfinished_bytes: usize,
+    /// All answers together that clients have not taken; beyond, a large one becomes a 503.
+    pub max_untaken_bytes: usize,
     /// Concurrent streams on one HTTP/2 connection.
     pub max_streams: u32,
 }
@@ -117,6 +119,7 @@ impl Default for Limits {
             // SQS: 1 MiB of payload, each byte of which JSON may write as six (`\u0001`).
             max_body_bytes: 8 * 1024 * 1024,
             max_unfinished_bytes: 256 * 1024 * 1024,
+            max_untaken_bytes: 256 * 1024 * 1024,
             max_streams: 256,
         }
     }

@@ -1,4 +1,4 @@
-//! How slowly a body may come: a byte a millisecond on average, with pauses up to the timeout. What
+//! How slowly a body may come, and an answer be taken: a byte a millisecond on average, with pauses up to the timeout. What
 //! comes faster earns no longer pause: a client could hold memory with one burst.
 
 use std::time::Duration;

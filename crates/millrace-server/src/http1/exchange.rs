@@ -12,7 +12,10 @@ use super::head::{Head, Headers, Refusal};
 use super::io::Wire;
 use super::response::{self, BodyEnd, Connection, has_length};
 use super::{Stop, lookahead};
-use crate::{Closed, connection::Context};
+use crate::{
+    Closed,
+    connection::{Context, hold},
+};
 
 /// A call that waits longer may be a long poll, not just for the disk.
 const LONG_WAIT: Duration = Duration::from_millis(2);
@@ -58,6 +61,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             Some(response) => response,
             None => self.call(request).await?,
         };
+        let _held = hold(context, &mut response);
         context.worker.request();
         // Not the query: it may hold a signature.
         tracing::debug!(

@@ -1,10 +1,16 @@
 //! Reading from and writing to a connection within its deadline.
 
-use std::{future::poll_fn, io::IoSlice, pin::Pin, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    io::IoSlice,
+    pin::Pin,
+    task::{Context as Task, Poll},
+    time::Duration,
+};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::{Closed, connection::Context, scratch};
+use crate::{Closed, connection::Context, pace::Pace, scratch};
 
 /// How long a refused client may go on sending.
 const LINGER: Duration = Duration::from_secs(2);
@@ -56,7 +62,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
     ) -> Result<(), Closed> {
         let total = first.len() + second.len();
         let mut written = 0;
-        let mut is_waiting = false;
+        // From when the client first does not take what is there.
+        let mut pace: Option<Pace> = None;
         poll_fn(|task| {
             while written < total {
                 let io = Pin::new(&mut self.io);
@@ -72,27 +79,17 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
                     Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Closed::ByPeer)),
                     Poll::Ready(Ok(count)) => {
                         written += count;
-                        is_waiting = false;
-                    }
-                    Poll::Pending => {
-                        if !is_waiting {
-                            is_waiting = true;
-                            context.deadline.set_after(context.timeouts.write);
+                        if let Some(pace) = &mut pace {
+                            pace.received(context.deadline.now_ms(), count);
                         }
-                        return context.until_deadline(task, Closed::SlowReader);
                     }
+                    Poll::Pending => return wait_to_write(context, task, &mut pace),
                 }
             }
             match Pin::new(&mut self.io).poll_flush(task) {
                 Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
                 Poll::Ready(Err(_)) => Poll::Ready(Err(Closed::ByPeer)),
-                Poll::Pending => {
-                    if !is_waiting {
-                        is_waiting = true;
-                        context.deadline.set_after(context.timeouts.write);
-                    }
-                    context.until_deadline(task, Closed::SlowReader)
-                }
+                Poll::Pending => wait_to_write(context, task, &mut pace),
             }
         })
         .await?;
@@ -121,5 +118,52 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
             Poll::Pending => context.until_deadline(task, Closed::SlowReader),
         })
         .await;
+    }
+}
+
+/// Until the client takes more: a byte a millisecond on average, with pauses up to the timeout.
+fn wait_to_write<S>(
+    context: &Context<S>,
+    task: &mut Task<'_>,
+    pace: &mut Option<Pace>,
+) -> Poll<Result<(), Closed>> {
+    let deadline = &context.deadline;
+    let pace = pace.get_or_insert_with(|| Pace::new(deadline.now_ms(), context.timeouts.write));
+    deadline.set_at_ms(pace.deadline_ms());
+    context.until_deadline(task, Closed::SlowReader)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+    use crate::{Timeouts, connection::tests::context};
+
+    /// How the write of an answer ends whose reader takes so many bytes every five milliseconds.
+    async fn written_to(bytes: usize) -> Result<(), Closed> {
+        let write = Duration::from_millis(100);
+        let context = context(Timeouts { write, ..Timeouts::default() });
+        let (ours, mut client) = tokio::io::duplex(1000);
+        let clock = context.worker.clock.clone();
+        let reads = async {
+            let mut taken = vec![0; bytes];
+            while client.read(&mut taken).await.is_ok_and(|read| read > 0) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                clock.sweep();
+            }
+        };
+        let answer = [0; 25_000];
+        let mut wire = Wire::new(ours);
+        tokio::select! {
+            written = wire.write(&context, &answer, &[]) => written,
+            () = reads => panic!("the answer has an end"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_trickles_is_cut_off_and_one_that_goes_on_is_not() {
+        assert_eq!(written_to(1).await, Err(Closed::SlowReader));
+        assert_eq!(written_to(1000).await, Ok(()));
     }
 }

@@ -108,6 +108,27 @@ fn a_reader_that_stops_is_cut_off() {
 }
 
 #[test]
+fn answers_that_nobody_takes_are_bounded() {
+    let server = with(|options| options.limits.max_untaken_bytes = 30_000_000);
+    let mut idle = server.connect();
+    idle.send("GET /big/20000000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    while server.counters.totals().requests < 1 {
+        std::thread::yield_now();
+    }
+    let mut other = server.connect();
+
+    let refused = other.get("/big/20000000");
+    assert_eq!((refused.status, refused.text()), (503, "too many large answers at a time\n"));
+    assert_eq!(other.get("/big/1000").body.len(), 1000, "small ones are answered");
+
+    drop(idle);
+    while server.counters.totals().open > 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(other.get("/big/20000000").body.len(), 20_000_000);
+}
+
+#[test]
 fn a_connection_too_many_is_told_so() {
     let server = with(|options| options.limits.max_connections = 2);
     let mut first = server.connect();
