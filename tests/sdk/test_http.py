@@ -158,6 +158,16 @@ def test_head_has_no_body(raw):
     assert answer.endswith(b"\r\n\r\n")
 
 
+@pytest.mark.parametrize("method", ["HEAD", "DELETE", "PUT"])
+def test_actions_are_asked_for_by_get_or_post(server, sqs, new_name, method):
+    name = new_name()
+    target = f"/?Action=CreateQueue&QueueName={name}"
+
+    assert request(server.endpoint, method, target).status == 405
+    assert not sqs.list_queues(QueueNamePrefix=name).get("QueueUrls")
+    assert request(server.endpoint, "GET", target).status == 200
+
+
 def test_every_answer_has_its_own_request_id(server):
     ids = {
         request(server.endpoint, "POST", "/", "{}", HEADERS).headers["x-amzn-RequestId"] for _ in range(20)

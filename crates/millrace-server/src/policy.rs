@@ -36,9 +36,10 @@ impl Policy {
             ("GET" | "HEAD", "/health") => Some(status(200, r#"{"status":"ok"}"#)),
             ("GET" | "HEAD", "/ready") => Some(self.readiness()),
             ("OPTIONS", _) => self.preflight(request),
-            _ if self.refuses_other_pages && self.is_of_other_page(request) => {
-                Some(status(403, r#"{"status":"pages of this origin may not call"}"#))
-            }
+            _ if self.refuses_other_pages && self.is_of_other_page(request) => Some(status(
+                403,
+                r#"{"status":"browsers may not call for pages of this origin: see cors_origins"}"#,
+            )),
             _ => None,
         }
     }
@@ -51,8 +52,9 @@ impl Policy {
         }
         match request.header("sec-fetch-site") {
             Some(site) => !matches!(site, "same-origin" | "none"),
-            // An origin that is the host proves nothing: a name may be made to point here.
-            None => origin.is_some(),
+            // An origin that is the host proves nothing: a name may be made to point here. To plain
+            // HTTP elsewhere than on their own machine browsers say neither with a GET, but who they are.
+            None => origin.is_some() || is_browser(request),
         }
     }
 
@@ -93,6 +95,10 @@ impl Policy {
             ..Response::default()
         })
     }
+}
+
+fn is_browser(request: &Request<'_>) -> bool {
+    request.header("user-agent").is_some_and(|agent| agent.starts_with("Mozilla/"))
 }
 
 fn status(status: u16, body: &str) -> Response {

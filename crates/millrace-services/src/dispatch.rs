@@ -122,6 +122,10 @@ impl Services {
                 None => ApiError::missing_action().response(service, protocol, request_id),
             };
         }
+        // A HEAD, say, is taken to change nothing.
+        if !matches!(request.method, "GET" | "POST") {
+            return ApiError::method_not_allowed().response(service, protocol, request_id);
+        }
         let span = self.span(request, &target);
         let began = Instant::now();
         let identity = match self.auth.identify(request, &target) {

@@ -54,6 +54,12 @@ impl ApiError {
         front_end("InvalidAction", "InvalidAction", 400, message)
     }
 
+    /// Actions are asked for by GET or POST.
+    pub fn method_not_allowed() -> ApiError {
+        let message = "The specified method is not allowed against this resource.";
+        front_end("MethodNotAllowed", "MethodNotAllowed", 405, message)
+    }
+
     /// Query: there is no `Action`.
     pub fn missing_action() -> ApiError {
         let message = "The request must contain the parameter Action.";

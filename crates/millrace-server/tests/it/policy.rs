@@ -109,6 +109,11 @@ fn other_pages_are_refused_where_no_signature_is_needed() {
     assert_eq!(status("Origin: https://good.example"), 200);
     assert_eq!(status("Origin: http://a"), 403, "a name that was made to point here");
     assert_eq!(status("Origin: https://a\r\nSec-Fetch-Site: same-origin"), 200);
+    let browser = "User-Agent: Mozilla/5.0 (X11; Linux x86_64)";
+    assert_eq!(status(browser), 403, "an image over plain HTTP, say");
+    assert_eq!(status(&format!("{browser}\r\nSec-Fetch-Site: none")), 200);
+    assert_eq!(status(&format!("{browser}\r\nOrigin: https://good.example")), 200);
+    assert_eq!(status("User-Agent: aws-cli/2.0"), 200, "no browser");
     assert_eq!(status("X: y"), 200, "no browser");
 }
 
