@@ -191,6 +191,38 @@ test("browsing leaves the receive count alone, polling raises it", async () => {
   await page.context().close();
 });
 
+test("JSON is indented as it was written, number for number", async () => {
+  const QueueUrl = await createQueue("written");
+  const MessageBody = '{"big":12345678901234567890123,"f":1.0,"f":-2E+5,"list":[[],{ },"a\\"],{\\u00e9"],"next": true}';
+  const expected = `{
+  "big": 12345678901234567890123,
+  "f": 1.0,
+  "f": -2E+5,
+  "list": [
+    [],
+    {},
+    "a\\"],{\\u00e9"
+  ],
+  "next": true
+}`;
+  await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody }));
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("written", "browse"));
+  await page.locator("li.message summary").click();
+  await hasText(page.getByLabel("Message body"), expected);
+  await page.goto(pathOf("written", "poll"));
+  await page.getByRole("button", { name: "Poll for messages" }).click();
+  await page.locator("li.message summary").click();
+  await hasText(page.getByLabel("Message body"), expected);
+
+  for (const text of ['{"a":1', "[1] 2", "[01]", '"text"', "12345678901234567890123"]) {
+    const shown = await page.evaluate(async (text) => (await import(document.querySelector("script[type=module]").src.replace("main.js", "json.js"))).pretty(text), text);
+    assert.deepEqual(shown, { text, kind: "Text" });
+  }
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
 test("a message sent in the console arrives as it was typed", async () => {
   const QueueUrl = await createQueue("typed.fifo", { FifoQueue: "true" });
   const { page, problems } = await openPage(browser);

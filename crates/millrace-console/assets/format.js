@@ -68,16 +68,3 @@ export function clock(ms, withSeconds = true) {
 export function seconds(value) {
   return duration(Number(value) * 1000);
 }
-
-/** `{ text, kind }`: JSON indented, everything else as it is. */
-export function pretty(body) {
-  const start = body.trimStart()[0];
-  if (start === "{" || start === "[") {
-    try {
-      return { text: JSON.stringify(JSON.parse(body), null, 2), kind: "JSON" };
-    } catch {
-      // Not JSON after all.
-    }
-  }
-  return { text: body, kind: "Text" };
-}

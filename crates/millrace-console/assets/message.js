@@ -1,7 +1,8 @@
 // One message in a list: a line that opens to all that is known of it.
 
 import { copyButton, h, replace } from "./dom.js";
-import { bytes, count, dateTime, duration, pretty } from "./format.js";
+import { bytes, count, dateTime, duration } from "./format.js";
+import { pretty } from "./json.js";
 
 const STATES = { available: "Available", in_flight: "In flight", delayed: "Delayed" };
 

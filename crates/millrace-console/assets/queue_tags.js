@@ -3,7 +3,7 @@
 import { call, errorNotice, toast } from "./actions.js";
 import { cliBlock, command } from "./cli.js";
 import { field, h, panel, replace } from "./dom.js";
-import { pretty } from "./format.js";
+import { pretty } from "./json.js";
 
 export function show(root, queue) {
   const tags = h("div", {});

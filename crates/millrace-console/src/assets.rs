@@ -39,6 +39,7 @@ const ASSETS: &[Asset] = assets! {
     "dialog.js": JS,
     "dom.js": JS,
     "format.js": JS,
+    "json.js": JS,
     "keyboard.js": JS,
     "live.js": JS,
     "message.js": JS,
