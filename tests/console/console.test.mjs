@@ -54,10 +54,11 @@ async function attribute(QueueUrl, name) {
   return answer.Attributes[name];
 }
 
-async function cloudwatch(action, input) {
+async function cloudwatch(action, input, region = "us-east-1") {
   const response = await fetch(server.endpoint, {
     method: "POST",
-    headers: { "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": `GraniteServiceVersion20100801.${action}` },
+    // Nobody checks the signature; it says which region is meant.
+    headers: { Authorization: `AWS4-HMAC-SHA256 Credential=any/20260101/${region}/monitoring/aws4_request, SignedHeaders=host, Signature=0`, "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": `GraniteServiceVersion20100801.${action}` },
     body: JSON.stringify(input),
   });
   const text = await response.text();
@@ -65,12 +66,12 @@ async function cloudwatch(action, input) {
   return text && JSON.parse(text);
 }
 
-async function putAlarm(name, queue, changes = {}) {
+async function putAlarm(name, queue, changes = {}, region = undefined) {
   await cloudwatch("PutMetricAlarm", {
     AlarmName: name, Namespace: "AWS/SQS", MetricName: "ApproximateNumberOfMessagesVisible",
     Dimensions: [{ Name: "QueueName", Value: queue }], Statistic: "Maximum", Period: 60,
     EvaluationPeriods: 1, Threshold: 0, ComparisonOperator: "GreaterThanThreshold", ...changes,
-  });
+  }, region);
 }
 
 /** The row of a queue in the table of queues. */
@@ -484,6 +485,49 @@ test("an alarm is set, shown and deleted", async () => {
   await dialog.getByRole("textbox").fill("watched-backlog");
   await dialog.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("button", { name: "watched-backlog", exact: true }).waitFor({ state: "detached" });
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("alarms and series of another region are shown, changed and charted", async () => {
+  const far = new SQSClient({ endpoint: server.endpoint, region: "eu-west-1", credentials: { accessKeyId: "any", secretAccessKey: "any" } });
+  await far.send(new CreateQueueCommand({ QueueName: "far" }));
+  await putAlarm("far-backlog", "far", {}, "eu-west-1");
+  await cloudwatch("PutMetricData", { Namespace: "Shop", MetricData: [{ MetricName: "FarOrders", Value: 7 }] }, "eu-west-1");
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.console}/alarms`);
+  await hasText(page.locator("tbody tr", { hasText: "far-backlog" }).locator("th .place"), "eu-west-1");
+  await page.getByRole("button", { name: "far-backlog", exact: true }).click();
+  await page.getByRole("heading", { name: "History of far-backlog in eu-west-1" }).waitFor();
+  await page.getByRole("button", { name: "Edit far-backlog in eu-west-1" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Threshold").fill("7");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await dialog.waitFor({ state: "hidden" });
+  const { MetricAlarms: [{ Threshold }] } = await cloudwatch("DescribeAlarms", { AlarmNames: ["far-backlog"] }, "eu-west-1");
+  assert.equal(Threshold, 7);
+  await page.getByRole("button", { name: "Delete far-backlog in eu-west-1" }).click();
+  await dialog.getByRole("textbox").fill("far-backlog");
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await dialog.waitFor({ state: "hidden" });
+
+  await page.getByRole("button", { name: "Create alarm" }).click();
+  await dialog.getByLabel("Name", { exact: true }).fill("far-again");
+  await dialog.getByLabel("Queue", { exact: true }).fill("far");
+  await dialog.getByLabel("Region").selectOption("eu-west-1");
+  await dialog.getByRole("button", { name: "Create alarm" }).click();
+  await dialog.waitFor({ state: "hidden" });
+  const { MetricAlarms } = await cloudwatch("DescribeAlarms", {}, "eu-west-1");
+  assert.deepEqual(MetricAlarms.map(({ AlarmName }) => AlarmName), ["far-again"]);
+  await cloudwatch("DeleteAlarms", { AlarmNames: ["far-again"] }, "eu-west-1");
+
+  await page.goto(`${server.console}/metrics`);
+  await page.getByLabel("Region").selectOption("eu-west-1");
+  await page.getByLabel("Show FarOrders").check();
+  await page.waitForURL(/region=eu-west-1/);
+  assert.match(await page.locator("details.cli code").textContent(), /--region eu-west-1/);
+  await page.reload();
+  await page.getByLabel("Show FarOrders").and(page.locator(":checked")).waitFor();
   assert.deepEqual(problems, []);
   await page.context().close();
 });

@@ -1,12 +1,13 @@
 // Alarms: what is wrong now, what happened, and setting new ones.
 
-import { call, data, errorNotice, queueArn, toast } from "./actions.js";
+import { call, errorNotice, queueArn, read, toast } from "./actions.js";
 import { chart } from "./chart.js";
 import { QUEUE_METRICS, RANGES, metricData, span } from "./cloudwatch.js";
 import { cliBlock, command } from "./cli.js";
 import { confirmDialog, formDialog } from "./dialog.js";
 import { field, h, keepText, panel, replace, setText, withValue } from "./dom.js";
 import { count, dateTime, short } from "./format.js";
+import { isHere, placeField, placeName, places } from "./places.js";
 
 const STATES = { ALARM: ["In alarm", "alarm"], OK: ["OK", "ok"], INSUFFICIENT_DATA: ["Insufficient data", ""] };
 const COMPARISONS = {
@@ -32,7 +33,15 @@ export function show(root) {
     }), { open: true }).element);
   const summary = h("span", { class: "quiet", role: "status" });
   const detail = h("div", {});
-  const create = h("button", { type: "button", class: "primary", "data-shortcut": "c", onclick: () => alarmDialog(null, load) }, "Create alarm");
+  const create = h("button", { type: "button", class: "primary", "data-shortcut": "c", onclick: async () => {
+    create.disabled = true;
+    try {
+      alarmDialog(null, await places(), load);
+    } catch (error) {
+      errors.replaceChildren(errorNotice(error));
+    }
+    create.disabled = false;
+  } }, "Create alarm");
   let shown = "";
 
   const load = async () => {
@@ -59,28 +68,47 @@ export function show(root) {
   setInterval(() => !document.hidden && load(), RELOAD_MS);
 }
 
+/** The alarms of all regions, those in alarm first. */
 async function describeAlarms() {
+  const found = await read("/api/places", { having: "alarms" });
+  const alarms = (await Promise.all(found.map(alarmsOf))).flat();
+  const rank = { ALARM: 0, INSUFFICIENT_DATA: 1, OK: 2 };
+  return alarms.sort((a, b) => rank[a.StateValue] - rank[b.StateValue] || a.AlarmName.localeCompare(b.AlarmName));
+}
+
+async function alarmsOf(place) {
   const alarms = [];
   let token;
   do {
-    const answer = await call("cloudwatch", "DescribeAlarms", { NextToken: token });
+    const answer = await call("cloudwatch", "DescribeAlarms", { NextToken: token }, place);
     alarms.push(...(answer.MetricAlarms ?? []));
     token = answer.NextToken;
   } while (token);
-  const rank = { ALARM: 0, INSUFFICIENT_DATA: 1, OK: 2 };
-  return alarms.sort((a, b) => rank[a.StateValue] - rank[b.StateValue] || a.AlarmName.localeCompare(b.AlarmName));
+  return alarms;
+}
+
+function placeOf({ AlarmArn }) {
+  const [, , , region, account] = AlarmArn.split(":");
+  return { region, account };
+}
+
+/** Names are taken once a region. */
+function nameOf(alarm) {
+  return isHere(placeOf(alarm)) ? alarm.AlarmName : `${alarm.AlarmName} in ${placeName(placeOf(alarm))}`;
 }
 
 function alarmRow(alarm, reload, open) {
   const [state, kind] = STATES[alarm.StateValue] ?? [alarm.StateValue, ""];
   const dimensions = (alarm.Dimensions ?? []).map(({ Value }) => Value).join(", ");
+  const place = placeOf(alarm);
   return h("tr", {}, h("td", { class: "nowrap" }, h("span", { class: `badge ${kind}` }, state)),
-    h("th", { scope: "row" }, h("button", { type: "button", class: "plain small name", "data-alarm": alarm.AlarmName, onclick: open }, alarm.AlarmName), alarm.ActionsEnabled === false && h("span", { class: "badge" }, "actions off")),
+    h("th", { scope: "row" }, h("button", { type: "button", class: "plain small name", "data-alarm": alarm.AlarmArn, onclick: open }, alarm.AlarmName), alarm.ActionsEnabled === false && h("span", { class: "badge" }, "actions off"),
+      !isHere(place) && h("span", { class: "place" }, placeName(place))),
     h("td", {}, condition(alarm), h("span", { class: "place" }, dimensions)),
     h("td", { class: "nowrap narrow-hidden" }, dateTime(milliseconds(alarm.StateUpdatedTimestamp))),
     h("td", {}, h("div", { class: "buttons" },
-      isSimple(alarm) && h("button", { type: "button", class: "small", "aria-label": `Edit ${alarm.AlarmName}`, onclick: () => alarmDialog(alarm, reload) }, "Edit"),
-      h("button", { type: "button", class: "small danger", "aria-label": `Delete ${alarm.AlarmName}`, onclick: () => deleteDialog(alarm, reload) }, "Delete"))));
+      isSimple(alarm) && h("button", { type: "button", class: "small", "aria-label": `Edit ${nameOf(alarm)}`, onclick: () => alarmDialog(alarm, [place], reload) }, "Edit"),
+      h("button", { type: "button", class: "small danger", "aria-label": `Delete ${nameOf(alarm)}`, onclick: () => deleteDialog(alarm, reload) }, "Delete"))));
 }
 
 /** Whether the form can show it: one metric of one queue. */
@@ -97,40 +125,44 @@ function condition({ MetricName, Statistic, ExtendedStatistic, ComparisonOperato
 async function showDetail(element, alarm) {
   const figure = chart(`${alarm.MetricName ?? alarm.AlarmName}, last 3 hours`, { height: 220 });
   const history = h("tbody", {});
-  replace(element, figure.element, panel(`History of ${alarm.AlarmName}`, {},
+  replace(element, figure.element, panel(`History of ${nameOf(alarm)}`, {},
     h("div", { class: "body" }, h("p", {}, alarm.AlarmDescription ?? ""), h("p", { class: "quiet" }, alarm.StateReason ?? "")),
     h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "History"),
       h("thead", {}, h("tr", {}, ["Time", "What", "Summary"].map((title) => h("th", { scope: "col" }, title)))), history))));
   element.scrollIntoView({ block: "nearest" });
   try {
-    const { AlarmHistoryItems: items = [] } = await call("cloudwatch", "DescribeAlarmHistory", { AlarmName: alarm.AlarmName, MaxRecords: 50 });
+    const { AlarmHistoryItems: items = [] } = await call("cloudwatch", "DescribeAlarmHistory", { AlarmName: alarm.AlarmName, MaxRecords: 50 }, placeOf(alarm));
     replace(history, items.map((item) => h("tr", {}, h("td", { class: "nowrap" }, dateTime(milliseconds(item.Timestamp))), h("td", {}, item.HistoryItemType), h("td", {}, item.HistorySummary))));
     if (!alarm.MetricName) return;
     const time = span(RANGES[1], Date.now());
     const stat = alarm.Statistic ?? alarm.ExtendedStatistic;
-    const found = await metricData([{ Id: "a", MetricStat: { Metric: { Namespace: alarm.Namespace, MetricName: alarm.MetricName, Dimensions: alarm.Dimensions ?? [] }, Period: alarm.Period, Stat: stat } }], time);
+    const found = await metricData([{ Id: "a", MetricStat: { Metric: { Namespace: alarm.Namespace, MetricName: alarm.MetricName, Dimensions: alarm.Dimensions ?? [] }, Period: alarm.Period, Stat: stat } }], time, placeOf(alarm));
     figure.update({ ...time, threshold: alarm.Threshold, series: [{ name: stat, points: found.a?.points ?? [] }] });
   } catch (error) {
     element.append(errorNotice(error));
   }
 }
 
-function deleteDialog({ AlarmName: name }, done) {
+function deleteDialog(alarm, done) {
+  const { AlarmName: name } = alarm;
+  const place = placeOf(alarm);
   confirmDialog({
-    title: `Delete ${name}`,
+    title: `Delete ${nameOf(alarm)}`,
     text: "The alarm and its history are gone for good.",
     phrase: name,
     submit: "Delete",
-    command: () => command("cloudwatch", "DeleteAlarms", { AlarmNames: [name] }),
+    command: () => command("cloudwatch", "DeleteAlarms", { AlarmNames: [name] }, place.region),
     run: async () => {
-      await call("cloudwatch", "DeleteAlarms", { AlarmNames: [name] });
+      await call("cloudwatch", "DeleteAlarms", { AlarmNames: [name] }, place);
       toast(`${name} is deleted.`);
       await done();
     },
   });
 }
 
-function alarmDialog(alarm, done) {
+/** A form for an alarm, or for a new one in one of `options`. */
+function alarmDialog(alarm, options, done) {
+  const place = placeField(options);
   const dimension = alarm?.Dimensions?.find(({ Name }) => Name === "QueueName");
   const text = (value, attributes = {}) => h("input", { value: value ?? "", autocomplete: "off", spellcheck: "false", ...attributes });
   const choice = (options, value) => h("select", {}, withValue(options, value).map(([id, title]) => h("option", { value: id, selected: String(id) === String(value) }, title)));
@@ -147,7 +179,7 @@ function alarmDialog(alarm, done) {
   const action = text(alarm?.AlarmActions?.[0], { placeholder: "none" });
   const note = h("textarea", { rows: 2, maxlength: 1024 });
   const description = keepText(note, alarm?.AlarmDescription ?? "");
-  const arn = () => (action.value.trim() === "" || action.value.startsWith("arn:") ? action.value.trim() : queueArn({ ...data, name: action.value.trim() }));
+  const arn = () => (action.value.trim() === "" || action.value.startsWith("arn:") ? action.value.trim() : queueArn({ ...place.value(), name: action.value.trim() }));
   const input = () => ({
     AlarmName: name.value.trim(),
     AlarmDescription: description() || undefined,
@@ -169,21 +201,21 @@ function alarmDialog(alarm, done) {
     Unit: alarm?.Unit,
   });
   formDialog({
-    title: alarm ? `Edit ${alarm.AlarmName}` : "Create alarm",
+    title: alarm ? `Edit ${nameOf(alarm)}` : "Create alarm",
     submit: alarm ? "Save" : "Create alarm",
     large: true,
     content: [
-      h("div", { class: "fields" }, field("Name", name), field("Queue", queue, { hint: "Its name" })),
+      h("div", { class: "fields" }, field("Name", name), field("Queue", queue, { hint: "Its name" }), place.element),
       h("div", { class: "fields" }, field("Metric", metric), field("Statistic", statistic), field("Period", period)),
       h("div", { class: "fields" }, field("Alarm when it is", comparison), field("Threshold", threshold),
         field("Periods looked at", periods), field("Of which beyond", needed, { hint: "Empty: all of them" })),
       h("div", { class: "fields" }, field("Periods without data count as", missing), field("Send a message to", action, { hint: "Queue, by name or ARN" })),
       field("Description", note), h("p", {}),
     ],
-    command: () => command("cloudwatch", "PutMetricAlarm", input()),
+    command: () => command("cloudwatch", "PutMetricAlarm", input(), place.value().region),
     isReady: () => name.value.trim() !== "" && queue.value.trim() !== "",
     run: async () => {
-      await call("cloudwatch", "PutMetricAlarm", input());
+      await call("cloudwatch", "PutMetricAlarm", input(), place.value());
       toast(`${name.value} is set.`);
       await done();
     },

@@ -1,5 +1,5 @@
-// Metrics explorer: any series that CloudWatch's API has, over hours to weeks. The choice is in the
-// address.
+// Metrics explorer: any series that CloudWatch's API has, of one region at a time, over hours to
+// weeks. The choice is in the address.
 
 import { call, data, errorNotice } from "./actions.js";
 import { chart } from "./chart.js";
@@ -7,6 +7,7 @@ import { QUEUE_METRICS, RANGES, metricData, span } from "./cloudwatch.js";
 import { cliBlock, command } from "./cli.js";
 import { field, h, panel, replace, segments, setText } from "./dom.js";
 import { count } from "./format.js";
+import { isHere, isSame, placeField, places } from "./places.js";
 
 const STATISTICS = ["Sum", "Average", "Maximum", "Minimum", "SampleCount", "p50", "p90", "p99"];
 /** Series of one chart: more cannot be told apart. */
@@ -23,12 +24,16 @@ export function show(root) {
   const search = h("input", { type: "search", placeholder: "Filter by metric, queue or namespace", "aria-label": "Filter series", "data-shortcut": "/", autocomplete: "off", spellcheck: "false" });
   const figure = chart("Series", { height: 300 });
   const errors = h("div", {});
-  const list = h("tbody", {});
+  const showError = (error) => errors.replaceChildren(errorNotice(error));
+  const rows = h("tbody", {});
   const summary = h("span", { class: "quiet", role: "status" });
   const cli = cliBlock();
   const download = h("button", { type: "button", class: "small", onclick: () => downloadCsv(latest) }, "CSV");
+  let place = null;
   let metrics = [];
   let latest = { series: [] };
+  // Answers to what was asked before the last change are not shown.
+  let turns = 0;
 
   const statisticOf = ({ metric }) => statistic.value || QUEUE_METRICS[metric] || "Average";
   const queries = () => [...chosen.values()].map((series, index) => ({
@@ -43,14 +48,17 @@ export function show(root) {
   const load = async () => {
     const time = span(range, Date.now());
     const asked = queries();
-    cli.update(asked.length ? command("cloudwatch", "GetMetricData", { MetricDataQueries: asked, StartTime: new Date(time.from).toISOString(), EndTime: new Date(time.to).toISOString() }) : null);
+    cli.update(asked.length ? command("cloudwatch", "GetMetricData", { MetricDataQueries: asked, StartTime: new Date(time.from).toISOString(), EndTime: new Date(time.to).toISOString() }, place?.value().region) : null);
     download.disabled = asked.length === 0;
+    const turn = ++turns;
     try {
-      const found = asked.length ? await metricData(asked, time) : {};
+      const found = asked.length ? await metricData(asked, time, place?.value()) : {};
+      if (turn !== turns) return;
       latest = { ...time, title: title(), series: asked.map(({ Id, Label, MetricStat }) => ({ name: `${Label} (${MetricStat.Stat})`, points: found[Id]?.points ?? [] })) };
       errors.replaceChildren();
     } catch (error) {
-      errors.replaceChildren(errorNotice(error));
+      if (turn !== turns) return;
+      showError(error);
       latest = { ...time, title: title(), series: [] };
     }
     figure.update(latest);
@@ -60,6 +68,7 @@ export function show(root) {
     const query = new URLSearchParams();
     if (chosen.size) query.set("series", [...chosen.keys()].join("~"));
     query.set("range", range.id);
+    if (place && !isHere(place.value())) for (const [name, value] of Object.entries(place.value())) query.set(name, value);
     if (statistic.value) query.set("statistic", statistic.value);
     history.replaceState(null, "", `/metrics?${query}`);
     showList();
@@ -71,11 +80,11 @@ export function show(root) {
     const isFull = chosen.size >= MAX_SERIES;
     setText(summary, `${count(fits.length)} series${fits.length > MAX_LISTED ? `, ${MAX_LISTED} shown` : ""}; up to ${MAX_SERIES} in the chart`);
     const sorted = [...fits.filter(({ key }) => chosen.has(key)), ...fits.filter(({ key }) => !chosen.has(key))];
-    replace(list, sorted.slice(0, MAX_LISTED).map((series) => {
+    replace(rows, sorted.slice(0, MAX_LISTED).map((series) => {
       const box = h("input", { type: "checkbox", "aria-label": `Show ${label(series)}`, disabled: isFull && !chosen.has(series.key), onchange: () => {
         box.checked ? chosen.set(series.key, series) : chosen.delete(series.key);
         changed();
-        list.querySelector(`input[aria-label="${CSS.escape(box.getAttribute("aria-label"))}"]`)?.focus();
+        rows.querySelector(`input[aria-label="${CSS.escape(box.getAttribute("aria-label"))}"]`)?.focus();
       } });
       box.checked = chosen.has(series.key);
       return h("tr", {}, h("td", { class: "check" }, box), h("th", { scope: "row" }, series.metric),
@@ -91,27 +100,45 @@ export function show(root) {
   });
   const table = h("div", { class: "table-frame tall", tabindex: "0", role: "region", "aria-label": "Series to choose from" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Series"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "check" }, h("span", { class: "visually-hidden" }, "Shown")),
-      h("th", { scope: "col" }, "Metric"), h("th", { scope: "col" }, "Dimensions"), h("th", { scope: "col", class: "narrow-hidden" }, "Namespace"))), list));
+      h("th", { scope: "col" }, "Metric"), h("th", { scope: "col" }, "Dimensions"), h("th", { scope: "col", class: "narrow-hidden" }, "Namespace"))), rows));
+  const statisticField = field("Statistic", statistic);
+  statisticField.classList.add("inline");
   replace(root,
-    h("div", { class: "toolbar" }, ranges, field("Statistic", statistic), h("div", { class: "end" }, download)),
+    h("div", { class: "toolbar" }, ranges, statisticField, h("div", { class: "end" }, download)),
     errors, figure.element, cli.element,
     panel("Series", { end: summary }, h("div", { class: "body" }, search), table));
-  root.querySelector(".toolbar .field").classList.add("inline");
-
-  listMetrics().then((found) => {
+  const listSeries = async () => {
+    const asked = place.value();
+    const found = await listMetrics(asked);
+    if (!isSame(asked, place.value())) return;
     metrics = found;
     if (!chosen.size) for (const series of defaults(found)) chosen.set(series.key, series);
     showList();
-    load();
-  }, (error) => errors.replaceChildren(errorNotice(error)));
+    await load();
+  };
+  const choosePlace = async () => {
+    const known = await places();
+    const wanted = { region: address.get("region") ?? data.region, account: address.get("account") ?? data.account };
+    place = placeField(known.some((each) => isSame(each, wanted)) ? known : [...known, wanted], wanted);
+    place.element.classList.add("inline");
+    place.select.addEventListener("change", () => {
+      chosen.clear();
+      metrics = [];
+      changed();
+      listSeries().catch(showError);
+    });
+    statisticField.after(place.element);
+    await listSeries();
+  };
+  choosePlace().catch(showError);
   setInterval(() => !document.hidden && load(), RELOAD_MS);
 }
 
-async function listMetrics() {
+async function listMetrics(place) {
   const found = [];
   let token;
   do {
-    const answer = await call("cloudwatch", "ListMetrics", { NextToken: token });
+    const answer = await call("cloudwatch", "ListMetrics", { NextToken: token }, place);
     found.push(...(answer.Metrics ?? []));
     token = answer.NextToken;
   } while (token && found.length < 50_000);

@@ -47,6 +47,7 @@ const ASSETS: &[Asset] = assets! {
     "login.js": JS,
     "metrics.js": JS,
     "overview.js": JS,
+    "places.js": JS,
     "queue.js": JS,
     "queue_browse.js": JS,
     "queue_configuration.js": JS,

@@ -6,6 +6,7 @@
 //! GET  /events?view=…          server-sent events
 //! GET  /api/snapshot?view=…    the same once, for browsers that cannot hold a stream
 //! GET  /api/session            the token
+//! GET  /api/places[?having=alarms]   regions and accounts, of series or of alarms
 //! GET  /api/browse, /api/message
 //! POST /api/call/{service}/{action}?region=…&account=…     an action, as AWS JSON 1.0
 //! POST /api/login, /api/logout
@@ -118,6 +119,7 @@ impl Console {
             ("GET", "/events") => self.events(request, session).await,
             ("GET", "/api/snapshot") => self.snapshot(request, session).await,
             ("GET", "/api/session") => Ok(json_response(200, &json!({ "token": session.token }))),
+            ("GET", "/api/places") => self.places(request, session).await,
             ("GET", "/api/browse") => self.browse(request, session).await,
             ("GET", "/api/message") => self.message(request, session),
             ("POST", path) => match path.strip_prefix("/api/call/") {
@@ -219,6 +221,22 @@ impl Console {
     ) -> Result<Response, ApiError> {
         let view = View::parse(request.query, session.viewer.account.as_deref())?;
         Ok(json_response(200, &self.live.snapshot(&view).await))
+    }
+
+    /// Where the viewer's alarms are, or with what is measured; CloudWatch's actions each know one
+    /// region and account.
+    async fn places(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
+        let parameters = Parameters::parse(request.query, b"")?;
+        let scopes = match parameters.get("having") {
+            Some("alarms") => self.services.scopes_of_alarms(),
+            _ => self.services.scopes_of_metrics().await?,
+        };
+        let mine = session.viewer.account.as_ref();
+        let shown = scopes.iter().filter(|scope| mine.is_none_or(|mine| *mine == scope.account));
+        let places: Vec<Value> = shown
+            .map(|scope| json!({ "region": scope.region, "account": scope.account }))
+            .collect();
+        Ok(json_response(200, &places.into()))
     }
 
     async fn browse(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {

@@ -13,7 +13,7 @@ mod days;
 mod files;
 mod rollup;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -243,6 +243,14 @@ impl MetricStore {
         listed.sort();
         listed.dedup();
         listed
+    }
+
+    /// Whose series there are.
+    pub fn scopes(&self) -> BTreeSet<Scope> {
+        let inner = self.inner();
+        let scopes: BTreeSet<&Scope> =
+            inner.catalog.iter().map(|known| &known.entity.scope).collect();
+        scopes.into_iter().cloned().collect()
     }
 
     /// Bytes of all files that are open.

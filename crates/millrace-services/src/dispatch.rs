@@ -1,10 +1,12 @@
 //! From a request to the service that answers it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use millrace_broker::Broker;
 use millrace_core::MessageId;
+use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
 use millrace_wire::protocol::{Protocol, ServiceName, Target, detect};
 use millrace_wire::{ApiError, Request, Response, Service, no_action_response, sqs as wire_sqs};
@@ -85,6 +87,16 @@ impl Services {
             self.sqs.declare(queue).await?;
         }
         Ok(())
+    }
+
+    /// Regions and accounts that have alarms.
+    pub fn scopes_of_alarms(&self) -> BTreeSet<Scope> {
+        self.cloudwatch.scopes_of_alarms()
+    }
+
+    /// Regions and accounts that have queues, or series of what was measured.
+    pub async fn scopes_of_metrics(&self) -> Result<BTreeSet<Scope>, ApiError> {
+        self.cloudwatch.scopes_of_metrics().await
     }
 
     // What hot requests do not come through is boxed: it would make each of their futures larger,

@@ -336,6 +336,33 @@ async fn a_queues_page_is_there_as_soon_as_the_queue_is() {
 }
 
 #[tokio::test]
+async fn places_are_where_queues_and_alarms_are() {
+    let browser = Browser::with_page().await;
+    browser.create("letters").await;
+    let token = [("X-CSRF-Token", browser.token.as_str())];
+    let elsewhere = "region=eu-west-1&account=000000000000";
+    let call = async |action: &str, input: Value| {
+        let target = format!("/api/call/{action}?{elsewhere}");
+        let answer = browser.ask("POST", &target, &token, &input.to_string()).await;
+        assert_eq!(answer.status, 200);
+    };
+    call("sqs/CreateQueue", json!({ "QueueName": "far" })).await;
+    let places = async |query: &str| json(&browser.get(&format!("/api/places{query}")).await);
+    let place = |region: &str| json!({ "region": region, "account": "000000000000" });
+    assert_eq!(places("?having=alarms").await, json!([]));
+
+    let alarm = json!({
+        "AlarmName": "backlog", "Namespace": "AWS/SQS", "MetricName": "NumberOfMessagesSent",
+        "Statistic": "Sum", "Period": 60, "EvaluationPeriods": 1, "Threshold": 1,
+        "ComparisonOperator": "GreaterThanThreshold",
+    });
+    call("cloudwatch/PutMetricAlarm", alarm).await;
+
+    assert_eq!(places("").await, json!([place("eu-west-1"), place("us-east-1")]));
+    assert_eq!(places("?having=alarms").await, json!([place("eu-west-1")]));
+}
+
+#[tokio::test]
 async fn streams_end_when_the_server_drains() {
     let browser = Browser::with_page().await;
     let mut stream = browser.get("/events?view=overview").await.stream.unwrap();
@@ -394,7 +421,10 @@ async fn a_login_opens_its_own_accounts_queues_only() {
     let mine = "region=us-east-1&account=111111111111&name=mine";
     let delete = json!({ "QueueUrl": "http://127.0.0.1:4566/111111111111/mine" });
 
+    let places = json(&browser.get("/api/places").await);
+
     assert_eq!(names, ["theirs"]);
+    assert_eq!(places, json!([{ "region": "us-east-1", "account": "222222222222" }]));
     assert_eq!(browser.get(&format!("/api/browse?{mine}")).await.status, 404);
     assert_eq!(browser.get("/queues/us-east-1/111111111111/mine").await.status, 404);
     assert_eq!(browser.act("DeleteQueue", delete).await.status, 403);

@@ -59,6 +59,20 @@ fn values_of_a_minute_add_up_and_survive_a_restart() {
 }
 
 #[test]
+fn scopes_are_those_of_all_series() {
+    let store = MetricStore::open(None, at(START_S)).unwrap();
+    let far = Scope { region: "eu-west-1".into(), ..entity("a").scope };
+    for scope in [&far, &entity("a").scope, &far] {
+        let entity = Entity::new(scope.clone(), "Shop", Vec::new());
+        let (unit, summary) = (Unit::Count, Summary::of(1.0));
+        let record = Record { entity: &entity, metric: "Sales", unit, time_s: START_S, summary };
+        store.record(&[record]).unwrap();
+    }
+
+    assert!(store.scopes().iter().eq([&far, &entity("a").scope]));
+}
+
+#[test]
 fn series_are_listed_for_as_long_as_asked_and_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();

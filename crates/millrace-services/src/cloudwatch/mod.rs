@@ -19,9 +19,11 @@ mod put_data;
 mod queues;
 mod shown_alarm;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use millrace_broker::Broker;
+use millrace_core::QueueKey;
 use millrace_metrics::Scope;
 use millrace_wire::cloudwatch::{self, Action, Answer};
 use millrace_wire::protocol::Target;
@@ -32,7 +34,7 @@ pub(crate) use gzip::inflated;
 pub use monitor::{Alarms, Monitor};
 
 use crate::caller::Caller;
-use alarms::{SharedBook, Switch};
+use alarms::{SharedBook, Switch, lock};
 
 /// The service.
 pub(crate) struct CloudWatch {
@@ -59,6 +61,22 @@ impl CloudWatch {
         let scope = Scope { region: caller.region.to_owned(), account: caller.account.to_owned() };
         let answer = self.act(&scope, &action).await?;
         Ok(cloudwatch::response(&answer, &target.action, target.protocol, request_id))
+    }
+
+    /// Regions and accounts that have alarms.
+    pub(crate) fn scopes_of_alarms(&self) -> BTreeSet<Scope> {
+        lock(&self.alarms).all().map(|alarm| alarm.scope.clone()).collect()
+    }
+
+    /// Regions and accounts that have queues, or series of what was measured.
+    pub(crate) async fn scopes_of_metrics(&self) -> Result<BTreeSet<Scope>, ApiError> {
+        let store = self.monitor.store().clone();
+        let mut scopes = self.monitor.run(move || store.scopes()).await?;
+        for queue in self.broker.queues() {
+            let QueueKey { region, account, .. } = queue.key();
+            scopes.insert(Scope { region: region.clone(), account: account.clone() });
+        }
+        Ok(scopes)
     }
 
     async fn act(&self, scope: &Scope, action: &Action) -> Result<Answer, ApiError> {
