@@ -428,6 +428,26 @@ test("configured credentials are asked for, and open the console", async () => {
   await guarded.close();
 });
 
+test("two consoles on one host do not log each other out", async () => {
+  const keys = { MILLRACE_ACCESS_KEY: "AKIDOPS", MILLRACE_SECRET_KEY: "long-secret" };
+  const both = await Promise.all([Server.start(keys), Server.start(keys)]);
+  const { page, problems } = await openPage(browser);
+  for (const one of both) {
+    await page.goto(one.console);
+    await page.getByLabel("Access key").fill("AKIDOPS");
+    await page.getByLabel("Secret key").fill("long-secret");
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page.waitForURL(`${one.console}/`);
+  }
+  for (const one of both) {
+    await page.goto(`${one.console}/queues`);
+    await hasText(page.locator("h1"), "Queues");
+  }
+  assert.deepEqual(problems, []);
+  await page.context().close();
+  await Promise.all(both.map((one) => one.close()));
+});
+
 test("every page is accessible and sound, in both themes and narrow", async () => {
   const QueueUrl = await createQueue("shown");
   const Attributes = { RedrivePolicy: JSON.stringify({ deadLetterTargetArn: arn("shown"), maxReceiveCount: 3 }) };

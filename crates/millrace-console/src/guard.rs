@@ -92,6 +92,13 @@ fn host_name(host: &str) -> Option<&str> {
     }
 }
 
+/// The port of a Host header; none where it is the scheme's own.
+pub(crate) fn port(host: &str) -> Option<&str> {
+    let after_address = host.rsplit(']').next()?;
+    let (_, port) = after_address.rsplit_once(':')?;
+    (!port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())).then_some(port)
+}
+
 /// Host and port of an Origin header.
 fn origin_host(origin: &str) -> Option<&str> {
     origin.split_once("://").map(|(_, host)| host)
@@ -136,6 +143,20 @@ mod tests {
             assert_eq!(status("GET", &[("Host", foreign)]), Some(421), "{foreign}");
         }
         assert_eq!(status("GET", &[]), Some(421));
+    }
+
+    #[test]
+    fn a_port_is_a_number_behind_the_name() {
+        for (host, expected) in [
+            ("127.0.0.1:4567", Some("4567")),
+            ("[::1]:4567", Some("4567")),
+            ("localhost", None),
+            ("[::1]", None),
+            ("localhost:", None),
+            ("[::1]:4567=; Path=/", None),
+        ] {
+            assert_eq!(port(host), expected, "{host}");
+        }
     }
 
     #[test]

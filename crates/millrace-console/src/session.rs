@@ -15,7 +15,7 @@ use millrace_services::AccessKey;
 use millrace_wire::Request;
 use sha2::Sha256;
 
-use crate::guard::is_same_secret;
+use crate::guard::{self, is_same_secret};
 
 /// A session nobody uses ends after this time.
 const IDLE: Duration = Duration::from_secs(12 * 3600);
@@ -27,6 +27,7 @@ const FAILURE_WINDOW: Duration = Duration::from_secs(60);
 /// Addresses whose failures are counted; beyond, the counts begin anew.
 const MAX_ADDRESSES: usize = 10_000;
 
+/// How the cookie's name begins; see [`cookie_name`].
 const COOKIE: &str = "millrace_console";
 
 /// Who looks at the console.
@@ -80,14 +81,14 @@ impl Sessions {
 
     /// The session that a request belongs to; none if it needs a login first.
     pub(crate) fn of(&self, request: &Request<'_>, now: Instant) -> Option<Session> {
-        let id = cookie(request, COOKIE).filter(|id| is_id(id));
+        let id = cookie(request, &cookie_name(request)).filter(|id| is_id(id));
         if !self.need_login() {
             let (id, is_new) = match id {
                 Some(id) => (id.to_owned(), false),
                 None => (random_id()?, true),
             };
             let viewer = Viewer { account: None, access_key: None, name: String::new() };
-            let new_cookie = is_new.then(|| set_cookie(&id, request.is_tls));
+            let new_cookie = is_new.then(|| set_cookie(&id, request));
             return Some(Session { viewer, token: self.token(&id), new_cookie });
         }
         let id = id?;
@@ -140,15 +141,16 @@ impl Sessions {
             }
         }
         open.insert(id.clone(), Open { key, used_at: now });
-        Ok(set_cookie(&id, request.is_tls))
+        Ok(set_cookie(&id, request))
     }
 
     /// Ends the session of a request; returns the cookie that takes it from the browser.
     pub(crate) fn log_out(&self, request: &Request<'_>) -> String {
-        if let Some(id) = cookie(request, COOKIE) {
+        let name = cookie_name(request);
+        if let Some(id) = cookie(request, &name) {
             lock(&self.open).remove(id);
         }
-        format!("{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict")
+        format!("{name}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict")
     }
 
     fn check_failures(&self, peer: IpAddr, now: Instant) -> Result<(), LoginError> {
@@ -186,9 +188,19 @@ pub(crate) fn cookie<'a>(request: &Request<'a>, name: &str) -> Option<&'a str> {
     pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-fn set_cookie(id: &str, is_tls: bool) -> String {
-    let secure = if is_tls { "; Secure" } else { "" };
-    format!("{COOKIE}={id}; Path=/; HttpOnly; SameSite=Strict{secure}")
+/// Browsers send a cookie to every port of its host. With the port as they know it in its name,
+/// consoles beside one another do not take each other's.
+fn cookie_name(request: &Request<'_>) -> String {
+    match guard::port(request.header("host").unwrap_or_default()) {
+        Some(port) => format!("{COOKIE}_{port}"),
+        None => COOKIE.to_owned(),
+    }
+}
+
+fn set_cookie(id: &str, request: &Request<'_>) -> String {
+    let secure = if request.is_tls { "; Secure" } else { "" };
+    let name = cookie_name(request);
+    format!("{name}={id}; Path=/; HttpOnly; SameSite=Strict{secure}")
 }
 
 fn is_id(text: &str) -> bool {
@@ -283,6 +295,25 @@ mod tests {
 
         with(&cookie, |request| sessions.log_out(request));
         assert_eq!(with(&cookie, |request| sessions.of(request, now)), None);
+    }
+
+    #[test]
+    fn consoles_on_two_ports_of_a_host_leave_each_others_sessions_alone() {
+        let sessions = [Sessions::new(keys(), [7; 32]), Sessions::new(keys(), [8; 32])];
+        let hosts = [("Host", "127.0.0.1:4567"), ("Host", "127.0.0.1:4568")];
+        let now = Instant::now();
+        let log_in = |at: usize| {
+            with(&[hosts[at]], |r| sessions[at].log_in(("AKIDOPS", "long-secret"), r, now)).unwrap()
+        };
+        let cookies = [log_in(0), log_in(1)];
+        let both = format!("{}; {}", pair(&cookies[0]), pair(&cookies[1]));
+
+        for at in [0, 1] {
+            let headers = [hosts[at], ("Cookie", both.as_str())];
+            assert!(with(&headers, |request| sessions[at].of(request, now)).is_some());
+        }
+        let gone = with(&[hosts[0], ("Cookie", &both)], |r| sessions[0].log_out(r));
+        assert!(gone.starts_with("millrace_console_4567=;"), "{gone}");
     }
 
     #[test]
