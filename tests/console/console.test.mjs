@@ -419,8 +419,12 @@ test("configured credentials are asked for, and open the console", async () => {
   await page.getByRole("button", { name: "Log in" }).click();
   await page.waitForURL(`${guarded.console}/queues?sort=name`);
   await hasText(page.locator("#live"), "Live");
+  const other = await page.context().newPage();
+  await other.goto(`${guarded.console}/`);
+  await hasText(other.locator("#live"), "Live");
   await page.getByRole("button", { name: "Log out" }).click();
   await page.waitForURL(/login/);
+  await other.waitForURL(/login/);
   await page.goto(guarded.console);
   await page.waitForURL(/login/);
   assert.deepEqual(problems.filter((text) => !text.includes("403 (Forbidden)")), []);

@@ -103,6 +103,7 @@ impl Console {
             ("POST", "/api/logout") => {
                 let mut response = json_response(200, &json!({}));
                 response.headers.push(("Set-Cookie", self.sessions.log_out(request)));
+                self.live.release();
                 response
             }
             (_, path) if path.starts_with("/api/") || path == "/events" => match &session {
@@ -207,7 +208,7 @@ impl Console {
         let view = View::parse(request.query, session.viewer.account.as_deref())?;
         let parameters = Parameters::parse(request.query, b"")?;
         let last = request.header("last-event-id").or_else(|| parameters.get("last"));
-        let stream = self.live.stream(view, last.unwrap_or_default()).await;
+        let stream = self.live.stream(view, session.hold.clone(), last.unwrap_or_default()).await;
         let stream = stream.ok_or_else(|| ApiError::service_unavailable("too many streams"))?;
         let mut response = Response::new(200, "text/event-stream", "");
         response.stream = Some(stream);

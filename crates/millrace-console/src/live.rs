@@ -18,6 +18,7 @@ use tokio::time::MissedTickBehavior;
 use crate::history::Histories;
 use crate::rows::Frame;
 use crate::sample::Sample;
+use crate::session::Hold;
 use crate::view::{Part, View};
 
 const PERIOD: Duration = Duration::from_secs(1);
@@ -54,6 +55,7 @@ struct Shared {
 
 struct Viewer {
     view: View,
+    hold: Hold,
     sender: mpsc::Sender<Vec<u8>>,
     /// What it was sent last.
     shown: Arc<Frame>,
@@ -103,15 +105,25 @@ impl Live {
         shared.viewers.clear();
     }
 
+    /// Ends the streams of sessions that have ended.
+    pub(crate) fn release(&self) {
+        self.shared().viewers.retain(|viewer| !viewer.hold.has_ended());
+    }
+
     /// All that the view shows now, with its history.
     pub(crate) async fn snapshot(&self, view: &View) -> Value {
         let sample = self.sample_for(view).await;
         self.snapshot_of(&mut self.shared(), view, &sample)
     }
 
-    /// A stream of the view's figures, going on after the event `last_id` if that can be; none if
-    /// there are too many.
-    pub(crate) async fn stream(&self, view: View, last_id: &str) -> Option<Box<dyn BodyStream>> {
+    /// A stream of the view's figures while `hold` lasts, going on after the event `last_id` if that
+    /// can be; none if there are too many.
+    pub(crate) async fn stream(
+        &self,
+        view: View,
+        hold: Hold,
+        last_id: &str,
+    ) -> Option<Box<dyn BodyStream>> {
         let sample = self.sample_for(&view).await;
         let (sender, events) = mpsc::channel(MAX_BEHIND);
         let mut shared = self.shared();
@@ -131,7 +143,7 @@ impl Live {
         first.extend(self.event(name, sample.tick, &data));
         // There is room: it is the first.
         let _ = sender.try_send(first);
-        shared.viewers.push(Viewer { view, sender, shown });
+        shared.viewers.push(Viewer { view, hold, sender, shown });
         drop(shared);
         self.has_viewers.notify_one();
         Some(Box::new(Events(events)))
@@ -185,6 +197,10 @@ impl Live {
         let mut shared = self.shared();
         let Shared { viewers, histories, .. } = &mut *shared;
         viewers.retain_mut(|viewer| {
+            // Sessions end in other ways than by a logout, and while a stream is being made.
+            if viewer.hold.has_ended() {
+                return false;
+            }
             let Ok(place) = viewer.sender.try_reserve() else {
                 return !viewer.sender.is_closed();
             };

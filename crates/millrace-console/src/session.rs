@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -41,13 +41,23 @@ pub(crate) struct Viewer {
 }
 
 /// A browser, and who uses it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub viewer: Viewer,
+    /// What outlives the request ends with it.
+    pub hold: Hold,
     /// What a change must carry.
     pub token: String,
     /// Set if the browser has no cookie yet.
     pub new_cookie: Option<String>,
+}
+
+/// Tells whether a session is still open.
+#[derive(Clone, Debug)]
+pub(crate) enum Hold {
+    /// Nobody logged in: nothing to end.
+    Unbounded,
+    Session(Weak<()>),
 }
 
 /// Why a login failed.
@@ -67,6 +77,17 @@ pub(crate) struct Sessions {
 struct Open {
     key: usize,
     used_at: Instant,
+    /// The only one: what points to it sees the session's end.
+    hold: Arc<()>,
+}
+
+impl Hold {
+    pub(crate) fn has_ended(&self) -> bool {
+        match self {
+            Hold::Unbounded => false,
+            Hold::Session(session) => session.strong_count() == 0,
+        }
+    }
 }
 
 impl Sessions {
@@ -89,7 +110,8 @@ impl Sessions {
             };
             let viewer = Viewer { account: None, access_key: None, name: String::new() };
             let new_cookie = is_new.then(|| set_cookie(&id, request));
-            return Some(Session { viewer, token: self.token(&id), new_cookie });
+            let token = self.token(&id);
+            return Some(Session { viewer, hold: Hold::Unbounded, token, new_cookie });
         }
         let id = id?;
         let mut open = lock(&self.open);
@@ -99,13 +121,14 @@ impl Sessions {
             return None;
         }
         session.used_at = now;
+        let hold = Hold::Session(Arc::downgrade(&session.hold));
         let key = self.keys.get(session.key)?;
         let viewer = Viewer {
             account: Some(key.account.clone()),
             access_key: Some(key.access_key.clone()),
             name: if key.name.is_empty() { key.access_key.clone() } else { key.name.clone() },
         };
-        Some(Session { viewer, token: self.token(id), new_cookie: None })
+        Some(Session { viewer, hold, token: self.token(id), new_cookie: None })
     }
 
     /// Opens a session; returns the cookie to set.
@@ -140,7 +163,7 @@ impl Sessions {
                 open.remove(&oldest);
             }
         }
-        open.insert(id.clone(), Open { key, used_at: now });
+        open.insert(id.clone(), Open { key, used_at: now, hold: Arc::default() });
         Ok(set_cookie(&id, request))
     }
 
@@ -284,8 +307,8 @@ mod tests {
         let sessions = Sessions::new(keys(), [7; 32]);
         let now = Instant::now();
         let made_up = "millrace_console=00000000000000000000000000000000";
-        assert_eq!(with(&[], |request| sessions.of(request, now)), None);
-        assert_eq!(with(&[("Cookie", made_up)], |request| sessions.of(request, now)), None);
+        assert!(with(&[], |request| sessions.of(request, now)).is_none());
+        assert!(with(&[("Cookie", made_up)], |request| sessions.of(request, now)).is_none());
 
         let set = with(&[], |request| sessions.log_in(("AKIDOPS", "long-secret"), request, now));
         let cookie = [("Cookie", pair(set.as_ref().unwrap()))];
@@ -293,8 +316,10 @@ mod tests {
         assert_eq!(session.viewer.account.as_deref(), Some("111111111111"));
         assert_eq!(session.viewer.name, "ops");
 
+        assert!(!session.hold.has_ended());
         with(&cookie, |request| sessions.log_out(request));
-        assert_eq!(with(&cookie, |request| sessions.of(request, now)), None);
+        assert!(with(&cookie, |request| sessions.of(request, now)).is_none());
+        assert!(session.hold.has_ended());
     }
 
     #[test]

@@ -395,6 +395,30 @@ async fn with_credentials_nothing_is_shown_before_a_login() {
 }
 
 #[tokio::test]
+async fn logging_out_ends_the_sessions_streams_and_no_others() {
+    let mut browser = Browser::new(vec![key()]);
+    let keys = json!({ "access_key": "AKIDOPS", "secret_key": "long-secret" }).to_string();
+    let mut open_stream = async || {
+        let login = browser.ask("POST", "/api/login", &[], &keys).await;
+        browser.keep_cookie(&login);
+        let mut stream = browser.get("/events?view=overview").await.stream.unwrap();
+        event(&mut stream).await;
+        stream
+    };
+    let mut other = open_stream().await;
+    let mut stream = open_stream().await;
+
+    browser.ask("POST", "/api/logout", &[], "").await;
+
+    assert_eq!(std::future::poll_fn(|task| stream.poll_next(task)).await, None);
+    let next = tokio::select! {
+        next = event(&mut other) => next,
+        () = browser.console.run() => unreachable!("the sampler never ends"),
+    };
+    assert!(next.contains("event: delta"), "{next}");
+}
+
+#[tokio::test]
 async fn a_login_opens_its_own_accounts_queues_only() {
     let mut browser = Browser::new(vec![
         key(),
