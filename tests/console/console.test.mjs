@@ -24,18 +24,18 @@ let sqs;
 
 before(async () => {
   [server, browser] = await Promise.all([Server.start(), launchBrowser()]);
-  sqs = new SQSClient({
-    endpoint: server.endpoint,
-    region: "us-east-1",
-    credentials: { accessKeyId: "any", secretAccessKey: "any" },
-    maxAttempts: 1,
-  });
+  sqs = clientOf("us-east-1");
 });
 
 after(async () => {
   await browser?.close();
   await server?.close();
 });
+
+function clientOf(region) {
+  const credentials = { accessKeyId: "any", secretAccessKey: "any" };
+  return new SQSClient({ endpoint: server.endpoint, region, credentials, maxAttempts: 1 });
+}
 
 async function createQueue(name, Attributes = {}) {
   return (await sqs.send(new CreateQueueCommand({ QueueName: name, Attributes }))).QueueUrl;
@@ -220,6 +220,27 @@ test("JSON is indented as it was written, number for number", async () => {
     const shown = await page.evaluate(async (text) => (await import(document.querySelector("script[type=module]").src.replace("main.js", "json.js"))).pretty(text), text);
     assert.deepEqual(shown, { text, kind: "Text" });
   }
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("the commands that are shown work in another region", async () => {
+  const far = clientOf("eu-west-1");
+  const { QueueUrl } = await far.send(new CreateQueueCommand({ QueueName: "far-letters" }));
+  await far.send(new SendMessageCommand({ QueueUrl, MessageBody: "from afar" }));
+  const { page, problems } = await openPage(browser);
+  const path = `${server.console}/queues/eu-west-1/${ACCOUNT}/far-letters`;
+  await page.goto(`${path}/browse`);
+  const [, address] = /^curl '([^']+)'$/.exec(await page.locator("details.cli code").textContent());
+  assert.match(await (await fetch(address)).text(), /from afar/);
+
+  await page.goto(path);
+  const code = page.getByLabel("Code to use this queue");
+  await hasText(code, /--region eu-west-1/);
+  await page.getByRole("button", { name: "Python" }).click();
+  await hasText(code, /region_name="eu-west-1"/);
+  await page.getByRole("button", { name: "Rust" }).click();
+  await hasText(code, /\.region\(aws_config::Region::new\("eu-west-1"\)\)/);
   assert.deepEqual(problems, []);
   await page.context().close();
 });
@@ -514,7 +535,7 @@ test("an alarm is set, shown and deleted", async () => {
 });
 
 test("alarms and series of another region are shown, changed and charted", async () => {
-  const far = new SQSClient({ endpoint: server.endpoint, region: "eu-west-1", credentials: { accessKeyId: "any", secretAccessKey: "any" } });
+  const far = clientOf("eu-west-1");
   await far.send(new CreateQueueCommand({ QueueName: "far" }));
   await putAlarm("far-backlog", "far", {}, "eu-west-1");
   await cloudwatch("PutMetricData", { Namespace: "Shop", MetricData: [{ MetricName: "FarOrders", Value: 7 }] }, "eu-west-1");

@@ -88,7 +88,7 @@ export function show(root, queue) {
     h("div", { class: "toolbar" }, choice, h("div", { class: "grow" }, search), summary, h("div", { class: "end" }, refresh)),
     errors,
     h("div", { class: "panel" }, list, empty, h("div", { class: "paging" }, more)),
-    cliBlock(`curl '${data.endpoint}/_aws/sqs/messages?ShowInvisible=true&ShowDelayed=true&QueueUrl=${queue.url}'`, { label: "curl (the AWS CLI has no such command)" }).element);
+    cliBlock(`curl '${data.endpoint}/_aws/sqs/messages/${queue.key}?ShowInvisible=true&ShowDelayed=true'`, { label: "curl (the AWS CLI has no such command)" }).element);
   restart();
   return ({ head }) => {
     now = head.now;

@@ -110,6 +110,7 @@ for message in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20).get("Messag
     sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])`,
     rust: `let config = aws_config::defaults(aws_config::BehaviorVersion::latest())
     .endpoint_url("${data.endpoint}")
+    .region(aws_config::Region::new("${queue.region}"))
     .load()
     .await;
 let sqs = aws_sdk_sqs::Client::new(&config);
