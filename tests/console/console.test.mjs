@@ -453,6 +453,38 @@ test("configured credentials are asked for, and open the console", async () => {
   await guarded.close();
 });
 
+test("a request that fails says so and can be made again", async () => {
+  const guarded = await Server.start({ MILLRACE_ACCESS_KEY: "AKIDOPS", MILLRACE_SECRET_KEY: "long-secret" });
+  const { page, problems } = await openPage(browser);
+  await page.route("**/api/login", (route) => route.abort());
+  await page.goto(`${guarded.console}/login?next=http%3A%2F%2F%5B`);
+  await page.getByLabel("Access key").fill("AKIDOPS");
+  await page.getByLabel("Secret key").fill("long-secret");
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByRole("alert").waitFor();
+  await page.unroute("**/api/login");
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.waitForURL(`${guarded.console}/`);
+  await page.goto(`${guarded.console}/login?next=%2F.%2F%2Fevil.example%2F`);
+  await page.waitForURL(`${guarded.console}//evil.example/`);
+  await guarded.close();
+
+  const QueueUrl = await createQueue("long");
+  await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: "x".repeat(10_000) }));
+  await page.goto(pathOf("long", "browse"));
+  await page.locator("li.message summary").click();
+  await page.route("**/api/message?**", (route) => route.abort());
+  await page.getByRole("button", { name: "Send a copy…" }).click();
+  await page.getByText("The message cannot be read").waitFor();
+  await page.getByRole("button", { name: /^Show all/ }).click();
+  await page.getByRole("alert").waitFor();
+  await page.unroute("**/api/message?**");
+  await page.getByRole("button", { name: /^Show all/ }).click();
+  await hasText(page.getByLabel("Message body"), "x".repeat(10_000));
+  assert.deepEqual(problems.filter((text) => !text.includes("ERR_FAILED") && !text.includes("404")), []);
+  await page.context().close();
+});
+
 test("two consoles on one host do not log each other out", async () => {
   const keys = { MILLRACE_ACCESS_KEY: "AKIDOPS", MILLRACE_SECRET_KEY: "long-secret" };
   const both = await Promise.all([Server.start(keys), Server.start(keys)]);

@@ -1,6 +1,6 @@
 // Log in with an access key and its secret.
 
-import { data } from "./actions.js";
+import { ActionError, data, errorNotice } from "./actions.js";
 import { field, h, replace } from "./dom.js";
 
 export function show(root) {
@@ -13,29 +13,39 @@ export function show(root) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     submit.disabled = true;
-    const response = await fetch("/api/login", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ access_key: key.value.trim(), secret_key: secret.value }),
-    });
-    if (response.ok) {
+    replace(error);
+    try {
+      await logIn({ access_key: key.value.trim(), secret_key: secret.value });
       location.assign(next());
-      return;
+    } catch (failure) {
+      replace(error, errorNotice(failure));
+      submit.disabled = false;
+      if (failure instanceof ActionError) secret.value = "";
+      secret.focus();
     }
-    const { message } = await response.json();
-    replace(error, h("p", { class: "notice bad", role: "alert" }, message));
-    submit.disabled = false;
-    secret.value = "";
-    secret.focus();
   });
   replace(root, h("div", { class: "login" }, form));
   key.focus();
   if (data.token) location.assign(next());
 }
 
-/** Where to go: a path of ours, never another site. */
+async function logIn(keys) {
+  const response = await fetch("/api/login", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(keys),
+  });
+  if (!response.ok) throw new ActionError(response.status, "", (await response.json()).message);
+}
+
+/** Where to go: an address of ours, never another site's. */
 function next() {
-  const wanted = new URLSearchParams(location.search).get("next") ?? "/";
-  const url = new URL(wanted, location.origin);
-  return url.origin === location.origin && url.pathname !== "/login" ? url.pathname + url.search : "/";
+  try {
+    const url = new URL(new URLSearchParams(location.search).get("next") ?? "/", location.origin);
+    // Whole: a path may begin with two slashes, which alone would name a site.
+    if (url.origin === location.origin && url.pathname !== "/login") return url.href;
+  } catch {
+    // What is no address leads nowhere.
+  }
+  return "/";
 }

@@ -1,6 +1,6 @@
 // What every page begins with; then the page's own module.
 
-import { data } from "./actions.js";
+import { data, toast } from "./actions.js";
 import { startKeyboard } from "./keyboard.js";
 import { show as alarms } from "./alarms.js";
 import { show as login } from "./login.js";
@@ -32,8 +32,12 @@ function startTheme() {
 
 function startLogout() {
   document.getElementById("logout")?.addEventListener("click", async () => {
-    await fetch("/api/logout", { method: "POST" });
-    location.assign("/login");
+    try {
+      await fetch("/api/logout", { method: "POST" });
+      location.assign("/login");
+    } catch (error) {
+      toast(`You are still logged in: ${error.message}`);
+    }
   });
 }
 

@@ -1,5 +1,6 @@
 // One message in a list: a line that opens to all that is known of it.
 
+import { errorNotice } from "./actions.js";
 import { copyButton, h, replace } from "./dom.js";
 import { bytes, count, dateTime, duration } from "./format.js";
 import { pretty } from "./json.js";
@@ -28,15 +29,24 @@ export function messageItem(message, { now, search = "", actions, whole, highlig
 function detail(message, { now, highlight, actions, whole }) {
   const body = h("div", {});
   const showBody = (shown) => {
+    const errors = h("div", {});
+    const showAll = async ({ target: button }) => {
+      button.disabled = true;
+      errors.replaceChildren();
+      try {
+        const all = await whole();
+        if (all) showBody(all);
+        else button.replaceWith(h("span", { class: "quiet" }, "The message has left the queue."));
+      } catch (error) {
+        errors.replaceChildren(errorNotice(error));
+        button.disabled = false;
+      }
+    };
     const formatted = shown.is_cut ? { text: shown.body, kind: "Text" } : pretty(shown.body);
-    replace(body, 
+    replace(body,
       h("div", { class: "buttons" }, h("h2", { class: "sub" }, `Body, ${formatted.kind}`), copyButton(() => shown.body),
-        shown.is_cut && whole && h("button", { type: "button", class: "small", onclick: async (event) => {
-          event.target.disabled = true;
-          const all = await whole();
-          if (all) showBody(all);
-          else event.target.replaceWith(h("span", { class: "quiet" }, "The message has left the queue."));
-        } }, `Show all ${bytes(shown.size)}`)),
+        shown.is_cut && whole && h("button", { type: "button", class: "small", onclick: showAll }, `Show all ${bytes(shown.size)}`)),
+      errors,
       h("pre", { tabindex: "0", "aria-label": "Message body" }, marked(formatted.text, highlight)));
   };
   showBody(message);

@@ -1,6 +1,6 @@
 // Browse: messages as they are, without receiving them.
 
-import { data, errorNotice, queuePath, read } from "./actions.js";
+import { data, errorNotice, queuePath, read, toast } from "./actions.js";
 import { cliBlock } from "./cli.js";
 import { h, replace, segments, setText } from "./dom.js";
 import { count } from "./format.js";
@@ -51,14 +51,20 @@ export function show(root, queue) {
     setText(empty, term ? `No message contains “${term}”.` : "No messages here.");
     setText(summary, term ? `${count(shown)} found in ${count(searched)} messages${cursor ? " so far" : ""}` : `${count(shown)} shown${cursor ? ", there are more" : ""}`);
   };
+  const whole = ({ slot, seq, id }) => read("/api/message", { ...place, slot, seq, id });
   const item = (message) => messageItem(message, {
     now,
     search: search.value.trim(),
-    whole: () => read("/api/message", { ...place, slot: message.slot, seq: message.seq, id: message.id }),
+    whole: () => whole(message),
     actions: (message) => h("button", { type: "button", class: "small", onclick: async () => {
       const isCut = message.is_cut || message.attributes?.some((attribute) => attribute.is_cut);
-      const all = isCut ? await read("/api/message", { ...place, slot: message.slot, seq: message.seq, id: message.id }) : message;
-      if (all) sendAgain(queue, all);
+      try {
+        const all = isCut ? await whole(message) : message;
+        if (all) sendAgain(queue, all);
+        else toast("The message has left the queue.");
+      } catch (error) {
+        toast(`The message cannot be read: ${error.message}`);
+      }
     } }, "Send a copy…"),
   });
   const restart = () => {
