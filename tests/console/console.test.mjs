@@ -547,6 +547,20 @@ async function inspect(addresses) {
   return [...faults, ...problems];
 }
 
+test("a narrow window shows the tab that is current", async () => {
+  await createQueue("narrow");
+  const { page, problems } = await openPage(browser, { viewport: { width: 360, height: 740 } });
+  for (const tab of ["", "dead-letters", "configuration", "tags"]) {
+    await page.goto(pathOf("narrow", tab));
+    await page.locator("#root > *:not(noscript)").first().waitFor();
+    const { left, right, top } = await page.locator(".tabs [aria-current]").evaluate((link) => link.getBoundingClientRect().toJSON());
+    assert.ok(left >= 0 && right <= 360 && top >= 0, `${tab}: ${left} to ${right}`);
+    assert.equal(await page.evaluate(() => scrollY), 0);
+  }
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
 test("an alarm is set, shown and deleted", async () => {
   await createQueue("watched");
   const { page, problems } = await openPage(browser);

@@ -27,6 +27,8 @@ export function show(root) {
     return;
   }
   showFacts(queue);
+  // A narrow window shows some of the tabs.
+  document.querySelector(".tabs [aria-current]").scrollIntoView({ block: "nearest", inline: "center" });
   const update = TABS[data.tab](root, queue);
   const query = new URLSearchParams({ view: "queue", region, account, name });
   new Live(query.toString(), (state) => {
