@@ -224,6 +224,19 @@ test("JSON is indented as it was written, number for number", async () => {
   await page.context().close();
 });
 
+test("a search marks what it found, whatever letters are before it", async () => {
+  const QueueUrl = await createQueue("marks");
+  for (const MessageBody of ["İİİİFindMe, then findme", "a.c (x) abc \\"]) await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody }));
+  const { page, problems } = await openPage(browser);
+  for (const [search, marks] of [["findme", ["FindMe", "findme"]], ["a.c (X)", ["a.c (x)"]], ["\\", ["\\"]]]) {
+    await page.goto(`${pathOf("marks", "browse")}?search=${encodeURIComponent(search)}`);
+    await page.locator("li.message").waitFor();
+    assert.deepEqual(await page.locator(".preview mark").allTextContents(), marks);
+  }
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
 test("the commands that are shown work in another region", async () => {
   const far = clientOf("eu-west-1");
   const { QueueUrl } = await far.send(new CreateQueueCommand({ QueueName: "far-letters" }));

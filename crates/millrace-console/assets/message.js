@@ -6,6 +6,8 @@ import { bytes, count, dateTime, duration } from "./format.js";
 import { pretty } from "./json.js";
 
 const STATES = { available: "Available", in_flight: "In flight", delayed: "Delayed" };
+/** Of a text with marks; what comes behind is shown without. */
+const MAX_PARTS = 400;
 
 /**
  * `message` as /api/browse has it. `actions(message)` makes buttons; `whole()` fetches the message
@@ -82,16 +84,17 @@ function attributeTable(attributes) {
       h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, type), h("td", {}, h("code", {}, is_cut ? `${value}…` : value)))))));
 }
 
-/** The text with what was searched for marked. */
+/** The text with what was searched for marked, in any case. */
 function marked(text, search) {
   if (!search) return text;
   const parts = [];
-  const lower = text.toLowerCase();
-  const wanted = search.toLowerCase();
   let from = 0;
-  for (let at = lower.indexOf(wanted); at >= 0 && parts.length < 400; at = lower.indexOf(wanted, from)) {
-    parts.push(text.slice(from, at), h("mark", {}, text.slice(at, at + wanted.length)));
-    from = at + wanted.length;
+  // Not by a lower-cased copy: that may be longer, and its places are others.
+  const wanted = new RegExp(search.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"), "giu");
+  for (const { 0: found, index } of text.matchAll(wanted)) {
+    parts.push(text.slice(from, index), h("mark", {}, found));
+    from = index + found.length;
+    if (parts.length >= MAX_PARTS) break;
   }
   return [...parts, text.slice(from)];
 }
