@@ -679,6 +679,18 @@ test("a copy of a message is the same, line breaks and types of attributes inclu
   await page.context().close();
 });
 
+test("an address without a page leads on", async () => {
+  const { page, problems } = await openPage(browser);
+  const answer = await page.goto(`${server.console}/nonsense`);
+  assert.equal(answer.status(), 404);
+  await hasText(page.locator("h1"), "There is no such page");
+  await page.getByRole("link", { name: "All queues" }).waitFor();
+  await page.getByRole("link", { name: "Alarms" }).click();
+  await hasText(page.locator("h1"), "Alarms");
+  assert.deepEqual(problems.filter((text) => !text.includes("404")), []);
+  await page.context().close();
+});
+
 test("the content policy is obeyed by every page", async () => {
   const { page, problems } = await openPage(browser);
   await page.addInitScript(() => {

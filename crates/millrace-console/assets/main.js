@@ -5,11 +5,12 @@ import { startKeyboard } from "./keyboard.js";
 import { show as alarms } from "./alarms.js";
 import { show as login } from "./login.js";
 import { show as metrics } from "./metrics.js";
+import { show as missing } from "./missing.js";
 import { show as overview } from "./overview.js";
 import { show as queue } from "./queue.js";
 import { show as queues } from "./queues.js";
 
-const PAGES = { alarms, login, metrics, overview, queue, queues };
+const PAGES = { alarms, login, metrics, missing, overview, queue, queues };
 const THEMES = ["auto", "light", "dark"];
 const THEME_NAMES = { auto: "as the system", light: "light", dark: "dark" };
 

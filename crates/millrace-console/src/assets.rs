@@ -27,6 +27,8 @@ const CSS: &str = "text/css; charset=utf-8";
 const JS: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
+const ICON: &str = include_str!("../assets/icon.svg");
+
 const ASSETS: &[Asset] = assets! {
     "base.css": CSS,
     "parts.css": CSS,
@@ -46,6 +48,7 @@ const ASSETS: &[Asset] = assets! {
     "alarms.js": JS,
     "login.js": JS,
     "metrics.js": JS,
+    "missing.js": JS,
     "overview.js": JS,
     "places.js": JS,
     "queue.js": JS,
@@ -77,6 +80,13 @@ pub(crate) fn answer(path: &str) -> Option<Response> {
     let mut response = Response::new(200, asset.content_type, asset.content);
     response.headers.push(("Cache-Control", "public, max-age=31536000, immutable".to_owned()));
     Some(response)
+}
+
+/// The icon, where browsers look for it that were not told by a page.
+pub(crate) fn icon() -> Response {
+    let mut response = Response::new(200, SVG, ICON);
+    response.headers.push(("Cache-Control", "public, max-age=86400".to_owned()));
+    response
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! GET  /, /queues, /queues/{region}/{account}/{name}[/{tab}], /metrics, /alarms, /login   pages
-//! GET  /assets/{version}/{file}
+//! GET  /assets/{version}/{file}, /favicon.ico
 //! GET  /events?view=…          server-sent events
 //! GET  /api/snapshot?view=…    the same once, for browsers that cannot hold a stream
 //! GET  /api/session            the token
@@ -97,6 +97,9 @@ impl Console {
         if let Some(file) = request.path.strip_prefix("/assets/").filter(|_| is_read) {
             return assets::answer(file).unwrap_or_else(not_found);
         }
+        if request.path == "/favicon.ico" && is_read {
+            return assets::icon();
+        }
         let session = self.sessions.of(request, Instant::now());
         match (request.method, request.path) {
             ("POST", "/api/login") => self.log_in(request),
@@ -133,8 +136,8 @@ impl Console {
     }
 
     async fn answer_page(&self, request: &Request<'_>, session: Option<&Session>) -> Response {
-        let Some(page) = Page::at(request.path) else { return not_found() };
-        if session.is_none() && page != Page::Login {
+        let page = Page::at(request.path);
+        if session.is_none() && !matches!(page, Page::Login | Page::Missing) {
             let mut response = Response::new(303, "", "");
             let mut next = request.path.to_owned();
             if !request.query.is_empty() {
@@ -154,7 +157,7 @@ impl Console {
             Page::Queue { region, account, name, .. } => {
                 Some(Part::Queue(millrace_core::QueueKey::new(region, account, name)))
             }
-            Page::Metrics | Page::Alarms | Page::Login => None,
+            Page::Metrics | Page::Alarms | Page::Login | Page::Missing => None,
         };
         let snapshot = match part {
             Some(part) => {
@@ -165,6 +168,7 @@ impl Console {
         };
         let status = match &snapshot {
             Some(snapshot) if snapshot["head"]["is_gone"] == true => 404,
+            None if page == Page::Missing => 404,
             _ => 200,
         };
         let frame = Frame {

@@ -11,10 +11,17 @@ use crate::session::Session;
 pub(crate) enum Page {
     Overview,
     Queues,
-    Queue { region: String, account: String, name: String, tab: &'static Tab },
+    Queue {
+        region: String,
+        account: String,
+        name: String,
+        tab: &'static Tab,
+    },
     Metrics,
     Alarms,
     Login,
+    /// Where there is no other.
+    Missing,
 }
 
 /// A tab of a queue's page.
@@ -74,7 +81,7 @@ impl Theme {
 
 impl Page {
     /// The page at a path.
-    pub(crate) fn at(path: &str) -> Option<Page> {
+    pub(crate) fn at(path: &str) -> Page {
         let parts: Vec<String> = path
             .trim_start_matches('/')
             .split('/')
@@ -82,21 +89,21 @@ impl Page {
             .collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         match *parts {
-            [""] => Some(Page::Overview),
-            ["queues"] => Some(Page::Queues),
-            ["metrics"] => Some(Page::Metrics),
-            ["alarms"] => Some(Page::Alarms),
-            ["login"] => Some(Page::Login),
+            [""] => Page::Overview,
+            ["queues"] => Page::Queues,
+            ["metrics"] => Page::Metrics,
+            ["alarms"] => Page::Alarms,
+            ["login"] => Page::Login,
             ["queues", region, account, name] => Page::queue(region, account, name, ""),
             ["queues", region, account, name, tab] => Page::queue(region, account, name, tab),
-            _ => None,
+            _ => Page::Missing,
         }
     }
 
-    fn queue(region: &str, account: &str, name: &str, tab: &str) -> Option<Page> {
-        let tab = TABS.iter().find(|known| known.path == tab)?;
+    fn queue(region: &str, account: &str, name: &str, tab: &str) -> Page {
+        let Some(tab) = TABS.iter().find(|known| known.path == tab) else { return Page::Missing };
         let [region, account, name] = [region, account, name].map(str::to_owned);
-        Some(Page::Queue { region, account, name, tab })
+        Page::Queue { region, account, name, tab }
     }
 
     /// What the scripts call it.
@@ -108,6 +115,7 @@ impl Page {
             Page::Metrics => "metrics",
             Page::Alarms => "alarms",
             Page::Login => "login",
+            Page::Missing => "missing",
         }
     }
 
@@ -120,6 +128,7 @@ impl Page {
             Page::Metrics => "Metrics".to_owned(),
             Page::Alarms => "Alarms".to_owned(),
             Page::Login => "Log in".to_owned(),
+            Page::Missing => "There is no such page".to_owned(),
         }
     }
 
@@ -255,18 +264,18 @@ mod tests {
 
     #[test]
     fn paths_name_pages() {
-        assert_eq!(Page::at("/"), Some(Page::Overview));
-        assert_eq!(Page::at("/queues"), Some(Page::Queues));
+        assert_eq!(Page::at("/"), Page::Overview);
+        assert_eq!(Page::at("/queues"), Page::Queues);
         let page = Page::at("/queues/eu-west-1/000000000000/orders.fifo/dead-letters");
-        let Some(Page::Queue { name, tab, .. }) = page else { panic!("{page:?}") };
+        let Page::Queue { name, tab, .. } = page else { panic!("{page:?}") };
         assert_eq!((&*name, tab.title), ("orders.fifo", "Dead letters"));
-        assert_eq!(Page::at("/queues/r/a/q/nonsense"), None);
-        assert_eq!(Page::at("/nonsense"), None);
+        assert_eq!(Page::at("/queues/r/a/q/nonsense"), Page::Missing);
+        assert_eq!(Page::at("/nonsense"), Page::Missing);
     }
 
     #[test]
     fn what_a_path_says_is_never_markup() {
-        let page = Page::at("/queues/r/a/%3Cscript%3Ealert(1)%3C%2Fscript%3E").unwrap();
+        let page = Page::at("/queues/r/a/%3Cscript%3Ealert(1)%3C%2Fscript%3E");
 
         let html = page.render(&frame(), Some(json!({ "x": "</script><script>alert(2)" })));
 
@@ -276,8 +285,8 @@ mod tests {
 
     #[test]
     fn pages_have_no_inline_style_or_script() {
-        for path in ["/", "/queues", "/queues/r/a/q", "/metrics", "/alarms", "/login"] {
-            let html = Page::at(path).unwrap().render(&frame(), None);
+        for path in ["/", "/queues", "/queues/r/a/q", "/metrics", "/alarms", "/login", "/x"] {
+            let html = Page::at(path).render(&frame(), None);
             assert!(!html.contains("style=") && !html.contains("<style"), "{path}");
             for script in html.split("<script ").skip(1) {
                 let is_file = script.starts_with(r#"type="module" src="/assets/"#);

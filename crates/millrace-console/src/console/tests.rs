@@ -336,6 +336,24 @@ async fn a_queues_page_is_there_as_soon_as_the_queue_is() {
 }
 
 #[tokio::test]
+async fn an_unknown_path_is_a_page_and_browsers_find_the_icon() {
+    for browser in [Browser::with_page().await, Browser::new(vec![key()])] {
+        for target in ["/nonsense", "/queues/us-east-1/000000000000/q/nonsense"] {
+            let page = browser.get(target).await;
+            assert_eq!((page.status, page.content_type), (404, "text/html; charset=utf-8"));
+            let html = str::from_utf8(&page.body).unwrap();
+            assert!(html.contains(r#"<a href="/queues">"#), "{html}");
+        }
+        let icon = browser.get("/favicon.ico").await;
+        assert_eq!((icon.status, icon.content_type), (200, "image/svg+xml"));
+        assert_eq!(
+            browser.get("/api/nonsense").await.status,
+            if browser.token.is_empty() { 401 } else { 404 }
+        );
+    }
+}
+
+#[tokio::test]
 async fn places_are_where_queues_and_alarms_are() {
     let browser = Browser::with_page().await;
     browser.create("letters").await;
