@@ -247,6 +247,22 @@ fn epochs_that_were_cut_do_not_come_again() {
 }
 
 #[test]
+fn a_header_that_makes_no_sense_does_not_stop_a_repair() {
+    let (fs, seen, mut bytes, _) = small_log();
+    // Its checksum is right, its segment's size is none.
+    bytes[44..48].copy_from_slice(&16_u32.to_le_bytes());
+    let sum = crc32c::crc32c(&bytes[4..64]);
+    bytes[..4].copy_from_slice(&sum.to_le_bytes());
+    bytes[seen[2].position.offset() as usize] ^= 1;
+    fs.plant(&segment_path(1), &bytes);
+
+    assert!(repair(Arc::new(fs.clone()), dir()).unwrap().cut.is_some());
+
+    assert_eq!(open(&fs).unwrap().seen, seen[..2]);
+    fuzz_recovery(&bytes);
+}
+
+#[test]
 fn what_was_read_wrongly_is_not_kept() {
     let fs = SimFileSystem::new(1);
     let opening = open(&fs).unwrap();

@@ -346,7 +346,7 @@ fn start_epoch(journal: &mut LocalJournal, latest: Epoch) -> Result<(), OpenErro
     Ok(())
 }
 
-fn check_segment_bytes(bytes: u32) -> Result<(), OpenError> {
+pub(super) fn check_segment_bytes(bytes: u32) -> Result<(), OpenError> {
     let (min, max) = (MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES);
     if (min..=max).contains(&bytes) && bytes.is_multiple_of(min) {
         return Ok(());

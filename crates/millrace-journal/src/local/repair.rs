@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::LocalOptions;
 use super::check::{CheckReport, check_survey};
-use super::recover::open_locked;
+use super::recover::{check_segment_bytes, open_locked};
 use super::scan::{scan, search};
 use super::segment::{FileKind, SEGMENT_HEADER_BYTES, SegmentHeader, index_path, segment_path};
 use super::survey::{Corruption, Survey, lock_dir, survey};
@@ -74,7 +74,11 @@ pub fn repair(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<RepairReport, OpenE
     drop(survey);
     // Without any header nothing is known of epochs either: the next start begins a new log.
     if let Some(segment_bytes) = size {
-        let options = LocalOptions { segment_bytes, ..LocalOptions::default() };
+        let usual = LocalOptions::default();
+        let options = match check_segment_bytes(segment_bytes) {
+            Ok(()) => LocalOptions { segment_bytes, ..usual },
+            Err(_) => usual,
+        };
         open_locked(fs, dir, options, lock, latest, &mut |_| {})?;
     }
     Ok(report)
