@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytestring::ByteString;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{JoinHandle, JoinSet, coop};
 use tokio::time::{Instant, sleep_until};
 
 use super::BatchOptions;
@@ -72,6 +72,10 @@ pub(super) struct Batcher<C: BatchCall> {
     /// The bytes that may still come in. A message counts until its outcome is known.
     bytes: Arc<Semaphore>,
     max_bytes: usize,
+    /// Held from the wait for room to the way in by what must stay in order: who was given room
+    /// and not polled yet could be overtaken otherwise. Tokio's, because it is fair.
+    order: Arc<tokio::sync::Mutex<()>>,
+    keeps_order: bool,
     task: Arc<Task>,
 }
 
@@ -82,6 +86,9 @@ struct Task {
     /// A lock because whoever closes first takes the handle.
     handle: Mutex<Option<JoinHandle<()>>>,
 }
+
+/// Where an entry's outcome comes.
+type Answer<C> = oneshot::Receiver<Result<<C as BatchCall>::Done, BatchError>>;
 
 /// An entry and whoever waits for its outcome.
 struct Waiting<C: BatchCall> {
@@ -97,6 +104,7 @@ impl<C: BatchCall> Batcher<C> {
         let (entries, incoming) = mpsc::channel(CHANNEL_ENTRIES);
         let (closing, told_to_close) = oneshot::channel();
         let max_bytes = options.max_bytes.clamp(1, u32::MAX as usize);
+        let keeps_order = call.keeps_order();
         let gatherer = Gatherer {
             call: Arc::new(call),
             options,
@@ -109,6 +117,8 @@ impl<C: BatchCall> Batcher<C> {
             entries,
             bytes: Arc::new(Semaphore::new(max_bytes)),
             max_bytes,
+            order: Arc::default(),
+            keeps_order,
             task: Arc::new(Task {
                 closing: Mutex::new(Some(closing)),
                 handle: Mutex::new(Some(handle)),
@@ -120,6 +130,17 @@ impl<C: BatchCall> Batcher<C> {
     ///
     /// Cancel safety: an entry that found room goes out all the same.
     pub(super) async fn submit(&self, entry: C::Entry) -> Result<C::Done, BatchError> {
+        let answer = self.enter(entry).await?;
+        answer.await.unwrap_or(Err(BatchError::Closed))
+    }
+
+    /// Waits for room and hands the entry in. Those of ordered groups come in as they came here.
+    async fn enter(&self, entry: C::Entry) -> Result<Answer<C>, BatchError> {
+        let _turn = match entry.group().filter(|_| self.keeps_order) {
+            // Queued at the first poll, even of a task that has used up its budget.
+            Some(_) => Some(coop::unconstrained(self.order.lock()).await),
+            None => None,
+        };
         // What is larger than all the room takes all of it.
         let size = entry.size_bytes().clamp(1, self.max_bytes);
         let bytes = Arc::clone(&self.bytes).acquire_many_owned(size as u32).await;
@@ -131,7 +152,7 @@ impl<C: BatchCall> Batcher<C> {
             _bytes: bytes.map_err(|_| BatchError::Closed)?,
         };
         self.entries.send(waiting).await.map_err(|_| BatchError::Closed)?;
-        answer.await.unwrap_or(Err(BatchError::Closed))
+        Ok(answer)
     }
 
     /// Takes nothing more, sends what is waiting without lingering, and returns when every entry
@@ -154,6 +175,8 @@ impl<C: BatchCall> Clone for Batcher<C> {
             entries: self.entries.clone(),
             bytes: Arc::clone(&self.bytes),
             max_bytes: self.max_bytes,
+            order: Arc::clone(&self.order),
+            keeps_order: self.keeps_order,
             task: Arc::clone(&self.task),
         }
     }

@@ -33,7 +33,8 @@ impl<P: Peer> Sender<P> {
     }
 
     /// Sends a message and returns when the server has accepted it. Waits for room while too much
-    /// is under way.
+    /// is under way; on a FIFO queue behind all whose `send` was polled before, so that one which
+    /// is polled once and then neither polled nor dropped stops those behind it.
     ///
     /// Cancel safety: a message that found room is sent all the same.
     ///

@@ -1,6 +1,9 @@
 //! The rules of batching, over a queue in memory and a paused clock.
 
 use std::collections::{HashMap, HashSet};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytestring::ByteString;
@@ -35,6 +38,11 @@ async fn send_all<P: Peer>(
     let mut outcomes: Vec<_> = tasks.join_all().await;
     outcomes.sort_by_key(|(index, _)| *index);
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// Polls once; whether it is done then.
+async fn poll_once(mut future: Pin<&mut impl Future>) -> bool {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }
 
 fn numbered(count: usize) -> impl Iterator<Item = Outgoing> {
@@ -162,6 +170,35 @@ async fn a_group_has_one_call_under_way_and_keeps_its_order() {
         }
     }
     assert!(calls.len() < 30, "{} calls: groups share batches", calls.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_room_is_not_overtaken_in_its_group() {
+    let peer = MemoryPeer::fifo();
+    peer.set_latency(LATENCY);
+    let options = BatchOptions { max_bytes: 10, ..BatchOptions::default() };
+    let sender = Sender::new(peer.clone(), options);
+    let message = |body: &'static str| Outgoing {
+        group_id: Some("g".into()),
+        deduplication_id: Some(body.into()),
+        ..Outgoing::new(body)
+    };
+    let filling = tokio::spawn({
+        let (sender, filler) = (sender.clone(), message("all of it."));
+        async move { sender.send(filler).await }
+    });
+    sleep(LATENCY / 2).await;
+    let mut first = pin!(sender.send(message("first")));
+    let mut second = pin!(sender.send(message("next.")));
+    assert!(!poll_once(first.as_mut()).await);
+
+    // Now there is room for both, and the first has not been polled since.
+    filling.await.unwrap().unwrap();
+    assert!(!poll_once(second.as_mut()).await);
+    let (second, first) = tokio::join!(second, first);
+
+    assert!(first.is_ok() && second.is_ok());
+    assert_eq!(peer.bodies(), ["all of it.", "first", "next."]);
 }
 
 #[tokio::test(start_paused = true)]
