@@ -215,6 +215,14 @@ impl<C: BatchCall> Gatherer<C> {
             let has_room = self.waiting.len() < self.options.max_waiting.max(1);
             tokio::select! {
                 biased;
+                // First, for there may be entries to take in without end.
+                told = &mut told_to_close, if !is_told => {
+                    is_told = true;
+                    // If the last clone is gone instead, the channel has ended, too.
+                    if told.is_ok() {
+                        incoming.close();
+                    }
+                }
                 done = self.calls.join_next(), if !self.calls.is_empty() => {
                     for group in done.and_then(Result::ok).unwrap_or_default() {
                         self.groups.remove(&group);
@@ -224,13 +232,6 @@ impl<C: BatchCall> Gatherer<C> {
                     Some(entry) => self.gather(entry, &mut incoming),
                     None => is_open = false,
                 },
-                told = &mut told_to_close, if !is_told => {
-                    is_told = true;
-                    // If the last clone is gone instead, the channel has ended already.
-                    if told.is_ok() {
-                        incoming.close();
-                    }
-                }
                 () = sleep_until(linger_until.unwrap_or_else(Instant::now)),
                     if linger_until.is_some() => {}
             }

@@ -3,13 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytestring::ByteString;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, coop};
 use tokio::time::{Instant, sleep};
 
+use super::batcher::{BatchCall, Batcher};
 use super::*;
 use crate::error::{CallError, CallErrorKind, EntryError};
 use crate::message::Outgoing;
@@ -255,6 +258,49 @@ async fn every_entry_is_sent_exactly_once_on_close() {
     assert_eq!(bodies, (0..57).collect::<Vec<_>>());
     assert_eq!(sender.send(Outgoing::new("late")).await, Err(BatchError::Closed));
     sender.close().await;
+}
+
+/// Calls for a batcher that always gets another entry before it looks for one.
+struct Flooded {
+    batcher: Arc<OnceLock<Batcher<Flooded>>>,
+    handed_in: Arc<AtomicUsize>,
+}
+
+impl Flooded {
+    const ENOUGH: usize = 10_000;
+}
+
+impl BatchCall for Flooded {
+    type Entry = Outgoing;
+    type Done = ();
+
+    async fn call(&self, entries: &[Outgoing]) -> Result<Vec<Result<(), EntryError>>, CallError> {
+        Ok(entries.iter().map(|_| Ok(())).collect())
+    }
+
+    fn max_batch(&self) -> usize {
+        if let Some(batcher) = self.batcher.get()
+            && self.handed_in.load(Ordering::Relaxed) < Self::ENOUGH
+        {
+            let entry = pin!(coop::unconstrained(batcher.submit(Outgoing::new("x"))));
+            let is_taken = entry.poll(&mut Context::from_waker(Waker::noop())).is_pending();
+            self.handed_in.fetch_add(usize::from(is_taken), Ordering::Relaxed);
+        }
+        1
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_is_heard_while_entries_keep_coming() {
+    let (batcher, handed_in) = (Arc::new(OnceLock::new()), Arc::new(AtomicUsize::new(0)));
+    let flooded = Flooded { batcher: Arc::clone(&batcher), handed_in: Arc::clone(&handed_in) };
+    let options = BatchOptions { max_waiting: 1, ..BatchOptions::default() };
+    let batcher = batcher.get_or_init(|| Batcher::new(flooded, options));
+
+    batcher.close().await;
+
+    let handed_in = handed_in.load(Ordering::Relaxed);
+    assert!((1..10).contains(&handed_in), "{handed_in}");
 }
 
 #[tokio::test(start_paused = true)]
