@@ -66,7 +66,7 @@ impl Retry {
                     if error.is_retryable() {
                         parts.push_front(part.again(error.retry_after));
                     }
-                    decided.error = Some(error);
+                    decided.fail(error);
                 }
             }
         }
@@ -104,6 +104,12 @@ impl<T> Decided<T> {
         }
         again.reverse();
         again
+    }
+
+    /// A call failed as a whole. What an earlier one may have done stays open.
+    fn fail(&mut self, mut error: CallError) {
+        error.is_ambiguous |= self.error.as_ref().is_some_and(|earlier| earlier.is_ambiguous);
+        self.error = Some(error);
     }
 
     fn finish(self) -> Result<Outcomes<T>, CallError> {

@@ -99,11 +99,15 @@ impl Retry {
         F: Future<Output = Result<T, CallError>>,
     {
         let mut retry = 0;
+        let mut is_ambiguous = false;
         loop {
-            let error = match self.attempt(call()).await {
+            let mut error = match self.attempt(call()).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
+            // What an earlier attempt may have done stays open.
+            is_ambiguous |= error.is_ambiguous;
+            error.is_ambiguous = is_ambiguous;
             retry += 1;
             if !error.is_retryable() || !self.wait(retry, error.retry_after).await {
                 return Err(error);
@@ -143,6 +147,23 @@ mod tests {
         assert_eq!(run(&retry, 3, unavailable()).await, (4, Ok(())));
         assert_eq!(run(&retry, 9, unavailable()).await, (6, Err(unavailable())));
         assert_eq!(run(&retry, 9, refused.clone()).await, (1, Err(refused)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_ambiguous_attempt_makes_the_outcome_ambiguous() {
+        let retry = Retry::new(RetryOptions::default());
+        let refused = CallError::new(CallErrorKind::Transport, "connect", "");
+        for ambiguous in 0..6 {
+            let count = Cell::new(0);
+            let outcome = retry.call::<(), _>(|| async {
+                let attempt = count.replace(count.get() + 1);
+                let error = refused.clone();
+                Err(if attempt == ambiguous { error.ambiguous() } else { error })
+            });
+
+            assert_eq!(outcome.await, Err(refused.clone().ambiguous()));
+            assert_eq!(count.get(), 6);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -179,6 +179,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_lost_answer_makes_the_outcome_ambiguous() {
+        let peer = MemoryPeer::standard();
+        let lost = CallError::new(CallErrorKind::Transport, "no-answer", "").ambiguous();
+        let refused = CallError::new(CallErrorKind::Auth, "AccessDenied", "");
+        peer.plan(Operation::Send, Fault::LoseAnswer(lost));
+        peer.plan(Operation::Send, Fault::Refuse(refused.clone()));
+
+        let outcome = retrying(&peer).send(&messages(["a"])).await;
+
+        assert_eq!(outcome, Err(refused.ambiguous()));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn throttled_sends_slow_down_and_receives_do_not() {
         let peer = MemoryPeer::standard();
         let throttled = CallError::new(CallErrorKind::Throttled, "ThrottlingException", "");

@@ -25,6 +25,9 @@ pub enum TransportError {
     /// The connection ended before the first byte of the answer.
     #[error("the connection ended instead of an answer: {0}")]
     NoAnswer(io::Error),
+    /// The same, and there was no other connection to repeat the request on.
+    #[error("the connection ended instead of an answer, then: {0}")]
+    NotRepeated(Box<TransportError>),
     #[error("the connection ended within the answer: {0}")]
     BrokenAnswer(io::Error),
     #[error("what came is no answer: {0}")]
@@ -49,6 +52,7 @@ impl TransportError {
             TransportError::AnswerTimeout { .. } => "timeout",
             TransportError::LaneTimeout { .. } => "lane-timeout",
             TransportError::NoAnswer(_) => "no-answer",
+            TransportError::NotRepeated(error) => error.code(),
             TransportError::BrokenAnswer(_) => "broken-answer",
             TransportError::NotHttp(_) => "not-http",
             TransportError::AnswerTooLarge { .. } => "answer-too-large",

@@ -164,7 +164,11 @@ impl Transport {
             if call.repeat == Repeat::Never {
                 return outcome;
             }
-            taken = self.pool.replace(taken).await?;
+            // The first request may have been carried out, whatever became of the second.
+            taken = match self.pool.replace(taken).await {
+                Ok(taken) => taken,
+                Err(error) => return Err(TransportError::NotRepeated(Box::new(error))),
+            };
             outcome = exchange(&mut taken, &head, &call.body, limit).await;
         }
         self.pool.settle(taken, &outcome);

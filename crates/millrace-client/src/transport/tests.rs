@@ -284,6 +284,32 @@ async fn nobody_listening_is_no_ambiguity() {
 }
 
 #[tokio::test]
+async fn a_request_that_cannot_be_repeated_stays_ambiguous() {
+    let server = FaultServer::start(|request: Request| async move {
+        if request.position == 2 {
+            std::future::pending::<()>().await;
+        }
+        Reply::json(200, "")
+    })
+    .await
+    .unwrap();
+    let transport = Arc::new(transport(&server, &TransportOptions::default()));
+    ask(&transport).await.unwrap();
+    let asking = tokio::spawn({
+        let transport = Arc::clone(&transport);
+        async move { ask(&transport).await }
+    });
+    eventually(|| server.requests().len() == 2).await;
+
+    drop(server);
+    let error = asking.await.unwrap().unwrap_err();
+
+    assert!(matches!(error, TransportError::NotRepeated(_)), "{error}");
+    assert!(error.is_ambiguous());
+    assert_eq!(transport.ledger().connect_failed, 1);
+}
+
+#[tokio::test]
 async fn a_large_body_goes_both_ways() {
     let server = server().await;
     let transport = transport(&server, &TransportOptions::default());
