@@ -4,9 +4,15 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use bytestring::ByteString;
+use tokio::time::Instant;
 
 use super::Retry;
 use crate::error::{CallError, CallErrorKind, EntryError};
+
+/// Entries of ordered groups may be sent again that long after an attempt that may have stored
+/// them. Then they would be stored twice, and out of order: SQS forgets a deduplication id after
+/// five minutes, of which the attempt itself gets one.
+const REPEAT_ORDERED_MAX: Duration = Duration::from_secs(240);
 
 type Outcomes<T> = Vec<Result<T, EntryError>>;
 
@@ -15,6 +21,8 @@ struct Part {
     indices: Vec<usize>,
     retries: u32,
     wait: Option<Duration>,
+    /// Not to be sent again after that.
+    until: Option<Instant>,
 }
 
 /// What is known of the entries.
@@ -27,8 +35,8 @@ struct Decided<T> {
 impl Retry {
     /// Makes a batch call. Entries that failed and may succeed are sent again without the others,
     /// and a batch that is too large is halved. An entry behind which one of its group was accepted
-    /// is not sent again: it would stand in the wrong place. Fails as a whole if no entry got an
-    /// answer.
+    /// is not sent again: it would stand in the wrong place. Nor are entries of groups, once they
+    /// may no longer be recognised as repeated. Fails as a whole if no entry got an answer.
     pub(super) async fn entries<E, T, F>(
         &self,
         entries: &[E],
@@ -40,13 +48,19 @@ impl Retry {
         F: Future<Output = Result<Outcomes<T>, CallError>>,
     {
         let mut decided = Decided::none_of(entries.len());
-        let whole = Part { indices: (0..entries.len()).collect(), retries: 0, wait: None };
+        let whole =
+            Part { indices: (0..entries.len()).collect(), retries: 0, wait: None, until: None };
+        let is_ordered = entries.iter().any(|entry| group(entry).is_some());
         let mut parts = VecDeque::from([whole]);
 
-        while let Some(part) = parts.pop_front() {
-            if part.retries > 0 && !self.wait(part.retries, part.wait).await {
+        while let Some(mut part) = parts.pop_front() {
+            if part.retries > 0 && !self.wait(part.retries, part.wait, part.until).await {
                 continue;
             }
+            if !self.pace.admit_until(part.until).await {
+                continue;
+            }
+            let begun = Instant::now();
             let batch = part.indices.iter().filter_map(|index| entries.get(*index).cloned());
             match self.attempt(call(batch.collect())).await {
                 Ok(outcomes) => {
@@ -63,6 +77,9 @@ impl Retry {
                     parts.push_front(first);
                 }
                 Err(error) => {
+                    if is_ordered && error.is_ambiguous {
+                        part.until.get_or_insert(begun + REPEAT_ORDERED_MAX);
+                    }
                     if error.is_retryable() {
                         parts.push_front(part.again(error.retry_after));
                     }
@@ -137,7 +154,8 @@ impl Part {
 
     fn halves(mut self) -> (Part, Part) {
         let second = self.indices.split_off(self.indices.len() / 2);
-        let part = |indices| Part { indices, retries: 0, wait: None };
+        let until = self.until;
+        let part = |indices| Part { indices, retries: 0, wait: None, until };
         (part(self.indices), part(second))
     }
 }

@@ -12,7 +12,7 @@ mod peer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::error::{CallError, CallErrorKind};
 
@@ -62,12 +62,11 @@ impl Retry {
         Retry { options, budget: Arc::new(Budget::new(options.budget)), pace: Pace::default() }
     }
 
-    /// Makes one attempt, when the pace lets it.
+    /// Makes one attempt that the pace has admitted.
     async fn attempt<T>(
         &self,
         call: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        self.pace.admit().await;
         let outcome = call.await;
         match &outcome {
             Ok(_) => {
@@ -80,16 +79,21 @@ impl Retry {
         outcome
     }
 
-    /// Waits before retry number `retry`, counted from 1. `false` if there is to be none.
-    async fn wait(&self, retry: u32, at_least: Option<Duration>) -> bool {
-        if retry >= self.options.attempts || !self.budget.spend() {
+    /// Waits before retry number `retry`, counted from 1. `false` if there is to be none, also
+    /// because it would come after `until`.
+    async fn wait(&self, retry: u32, at_least: Option<Duration>, until: Option<Instant>) -> bool {
+        if retry >= self.options.attempts {
             return false;
         }
         let doubled = self.options.base.saturating_mul(1 << (retry - 1).min(20));
         let longest = doubled.min(self.options.cap);
         let drawn = longest.mul_f64(fastrand::f64());
         let at_least = at_least.unwrap_or_default().min(RETRY_AFTER_MAX);
-        sleep(drawn.max(at_least)).await;
+        let wait = drawn.max(at_least);
+        if until.is_some_and(|until| Instant::now() + wait > until) || !self.budget.spend() {
+            return false;
+        }
+        sleep(wait).await;
         true
     }
 
@@ -101,6 +105,7 @@ impl Retry {
         let mut retry = 0;
         let mut is_ambiguous = false;
         loop {
+            self.pace.admit().await;
             let mut error = match self.attempt(call()).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
@@ -109,7 +114,7 @@ impl Retry {
             is_ambiguous |= error.is_ambiguous;
             error.is_ambiguous = is_ambiguous;
             retry += 1;
-            if !error.is_retryable() || !self.wait(retry, error.retry_after).await {
+            if !error.is_retryable() || !self.wait(retry, error.retry_after, None).await {
                 return Err(error);
             }
         }

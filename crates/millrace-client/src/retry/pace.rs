@@ -48,10 +48,18 @@ struct Counted {
 impl Pace {
     /// Waits for this call's turn. Cancel safety: the turn is lost.
     pub(super) async fn admit(&self) {
-        let turn = self.locked(|state| state.next_turn(Instant::now()));
-        if let Some(turn) = turn {
-            sleep_until(turn).await;
+        self.admit_until(None).await;
+    }
+
+    /// The same, but `false` at once, and no turn taken, if it would come after `until`.
+    pub(super) async fn admit_until(&self, until: Option<Instant>) -> bool {
+        let now = Instant::now();
+        match self.locked(|state| state.next_turn(now, until)) {
+            Some(turn) if turn > now => sleep_until(turn).await,
+            Some(_) => {}
+            None => return false,
         }
+        true
     }
 
     pub(super) fn throttled(&self) {
@@ -72,13 +80,17 @@ impl Pace {
 }
 
 impl State {
-    /// When the call may be made; `None` means now.
-    fn next_turn(&mut self, now: Instant) -> Option<Instant> {
+    /// When the call may be made; `None` if that is after `until`.
+    fn next_turn(&mut self, now: Instant, until: Option<Instant>) -> Option<Instant> {
+        let turn = self.limit.map_or(now, |limit| limit.next_at.max(now));
+        if until.is_some_and(|until| turn > until) {
+            return None;
+        }
         self.counted.count(now);
-        let limit = self.limit.as_mut()?;
-        let turn = limit.next_at.max(now);
-        limit.next_at = turn + Duration::from_secs_f64(1.0 / limit.rate);
-        (turn > now).then_some(turn)
+        if let Some(limit) = &mut self.limit {
+            limit.next_at = turn + Duration::from_secs_f64(1.0 / limit.rate);
+        }
+        Some(turn)
     }
 
     fn slow_down(&mut self, now: Instant) {
@@ -163,6 +175,22 @@ mod tests {
 
         assert!(accepted > 60 * 60, "{accepted} accepted");
         assert!(throttled < accepted / 20, "{throttled} throttled of {accepted}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_comes_too_late_is_not_taken() {
+        let pace = Pace::default();
+        pace.throttled();
+        // Two seconds each.
+        for _ in 0..10 {
+            pace.locked(|state| state.next_turn(Instant::now(), None));
+        }
+        let started = Instant::now();
+
+        assert!(!pace.admit_until(Some(started + Duration::from_secs(19))).await);
+        assert_eq!(started.elapsed(), Duration::ZERO);
+        assert!(pace.admit_until(Some(started + Duration::from_secs(20))).await);
+        assert_eq!(started.elapsed(), Duration::from_secs(20));
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,8 @@ use crate::peer::{Capabilities, Peer, ReceiveRequest, Visibility};
 /// slows no consumer.
 ///
 /// A repeated send may arrive twice, unless the queue is FIFO. There, a message that failed while a
-/// later one of its group was accepted is not sent again, so that the group stays in order. A
+/// later one of its group was accepted is not sent again, so that the group stays in order, and
+/// none is sent again later than four minutes after an attempt that may have stored it. A
 /// repeated receive may leave the messages of a lost answer hidden for their visibility timeout.
 /// Entries that a delete or visibility change finds gone the second time fail with the server's own
 /// error.
@@ -176,6 +177,35 @@ mod tests {
         let error = retrying.delete(&[handle]).await.unwrap_err();
         assert_eq!(error.kind, CallErrorKind::Transport);
         assert_eq!(peer.calls_of(Operation::Delete).len(), 3 + 6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn message_of_a_group_is_not_sent_again_after_its_deduplication_window() {
+        let message = [Outgoing { group_id: Some("g".into()), ..Outgoing::new("a") }];
+        let mut lost = CallError::new(CallErrorKind::Server, "ServiceUnavailable", "").ambiguous();
+        lost.retry_after = Some(Duration::from_secs(150));
+        let peer = MemoryPeer::fifo();
+        for _ in 0..3 {
+            peer.plan(Operation::Send, Fault::LoseAnswer(lost.clone()));
+        }
+
+        let started = Instant::now();
+        let outcome = retrying(&peer).send(&message).await;
+
+        assert_eq!(outcome, Err(lost.clone()));
+        assert_eq!(peer.calls_of(Operation::Send).len(), 2, "at 0 and 150 s, not at 300 s");
+        assert_eq!(started.elapsed(), Duration::from_secs(150));
+
+        // A standard queue may have a message twice anyway, and what was refused is in no queue.
+        let standard = MemoryPeer::standard();
+        standard.plan(Operation::Send, Fault::LoseAnswer(lost.clone()));
+        standard.plan(Operation::Send, Fault::LoseAnswer(lost.clone()));
+        assert!(retrying(&standard).send(&message).await.unwrap()[0].is_ok());
+        let refusal = CallError { is_ambiguous: false, ..lost };
+        let refusing = MemoryPeer::fifo();
+        refusing.plan(Operation::Send, Fault::Refuse(refusal.clone()));
+        refusing.plan(Operation::Send, Fault::Refuse(refusal));
+        assert!(retrying(&refusing).send(&message).await.unwrap()[0].is_ok());
     }
 
     #[tokio::test(start_paused = true)]
