@@ -85,10 +85,27 @@ def test_peek_changes_nothing_and_shows_every_state(millrace, lines, queue, coun
 
     assert lines("peek", url) == ["ready"]
     assert sorted(lines("peek", url, "--all")) == ["[delayed] delayed", "[in flight] held", "ready"]
-    assert "1 more" in millrace("peek", url, "--all", "--max", "2").stderr
+    assert "there are more" in millrace("peek", url, "--all", "--max", "2").stderr
+    assert millrace("peek", url, "--all", "--max", "3").stderr == ""
     assert counts(url) == (1, 1, 1)
     (message,) = receive(url)
     assert message["Attributes"]["ApproximateReceiveCount"] == "1"
+
+
+def test_queue_larger_than_an_answer_shows_its_oldest_messages(millrace, lines, queue, sqs):
+    url = queue()
+    # JSON takes twice as many bytes for them.
+    for number in range(36):
+        sqs.send_message(QueueUrl=url, MessageBody=f"{number} " + '"' * 1_000_000)
+
+    shown = [line.split()[0] for line in lines("peek", url, "--max", "100")]
+    (first,) = lines("peek", url, "--max", "1")
+    refused = millrace("export", url, expect=1)
+
+    assert 10 < len(shown) < 36 and shown == [str(number) for number in range(len(shown))]
+    assert first.startswith("0 ")
+    assert "holds 36 messages" in refused.stderr and "--consume" in refused.stderr
+    assert "Amazon" not in refused.stderr
 
 
 class KnowsNoPath(http.server.BaseHTTPRequestHandler):

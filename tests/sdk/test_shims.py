@@ -47,6 +47,16 @@ class TestMessages:
 
         return look
 
+    def test_limit_is_how_many_of_the_oldest_are_shown(self, sqs, queue, seen, peek):
+        url = queue()
+        for body in ("one", "two", "three"):
+            sqs.send_message(QueueUrl=url, MessageBody=body)
+
+        assert list(seen(url, Limit="2")) == ["one", "two"]
+        assert list(seen(url, Limit="9")) == ["one", "two", "three"]
+        assert list(seen(url, Limit="0")) == []
+        assert peek(url, Limit="-1").status == 400
+
     def test_look_changes_nothing(self, sqs, queue, seen, receive, counts):
         url = queue()
         for body in ("one", "two"):

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use crate::auth::Auth;
 use crate::caller::Caller;
 use crate::cloudwatch::Monitor;
-use crate::sqs::{Sqs, as_json};
+use crate::sqs::{Peek, Sqs, as_json};
 
 /// Where messages are shown without receiving them.
 const MESSAGES: &str = "/_aws/sqs/messages";
@@ -123,10 +123,20 @@ impl Admin {
             .get("QueueUrl")
             .or(of_body.as_ref().map(|body| body.queue_url.as_str()))
             .or(of_path.as_deref());
+        let peek = Peek {
+            queue_url,
+            shows_in_flight: flag("ShowInvisible"),
+            shows_delayed: flag("ShowDelayed"),
+            limit: match parameters.get("Limit").map(str::parse) {
+                None => usize::MAX,
+                Some(Ok(limit)) => limit,
+                Some(Err(_)) => {
+                    return Err(ApiError::invalid_parameter_value("Limit must be a number."));
+                }
+            },
+        };
         let _turn = self.peeks.acquire().await;
-        let request = sqs.admin_request(request, caller);
-        let peek = sqs.peek(&request, queue_url, flag("ShowInvisible"), flag("ShowDelayed"));
-        let messages = peek.await?;
+        let messages = sqs.peek(&sqs.admin_request(request, caller), peek).await?;
         if target.protocol == Protocol::QueryAsJson {
             return Ok(json(as_json(&messages).to_string()));
         }

@@ -31,7 +31,7 @@ use millrace_wire::{ApiError, Request};
 
 pub(crate) use access::allows;
 pub use declare::DeclaredQueue;
-pub(crate) use peek::as_json;
+pub(crate) use peek::{Peek, as_json};
 
 use crate::caller::Caller;
 

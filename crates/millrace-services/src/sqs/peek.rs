@@ -1,5 +1,6 @@
 //! `/_aws/sqs/messages`: all messages of a queue without receiving them, in the form that tools of
-//! other servers look for. `ShowInvisible` adds those in flight, `ShowDelayed` the delayed.
+//! other servers look for. `ShowInvisible` adds those in flight, `ShowDelayed` the delayed, `Limit`
+//! says how many are enough. An answer is never so large that clients refuse it.
 
 use std::borrow::Cow;
 
@@ -17,32 +18,49 @@ use super::{Sqs, SqsRequest, error};
 /// Messages looked at at the most, shown or not, and their stored bytes.
 const SEEN_MAX: usize = 10_000;
 const SEEN_BYTES_MAX: usize = 64 << 20;
+/// Once an answer has that many bytes, no more messages are added. Clients refuse larger ones than
+/// 64 MiB, and what is read at a time has a fifth of that at the most.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
+/// Of a message beside its texts: names of members, digests, system attributes.
+const MESSAGE_BYTES: usize = 1_024;
+/// Of a message attribute beside its texts.
+const ATTRIBUTE_BYTES: usize = 64;
 /// What is read before others get their turn.
 const PAGE: usize = 50;
 const PAGE_VISITS: usize = 2_000;
 const PAGE_BYTES: usize = 1 << 20;
 
+/// What is to be shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peek<'a> {
+    pub(crate) queue_url: Option<&'a str>,
+    pub(crate) shows_in_flight: bool,
+    pub(crate) shows_delayed: bool,
+    /// Messages at the most.
+    pub(crate) limit: usize,
+}
+
 impl Sqs {
-    /// Peeks at the queue of that URL.
+    /// The oldest messages of a queue.
     pub(crate) async fn peek(
         &self,
         request: &SqsRequest<'_>,
-        queue_url: Option<&str>,
-        show_invisible: bool,
-        show_delayed: bool,
+        peek: Peek<'_>,
     ) -> Result<Vec<ReceivedMessage>, ApiError> {
-        let url = queue_url.map(|url| Text(url.into()));
+        let url = peek.queue_url.map(|url| Text(url.into()));
         let queue = self.queue(request, url.as_ref())?;
         let kind = queue.kind();
         let is_shown = |message: &Peeked| match message.state {
             MessageState::Ready => true,
-            MessageState::InFlight => show_invisible,
-            MessageState::Delayed => show_delayed,
+            MessageState::InFlight => peek.shows_in_flight,
+            MessageState::Delayed => peek.shows_delayed,
             MessageState::Free => false,
         };
-        let (mut messages, mut seen, mut seen_bytes) = (Vec::new(), 0, 0);
+        let (mut messages, mut seen, mut seen_bytes, mut answer_bytes) = (Vec::new(), 0, 0, 0);
         let mut next = Some(BrowseCursor::default());
         while let Some(from) = next
+            && messages.len() < peek.limit
+            && answer_bytes < ANSWER_BYTES_MAX
             && seen < SEEN_MAX
             && seen_bytes < SEEN_BYTES_MAX
         {
@@ -60,9 +78,14 @@ impl Sqs {
             let bytes = browsed.messages.iter().map(|seen| seen.delivery.record_len as usize);
             seen_bytes += bytes.sum::<usize>();
             let wanted = browsed.messages.into_iter().filter(is_shown);
-            messages.extend(wanted.map(|peeked| as_received(peeked, kind)));
+            for peeked in wanted {
+                let message = as_received(peeked, kind);
+                answer_bytes += encoded_bytes(&message);
+                messages.push(message);
+            }
             tokio::task::yield_now().await;
         }
+        messages.truncate(peek.limit);
         Ok(messages)
     }
 
@@ -121,6 +144,32 @@ pub(crate) fn as_json(messages: &[ReceivedMessage]) -> Value {
     json!({ "ReceiveMessageResponse": { "ReceiveMessageResult": { "Message": messages } } })
 }
 
+/// At least what a message takes in JSON. XML's escapes are longer: a body that is all markup takes
+/// up to five times as much.
+fn encoded_bytes(message: &ReceivedMessage) -> usize {
+    let attribute = |attribute: &ReceivedAttribute| {
+        let value = if attribute.data_type.starts_with(b"Binary") {
+            attribute.value.len().div_ceil(3) * 4
+        } else {
+            json_bytes(&attribute.value)
+        };
+        ATTRIBUTE_BYTES + attribute.name.len() + attribute.data_type.len() + value
+    };
+    let attributes = message.message_attributes.iter().map(attribute);
+    let system = message.attributes.iter().map(|(_, value)| json_bytes(value.as_bytes()));
+    MESSAGE_BYTES + json_bytes(&message.body) + attributes.sum::<usize>() + system.sum::<usize>()
+}
+
+/// Of a text as JSON has it.
+fn json_bytes(text: &[u8]) -> usize {
+    let escaped = |byte: &u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
+        ..b' ' => 6,
+        _ => 1,
+    };
+    text.iter().map(escaped).sum()
+}
+
 fn as_received(peeked: Peeked, kind: Kind) -> ReceivedMessage {
     let Peeked { id, content, delivery, state, .. } = peeked;
     let message = Incoming { id, receipt_handle: String::new(), content, delivery };
@@ -145,5 +194,52 @@ fn shown(message: Incoming, attributes: Vec<(&'static str, Cow<'static, str>)>) 
         message_attributes: content.shared_attributes(|_| true).map(received_attribute).collect(),
         body: content.into_body(),
         attributes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use millrace_wire::protocol::Protocol;
+    use millrace_wire::sqs::{Answer, response};
+
+    use super::*;
+
+    fn message(
+        body: &'static str,
+        value: &'static str,
+        data_type: &'static str,
+    ) -> ReceivedMessage {
+        let attribute = ReceivedAttribute {
+            name: Bytes::from_static(b"name"),
+            data_type: Bytes::from_static(data_type.as_bytes()),
+            value: Bytes::from_static(value.as_bytes()),
+        };
+        let system = ["SenderId", "SentTimestamp", "ApproximateReceiveCount", "MessageGroupId"];
+        ReceivedMessage {
+            message_id: [b'x'; 36],
+            receipt_handle: String::new(),
+            md5_of_body: [0; 16],
+            body: Bytes::from_static(body.as_bytes()),
+            attributes: system.map(|name| (name, "\"".repeat(128).into())).into(),
+            md5_of_message_attributes: Some([0; 16]),
+            message_attributes: vec![attribute; 10],
+        }
+    }
+
+    #[test]
+    fn a_message_is_not_larger_in_json_than_it_counts() {
+        let texts = ["", "plain", "\"quoted\" \\ \n\r\t", "\u{1}\u{1f}\u{8}", "Öl & <b>'s"];
+        for text in texts {
+            for data_type in ["String", "Binary"] {
+                let message = message(text, text, data_type);
+                let counted = encoded_bytes(&message);
+
+                let answer = Answer::ReceiveMessage { messages: vec![message] };
+                let taken = response(&answer, "ReceiveMessage", Protocol::Json, "").body.len();
+
+                assert!(taken <= counted, "{text}: {taken} bytes, counted {counted}");
+            }
+        }
     }
 }

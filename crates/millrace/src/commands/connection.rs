@@ -14,6 +14,8 @@ use crate::config::UsageError;
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:4566";
 /// Names of queues in one answer of ListQueues, at the most.
 const LISTED: u32 = 1_000;
+/// Code of the error that an answer is none of this service.
+const NO_JSON: &str = "malformed";
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ConnectionFlags {
@@ -176,7 +178,8 @@ impl Sqs {
         self.call_waiting(action, parameters, wait).await
     }
 
-    /// Messages as a server shows them that can do so without receiving; `query` says which.
+    /// Messages as a server shows them that can do so without receiving; `query` says which. The
+    /// server shows only so many bytes.
     pub(super) async fn peek(&self, queue_url: &str, query: &str) -> Result<Vec<Value>> {
         let body = json!({ "QueueUrl": queue_url }).to_string();
         let path = "/_aws/sqs/messages";
@@ -184,12 +187,10 @@ impl Sqs {
         let answer = answer.and_then(|answer| parse(&answer)).map_err(|error| {
             let cannot = "messages can be shown without receiving them by Millrace only, not by \
                           Amazon SQS";
-            match error.kind {
-                CallErrorKind::Refused | CallErrorKind::Malformed => {
-                    anyhow::Error::new(error).context(cannot)
-                }
-                _ => self.named(error).into(),
+            if error.kind == CallErrorKind::Refused || error.code == NO_JSON {
+                return anyhow::Error::new(error).context(cannot);
             }
+            self.named(error).into()
         })?;
         Ok(messages_of(&answer))
     }
@@ -331,7 +332,7 @@ fn parse(answer: &[u8]) -> Result<Value, CallError> {
         return Ok(Value::Null);
     }
     serde_json::from_slice(answer).map_err(|error| {
-        CallError::new(CallErrorKind::Malformed, "malformed", format!("no JSON: {error}"))
+        CallError::new(CallErrorKind::Malformed, NO_JSON, format!("no JSON: {error}"))
     })
 }
 

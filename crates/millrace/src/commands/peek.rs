@@ -32,7 +32,10 @@ pub(crate) struct PeekFlags {
 pub(super) async fn run(flags: &PeekFlags) -> Result<()> {
     let sqs = flags.connection.connect_to(&flags.queue)?;
     let url = sqs.url(&flags.queue).await?;
-    let messages = sqs.peek(&url, if flags.all { ALL } else { "" }).await?;
+    // One more, to tell whether there are more.
+    let limit = format!("Limit={}", flags.max.saturating_add(1));
+    let query = if flags.all { format!("{ALL}&{limit}") } else { limit };
+    let messages = sqs.peek(&url, &query).await?;
     let form = Form::new(flags.json);
     for message in messages.iter().take(flags.max) {
         let shown = form.of(message);
@@ -41,10 +44,10 @@ pub(super) async fn run(flags: &PeekFlags) -> Result<()> {
             _ => output::line(&shown)?,
         }
     }
-    match messages.len().saturating_sub(flags.max) {
-        0 if messages.is_empty() => tell("no message"),
-        0 => {}
-        more => tell(&format!("{more} more")),
+    if messages.is_empty() {
+        tell("no message");
+    } else if messages.len() > flags.max {
+        tell("there are more");
     }
     Ok(())
 }
