@@ -99,3 +99,18 @@ def test_errors_name_the_queue_and_the_code(millrace):
     assert "onnect" in unreachable.stderr and "http://127.0.0.1:1" in unreachable.stderr
     assert "http" in millrace("queue", "list", endpoint="ftp://x", expect=2).stderr
     millrace("queue", "create", "x", "--tag", "no-value", expect=2)
+
+
+def test_a_named_region_counts_without_keys(millrace, lines, new_name):
+    name = new_name("region")
+    lines("queue", "create", name)
+
+    def listed(*flags):
+        return [line.split()[0] for line in lines("queue", "list", name, *flags)[1:]]
+
+    assert listed("--region", "eu-west-1") == []
+    millrace("queue", "delete", name, "--yes", "--region", "eu-west-1", expect=1)
+    lines("queue", "create", name, "--region", "eu-west-1")
+    millrace("queue", "delete", name, "--yes", "--region", "eu-west-1")
+    assert (listed(), listed("--region", "eu-west-1")) == ([name], [])
+    assert listed("--region", "us-east-1") == [name]

@@ -114,7 +114,6 @@ impl ConnectionFlags {
         if aws.credentials.or_else(own_credentials).is_some() {
             return false;
         }
-        let is_amazon = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"];
         let told = [
             "AWS_PROFILE",
             "AWS_CONTAINER_CREDENTIALS_FULL_URI",
@@ -122,7 +121,7 @@ impl ConnectionFlags {
             "AWS_WEB_IDENTITY_TOKEN_FILE",
         ];
         self.profile.is_some()
-            || is_amazon.iter().any(|domain| host.ends_with(domain))
+            || is_amazon(host)
             || told.iter().any(|name| variable(name).is_some())
     }
 
@@ -142,14 +141,19 @@ impl ConnectionFlags {
     }
 
     /// What flags leave open is taken from the environment and the files that the AWS tools read;
-    /// without keys in any of them requests are not signed.
+    /// without keys or a region in any of them requests are not signed.
     fn client(&self, default: &str, protocol: Protocol) -> Result<SqsClient> {
         let aws = self.aws()?;
         let endpoint = self.named_endpoint(&aws).unwrap_or_else(|| default.to_owned());
         let endpoint = Endpoint::parse(&endpoint).map_err(|error| UsageError(error.to_string()))?;
+        let region = self.region.clone().or(aws.region);
+        // A signature is the only place to name a region in, and a server without keys takes any.
+        // At Amazon the endpoint names it, and a wrong key would only hide that there is none.
+        let names_region = region.is_some() && !is_amazon(&endpoint.host);
+        let credentials = aws.credentials.or_else(own_credentials);
         let options = SqsOptions {
-            region: self.region.clone().or(aws.region),
-            credentials: aws.credentials.or_else(own_credentials),
+            region,
+            credentials: credentials.or_else(|| names_region.then(placeholder_credentials)),
             protocol,
             transport: self.transport()?,
         };
@@ -339,6 +343,15 @@ fn parse(answer: &[u8]) -> Result<Value, CallError> {
 /// Those that a server is configured with.
 fn own_credentials() -> Option<Credentials> {
     Some(Credentials::new(variable("MILLRACE_ACCESS_KEY")?, variable("MILLRACE_SECRET_KEY")?))
+}
+
+/// Not twelve digits, which would name an account.
+fn placeholder_credentials() -> Credentials {
+    Credentials::new("none", "none")
+}
+
+fn is_amazon(host: &str) -> bool {
+    [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"].iter().any(|domain| host.ends_with(domain))
 }
 
 fn variable(name: &str) -> Option<String> {
