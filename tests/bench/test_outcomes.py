@@ -117,3 +117,15 @@ class Node:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
+
+
+def test_load_that_gets_nothing_through_is_exit_1_with_the_reason(endpoint):
+    outcome = bench("load", "send", "--size", "2000000", "--duration", "0.3", endpoint=endpoint, code=1)
+
+    assert "no message got through: status 400" in outcome.err
+
+
+def test_load_without_an_endpoint_takes_the_environments(endpoint, monkeypatch):
+    monkeypatch.setenv("MILLRACE_ENDPOINT", endpoint)
+
+    bench("load", "send", "--count", "10", "--json")

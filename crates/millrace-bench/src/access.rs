@@ -200,6 +200,11 @@ impl std::fmt::Debug for Project {
     }
 }
 
+/// The endpoint of whoever names none.
+pub(crate) fn default_endpoint() -> String {
+    variable("MILLRACE_ENDPOINT").unwrap_or_else(|| "http://127.0.0.1:4566".to_owned())
+}
+
 /// An environment variable that is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())

@@ -23,7 +23,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::{
-    access::{AccessFlags, Interface, Protocol},
+    access::{AccessFlags, Interface, Protocol, default_endpoint},
     live::Interrupts,
     output,
     tls::Trust,
@@ -50,8 +50,8 @@ pub(crate) use template::{Grouping, SendTemplate, Shape};
 pub(crate) struct Flags {
     #[arg(value_enum)]
     mode: Mode,
-    /// Where the server is
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4566")]
+    /// Where the server is [environment: MILLRACE_ENDPOINT; default: http://127.0.0.1:4566]
+    #[arg(long, value_name = "URL", default_value_t = default_endpoint(), hide_default_value = true)]
     endpoint: String,
     /// What the server speaks
     #[arg(long, value_enum, default_value = "sqs")]
@@ -73,11 +73,11 @@ pub(crate) struct Flags {
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// Seconds to measure
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
-    duration: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = positive_seconds)]
+    duration: Duration,
     /// Seconds before measuring
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    warm_up: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    warm_up: Duration,
     /// Messages to send, instead of a duration; a multiple of --batch [drain: any, 10000]
     #[arg(long, value_name = "NUMBER")]
     count: Option<u64>,
@@ -91,7 +91,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     groups: u32,
     /// Send by a schedule of so many messages a second instead of as fast as answers come
-    #[arg(long, value_name = "PER SECOND", default_value_t = 0.0)]
+    #[arg(long, value_name = "PER SECOND", default_value = "0", value_parser = rate)]
     rate: f64,
     /// Producers of pc pause while more messages wait; 0 for no bound
     #[arg(long, value_name = "NUMBER", default_value_t = scenario::BACKLOG_MAX)]
@@ -119,6 +119,7 @@ pub(crate) fn run_command(flags: &Flags) -> Result<()> {
         format!("{report}\n")
     })?;
     let mut broken = report.violations();
+    broken.extend(report.reason_for_nothing());
     broken.extend(ended.map(|ended| ended.to_string()));
     if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join(", ")) }
 }
@@ -150,8 +151,8 @@ impl Flags {
             shape: Shape { batch: self.batch, size_bytes: self.size, grouping },
             groups: self.groups,
             threads: self.threads,
-            warm_up: Duration::from_secs_f64(self.warm_up.max(0.0)),
-            duration: Duration::from_secs_f64(self.duration.max(0.0)),
+            warm_up: self.warm_up,
+            duration: self.duration,
             count,
             pace: Pace::constant(self.rate),
             backlog_max: self.backlog,
@@ -159,6 +160,31 @@ impl Flags {
             server_pid: self.server_pid,
             ..usual
         })
+    }
+}
+
+/// A year is longer than anybody waits, and added to any instant.
+fn seconds(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+    let duration = text.parse().ok().and_then(|value| Duration::try_from_secs_f64(value).ok());
+    match duration.filter(|duration| *duration <= LONGEST) {
+        Some(duration) => Ok(duration),
+        None => Err(format!("{text} is not a number of seconds from 0 to a year")),
+    }
+}
+
+fn positive_seconds(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err("nothing can be measured in no time".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// Zero is no schedule.
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
+        _ => Err(format!("{text} is not a number of messages a second")),
     }
 }
 
@@ -187,5 +213,23 @@ mod tests {
         let error = scenario("send --batch 10 --count 25").unwrap_err();
         assert!(error.to_string().contains("batches of 10"), "{error}");
         assert!(scenario("send --count 268435457").is_err());
+    }
+
+    #[test]
+    fn what_is_no_time_and_no_rate_is_refused() {
+        for wrong in ["nan", "inf", "-1", "1e300", "x"] {
+            for flag in ["--duration", "--warm-up", "--rate"] {
+                let is_rate = flag == "--rate" && wrong == "1e300";
+                assert_eq!(
+                    scenario(&format!("send {flag}={wrong}")).is_ok(),
+                    is_rate,
+                    "{flag} {wrong}"
+                );
+            }
+        }
+        assert!(scenario("send --duration 0").is_err());
+        let scenario = scenario("send --duration 0.5 --warm-up 0 --rate 0").unwrap();
+        assert_eq!(scenario.duration, Duration::from_millis(500));
+        assert!(scenario.warm_up.is_zero() && scenario.pace.stages().is_empty());
     }
 }

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// Between two requests of the slowest schedule: added to any instant.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Stages of a schedule, one after the other; without any, each request waits for the last one's
 /// answer. The last stage goes on for as long as the run does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -66,7 +69,8 @@ impl Pace {
     /// began; zero without a schedule.
     pub(crate) fn interval(&self, elapsed: Duration, messages: f64) -> Duration {
         let stage = self.stages.get(self.stage_at(elapsed));
-        stage.map_or(Duration::ZERO, |stage| Duration::from_secs_f64(messages / stage.rate))
+        let interval = |stage: &Stage| Duration::try_from_secs_f64(messages / stage.rate);
+        stage.map_or(Duration::ZERO, |stage| interval(stage).unwrap_or(LONGEST).min(LONGEST))
     }
 }
 
@@ -91,6 +95,7 @@ mod tests {
         assert_eq!(Pace::constant(4.0).interval(SECOND * 1_000_000, 1.0), SECOND / 4);
         assert_eq!(Pace::constant(4.0).stage_count(), 1);
 
+        assert_eq!(Pace::constant(1e-300).interval(SECOND, 1.0), LONGEST);
         let none = Pace::constant(0.0);
         assert!(none.interval(SECOND, 1.0).is_zero());
         assert_eq!((none.stage_count(), none.stage_at(SECOND)), (1, 0));

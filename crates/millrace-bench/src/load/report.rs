@@ -248,6 +248,12 @@ impl Report {
             .collect()
     }
 
+    /// Why nothing could be measured, if that is so.
+    pub(crate) fn reason_for_nothing(&self) -> Option<String> {
+        let error = self.first_error.as_ref().filter(|_| self.rate() == 0.0)?;
+        Some(format!("no message got through: {error}"))
+    }
+
     pub(crate) fn json(&self) -> Value {
         let rates: serde_json::Map<_, _> = NAMES
             .iter()

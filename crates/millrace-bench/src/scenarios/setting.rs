@@ -7,7 +7,7 @@ use clap::{Args, Command};
 use millrace_wire::date::format_iso8601;
 
 use crate::{
-    access::{Access, AccessFlags, Interface, Protocol},
+    access::{Access, AccessFlags, Interface, Protocol, default_endpoint},
     live::{Interrupts, Watch, WatchFlags},
     load::{Endpoint, ID_BYTES},
     output, process,
@@ -22,8 +22,8 @@ use crate::{
 /// Flags of every scenario.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// Where the server is
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4566")]
+    /// Where the server is [environment: MILLRACE_ENDPOINT; default: http://127.0.0.1:4566]
+    #[arg(long, value_name = "URL", default_value_t = default_endpoint(), hide_default_value = true)]
     pub(crate) endpoint: String,
     /// What the server speaks
     #[arg(long, value_enum, default_value = "sqs")]

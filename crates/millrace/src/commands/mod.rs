@@ -19,6 +19,9 @@ mod shell;
 mod tail;
 mod top;
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use clap::Subcommand;
 
@@ -98,7 +101,32 @@ async fn over_the_wire(command: ClientCommand) -> Result<()> {
     }
 }
 
+/// The time between two looks: not so short that the server does nothing else.
+fn interval(text: &str) -> Result<Duration, String> {
+    const BOUNDS: RangeInclusive<Duration> =
+        Duration::from_millis(50)..=Duration::from_secs(86_400);
+    let interval = text.parse().ok().and_then(|value| Duration::try_from_secs_f64(value).ok());
+    match interval.filter(|interval| BOUNDS.contains(interval)) {
+        Some(interval) => Ok(interval),
+        None => Err("expected a number of seconds from 0.05 to 86400".to_owned()),
+    }
+}
+
 /// The two halves of `NAME=VALUE`.
 fn pair<'a>(text: &'a str, flag: &str) -> Result<(&'a str, &'a str), UsageError> {
     text.split_once('=').ok_or_else(|| UsageError(format!("{flag} {text}: must be NAME=VALUE")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interval_is_a_time_that_passes() {
+        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(interval("86400"), Ok(Duration::from_secs(86_400)));
+        for wrong in ["-1", "0", "nan", "inf", "1e9", ""] {
+            assert!(interval(wrong).is_err(), "{wrong}");
+        }
+    }
 }

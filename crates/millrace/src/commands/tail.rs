@@ -9,7 +9,7 @@ use clap::Args;
 use super::connection::{ConnectionFlags, text};
 use super::message::Form;
 use super::receive::{Asked, delete, receive};
-use super::{output, peek};
+use super::{interval, output, peek};
 
 /// The longest that SQS lets a receive wait.
 const WAIT_S: u64 = 20;
@@ -25,8 +25,8 @@ pub(crate) struct TailFlags {
     #[arg(long, conflicts_with_all = ["from_start", "interval"])]
     pub(super) consume: bool,
     /// Time between two looks; what comes and goes between them is not seen
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
-    interval: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = interval)]
+    interval: Duration,
     /// End after so many messages
     #[arg(long, value_name = "NUMBER")]
     max: Option<u64>,
@@ -61,7 +61,6 @@ pub(super) async fn run(flags: &TailFlags) -> Result<()> {
     }
     let mut seen = HashSet::new();
     let mut is_silent = !flags.from_start;
-    let interval = Duration::try_from_secs_f64(flags.interval.max(0.05)).unwrap_or(Duration::MAX);
     loop {
         let messages = sqs.peek(&url, peek::ALL).await?;
         let mut present = HashSet::with_capacity(messages.len());
@@ -79,6 +78,6 @@ pub(super) async fn run(flags: &TailFlags) -> Result<()> {
         // What is gone does not come back under its id, so only what is there is remembered.
         seen = present;
         is_silent = false;
-        tokio::time::sleep(interval).await;
+        tokio::time::sleep(flags.interval).await;
     }
 }

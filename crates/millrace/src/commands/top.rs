@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::connection::{ConnectionFlags, name_of};
 use super::queue::{DELAYED, IN_FLIGHT, Listed, READY, number, with_attributes};
-use super::{Sqs, output};
+use super::{Sqs, interval, output};
 
 /// Rows where the terminal does not tell its height.
 const ROWS: usize = 24;
@@ -31,8 +31,8 @@ pub(crate) struct TopFlags {
     #[arg(default_value = "")]
     prefix: String,
     /// Time between two looks
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    interval: f64,
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    interval: Duration,
     /// Look so often, then end [default: until interrupted; once if the output is no terminal]
     #[arg(long, value_name = "NUMBER")]
     times: Option<u64>,
@@ -63,11 +63,10 @@ pub(super) async fn run(flags: &TopFlags) -> Result<()> {
 }
 
 async fn watch(flags: &TopFlags, sqs: &Sqs, times: u64, is_screen: bool) -> Result<()> {
-    let interval = Duration::try_from_secs_f64(flags.interval.max(0.1)).unwrap_or(Duration::MAX);
     let mut before = Before::new();
     for turn in 0..times {
         if turn > 0 {
-            tokio::time::sleep(interval).await;
+            tokio::time::sleep(flags.interval).await;
         }
         let queues = with_attributes(sqs, &flags.prefix).await?;
         let shown = show(sqs, queues, &mut before, if is_screen { height() } else { usize::MAX });
