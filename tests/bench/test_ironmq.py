@@ -104,15 +104,15 @@ def test_the_environment_names_project_and_token(iron):
 def test_what_ironmq_cannot_do_is_refused(iron):
     peer = [*QUICK, "--peer", "ironmq", *ACCESS]
 
-    fifo = bench("pc", *peer, "--fifo", endpoint=iron.endpoint, code=1)
+    fifo = bench("pc", *peer, "--fifo", endpoint=iron.endpoint, code=2)
     assert "message groups: IronMQ cannot do that, SQS can" in fifo.err
-    rows = bench("sdb-csv", *peer, endpoint=iron.endpoint, code=1)
+    rows = bench("sdb-csv", *peer, endpoint=iron.endpoint, code=2)
     assert "IronMQ cannot do that" in rows.err
     wrong = bench("pc", *QUICK, "--peer", "ironmq", *ACCESS[:3], "wrong", endpoint=iron.endpoint, code=1)
     assert "401" in wrong.err
 
 
 def test_batches_above_the_interface_s_limit_are_refused(server):
-    outcome = bench("pc", *QUICK, "--batch", "30", endpoint=server.endpoint, code=1)
+    outcome = bench("pc", *QUICK, "--batch", "30", endpoint=server.endpoint, code=2)
 
     assert "30 messages a request are too many: this interface takes 10" in outcome.err

@@ -268,3 +268,20 @@ def test_top_shows_the_fullest_queue_first_and_its_change(millrace, lines, new_n
     assert few.split() == [f"{prefix}-few", "1", "0", "0", "-"]
     twice = lines("top", prefix, "--times", "2", "--interval", "0.1")
     assert [line.split()[-1] for line in twice[-2:]] == ["+0", "+0"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["receive", "--wait", "21"],
+        ["receive", "--visibility", "43201"],
+        ["send", "--delay", "901", "x"],
+        ["tail", "--interval=-1"],
+        ["tail", "--interval", "inf"],
+        ["top", "--interval", "nan"],
+    ],
+)
+def test_what_no_queue_can_do_is_not_asked_for(millrace, command):
+    name, *flags = command
+
+    assert flags[0].split("=")[0] in millrace(name, "q", *flags, expect=2).stderr

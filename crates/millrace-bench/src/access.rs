@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use millrace_client::sqs::Protocol;
 
+use crate::cli::UsageError;
+
 /// Flags of everything that makes requests.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct AccessFlags {
@@ -73,13 +75,13 @@ impl AccessFlags {
             Interface::IronmqV1 => IronVersion::V1,
         };
         if self.sign.is_some() {
-            bail!("--sign is for SQS; IronMQ takes a token");
+            bail!(usage("--sign is for SQS; IronMQ takes a token"));
         }
         if self.region.is_some() {
-            bail!("--region is for SQS; IronMQ has projects");
+            bail!(usage("--region is for SQS; IronMQ has projects"));
         }
         if protocol != Protocol::default() {
-            bail!("--protocol is for SQS; IronMQ has one of its own");
+            bail!(usage("--protocol is for SQS; IronMQ has one of its own"));
         }
         let given = |flag: &Option<String>, name: &str, variable_name| {
             let found = flag.clone().or_else(|| variable(variable_name));
@@ -96,7 +98,9 @@ impl AccessFlags {
         let mut keys = self.sign.as_deref().map(Keys::parse).transpose()?;
         match (&mut keys, &self.region) {
             (Some(keys), Some(region)) => keys.region.clone_from(region),
-            (None, Some(_)) => bail!("--region goes with --sign: only signatures name a region"),
+            (None, Some(_)) => {
+                bail!(usage("--region goes with --sign: only signatures name a region"))
+            }
             (_, None) => {}
         }
         Ok(Access::Sqs { protocol, keys })
@@ -172,7 +176,9 @@ impl Keys {
         }
         match text.split_once(':') {
             Some((access_key, secret_key)) => Ok(Keys::new(access_key, secret_key)),
-            None => bail!("--sign takes ACCESS:SECRET, or env for the environment's keys"),
+            None => {
+                bail!(usage("--sign takes ACCESS:SECRET, or env for the environment's keys"))
+            }
         }
     }
 
@@ -198,6 +204,10 @@ impl std::fmt::Debug for Project {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Project").field("id", &self.id).finish_non_exhaustive()
     }
+}
+
+fn usage(text: &str) -> UsageError {
+    UsageError(text.to_owned())
 }
 
 /// The endpoint of whoever names none.

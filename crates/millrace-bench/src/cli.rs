@@ -9,6 +9,11 @@ use crate::{
     targets,
 };
 
+/// Flags that make no sense, alone or together.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub(crate) String);
+
 /// A scenario or a tool.
 #[derive(Debug, Subcommand)]
 #[expect(private_interfaces, reason = "flags are made by parsing and read here alone")]
@@ -49,7 +54,8 @@ pub enum Command {
 ///
 /// # Errors
 ///
-/// If it could not be run, if messages were lost, or if a limit that was asked for is broken.
+/// If it could not be run, if messages were lost, or if a limit that was asked for is broken;
+/// [`UsageError`] if it cannot be asked for that way.
 pub fn run(command: Command) -> Result<()> {
     match command {
         Command::Pc(flags) => scenarios::pc(&flags),

@@ -25,4 +25,4 @@ mod statistics;
 mod targets;
 mod tls;
 
-pub use cli::{Command, run};
+pub use cli::{Command, UsageError, run};

@@ -39,7 +39,8 @@ fn main() -> ExitCode {
         Err(error) => {
             logging::tell_failure(&error);
             ExitCode::from(match () {
-                () if error.is::<UsageError>() || error.is::<Unchecked>() => 2,
+                () if error.is::<UsageError>() || error.is::<millrace_bench::UsageError>() => 2,
+                () if error.is::<Unchecked>() => 2,
                 () if error.is::<Unfinished>() => 4,
                 () => 1,
             })

@@ -184,7 +184,7 @@ fn wrong_flags_variables_and_files_are_usage_errors() {
     assert_eq!(key.status.code(), Some(2));
     assert!(stderr(&key).contains("m.toml:1: unknown key nonsense"));
     assert_eq!(variable.status.code(), Some(2));
-    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(missing.status.code(), Some(2));
     assert!(stderr(&missing).contains("/nowhere/m.toml"));
 }
 

@@ -24,6 +24,7 @@ use clap::Args;
 
 use crate::{
     access::{AccessFlags, Interface, Protocol, default_endpoint},
+    cli::UsageError,
     live::Interrupts,
     output,
     tls::Trust,
@@ -128,7 +129,10 @@ impl Flags {
     fn scenario(&self) -> Result<Scenario> {
         let access = self.access.access(self.peer, self.protocol)?;
         if self.size < ID_BYTES {
-            bail!("--size is {}, an id alone takes {ID_BYTES} bytes", self.size);
+            bail!(UsageError(format!(
+                "--size is {}, an id alone takes {ID_BYTES} bytes",
+                self.size
+            )));
         }
         let is_latency = self.mode == Mode::Latency;
         let connections = self.conns.unwrap_or(if is_latency { 1 } else { 8 }).max(1);
@@ -142,10 +146,15 @@ impl Flags {
         let default_count = if self.mode == Mode::Drain { 10_000 } else { 0 };
         let count = self.count.unwrap_or(default_count);
         if count > COUNT_MAX {
-            bail!("--count is {count}, at most {COUNT_MAX} ids can be checked");
+            bail!(UsageError(format!(
+                "--count is {count}, at most {COUNT_MAX} ids can be checked"
+            )));
         }
         if self.mode != Mode::Drain && !count.is_multiple_of(self.batch) {
-            bail!("--count is {count}, which batches of {} do not add up to", self.batch);
+            bail!(UsageError(format!(
+                "--count is {count}, which batches of {} do not add up to",
+                self.batch
+            )));
         }
         Ok(Scenario {
             shape: Shape { batch: self.batch, size_bytes: self.size, grouping },

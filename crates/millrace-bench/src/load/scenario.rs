@@ -12,7 +12,7 @@ use super::{
     pace::Pace,
     template::{Grouping, Shape},
 };
-use crate::progress::Progress;
+use crate::{cli::UsageError, progress::Progress};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
@@ -119,10 +119,10 @@ impl Scenario {
         let dialect = &self.endpoint.dialect;
         let most = dialect.batch_max();
         if self.shape.batch > most {
-            bail!(
+            bail!(UsageError(format!(
                 "{} messages a request are too many: this interface takes {most}",
                 self.shape.batch
-            );
+            )));
         }
         if self.shape.grouping != Grouping::None {
             dialect.sqs().context("message groups")?;

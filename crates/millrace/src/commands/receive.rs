@@ -23,10 +23,11 @@ pub(crate) struct ReceiveFlags {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     max: u64,
     /// Wait that long for a first message, 20 at the most
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0,
+        value_parser = clap::value_parser!(u64).range(..=20))]
     wait: u64,
     /// Hide them that long instead of the queue's visibility timeout
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=43_200))]
     visibility: Option<u32>,
     /// Delete each message once it was printed
     #[arg(long)]

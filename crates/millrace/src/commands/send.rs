@@ -30,8 +30,8 @@ pub(crate) struct SendFlags {
     /// Deduplication id (FIFO queues)
     #[arg(long, value_name = "ID", conflicts_with = "lines")]
     deduplication: Option<String>,
-    /// Hold the message back
-    #[arg(long, value_name = "SECONDS")]
+    /// Hold the message back, 900 s at the most
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=900))]
     delay: Option<u32>,
     /// A message attribute, of type String unless told; may be repeated
     #[arg(long = "attribute", value_name = "NAME[:TYPE]=VALUE")]

@@ -8,7 +8,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Context;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -68,10 +67,11 @@ pub(crate) struct Place {
 }
 
 impl File {
-    pub(crate) fn read(path: &Path) -> anyhow::Result<File> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("reading configuration file {}", path.display()))?;
-        Ok(File::parse(path, text)?)
+    pub(crate) fn read(path: &Path) -> Result<File, UsageError> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            UsageError(format!("reading configuration file {}: {error}", path.display()))
+        })?;
+        File::parse(path, text)
     }
 
     pub(crate) fn parse(path: &Path, text: String) -> Result<File, UsageError> {

@@ -7,7 +7,8 @@ use millrace_client::sqs::Protocol;
 use millrace_worker::{Backoff, Concurrency, DrainTimeouts, Options, Priority, Until};
 
 use super::values::{
-    Handlers, WeightedQueue, batch_window, bytes, duration, handlers, weighted_queue,
+    Handlers, WeightedQueue, batch_window, bytes, duration, handlers, positive_duration,
+    weighted_queue,
 };
 use crate::{
     commands::ConnectionFlags,
@@ -35,7 +36,7 @@ pub(crate) struct WorkFlags {
     #[command(flatten)]
     pub(crate) handler: HandlerFlags,
     /// How long the command or the answer may take [default: 5m, with --sqsd 299s]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = positive_duration)]
     timeout: Option<Duration>,
     /// How long a command may go on after SIGTERM, before SIGKILL
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]

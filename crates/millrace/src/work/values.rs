@@ -34,6 +34,14 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     if duration > LONGEST { Err("is more than 12h".to_owned()) } else { Ok(duration) }
 }
 
+/// In no time nothing is handled.
+pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("must be more than 0".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
 /// Lambda: 300 s at most.
 pub(super) fn batch_window(text: &str) -> Result<Duration, String> {
     const LONGEST: Duration = Duration::from_secs(300);
@@ -95,6 +103,8 @@ mod tests {
         for wrong in ["", "s", "-1", "1.5s", "13h", "99999999999999999999", "5 s", "5é"] {
             assert!(milliseconds(wrong).is_err(), "{wrong}");
         }
+        assert!(positive_duration("0s").is_err() && positive_duration("0ms").is_err());
+        assert_eq!(positive_duration("1ms"), Ok(Duration::from_millis(1)));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 pub(crate) use iron::Iron;
 pub(crate) use sqs::{Sqs, percent};
 
-use crate::access::Access;
+use crate::{access::Access, cli::UsageError};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Dialect {
@@ -57,7 +57,7 @@ impl Dialect {
     pub(crate) fn sqs(&self) -> Result<&Sqs> {
         match self {
             Dialect::Sqs(sqs) => Ok(sqs),
-            Dialect::Iron(_) => bail!("IronMQ cannot do that, SQS can"),
+            Dialect::Iron(_) => bail!(UsageError("IronMQ cannot do that, SQS can".to_owned())),
         }
     }
 
