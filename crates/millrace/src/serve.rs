@@ -5,13 +5,17 @@ use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context;
 use millrace_journal::Durability;
 use millrace_otel::Tracer;
 use millrace_server::{Drain, Limits, Options, Server, Timeouts};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::spawn_blocking,
+};
 
 use crate::{
     assemble,
@@ -21,6 +25,12 @@ use crate::{
     limits,
     logging::{self, tell},
 };
+
+/// Signals so soon after the first are taken for the same one: `timeout` and terminals send theirs to
+/// the process and to its group.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
+/// How long the log may take before the process ends at once.
+const LAST_WORD: Duration = Duration::from_millis(100);
 
 /// Runs until a signal asks to stop, then drains.
 pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
@@ -114,7 +124,8 @@ fn options(config: &Config) -> Options {
     }
 }
 
-/// The first signal starts the drain, the second ends the process at once.
+/// The first signal starts the drain, a later one ends the process at once. The thread that takes
+/// them does not wait for whoever reads the log.
 fn start_on_signals(drain: Drain) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut terminate, mut interrupt) = {
@@ -124,17 +135,27 @@ fn start_on_signals(drain: Drain) -> io::Result<()> {
     // Ends with the process.
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(async move {
-            for turn in 0.. {
+            let mut first: Option<Instant> = None;
+            loop {
                 let name = tokio::select! {
                     _ = terminate.recv() => "SIGTERM",
                     _ = interrupt.recv() => "SIGINT",
                 };
-                if turn > 0 {
-                    tracing::warn!(signal = name, "ending at once");
-                    std::process::exit(1);
+                match first {
+                    None => {
+                        first = Some(Instant::now());
+                        drain.start();
+                        spawn_blocking(move || tracing::info!(signal = name, "draining"));
+                    }
+                    Some(at) if at.elapsed() < SAME_SIGNAL => {}
+                    Some(_) => {
+                        let logged = spawn_blocking(move || {
+                            tracing::warn!(signal = name, "ending at once");
+                        });
+                        let _ = tokio::time::timeout(LAST_WORD, logged).await;
+                        std::process::exit(1);
+                    }
                 }
-                tracing::info!(signal = name, "draining");
-                drain.start();
             }
         });
     })?;

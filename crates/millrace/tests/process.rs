@@ -8,6 +8,7 @@ use std::{
     net::{TcpListener, TcpStream},
     os::unix::fs::FileExt,
     process::{Child, ChildStderr, Command, Output, Stdio},
+    thread,
     time::Duration,
 };
 
@@ -151,14 +152,41 @@ fn a_second_signal_ends_at_once() {
     client.read_exact(&mut go_on).unwrap();
 
     serving.signal(Signal::INT);
+    // Those of the first half second are taken for the first.
+    let status = loop {
+        serving.signal(Signal::TERM);
+        match serving.child.try_wait().unwrap() {
+            Some(status) => break status,
+            None => thread::sleep(Duration::from_millis(20)),
+        }
+    };
+
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn a_doubled_signal_drains_all_the_same() {
+    let data = TempDir::new().unwrap();
+    let mut serving = serve(&data, &["--drain-seconds", "600"]);
+    let mut client = serving.connect();
+    client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n").unwrap();
+    client.write_all(b"Expect: 100-continue\r\n\r\n").unwrap();
+    let mut go_on = [0; 25];
+    client.read_exact(&mut go_on).unwrap();
+
+    serving.signal(Signal::INT);
+    serving.signal(Signal::TERM);
     let mut line = String::new();
     while !line.contains("draining") {
         line.clear();
         assert!(serving.stderr.read_line(&mut line).unwrap() > 0);
     }
-    serving.signal(Signal::TERM);
+    client.write_all(b"Action=no").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
 
-    assert_eq!(serving.child.wait().unwrap().code(), Some(1));
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    assert_eq!(serving.child.wait().unwrap().code(), Some(0));
 }
 
 #[test]
@@ -215,6 +243,46 @@ fn serves_though_nothing_can_be_printed() {
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
 
     assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn drains_though_nobody_reads_what_it_prints() {
+    let data = TempDir::new().unwrap();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let mut child = millrace(&["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"])
+        .args(["--log-format", "json", "--data"])
+        .arg(data.path().join("data"))
+        .stderr(writer.try_clone().unwrap())
+        .spawn()
+        .unwrap();
+    let mut reader = BufReader::new(reader);
+    let mut line = String::new();
+    while !line.contains("\"serving\"") {
+        line.clear();
+        assert!(reader.read_line(&mut line).unwrap() > 0);
+    }
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let address = line["endpoint"].as_str().unwrap().trim_start_matches("http://");
+    let mut client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    get(&mut client, "/health");
+    // Twice what a pipe holds: the second half is written when somebody reads.
+    let (filled, is_filled) = std::sync::mpsc::channel();
+    let filling = thread::spawn(move || {
+        for _ in 0..32 {
+            let _ = filled.send(());
+            writer.write_all(&[b'\n'; 4096]).unwrap();
+        }
+    });
+    is_filled.iter().take(16).for_each(drop);
+
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let closed = client.read(&mut [0; 1]);
+    std::io::copy(&mut reader, &mut std::io::sink()).unwrap();
+    filling.join().unwrap();
+
+    assert_eq!(closed.unwrap(), 0);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
