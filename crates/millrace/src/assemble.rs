@@ -1,6 +1,7 @@
 //! Builds what the server serves: journal, broker, services.
 
 use std::path::Path;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use millrace_services::{
     AccessKey, Alarms, DeclaredQueue, MetricsOptions, Monitor, Options, QueueAccess, SqsOptions,
 };
 
-use crate::config::Config;
+use crate::config::{Config, UsageError};
 
 /// What is served, and what goes with it.
 pub(crate) struct Services {
@@ -256,11 +257,18 @@ fn declare_queues(
         })
         .collect();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    if let Err(error) = runtime.block_on(services.declare_queues(&declared)) {
+    for queue in &declared {
+        let Err(error) = runtime.block_on(services.declare_queues(slice::from_ref(queue))) else {
+            continue;
+        };
         if let Some(reason) = log.poison() {
             bail!("journal: {reason}");
         }
-        bail!("declaring the configured queues: {}", error.message);
+        let text = format!("queue {} cannot be as configured: {}", queue.name, error.message);
+        if error.status < 500 {
+            return Err(UsageError(text).into());
+        }
+        bail!(text);
     }
     tracing::info!(queues = declared.len(), "configured queues are there");
     Ok(())

@@ -198,6 +198,24 @@ fn listening_widely_without_credentials_is_a_usage_error() {
 }
 
 #[test]
+fn a_configured_queue_that_cannot_be_is_named() {
+    let data = TempDir::new().unwrap();
+    let file = data.path().join("m.toml");
+    fs::write(&file, "[queues.sound]\n[queues.a]\nvisibility_timeout = 99999999\n").unwrap();
+    let of_data = data.path().join("data").display().to_string();
+
+    let serving = ["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"];
+    let output = millrace(&serving)
+        .args(["--data", &of_data, "--config", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+
+    assert_eq!(output.status.code(), Some(2));
+    let wrong = "queue a cannot be as configured: Invalid value for the parameter";
+    assert!(stderr(&output).contains(wrong), "{}", stderr(&output));
+}
+
+#[test]
 fn wrong_flags_variables_and_files_are_usage_errors() {
     let data = TempDir::new().unwrap();
     let file = data.path().join("m.toml");
