@@ -165,7 +165,9 @@ impl Layers {
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         match rest {
             _ if url.is_empty() => Ok(None),
-            Some(rest) if !rest.is_empty() && !rest.starts_with('/') => {
+            Some(rest)
+                if !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['?', '#']) =>
+            {
                 Ok(Some(url.trim_end_matches('/').to_owned()))
             }
             _ => Err(self.wrong(key, format_args!("{url:?} is not a URL like http://host:4566"))),

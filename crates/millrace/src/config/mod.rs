@@ -290,7 +290,21 @@ fn cors(layers: &Layers, listen: &[SocketAddr]) -> Result<Cors, UsageError> {
             return Err(layers.wrong("cors_origins", format_args!("auto stands alone")));
         }
         origins if origins.iter().any(|origin| origin == "*") => Cors::Any,
-        _ => Cors::Origins(origins),
+        origins => {
+            // As browsers write them: compared as text.
+            let origin = |text: &String| text.strip_suffix('/').unwrap_or(text).to_owned();
+            let origins: Vec<String> = origins.iter().map(origin).collect();
+            // `null` is what pages without an origin send.
+            let is_wrong = |text: &&String| {
+                let host = text.split_once("://").map_or("", |(_, host)| host);
+                *text != "null" && (host.is_empty() || host.contains(['/', '?', '#']))
+            };
+            if let Some(wrong) = origins.iter().find(is_wrong) {
+                let what = format_args!("{wrong:?} is not an origin like https://app.example");
+                return Err(layers.wrong("cors_origins", what));
+            }
+            Cors::Origins(origins)
+        }
     })
 }
 

@@ -95,6 +95,10 @@ fn mistakes_are_named_with_their_place() {
         ("durability = 'disk'", "durability (m.toml:1): \"disk\" is not one of fsync, os, memory"),
         ("account = '12'", "not twelve digits"),
         ("public_url = 'host'", "not a URL"),
+        ("public_url = 'http://x/y/?a'", "not a URL"),
+        ("public_url = 'http://x#a'", "not a URL"),
+        ("cors_origins = ['https://a/page']", "not an origin"),
+        ("cors_origins = ['app.example']", "not an origin"),
         ("tls_cert = 'a'", "tls_cert and tls_key need each other"),
         ("listen = ['nowhere']", "listen (m.toml:1): \"nowhere\" is not an address"),
         ("console_listen = 'nowhere'", "console_listen (m.toml:1): \"nowhere\" is not an address"),
@@ -198,6 +202,7 @@ fn pages_may_read_only_what_is_local_unless_configured() {
     assert_eq!(cors("listen = ['0.0.0.0:1']\ncors_origins = ['*']"), Cors::Any);
     assert_eq!(cors("cors_origins = []"), Cors::Off);
     assert_eq!(cors("cors_origins = ['http://a']"), Cors::Origins(vec!["http://a".into()]));
+    assert_eq!(cors("cors_origins = ['http://a/']"), Cors::Origins(vec!["http://a".into()]));
 }
 
 #[test]
