@@ -7,9 +7,9 @@
 //! Integers are little-endian. A frame that is not whole at the end of the file is what was being
 //! written during a crash; it is cut off. A frame with a wrong checksum elsewhere is skipped.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -189,8 +189,16 @@ fn scan(bytes: &[u8], mut at: usize, mut frame: impl FnMut(usize, &[u8])) -> usi
     }
 }
 
+/// Creates a directory and those above it that are missing. Names of queues are in it: for nobody
+/// else.
+pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn frames(path: &Path) -> (Vec<Vec<u8>>, Log) {
@@ -260,5 +268,18 @@ mod tests {
         std::fs::write(&path, b"something else").unwrap();
 
         assert!(Log::open(&path, |_, _, _| ()).is_err());
+    }
+
+    #[test]
+    fn directory_is_for_nobody_else() {
+        let above = tempfile::tempdir().unwrap();
+        let dir = above.path().join("data").join("metrics");
+
+        create_private_dir(&dir).unwrap();
+        create_private_dir(&dir).unwrap();
+
+        for made in [&*dir, dir.parent().unwrap()] {
+            assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        }
     }
 }

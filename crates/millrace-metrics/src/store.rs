@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use self::days::{Inner, add, minute};
 use self::files::find_days;
 use crate::catalog::Catalog;
-use crate::log::sync_dir;
+use crate::log::{create_private_dir, sync_dir};
 use crate::source::Source;
 use crate::{BASE_PERIOD_S, Entity, Sample, Scope, Summary, Unit};
 
@@ -117,7 +117,7 @@ impl MetricStore {
         let (catalog, days) = match dir {
             None => (Catalog::in_memory(), BTreeMap::new()),
             Some(dir) => {
-                std::fs::create_dir_all(dir)?;
+                create_private_dir(dir)?;
                 let catalog = Catalog::open(&dir.join("catalog.log"), now.seconds())?;
                 (catalog, find_days(dir)?)
             }

@@ -22,7 +22,7 @@ use self::frame::Frame;
 use super::outbox::{Outbox, Owed};
 use super::{Alarm, Change, HistoryItem, HistoryKind, State, Verdict, reason};
 use crate::Scope;
-use crate::log::Log;
+use crate::log::{Log, create_private_dir};
 
 /// Items of the history that are kept at most, of all alarms together.
 const HISTORY_MAX: usize = 10_000;
@@ -54,7 +54,7 @@ impl AlarmBook {
     pub fn open(dir: Option<&Path>, now: Timestamp) -> io::Result<AlarmBook> {
         let mut book = AlarmBook::in_memory();
         if let Some(dir) = dir {
-            std::fs::create_dir_all(dir)?;
+            create_private_dir(dir)?;
             let path = dir.join("alarms.log");
             drop(Log::open(&path, |_, _, payload| match serde_json::from_slice(payload) {
                 Ok(frame) => book.apply(frame),
