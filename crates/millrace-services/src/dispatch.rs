@@ -81,12 +81,9 @@ impl Services {
         self.telemetry.set_figures(figures);
     }
 
-    /// Makes sure that configured queues exist as configured.
-    pub async fn declare_queues(&self, queues: &[DeclaredQueue]) -> Result<(), ApiError> {
-        for queue in queues {
-            self.sqs.declare(queue).await?;
-        }
-        Ok(())
+    /// Makes sure that a configured queue exists as configured.
+    pub async fn declare_queue(&self, queue: &DeclaredQueue) -> Result<(), ApiError> {
+        self.sqs.declare(queue).await
     }
 
     /// Regions and accounts that have alarms.

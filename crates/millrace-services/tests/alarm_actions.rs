@@ -62,7 +62,7 @@ impl Process {
             queue.attributes.push(("FifoQueue".into(), "true".into()));
         }
         let queue = DeclaredQueue { region: REGION.into(), account: ACCOUNT.into(), ..queue };
-        services.declare_queues(&[queue]).await.unwrap();
+        services.declare_queue(&queue).await.unwrap();
         idle.close();
         before(&log);
         let monitor = monitor(AlarmBook::open(Some(dir), broker.now()).unwrap());

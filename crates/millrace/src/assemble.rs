@@ -1,7 +1,6 @@
 //! Builds what the server serves: journal, broker, services.
 
 use std::path::Path;
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -258,9 +257,7 @@ fn declare_queues(
         .collect();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     for queue in &declared {
-        let Err(error) = runtime.block_on(services.declare_queues(slice::from_ref(queue))) else {
-            continue;
-        };
+        let Err(error) = runtime.block_on(services.declare_queue(queue)) else { continue };
         if let Some(reason) = log.poison() {
             bail!("journal: {reason}");
         }
