@@ -136,7 +136,7 @@ def test_the_terminal_is_restored_after_the_end_an_error_and_a_signal(screen):
 
     wrong = screen("pc", "--batch", "11")
     wrong.end()
-    assert wrong.process.returncode == 1 and wrong.is_restored()
+    assert wrong.process.returncode == 2 and wrong.is_restored()
     assert "11 messages a request are too many" in wrong.text.split(LEAVE)[1]
 
     killed = screen(*PC, "--duration", "1m")
