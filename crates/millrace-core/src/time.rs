@@ -1,9 +1,7 @@
 //! The server's one clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,15 +45,14 @@ pub trait Clock: Send + Sync {
 /// visibility timeout early nor makes a deadline run backwards.
 #[derive(Debug)]
 pub struct SystemClock {
-    /// By the clock of elapsed time.
-    started_ms: u64,
+    started: Instant,
     base_ms: AtomicU64,
 }
 
 impl SystemClock {
     /// A clock that shows the wall's time.
     pub fn new() -> SystemClock {
-        SystemClock { started_ms: elapsed_ms(), base_ms: AtomicU64::new(wall_ms()) }
+        SystemClock { started: Instant::now(), base_ms: AtomicU64::new(wall_ms()) }
     }
 
     /// How far the wall's clock is ahead of this one, in milliseconds; negative if it is behind. It is
@@ -79,7 +76,7 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let elapsed_ms = elapsed_ms().saturating_sub(self.started_ms);
+        let elapsed_ms = self.started.elapsed().as_millis() as u64;
         Timestamp(self.base_ms.load(Ordering::Relaxed).saturating_add(elapsed_ms))
     }
 
@@ -90,16 +87,6 @@ impl Clock for SystemClock {
 
 fn wall_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
-}
-
-/// Since any origin. While a machine is suspended time passes for its clients, and so it does here.
-fn elapsed_ms() -> u64 {
-    #[cfg(target_os = "linux")]
-    const CLOCK: ClockId = ClockId::Boottime;
-    #[cfg(not(target_os = "linux"))]
-    const CLOCK: ClockId = ClockId::Monotonic;
-    let time = clock_gettime(CLOCK);
-    time.tv_sec.cast_unsigned() * 1000 + time.tv_nsec.cast_unsigned() / 1_000_000
 }
 
 #[cfg(test)]

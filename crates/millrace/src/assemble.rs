@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use millrace_broker::Broker;
-use millrace_core::SystemClock;
+use millrace_core::{Clock, SystemClock};
 use millrace_engine::{Finished, Replay};
 use millrace_journal::{
     Durability, GroupCommit, GroupOptions, Journal, LocalJournal, LocalOptions, MemoryJournal,
@@ -107,14 +107,25 @@ pub(crate) fn open_services(
 
 /// How often the wall's clock is looked at.
 const CLOCK_PAUSE: Duration = Duration::from_secs(10);
+/// The shortest suspend that counts.
+const SUSPEND_LEAST: Duration = Duration::from_millis(500);
 /// What it may be off by without a word.
 const CLOCK_SLACK_MS: u64 = 5000;
 
+/// Moves our clock on by the time for which the machine was suspended: it passed for everybody else.
+///
 /// Tells when the wall's clock was set. Ours goes on as it did until the next start, which goes by the
 /// wall's again: it is then that messages may be older, or timeouts over, all at once.
 async fn watch_clock(clock: &SystemClock) {
+    let mut suspended = suspended_so_far();
     let mut told_ms = 0;
     loop {
+        let slept = suspended_so_far().saturating_sub(suspended);
+        // Not what lies between two looks at two clocks.
+        if slept > SUSPEND_LEAST {
+            clock.advance(slept);
+            suspended += slept;
+        }
         let lag_ms = clock.lag_ms();
         if lag_ms.abs_diff(told_ms) > CLOCK_SLACK_MS {
             told_ms = lag_ms;
@@ -123,6 +134,18 @@ async fn watch_clock(clock: &SystemClock) {
         }
         tokio::time::sleep(CLOCK_PAUSE).await;
     }
+}
+
+/// Since the machine was started.
+fn suspended_so_far() -> Duration {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::time::{ClockId, clock_gettime};
+        let time = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
+        time(ClockId::Boottime).saturating_sub(time(ClockId::Monotonic))
+    }
+    #[cfg(not(target_os = "linux"))]
+    Duration::ZERO
 }
 
 /// From the system's generator: receipt handles are sealed with it.
