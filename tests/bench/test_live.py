@@ -62,6 +62,21 @@ def running(*arguments):
             process.kill()
 
 
+def interrupted(command, has_begun):
+    """Runs until it has begun, and then to the early end that it is asked for."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        try:
+            deadline = time.monotonic() + 20
+            while not has_begun(process):
+                assert time.monotonic() < deadline, "the run never began"
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 1 and "the run was ended early" in err
+
+
 def series(text: str) -> dict:
     """Name and labels → value, by Prometheus' own parser. Every family has a type and is there once."""
     found, families = {}, set()
@@ -205,17 +220,10 @@ def test_an_interrupt_ends_a_load_early_and_removes_its_queue(make_server, mode)
     server = make_server()
     sqs = sdk_client(server)
     command = [str(binary()), "bench", "load", *mode, "--duration", "60", "--endpoint", server.endpoint]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
-        try:
-            deadline = time.monotonic() + 20
-            while not sqs.list_queues().get("QueueUrls"):
-                assert time.monotonic() < deadline, "no queue was ever created"
-                time.sleep(0.05)
-            process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=20)
-        finally:
-            process.kill()
-    assert process.returncode == 1 and "the run was ended early" in err
+    def has_begun(process):
+        return sqs.list_queues().get("QueueUrls")
+
+    interrupted(command, has_begun)
     assert not sqs.list_queues().get("QueueUrls")
 
 
@@ -224,16 +232,13 @@ def test_an_interrupt_ends_a_load_early_and_removes_its_queue(make_server, mode)
 )
 def test_other_scenarios_end_early_too(endpoint, scenario):
     command = [str(binary()), "bench", *scenario, "--endpoint", endpoint, "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
-        try:
-            url = process.stderr.readline().removeprefix("metrics at ").strip()
-            deadline = time.monotonic() + 20
-            while of(found := scraped(url), "requests_total") == 0:
-                assert time.monotonic() < deadline, "no request was ever counted"
-                time.sleep(0.1)
-            process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=20)
-        finally:
-            process.kill()
-    assert process.returncode == 1 and "the run was ended early" in err
-    assert of(found, "connections_opened_total") > 0
+    seen = {}
+
+    def has_begun(process):
+        if not seen:
+            seen["url"] = process.stderr.readline().removeprefix("metrics at ").strip()
+        seen["series"] = scraped(seen["url"])
+        return of(seen["series"], "requests_total") > 0
+
+    interrupted(command, has_begun)
+    assert of(seen["series"], "connections_opened_total") > 0

@@ -141,15 +141,21 @@ fn commands_believe_the_authorities_that_aws_tools_are_told() {
     assert!(stderr(&unreadable).contains("AWS_CA_BUNDLE"), "{}", stderr(&unreadable));
 }
 
-#[test]
-fn a_second_signal_ends_at_once() {
-    let data = TempDir::new().unwrap();
-    let mut serving = serve(&data, &["--drain-seconds", "600"]);
+/// A client that has sent a request's head, and been told to go on.
+fn half_a_request(serving: &Serving) -> TcpStream {
     let mut client = serving.connect();
     client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n").unwrap();
     client.write_all(b"Expect: 100-continue\r\n\r\n").unwrap();
     let mut go_on = [0; 25];
     client.read_exact(&mut go_on).unwrap();
+    client
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let data = TempDir::new().unwrap();
+    let mut serving = serve(&data, &["--drain-seconds", "600"]);
+    let _client = half_a_request(&serving);
 
     serving.signal(Signal::INT);
     // Those of the first half second are taken for the first.
@@ -168,11 +174,7 @@ fn a_second_signal_ends_at_once() {
 fn a_doubled_signal_drains_all_the_same() {
     let data = TempDir::new().unwrap();
     let mut serving = serve(&data, &["--drain-seconds", "600"]);
-    let mut client = serving.connect();
-    client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n").unwrap();
-    client.write_all(b"Expect: 100-continue\r\n\r\n").unwrap();
-    let mut go_on = [0; 25];
-    client.read_exact(&mut go_on).unwrap();
+    let mut client = half_a_request(&serving);
 
     serving.signal(Signal::INT);
     serving.signal(Signal::TERM);

@@ -116,6 +116,17 @@ fn send_three(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
     queue
 }
 
+/// A queue of so much that what was sent before stands in a segment that is done with.
+fn fill_segments(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
+    let filler = create(log, broker, "filler");
+    let large = content(&"x".repeat(1_000));
+    for _ in 0..300 {
+        run(log, broker.send(&filler, &[message("x", &large)])).unwrap();
+    }
+    while log.background_step() {}
+    filler
+}
+
 #[test]
 fn unreadable_messages_are_hidden_as_damaged_ones_are() {
     let fs = SimFileSystem::new(1);
@@ -173,12 +184,7 @@ fn damaged_message_does_not_keep_the_journal_from_growing_shorter() {
     let dir = tempfile::tempdir().unwrap();
     let (log, broker) = open(RealFileSystem::new(), dir.path());
     let queue = send_three(&log, &broker);
-    let filler = create(&log, &broker, "filler");
-    let large = content(&"x".repeat(1_000));
-    for _ in 0..300 {
-        run(&log, broker.send(&filler, &[message("x", &large)])).unwrap();
-    }
-    while log.background_step() {}
+    let filler = fill_segments(&log, &broker);
     damage(dir.path(), b"second message!");
     run(&log, broker.delete_queue(&filler)).unwrap();
 
@@ -207,12 +213,7 @@ fn message_that_cannot_be_read_does_not_keep_the_journal_for_ever() {
     let clock = Arc::new(SystemClock::new());
     let (log, broker) = open_at(Arc::new(fs.clone()), dir, clock.clone());
     let queue = send_three(&log, &broker);
-    let filler = create(&log, &broker, "filler");
-    let large = content(&"x".repeat(1_000));
-    for _ in 0..300 {
-        run(&log, broker.send(&filler, &[message("x", &large)])).unwrap();
-    }
-    while log.background_step() {}
+    let filler = fill_segments(&log, &broker);
     let first = dir.join("00000001.seg");
     let bytes = fs.contents(&first).unwrap();
     let place = bytes.windows(15).position(|window| window == b"second message!").unwrap();
