@@ -11,7 +11,7 @@ const SMALL_BYTES: usize = 64 * 1024;
 
 /// What all bodies of unanswered requests may hold, or all answers.
 #[derive(Debug)]
-pub(crate) struct BodyBudget {
+pub(crate) struct Budget {
     limit_bytes: usize,
     held_bytes: Arc<AtomicUsize>,
 }
@@ -30,9 +30,9 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) struct NoRoom;
 
-impl BodyBudget {
-    pub(crate) fn new(limit_bytes: usize) -> BodyBudget {
-        BodyBudget { limit_bytes, held_bytes: Arc::default() }
+impl Budget {
+    pub(crate) fn new(limit_bytes: usize) -> Budget {
+        Budget { limit_bytes, held_bytes: Arc::default() }
     }
 
     /// For a body that is all there. Small ones need no room.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn large_bodies_share_the_budget_and_small_ones_do_not_wait() {
-        let budget = BodyBudget::new(1_000_000);
+        let budget = Budget::new(1_000_000);
         let mut large = budget.hold();
         assert!(large.grow(900_000));
         let mut second = budget.hold();
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn whole_bodies_hold_their_room_until_they_are_gone() {
-        let budget = BodyBudget::new(1_000_000);
+        let budget = Budget::new(1_000_000);
         let first = budget.hold_whole(900_000).unwrap();
         assert!(budget.hold_whole(900_000).is_err());
         assert!(budget.hold_whole(SMALL_BYTES).unwrap().is_none(), "small");
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn many_small_bodies_of_one_connection_are_a_large_one() {
-        let budget = BodyBudget::new(1_000_000);
+        let budget = Budget::new(1_000_000);
         let near = Arc::default();
         let mut large = budget.hold();
         assert!(large.grow(1_000_000));

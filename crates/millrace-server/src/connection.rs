@@ -13,7 +13,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
     Closed, Drain, Limits, Timeouts,
-    budget::{BodyBudget, Held, NoRoom},
+    budget::{Budget, Held, NoRoom},
     clock::Deadline,
     counters::Cell,
     http1::{End, Http1},
@@ -28,8 +28,8 @@ pub(crate) struct Shared<S> {
     pub(crate) service: Arc<S>,
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
-    pub(crate) bodies: BodyBudget,
-    pub(crate) answers: BodyBudget,
+    pub(crate) bodies: Budget,
+    pub(crate) answers: Budget,
     pub(crate) timeouts: Timeouts,
     pub(crate) drain: Drain,
     pub(crate) tls: Option<TlsAcceptor>,
@@ -90,7 +90,7 @@ impl<S> Deref for Context<S> {
 }
 
 /// The room that the answer takes until it is taken. If there is none, it becomes a 503.
-pub(crate) fn hold<S>(context: &Context<S>, response: &mut Response) -> Option<Held> {
+pub(crate) fn hold_answer<S>(context: &Context<S>, response: &mut Response) -> Option<Held> {
     match context.answers.hold_whole(response.body.len()) {
         Ok(held) => held,
         Err(NoRoom) => {
@@ -186,8 +186,8 @@ pub(crate) mod tests {
             service: Arc::new(Nobody),
             policy: Policy::new(Cors::Off, false, Hooks::default(), drain.clone()),
             limits: Limits::default(),
-            bodies: BodyBudget::new(usize::MAX),
-            answers: BodyBudget::new(usize::MAX),
+            bodies: Budget::new(usize::MAX),
+            answers: Budget::new(usize::MAX),
             timeouts,
             drain,
             tls: None,

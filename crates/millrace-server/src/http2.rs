@@ -38,7 +38,7 @@ use crate::{
     Closed, Timeouts,
     budget::Held,
     clock::millis,
-    connection::{Context, hold},
+    connection::{Context, hold_answer},
     pace::Pace,
 };
 
@@ -148,7 +148,7 @@ impl<S: Service> Streams<S> {
             Ok((body, _held)) => (self.call(&head, &body).await, false),
             Err(status) => (Response::new(status, "text/plain", &b""[..]), true),
         };
-        let held = hold(context, &mut response);
+        let held = hold_answer(context, &mut response);
         context.worker.request();
         tracing::debug!(
             peer = %context.peer,

@@ -5,7 +5,8 @@
 //!
 //! What it promises:
 //! - A keep-alive connection is closed by us only when it is idle past its timeout or we drain.
-//! - Everything a client can make grow is bounded: connections, heads, headers, bodies, time.
+//! - Everything a client can make grow is bounded: connections, heads, headers, bodies, answers
+//!   that are not taken, time.
 //! - A client that leaves cancels its request: the service's future is dropped at once.
 //! - One read, one write and no task or timer per HTTP/1.1 request.
 //!

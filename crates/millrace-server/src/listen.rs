@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::{
     Counters, Drain, Hooks, Limits, Options, Timeouts,
     accept::{self, Acceptor},
-    budget::BodyBudget,
+    budget::Budget,
     connection::Shared,
     idle_poll::IdlePolling,
     lanes::{Lane, Lanes},
@@ -146,8 +146,8 @@ impl Server {
         let shared = Arc::new(Shared {
             service,
             policy: Policy::new(self.cors, self.refuses_other_pages, hooks.clone(), drain.clone()),
-            bodies: BodyBudget::new(self.limits.max_unfinished_bytes),
-            answers: BodyBudget::new(self.limits.max_untaken_bytes),
+            bodies: Budget::new(self.limits.max_unfinished_bytes),
+            answers: Budget::new(self.limits.max_untaken_bytes),
             limits: self.limits,
             timeouts: self.timeouts,
             drain: drain.clone(),

@@ -14,7 +14,7 @@ use super::response::{self, BodyEnd, Connection, has_length};
 use super::{Stop, lookahead};
 use crate::{
     Closed,
-    connection::{Context, hold},
+    connection::{Context, hold_answer},
 };
 
 /// A call that waits longer may be a long poll, not just for the disk.
@@ -61,7 +61,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             Some(response) => response,
             None => self.call(request).await?,
         };
-        let _held = hold(context, &mut response);
+        let _held = hold_answer(context, &mut response);
         context.worker.request();
         // Not the query: it may hold a signature.
         tracing::debug!(
