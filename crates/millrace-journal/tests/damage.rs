@@ -29,6 +29,16 @@ fn small_log() -> (SimFileSystem, Vec<Seen>, Vec<u8>, u32) {
     (fs, seen, bytes, end)
 }
 
+/// So many groups of one record.
+fn log_of(batches: u64) -> (SimFileSystem, Opening) {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    for batch in 0..batches {
+        store(&opening.group_commit, batch, &[batch]).unwrap();
+    }
+    (fs, opening)
+}
+
 enum Found {
     Whole,
     /// All but the last group.
@@ -130,11 +140,7 @@ fn hole_in_the_middle_is_corrupt() {
 
 #[test]
 fn damage_in_a_sealed_segment_is_corrupt_and_repairable() {
-    let fs = SimFileSystem::new(1);
-    let opening = open(&fs).unwrap();
-    for batch in 0..40 {
-        store(&opening.group_commit, batch, &[batch]).unwrap();
-    }
+    let (fs, opening) = log_of(40);
     assert!(opening.group_commit.segments().len() > 2);
     drop(opening);
     let all = open(&fs.fork()).unwrap().seen;
@@ -168,11 +174,7 @@ fn damage_in_a_sealed_segment_is_corrupt_and_repairable() {
 
 #[test]
 fn header_is_written_anew_without_loss() {
-    let fs = SimFileSystem::new(1);
-    let opening = open(&fs).unwrap();
-    for batch in 0..80 {
-        store(&opening.group_commit, batch, &[batch]).unwrap();
-    }
+    let (fs, opening) = log_of(80);
     let active = opening.group_commit.tail().segment();
     assert!(active > SegmentId(3));
     drop(opening);
@@ -199,11 +201,7 @@ fn header_is_written_anew_without_loss() {
 
 #[test]
 fn damage_before_a_damaged_header_is_where_the_cut_is() {
-    let fs = SimFileSystem::new(1);
-    let opening = open(&fs).unwrap();
-    for batch in 0..40 {
-        store(&opening.group_commit, batch, &[batch]).unwrap();
-    }
+    let (fs, opening) = log_of(40);
     drop(opening);
     let all = open(&fs.fork()).unwrap().seen;
     let mut bytes = fs.contents(&segment_path(1)).unwrap();
@@ -264,11 +262,7 @@ fn a_header_that_makes_no_sense_does_not_stop_a_repair() {
 
 #[test]
 fn what_was_read_wrongly_is_not_kept() {
-    let fs = SimFileSystem::new(1);
-    let opening = open(&fs).unwrap();
-    for batch in 0..20 {
-        store(&opening.group_commit, batch, &[batch]).unwrap();
-    }
+    let (fs, opening) = log_of(20);
     drop(opening);
     // What was written before the start is not in memory.
     let Opening { group_commit, seen, .. } = open(&fs).unwrap();
@@ -289,11 +283,7 @@ fn what_was_read_wrongly_is_not_kept() {
 
 #[test]
 fn damaged_header_of_the_active_segment_is_corrupt() {
-    let fs = SimFileSystem::new(1);
-    let opening = open(&fs).unwrap();
-    for batch in 0..20 {
-        store(&opening.group_commit, batch, &[batch]).unwrap();
-    }
+    let (fs, opening) = log_of(20);
     let active = opening.group_commit.tail().segment();
     drop(opening);
     for at in 0..64 {
@@ -328,11 +318,7 @@ fn torn_activation_of_a_segment_is_no_damage() {
 
 #[test]
 fn missing_segment_is_corrupt() {
-    let fs = SimFileSystem::new(1);
-    let opening = open(&fs).unwrap();
-    for batch in 0..40 {
-        store(&opening.group_commit, batch, &[batch]).unwrap();
-    }
+    let (fs, opening) = log_of(40);
     drop(opening);
     millrace_journal::FileSystem::remove(&fs, &segment_path(2)).unwrap();
 
@@ -392,11 +378,7 @@ fn unsynced_frames_prove_nothing() {
 
 #[test]
 fn damaged_body_of_a_sealed_segment_is_noticed_when_read() {
-    let fs = SimFileSystem::new(1);
-    let opening = open(&fs).unwrap();
-    for batch in 0..40 {
-        store(&opening.group_commit, batch, &[batch]).unwrap();
-    }
+    let (fs, opening) = log_of(40);
     while opening.group_commit.background_step() {}
     drop(opening);
     let victim = open(&fs.fork()).unwrap().seen[2].clone();
