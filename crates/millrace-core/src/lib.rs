@@ -3,6 +3,7 @@
 //! Nothing here does I/O or knows a protocol.
 
 mod arn;
+mod date;
 mod digest;
 mod ids;
 pub mod limits;
@@ -11,6 +12,7 @@ pub mod text;
 mod time;
 
 pub use arn::{Arn, QueueKey};
+pub use date::Date;
 pub use digest::{AttributeDigest, hex, md5, md5_of_each, sha256_hex};
 pub use ids::{MessageId, QueueId};
 pub use time::{Clock, SystemClock, Timestamp};

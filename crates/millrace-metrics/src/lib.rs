@@ -11,7 +11,6 @@
 //! that has not ended), `math` (expressions), `alarm`.
 
 pub mod alarm;
-mod calendar;
 mod catalog;
 mod day;
 mod key;

@@ -1,6 +1,8 @@
 //! Instants as text, in the forms that AWS protocols use, for the years 1970 to 9999. Instants
 //! are seconds (or, where the name says so, milliseconds) since the epoch; everything is UTC.
 
+use millrace_core::Date;
+
 /// 9999-12-31T23:59:59Z: no form below has room for a fifth digit of the year.
 const LAST_SECOND: u64 = 253_402_300_799;
 
@@ -106,51 +108,20 @@ impl Civil {
     /// Later instants than the last second count as that.
     fn of(seconds: u64) -> Civil {
         let seconds = seconds.min(LAST_SECOND);
-        let (year, month, day) = civil_of_day(seconds / SECONDS_PER_DAY);
+        let Date { year, month, day } = Date::of_seconds(seconds);
         let rest = seconds % SECONDS_PER_DAY;
         Civil { year, month, day, hour: rest / 3600, minute: rest / 60 % 60, second: rest % 60 }
     }
 
     /// None if there is no such second. A leap second counts as the one before it.
     fn seconds(self) -> Option<u64> {
-        let is_time = self.hour < 24 && self.minute < 60 && self.second <= 60;
-        if !is_time || self.year < 1970 || self.month == 0 || self.day == 0 {
+        if self.hour >= 24 || self.minute >= 60 || self.second > 60 {
             return None;
         }
-        let days = day_of_civil(self.year, self.month, self.day);
-        // The 31st of a shorter month comes back as another day.
-        if civil_of_day(days) != (self.year, self.month, self.day) {
-            return None;
-        }
+        let days = Date { year: self.year, month: self.month, day: self.day }.days()?;
         let time = self.hour * 3600 + self.minute * 60 + self.second.min(59);
         Some(days * SECONDS_PER_DAY + time)
     }
-}
-
-/// Days since the epoch to year, month and day. Years are counted from March, so that the leap
-/// day is the last one, in cycles of 400 years.
-fn civil_of_day(days: u64) -> (u64, u64, u64) {
-    // 0000-03-01 is 719468 days before the epoch; 400 years have 146097 days.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    (year, month, day)
-}
-
-/// The inverse, for years from 1970 and any month from 1 to 99.
-fn day_of_civil(year: u64, month: u64, day: u64) -> u64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year / 400, year % 400);
-    let month_from_march = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
 }
 
 fn name_at(names: &[&'static str], index: u64) -> &'static str {

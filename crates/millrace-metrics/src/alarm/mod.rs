@@ -9,4 +9,5 @@ mod rule;
 pub use book::{AlarmBook, AlarmError, KeptHistory};
 pub use definition::{Alarm, Change, HistoryItem, HistoryKind};
 pub use outbox::Owed;
+pub use reason::time_text;
 pub use rule::{Comparison, MissingData, Rule, State, Verdict, Watched, WatchedPoint};

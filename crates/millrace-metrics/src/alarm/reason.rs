@@ -2,11 +2,10 @@
 
 use std::cmp::Reverse;
 
-use millrace_core::Timestamp;
+use millrace_core::{Date, Timestamp};
 use serde_json::{Value, json};
 
 use super::{Alarm, Rule, State, Verdict, WatchedPoint};
-use crate::calendar::{Date, shown_ms};
 
 /// Data points that a reason names, so that it stays below CloudWatch's 1,023 characters.
 const REASON_POINTS: usize = 20;
@@ -86,7 +85,7 @@ impl Rule {
 /// `unit`.
 pub(super) fn data(alarm: &Alarm, verdict: &Verdict, now: Timestamp) -> String {
     let recent: Vec<&WatchedPoint> = verdict.points.iter().take(DATA_POINTS).rev().collect();
-    let shown_s = |time_s: u64| shown_ms(time_s.saturating_mul(1000));
+    let shown_s = |time_s: u64| time_text(time_s.saturating_mul(1000));
     let mut evaluated: Vec<(u64, Value)> =
         verdict.points.iter().take(EVALUATED_POINTS).map(evaluated).collect();
     let missing = verdict.missing.iter().take(EVALUATED_POINTS);
@@ -95,7 +94,7 @@ pub(super) fn data(alarm: &Alarm, verdict: &Verdict, now: Timestamp) -> String {
     evaluated.truncate(EVALUATED_POINTS);
     let mut data = json!({
         "version": "1.0",
-        "queryDate": shown_ms(now.0),
+        "queryDate": time_text(now.0),
         "period": alarm.period_s,
         "recentDatapoints": recent.iter().map(|point| point.value).collect::<Vec<_>>(),
         "threshold": alarm.rule.threshold,
@@ -115,13 +114,22 @@ pub(super) fn data(alarm: &Alarm, verdict: &Verdict, now: Timestamp) -> String {
 
 fn evaluated(point: &WatchedPoint) -> (u64, Value) {
     let mut value = json!({
-        "timestamp": shown_ms(point.time_s.saturating_mul(1000)),
+        "timestamp": time_text(point.time_s.saturating_mul(1000)),
         "value": point.value,
     });
     if let Some(samples) = point.samples {
         value["sampleCount"] = json!(samples);
     }
     (point.time_s, value)
+}
+
+/// `2026-01-02T03:04:05.678+0000`, from milliseconds since 1970: as alarms tell times to programs.
+pub fn time_text(time_ms: u64) -> String {
+    let time_s = time_ms / 1000;
+    let Date { year, month, day } = Date::of_seconds(time_s);
+    let (hour, minute, second) = (time_s / 3_600 % 24, time_s / 60 % 60, time_s % 60);
+    let ms = time_ms % 1000;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}+0000")
 }
 
 /// `02/01/26 03:04:00`: day, month and year.
@@ -137,6 +145,11 @@ mod tests {
     use super::super::rule::tests::{judged, point, rule, watched};
     use super::*;
     use crate::alarm::MissingData;
+
+    #[test]
+    fn times_are_told_as_cloudwatch_tells_them() {
+        assert_eq!(time_text(1_767_323_045_678), "2026-01-02T03:04:05.678+0000");
+    }
 
     #[test]
     fn reasons_name_the_data_points() {

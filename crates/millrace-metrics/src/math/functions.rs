@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use millrace_core::Date;
+
 use super::budget::Budget;
 use super::filling::{Filling, fill, times};
 use super::operators::choose;
 use super::order::slice;
 use super::{MathError, Series, Span, Value};
 use crate::BASE_PERIOD_S;
-use crate::calendar::Date;
 
 /// Applies a function to each value.
 pub(super) fn each(value: Value, apply: impl Fn(f64) -> f64) -> Result<Value, MathError> {

@@ -4,9 +4,10 @@
 //! the series, `${PROP('Dim.QueueName')}` for what tells its metric, `${LABEL}` for what it would be
 //! called without a label. Times are in UTC.
 
+use millrace_core::Date;
+
 use super::{Origin, Query, QueryKind, Series};
 use crate::SeriesQuery;
-use crate::calendar::Date;
 
 /// What is filled in in one label at most: each may take a look at all data points. CloudWatch has
 /// five.

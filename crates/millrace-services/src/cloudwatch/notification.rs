@@ -1,9 +1,8 @@
 //! What an alarm sends when its state changes.
 
-use millrace_metrics::alarm::{Alarm, Change};
+use millrace_metrics::alarm::{Alarm, Change, time_text};
 use millrace_metrics::math::{Query, QueryKind};
 use millrace_metrics::{Entity, Statistic};
-use millrace_wire::date;
 use serde_json::{Value, json};
 
 /// The text that CloudWatch sends to a topic.
@@ -13,10 +12,10 @@ pub(super) fn message(change: &Change) -> Value {
         "AlarmName": alarm.name,
         "AlarmDescription": alarm.description,
         "AWSAccountId": alarm.scope.account,
-        "AlarmConfigurationUpdatedTimestamp": time(alarm.configured_at),
+        "AlarmConfigurationUpdatedTimestamp": time_text(alarm.configured_at),
         "NewStateValue": alarm.state.name(),
         "NewStateReason": alarm.reason,
-        "StateChangeTime": time(alarm.state_entered_at),
+        "StateChangeTime": time_text(alarm.state_entered_at),
         "Region": region_name(&alarm.scope.region),
         "AlarmArn": alarm.arn(),
         "OldStateValue": change.before.name(),
@@ -91,11 +90,6 @@ fn query(query: &Query) -> Value {
 fn dimensions(entity: &Entity) -> Value {
     let dimensions = entity.dimensions().iter();
     dimensions.map(|(name, value)| json!({"value": value, "name": name})).collect()
-}
-
-/// `2026-01-02T03:04:05.678+0000`.
-fn time(time_ms: u64) -> String {
-    format!("{}+0000", date::format_iso8601_ms(time_ms).trim_end_matches('Z'))
 }
 
 /// Regions as people call them; others by their code.
