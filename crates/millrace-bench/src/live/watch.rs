@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use tokio::{
     runtime,
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
 };
 
 use super::{
@@ -115,7 +115,16 @@ impl Watch {
 impl Interrupts {
     pub(crate) fn start(live: &Arc<Live>) -> Result<Interrupts> {
         let live = Arc::clone(live);
-        let watcher = Watcher::start(move |is_over| interrupts(&live, is_over))?;
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("a runtime for signals")?;
+        // Not by the thread itself: a signal would still end the process until it got to that.
+        let guard = runtime.enter();
+        let interrupt = signal(SignalKind::interrupt()).context("watching for signals")?;
+        let terminate = signal(SignalKind::terminate()).context("watching for signals")?;
+        drop(guard);
+        let watcher = Watcher::start(move |is_over| {
+            runtime.block_on(interrupts(interrupt, terminate, &live, is_over));
+        })?;
         Ok(Interrupts { _watcher: watcher })
     }
 }
@@ -170,26 +179,26 @@ fn every(interval: Duration, is_over: &AtomicBool, mut act: impl FnMut()) {
 }
 
 /// The first signal ends the run early, the second at once.
-fn interrupts(live: &Live, is_over: &AtomicBool) {
-    let Ok(runtime) = runtime::Builder::new_current_thread().enable_all().build() else { return };
-    runtime.block_on(async {
-        let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-        let (Ok(mut interrupt), Ok(mut terminate)) = signals else { return };
-        while !is_over.load(Relaxed) {
-            tokio::select! {
-                Some(()) = interrupt.recv() => {}
-                Some(()) = terminate.recv() => {}
-                () = tokio::time::sleep(TURN) => continue,
-            }
-            if live.is_ending() {
-                if live.has_screen() {
-                    terminal::restore();
-                }
-                std::process::exit(INTERRUPTED);
-            }
-            live.end_early();
+async fn interrupts(
+    mut interrupt: Signal,
+    mut terminate: Signal,
+    live: &Live,
+    is_over: &AtomicBool,
+) {
+    while !is_over.load(Relaxed) {
+        tokio::select! {
+            Some(()) = interrupt.recv() => {}
+            Some(()) = terminate.recv() => {}
+            () = tokio::time::sleep(TURN) => continue,
         }
-    });
+        if live.is_ending() {
+            if live.has_screen() {
+                terminal::restore();
+            }
+            std::process::exit(INTERRUPTED);
+        }
+        live.end_early();
+    }
 }
 
 #[cfg(test)]
