@@ -54,7 +54,7 @@ impl Server {
         let flags = [
             (
                 "millrace_journal_full",
-                "1 while no further segment can be had: sends are refused, or will be soon",
+                "1 while no further segment can be had: sends are refused",
                 stats.is_full,
             ),
             (
