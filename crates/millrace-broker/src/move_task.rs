@@ -113,6 +113,10 @@ impl Entry {
         Entry { task, position, next_at, next_us: 0 }
     }
 
+    fn is_running(&self) -> bool {
+        self.task.status == MoveTaskStatus::Running
+    }
+
     /// The whole millisecond from which the next move is due.
     fn due_at(&self) -> Timestamp {
         self.next_at.plus_millis(u64::from(self.next_us > 0))
@@ -168,8 +172,7 @@ impl MoveTasks {
         append: impl Fn(&[u8]) -> Result<u64, BrokerError>,
     ) -> Result<(), BrokerError> {
         let mut entries = self.entries();
-        entries
-            .retain(|entry| entry.task.status == MoveTaskStatus::Running || is_there(&entry.task));
+        entries.retain(|entry| entry.is_running() || is_there(&entry.task));
         for entry in entries.iter_mut().filter(|entry| is_before(entry.position)) {
             entry.position = append(&task_record(&entry.task)?)?;
         }
@@ -179,6 +182,19 @@ impl MoveTasks {
     fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// None: there is no such task, or it has ended.
+    fn with_running<R>(&self, id: &str, look: impl FnOnce(&mut Entry) -> R) -> Option<R> {
+        running(&mut self.entries(), id).map(look)
+    }
+
+    fn each_running(&self, mut look: impl FnMut(&Entry)) {
+        self.entries().iter().filter(|entry| entry.is_running()).for_each(&mut look);
+    }
+}
+
+fn running<'e>(entries: &'e mut [Entry], id: &str) -> Option<&'e mut Entry> {
+    entries.iter_mut().find(|entry| entry.task.id == id && entry.is_running())
 }
 
 impl Broker {
@@ -196,10 +212,7 @@ impl Broker {
     pub async fn cancel_move_task(&self, id: &str) -> Result<u64, MoveTaskError> {
         let (moved, ticket) = {
             let mut entries = self.move_tasks.entries();
-            let running = |entry: &&mut Entry| {
-                entry.task.id == id && entry.task.status == MoveTaskStatus::Running
-            };
-            let entry = entries.iter_mut().find(running).ok_or(MoveTaskError::NoSuchTask)?;
+            let entry = running(&mut entries, id).ok_or(MoveTaskError::NoSuchTask)?;
             let cancelled = MoveTask { status: MoveTaskStatus::Cancelled, ..entry.task.clone() };
             let ticket = self.append_task(entry, cancelled, Purpose::Reclaim)?;
             (entry.task.moved, ticket)
@@ -226,7 +239,7 @@ impl Broker {
         };
         let destination = start.destination.as_ref().and_then(|key| self.queue_by_key(key));
         let mut entries = self.move_tasks.entries();
-        let running = || entries.iter().filter(|e| e.task.status == MoveTaskStatus::Running);
+        let running = || entries.iter().filter(|entry| entry.is_running());
         if running().any(|entry| entry.task.is_of(&source)) {
             return Err(MoveTaskError::AlreadyRunning);
         }

@@ -8,7 +8,7 @@ use millrace_engine::record::{self, SentRecord, SlotSeq};
 use millrace_engine::{Content, Kind, MessageView, Receive, Send, Sent};
 use millrace_journal::{Position, Purpose, ReadError, Record};
 
-use super::{Entry, MoveTask, MoveTaskFailure, MoveTaskStatus, is_that, task_record};
+use super::{Entry, MoveTask, MoveTaskFailure, MoveTaskStatus, is_that, running, task_record};
 use crate::broker::{Broker, PASSING_BUDGET};
 use crate::deliver::{decode, unreadable};
 use crate::error::BrokerError;
@@ -33,71 +33,73 @@ enum Turn {
 impl Broker {
     /// Lets each task that is due move some messages. Returns how soon the next is due.
     pub(crate) fn run_move_tasks(&self) -> Option<Duration> {
-        let mut next: Option<Duration> = None;
-        // Locked for one task's turn at a time: others want to list, start and cancel.
-        for number in 0.. {
-            let mut entries = self.move_tasks.entries();
-            let Some(entry) = entries.get_mut(number) else { break };
-            if entry.task.status != MoveTaskStatus::Running {
-                continue;
-            }
-            let now = self.now();
+        let now = self.now();
+        let mut due = Vec::new();
+        self.move_tasks.each_running(|entry| {
             if entry.due_at() <= now {
-                self.run_move_task(entry, now);
+                due.push(entry.task.id.clone());
             }
-            if entry.task.status == MoveTaskStatus::Running {
-                let pause = Duration::from_millis(entry.due_at().millis_since(now));
-                next = Some(next.map_or(pause, |next| next.min(pause)));
-            }
+        });
+        for id in due {
+            self.run_move_task(&id, now);
         }
-        next
+        let mut next: Option<Timestamp> = None;
+        self.move_tasks.each_running(|entry| {
+            next = Some(next.map_or(entry.due_at(), |next| next.min(entry.due_at())));
+        });
+        next.map(|next| Duration::from_millis(next.millis_since(now)))
     }
 
     /// Moves what is due by now: all that a rate has earned since the last turn, up to a turn's
     /// worth.
-    fn run_move_task(&self, entry: &mut Entry, now: Timestamp) {
+    fn run_move_task(&self, id: &str, now: Timestamp) {
         for _ in 0..MOVES_PER_TURN {
-            match self.move_one(entry) {
+            let Some(task) = self.move_tasks.with_running(id, |entry| entry.task.clone()) else {
+                return; // Cancelled meanwhile.
+            };
+            match self.move_one(&task) {
                 Ok(Turn::Moved) => {}
-                Ok(Turn::Done) => {
-                    let done = MoveTask { status: MoveTaskStatus::Completed, ..entry.task.clone() };
-                    return self.end_task(entry, done);
-                }
-                Ok(Turn::NoSource) => return self.fail_task(entry, MoveTaskFailure::NoSource),
+                Ok(Turn::Done) => return self.end_task(id, MoveTaskStatus::Completed, None),
+                Ok(Turn::NoSource) => return self.fail_task(id, MoveTaskFailure::NoSource),
                 Err(BrokerError::QueueDoesNotExist) => {
-                    return self.fail_task(entry, MoveTaskFailure::NoDestination);
+                    return self.fail_task(id, MoveTaskFailure::NoDestination);
                 }
                 Err(error) => {
-                    tracing::warn!(task = %entry.task.id, %error, "move task has to wait");
-                    entry.next_at = now.plus_seconds(1);
+                    tracing::warn!(task = id, %error, "move task has to wait");
+                    let wait = |entry: &mut Entry| entry.next_at = now.plus_seconds(1);
+                    self.move_tasks.with_running(id, wait);
                     return;
                 }
             }
-            if let Some(rate) = entry.task.max_per_second {
-                entry.earn(rate);
-                if entry.due_at() > now {
+            if let Some(rate) = task.max_per_second {
+                let is_due = self.move_tasks.with_running(id, |entry| {
+                    entry.earn(rate);
+                    entry.due_at() <= now
+                });
+                if is_due != Some(true) {
                     return;
                 }
             }
         }
     }
 
-    fn fail_task(&self, entry: &mut Entry, failure: MoveTaskFailure) {
-        let (status, failure) = (MoveTaskStatus::Failed, Some(failure));
-        let failed = MoveTask { status, failure, ..entry.task.clone() };
-        self.end_task(entry, failed);
+    fn fail_task(&self, id: &str, failure: MoveTaskFailure) {
+        self.end_task(id, MoveTaskStatus::Failed, Some(failure));
     }
 
-    fn end_task(&self, entry: &mut Entry, ended: MoveTask) {
-        if let Err(error) = self.append_task(entry, ended, Purpose::Reclaim) {
-            tracing::warn!(task = %entry.task.id, %error, "end of move task was not journaled");
-            entry.next_at = self.now().plus_seconds(1);
-        }
+    fn end_task(&self, id: &str, status: MoveTaskStatus, failure: Option<MoveTaskFailure>) {
+        self.move_tasks.with_running(id, |entry| {
+            let ended = MoveTask { status, failure, ..entry.task.clone() };
+            if let Err(error) = self.append_task(entry, ended, Purpose::Reclaim) {
+                tracing::warn!(task = id, %error, "end of move task was not journaled");
+                entry.next_at = self.now().plus_seconds(1);
+            }
+        });
     }
 
-    /// Moves the source's next message.
-    fn move_one(&self, entry: &mut Entry) -> Result<Turn, BrokerError> {
-        let task = &entry.task;
+    /// Moves the source's next message. It is read while the tasks are not locked: others want to
+    /// list, start and cancel.
+    fn move_one(&self, task: &MoveTask) -> Result<Turn, BrokerError> {
         let source = self.queue_by_arn(&task.source)?;
         if !is_that(task.source_id, &source) {
             return Err(BrokerError::QueueDoesNotExist);
@@ -122,7 +124,7 @@ impl Broker {
         let position = Position(view.position);
         let stored = self.log.read(position, view.record_len);
         match stored.and_then(|record| decode(position, record)) {
-            Ok((_, content)) => self.move_message(entry, &source, &destination, &view, &content)?,
+            Ok((_, content)) => self.move_message(task, &source, &destination, &view, &content)?,
             // The disk may read it the next time.
             Err(error @ ReadError::Io { .. }) => return Err(unreadable(&error)),
             Err(error) => {
@@ -150,18 +152,20 @@ impl Broker {
 
     fn move_message(
         &self,
-        entry: &mut Entry,
+        task: &MoveTask,
         source: &SharedQueue,
         destination: &SharedQueue,
         view: &MessageView,
         content: &Content,
     ) -> Result<(), BrokerError> {
-        let counted = MoveTask { moved: entry.task.moved + 1, ..entry.task.clone() };
+        let counted = MoveTask { moved: task.moved + 1, ..task.clone() };
         let task_index = task_record(&counted)?;
         let bytes = view.record_len as usize + task_index.len() + 1024;
         let reservation = self.log.reserve(bytes, Purpose::Store)?;
         let id = MessageId::from_random(self.random_bits());
 
+        let mut entries = self.move_tasks.entries();
+        let Some(entry) = running(&mut entries, &task.id) else { return Ok(()) };
         let (mut from, to) = lock_both(source, Some(destination));
         let Some(mut to) = to.filter(|to| !to.is_deleted) else {
             return Err(BrokerError::QueueDoesNotExist);
