@@ -1,8 +1,10 @@
 //! Queues by name: creating, changing, purging, deleting, listing. Every change is journaled.
 
 use std::collections::{BTreeMap, HashMap};
+use std::future::poll_fn;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::task::Poll;
 
 use hashbrown::Equivalent;
 use millrace_core::{QueueId, QueueKey, Timestamp, limits};
@@ -197,8 +199,9 @@ impl Broker {
         queue: &SharedQueue,
         change: impl FnOnce(&mut Definition) -> Result<T, E>,
     ) -> Result<Result<T, E>, BrokerError> {
+        // A longer retention must not bring back what has expired.
+        self.catch_up(queue).await;
         let (value, ticket) = {
-            // A longer retention must not bring back what has expired.
             let mut state = self.lock_up_to_date(queue);
             if state.is_deleted {
                 return Err(BrokerError::QueueDoesNotExist);
@@ -288,17 +291,30 @@ impl Broker {
         (state.queue.counts(), state.queue.oldest_sent())
     }
 
+    /// Does all that is due, in steps between which other tasks of the thread get their turn: after
+    /// a long time without the server a million messages may have expired.
+    pub async fn catch_up(&self, queue: &SharedQueue) {
+        while self.lock_in_step(queue).is_none() {
+            give_way().await;
+        }
+    }
+
     /// Locks a queue once all that is due is done, in steps between which others get the lock. What
     /// has expired is left if the journal takes no changes.
     pub(crate) fn lock_up_to_date<'q>(&self, queue: &'q SharedQueue) -> MutexGuard<'q, State> {
         loop {
-            let mut state = queue.lock();
-            let now = self.now();
-            let is_refused = self.tick(queue, &mut state, now, VISIT_BUDGET).is_err();
-            if is_refused || state.queue.next_deadline() > now {
+            if let Some(state) = self.lock_in_step(queue) {
                 return state;
             }
         }
+    }
+
+    /// Does some of what is due. None: there is more.
+    fn lock_in_step<'q>(&self, queue: &'q SharedQueue) -> Option<MutexGuard<'q, State>> {
+        let mut state = queue.lock();
+        let now = self.now();
+        let is_refused = self.tick(queue, &mut state, now, VISIT_BUDGET).is_err();
+        (is_refused || state.queue.next_deadline() > now).then_some(state)
     }
 
     /// Forgets everything (test mode). Resolves after the commit.
@@ -333,6 +349,19 @@ impl Broker {
         state.latest = Some(ticket);
         Ok(ticket)
     }
+}
+
+/// Lets other tasks of the thread go first.
+async fn give_way() {
+    let mut has_given = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_given, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The `Defined` record of a queue.

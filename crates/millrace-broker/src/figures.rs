@@ -126,11 +126,15 @@ impl Broker {
     }
 
     /// As [`Broker::queue_figures`], and smallest and largest message are counted anew from here.
-    pub fn close_size_period(&self, queue: &SharedQueue) -> QueueFigures {
+    /// None: the queue is deleted.
+    pub fn close_size_period(&self, queue: &SharedQueue) -> Option<QueueFigures> {
         let mut state = self.lock_up_to_date(queue);
+        if state.is_deleted {
+            return None;
+        }
         let figures = figures(queue, &state);
         state.sends.sizes = None;
-        figures
+        Some(figures)
     }
 }
 

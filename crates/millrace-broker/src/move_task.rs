@@ -200,7 +200,9 @@ fn running<'e>(entries: &'e mut [Entry], id: &str) -> Option<&'e mut Entry> {
 impl Broker {
     /// Starts a task and returns its id. Resolves after the commit.
     pub async fn start_move_task(&self, start: &StartMoveTask) -> Result<String, MoveTaskError> {
-        let (id, ticket) = self.begin_move_task(start)?;
+        let source = self.queue_by_key(&start.source).ok_or(BrokerError::QueueDoesNotExist)?;
+        self.catch_up(&source).await;
+        let (id, ticket) = self.begin_move_task(start, &source)?;
         // Before the wait, which a client that leaves cuts short.
         self.maintenance.hurry();
         self.committed(Some(ticket)).await?;
@@ -229,18 +231,21 @@ impl Broker {
         of_source.take(limit).map(|entry| entry.task.clone()).collect()
     }
 
-    fn begin_move_task(&self, start: &StartMoveTask) -> Result<(String, Ticket), MoveTaskError> {
-        let source = self.queue_by_key(&start.source).ok_or(BrokerError::QueueDoesNotExist)?;
+    fn begin_move_task(
+        &self,
+        start: &StartMoveTask,
+        source: &SharedQueue,
+    ) -> Result<(String, Ticket), MoveTaskError> {
         let to_move = {
-            let mut state = self.lock_up_to_date(&source);
-            let ticked = self.tick(&source, &mut state, self.now(), PASSING_BUDGET);
+            let mut state = self.lock_up_to_date(source);
+            let ticked = self.tick(source, &mut state, self.now(), PASSING_BUDGET);
             ticked.map_err(BrokerError::from)?;
             state.queue.counts().ready
         };
         let destination = start.destination.as_ref().and_then(|key| self.queue_by_key(key));
         let mut entries = self.move_tasks.entries();
         let running = || entries.iter().filter(|entry| entry.is_running());
-        if running().any(|entry| entry.task.is_of(&source)) {
+        if running().any(|entry| entry.task.is_of(source)) {
             return Err(MoveTaskError::AlreadyRunning);
         }
         if running().count() >= RUNNING_AT_A_TIME {

@@ -1,6 +1,7 @@
 //! What runs behind the calls: expiry and keeping the log short, over a journal in memory.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -173,6 +174,27 @@ fn log_is_looked_at_again_although_nothing_is_freed() {
 
     // Receives, for instance, tell nobody that the log has become longer.
     assert_eq!((with_one, bench.broker.maintain()), (Some(PAUSE), Some(PAUSE)));
+}
+
+#[test]
+fn catching_up_lets_others_go_on() {
+    let mut bench = Bench::new();
+    let queue = bench.create("q", Settings { retention_s: 60, ..Settings::default() });
+    for _ in 0..5_000 {
+        bench.send(&queue, b"x", false);
+    }
+    bench.clock.advance(Duration::from_secs(61));
+    let mut turns = 1;
+    {
+        let mut catch_up = pin!(bench.broker.catch_up(&queue));
+        while catch_up.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            turns += 1;
+            assert!(queue.counts().ready > 0, "nothing is left to do");
+        }
+    }
+
+    assert!(turns >= 5, "{turns} turns");
+    assert_eq!((queue.counts().ready, bench.expired(&queue)), (0, 5_000));
 }
 
 #[test]

@@ -65,6 +65,25 @@ impl QueueMetrics {
         }
     }
 
+    /// Locked for one queue at a time: requests that delete one wait for no more than that.
+    fn close_queue(&self, queue: &SharedQueue, now: Timestamp) -> Option<Sample> {
+        let mut gathered = self.gathered();
+        // One that is deleted was counted, or will be after this close.
+        let figures = self.broker.close_size_period(queue)?;
+        let seen = gathered.queues.entry(queue.id()).or_default();
+        let before = seen.totals;
+        if has_activity(&figures, seen) {
+            seen.active_until = now.plus_seconds(ACTIVE_S);
+        }
+        seen.totals = figures.totals;
+        let is_active = now < seen.active_until;
+        drop(gathered);
+        is_active.then(|| {
+            let values = values(queue, &figures, &before, now);
+            Sample { entity: Entity::of_queue(queue.key()), values }
+        })
+    }
+
     fn gathered(&self) -> MutexGuard<'_, Gathered> {
         self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,25 +111,10 @@ impl Source for QueueMetrics {
     }
 
     fn close(&self, now: Timestamp) -> Vec<Sample> {
-        let mut gathered = self.gathered();
-        // Listed under the lock: a queue deleted from here on is counted after this close.
-        let queues = self.broker.queues();
-        let mut samples = std::mem::take(&mut gathered.deleted);
-        let mut seen_now = HashMap::with_capacity(queues.len());
-        for queue in queues {
-            let figures = self.broker.close_size_period(&queue);
-            let seen = gathered.queues.get(&queue.id()).copied().unwrap_or_default();
-            let active_until = match has_activity(&figures, &seen) {
-                true => now.plus_seconds(ACTIVE_S),
-                false => seen.active_until,
-            };
-            if now < active_until {
-                let values = values(&queue, &figures, &seen.totals, now);
-                samples.push(Sample { entity: Entity::of_queue(queue.key()), values });
-            }
-            seen_now.insert(queue.id(), Seen { totals: figures.totals, active_until });
+        let mut samples = std::mem::take(&mut self.gathered().deleted);
+        for queue in self.broker.queues() {
+            samples.extend(self.close_queue(&queue, now));
         }
-        gathered.queues = seen_now;
         samples
     }
 }

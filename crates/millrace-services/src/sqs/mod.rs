@@ -126,7 +126,7 @@ impl Sqs {
             Action::DeleteMessage(input) => self.delete_message(request, input).await,
             Action::DeleteMessageBatch(input) => self.delete_message_batch(request, input).await,
             Action::DeleteQueue(input) => self.delete_queue(request, input).await,
-            Action::GetQueueAttributes(input) => self.get_queue_attributes(request, input),
+            Action::GetQueueAttributes(input) => self.get_queue_attributes(request, input).await,
             Action::GetQueueUrl(input) => self.get_queue_url(request, input),
             Action::ListDeadLetterSourceQueues(input) => {
                 self.list_dead_letter_source_queues(request, input)

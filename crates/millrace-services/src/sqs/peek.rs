@@ -57,6 +57,7 @@ impl Sqs {
             MessageState::Free => false,
         };
         let (mut messages, mut seen, mut seen_bytes, mut answer_bytes) = (Vec::new(), 0, 0, 0);
+        self.broker.catch_up(&queue).await;
         let mut next = Some(BrowseCursor::default());
         while let Some(from) = next
             && messages.len() < peek.limit

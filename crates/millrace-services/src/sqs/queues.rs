@@ -132,7 +132,7 @@ impl Sqs {
         Ok(Answer::GetQueueUrl { queue_url: self.queue_url(request, queue.key()) })
     }
 
-    pub(super) fn get_queue_attributes(
+    pub(super) async fn get_queue_attributes(
         &self,
         request: &SqsRequest<'_>,
         input: &GetQueueAttributes<'_>,
@@ -142,6 +142,7 @@ impl Sqs {
         if let Some(unknown) = names.iter().find(|name| !attributes::is_known(name)) {
             return Err(error::unknown_attribute(unknown));
         }
+        self.broker.catch_up(&queue).await;
         let (counts, _) = self.broker.count_messages(&queue);
         let is_wanted =
             |name: &str| names.iter().any(|n| matches!(n.as_str(), "All") || **n == *name);
