@@ -1,5 +1,7 @@
 //! From deliveries to contents, and back if they do not reach their client.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use millrace_core::MessageId;
 use millrace_engine::record::{self, Record as EngineRecord};
 use millrace_engine::{Content, Delivery, MessageView};
@@ -72,11 +74,23 @@ impl Broker {
                 let receipt_handle = self.receipt_handle(queue, delivery);
                 Some(Incoming { id, receipt_handle, content, delivery: delivery.clone() })
             }
-            // Or gone: deleted a moment ago by another handle.
-            Err(error) => {
-                tracing::error!(queue = %queue.key(), %error, "message left out");
+            Err(error @ ReadError::Gone(_)) => {
+                tracing::debug!(queue = %queue.key(), %error, "deleted a moment ago by others");
                 None
             }
+            Err(error) => {
+                self.tell_left_out(queue, &error);
+                None
+            }
+        }
+    }
+
+    /// One line a second: a consumer that hides nothing receives the same message over and over.
+    fn tell_left_out(&self, queue: &SharedQueue, error: &ReadError) {
+        static LAST_S: AtomicU64 = AtomicU64::new(0);
+        let now_s = self.now().seconds();
+        if LAST_S.swap(now_s, Ordering::Relaxed) != now_s {
+            tracing::error!(queue = %queue.key(), %error, "message left out");
         }
     }
 
