@@ -8,7 +8,7 @@ const DEPTH_MAX: usize = 32;
 
 /// Reads one value, which must be all there is. `None`: the bytes are malformed. Numbers that JSON
 /// cannot express become the texts that AWS JSON has for them.
-pub(super) fn decode(bytes: &[u8]) -> Option<Value> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<Value> {
     let mut decoder = Decoder { rest: bytes };
     let value = decoder.value(DEPTH_MAX)?;
     decoder.rest.is_empty().then_some(value)
@@ -155,7 +155,7 @@ fn half(bits: u16) -> f64 {
 }
 
 /// Appends the head of an item.
-pub(super) fn put_head(out: &mut Vec<u8>, major: u8, argument: u64) {
+pub(crate) fn put_head(out: &mut Vec<u8>, major: u8, argument: u64) {
     let major = major << 5;
     match argument {
         0..=23 => out.push(major | argument as u8),
@@ -175,24 +175,24 @@ pub(super) fn put_head(out: &mut Vec<u8>, major: u8, argument: u64) {
     }
 }
 
-pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_head(out, 3, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
-pub(super) fn put_integer(out: &mut Vec<u8>, number: i64) {
+pub(crate) fn put_integer(out: &mut Vec<u8>, number: i64) {
     match u64::try_from(number) {
         Ok(number) => put_head(out, 0, number),
         Err(_) => put_head(out, 1, (-1 - number) as u64),
     }
 }
 
-pub(super) fn put_float(out: &mut Vec<u8>, number: f64) {
+pub(crate) fn put_float(out: &mut Vec<u8>, number: f64) {
     out.push(0xfb);
     out.extend_from_slice(&number.to_be_bytes());
 }
 
-pub(super) fn put_truth(out: &mut Vec<u8>, truth: bool) {
+pub(crate) fn put_truth(out: &mut Vec<u8>, truth: bool) {
     out.push(if truth { 0xf5 } else { 0xf4 });
 }
 

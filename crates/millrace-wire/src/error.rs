@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::cbor;
 use crate::escape::{json_string, xml_text};
 use crate::http::Response;
 use crate::protocol::{Protocol, ServiceName};
@@ -229,11 +230,11 @@ impl ApiError {
     fn put_cbor(&self, out: &mut Vec<u8>) {
         // CBOR: major type 5, a map of so many pairs.
         out.push(0xa0 | if self.message.is_empty() { 1 } else { 2 });
-        put_cbor_text(out, "__type");
-        put_cbor_text(out, &format!("{}#{}", self.namespace, self.shape));
+        cbor::put_text(out, "__type");
+        cbor::put_text(out, &format!("{}#{}", self.namespace, self.shape));
         if !self.message.is_empty() {
-            put_cbor_text(out, "message");
-            put_cbor_text(out, &self.message);
+            cbor::put_text(out, "message");
+            cbor::put_text(out, &self.message);
         }
     }
 
@@ -262,24 +263,6 @@ fn front_end(
     message: impl Into<Cow<'static, str>>,
 ) -> ApiError {
     ApiError { namespace: FRONT_END, shape, code, status, message: message.into() }
-}
-
-/// Appends a CBOR text string (major type 3).
-fn put_cbor_text(out: &mut Vec<u8>, text: &str) {
-    let length = text.len() as u64;
-    match (u8::try_from(length), u16::try_from(length)) {
-        (Ok(short @ 0..=23), _) => out.push(0x60 | short),
-        (Ok(byte), _) => out.extend_from_slice(&[0x78, byte]),
-        (_, Ok(word)) => {
-            out.push(0x79);
-            out.extend_from_slice(&word.to_be_bytes());
-        }
-        _ => {
-            out.push(0x7b);
-            out.extend_from_slice(&length.to_be_bytes());
-        }
-    }
-    out.extend_from_slice(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! [`Request`] and [`Response`] are the seam between the server, which knows sockets, and the
 //! services, which know actions; no type of an HTTP library crosses it.
 
+mod cbor;
 pub mod cloudwatch;
 pub mod date;
 mod error;

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::cbor;
 use super::input::{Input, Structure};
 use super::types::Action;
 use crate::ApiError;
+use crate::cbor;
 use crate::protocol::{Protocol, Target};
 
 /// Reads the request that `target` names. Content encodings must be undone.

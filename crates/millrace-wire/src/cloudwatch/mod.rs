@@ -4,7 +4,6 @@
 //! All three are read through [`input`], which hides how they write lists, numbers and times, and
 //! written from one tree ([`output`]).
 
-mod cbor;
 mod decode;
 mod encode;
 mod input;

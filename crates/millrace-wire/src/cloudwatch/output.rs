@@ -1,6 +1,6 @@
 //! An answer as a tree, and the tree in each protocol.
 
-use super::cbor;
+use crate::cbor;
 use crate::date;
 use crate::escape::{json_string, xml_text};
 
