@@ -18,7 +18,8 @@
 //! ```
 //!
 //! Costs: every command is O(messages named in it), O(log messages in flight or delayed) for its
-//! timers; nothing depends on the number of waiting messages or groups.
+//! timers; nothing depends on the number of waiting messages or groups. One exception: changing the
+//! delay of a FIFO queue visits every message.
 
 mod content;
 mod definition;

@@ -92,8 +92,7 @@ impl Ledger {
     fn adopt(&mut self, opening: &Opening) {
         let kept: Vec<u64> = opening.seen.iter().map(|seen| seen.batch).collect();
         for (number, batch) in &mut self.batches {
-            batch.is_acknowledged &= kept.contains(number);
-            batch.is_acknowledged |= kept.contains(number);
+            batch.is_acknowledged = kept.contains(number);
         }
     }
 }

@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_policy_that_somebody_chose_stays() {
         let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-        set_policy(idle, niceness().unwrap()).unwrap();
+        set_policy(idle, ThreadPriority::Min).unwrap();
         let mut scheduling = Scheduling::new(0, 1);
 
         assert_eq!(policy_after(&mut scheduling, MANY), idle);
