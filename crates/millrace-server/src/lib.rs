@@ -36,6 +36,8 @@ mod worker;
 
 pub use counters::{Closed, Counters, Totals};
 pub use drain::Drain;
+#[doc(hidden)]
+pub use http1::fuzz;
 pub use listen::{BindError, Drained, RunError, Server};
 pub use options::{BoxFuture, Cors, Hooks, Limits, Options, Timeouts, TlsFiles};
 pub use tls::TlsError;

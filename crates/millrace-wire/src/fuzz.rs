@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use crate::cloudwatch;
 use crate::http::{Header, Request};
-use crate::protocol::{Protocol, ServiceName, detect, parse_queue_url};
+use crate::protocol::{Protocol, ServiceName, Target, detect, parse_queue_url};
 use crate::query::Parameters;
 use crate::sigv4::{Credential, Verifier};
 use crate::sqs::{ACTIONS, decode_json, decode_query, decode_twice};
@@ -71,6 +72,37 @@ pub fn sigv4(input: &[u8]) {
     }
 }
 
+/// The first byte chooses the protocol, the second the action, the rest is the body.
+pub fn cloudwatch(input: &[u8]) {
+    let [first, second, body @ ..] = input else { return };
+    let protocol = match first % 3 {
+        0 => Protocol::Json,
+        1 => Protocol::Cbor,
+        _ => Protocol::Query,
+    };
+    let actions = cloudwatch::ACTIONS;
+    let action = actions.get(usize::from(*second) % actions.len()).copied().unwrap_or_default();
+    let parameters = match protocol {
+        Protocol::Query => Parameters::parse("", body),
+        _ => Ok(Parameters::default()),
+    };
+    let decoded = parameters.and_then(|parameters| {
+        let target = Target {
+            service: ServiceName::CloudWatch,
+            protocol,
+            action: action.into(),
+            region: None,
+            access_key: None,
+            path_queue: None,
+            parameters,
+        };
+        cloudwatch::decode(&target, body).map(drop)
+    });
+    if let Err(error) = decoded {
+        let _ = error.response(ServiceName::CloudWatch, protocol, "id");
+    }
+}
+
 fn split_head(input: &[u8]) -> (&[u8], &[u8]) {
     match input.windows(2).position(|pair| pair == b"\n\n") {
         Some(at) => (input.get(..at).unwrap_or_default(), input.get(at + 2..).unwrap_or_default()),
@@ -101,6 +133,7 @@ mod tests {
             super::json(&input);
             super::query(&input);
             super::sigv4(&input);
+            super::cloudwatch(&input);
         }
 
         #[test]

@@ -17,6 +17,7 @@
 mod body;
 mod buffer;
 mod exchange;
+pub mod fuzz;
 mod head;
 mod io;
 mod lookahead;
