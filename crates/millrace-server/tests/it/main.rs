@@ -15,3 +15,4 @@ mod keep_alive;
 mod policy;
 mod stream;
 mod tls;
+mod unfinished;

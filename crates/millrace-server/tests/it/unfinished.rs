@@ -1,0 +1,68 @@
+//! Bodies that are on their way have a bound over all connections, and streams one of each.
+
+use hyper::http::Method;
+use millrace_server::Hooks;
+
+use crate::http2;
+use crate::support::{Client, Running, options, start_with};
+
+/// Bodies up to 64 KiB are read whatever the others hold.
+const LARGE_BYTES: usize = 1_000_000;
+
+fn start() -> Running {
+    let mut options = options();
+    options.limits.max_unfinished_bytes = LARGE_BYTES + LARGE_BYTES / 2;
+    options.limits.max_streams = 2;
+    start_with(options, Hooks::default())
+}
+
+/// A client that has sent most of a large body.
+fn holder(server: &Running) -> Client {
+    let mut client = server.connect();
+    client.send(format!("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: {LARGE_BYTES}\r\n\r\n"));
+    client.send(vec![b'x'; LARGE_BYTES - 1]);
+    client.wait_until_read(server);
+    client
+}
+
+fn post(bytes: usize) -> Vec<u8> {
+    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n");
+    [head.into_bytes(), vec![b'x'; bytes]].concat()
+}
+
+#[test]
+fn bodies_together_are_bounded_but_small_ones_are_read() {
+    let server = start();
+    let mut holder = holder(&server);
+
+    let refused = server.connect().ask(post(LARGE_BYTES));
+    let small = server.connect().ask(post(60_000));
+    holder.send("x");
+
+    assert_eq!((refused.status, refused.text()), (503, "too many large requests at a time\n"));
+    assert_eq!((small.status, holder.reply().status), (200, 200));
+    assert_eq!(server.connect().ask(post(LARGE_BYTES)).status, 200, "the room was given back");
+}
+
+#[tokio::test]
+async fn bodies_of_streams_are_bounded_with_them() {
+    let server = start();
+    let holder = holder(&server);
+    let (mut client, _connection) = http2::connect(&server).await;
+    let body: &'static [u8] = vec![b'x'; LARGE_BYTES].leak();
+
+    let refused = http2::ask(&mut client, http2::request(Method::POST, "/"), body).await;
+    let small = http2::ask(&mut client, http2::request(Method::POST, "/"), &body[..60_000]).await;
+
+    assert_eq!((refused.status, small.status), (503, 200));
+    drop(holder);
+}
+
+#[tokio::test]
+async fn streams_of_a_connection_are_bounded() {
+    let server = start();
+    let (mut client, _connection) = http2::connect(&server).await;
+    http2::ask(&mut client, http2::request(Method::GET, "/"), b"").await;
+
+    assert_eq!(client.current_max_send_streams(), 2);
+}
