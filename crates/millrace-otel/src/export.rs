@@ -115,6 +115,6 @@ fn of_either(first: &str, second: &str) -> Option<String> {
 }
 
 /// OpenTelemetry: an empty variable is as good as absent.
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|text| !text.is_empty())
 }

@@ -38,7 +38,7 @@ pub struct Options {
     /// `OTEL_TRACES_SAMPLER`: `always_on`, `always_off`, `traceidratio` or one of these behind
     /// `parentbased_`; `parentbased_always_on` if that is absent, too.
     pub sampler: Option<String>,
-    /// `OTEL_TRACES_SAMPLER_ARG`: the ratio, 0 to 1.
+    /// `OTEL_TRACES_SAMPLER_ARG`: the ratio of `traceidratio`, 0 to 1; 1 if that is absent, too.
     pub sampler_arg: Option<String>,
 }
 

@@ -48,7 +48,7 @@ impl Tracer {
         let mut builder = SdkTracerProvider::builder()
             .with_span_processor(BatchSpanProcessor::builder(exporter).build())
             .with_resource(resource(options, service));
-        if let Some(sampler) = sampler(options)? {
+        if let Some(sampler) = sampler(options, export::variable)? {
             builder = builder.with_sampler(sampler);
         }
         let provider = builder.build();
@@ -109,9 +109,18 @@ fn resource(options: &Options, service: &'static str) -> Resource {
     }
 }
 
-/// The configured sampler; `None` leaves it to the variables.
-fn sampler(options: &Options) -> Result<Option<Sampler>, StartError> {
-    let Some(name) = &options.sampler else { return Ok(None) };
+/// The configured sampler; what is not configured of it is taken from the variables. `None` leaves
+/// all of it to OpenTelemetry, which reads them, too.
+fn sampler(
+    options: &Options,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Option<Sampler>, StartError> {
+    let name = match (&options.sampler, &options.sampler_arg) {
+        (Some(name), _) => Some(name.clone()),
+        (None, Some(_)) => variable("OTEL_TRACES_SAMPLER"),
+        (None, None) => None,
+    };
+    let Some(name) = name else { return Ok(None) };
     let (is_parent_based, root) = match name.strip_prefix("parentbased_") {
         Some(root) => (true, root),
         None => (false, name.as_str()),
@@ -119,11 +128,13 @@ fn sampler(options: &Options) -> Result<Option<Sampler>, StartError> {
     let root = match root {
         "always_on" => Sampler::AlwaysOn,
         "always_off" => Sampler::AlwaysOff,
-        "traceidratio" => Sampler::TraceIdRatioBased(ratio(options)?),
+        "traceidratio" => Sampler::TraceIdRatioBased(ratio(options, variable)?),
+        // A variable may stand for other programs' samplers.
+        _ if options.sampler.is_none() => return Ok(None),
         _ => {
             return Err(StartError::Invalid {
                 name: "traces.sampler",
-                value: name.clone(),
+                value: name,
                 expected: "always_on, always_off or traceidratio, alone or behind parentbased_",
             });
         }
@@ -131,42 +142,87 @@ fn sampler(options: &Options) -> Result<Option<Sampler>, StartError> {
     Ok(Some(if is_parent_based { Sampler::ParentBased(Box::new(root)) } else { root }))
 }
 
-fn ratio(options: &Options) -> Result<f64, StartError> {
-    let Some(text) = &options.sampler_arg else { return Ok(1.0) };
-    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
-    ratio.ok_or_else(|| StartError::Invalid {
-        name: "traces.sampler_arg",
-        value: text.clone(),
-        expected: "a ratio from 0 to 1",
-    })
+fn ratio(options: &Options, variable: impl Fn(&str) -> Option<String>) -> Result<f64, StartError> {
+    if let Some(text) = &options.sampler_arg {
+        return parse_ratio(text).ok_or_else(|| StartError::Invalid {
+            name: "traces.sampler_arg",
+            value: text.clone(),
+            expected: "a ratio from 0 to 1",
+        });
+    }
+    let name = "OTEL_TRACES_SAMPLER_ARG";
+    let Some(text) = variable(name) else { return Ok(1.0) };
+    // OpenTelemetry: a variable that is not understood is reported, and as good as absent.
+    Ok(parse_ratio(&text).unwrap_or_else(|| {
+        tracing::warn!(value = text, "{name} is not a ratio from 0 to 1, so it is passed over");
+        1.0
+    }))
+}
+
+fn parse_ratio(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn options(sampler: &str, argument: &str) -> Options {
-        Options {
-            sampler: Some(sampler.to_owned()),
-            sampler_arg: Some(argument.to_owned()),
-            ..Options::default()
-        }
+    /// Name and argument, as texts that may be empty, as settings and as variables.
+    fn sampler_of(
+        settings: [&str; 2],
+        variables: [&str; 2],
+    ) -> Result<Option<Sampler>, StartError> {
+        let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let [sampler, sampler_arg] = settings.map(given);
+        let options = Options { sampler, sampler_arg, ..Options::default() };
+        super::sampler(&options, |name| match name {
+            "OTEL_TRACES_SAMPLER" => given(variables[0]),
+            "OTEL_TRACES_SAMPLER_ARG" => given(variables[1]),
+            _ => None,
+        })
     }
 
     #[test]
     fn samplers_are_named_as_opentelemetry_names_them() {
-        let named = |name, argument| format!("{:?}", sampler(&options(name, argument)).unwrap());
+        let named = |settings| format!("{:?}", sampler_of(settings, ["", ""]).unwrap());
 
-        assert_eq!(named("always_off", ""), "Some(AlwaysOff)");
-        assert_eq!(named("traceidratio", "0.25"), "Some(TraceIdRatioBased(0.25))");
-        assert_eq!(named("parentbased_always_on", ""), "Some(ParentBased(AlwaysOn))");
+        assert_eq!(named(["always_off", ""]), "Some(AlwaysOff)");
+        assert_eq!(named(["traceidratio", "0.25"]), "Some(TraceIdRatioBased(0.25))");
+        assert_eq!(named(["traceidratio", ""]), "Some(TraceIdRatioBased(1.0))");
+        assert_eq!(named(["parentbased_always_on", ""]), "Some(ParentBased(AlwaysOn))");
+    }
+
+    #[test]
+    fn what_is_not_configured_of_a_sampler_is_taken_from_the_variables() {
+        let environment = ["traceidratio", "0.25"];
+        let of = |settings, variables| format!("{:?}", sampler_of(settings, variables).unwrap());
+
+        assert_eq!(of(["", ""], environment), "None");
+        assert_eq!(of(["", "0.5"], environment), "Some(TraceIdRatioBased(0.5))");
+        assert_eq!(
+            of(["parentbased_traceidratio", ""], environment),
+            "Some(ParentBased(TraceIdRatioBased(0.25)))"
+        );
+        assert_eq!(of(["always_off", ""], environment), "Some(AlwaysOff)");
+        assert_eq!(of(["", "0.5"], ["", "0.25"]), "None");
+        assert_eq!(of(["", "0.5"], ["xray", ""]), "None");
     }
 
     #[test]
     fn a_sampler_that_is_none_is_refused() {
-        assert!(sampler(&options("sometimes", "")).is_err());
-        assert!(sampler(&options("traceidratio", "1.5")).is_err());
-        assert!(sampler(&options("parentbased_traceidratio", "NaN")).is_err());
+        let none = ["", ""];
+
+        assert!(sampler_of(["sometimes", ""], none).is_err());
+        assert!(sampler_of(["traceidratio", "1.5"], none).is_err());
+        assert!(sampler_of(["parentbased_traceidratio", "NaN"], none).is_err());
+        assert!(sampler_of(["", "1.5"], ["traceidratio", "0.5"]).is_err());
+    }
+
+    #[test]
+    fn a_variable_that_is_no_ratio_is_as_good_as_absent() {
+        let found = sampler_of(["traceidratio", ""], ["", "endpoint=http://127.0.0.1"]).unwrap();
+
+        assert_eq!(format!("{found:?}"), "Some(TraceIdRatioBased(1.0))");
     }
 
     #[test]
