@@ -19,15 +19,24 @@ const TIMEOUT_MS: u64 = 10_000;
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 
 /// The URL that spans are posted to: the setting, else the variables in OpenTelemetry's order.
-/// `None`: nobody asked for traces, or `OTEL_SDK_DISABLED` or `OTEL_TRACES_EXPORTER` forbids them.
-pub(crate) fn endpoint(options: &Options) -> Option<String> {
-    let is_disabled = variable("OTEL_SDK_DISABLED").is_some_and(|text| text == "true")
-        || variable("OTEL_TRACES_EXPORTER").is_some_and(|text| text == "none");
+/// `None`: nobody asked for traces, or `OTEL_SDK_DISABLED` forbids them, or `OTEL_TRACES_EXPORTER`
+/// where the setting does not choose the exporter.
+pub(crate) fn endpoint(
+    options: &Options,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    if variable("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
+        return None;
+    }
     let below = |base: String| format!("{}/v1/traces", base.trim_end_matches('/'));
-    let configured = options.endpoint.clone().map(below);
-    configured
-        .or_else(|| variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").filter(|_| !is_disabled))
-        .or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT").filter(|_| !is_disabled).map(below))
+    if let Some(base) = &options.endpoint {
+        return Some(below(base.clone()));
+    }
+    if variable("OTEL_TRACES_EXPORTER").is_some_and(|text| text == "none") {
+        return None;
+    }
+    variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+        .or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT").map(below))
 }
 
 /// Posts one batch at a time, and says once when that begins or ceases to fail.
@@ -117,4 +126,55 @@ fn of_either(first: &str, second: &str) -> Option<String> {
 /// OpenTelemetry: an empty variable is as good as absent.
 pub(crate) fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where spans go with that setting, which may be empty, and those variables.
+    fn endpoint_of(setting: &str, variables: &[(&str, &str)]) -> Option<String> {
+        let endpoint = Some(setting.to_owned()).filter(|text| !text.is_empty());
+        let options = Options { endpoint, ..Options::default() };
+        super::endpoint(&options, |name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_setting_wins_over_variables() {
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://b:4318"),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4318/spans"),
+        ];
+
+        assert_eq!(endpoint_of("http://a:4318/", &variables).unwrap(), "http://a:4318/v1/traces");
+        assert_eq!(endpoint_of("", &variables).unwrap(), "http://c:4318/spans");
+        assert_eq!(endpoint_of("", &variables[..1]).unwrap(), "http://b:4318/v1/traces");
+        assert_eq!(endpoint_of("", &[]), None);
+    }
+
+    #[test]
+    fn a_disabled_sdk_makes_no_traces_whoever_asks_for_them() {
+        let asked = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://b:4318");
+        let disabled = |text| [("OTEL_SDK_DISABLED", text), asked];
+
+        for text in ["true", "True"] {
+            assert_eq!(endpoint_of("http://a:4318", &disabled(text)), None);
+            assert_eq!(endpoint_of("", &disabled(text)), None);
+        }
+        for text in ["false", "1"] {
+            assert!(endpoint_of("http://a:4318", &disabled(text)).is_some());
+        }
+    }
+
+    #[test]
+    fn the_setting_chooses_the_exporter() {
+        let none =
+            [("OTEL_TRACES_EXPORTER", "none"), ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://b:4318")];
+
+        assert!(endpoint_of("http://a:4318", &none).is_some());
+        assert_eq!(endpoint_of("", &none), None);
+    }
 }

@@ -35,7 +35,9 @@ impl Tracer {
     ///
     /// A value that cannot be understood. That the collector cannot be reached is no error.
     pub fn start(options: &Options, service: &'static str) -> Result<Tracer, StartError> {
-        let Some(endpoint) = export::endpoint(options) else { return Ok(Tracer::default()) };
+        let Some(endpoint) = export::endpoint(options, export::variable) else {
+            return Ok(Tracer::default());
+        };
         let sender = Sender::new(&endpoint)?;
         let exporter = SpanExporter::builder()
             .with_http()
