@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::{
     assemble,
-    config::{Config, UsageError},
+    config::{Config, LogFormat, UsageError},
     console,
     figures::ServerFigures,
     limits,
@@ -49,7 +49,10 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
     services.service.set_figures(Arc::new(ServerFigures(server.counters())));
 
     let addresses = server.addresses().to_vec();
-    if is_first_start || config.durability == Durability::Memory {
+    // Whoever reads JSON lines is to find no others, and `serving` says where we are.
+    if config.log_format == LogFormat::Text
+        && (is_first_start || config.durability == Durability::Memory)
+    {
         let console = console.as_ref().and_then(|console| console.url(&config));
         greet(&config, &addresses, console.as_deref());
     }

@@ -38,14 +38,17 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+fn json(line: &str) -> serde_json::Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+}
+
 struct Serving {
     child: Child,
     stderr: BufReader<ChildStderr>,
     address: String,
-    printed: String,
 }
 
-/// Starts a server on a free port and waits until it says that it serves.
+/// Starts a server on a free port and waits until it says that it serves. Whatever it prints is JSON.
 fn serve(data: &TempDir, arguments: &[&str]) -> Serving {
     let mut child = millrace(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])
         .arg("--data")
@@ -54,19 +57,19 @@ fn serve(data: &TempDir, arguments: &[&str]) -> Serving {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut printed = String::new();
-    let address = loop {
-        let start = printed.len();
-        assert!(stderr.read_line(&mut printed).unwrap() > 0, "ended: {printed}");
-        let Ok(line) = serde_json::from_str::<serde_json::Value>(&printed[start..]) else {
-            continue;
-        };
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    // From here on a failure ends the server, too.
+    let mut serving = Serving { child, stderr, address: String::new() };
+    while serving.address.is_empty() {
+        let mut line = String::new();
+        assert!(serving.stderr.read_line(&mut line).unwrap() > 0, "ended");
+        let line = json(&line);
         if line["message"] == "serving" {
-            break line["endpoint"].as_str().unwrap().trim_start_matches("http://").to_owned();
+            let endpoint = line["endpoint"].as_str().unwrap();
+            serving.address = endpoint.trim_start_matches("http://").to_owned();
         }
-    };
-    Serving { child, stderr, address, printed }
+    }
+    serving
 }
 
 impl Serving {
@@ -96,7 +99,7 @@ fn get(stream: &mut TcpStream, path: &str) -> String {
 }
 
 #[test]
-fn serves_until_told_to_stop_and_greets_newcomers() {
+fn serves_until_told_to_stop() {
     let data = TempDir::new().unwrap();
     let mut serving = serve(&data, &[]);
     let mut client = serving.connect();
@@ -108,11 +111,33 @@ fn serves_until_told_to_stop_and_greets_newcomers() {
     serving.stderr.read_to_string(&mut rest).unwrap();
 
     assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
-    let line = format!("export AWS_ENDPOINT_URL=http://{}\n", serving.address);
-    assert!(serving.printed.contains(&line), "{}", serving.printed);
-    assert!(serving.printed.contains("Durability: fsync"));
     assert_eq!(status.code(), Some(0), "{rest}");
-    assert!(rest.contains("\"draining\"") && rest.contains("\"stopped\""), "{rest}");
+    let said: Vec<_> = rest.lines().map(|line| json(line)["message"].clone()).collect();
+    assert!(said.contains(&"draining".into()) && said.contains(&"stopped".into()), "{rest}");
+}
+
+#[test]
+fn greets_newcomers_unless_programs_read_the_log() {
+    let data = TempDir::new().unwrap();
+    let mut child = millrace(&["serve", "--listen", "127.0.0.1:0", "--data"])
+        .arg(data.path().join("data"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut printed = String::new();
+    while !printed.contains("serving endpoint=") {
+        assert!(stderr.read_line(&mut printed).unwrap() > 0, "ended: {printed}");
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    std::io::copy(&mut stderr, &mut std::io::sink()).unwrap();
+
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(printed.contains("export AWS_ENDPOINT_URL=http://127.0.0.1:"), "{printed}");
+    assert!(printed.contains("Durability: fsync"), "{printed}");
+    // The JSON of the other start is checked line by line.
+    let other = TempDir::new().unwrap();
+    serve(&other, &["--durability", "memory"]);
 }
 
 #[test]
