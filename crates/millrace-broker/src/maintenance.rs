@@ -34,6 +34,8 @@ const COMMIT_PAUSE: Duration = Duration::from_millis(5);
 const REST_MS: u64 = 10_000;
 /// Bytes of a definition's record beside its index, and of a frame of its own.
 const DEFINITION_OVERHEAD_BYTES: usize = RECORD_HEADER_BYTES + 64;
+
+/// The work behind the requests: who wants it, and how far it has come with the log.
 pub(crate) struct Maintenance {
     is_wanted: AtomicBool,
     state: Mutex<Sleep>,
@@ -182,23 +184,8 @@ impl Broker {
 
     fn shorten_log(&self) -> Result<Option<Duration>, BrokerError> {
         let mut log = self.maintenance.log();
-        if let Some((ticket, boundary)) = log.pending {
-            match self.log.outcome(ticket) {
-                None => return Ok(Some(COMMIT_PAUSE)),
-                Some(Err(_)) => log.pending = None,
-                Some(Ok(())) => {
-                    log.pending = None;
-                    if let Err(error) = self.log.truncate_before(boundary) {
-                        tracing::warn!(%error, "old segments could not be dropped");
-                    }
-                }
-            }
-        }
-        if let Some(ticket) = log.appended {
-            if self.log.outcome(ticket).is_none() {
-                return Ok(Some(COMMIT_PAUSE));
-            }
-            log.appended = None;
+        if self.waits_for_commit(&mut log) {
+            return Ok(Some(COMMIT_PAUSE));
         }
         if let Some(remembering) = log.remembering.take() {
             return self.remember_again(&mut log, remembering);
@@ -214,20 +201,8 @@ impl Broker {
         };
         // What makes the log longer need not be what tells.
         let [oldest, .., active] = segments.as_slice() else { return Ok(Some(LONGEST_PAUSE)) };
-        // Queues are looked at one after the other: what moves on meanwhile from one that is still
-        // to come to one that was seen already tells of itself.
-        self.maintenance.moved_from.store(u32::MAX, Ordering::Release);
-        let mut live_bytes = 0;
-        let (active, mut boundary) = (active.id, active.id);
-        for queue in &queues {
-            let state = queue.lock();
-            live_bytes += state.queue.live_bytes();
-            if let Some(segment) = state.queue.oldest_segment(false) {
-                boundary = boundary.min(SegmentId(segment));
-            }
-        }
-        let moved_from = self.maintenance.moved_from.load(Ordering::Acquire);
-        boundary = boundary.min(SegmentId(moved_from));
+        let active = active.id;
+        let (live_bytes, mut boundary) = self.live(&queues, active);
         let lacks_segment = self.lacks_segment();
         let mut straggling = oldest.id;
         if boundary > oldest.id {
@@ -256,6 +231,42 @@ impl Broker {
             return Ok(Some(COMMIT_PAUSE));
         }
         Ok(Some(LONGEST_PAUSE))
+    }
+
+    /// Whether what was appended for the log's sake is still on its way. Once it is there, the
+    /// segments that it stands for go.
+    fn waits_for_commit(&self, log: &mut LogState) -> bool {
+        if let Some((ticket, boundary)) = log.pending {
+            let Some(outcome) = self.log.outcome(ticket) else { return true };
+            log.pending = None;
+            if outcome.is_ok()
+                && let Err(error) = self.log.truncate_before(boundary)
+            {
+                tracing::warn!(%error, "old segments could not be dropped");
+            }
+        }
+        if log.appended.is_some_and(|ticket| self.log.outcome(ticket).is_none()) {
+            return true;
+        }
+        log.appended = None;
+        false
+    }
+
+    /// Bytes that messages need, and the oldest segment that one is in, `active` if there is none.
+    fn live(&self, queues: &[Arc<SharedQueue>], active: SegmentId) -> (u64, SegmentId) {
+        // Queues are looked at one after the other: what moves on meanwhile from one that is still
+        // to come to one that was seen already tells of itself.
+        self.maintenance.moved_from.store(u32::MAX, Ordering::Release);
+        let (mut live_bytes, mut oldest) = (0, active);
+        for queue in queues {
+            let state = queue.lock();
+            live_bytes += state.queue.live_bytes();
+            if let Some(segment) = state.queue.oldest_segment(false) {
+                oldest = oldest.min(SegmentId(segment));
+            }
+        }
+        let moved_from = self.maintenance.moved_from.load(Ordering::Acquire);
+        (live_bytes, oldest.min(SegmentId(moved_from)))
     }
 
     fn lacks_segment(&self) -> bool {

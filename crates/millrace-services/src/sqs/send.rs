@@ -3,7 +3,9 @@
 use millrace_broker::{Accepted, Kind, NewContent, Outgoing, Settings};
 use millrace_core::{AttributeDigest, MessageId, limits, md5_of_each, sha256_hex};
 use millrace_wire::ApiError;
-use millrace_wire::sqs::{Answer, BatchAnswer, SendMessage, SendMessageBatch, SentMessage};
+use millrace_wire::sqs::{
+    Answer, BatchAnswer, FailedEntry, SendMessage, SendMessageBatch, SentMessage,
+};
 
 use super::check::{Checked, check, check_size};
 use super::side_by_side::md5_beside_others;
@@ -11,6 +13,8 @@ use super::{Sqs, SqsRequest, batch, error};
 
 /// Sequence numbers have 20 digits; this is added to the engine's.
 const SEQUENCE_BASE: u128 = 18_850_000_000_000_000_000;
+
+type CheckedEntry<'e> = (&'e SendMessage<'e>, Checked<'e>);
 
 /// A FIFO message's SequenceNumber.
 pub(crate) fn sequence_number(seq: u64) -> u128 {
@@ -50,41 +54,7 @@ impl Sqs {
         let entries = input.entries.as_deref().unwrap_or_default();
         batch::check(entries.iter().map(|e| e.id.as_ref()), "SendMessageBatchRequestEntry")?;
         check_fifo_batch(entries, settings)?;
-        let mut failed = Vec::new();
-        // What comes behind a message in its group must not be accepted without it.
-        let mut refused = None;
-        let is_fifo = settings.kind == Kind::Fifo;
-        let mut fail = |number: usize, entry: &SendMessage<'_>, error: ApiError| {
-            if !is_fifo {
-                failed.push(batch::failed(entry.id.as_ref(), error));
-            } else if refused.is_none() {
-                refused = Some(of_entry(number, entry, error));
-            }
-        };
-        let mut checked = Vec::with_capacity(entries.len());
-        let mut total_bytes = 0;
-        for (number, entry) in (1..).zip(entries) {
-            let body_bytes = entry.message_body.as_ref().map_or(0, |body| body.as_bytes().len());
-            match check(entry, settings) {
-                Ok(message) => {
-                    total_bytes += message.size_bytes;
-                    match check_size(message.size_bytes, settings, "cannot be validated") {
-                        Ok(()) => checked.push((entry, message)),
-                        Err(error) => fail(number, entry, error),
-                    }
-                }
-                Err(error) => {
-                    total_bytes += body_bytes;
-                    fail(number, entry, error);
-                }
-            }
-        }
-        if total_bytes > limits::MESSAGE_SIZE_BYTES {
-            return Err(error::batch_request_too_long(total_bytes));
-        }
-        if let Some(error) = refused {
-            return Err(error);
-        }
+        let (checked, failed) = check_entries(entries, settings)?;
         if checked.is_empty() {
             return Ok(Answer::SendMessageBatch(BatchAnswer { successful: Vec::new(), failed }));
         }
@@ -116,6 +86,49 @@ impl Sqs {
             .collect();
         Ok(Answer::SendMessageBatch(BatchAnswer { successful, failed }))
     }
+}
+
+/// Entries that may be stored, and those that fail. Of a FIFO batch one that fails is the error of
+/// all: what comes behind a message in its group must not be accepted without it.
+fn check_entries<'e>(
+    entries: &'e [SendMessage<'e>],
+    settings: &Settings,
+) -> Result<(Vec<CheckedEntry<'e>>, Vec<FailedEntry>), ApiError> {
+    let mut failed = Vec::new();
+    let mut refused = None;
+    let is_fifo = settings.kind == Kind::Fifo;
+    let mut fail = |number: usize, entry: &SendMessage<'_>, error: ApiError| {
+        if !is_fifo {
+            failed.push(batch::failed(entry.id.as_ref(), error));
+        } else if refused.is_none() {
+            refused = Some(of_entry(number, entry, error));
+        }
+    };
+    let mut checked = Vec::with_capacity(entries.len());
+    let mut total_bytes = 0;
+    for (number, entry) in (1..).zip(entries) {
+        let body_bytes = entry.message_body.as_ref().map_or(0, |body| body.as_bytes().len());
+        match check(entry, settings) {
+            Ok(message) => {
+                total_bytes += message.size_bytes;
+                match check_size(message.size_bytes, settings, "cannot be validated") {
+                    Ok(()) => checked.push((entry, message)),
+                    Err(error) => fail(number, entry, error),
+                }
+            }
+            Err(error) => {
+                total_bytes += body_bytes;
+                fail(number, entry, error);
+            }
+        }
+    }
+    if total_bytes > limits::MESSAGE_SIZE_BYTES {
+        return Err(error::batch_request_too_long(total_bytes));
+    }
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    Ok((checked, failed))
 }
 
 /// What the error of one entry is called when it fails the whole batch.
