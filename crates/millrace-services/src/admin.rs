@@ -7,9 +7,11 @@ use std::time::Duration;
 use millrace_broker::Broker;
 use millrace_wire::protocol::{Protocol, Target};
 use millrace_wire::query::Parameters;
+use millrace_wire::sqs::ReceivedMessage;
 use millrace_wire::{ApiError, Request, Response, sqs as wire_sqs};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 use crate::auth::Auth;
 use crate::caller::Caller;
@@ -137,15 +139,12 @@ impl Admin {
         };
         let _turn = self.peeks.acquire().await;
         let messages = sqs.peek(&sqs.admin_request(request, caller), peek).await?;
-        if target.protocol == Protocol::QueryAsJson {
-            return Ok(json(as_json(&messages).to_string()));
-        }
-        let answer = wire_sqs::Answer::ReceiveMessage { messages };
-        let protocol = match target.protocol {
-            Protocol::Json => Protocol::Json,
-            _ => Protocol::Query,
-        };
-        Ok(wire_sqs::response(&answer, "ReceiveMessage", protocol, request_id))
+        let (protocol, request_id) = (target.protocol, request_id.to_owned());
+        let encoded = spawn_blocking(move || encode(messages, protocol, &request_id)).await;
+        encoded.map_err(|error| {
+            tracing::error!(%error, "messages were not encoded");
+            ApiError::internal_failure()
+        })
     }
 
     async fn advance(&self, request: &Request<'_>) -> Result<Response, ApiError> {
@@ -164,6 +163,16 @@ impl Admin {
     fn clock(&self) -> Response {
         json(format!(r#"{{"now_ms":{}}}"#, self.broker.now().0))
     }
+}
+
+/// Takes a tenth of a second for the largest answer: too long for a thread that serves others.
+fn encode(messages: Vec<ReceivedMessage>, protocol: Protocol, request_id: &str) -> Response {
+    if protocol == Protocol::QueryAsJson {
+        return json(as_json(&messages).to_string());
+    }
+    let answer = wire_sqs::Answer::ReceiveMessage { messages };
+    let protocol = if protocol == Protocol::Json { Protocol::Json } else { Protocol::Query };
+    wire_sqs::response(&answer, "ReceiveMessage", protocol, request_id)
 }
 
 /// The path itself, or one below it.
