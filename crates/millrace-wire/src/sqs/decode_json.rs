@@ -168,13 +168,28 @@ mod tests {
 
     #[test]
     fn control_characters_in_strings_are_escaped_or_refused() {
-        for body in ["\"a\nb\"", "\"\\\"\t\"", "\"\\\\\", \"DelaySeconds\": \"\r\""] {
+        for body in [
+            "\"a\nb\"",
+            "\"\\\"\t\"",
+            "\"\\\\\", \"DelaySeconds\": \"\r\"",
+            "\"b\", \"MessageAttributes\": {\"n\": {\"StringValue\": \"\u{1}\"}}",
+        ] {
             let body = format!("{{\"MessageBody\": {body}}}");
             assert_eq!(code("SendMessage", &body), "SerializationException", "{body:?}");
         }
         for body in ["\n\"\u{7f}\"\t", "\"\\n\\u0009\"\r\n", "\"\\\"\"\n"] {
             let body = format!("{{\"MessageBody\": {body}}}");
             assert!(decode_general("SendMessage", body.as_bytes()).is_ok(), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn refusals_speak_of_json() {
+        for (action, body) in
+            [("SendMessage", "\"b\""), ("SendMessageBatch", r#"{"Entries":["b"]}"#)]
+        {
+            let refusal = decode_json(action, body.as_bytes()).unwrap_err();
+            assert!(refusal.message.contains("expected an object"), "{}", refusal.message);
         }
     }
 

@@ -65,14 +65,14 @@ pub enum Action<'a> {
 
 /// DeleteQueue, ListQueueTags, PurgeQueue.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct QueueOnly<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct AddPermission<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -83,7 +83,7 @@ pub struct AddPermission<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct RemovePermission<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -91,14 +91,14 @@ pub struct RemovePermission<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct CancelMessageMoveTask<'a> {
     #[serde(borrow)]
     pub task_handle: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct ListMessageMoveTasks<'a> {
     #[serde(borrow)]
     pub source_arn: Option<Text<'a>>,
@@ -107,7 +107,7 @@ pub struct ListMessageMoveTasks<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct StartMessageMoveTask<'a> {
     #[serde(borrow)]
     pub source_arn: Option<Text<'a>>,
@@ -117,7 +117,7 @@ pub struct StartMessageMoveTask<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct ChangeMessageVisibility<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -127,7 +127,7 @@ pub struct ChangeMessageVisibility<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct ChangeMessageVisibilityBatch<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -136,7 +136,7 @@ pub struct ChangeMessageVisibilityBatch<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct ChangeMessageVisibilityEntry<'a> {
     #[serde(borrow)]
     pub id: Option<Text<'a>>,
@@ -146,7 +146,7 @@ pub struct ChangeMessageVisibilityEntry<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct CreateQueue<'a> {
     #[serde(borrow)]
     pub queue_name: Option<Text<'a>>,
@@ -157,7 +157,7 @@ pub struct CreateQueue<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct DeleteMessage<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -165,7 +165,7 @@ pub struct DeleteMessage<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct DeleteMessageBatch<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -174,7 +174,7 @@ pub struct DeleteMessageBatch<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct DeleteMessageEntry<'a> {
     #[serde(borrow)]
     pub id: Option<Text<'a>>,
@@ -182,7 +182,7 @@ pub struct DeleteMessageEntry<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct GetQueueAttributes<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -190,7 +190,7 @@ pub struct GetQueueAttributes<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct SetQueueAttributes<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -198,7 +198,7 @@ pub struct SetQueueAttributes<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct GetQueueUrl<'a> {
     #[serde(borrow)]
     pub queue_name: Option<Text<'a>>,
@@ -207,7 +207,7 @@ pub struct GetQueueUrl<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct ListQueues<'a> {
     #[serde(borrow)]
     pub queue_name_prefix: Option<Text<'a>>,
@@ -217,7 +217,7 @@ pub struct ListQueues<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct ListDeadLetterSourceQueues<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -227,7 +227,7 @@ pub struct ListDeadLetterSourceQueues<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct ReceiveMessage<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -246,7 +246,7 @@ pub struct ReceiveMessage<'a> {
 
 /// SendMessage, and (with `id`) one entry of SendMessageBatch.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct SendMessage<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -262,7 +262,7 @@ pub struct SendMessage<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct SendMessageBatch<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -275,7 +275,7 @@ pub struct SendMessageBatch<'a> {
 pub struct MessageAttributes<'a>(pub Vec<(Text<'a>, MessageAttributeValue<'a>)>);
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct MessageAttributeValue<'a> {
     #[serde(borrow)]
     pub data_type: Option<Text<'a>>,
@@ -291,7 +291,7 @@ pub struct MessageAttributeValue<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct TagQueue<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
@@ -299,7 +299,7 @@ pub struct TagQueue<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
+#[serde(rename_all = "PascalCase", default, expecting = "an object")]
 pub struct UntagQueue<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,

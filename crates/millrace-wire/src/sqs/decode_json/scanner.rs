@@ -9,6 +9,7 @@ use memchr::{memchr, memchr2};
 use millrace_core::text::{self, json};
 use serde::Deserialize;
 
+use super::has_bare_control;
 use crate::sqs::value::{Blob, Text};
 
 /// An integer of so many digits fits.
@@ -123,10 +124,12 @@ impl<'a> Scanner<'a> {
 
     /// Any value but null, by the decoder that reads everything.
     pub(super) fn other<T: Deserialize<'a>>(&mut self) -> Option<T> {
-        let mut values = serde_json::Deserializer::from_slice(self.rest()).into_iter();
+        let rest = self.rest();
+        let mut values = serde_json::Deserializer::from_slice(rest).into_iter();
         let value = values.next()?.ok()?;
-        self.at += values.byte_offset();
-        Some(value)
+        let raw = rest.get(..values.byte_offset())?;
+        self.at += raw.len();
+        (!has_bare_control(raw)).then_some(value)
     }
 
     fn string(&mut self) -> Option<Cow<'a, [u8]>> {
