@@ -348,8 +348,9 @@ def test_second_server_on_the_same_data_is_refused(server):
 
     try:
         assert second.process.wait(20) != 0
+        assert f"{server.data}/journal is in use by another process" in second.log.read_text()
     finally:
-        second.process.kill()
+        second.kill()
     assert server.get("/health")[0] == 200
 
 
