@@ -18,6 +18,8 @@ class QueueLedger:
         self.lock = threading.Lock()
         self.sending = set()  # Sent, answer not seen yet: may or may not be there.
         self.acknowledged = set()
+        self.open_batches = {}  # Their bodies' keys, of those without an answer, by the first.
+        self.seen = set()  # Received, at whatever time.
         self.begun_at = {}  # Sends without an answer, and when they began.
         self.last_accepted_at = 0.0  # When the latest began that was acknowledged.
         self.checksums = {}  # Of bodies with a filler.
@@ -41,13 +43,17 @@ class QueueLedger:
         return key in self.deletes or key in self.deleted_at
 
     def send_begins(self, bodies):
+        """`bodies`: those of one request. What it holds is accepted together or not at all."""
         with self.lock:
+            if len(bodies) > 1:
+                self.open_batches[self.key(bodies[0])] = list(map(self.key, bodies))
             self.sending.update(map(self.key, bodies))
             self.begun_at.update(dict.fromkeys(map(name, bodies), time.monotonic()))
             self.checksums.update((self.key(body), checksum(body)) for body in bodies if FILLER in body)
 
     def send_acknowledged(self, bodies):
         with self.lock:
+            self.open_batches.pop(self.key(bodies[0]), None)
             self.acknowledged.update(map(self.key, bodies))
             begun_at = [self.begun_at.pop(name(body)) for body in bodies]
             self.last_accepted_at = max([self.last_accepted_at, *begun_at])
@@ -58,6 +64,7 @@ class QueueLedger:
             self.receives += len(bodies)
             for body in bodies:
                 key = self.key(body)
+                self.seen.add(key)
                 if key not in self.sending:
                     self.errors.append(f"{key} was never sent")
                 if key in self.checksums and self.checksums[key] != checksum(body):
@@ -116,10 +123,16 @@ class QueueLedger:
 
     def check_drained(self, drained: list):
         """`drained`: all that came out at the end. What was acknowledged and not deleted,
-        and by no delete whose fate is unknown, has to be among it."""
+        and by no delete whose fate is unknown, has to be among it. Of a batch that was cut, all
+        or nothing has been seen: what is deleted was received before."""
         found = {self.key(body) for body in drained}
         lost = self.acknowledged - self.deleting - found
         self.errors += [f"{key} was acknowledged and is lost" for key in sorted(lost)]
+        seen = self.seen | found
+        for batch in self.open_batches.values():
+            if seen.intersection(batch) and not seen.issuperset(batch):
+                torn = ", ".join(sorted(seen.intersection(batch)))
+                self.errors.append(f"only {torn} of the batch {batch[0]} to {batch[-1]} was accepted")
 
 
 def name(body: str) -> str:

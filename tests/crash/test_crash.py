@@ -2,6 +2,7 @@
 
 - What was acknowledged is there: nothing is lost.
 - What was deleted, with an acknowledged delete, never returns.
+- A batch that was cut is there whole or not at all.
 - FIFO: within a group messages come in order, and a deduplication id is accepted once, crash or
   not.
 - Calls are cut when the server is killed, and never else.

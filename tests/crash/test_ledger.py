@@ -41,6 +41,22 @@ def test_cut_calls_leave_both_ends_open():
     assert ledger.errors == []
 
 
+@pytest.mark.parametrize(
+    ("seen", "left", "is_whole"),
+    [("", "", True), ("abc", "", True), ("ab", "c", True), ("", "abc", True), ("a", "", False), ("a", "b", False)],
+)
+def test_batch_that_was_cut_is_there_whole_or_not_at_all(seen, left, is_whole):
+    ledger = QueueLedger()
+    ledger.send_begins(["a", "b", "c"])
+    receive(ledger, *seen)
+    delete(ledger, *seen)
+
+    ledger.check_drained(list(left))
+
+    torn = f"only {', '.join(seen + left)} of the batch a to c was accepted"
+    assert ledger.errors == ([] if is_whole else [torn])
+
+
 def test_deleted_message_that_returns():
     ledger = sent(QueueLedger(), "a")
     before = time.monotonic()
