@@ -2,6 +2,7 @@
 own per test; tests that need another configuration or a restart start their own."""
 
 import concurrent.futures
+import contextlib
 import itertools
 import os
 import shutil
@@ -51,16 +52,16 @@ def server(tmp_path_factory):
 @pytest.fixture
 def make_server(tmp_path):
     """Starts servers that this test alone uses: `make_server(durability=…, config=…)`."""
-    servers = []
+    numbers = itertools.count()
+    # All are closed, even if closing one of them finds something wrong.
+    with contextlib.ExitStack() as servers:
 
-    def make(**options) -> Server:
-        server = Server(tmp_path / f"server{len(servers)}", **options)
-        servers.append(server)
-        return server.start()
+        def make(**options) -> Server:
+            server = Server(tmp_path / f"server{next(numbers)}", **options)
+            servers.callback(server.close)
+            return server.start()
 
-    yield make
-    for server in servers:
-        server.close()
+        yield make
 
 
 @pytest.fixture(scope="session")

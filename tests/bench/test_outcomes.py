@@ -1,5 +1,6 @@
 """Limits, baselines, the JSON form, and runs on nodes."""
 
+import contextlib
 import json
 import subprocess
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from support.process import running
 from support.server import ROOT, binary
 
 from .run import bench
@@ -77,17 +79,18 @@ def test_files_are_written_even_if_nobody_reads_what_is_printed(endpoint, tmp_pa
     options = [f"{flag}={file}" for flag, file in files.items()]
     command = [str(binary()), "bench", "pc", "--scale", "0.001", "--endpoint", endpoint, *options]
 
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         run.stdout.close()
         messages = run.stderr.read().decode()
+        run.wait(20)
 
     assert run.returncode == 0, messages
     assert all(file.stat().st_size > 0 for file in files.values()), messages
 
 
 def test_nodes_run_one_scenario_together_and_are_there_for_the_next(endpoint):
-    nodes = [Node(), Node()]
-    try:
+    with contextlib.ExitStack() as ends:
+        nodes = [ends.enter_context(contextlib.closing(Node())) for _ in range(2)]
         where = ",".join(node.address for node in nodes)
         for _ in range(2):
             outcome = bench(
@@ -96,9 +99,6 @@ def test_nodes_run_one_scenario_together_and_are_there_for_the_next(endpoint):
             )
             assert outcome.metric("messages") > 0
             assert outcome.metric("lost") == outcome.metric("duplicated") == 0
-    finally:
-        for node in nodes:
-            node.close()
 
 
 def test_a_node_that_is_not_there_is_exit_1_and_named(endpoint):

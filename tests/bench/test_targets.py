@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from support.process import running
 from support.server import binary
 
 TIMEOUT_S = 170
@@ -65,14 +66,14 @@ def test_a_file_system_in_memory_is_measured_only_if_it_is_named():
 
 def test_an_interrupt_prints_what_was_measured_and_leaves_nothing_behind(tmp_path):
     command = [str(binary()), "bench", "targets", "--quick", "--only", "4,9", "--dir", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    first_row = process.stderr.readline()
-    while not first_row.startswith("   4"):
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         first_row = process.stderr.readline()
-        assert first_row, "no row was measured"
-    process.send_signal(signal.SIGINT)
-    began = time.monotonic()
-    out, err = process.communicate(timeout=30)
+        while not first_row.startswith("   4"):
+            first_row = process.stderr.readline()
+            assert first_row, "no row was measured"
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        out, err = process.communicate(timeout=30)
 
     assert process.returncode == 1
     assert "the run was ended early" in err

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from support.process import running
 from support.server import binary
 
 
@@ -139,7 +140,7 @@ def test_tail_prints_what_is_there_and_what_comes(server, millrace, queue, count
     url = queue()
     millrace("send", url, "there")
     command = [binary(), "tail", url, "--max", "3", "--endpoint", server.endpoint, *flags]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tail:
+    with running(command, stdout=subprocess.PIPE, text=True) as tail:
         assert tail.stdout.readline() == "there\n"
         millrace("send", url, "--lines", stdin="2\n3\n")
         rest = sorted(tail.stdout.read().splitlines())

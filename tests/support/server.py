@@ -96,7 +96,11 @@ class Server:
 
     def start(self) -> "Server":
         self.spawn()
-        self.wait_until_healthy()
+        try:
+            self.wait_until_healthy()
+        except BaseException:
+            self.kill()  # Nobody else ends what never came to be used.
+            raise
         return self
 
     def wait_until_healthy(self):
