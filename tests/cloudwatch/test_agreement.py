@@ -1,51 +1,32 @@
 """While `millrace bench pc` runs, CloudWatch, Prometheus and the console say what it counted."""
 
 import json
-import socket
 import subprocess
 import threading
 import urllib.request
 
 import pytest
+from support.process import running
 from support.prometheus import of, scrape
+from support.proxy import Proxy
 from support.server import binary, free_port
 
 SENT, RECEIVED, DELETED = COUNTERS = ["NumberOfMessagesSent", "NumberOfMessagesReceived", "NumberOfMessagesDeleted"]
 
 
-class Gate:
-    """A way to the server that lets a DeleteQueue pass only when told so: the bench deletes its
-    queues, and this test wants to look at them first."""
+class Gate(Proxy):
+    """Lets a DeleteQueue pass only when told so: the bench deletes its queues, and this test wants to look
+    at them first."""
 
     def __init__(self, port: int):
-        self.server = ("127.0.0.1", port)
         self.is_held = threading.Event()
         self.may_pass = threading.Event()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.endpoint = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(port)
 
-    def _accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(self.server)
-            for one, other in ((client, server), (server, client)):
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
-
-    def _pass_on(self, one, other):
-        try:
-            while data := one.recv(1 << 16):
-                if b"AmazonSQS.DeleteQueue\r\n" in data:
-                    self.is_held.set()
-                    assert self.may_pass.wait(30)
-                other.sendall(data)
-            other.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
+    def asked(self, data):
+        if b"AmazonSQS.DeleteQueue\r\n" in data:
+            self.is_held.set()
+            assert self.may_pass.wait(30)
 
 
 @pytest.fixture
@@ -67,7 +48,7 @@ def cloudwatch(new_client):
 def gate(alone):
     gate = Gate(alone.port)
     yield gate
-    gate.listener.close()
+    gate.close()
 
 
 def every_message(report: dict) -> dict:
@@ -92,31 +73,31 @@ def test_all_figures_agree_with_the_bench(alone, clock, gate, console_port, sqs_
     command = [str(binary()), "bench", "pc", "--json", "--endpoint", gate.endpoint, "--batch", str(batch)]
     command += ["--producers", "4", "--consumers", "4", "--duration", "6s", "--warm-up", "500ms"]
     console = f"http://127.0.0.1:{console_port}/api/snapshot"
-    bench = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    # Somebody watches all the time.
-    overview = urllib.request.urlopen(f"http://127.0.0.1:{console_port}/events?view=overview", timeout=30)
-    assert overview.readline().startswith(b"retry:")
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as bench:
+        # Somebody watches all the time.
+        overview = urllib.request.urlopen(f"http://127.0.0.1:{console_port}/events?view=overview", timeout=30)
+        assert overview.readline().startswith(b"retry:")
 
-    # Minutes end while messages flow; the bench's visibility timeout is an hour.
-    minutes = 0
-    while not gate.is_held.wait(0.5):
-        clock.next_minute()
-        minutes += 1
-        assert minutes < 50, "the bench does not end"
-    assert minutes > 2
-    queue = sqs_alone.list_queues()["QueueUrls"][0].rsplit("/", 1)[1]
-    shown_by_cloudwatch = {name: total(queue, name) for name in COUNTERS}
-    series = scrape(alone)
-    address = f"{console}?view=queue&region=us-east-1&account=000000000000&name={queue}"
-    shown_by_console = {"now": 0}
-    ended = clock.now()
-    # All viewers share one sample a second: the next one is awaited.
-    while shown_by_console["now"] < ended * 1000:
-        with urllib.request.urlopen(address) as answer:
-            shown_by_console = json.load(answer)["head"]
-    gate.may_pass.set()
-    out, err = bench.communicate(timeout=60)
-    overview.close()
+        # Minutes end while messages flow; the bench's visibility timeout is an hour.
+        minutes = 0
+        while not gate.is_held.wait(0.5):
+            clock.next_minute()
+            minutes += 1
+            assert minutes < 50, "the bench does not end"
+        assert minutes > 2
+        queue = sqs_alone.list_queues()["QueueUrls"][0].rsplit("/", 1)[1]
+        shown_by_cloudwatch = {name: total(queue, name) for name in COUNTERS}
+        series = scrape(alone)
+        address = f"{console}?view=queue&region=us-east-1&account=000000000000&name={queue}"
+        shown_by_console = {"now": 0}
+        ended = clock.now()
+        # All viewers share one sample a second: the next one is awaited.
+        while shown_by_console["now"] < ended * 1000:
+            with urllib.request.urlopen(address) as answer:
+                shown_by_console = json.load(answer)["head"]
+        gate.may_pass.set()
+        out, err = bench.communicate(timeout=60)
+        overview.close()
     assert bench.returncode == 0, err.decode()
 
     counted = every_message(json.loads(out))

@@ -204,7 +204,13 @@ def note_deletes(ledger, bodies, answer):
     ledger.delete_refused(refused)
 
 
-def drain(connection, url, ledger, is_empty):
+def is_empty(connection, url) -> bool:
+    names = [f"ApproximateNumberOfMessages{suffix}" for suffix in ("", "NotVisible", "Delayed")]
+    got = connection.call("GetQueueAttributes", QueueUrl=url, AttributeNames=names)["Attributes"]
+    return all(value == "0" for value in got.values())
+
+
+def drain(connection, url, ledger):
     """Receives and deletes until the queue is empty: bodies in order of receipt."""
     drained = []
     while True:
@@ -214,7 +220,7 @@ def drain(connection, url, ledger, is_empty):
         )
         messages = answer.get("Messages", [])
         if not messages:
-            if is_empty():
+            if is_empty(connection, url):
                 return drained
             continue
         bodies = [message["Body"] for message in messages]

@@ -10,18 +10,12 @@ import zlib
 import pytest
 
 from crash.clients import Connection
-from faults.rig import Memory, connect, json_request, read_response
-from support.wire import FORM_TYPE
+from faults.rig import Memory, connect, form_request, json_request, read_response
 
 MIB = 1 << 20
 MANY = 100_000
 TOO_MANY = {404}  # MalformedQueryString has this status.
 ANSWER_S = 5  # Generous: what takes seconds is quadratic.
-
-
-def form(body: bytes, path="/") -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {FORM_TYPE}\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def parameters(pattern: str, action: str) -> bytes:
@@ -119,39 +113,45 @@ CASES = {
         {400},
         lambda _: b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 100_000,
     ),
-    "100,000 parameters": (TOO_MANY, lambda _: form(parameters("p{n}=x", "SendMessage"))),
+    "100,000 parameters": (TOO_MANY, lambda _: form_request(parameters("p{n}=x", "SendMessage"))),
     "100,000 parameters in the path": (
         {400, 414, 431},
         lambda _: b"GET /?%s HTTP/1.1\r\nHost: a\r\n\r\n" % parameters("p{n}=x", "ListQueues"),
     ),
-    "100,000 times the same parameter": (TOO_MANY, lambda _: form(b"Action=SendMessage" + b"&MessageBody=x" * MANY)),
+    "100,000 times the same parameter": (
+        TOO_MANY,
+        lambda _: form_request(b"Action=SendMessage" + b"&MessageBody=x" * MANY),
+    ),
     "100,000 attributes by number": (
         TOO_MANY,
-        lambda url: form(
+        lambda url: form_request(
             b"QueueUrl=%s&" % urllib.parse.quote(url).encode()
             + parameters("MessageAttribute.{n}.Name=a{n}", "SendMessage")
         ),
     ),
     "100,000 entries by number": (
         TOO_MANY,
-        lambda url: form(
+        lambda url: form_request(
             b"QueueUrl=%s&" % urllib.parse.quote(url).encode()
             + parameters("SendMessageBatchRequestEntry.{n}.Id=i{n}", "SendMessageBatch")
         ),
     ),
-    "100,000 tags by number": (TOO_MANY, lambda _: form(b"QueueName=t&" + parameters("Tag.{n}.Key=k{n}", "CreateQueue"))),
+    "100,000 tags by number": (
+        TOO_MANY,
+        lambda _: form_request(b"QueueName=t&" + parameters("Tag.{n}.Key=k{n}", "CreateQueue")),
+    ),
     "100,000 names by number": (
         TOO_MANY,
-        lambda url: form(
+        lambda url: form_request(
             b"QueueUrl=%s&" % urllib.parse.quote(url).encode()
             + parameters("AttributeName.{n}=All", "GetQueueAttributes")
         ),
     ),
-    "1,000,000 ampersands": ({400}, lambda _: form(b"Action=SendMessage" + b"&" * 1_000_000)),
-    "1,000,000 percent signs": ({400}, lambda _: form(b"Action=SendMessage&MessageBody=" + b"%" * 1_000_000)),
+    "1,000,000 ampersands": ({400}, lambda _: form_request(b"Action=SendMessage" + b"&" * 1_000_000)),
+    "1,000,000 percent signs": ({400}, lambda _: form_request(b"Action=SendMessage&MessageBody=" + b"%" * 1_000_000)),
     "an index beyond all bounds": (
         {400},
-        lambda url: form(
+        lambda url: form_request(
             b"QueueUrl=%s&Action=SendMessageBatch&SendMessageBatchRequestEntry.18446744073709551615.Id=a"
             % urllib.parse.quote(url).encode()
         ),

@@ -13,7 +13,7 @@ import pytest
 
 from crash.clients import Connection, drain
 from crash.ledger import QueueLedger
-from faults.rig import SCALE, Journal, LedgeredLoad, is_empty, log_since, wait_until
+from faults.rig import SCALE, Journal, LedgeredLoad, log_since, wait_until
 
 FRAME_MAGIC = b"MRFR"
 
@@ -161,7 +161,7 @@ def test_damage_in_the_middle_is_refused_and_repaired(make_server, rng, say, num
     for url, ledger in late.queues:
         if url not in queues:
             continue
-        for body in drain(connection, url, type(ledger)(), lambda url=url: is_empty(connection, url)):
+        for body in drain(connection, url, type(ledger)()):
             assert ledger.key(body) in ledger.sending, f"{body} was never sent"
 
 
@@ -213,7 +213,7 @@ def test_damaged_sidecar_is_made_anew(make_server, rng, say):
     ledger = QueueLedger()
     ledger.send_begins(bodies)
     connection = Connection(server.port)
-    assert sorted(drain(connection, url, ledger, lambda: is_empty(connection, url))) == sorted(bodies)
+    assert sorted(drain(connection, url, ledger)) == sorted(bodies)
 
 
 def test_damaged_body_in_a_sealed_segment_takes_only_its_message(make_server, rng, say):

@@ -12,8 +12,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from crash.clients import Connection
-from faults.rig import SCALE, LedgeredLoad, Memory, Probe, connect, json_request, read_response
-from support.wire import FORM_TYPE
+from faults.rig import SCALE, LedgeredLoad, Memory, Probe, connect, form_request, json_request, read_response
 
 REQUESTS = 20_000 * SCALE
 THREADS = 4
@@ -50,16 +49,11 @@ class Requests:
             json_request("SendMessageBatch", {"QueueUrl": url, "Entries": batch}),
             json_request("ReceiveMessage", {"QueueUrl": url, "VisibilityTimeout": 0}),
             json_request("GetQueueAttributes", {"QueueUrl": url, "AttributeNames": ["All"]}),
-            self.form(f"Action=SendMessage&QueueUrl={urllib.parse.quote(url)}&MessageBody=b".encode()),
-            self.form(b"Action=ListQueues&MaxResults=3&Version=2012-11-05"),
+            form_request(f"Action=SendMessage&QueueUrl={urllib.parse.quote(url)}&MessageBody=b".encode()),
+            form_request(b"Action=ListQueues&MaxResults=3&Version=2012-11-05"),
             b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n",
             b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\nT: x\r\n\r\n",
         ]
-
-    @staticmethod
-    def form(body: bytes, path="/") -> bytes:
-        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {FORM_TYPE}\r\n"
-        return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     def mutated(self, data: bytes, most=6) -> bytes:
         rng = self.rng
@@ -124,7 +118,7 @@ class Requests:
         pairs = [("Action", rng.choice(ACTIONS)), ("QueueUrl", self.url)]
         pairs += [(rng.choice([m, m.split(".")[0]]), str(self.value(4))) for m in members]
         body = urllib.parse.urlencode(pairs).encode()
-        return self.form(self.mutated(body) if kind == 3 else body)
+        return form_request(self.mutated(body) if kind == 3 else body)
 
 
 def check_answer(request, status, headers, body):
