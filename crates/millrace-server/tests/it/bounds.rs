@@ -1,8 +1,12 @@
-use std::{net::Shutdown, time::Duration};
+use std::{
+    io::Write,
+    net::Shutdown,
+    time::{Duration, Instant},
+};
 
 use millrace_server::{Closed, Hooks, Options};
 
-use crate::support::{Client, Running, options, start, start_with};
+use crate::support::{Client, PATIENCE, Running, options, start, start_with};
 
 fn with(change: impl FnOnce(&mut Options)) -> Running {
     let mut options = options();
@@ -77,9 +81,10 @@ fn a_head_that_trickles_is_cut_off_all_the_same() {
     let mut client = server.connect();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n");
 
-    use std::io::Write;
+    let until = Instant::now() + PATIENCE;
     // Each write is progress, and none of them ends the head.
     while client.stream.write_all(b"X: y\r\n").is_ok() {
+        assert!(Instant::now() < until, "not cut off");
         std::thread::sleep(Duration::from_millis(10));
     }
 
@@ -88,12 +93,16 @@ fn a_head_that_trickles_is_cut_off_all_the_same() {
 
 #[test]
 fn idle_connections_are_closed_after_their_timeout_only() {
-    let server = with(|options| options.timeouts.idle = Duration::from_millis(500));
+    let server = with(|options| options.timeouts.idle = Duration::from_secs(2));
     let mut client = server.connect();
 
+    // Before the request: however slow this thread is, the time only becomes longer.
+    let asked = Instant::now();
     assert_eq!(client.get("/").text(), "ok");
     assert!(client.is_closed());
+    let took = asked.elapsed();
 
+    assert!(took >= Duration::from_millis(1900), "after {took:?}");
     assert_eq!(server.wait_until_closed().closed_for(Closed::Idle), 1);
 }
 
@@ -112,9 +121,7 @@ fn answers_that_nobody_takes_are_bounded() {
     let server = with(|options| options.limits.max_untaken_bytes = 30_000_000);
     let mut idle = server.connect();
     idle.send("GET /big/20000000 HTTP/1.1\r\nHost: a\r\n\r\n");
-    while server.counters.totals().requests < 1 {
-        std::thread::yield_now();
-    }
+    server.wait_until(|totals| totals.requests >= 1);
     let mut other = server.connect();
 
     let refused = other.get("/big/20000000");
@@ -122,9 +129,7 @@ fn answers_that_nobody_takes_are_bounded() {
     assert_eq!(other.get("/big/1000").body.len(), 1000, "small ones are answered");
 
     drop(idle);
-    while server.counters.totals().open > 1 {
-        std::thread::yield_now();
-    }
+    server.wait_until(|totals| totals.open <= 1);
     assert_eq!(other.get("/big/20000000").body.len(), 20_000_000);
 }
 
@@ -139,9 +144,7 @@ fn a_connection_too_many_is_told_so() {
     let mut third = server.connect();
     let refused = third.get("/");
     drop(first);
-    while server.counters.totals().open > 1 {
-        std::thread::yield_now();
-    }
+    server.wait_until(|totals| totals.open <= 1);
 
     assert_eq!(refused.status, 503);
     assert!(third.is_closed());

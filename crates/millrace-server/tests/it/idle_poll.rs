@@ -6,10 +6,18 @@ use std::{
 };
 
 use millrace_server::{Hooks, Options};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::support::{PATIENCE, Running, options, start_with};
 
+/// A server that has one core, however many there are: what makes it busy is one client.
 fn start(has_idle_cores_poll: bool) -> Running {
+    let allowed = sched_getaffinity(None).unwrap();
+    let first = (0..CpuSet::MAX_CPU).find(|core| allowed.is_set(*core)).unwrap();
+    let mut one = CpuSet::new();
+    one.set(first);
+    // The server's threads are begun by this one.
+    sched_setaffinity(None, &one).unwrap();
     let mut options = Options { has_idle_cores_poll, ..options() };
     options.timeouts.sweep = Duration::from_millis(20);
     start_with(options, Hooks::default())

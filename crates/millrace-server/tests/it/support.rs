@@ -5,10 +5,10 @@ use std::{
     net::{SocketAddr, TcpStream},
     sync::{Arc, mpsc},
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use millrace_server::{Counters, Drain, Drained, Hooks, Options, Server};
+use millrace_server::{Counters, Drain, Drained, Hooks, Options, Server, Totals};
 use millrace_wire::{BodyStream, Request, Response, Service};
 
 /// Long enough for a busy machine; only a failing test waits that long.
@@ -73,7 +73,7 @@ impl Service for Fake {
             "/stream" => self.stream(),
             "/worker" => worker(),
             "/spin" => {
-                let began = std::time::Instant::now();
+                let began = Instant::now();
                 while began.elapsed() < Duration::from_micros(500) {
                     std::hint::spin_loop();
                 }
@@ -190,10 +190,12 @@ impl Running {
 
     /// As [`Running::event`], letting the client's tasks go on meanwhile.
     pub(crate) async fn event_meanwhile(&self) -> Event {
+        let until = Instant::now() + PATIENCE;
         loop {
             if let Ok(event) = self.events.try_recv() {
                 return event;
             }
+            assert!(Instant::now() < until, "no event");
             tokio::task::yield_now().await;
         }
     }
@@ -218,14 +220,19 @@ impl Running {
     }
 
     /// Waits until all connections that there were are closed, and returns the totals.
-    pub(crate) fn wait_until_closed(&self) -> millrace_server::Totals {
-        let until = std::time::Instant::now() + PATIENCE;
+    pub(crate) fn wait_until_closed(&self) -> Totals {
+        self.wait_until(|totals| totals.opened > 0 && totals.open == 0)
+    }
+
+    /// Waits until the totals are such, and returns them.
+    pub(crate) fn wait_until(&self, are_such: impl Fn(&Totals) -> bool) -> Totals {
+        let until = Instant::now() + PATIENCE;
         loop {
             let totals = self.counters.totals();
-            if totals.opened > 0 && totals.open == 0 {
+            if are_such(&totals) {
                 return totals;
             }
-            assert!(std::time::Instant::now() < until, "still open: {totals:?}");
+            assert!(Instant::now() < until, "still {totals:?}");
             std::thread::yield_now();
         }
     }
@@ -278,11 +285,7 @@ impl Client {
 
     /// Waits until the server has read all that this client, the only one, has sent.
     pub(crate) fn wait_until_read(&self, server: &Running) {
-        let until = std::time::Instant::now() + PATIENCE;
-        while server.counters.totals().bytes_in < self.sent_bytes {
-            assert!(std::time::Instant::now() < until, "not read");
-            std::thread::yield_now();
-        }
+        server.wait_until(|totals| totals.bytes_in >= self.sent_bytes);
     }
 
     pub(crate) fn get(&mut self, path: &str) -> Reply {
