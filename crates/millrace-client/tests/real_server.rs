@@ -25,7 +25,7 @@ struct Server {
     process: Child,
     url: String,
     /// Kept open, for the server goes on to talk.
-    _output: BufReader<ChildStderr>,
+    output: BufReader<ChildStderr>,
     _directory: TempDir,
 }
 
@@ -35,7 +35,8 @@ impl Server {
         let file = directory.path().join("millrace.toml");
         fs::write(&file, config).unwrap();
         let mut process = Command::new(binary())
-            .args(["serve", "--listen", "127.0.0.1:0", "--durability", "os", "--config"])
+            .args(["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"])
+            .args(["--durability", "os", "--config"])
             .arg(file)
             .arg("--data")
             .arg(directory.path().join("data"))
@@ -44,14 +45,17 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut output = BufReader::new(process.stderr.take().unwrap());
+        let output = BufReader::new(process.stderr.take().unwrap());
+        // Made before anything can go wrong: it ends the process.
+        let mut server = Server { process, url: String::new(), output, _directory: directory };
         let mut line = String::new();
         while !line.contains(" serves ") {
             line.clear();
-            assert!(output.read_line(&mut line).unwrap() > 0, "the server ended");
+            assert!(server.output.read_line(&mut line).unwrap() > 0, "the server ended");
         }
         let (_, url) = line.trim().rsplit_once(' ').unwrap();
-        Server { process, url: url.to_owned(), _output: output, _directory: directory }
+        url.clone_into(&mut server.url);
+        server
     }
 
     fn client(&self, options: SqsOptions) -> SqsClient {

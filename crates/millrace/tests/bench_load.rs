@@ -16,15 +16,17 @@ struct Ceiling {
 
 impl Ceiling {
     fn start() -> Ceiling {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_millrace"))
+        let child = Command::new(env!("CARGO_BIN_EXE_millrace"))
             .args(["bench", "ceiling", "--listen", "127.0.0.1:0"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        // Made before anything can go wrong: it ends the process.
+        let mut ceiling = Ceiling { child, endpoint: String::new() };
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let endpoint = line.trim().strip_prefix("ceiling serves at ").unwrap().to_owned();
-        Ceiling { child, endpoint }
+        BufReader::new(ceiling.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        line.trim().strip_prefix("ceiling serves at ").unwrap().clone_into(&mut ceiling.endpoint);
+        ceiling
     }
 
     fn load(&self, arguments: &[&str]) -> Value {
@@ -78,11 +80,17 @@ fn a_drain_takes_out_what_was_filled_in() {
 fn a_schedule_holds_its_rate() {
     let ceiling = Ceiling::start();
 
-    let report = ceiling.load(&["send", "--rate", "500", "--conns", "2", "--duration", "0.3"]);
+    // A machine that stands still takes the schedule's end with it, or moves what was due before the
+    // measurement into it, but not each time.
+    let is_held = (0..20).any(|_| {
+        let report = ceiling.load(&["send", "--rate", "500", "--conns", "2", "--duration", "0.3"]);
+        assert!(report["latency_us"]["send"]["p50"].as_f64().unwrap() > 0.0);
+        let sent = report["counts"]["sent"].as_f64().unwrap();
+        let due = 500.0 * report["elapsed_s"].as_f64().unwrap();
+        (0.95 * due..=1.05 * due).contains(&sent)
+    });
 
-    let per_s = report["per_s"]["sent"].as_f64().unwrap();
-    assert!(per_s > 0.0 && per_s < 800.0, "{report}");
-    assert!(report["latency_us"]["send"]["p50"].as_f64().unwrap() > 0.0);
+    assert!(is_held, "no run sent what was due");
 }
 
 #[test]

@@ -6,14 +6,18 @@ use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
+    ops::{Deref, DerefMut},
     os::unix::fs::FileExt,
     process::{Child, ChildStderr, Command, Output, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+
+/// Long enough for a busy machine; only a failing test waits that long.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn millrace(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
@@ -42,23 +46,53 @@ fn json(line: &str) -> serde_json::Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
 }
 
+/// A process that ends with its test, however that ends.
+struct Process(Child);
+
+impl Process {
+    fn spawn(command: &mut Command) -> Process {
+        Process(command.spawn().unwrap())
+    }
+}
+
+impl Deref for Process {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Process {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 struct Serving {
-    child: Child,
+    child: Process,
     stderr: BufReader<ChildStderr>,
     address: String,
 }
 
 /// Starts a server on a free port and waits until it says that it serves. Whatever it prints is JSON.
 fn serve(data: &TempDir, arguments: &[&str]) -> Serving {
-    let mut child = millrace(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json"])
-        .arg("--data")
-        .arg(data.path().join("data"))
-        .args(arguments)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let serving = ["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"];
+    let mut child = Process::spawn(
+        millrace(&serving)
+            .args(["--log-format", "json", "--data"])
+            .arg(data.path().join("data"))
+            .args(arguments)
+            .stderr(Stdio::piped()),
+    );
     let stderr = BufReader::new(child.stderr.take().unwrap());
-    // From here on a failure ends the server, too.
     let mut serving = Serving { child, stderr, address: String::new() };
     while serving.address.is_empty() {
         let mut line = String::new();
@@ -75,19 +109,12 @@ fn serve(data: &TempDir, arguments: &[&str]) -> Serving {
 impl Serving {
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -119,11 +146,9 @@ fn serves_until_told_to_stop() {
 #[test]
 fn greets_newcomers_unless_programs_read_the_log() {
     let data = TempDir::new().unwrap();
-    let mut child = millrace(&["serve", "--listen", "127.0.0.1:0", "--data"])
-        .arg(data.path().join("data"))
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let serving = ["serve", "--listen", "127.0.0.1:0", "--console-listen", "off", "--data"];
+    let mut child =
+        Process::spawn(millrace(&serving).arg(data.path().join("data")).stderr(Stdio::piped()));
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut printed = String::new();
     while !printed.contains("serving endpoint=") {
@@ -184,7 +209,9 @@ fn a_second_signal_ends_at_once() {
 
     serving.signal(Signal::INT);
     // Those of the first half second are taken for the first.
+    let until = Instant::now() + PATIENCE;
     let status = loop {
+        assert!(Instant::now() < until, "still drains");
         serving.signal(Signal::TERM);
         match serving.child.try_wait().unwrap() {
             Some(status) => break status,
@@ -270,20 +297,23 @@ fn full_disk() -> File {
 fn serves_though_nothing_can_be_printed() {
     let data = TempDir::new().unwrap();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let mut child = millrace(&["serve", "--listen", &address.to_string(), "--data"])
-        .arg(data.path().join("data"))
-        .stderr(full_disk())
-        .spawn()
-        .unwrap();
+    let mut child = Process::spawn(
+        millrace(&["serve", "--listen", &address.to_string(), "--console-listen", "off", "--data"])
+            .arg(data.path().join("data"))
+            .stderr(full_disk()),
+    );
 
     // No line can say that it listens: asked until it does, or has ended.
+    let until = Instant::now() + PATIENCE;
     let mut client = loop {
         match TcpStream::connect(address) {
             Ok(client) => break client,
             Err(_) => assert_eq!(child.try_wait().unwrap(), None),
         }
-        std::thread::yield_now();
+        assert!(Instant::now() < until, "does not listen");
+        thread::yield_now();
     };
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
     let health = get(&mut client, "/health");
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
 
@@ -295,12 +325,12 @@ fn serves_though_nothing_can_be_printed() {
 fn drains_though_nobody_reads_what_it_prints() {
     let data = TempDir::new().unwrap();
     let (reader, mut writer) = std::io::pipe().unwrap();
-    let mut child = millrace(&["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"])
-        .args(["--log-format", "json", "--data"])
-        .arg(data.path().join("data"))
-        .stderr(writer.try_clone().unwrap())
-        .spawn()
-        .unwrap();
+    let mut child = Process::spawn(
+        millrace(&["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"])
+            .args(["--log-format", "json", "--data"])
+            .arg(data.path().join("data"))
+            .stderr(writer.try_clone().unwrap()),
+    );
     let mut reader = BufReader::new(reader);
     let mut line = String::new();
     while !line.contains("\"serving\"") {
@@ -310,7 +340,7 @@ fn drains_though_nobody_reads_what_it_prints() {
     let line: serde_json::Value = serde_json::from_str(&line).unwrap();
     let address = line["endpoint"].as_str().unwrap().trim_start_matches("http://");
     let mut client = TcpStream::connect(address).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
     get(&mut client, "/health");
     // Twice what a pipe holds: the second half is written when somebody reads.
     let (filled, is_filled) = std::sync::mpsc::channel();

@@ -41,18 +41,22 @@ fn millrace(arguments: &[&str], variables: &[(&str, &str)]) -> Command {
 /// A server without a disk, with those variables; waits until it serves.
 fn serve(variables: &[(&str, &str)]) -> Server {
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"];
-    let mut child = millrace(&arguments, variables)
+    let child = millrace(&arguments, variables)
         .args(["--durability", "memory", "--log-format", "json"])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    // Made before anything can go wrong: it ends the process.
+    let mut server = Server { child, address: String::new() };
+    let stderr = server.child.stderr.take().unwrap();
+    let mut lines = BufReader::new(stderr).lines().map(Result::unwrap);
     let serving = lines.find(|line| line.contains("\"serving\"")).unwrap();
     let line: Value = serde_json::from_str(&serving).unwrap();
-    let address = line["endpoint"].as_str().unwrap().trim_start_matches("http://").to_owned();
+    let endpoint = line["endpoint"].as_str().unwrap();
+    endpoint.trim_start_matches("http://").clone_into(&mut server.address);
     // Nobody reads the rest, which must not block the server.
     std::thread::spawn(move || lines.for_each(drop));
-    Server { child, address }
+    server
 }
 
 impl Server {
