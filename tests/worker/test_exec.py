@@ -301,6 +301,20 @@ def test_dry_run_shows_and_gives_back(queue, work, send, counts, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+def test_dry_run_moves_nothing_however_often_it_was_received(queue, work, send, receive, counts):
+    url, dead = queue(VisibilityTimeout="0"), queue()
+    send(url, ["a"])
+    for _ in range(2):
+        assert receive(url)
+
+    limits = ["--dead-letter-queue", dead, "--max-receives", "1"]
+    worker = work(url, "--exec", "exit 65", "--dry-run", "--log-level", "off", *limits)
+    assert worker.wait() == 0
+
+    assert [json.loads(line)["body"] for line in worker.text().splitlines()] == ["a"]
+    assert (counts(url), counts(dead)) == ((1, 0, 0), (0, 0, 0))
+
+
 def test_max_messages(queue, work, send, counts):
     url = queue()
     send(url, map(str, range(20)))

@@ -112,7 +112,8 @@ async fn find_and_work(
             .with_share(slots.share(priority))
             .with_metrics(counters.clone())
             .with_drain(drain.clone());
-        if let Some(dead_letters) = found.dead_letters {
+        // What is only shown goes nowhere, however often it was received.
+        if let Some(dead_letters) = found.dead_letters.filter(|_| !flags.dry_run) {
             worker = worker.with_dead_letter_queue(dead_letters);
         }
         metrics.push(counters);
