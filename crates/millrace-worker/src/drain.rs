@@ -8,8 +8,8 @@
 //! ```
 //!
 //! - *draining*: nothing is received any more; a receive under way is let finish, because aborting
-//!   it would hide what it brings for a whole visibility timeout; waiting messages are released,
-//!   handlers go on and leases are kept.
+//!   it would hide what it brings for a whole visibility timeout; then waiting messages are released,
+//!   not before, or it could bring them back. Handlers go on and leases are kept.
 //! - *cancelling*: handlers are told to stop.
 //! - *cut off*: handlers are dropped and their messages released.
 

@@ -116,12 +116,12 @@ impl Outbox {
         taken
     }
 
-    /// When [`Outbox::take`] may have more to give by itself. Past if it could now, unless
-    /// `may_send` held it back.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    /// When, after `now`, [`Outbox::take`] may have more to give by itself. What `may_send` holds
+    /// back waits for whatever lets it go.
+    pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let lingering = self.ready.front().map(|entry| entry.since + self.linger);
         let failed = self.failed.first_key_value().map(|((next, _), _)| *next);
-        lingering.into_iter().chain(failed).min()
+        lingering.into_iter().chain(failed).filter(|due| *due > now).min()
     }
 
     fn make_ready(&mut self, entry: Entry) {
@@ -156,7 +156,7 @@ mod tests {
 
         assert_eq!(take(&mut outbox, now), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(take(&mut outbox, now), NOTHING);
-        assert_eq!(outbox.next_due(), Some(now + LINGER));
+        assert_eq!(outbox.next_due(now), Some(now + LINGER));
         assert_eq!(take(&mut outbox, now + LINGER), [10]);
     }
 
@@ -182,11 +182,26 @@ mod tests {
 
         outbox.retry(entry, now);
 
-        let next = outbox.next_due().unwrap();
+        let next = outbox.next_due(now).unwrap();
         assert!(next > now && next <= now + FIRST_PAUSE, "{:?}", next - now);
         assert_eq!(take(&mut outbox, now), NOTHING);
         let again = outbox.take(10, Urgency::Linger, next, |_| true);
         assert_eq!((again.len(), again[0].failures, again[0].since), (1, 1, now));
+    }
+
+    #[test]
+    fn entry_that_is_held_back_hides_no_later_attempt_of_another() {
+        let now = Instant::now();
+        let mut outbox = Outbox::new(LINGER);
+        outbox.push(Key(1), Urgency::Urgent, now);
+        let failed = outbox.take(10, Urgency::Urgent, now, |_| true)[0];
+        outbox.push(Key(2), Urgency::Urgent, now - LINGER);
+        outbox.retry(failed, now);
+
+        assert_eq!(outbox.take(10, Urgency::Urgent, now, |key| key != Key(2)), []);
+
+        let next = outbox.next_due(now).unwrap();
+        assert!(next > now && next <= now + FIRST_PAUSE, "{:?}", next - now);
     }
 
     #[test]

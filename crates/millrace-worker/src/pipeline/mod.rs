@@ -209,9 +209,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let dues = [
             self.leases.next_due(),
             self.batch_due(),
-            self.deletes.next_due(),
-            self.hides.next_due(),
-            self.dead_letter_sends.next_due(),
+            self.deletes.next_due(now),
+            self.hides.next_due(now),
+            self.dead_letter_sends.next_due(now),
             self.receiver.next_due(now),
             self.receiver.may_be_dropped_at(),
             self.receiver.expects_until(),

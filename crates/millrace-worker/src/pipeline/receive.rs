@@ -61,6 +61,8 @@ pub(super) struct Receiver {
     open: usize,
     /// Messages that the open receives may bring.
     asked: usize,
+    /// When the open receives have waited for long enough.
+    wait_ends: Instant,
     /// Messages that the last receive brought.
     brought: usize,
     /// How long after it is sent a receive may bring messages that were there already.
@@ -86,6 +88,7 @@ impl Receiver {
         Receiver {
             open: 0,
             asked: 0,
+            wait_ends: now,
             brought: 0,
             expects_until: None,
             allowed: 1,
@@ -106,6 +109,11 @@ impl Receiver {
 
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
+    }
+
+    /// Whether a receive under way may bring what can be received at `at`.
+    pub(super) fn may_bring(&self, at: Instant) -> bool {
+        self.open > 0 && at <= self.wait_ends + ANSWER
     }
 
     /// Messages that the receives under way are likely to bring at once.
@@ -195,6 +203,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let soon = (self.prefetch.round_trip() * EXPECTED_TRIPS).max(EXPECTED_AT_LEAST);
         self.receiver.expects_until = Some(now + soon);
         let wait = self.wait();
+        self.receiver.wait_ends = self.receiver.wait_ends.max(now + wait);
         let request = ReceiveRequest {
             max: u32::try_from(asked).unwrap_or(1),
             wait,

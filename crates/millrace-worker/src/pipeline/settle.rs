@@ -12,7 +12,7 @@ use millrace_client::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::{Event, Pipeline, VisibilityResult, no_answer};
+use super::{Event, Pipeline, VisibilityResult, no_answer, receive::Receiver};
 use crate::{
     dead_letter,
     drain::Stage,
@@ -87,8 +87,11 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let urgency = if is_idle { Urgency::Urgent } else { Urgency::Linger };
         let most = self.capabilities.max_batch.max(1);
         let most_hides = self.capabilities.max_visibility_batch.max(1);
-        let held = &self.held;
-        let may_send = |key| held.get(key).is_none_or(|held| !held.is_in_request);
+        let (held, receiver, stage) = (&self.held, &self.receiver, self.progress.stage());
+        let may_send = |key| {
+            let Some(held) = held.get(key) else { return true };
+            !held.is_in_request && !comes_back(held, receiver, stage, now)
+        };
         let batches = |outbox: &mut Outbox, most, urgency| -> Vec<Vec<Entry>> {
             std::iter::repeat_with(|| outbox.take(most, urgency, now, may_send))
                 .take_while(|batch| !batch.is_empty())
@@ -292,6 +295,16 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         }
         self.lanes.settled(&group);
     }
+}
+
+/// Whether a worker that drains would only receive again what it gives back: through a receive that
+/// still waits, and at the price of one of the message's receives. Until that is answered the message
+/// stays in hand and its lease is kept.
+fn comes_back(held: &Held, receiver: &Receiver, stage: Stage, now: Instant) -> bool {
+    let State::Settling { settlement: Settlement::Hide(timeout), .. } = held.state else {
+        return false;
+    };
+    matches!(stage, Stage::Draining | Stage::Cancelling) && receiver.may_bring(now + timeout)
 }
 
 /// One answer for each of `count` entries; entries without one have failed.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millrace_client::testing::{MemoryPeer, Operation};
-use millrace_worker::{Concurrency, DrainTimeouts, Options, Worker};
+use millrace_worker::{Concurrency, Drain, DrainTimeouts, Message, Options, Outcome, Worker, each};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{MS, Recorder, S, bodies};
@@ -55,7 +55,7 @@ async fn running_handlers_finish_and_the_rest_is_released() {
     // Fast enough to have a prefetch, then slow.
     let handler = Recorder::new(|message| {
         let latency = if message.body().as_bytes() < b"m0100".as_slice() { 10 * MS } else { 8 * S };
-        (latency, Ok(millrace_worker::Outcome::Ack))
+        (latency, Ok(Outcome::Ack))
     });
 
     let drained = drain(&peer, &handler, options(2), 6 * S, None).await;
@@ -83,6 +83,70 @@ async fn receive_under_way_is_let_finish_and_what_it_brings_is_released() {
     assert_eq!(handler.runs().len(), 0);
     assert_eq!((drained.summary.received, drained.summary.released), (1, 1));
     assert_eq!((peer.available(), peer.in_flight()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_drain_gives_back_loses_no_receive_to_a_receive_under_way() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(5 * MS);
+    peer.set_max_receives(2);
+    peer.put(["stopped", "failed"]);
+    let drain = Drain::new();
+    let ask = drain.clone();
+    let handler = each(move |message: Message| {
+        let ask = ask.clone();
+        async move {
+            if message.body() == "failed" {
+                ask.asked().await;
+                return Ok(Outcome::Retry { after: Some(3 * S) });
+            }
+            message.cancelled().await;
+            Ok(Outcome::Release)
+        }
+    });
+    // A slot is free: a receive waits up to 20 s.
+    let timeouts = DrainTimeouts { drain: 5 * S, cancel_grace: 60 * S, flush: S };
+    let options = Options { visibility_timeout: 60 * S, drain: timeouts, ..options(3) };
+    let worker = Worker::new(peer.clone(), handler, options).with_drain(drain.clone());
+
+    let started = Instant::now();
+    let ask = async {
+        sleep(S).await;
+        drain.drain();
+    };
+    let (summary, ()) = tokio::join!(worker.run(), ask);
+
+    assert_eq!(started.elapsed().as_secs(), 20);
+    assert_eq!((summary.received, summary.released, summary.retried), (2, 1, 1));
+    assert_eq!((summary.abandoned, summary.leases_lost), (0, 0));
+    sleep(4 * S).await;
+    assert_eq!((peer.available(), peer.moved().len()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_is_kept_of_what_waits_for_a_receive_under_way() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    let timeouts = DrainTimeouts { drain: S, cancel_grace: 60 * S, flush: S };
+    let options = Options { visibility_timeout: 30 * S, drain: timeouts, ..options(2) };
+    let handler = each(|message: Message| async move {
+        message.cancelled().await;
+        Ok(Outcome::Release)
+    });
+    let worker = Worker::new(peer.clone(), handler, options);
+    let drain = worker.drain();
+    let ask = async {
+        sleep(S).await;
+        drain.drain();
+    };
+
+    let (summary, ()) = tokio::join!(worker.run(), ask);
+
+    assert_eq!((summary.received, summary.released, summary.leases_lost), (1, 1, 0));
+    // At half of the visibility timeout; the release comes after the 20 s of the receive.
+    let timeouts: Vec<Vec<Duration>> =
+        peer.calls_of(Operation::ChangeVisibility).into_iter().map(|call| call.timeouts).collect();
+    assert_eq!(timeouts, [[30 * S], [Duration::ZERO]]);
 }
 
 #[tokio::test(start_paused = true)]
