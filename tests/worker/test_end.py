@@ -44,11 +44,25 @@ def test_drain_is_bounded_and_the_work_is_given_back(queue, work, send, tmp_path
     asked = time.monotonic()
     worker.signal()
 
-    # The commands heed the SIGTERM that they get after the drain timeout, and nothing was cut off.
-    assert worker.wait() in (0, 4)
+    # The commands heed the SIGTERM that they get after the drain timeout: their work was cut off.
+    assert worker.wait() == 4
     # By default it would be 25 s.
     assert time.monotonic() - asked < 15
     assert counts(url) == (2, 0, 0)
+    assert "2 messages unfinished" in worker.text()
+
+
+def test_command_that_has_to_be_killed_was_cut_off(queue, work, send, tmp_path, counts):
+    url = queue()
+    send(url, ["a"])
+    limits = ["--drain-timeout", "500ms", "--kill-after", "500ms", "--concurrency", "1"]
+    worker = work(url, "--exec", "trap '' TERM; echo run >> runs; sleep 600; true", *limits, *QUICK)
+    started(tmp_path)
+
+    worker.signal()
+
+    assert worker.wait() == 4
+    assert counts(url) == (1, 0, 0)
 
 
 def test_second_signal_gives_everything_back_at_once(queue, work, send, tmp_path, counts):

@@ -234,7 +234,7 @@ pub struct Summary {
     pub abandoned: u64,
     /// Leases that ended before the message was settled.
     pub leases_lost: u64,
-    /// Messages whose handlers were dropped at the end; their work was released.
+    /// Messages whose handlers were stopped or dropped at the end, in mid-work; they were released.
     pub cut_off: u64,
     /// Messages in hand at the end that the server could not be told of any more; part of those
     /// abandoned.

@@ -138,7 +138,6 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     /// The handler was dropped because the worker was cut off.
     pub(super) fn on_cut_off(&mut self, id: Id, now: Instant) {
         let Some(unit) = self.take_unit(id) else { return };
-        self.cut_off += unit.keys.len() as u64;
         for key in unit.keys {
             self.conclude(key, Outcome::Release, now);
         }
@@ -169,7 +168,11 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             Outcome::Ack => {
                 self.settle(key, Settlement::Delete, Urgency::Linger, Ended::Succeeded, now);
             }
-            Outcome::Release => self.give_back(key, Duration::ZERO, Ended::Released, now),
+            Outcome::Release => {
+                // Its handler was dropped, or told to stop and has heeded that.
+                self.cut_off += u64::from(self.progress.stage() >= Stage::Cancelling);
+                self.give_back(key, Duration::ZERO, Ended::Released, now);
+            }
             Outcome::Reject { reason } if has_dead_letters => self.dead_letter(key, reason, now),
             Outcome::Retry { .. } if is_last && has_dead_letters => {
                 self.dead_letter(key, format!("failed when received {count} times"), now);

@@ -180,6 +180,33 @@ async fn handlers_that_do_not_end_are_cut_off_and_released() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn handlers_that_heed_the_stop_are_cut_off_as_well() {
+    let peer = MemoryPeer::standard();
+    peer.put(["stopped", "released", "done"]);
+    let handler = each(|message: Message| async move {
+        match &**message.body() {
+            "done" => return Ok(Outcome::Ack),
+            // Of its own accord.
+            "released" if message.receive_count() == 1 => return Ok(Outcome::Release),
+            _ => {}
+        }
+        message.cancelled().await;
+        Ok(Outcome::Release)
+    });
+    let worker = Worker::new(peer.clone(), handler, options(3));
+    let drain = worker.drain();
+    let ask = async {
+        sleep(S).await;
+        drain.drain();
+    };
+
+    let (summary, ()) = tokio::join!(worker.run(), ask);
+
+    assert_eq!((summary.succeeded, summary.released, summary.cut_off), (1, 3, 2));
+    assert_eq!((peer.available(), peer.in_flight()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn second_request_releases_at_once() {
     let peer = MemoryPeer::standard();
     peer.set_latency(50 * MS);
