@@ -159,6 +159,7 @@ impl Metrics {
             leases_lost: self.leases_lost.get(),
             cut_off: 0,
             unsettled: 0,
+            refused: 0,
         }
     }
 
@@ -239,6 +240,8 @@ pub struct Summary {
     /// Messages in hand at the end that the server could not be told of any more; part of those
     /// abandoned.
     pub unsettled: u64,
+    /// Workers that were to end by themselves, and did so because their receives were refused.
+    pub refused: u64,
 }
 
 impl Sum for Summary {
@@ -253,6 +256,7 @@ impl Sum for Summary {
             leases_lost: sum.leases_lost + more.leases_lost,
             cut_off: sum.cut_off + more.cut_off,
             unsettled: sum.unsettled + more.unsettled,
+            refused: sum.refused + more.refused,
         })
     }
 }

@@ -51,7 +51,8 @@ pub struct Options {
     pub queue: String,
 }
 
-/// When a worker ends without being asked.
+/// When a worker ends without being asked. One that is to end ends as well when three receives in a
+/// row were refused: the queue is gone, or the credentials are not good for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// Never.

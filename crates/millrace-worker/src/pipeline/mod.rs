@@ -289,7 +289,8 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             self.metrics.ended(Ended::Abandoned);
         }
         let unsettled = self.held.len() as u64;
-        Summary { cut_off: self.cut_off, unsettled, ..self.metrics.summary() }
+        let refused = u64::from(self.receiver.is_refused());
+        Summary { cut_off: self.cut_off, unsettled, refused, ..self.metrics.summary() }
     }
 }
 

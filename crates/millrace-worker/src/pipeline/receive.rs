@@ -42,6 +42,9 @@ const EXPECTED_TRIPS: u32 = 3;
 const EXPECTED_AT_LEAST: Duration = Duration::from_millis(50);
 /// The pause after a receive that failed for reasons that do not go away by themselves.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+/// So many such failures in a row, and a worker that is to end by itself ends: the queue is gone, or
+/// not for these credentials, and it would never find it empty.
+const REFUSALS: u32 = 3;
 /// Messages that may wait behind others of their group, for each handler: what one receive brings.
 const BEHIND_LANES: usize = 10;
 /// How long receives of an ordered queue ask for one message, after one that failed is back.
@@ -71,6 +74,11 @@ pub(super) struct Receiver {
     allowed: usize,
     not_before: Instant,
     failures: u32,
+    /// Those of them that do not go away by themselves; receives that were under way together count
+    /// once.
+    refusals: u32,
+    /// When the last of these was counted.
+    refused: Option<Instant>,
     interval: PollInterval,
     /// Messages that may still be received.
     left: Option<u64>,
@@ -94,6 +102,8 @@ impl Receiver {
             allowed: 1,
             not_before: now,
             failures: 0,
+            refusals: 0,
+            refused: None,
             interval: PollInterval::new(options.poll_interval, options.max_idle_latency),
             left: options.max_messages,
             is_closed: options.max_messages == Some(0),
@@ -109,6 +119,11 @@ impl Receiver {
 
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
+    }
+
+    /// Whether receives were refused too often for a worker that is to end by itself.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refusals >= REFUSALS
     }
 
     /// Whether a receive under way may bring what can be received at `at`.
@@ -241,10 +256,11 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.receiver.asked -= asked;
         let deliveries = match result {
             Ok(deliveries) => deliveries,
-            Err(error) => return self.on_receive_failed(&error, now),
+            Err(error) => return self.on_receive_failed(&error, sent, now),
         };
         let received = deliveries.len();
         self.receiver.failures = 0;
+        self.receiver.refusals = 0;
         self.receiver.brought = received;
         self.metrics.received.inc_by(received as u64);
         let result = if received == 0 { Received::Nothing } else { Received::Messages };
@@ -291,7 +307,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         }
     }
 
-    fn on_receive_failed(&mut self, error: &CallError, now: Instant) {
+    fn on_receive_failed(&mut self, error: &CallError, sent: Instant, now: Instant) {
         self.metrics.receive_answered(Received::Failed);
         self.receiver.failures = self.receiver.failures.saturating_add(1);
         self.receiver.brought = 0;
@@ -308,6 +324,21 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let pause = pause.max(asked_for);
         self.receiver.not_before = self.receiver.not_before.max(now + pause);
         tracing::warn!(%error, failures, pause_ms = pause.as_millis() as u64, "receive failed");
+        if !error.is_retryable() && self.options.until != Until::Drained {
+            self.on_receive_refused(error, sent, now);
+        }
+    }
+
+    fn on_receive_refused(&mut self, error: &CallError, sent: Instant, now: Instant) {
+        if self.receiver.refused.is_some_and(|at| sent < at) {
+            return;
+        }
+        self.receiver.refused = Some(now);
+        self.receiver.refusals += 1;
+        if self.receiver.is_refused() && !self.receiver.is_closed {
+            tracing::error!(%error, "receives are refused: ending");
+            self.receiver.close();
+        }
     }
 
     fn hold(&mut self, delivery: Delivery, sent: Instant, now: Instant) {

@@ -200,6 +200,61 @@ async fn refused_credentials_are_tried_again_after_ten_seconds() {
     assert_eq!((receives[1].at - receives[0].at).as_secs(), 10);
 }
 
+fn plan_refusals(peer: &MemoryPeer, refusals: usize) {
+    for _ in 0..refusals {
+        let gone = CallError::new(CallErrorKind::NoSuchQueue, "QueueDoesNotExist", "it is gone");
+        peer.plan(Operation::Receive, Fault::Refuse(gone));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn worker_that_is_to_end_by_itself_ends_after_three_refusals_in_a_row() {
+    for until in [Until::Empty, Until::Once] {
+        let peer = MemoryPeer::standard();
+        plan_refusals(&peer, 3);
+        let handler = Recorder::succeeding(MS);
+
+        let summary = run(&peer, &handler, Options { until, ..until_empty(1) }).await;
+
+        assert_eq!((summary.refused, summary.received), (1, 0), "{until:?}");
+        assert_eq!(peer.calls_of(Operation::Receive).len(), 3, "{until:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_that_end_are_forgotten_and_service_goes_on_whatever_is_refused() {
+    let (recovered, service) = (MemoryPeer::standard(), MemoryPeer::standard());
+    recovered.put(["a"]);
+    service.put(["a"]);
+    plan_refusals(&recovered, 2);
+    plan_refusals(&service, 30);
+    let handler = Recorder::succeeding(MS);
+
+    let summary = run(&recovered, &handler, until_empty(1)).await;
+    run_for(&service, &handler, Options::default(), 600).await;
+
+    assert_eq!((summary.refused, summary.succeeded), (0, 1));
+    assert_eq!(service.deleted(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn receives_that_are_refused_together_count_once() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(100 * MS);
+    peer.put(bodies(2000));
+    let handler = Recorder::succeeding(200 * MS);
+    let refusals = async {
+        // By now several receives are under way.
+        sleep(S).await;
+        plan_refusals(&peer, 6);
+    };
+
+    let (summary, ()) = tokio::join!(run(&peer, &handler, until_empty(200)), refusals);
+
+    assert!(!peer.has_plan(Operation::Receive));
+    assert_eq!((summary.refused, summary.succeeded), (0, 2000));
+}
+
 #[tokio::test(start_paused = true)]
 async fn worker_ends_after_as_many_messages_as_asked_for() {
     let peer = MemoryPeer::standard();

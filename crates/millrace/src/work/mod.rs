@@ -25,6 +25,7 @@ mod values;
 
 use std::{io, sync::Arc};
 
+use anyhow::bail;
 use millrace_otel::{Options as TraceOptions, StartError, Tracer};
 use millrace_worker::{Drain, Metrics, Slots, Summary, Worker};
 use tokio::{
@@ -64,6 +65,14 @@ pub(crate) fn work(flags: &WorkFlags) -> anyhow::Result<()> {
         cut_off = summary.cut_off,
         "ended"
     );
+    verdict(&summary)
+}
+
+/// Whether what was asked for is done.
+fn verdict(summary: &Summary) -> anyhow::Result<()> {
+    if summary.refused > 0 {
+        bail!("ended because receives were refused three times in a row; the log says why");
+    }
     match summary.cut_off + summary.unsettled {
         0 => Ok(()),
         messages => Err(Unfinished { messages }.into()),
@@ -168,5 +177,23 @@ async fn end_on_signals(mut signals: Signals, drain: Drain) {
         let signal = signals.next().await;
         tracing::warn!(signal, "releasing everything at once");
         drain.release_now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_could_not_be_received_or_finished_is_a_failure() {
+        let mut summary = Summary::default();
+        assert!(verdict(&summary).is_ok());
+
+        summary.cut_off = 1;
+        assert!(verdict(&summary).unwrap_err().is::<Unfinished>());
+
+        // Nothing may be left to receive, or everything: that is no success and no "later".
+        summary.refused = 1;
+        assert!(!verdict(&summary).unwrap_err().is::<Unfinished>());
     }
 }
