@@ -8,6 +8,9 @@ use std::time::Duration;
 
 /// Weight of the latest measurement.
 const WEIGHT: f64 = 0.1;
+/// A receive that need not wait may take as many times longer than a call that never does; what is
+/// longer was spent waiting for messages.
+const SLOWER: f64 = 3.0;
 /// Faster than this is more than can be measured here.
 const SHORTEST_S: f64 = 1e-6;
 
@@ -20,6 +23,8 @@ pub(crate) struct Prefetch {
     most: usize,
     /// Seconds that a handler takes for a message.
     latency_s: Option<f64>,
+    /// Seconds that a call takes which never waits: a delete, an extension.
+    call_s: Option<f64>,
     /// Seconds that a receive takes which need not wait for messages.
     round_trip_s: Option<f64>,
 }
@@ -28,7 +33,7 @@ impl Prefetch {
     /// For receives of `max_receive` messages, `receives` at a time.
     pub(crate) fn new(max_receive: usize, receives: usize) -> Prefetch {
         let most = max_receive.saturating_mul(receives);
-        Prefetch { max_receive, most, latency_s: None, round_trip_s: None }
+        Prefetch { max_receive, most, latency_s: None, call_s: None, round_trip_s: None }
     }
 
     /// A handler took so long for a message.
@@ -36,14 +41,22 @@ impl Prefetch {
         average(&mut self.latency_s, latency);
     }
 
-    /// A receive came back full, so it did not wait for messages.
+    /// A call that never waits was answered.
+    pub(crate) fn on_call(&mut self, took: Duration) {
+        average(&mut self.call_s, took);
+    }
+
+    /// A receive came back full. It may have waited all the same, for the only message that it asked
+    /// for or for several that came at once; how long it would have taken is told by other calls.
     pub(crate) fn on_full_receive(&mut self, took: Duration) {
-        average(&mut self.round_trip_s, took);
+        if let Some(call_s) = self.call_s {
+            average(&mut self.round_trip_s, took.min(duration(call_s * SLOWER)));
+        }
     }
 
     /// How long a receive takes which need not wait for messages, as far as is known; 1 s at most.
     pub(crate) fn round_trip(&self) -> Duration {
-        Duration::from_secs_f64(self.round_trip_s.unwrap_or_default().min(1.0))
+        duration(self.round_trip_s.unwrap_or_default().min(1.0))
     }
 
     /// Messages that `slots` handlers use up during one receive, and a batch on top so that the
@@ -65,6 +78,11 @@ fn average(average: &mut Option<f64>, sample: Duration) {
     *average = Some(average.map_or(sample, |before| before + WEIGHT * (sample - before)));
 }
 
+/// Averages of durations are durations.
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +91,7 @@ mod tests {
         let mut prefetch = Prefetch::new(10, 10);
         for _ in 0..100 {
             prefetch.on_finished(latency);
+            prefetch.on_call(round_trip);
             prefetch.on_full_receive(round_trip);
         }
         prefetch
@@ -91,6 +110,20 @@ mod tests {
         let prefetch = measured(Duration::from_millis(4), Duration::from_millis(20));
 
         assert_eq!(prefetch.messages(8), 50);
+    }
+
+    #[test]
+    fn wait_for_messages_is_no_round_trip() {
+        let mut prefetch = Prefetch::new(10, 10);
+        let (latency, wait) = (Duration::from_secs(3), Duration::from_secs(15));
+        prefetch.on_full_receive(wait);
+        prefetch.on_finished(latency);
+        prefetch.on_call(Duration::from_millis(20));
+
+        prefetch.on_full_receive(wait);
+
+        assert_eq!(prefetch.messages(10), 0);
+        assert_eq!(prefetch.round_trip(), Duration::from_millis(60));
     }
 
     #[test]

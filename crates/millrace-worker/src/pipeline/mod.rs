@@ -61,10 +61,12 @@ enum Event {
         entries: Vec<Entry>,
         /// What they were deleted with.
         handles: Vec<ReceiptHandle>,
+        sent: Instant,
         result: Result<Vec<Result<(), EntryError>>, CallError>,
     },
     Hidden {
         entries: Vec<Entry>,
+        sent: Instant,
         result: VisibilityResult,
     },
     DeadLettered {
@@ -77,6 +79,18 @@ enum Event {
         sent: Instant,
         result: VisibilityResult,
     },
+}
+
+impl Event {
+    /// When a call was sent that never waits, if this is its answer.
+    fn call_sent(&self) -> Option<Instant> {
+        match self {
+            Event::Deleted { sent, result: Ok(_), .. }
+            | Event::Hidden { sent, result: Ok(_), .. }
+            | Event::Extended { sent, result: Ok(_), .. } => Some(*sent),
+            _ => None,
+        }
+    }
 }
 
 type VisibilityResult = Result<Vec<Result<ReceiptHandle, EntryError>>, CallError>;
@@ -248,15 +262,18 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
 
     fn on_joined(&mut self, joined: Result<(Id, Event), JoinError>) {
         let now = Instant::now();
+        if let Some(sent) = joined.as_ref().ok().and_then(|(_, event)| event.call_sent()) {
+            self.prefetch.on_call(now.saturating_duration_since(sent));
+        }
         match joined {
             Ok((_, Event::Received { asked, sent, result })) => {
                 self.on_received(asked, sent, result, now);
             }
             Ok((id, Event::Handled(result))) => self.on_handled(id, result, now),
-            Ok((_, Event::Deleted { entries, handles, result })) => {
+            Ok((_, Event::Deleted { entries, handles, result, .. })) => {
                 self.on_deleted(entries, &handles, result, now);
             }
-            Ok((_, Event::Hidden { entries, result })) => self.on_hidden(entries, result, now),
+            Ok((_, Event::Hidden { entries, result, .. })) => self.on_hidden(entries, result, now),
             Ok((_, Event::DeadLettered { entry, result })) => {
                 self.on_dead_lettered(entry, result, now);
             }

@@ -101,12 +101,12 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let hides = batches(&mut self.hides, most_hides, urgency);
         // One by one: bodies may be large, and dead letters are rare.
         let sends = batches(&mut self.dead_letter_sends, 1, Urgency::Urgent);
-        deletes.into_iter().for_each(|entries| self.start_delete(entries));
+        deletes.into_iter().for_each(|entries| self.start_delete(entries, now));
         hides.into_iter().for_each(|entries| self.start_hide(entries, now));
         sends.into_iter().flatten().for_each(|entry| self.start_dead_letter(entry));
     }
 
-    fn start_delete(&mut self, mut entries: Vec<Entry>) {
+    fn start_delete(&mut self, mut entries: Vec<Entry>, now: Instant) {
         let mut handles = Vec::with_capacity(entries.len());
         entries.retain(|entry| match self.begin_request(entry.key) {
             Some((handle, Settlement::Delete)) => {
@@ -122,7 +122,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.tasks.spawn(async move {
             let result = timeout(CALL, peer.delete(&handles)).await;
             let result = result.unwrap_or_else(|_| Err(no_answer()));
-            Event::Deleted { entries, handles, result }
+            Event::Deleted { entries, handles, sent: now, result }
         });
     }
 
@@ -145,7 +145,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.tasks.spawn(async move {
             let result = timeout(CALL, peer.release(&changes)).await;
             let result = result.unwrap_or_else(|_| Err(no_answer()));
-            Event::Hidden { entries, result }
+            Event::Hidden { entries, sent: now, result }
         });
     }
 

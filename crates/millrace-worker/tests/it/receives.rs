@@ -97,6 +97,29 @@ async fn fast_handlers_do_not_wait_for_round_trips() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn slow_handlers_hoard_nothing_after_long_polls_that_waited() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(5 * MS);
+    let handler = Recorder::succeeding(3 * S);
+    let options = Options { concurrency: Concurrency::Fixed(1), ..Options::default() };
+    let messages = async {
+        // Each is all that its receive asked for, and comes after a wait.
+        for second in [12, 24, 36] {
+            sleep(12 * S).await;
+            peer.put([format!("at {second} s")]);
+        }
+        sleep(12 * S).await;
+        peer.put(bodies(20));
+    };
+
+    tokio::join!(run_for(&peer, &handler, options, 55), messages);
+
+    let received: usize =
+        peer.calls_of(Operation::Receive).iter().map(|call| call.entries.len()).sum();
+    assert_eq!(received, handler.runs().len());
+}
+
+#[tokio::test(start_paused = true)]
 async fn peer_without_long_poll_is_asked_by_the_rate_of_arrivals() {
     let capabilities = Capabilities { long_poll: None, ..MemoryPeer::standard().capabilities() };
     let peer = MemoryPeer::with_capabilities(capabilities);
