@@ -46,7 +46,7 @@ def test_drain_is_bounded_and_the_work_is_given_back(queue, work, send, tmp_path
 
     # The commands heed the SIGTERM that they get after the drain timeout: their work was cut off.
     assert worker.wait() == 4
-    # By default it would be 25 s.
+    # By default it would be 20 s.
     assert time.monotonic() - asked < 15
     assert counts(url) == (2, 0, 0)
     assert "2 messages unfinished" in worker.text()
@@ -78,7 +78,7 @@ def test_second_signal_gives_everything_back_at_once(queue, work, send, tmp_path
     worker.signal()
 
     assert worker.wait() == 4
-    # The first signal alone gives them 25 s.
+    # The first signal alone gives them 20 s.
     assert time.monotonic() - asked < 15
     assert counts(url) == (3, 0, 0)
     assert "unfinished" in worker.text()

@@ -1,5 +1,8 @@
 """`--metrics-listen`: counters, health, readiness."""
 
+import socket
+import time
+
 from worker.rig import eventually
 
 
@@ -19,3 +22,19 @@ def test_metrics_are_served(queue, work, send, free_http):
     assert (free_http.get("/health")[0], free_http.get("/ready")[0]) == (200, 200)
     worker.signal()
     assert worker.wait() == 0
+
+
+def test_half_a_request_does_not_hold_up_the_end(queue, work, free_http):
+    worker = work(queue(), "--exec", "true", "--wait", "1s", *free_http.flags)
+    eventually(lambda: free_http.get("/health")[0] == 200)
+
+    with socket.create_connection(("127.0.0.1", free_http.port)) as half:
+        half.sendall(b"GET /metr")
+        # An answer on another connection: the worker has read what came before.
+        assert free_http.get("/health")[0] == 200
+        asked = time.monotonic()
+        worker.signal()
+        assert worker.wait() == 0
+
+    # A server's own drain is 20 s.
+    assert time.monotonic() - asked < 15

@@ -85,10 +85,11 @@ pub struct DrainTimeouts {
 }
 
 impl Default for DrainTimeouts {
-    /// 25 s, 3 s, 2 s: together the 30 s that most supervisors grant.
+    /// 20 s, 3 s, 2 s: most supervisors kill after 30 s, and what comes after the worker has to fit in
+    /// as well.
     fn default() -> DrainTimeouts {
         DrainTimeouts {
-            drain: Duration::from_secs(25),
+            drain: Duration::from_secs(20),
             cancel_grace: Duration::from_secs(3),
             flush: Duration::from_secs(2),
         }
@@ -185,7 +186,7 @@ mod tests {
         }
 
         assert_eq!(stages, [Stage::Draining, Stage::Cancelling, Stage::CutOff, Stage::Ended]);
-        assert_eq!(now - start, Duration::from_secs(30));
+        assert_eq!(now - start, Duration::from_secs(25));
     }
 
     #[test]

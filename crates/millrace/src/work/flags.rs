@@ -130,7 +130,7 @@ pub(crate) struct WorkFlags {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// How long messages in hand may take after SIGTERM
-    #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
     pub(crate) drain_timeout: Duration,
 
     /// Address that answers /metrics, /health and /ready

@@ -1,9 +1,14 @@
 //! The worker's counters over HTTP.
 
-use std::{net::SocketAddr, sync::Arc, thread, time::SystemTime};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    thread,
+    time::{Duration, SystemTime},
+};
 
 use anyhow::Context;
-use millrace_server::{Drain, Hooks, Options, Server};
+use millrace_server::{Drain, Hooks, Options, Server, Timeouts};
 use millrace_wire::{Request, Response, Service};
 use millrace_worker::Metrics;
 use prometheus_client::{encoding::text, registry::Registry};
@@ -13,6 +18,9 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 /// A worker whose last answered receive is longer ago than this is not ready: a long poll is
 /// answered every 20 s.
 const READY_S: i64 = 60;
+
+/// How long the end waits for requests that are under way, or half sent.
+const DRAIN: Duration = Duration::from_secs(1);
 
 /// Answers until it is dropped.
 pub(super) struct Listening {
@@ -39,7 +47,8 @@ impl Service for Exposition {
 
 /// Listens with a thread of its own.
 pub(super) fn listen(address: SocketAddr, workers: Vec<Metrics>) -> anyhow::Result<Listening> {
-    let options = Options { listen: vec![address], workers: 1, ..Options::default() };
+    let timeouts = Timeouts { drain: DRAIN, ..Timeouts::default() };
+    let options = Options { listen: vec![address], workers: 1, timeouts, ..Options::default() };
     let server = Server::bind(options).context("listening for --metrics-listen")?;
     for address in server.addresses() {
         tracing::info!(%address, "serving metrics");

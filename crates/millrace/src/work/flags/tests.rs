@@ -42,6 +42,14 @@ fn flags_become_options() {
 }
 
 #[test]
+fn end_fits_into_what_supervisors_grant() {
+    let drain = parse("--queue q --exec true").unwrap().options("q").drain;
+
+    // Kubernetes and others kill after 30 s; the last second is for metrics and the log.
+    assert!(drain.drain + drain.cancel_grace + drain.flush <= 29 * SECOND, "{drain:?}");
+}
+
+#[test]
 fn sqsd_changes_defaults_and_not_what_is_given() {
     let options = |text| parse(text).unwrap().options("q");
 
