@@ -240,6 +240,29 @@ def test_nothing_is_received_before_the_handler_is_healthy(queue, work, send, ht
     assert posted == [b"a"]
 
 
+def test_question_for_health_that_is_not_answered_is_asked_again(queue, work, send, http_server, counts):
+    url = queue()
+    send(url, ["a"])
+    asked, is_over = [], threading.Event()
+
+    def answer(path, headers, body):
+        asked.append(path)
+        if len(asked) == 1:
+            is_over.wait(60)
+        return 200, {}, b""
+
+    server = http_server(answer)
+    worker = work(url, "--exec", "true", "--health", server.url, *ALWAYS)
+    try:
+        # A command may take 5 minutes.
+        assert worker.wait() == 0
+    finally:
+        is_over.set()
+
+    assert len(asked) == 2
+    assert counts(url) == (0, 0, 0)
+
+
 def test_worker_that_waits_for_health_can_be_ended(queue, work, send, http_server, counts):
     url = queue()
     send(url, ["a"])

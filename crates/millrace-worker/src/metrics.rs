@@ -1,6 +1,13 @@
 //! What a worker counts, as Prometheus series and as the summary of a run.
 
-use std::{iter::Sum, time::Duration};
+use std::{
+    iter::Sum,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use prometheus_client::{
     metrics::{
@@ -28,6 +35,7 @@ pub struct Metrics {
     pub(crate) concurrency_limit: Gauge,
     pub(crate) last_receive: Gauge,
     durations: Histogram,
+    has_receive_failed: Arc<AtomicBool>,
 }
 
 /// The series of all workers that show their counters together.
@@ -128,6 +136,7 @@ impl Metrics {
             concurrency_limit: families.concurrency_limit.get_or_create_owned(&labels),
             last_receive: families.last_receive.get_or_create_owned(&labels),
             durations: families.durations.get_or_create_owned(&labels),
+            has_receive_failed: Arc::default(),
             families,
             queue,
         }
@@ -136,6 +145,12 @@ impl Metrics {
     /// When a receive was last answered, Unix time in seconds; 0 for never.
     pub fn last_receive_s(&self) -> i64 {
         self.last_receive.get()
+    }
+
+    /// Whether handlers run and the last receive did not fail. While they have all slots none is sent,
+    /// so that the last one may be long ago.
+    pub fn is_busy(&self) -> bool {
+        self.running.get() > 0 && !self.has_receive_failed.load(Ordering::Relaxed)
     }
 
     /// Handlers that may run now.
@@ -164,6 +179,7 @@ impl Metrics {
     }
 
     pub(crate) fn receive_answered(&self, received: Received) {
+        self.has_receive_failed.store(received == Received::Failed, Ordering::Relaxed);
         let labels = self.labels("result", received.label());
         self.families.receives.get_or_create(&labels).inc();
     }

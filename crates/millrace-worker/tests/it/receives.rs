@@ -6,7 +6,7 @@ use millrace_client::{
     CallError, CallErrorKind, Capabilities, Peer,
     testing::{Fault, MemoryPeer, Operation},
 };
-use millrace_worker::{Concurrency, Options, Until, Worker};
+use millrace_worker::{Concurrency, Drain, Options, Until, Worker};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{MS, Recorder, S, bodies, run, until_empty};
@@ -35,6 +35,35 @@ async fn nothing_is_received_without_a_free_slot() {
     let received: usize =
         peer.calls_of(Operation::Receive).iter().map(|call| call.entries.len()).sum();
     assert_eq!((received, handler.runs().len()), (6, 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn worker_is_busy_while_handlers_run_and_receives_do_not_fail() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    let handler = Recorder::succeeding(1000 * S);
+    let options = Options { concurrency: Concurrency::Fixed(1), ..Options::default() };
+    let worker = Worker::new(peer.clone(), handler.clone(), options.clone());
+    let (drain, metrics) = (worker.drain(), worker.metrics());
+    let (peer_cut, drain_cut) = (MemoryPeer::standard(), Drain::new());
+    peer_cut.put(["a"]);
+    let two = Options { concurrency: Concurrency::Fixed(2), ..options };
+    let cut = Worker::new(peer_cut.clone(), handler, two).with_drain(drain_cut.clone());
+    let metrics_cut = cut.metrics();
+    let look = async {
+        assert!(!metrics.is_busy(), "nothing was received yet");
+        sleep(S).await;
+        peer_cut.set_partitioned(true);
+        sleep(600 * S).await;
+        assert!(metrics.is_busy(), "no receive is sent");
+        assert!(!metrics_cut.is_busy(), "its receives fail");
+        drain.release_now();
+        drain_cut.release_now();
+    };
+
+    tokio::join!(worker.run(), cut.run(), look);
+
+    assert!(!metrics.is_busy(), "no handler runs");
 }
 
 #[tokio::test(start_paused = true)]

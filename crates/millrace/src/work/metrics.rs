@@ -15,8 +15,8 @@ use prometheus_client::{encoding::text, registry::Registry};
 
 /// The format that the registry writes.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// A worker whose last answered receive is longer ago than this is not ready: a long poll is
-/// answered every 20 s.
+/// A worker whose last answered receive is longer ago than this is not ready, unless it sends none
+/// because its handlers have all slots: a long poll is answered every 20 s.
 const READY_S: i64 = 60;
 
 /// How long the end waits for requests that are under way, or half sent.
@@ -58,8 +58,7 @@ pub(super) fn listen(address: SocketAddr, workers: Vec<Metrics>) -> anyhow::Resu
     if let Some(metrics) = workers.first() {
         metrics.register(&mut registry);
     }
-    let last_receive_s = move || workers.iter().map(Metrics::last_receive_s).max().unwrap_or(0);
-    let is_ready = Arc::new(move || now_s() - last_receive_s() <= READY_S);
+    let is_ready = Arc::new(move || workers.iter().any(|worker| is_ready(worker, now_s())));
     let hooks = Hooks { is_ready, ..Hooks::default() };
     let drain = Drain::new();
     let for_server = drain.clone();
@@ -82,7 +81,48 @@ impl Drop for Listening {
     }
 }
 
+fn is_ready(worker: &Metrics, now_s: i64) -> bool {
+    worker.is_busy() || now_s - worker.last_receive_s() <= READY_S
+}
+
 fn now_s() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_client::testing::MemoryPeer;
+    use millrace_worker::{Concurrency, Message, Options, Outcome, Worker, each};
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn worker_whose_handlers_have_all_slots_is_ready() {
+        let peer = MemoryPeer::standard();
+        let (begun, mut begins) = mpsc::unbounded_channel();
+        let handler = each(move |message: Message| {
+            let _ = begun.send(());
+            async move {
+                message.cancelled().await;
+                Ok(Outcome::Release)
+            }
+        });
+        let options = Options { concurrency: Concurrency::Fixed(1), ..Options::default() };
+        let worker = Worker::new(peer.clone(), handler, options);
+        let (drain, metrics) = (worker.drain(), worker.metrics());
+        assert!(!is_ready(&metrics, now_s()));
+        peer.put(["a"]);
+
+        let look = async {
+            begins.recv().await;
+            assert!(is_ready(&metrics, now_s() + 10 * READY_S));
+            drain.release_now();
+        };
+        tokio::join!(worker.run(), look);
+
+        assert!(is_ready(&metrics, now_s()));
+        assert!(!is_ready(&metrics, now_s() + 10 * READY_S));
+    }
 }
