@@ -7,17 +7,11 @@ use millrace_core::limits::MESSAGE_ATTRIBUTES;
 /// Longest text of a reason, bytes.
 const REASON_BYTES: usize = 1_024;
 
-/// The dead letter of `delivery`: same body, group and attributes, and as many of the attributes
-/// that tell its story as SQS has room for.
-pub(crate) fn of(
-    delivery: &Delivery,
-    reason: &str,
-    queue: &str,
-    capabilities: &Capabilities,
-) -> Outgoing {
+/// The dead letter of `delivery`: same body, group and attributes.
+pub(crate) fn bare(delivery: &Delivery, capabilities: &Capabilities) -> Outgoing {
     let group_id = delivery.group_id().cloned();
     let is_ordered = capabilities.ordered_groups;
-    let mut letter = Outgoing {
+    Outgoing {
         body: delivery.body.clone(),
         delay: None,
         // A FIFO queue wants a group; its own id keeps the message apart from all others.
@@ -27,7 +21,17 @@ pub(crate) fn of(
         attributes: delivery.attributes.clone(),
         // Whoever handles the copy belongs to the same trace.
         trace_header: delivery.system_attribute(attribute::TRACE_HEADER).cloned(),
-    };
+    }
+}
+
+/// The same with as many of the attributes that tell its story as SQS has room for.
+pub(crate) fn of(
+    delivery: &Delivery,
+    reason: &str,
+    queue: &str,
+    capabilities: &Capabilities,
+) -> Outgoing {
+    let mut letter = bare(delivery, capabilities);
     let count = delivery.receive_count().unwrap_or(1);
     let story = [
         ("MillraceReason", sendable(reason)),

@@ -22,6 +22,8 @@ pub(crate) enum Settlement {
     Hide(Duration),
     /// To be copied into the dead-letter queue for this reason, then deleted.
     DeadLetter(String),
+    /// The same without the attributes that tell its story, which that queue did not take.
+    BareDeadLetter,
 }
 
 /// Whether an entry may wait for others to share its call.

@@ -62,7 +62,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let outbox = match &settlement {
             Settlement::Delete => &mut self.deletes,
             Settlement::Hide(_) => &mut self.hides,
-            Settlement::DeadLetter(_) => &mut self.dead_letter_sends,
+            Settlement::DeadLetter(_) | Settlement::BareDeadLetter => &mut self.dead_letter_sends,
         };
         if matches!(settlement, Settlement::Hide(_)) {
             self.receiver.on_gave_back(now);
@@ -151,16 +151,20 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
 
     fn start_dead_letter(&mut self, entry: Entry) {
         let Some(queue) = self.dead_letters.clone() else { return };
-        let Some((_, Settlement::DeadLetter(reason))) = self.begin_request(entry.key) else {
-            return;
-        };
-        let Some(held) = self.held.get(entry.key) else { return };
+        let Some((_, settlement)) = self.begin_request(entry.key) else { return };
+        let Some(Held { delivery, .. }) = self.held.get(entry.key) else { return };
         let capabilities = queue.capabilities();
-        let letter = dead_letter::of(&held.delivery, &reason, &self.options.queue, &capabilities);
+        let letter = match settlement {
+            Settlement::DeadLetter(reason) => {
+                dead_letter::of(delivery, &reason, &self.options.queue, &capabilities)
+            }
+            _ => dead_letter::bare(delivery, &capabilities),
+        };
+        let has_story = letter.attributes.len() > delivery.attributes.len();
         self.tasks.spawn(async move {
             let result = timeout(CALL, queue.send(&[letter])).await;
             let result = result.unwrap_or_else(|_| Err(no_answer()));
-            Event::DeadLettered { entry, result }
+            Event::DeadLettered { entry, has_story, result }
         });
     }
 
@@ -233,13 +237,26 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     pub(super) fn on_dead_lettered(
         &mut self,
         entry: Entry,
+        has_story: bool,
         result: Result<Vec<Result<Sent, EntryError>>, CallError>,
         now: Instant,
     ) {
         let Some((held, _)) = self.end_request(entry.key) else { return };
         let patience = if held.is_lost { Duration::ZERO } else { PATIENCE };
         let count = held.receive_count;
+        let is_there = !matches!(&result, Err(error) if error.kind == CallErrorKind::NoSuchQueue);
         let Some(answer) = answers(1, result).pop() else { return };
+        if let Answer::Refused(error) = &answer
+            && has_story
+            && is_there
+        {
+            // It may be the attributes that make the letter too large for that queue.
+            let message_id = held.delivery.message_id();
+            tracing::warn!(%message_id, error, "sending the dead letter without its story");
+            let bare = Settlement::BareDeadLetter;
+            self.settle(entry.key, bare, Urgency::Urgent, Ended::DeadLettered, now);
+            return;
+        }
         match self.next_step("send", entry, answer, patience, now) {
             Step::Done => {
                 let delete = Settlement::Delete;

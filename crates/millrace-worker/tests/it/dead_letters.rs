@@ -1,7 +1,7 @@
 //! Poison messages end in the dead-letter queue, never just deleted.
 
 use millrace_client::{
-    CallError, CallErrorKind, Outgoing,
+    CallError, CallErrorKind, EntryError, Outgoing,
     testing::{Fault, MemoryPeer, Operation},
 };
 use millrace_worker::{Backoff, Options, Outcome, Summary, Worker};
@@ -108,6 +108,38 @@ async fn message_is_deleted_only_after_its_dead_letter_is_accepted() {
     assert_eq!((deleted.len(), dead.bodies().len()), (1, 1));
     assert!(deleted[0].at >= accepted.at);
     assert_eq!(handler.runs().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_letter_that_is_refused_with_its_story_goes_without() {
+    let (peer, dead) = (MemoryPeer::standard(), MemoryPeer::standard());
+    peer.put(["bad"]);
+    let too_long = EntryError::new("InvalidParameterValue", "shorter than 1024 bytes", true);
+    dead.plan(Operation::Send, Fault::FailEntries(vec![0], too_long));
+    let handler = Recorder::new(|_| (MS, Ok(Outcome::reject("unreadable"))));
+
+    let summary = run_with(&peer, &dead, &handler, until_empty(1)).await;
+
+    assert_eq!((summary.retried, summary.dead_lettered), (0, 1));
+    assert_eq!(attribute_names(&dead.messages().remove(0)), [""; 0]);
+    assert_eq!(peer.deleted(), ["bad"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_letter_that_is_refused_even_without_its_story_is_kept() {
+    let (peer, dead) = (MemoryPeer::standard(), MemoryPeer::standard());
+    peer.put(["bad"]);
+    for _ in 0..2 {
+        let too_long = EntryError::new("InvalidParameterValue", "shorter than 1 byte", true);
+        dead.plan(Operation::Send, Fault::FailEntries(vec![0], too_long));
+    }
+    let handler = Recorder::new(|_| (MS, Ok(Outcome::reject("unreadable"))));
+
+    let summary = run_with(&peer, &dead, &handler, until_empty(1)).await;
+
+    assert_eq!(dead.calls_of(Operation::Send).len(), 2);
+    assert_eq!((summary.retried, summary.dead_lettered), (1, 0));
+    assert_eq!(peer.bodies(), ["bad"]);
 }
 
 #[tokio::test(start_paused = true)]
