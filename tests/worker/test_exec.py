@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -131,13 +132,20 @@ def test_failing_message_is_a_dead_letter_after_so_many_receives(queue, work, se
 def test_watchbot_exit_codes_and_names(queue, work, send, counts, tmp_path):
     url = queue()
     send(url, ["a"])
-    command = 'echo "$Message $MessageId $ApproximateReceiveCount" > seen; exit 4'
+    times = "$SentTimestamp $ApproximateFirstReceiveTimestamp"
+    command = f'echo "$Message $MessageId $ApproximateReceiveCount {times}" >> seen; exit 4'
 
-    work(url, "--exec", command, "--exit-codes", "watchbot", "--once").wait()
+    worker = work(url, "--exec", command, "--exit-codes", "watchbot", *ALWAYS)
+    assert worker.wait() == 0
 
-    words = (tmp_path / "seen").read_text().split()
+    # Four retries with back-off, and is no failure to tell of.
+    [words] = [line.split() for line in lines(tmp_path / "seen")]
     assert (words[0], words[2]) == ("a", "1")
-    assert counts(url) == (1, 0, 0)
+    for time in words[3:5]:
+        assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", time)
+    assert len(words) == 5
+    assert counts(url) == (0, 1, 0)
+    assert "failed" not in worker.text()
 
 
 @pytest.mark.parametrize("command", ["true", "head -c 10 > /dev/null", "wc -c > size"])

@@ -2,6 +2,7 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use millrace_client::{AttributeValue, attribute};
+use millrace_wire::date;
 use millrace_worker::Message;
 
 use super::trace;
@@ -58,10 +59,13 @@ pub(super) fn of(message: &Message, queue_url: &str, names: Names) -> Vec<(Strin
         variables.push(("Message".to_owned(), message.body().to_string()));
         variables.push(("MessageId".to_owned(), message.id().to_string()));
         variables.push((attribute::RECEIVE_COUNT.to_owned(), count));
-        for name in [attribute::SENT, attribute::FIRST_RECEIVED] {
-            if let Some(value) = delivery.system_attribute(name) {
-                variables.push((name.to_owned(), value.to_string()));
-            }
+        let times = [
+            (attribute::SENT, delivery.sent_at()),
+            (attribute::FIRST_RECEIVED, delivery.first_received_at()),
+        ];
+        for (name, at) in times {
+            // As JavaScript writes dates.
+            variables.extend(at.map(|at| (name.to_owned(), date::format_iso8601_ms(at.0))));
         }
     }
     variables.retain(|(_, value)| value.len() <= MAX_VALUE_BYTES && !value.contains('\0'));

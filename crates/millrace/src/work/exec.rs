@@ -109,7 +109,8 @@ impl Exec {
             (ExitCodes::Sysexits, Some(EX_TEMPFAIL)) => {
                 Outcome::Retry { after: Some(self.retry_delay) }
             }
-            (ExitCodes::Watchbot, Some(4)) => Outcome::Release,
+            // A retry as after a failure, but nobody is told of one.
+            (ExitCodes::Watchbot, Some(4)) => Outcome::RETRY,
             _ => {
                 tracing::warn!(%status, "the command failed");
                 Outcome::RETRY

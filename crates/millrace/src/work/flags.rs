@@ -181,7 +181,7 @@ pub(crate) enum ExecMode {
 pub(crate) enum ExitCodes {
     /// 0 done, 65 reject, 75 retry after --retry-delay, others retry with back-off
     Sysexits,
-    /// 0 done, 3 reject, 4 release, others retry with back-off
+    /// 0 done, 3 reject, 4 retry with back-off without a warning, others retry with back-off
     Watchbot,
 }
 
