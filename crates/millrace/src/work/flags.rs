@@ -86,7 +86,7 @@ pub(crate) struct WorkFlags {
     pub(crate) backoff: Vec<Duration>,
 
     /// Handlers at a time: a number, or auto to find out from measured latency [default: 10, with
-    /// --sqsd 50]
+    /// --sqsd 50, with --lambda 1]
     #[arg(long, value_name = "NUMBER|auto", value_parser = handlers)]
     concurrency: Option<Handlers>,
     /// Most that auto may come to
@@ -277,7 +277,13 @@ impl WorkFlags {
     }
 
     fn defaults(&self) -> Defaults {
-        if self.sqsd { Defaults::sqsd() } else { Defaults::own() }
+        if self.sqsd {
+            Defaults::sqsd()
+        } else if self.handler.lambda.is_some() {
+            Defaults::lambda()
+        } else {
+            Defaults::own()
+        }
     }
 }
 
@@ -299,6 +305,11 @@ impl Defaults {
             backoff: Backoff::default(),
             max_receives: None,
         }
+    }
+
+    /// A runtime interface emulator runs one invocation at a time, and refuses a second one meanwhile.
+    fn lambda() -> Defaults {
+        Defaults { handlers: 1, ..Defaults::own() }
     }
 
     /// Elastic Beanstalk developer guide, name space `aws:elasticbeanstalk:sqsd`.

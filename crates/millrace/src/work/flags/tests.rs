@@ -71,6 +71,9 @@ fn batches_are_for_functions() {
 
     assert_eq!(options("--queue q --exec true").batch_size, 1);
     assert_eq!(options("--queue q --lambda http://h").batch_size, 10);
+    assert_eq!(options("--queue q --lambda http://h").concurrency, Concurrency::Fixed(1));
+    let several = options("--queue q --lambda http://h --concurrency 3");
+    assert_eq!(several.concurrency, Concurrency::Fixed(3));
     let large = options("--queue q --lambda http://h --batch-size 10000 --batch-window 5m");
     assert_eq!((large.batch_size, large.batch_window), (10_000, 300 * SECOND));
     assert!(parse("--queue q --lambda http://h --batch-size 10001").is_err());
