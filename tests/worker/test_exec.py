@@ -138,7 +138,7 @@ def test_watchbot_exit_codes_and_names(queue, work, send, counts, tmp_path):
     worker = work(url, "--exec", command, "--exit-codes", "watchbot", *ALWAYS)
     assert worker.wait() == 0
 
-    # Four retries with back-off, and is no failure to tell of.
+    # A retry with back-off, and no failure to tell of.
     [words] = [line.split() for line in lines(tmp_path / "seen")]
     assert (words[0], words[2]) == ("a", "1")
     for time in words[3:5]:
