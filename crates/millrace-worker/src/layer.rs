@@ -65,7 +65,7 @@ impl<L: Layer, H: Handler> Handler for Behind<L, H> {
                     continue;
                 }
                 Ok(ControlFlow::Break(outcome)) => outcome,
-                Err(error) => self.handler.on_error(&message, &error),
+                Err(error) => self.on_failure(&message, &error),
             };
             stopped.note(&message, &outcome);
             decided.push((message, Some(outcome)));
@@ -87,10 +87,15 @@ impl<L: Layer, H: Handler> Behind<L, H> {
         match self.handler.handle(prepared.clone()).await {
             Ok(outcomes) => outcomes,
             // The layer's decisions about other messages stand.
-            Err(error) => {
-                prepared.iter().map(|message| self.handler.on_error(message, &error)).collect()
-            }
+            Err(error) => prepared.iter().map(|message| self.on_failure(message, &error)).collect(),
         }
+    }
+
+    /// The worker gets an outcome and never sees the error.
+    fn on_failure(&self, message: &Message, error: &HandlerError) -> Outcome {
+        let outcome = self.handler.on_error(message, error);
+        tracing::warn!(message_id = %message.id(), %error, ?outcome, "handler failed");
+        outcome
     }
 }
 

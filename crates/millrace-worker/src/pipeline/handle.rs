@@ -1,6 +1,10 @@
 //! Running handlers, and deciding what their outcomes mean.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytestring::ByteString;
 use millrace_client::Peer;
@@ -9,8 +13,9 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Event, Pipeline};
+use super::{Event, Pipeline, describe};
 use crate::{
+    backoff::Backoff,
     drain::Stage,
     handler::Handler,
     held::{Key, State},
@@ -152,7 +157,12 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     fn on_error(&self, key: Key, error: &HandlerError) -> Outcome {
         let Some(held) = self.held.get(key) else { return Outcome::RETRY };
         let message = held.message(self.dead_letters.is_some());
-        let outcome = self.handler.on_error(&message, error);
+        // User code in the worker's own loop: a panic would end the worker.
+        let decided = catch_unwind(AssertUnwindSafe(|| self.handler.on_error(&message, error)));
+        let outcome = decided.unwrap_or_else(|panic| {
+            tracing::error!(panic = describe(panic.as_ref()), "deciding on an error panicked");
+            Outcome::RETRY
+        });
         let message_id = held.delivery.message_id();
         tracing::warn!(%message_id, %error, ?outcome, "handler failed");
         outcome
@@ -178,16 +188,26 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                 self.dead_letter(key, format!("failed when received {count} times"), now);
             }
             Outcome::Retry { after } => {
-                let after = after.unwrap_or_else(|| self.options.backoff.delay(count));
+                let after = after.unwrap_or_else(|| self.back_off(count));
                 self.give_back(key, after, Ended::Retried, now);
             }
             Outcome::Reject { reason } => {
                 let message_id = held.delivery.message_id();
                 tracing::warn!(%message_id, reason, "rejected, but there is no dead-letter queue");
-                let after = self.options.backoff.delay(count);
+                let after = self.back_off(count);
                 self.give_back(key, after, Ended::Retried, now);
             }
         }
+    }
+
+    /// The delay after a failure; the default one if the function that decides it panics.
+    pub(super) fn back_off(&self, receive_count: u32) -> Duration {
+        let backoff = &self.options.backoff;
+        let decided = catch_unwind(AssertUnwindSafe(|| backoff.delay(receive_count)));
+        decided.unwrap_or_else(|panic| {
+            tracing::error!(panic = describe(panic.as_ref()), "deciding on a back-off panicked");
+            Backoff::default().delay(receive_count)
+        })
     }
 
     /// Hides a message for `after`, as far as that is possible, and stops its lane: what waits

@@ -294,7 +294,8 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         }
         let panic = error.into_panic();
         if self.units.contains_key(&id) {
-            self.on_handled(id, Err(describe(panic.as_ref()).into()), now);
+            let error = format!("the handler panicked: {}", describe(panic.as_ref()));
+            self.on_handled(id, Err(error.into()), now);
         } else {
             // A peer that panics is broken, and what it was doing is unknown.
             std::panic::resume_unwind(panic);
@@ -323,8 +324,9 @@ fn no_answer() -> CallError {
     CallError::new(CallErrorKind::Transport, "timeout", "no answer in time").ambiguous()
 }
 
-fn describe(panic: &(dyn Any + Send)) -> String {
+/// What a panic says.
+fn describe(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the handler panicked: {}", text.unwrap_or("without a text"))
+    text.unwrap_or("without a text")
 }

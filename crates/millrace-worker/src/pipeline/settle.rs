@@ -265,7 +265,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             Step::Repeat => self.dead_letter_sends.retry(entry, now),
             Step::GiveUp(error) => {
                 tracing::warn!(error, "the dead-letter queue does not take the message");
-                let after = self.options.backoff.delay(count);
+                let after = self.back_off(count);
                 self.give_back(entry.key, after, Ended::Retried, now);
             }
         }

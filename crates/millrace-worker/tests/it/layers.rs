@@ -159,6 +159,61 @@ async fn layer_decides_for_single_messages_of_a_batch() {
     assert_eq!(peer.bodies(), ["fail"]);
 }
 
+/// Remembers the texts of what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = String::new();
+        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+            if ["message", "error"].contains(&field.name()) {
+                line.push_str(&format!("{value:?};"));
+            }
+        });
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_a_layer_and_of_what_is_behind_it_are_logged() {
+    let peer = MemoryPeer::standard();
+    peer.put(["layer", "handler"]);
+    let handler = Recorder::new(|_| (std::time::Duration::ZERO, Err("behind".into())));
+    let layer = |message: Message| async move {
+        match &**message.body() {
+            "layer" => Err(HandlerError::from("before")),
+            _ => Ok(ControlFlow::Continue(message)),
+        }
+    };
+    let log = Log::default();
+    let subscribed = tracing::subscriber::set_default(log.clone());
+
+    run(&peer, handler.behind(layer)).await;
+
+    drop(subscribed);
+    let mut lines = log.0.lock().unwrap().clone();
+    lines.retain(|line| line.contains("handler failed"));
+    lines.sort();
+    assert_eq!(lines, ["handler failed;before;", "handler failed;behind;"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn messages_behind_one_that_a_layer_stops_are_not_handled() {
     let peer = MemoryPeer::fifo();

@@ -1,12 +1,15 @@
 //! What a handler says decides what becomes of a message, and nothing else does.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use millrace_client::{
     CallError, CallErrorKind, EntryError,
     testing::{Fault, MemoryPeer, Operation},
 };
-use millrace_worker::{Backoff, Handler, HandlerError, Message, Options, Outcome, Worker, each};
+use millrace_worker::{
+    Backoff, Handler, HandlerError, Message, Options, Outcome, Until, Worker, each,
+};
+use tokio::time::sleep;
 
 use crate::support::{MS, Recorder, S, bodies, run, until_empty};
 
@@ -37,6 +40,30 @@ async fn never_more_handlers_than_allowed() {
 
         assert_eq!(handler.most_running(), handlers);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_decides_on_failures_may_panic_as_well() {
+    let peer = MemoryPeer::standard();
+    peer.put(["decides", "panics", "good"]);
+    let handler = each(|message: Message| async move {
+        match &**message.body() {
+            "good" => Ok(Outcome::Ack),
+            "panics" => panic!("at work"),
+            _ => Err("not yet".into()),
+        }
+    });
+    let handler = handler.on_error(|_, _| panic!("on the error"));
+    let backoff = Backoff::Function(Arc::new(|_| panic!("on the back-off")));
+    let options = Options { backoff, until: Until::Once, ..until_empty(3) };
+
+    let summary = Worker::new(peer.clone(), handler, options).run().await;
+
+    assert_eq!((summary.succeeded, summary.retried), (1, 2));
+    // Hidden for the default back-off, 1 to 2 s.
+    assert_eq!((peer.available(), peer.in_flight()), (0, 2));
+    sleep(2 * S).await;
+    assert_eq!(peer.available(), 2);
 }
 
 #[tokio::test(start_paused = true)]
