@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use bytestring::ByteString;
-use millrace_client::Delivery;
+use millrace_client::{AttributeValue, Delivery, MessageAttribute};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -74,7 +74,7 @@ pub(crate) struct HeldMessages {
     /// The key of each message id, to notice one that is received again.
     by_id: HashMap<ByteString, Key>,
     next: u64,
-    body_bytes: usize,
+    bytes: usize,
 }
 
 impl HeldMessages {
@@ -86,15 +86,15 @@ impl HeldMessages {
         self.messages.is_empty()
     }
 
-    /// Bytes of all bodies.
-    pub(crate) fn body_bytes(&self) -> usize {
-        self.body_bytes
+    /// Bytes of all bodies and attributes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn insert(&mut self, held: Held) -> Key {
         let key = Key(self.next);
         self.next += 1;
-        self.body_bytes += held.delivery.body.len();
+        self.bytes += bytes_of(&held.delivery);
         self.by_id.insert(held.delivery.message_id().clone(), key);
         self.messages.insert(key, held);
         key
@@ -115,7 +115,7 @@ impl HeldMessages {
 
     pub(crate) fn remove(&mut self, key: Key) -> Option<Held> {
         let held = self.messages.remove(&key)?;
-        self.body_bytes -= held.delivery.body.len();
+        self.bytes -= bytes_of(&held.delivery);
         if self.find(held.delivery.message_id()) == Some(key) {
             self.by_id.remove(held.delivery.message_id());
         }
@@ -125,4 +125,16 @@ impl HeldMessages {
     pub(crate) fn values(&self) -> impl Iterator<Item = &Held> {
         self.messages.values()
     }
+}
+
+/// What senders decide the size of.
+fn bytes_of(delivery: &Delivery) -> usize {
+    let of_attribute = |attribute: &MessageAttribute| {
+        let value = match &attribute.value {
+            AttributeValue::Text(text) => text.len(),
+            AttributeValue::Binary(bytes) => bytes.len(),
+        };
+        attribute.name.len() + attribute.data_type.len() + value
+    };
+    delivery.body.len() + delivery.attributes.iter().map(of_attribute).sum::<usize>()
 }

@@ -32,7 +32,8 @@ pub struct Options {
     /// Receives under way at a time while there is much to receive; at rest it is one
     /// [default: 10].
     pub max_receives_open: usize,
-    /// No receive is begun while bodies of more bytes than this are held [default: 64 MiB].
+    /// No receive is begun while bodies and attributes of more bytes than this are held
+    /// [default: 64 MiB].
     pub max_held_bytes: usize,
     /// How long a delete waits for others to share its call [default: 100 ms].
     pub linger: Duration,

@@ -197,7 +197,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let settling = self.held.len().saturating_sub(self.running + waiting);
         if settling >= SETTLING
             || behind >= self.limit.get().saturating_mul(BEHIND_LANES)
-            || self.held.body_bytes() > self.options.max_held_bytes
+            || self.held.bytes() > self.options.max_held_bytes
         {
             return 0;
         }

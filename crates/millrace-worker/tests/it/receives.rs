@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millrace_client::{
-    CallError, CallErrorKind, Capabilities, Peer,
+    CallError, CallErrorKind, Capabilities, MessageAttribute, Outgoing, Peer,
     testing::{Fault, MemoryPeer, Operation},
 };
 use millrace_worker::{Concurrency, Drain, Options, Until, Worker};
@@ -346,6 +346,25 @@ async fn bodies_in_hand_are_bounded() {
     run_for(&peer, &handler, options, 5).await;
 
     // Ten, then one more receive beyond the bound, of which the second begins below it.
+    assert!(handler.most_running() <= 30, "{}", handler.most_running());
+}
+
+#[tokio::test(start_paused = true)]
+async fn attributes_in_hand_are_bounded_with_the_bodies() {
+    let peer = MemoryPeer::standard();
+    for _ in 0..100 {
+        let attributes = vec![MessageAttribute::string("a", "x".repeat(100_000))];
+        peer.put_message(Outgoing { attributes, ..Outgoing::new("b") });
+    }
+    let handler = Recorder::succeeding(10 * S);
+    let options = Options {
+        concurrency: Concurrency::Fixed(100),
+        max_held_bytes: 1_500_000,
+        ..Options::default()
+    };
+
+    run_for(&peer, &handler, options, 5).await;
+
     assert!(handler.most_running() <= 30, "{}", handler.most_running());
 }
 

@@ -93,8 +93,8 @@ pub(crate) struct WorkFlags {
     #[arg(long, value_name = "NUMBER", default_value_t = 64,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) max_concurrency: usize,
-    /// Nothing is received while bodies of more bytes than this are in hand; several queues have
-    /// equal parts of it
+    /// Nothing is received while bodies and attributes of more bytes than this are in hand; several
+    /// queues have equal parts of it
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = bytes)]
     pub(crate) max_held_bytes: usize,
     /// How long a receive hides a message; extended at half of it while the message is in hand
