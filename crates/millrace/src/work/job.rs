@@ -1,10 +1,19 @@
 //! What is done with the messages of one queue, whichever way was asked for.
 
+use std::sync::Arc;
+
 use millrace_worker::{Handler, HandlerError, Message, Outcome};
 
 use super::{
-    WorkFlags, dry_run::DryRun, exec::Exec, flags::ExecMode, lambda::Lambda, lines::Lines,
-    post::Post, queues::Found,
+    WorkFlags,
+    commands::Commands,
+    dry_run::DryRun,
+    exec::Exec,
+    flags::ExecMode,
+    lambda::Lambda,
+    lines::{Lines, Running},
+    post::Post,
+    queues::Found,
 };
 use crate::config::UsageError;
 
@@ -19,14 +28,18 @@ pub(super) enum Job {
 }
 
 impl Job {
-    /// The handler that the flags ask for.
-    pub(super) fn new(queue: &Found, flags: &WorkFlags) -> anyhow::Result<Job> {
+    /// The handler that the flags ask for; commands that stay share places with those of other queues.
+    pub(super) fn new(
+        queue: &Found,
+        flags: &WorkFlags,
+        commands: &Arc<Commands<Running>>,
+    ) -> anyhow::Result<Job> {
         let queue_url = queue.url.as_str();
         let handler = &flags.handler;
         Ok(match (&handler.exec, &handler.post, &handler.lambda) {
             _ if flags.dry_run => Job::DryRun(DryRun::new(queue_url, flags)),
             (Some(command), ..) if flags.exec_mode == ExecMode::Lines => {
-                Job::Lines(Lines::new(command, queue_url, flags))
+                Job::Lines(Lines::new(command, queue_url, flags, Arc::clone(commands)))
             }
             (Some(command), ..) => Job::Exec(Exec::new(command, queue_url, flags)),
             (None, Some(target), _) => Job::Post(Box::new(Post::new(target, queue_url, flags)?)),

@@ -11,11 +11,7 @@
 //! long is killed with its process group; its message is retried, and a new one is started for the
 //! next message.
 
-use std::{
-    process::Stdio,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{process::Stdio, sync::Arc, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use millrace_client::AttributeValue;
@@ -27,7 +23,12 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{WorkFlags, process_group::ProcessGroup, trace};
+use super::{
+    WorkFlags,
+    commands::{Commands, Next, Place},
+    process_group::ProcessGroup,
+    trace,
+};
 
 /// The longest answer; it is one word, and perhaps a reason.
 const ANSWER_BYTES: u64 = 4_096;
@@ -39,13 +40,13 @@ pub(super) struct Lines {
     queue_url: String,
     timeout: Duration,
     kill_after: Duration,
-    /// Those that wait for a message. The lock is held for a push or a pop.
-    idle: Mutex<Vec<Running>>,
+    /// Those of all queues.
+    commands: Arc<Commands<Running>>,
 }
 
 /// A command that stays. Fields are dropped in order: the group is killed before the child is reaped.
 #[derive(Debug)]
-struct Running {
+pub(super) struct Running {
     group: ProcessGroup,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
@@ -55,22 +56,27 @@ struct Running {
 }
 
 impl Lines {
-    pub(super) fn new(command: &str, queue_url: &str, flags: &WorkFlags) -> Lines {
+    pub(super) fn new(
+        command: &str,
+        queue_url: &str,
+        flags: &WorkFlags,
+        commands: Arc<Commands<Running>>,
+    ) -> Lines {
         Lines {
             command: command.to_owned(),
             queue_url: queue_url.to_owned(),
             timeout: flags.timeout(),
             kill_after: flags.kill_after,
-            idle: Mutex::default(),
+            commands,
         }
     }
 
     pub(super) async fn run(&self, message: &Message) -> Result<Outcome, HandlerError> {
-        let mut running = self.take()?;
+        let (place, mut running) = self.take().await?;
         tokio::select! {
             answer = running.ask(message) => {
                 let outcome = parse(&answer?, running.number)?;
-                self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(running);
+                place.keep(running);
                 return Ok(outcome);
             }
             () = sleep(self.timeout) => {}
@@ -86,29 +92,24 @@ impl Lines {
 
     /// A command that waits for a message, else a new one. One that has ended meanwhile must not
     /// fail the message that it would have got.
-    fn take(&self) -> Result<Running, HandlerError> {
+    async fn take(&self) -> Result<(Place<Running>, Running), HandlerError> {
+        let place = self.commands.place(&self.queue_url);
         loop {
-            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            match idle {
-                Some(running) if running.group.has_lost_leader() => {}
-                Some(running) => return Ok(running),
-                None => return self.spawn(),
+            match place.next() {
+                Next::Take(running) if running.group.has_lost_leader() => {}
+                Next::Take(running) => return Ok((place, running)),
+                Next::End(running) => end(vec![running], self.kill_after).await,
+                Next::Start => {
+                    let running = self.spawn()?;
+                    return Ok((place, running));
+                }
             }
         }
     }
 
     /// Lets the commands end: they see the end of their standard input.
     pub(super) async fn close(&self) {
-        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut ending = Vec::with_capacity(idle.len());
-        for Running { group, stdin, child, .. } in idle {
-            drop(stdin);
-            ending.push((group, child));
-        }
-        let until = Instant::now() + self.kill_after;
-        for (_group, child) in &mut ending {
-            let _ = timeout_at(until, child.wait()).await;
-        }
+        end(self.commands.close(&self.queue_url), self.kill_after).await;
     }
 
     fn spawn(&self) -> Result<Running, HandlerError> {
@@ -140,6 +141,19 @@ impl Running {
             return Err("the command ended, or its answer is no line".into());
         }
         Ok(answer)
+    }
+}
+
+/// Lets commands end, and kills what is left of them after that long.
+async fn end(commands: Vec<Running>, kill_after: Duration) {
+    let mut ending = Vec::with_capacity(commands.len());
+    for Running { group, stdin, child, .. } in commands {
+        drop(stdin);
+        ending.push((group, child));
+    }
+    let until = Instant::now() + kill_after;
+    for (_group, child) in &mut ending {
+        let _ = timeout_at(until, child.wait()).await;
     }
 }
 
@@ -195,26 +209,51 @@ mod tests {
 
     use super::*;
 
+    fn lines(command: &str, queue_url: &str, commands: &Arc<Commands<Running>>) -> Lines {
+        Lines {
+            command: command.to_owned(),
+            queue_url: queue_url.to_owned(),
+            timeout: Duration::from_secs(60),
+            kill_after: Duration::from_secs(60),
+            commands: Arc::clone(commands),
+        }
+    }
+
+    fn keep(lines: &Lines, running: Running) {
+        lines.commands.place(&lines.queue_url).keep(running);
+    }
+
     #[tokio::test]
     async fn command_that_ended_while_it_was_idle_gets_no_message() {
-        let lines = Lines {
-            command: "read line".to_owned(),
-            queue_url: String::new(),
-            timeout: Duration::from_secs(60),
-            kill_after: Duration::ZERO,
-            idle: Mutex::default(),
-        };
+        let lines = lines("read line", "q", &Arc::new(Commands::new(9)));
         let (waiting, mut ended) = (lines.spawn().unwrap(), lines.spawn().unwrap());
         let (waiting_id, ended_id) = (waiting.child.id(), ended.child.id());
         ended.stdin.write_all(b"\n").await.unwrap();
         let pid = Pid::from_raw(ended_id.unwrap().cast_signed()).unwrap();
         waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
-        lines.idle.lock().unwrap().extend([waiting, ended]);
+        keep(&lines, waiting);
+        keep(&lines, ended);
 
-        let taken = [lines.take().unwrap(), lines.take().unwrap()];
+        let taken = [lines.take().await.unwrap().1, lines.take().await.unwrap().1];
 
         assert_eq!(taken[0].child.id(), waiting_id);
         assert_ne!(taken[1].child.id(), ended_id);
+    }
+
+    #[tokio::test]
+    async fn idle_command_of_another_queue_ends_before_a_new_one_starts() {
+        let commands = Arc::new(Commands::new(1));
+        let (first, second) =
+            (lines("read line", "a", &commands), lines("read line", "b", &commands));
+        let (place, running) = first.take().await.unwrap();
+        let pid = Pid::from_raw(running.child.id().unwrap().cast_signed()).unwrap();
+        place.keep(running);
+
+        let _taken = second.take().await.unwrap();
+
+        // Ended, and waited for: it is nobody's child any more.
+        assert!(waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG).is_err());
+        assert!(matches!(commands.place("a").next(), Next::Start));
     }
 
     #[test]

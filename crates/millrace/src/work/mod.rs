@@ -1,10 +1,12 @@
 //! `millrace work`: a program or a URL as the handler of a queue's messages.
 //!
 //! `flags` says what can be asked, `queues` finds the queues. A `job` is what is done with a message:
-//! `exec`, `lines`, `post` and `lambda`, or `dry_run` in their stead. `environment` is what a command
-//! is told, `sqs_event` what a function, `target` a URL, `trace` what goes with each; `spans` tells a
-//! collector. `health` holds the start back, `metrics` shows the counters over HTTP.
+//! `exec`, `lines` (with the places of its `commands`), `post` and `lambda`, or `dry_run` in their
+//! stead. `environment` is what a command is told, `sqs_event` what a function, `target` a URL, `trace`
+//! what goes with each; `spans` tells a collector. `health` holds the start back, `metrics` shows the
+//! counters over HTTP.
 
+mod commands;
 mod dry_run;
 mod environment;
 mod exec;
@@ -34,6 +36,7 @@ use tokio::{
 };
 
 use crate::{config::UsageError, limits, logging};
+use commands::Commands;
 pub(crate) use flags::WorkFlags;
 use job::Job;
 use spans::Traced;
@@ -105,11 +108,12 @@ async fn find_and_work(
     tracer: &Tracer,
 ) -> anyhow::Result<Summary> {
     let slots = Slots::new(flags.most_handlers());
+    let commands = Arc::new(Commands::new(flags.most_handlers()));
     let mut workers = Vec::with_capacity(flags.queue.len());
     let mut metrics: Vec<Metrics> = Vec::with_capacity(flags.queue.len());
     for (queue, priority) in flags.queue.iter().zip(flags.priorities()?) {
         let found = queues::find(&queue.queue, flags).await?;
-        let job = Arc::new(Job::new(&found, flags)?);
+        let job = Arc::new(Job::new(&found, flags, &commands)?);
         let counters = match metrics.first() {
             Some(first) => first.with_queue(found.name()),
             None => Metrics::new(found.name()),

@@ -1,0 +1,146 @@
+//! Places for commands that stay, of all queues: never more commands than handlers may run.
+//!
+//! A command is given a place before it is looked for. Where idle commands of other queues fill the
+//! places, one of them is to be ended before a new one is started.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The places, and the commands in them that wait for a message.
+#[derive(Debug)]
+pub(super) struct Commands<C> {
+    most: usize,
+    /// The lock is held for a look at the list, which is no longer than `most`.
+    state: Mutex<State<C>>,
+}
+
+#[derive(Debug)]
+struct State<C> {
+    /// Places of commands that have a message, or are about to be started.
+    busy: usize,
+    /// With the URL of their queue; the one that has waited longest comes first.
+    idle: Vec<(String, C)>,
+}
+
+/// A place that is taken, given back when dropped. To be dropped after its command.
+#[derive(Debug)]
+pub(super) struct Place<C> {
+    commands: Arc<Commands<C>>,
+    queue_url: String,
+    is_kept: bool,
+}
+
+/// What to do for a command in a place.
+#[derive(Debug)]
+pub(super) enum Next<C> {
+    /// Take this one, which waits for a message of the queue.
+    Take(C),
+    /// End this one, then ask again.
+    End(C),
+    /// Start one.
+    Start,
+}
+
+impl<C> Commands<C> {
+    /// Places for `most` commands; as many handlers may run at a time.
+    pub(super) fn new(most: usize) -> Commands<C> {
+        Commands { most, state: Mutex::new(State { busy: 0, idle: Vec::new() }) }
+    }
+
+    /// A place for a command of the queue.
+    pub(super) fn place(self: &Arc<Commands<C>>, queue_url: &str) -> Place<C> {
+        self.state().busy += 1;
+        Place { commands: Arc::clone(self), queue_url: queue_url.to_owned(), is_kept: false }
+    }
+
+    /// The commands of the queue that wait, to be ended.
+    pub(super) fn close(&self, queue_url: &str) -> Vec<C> {
+        let mut state = self.state();
+        let (closed, kept) =
+            std::mem::take(&mut state.idle).into_iter().partition(|(url, _)| url == queue_url);
+        state.idle = kept;
+        Vec::into_iter(closed).map(|(_, command): (String, C)| command).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<C>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C> Place<C> {
+    /// A command for the place, or how to come by one.
+    pub(super) fn next(&self) -> Next<C> {
+        let mut state = self.commands.state();
+        if let Some(index) = state.idle.iter().rposition(|(url, _)| *url == self.queue_url) {
+            return Next::Take(state.idle.remove(index).1);
+        }
+        if state.idle.is_empty() || state.busy + state.idle.len() <= self.commands.most {
+            return Next::Start;
+        }
+        Next::End(state.idle.remove(0).1)
+    }
+
+    /// The command waits for the next message in its place.
+    pub(super) fn keep(mut self, command: C) {
+        let mut state = self.commands.state();
+        state.busy = state.busy.saturating_sub(1);
+        state.idle.push((self.queue_url.clone(), command));
+        drop(state);
+        self.is_kept = true;
+    }
+}
+
+impl<C> Drop for Place<C> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let mut state = self.commands.state();
+            state.busy = state.busy.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn idle(commands: &Arc<Commands<u32>>, queue: &str, count: u32) {
+        let places: Vec<_> = (0..count).map(|_| commands.place(queue)).collect();
+        (0..).zip(places).for_each(|(command, place)| place.keep(command));
+    }
+
+    #[test]
+    fn command_of_the_queue_that_waited_last_is_taken() {
+        let commands = Arc::new(Commands::new(3));
+        idle(&commands, "a", 2);
+        idle(&commands, "b", 1);
+
+        let place = commands.place("a");
+
+        assert!(matches!(place.next(), Next::Take(1)));
+    }
+
+    #[test]
+    fn idle_commands_of_other_queues_are_ended_where_they_fill_the_places() {
+        let commands = Arc::new(Commands::new(3));
+        idle(&commands, "a", 2);
+
+        let (first, second) = (commands.place("b"), commands.place("b"));
+        // Two idle, two busy: one too many.
+        assert!(matches!(first.next(), Next::End(0)));
+        assert!(matches!(first.next(), Next::Start));
+        assert!(matches!(second.next(), Next::Start));
+
+        drop(second);
+        let third = commands.place("b");
+        assert!(matches!(third.next(), Next::Start), "its place was given back");
+    }
+
+    #[test]
+    fn queue_that_ends_takes_no_commands_of_others_along() {
+        let commands = Arc::new(Commands::new(3));
+        idle(&commands, "a", 1);
+        idle(&commands, "b", 2);
+
+        assert_eq!(commands.close("b"), [0, 1]);
+        assert!(matches!(commands.place("a").next(), Next::Take(0)));
+    }
+}
