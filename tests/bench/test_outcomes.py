@@ -125,6 +125,21 @@ def test_load_that_gets_nothing_through_is_exit_1_with_the_reason(endpoint):
     assert "no message got through: status 400" in outcome.err
 
 
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        ["pc", "--batch", "1"], ["pc", "--batch", "10", "--no-verify"], ["pc", "--batch", "1", "--procs", "2"],
+        ["rate", "--rate", "20"], ["sweep", "--clients", "1,2,4"],
+    ],
+)
+def test_a_scenario_whose_requests_are_all_refused_is_exit_1_with_the_reason(endpoint, scenario):
+    outcome = bench(*scenario, "--scale", "0.001", "--size", "2MiB", "--json", endpoint=endpoint, code=1)
+
+    assert "no message got through: status 4" in outcome.err
+    # The report is there all the same.
+    assert outcome.report["metrics"]
+
+
 def test_load_without_an_endpoint_takes_the_environments(endpoint, monkeypatch):
     monkeypatch.setenv("MILLRACE_ENDPOINT", endpoint)
 

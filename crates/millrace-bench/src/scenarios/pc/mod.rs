@@ -126,9 +126,11 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
             recordings: recordings("pc", &all),
             ..Findings::default()
         };
-        if !flags.no_verify {
-            findings.violations = all.iter().flat_map(|one| violations(&one.report)).collect();
-        }
+        let failures = |one: &Measured| match flags.no_verify {
+            true => Vec::from_iter(one.report.reason_for_nothing()),
+            false => violations(&one.report),
+        };
+        findings.violations = all.iter().flat_map(failures).collect();
         let mut section = section(&all, &flags.plan);
         section.shapes = section::batch_gain(&all);
         findings.sections.push(section);
@@ -220,13 +222,15 @@ fn scenario(setting: &Setting, plan: &Plan, batch: u64) -> Scenario {
     }
 }
 
-/// A loss or an altered message always; what only FIFO queues promise, there only.
+/// A loss or an altered message always, and nothing at all; what only FIFO queues promise, there
+/// only.
 pub(crate) fn violations(report: &load::Report) -> Vec<String> {
     let mut found = report.violations();
     if !report.is_ordered() {
         // Standard queues deliver at least once; the count is in the table.
         found.retain(|text| !text.ends_with("duplicated"));
     }
+    found.extend(report.reason_for_nothing());
     found
 }
 
