@@ -18,7 +18,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use millrace_client::{Peer, ReceiveRequest, SystemAttributes, transport::TransportOptions};
-use tokio::{runtime, task::JoinSet};
+use tokio::{runtime, task::JoinSet, time};
 
 use super::{Findings, Flags, Setting, conduct, connections::Connections, queue::Queue};
 use crate::{
@@ -84,6 +84,13 @@ struct Measured {
 
 /// Fewer take too little time to be measured.
 const BACKLOG_LEAST: u64 = 1000;
+/// After an empty receive: the others hold what is left.
+const PAUSE: Duration = Duration::from_millis(1);
+/// What has not come after receives were empty for so long, and nobody deleted anything, is not
+/// waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// As so much of that a receive counts at most: a server that stalls has not said that it is empty.
+const EMPTY_MAX: Duration = Duration::from_millis(100);
 
 /// A TLS endpoint: somebody's, or a server of our own that ends with it.
 struct Secure {
@@ -247,11 +254,19 @@ async fn work(peer: impl Peer, left: Arc<AtomicU64>, max: u32) -> Result<()> {
         visibility: None,
         attributes: SystemAttributes::None,
     };
+    let (mut last, mut waited) = (left.load(Relaxed), Duration::ZERO);
     while left.load(Relaxed) > 0 {
+        let asked = time::Instant::now();
         let received = peer.receive(request).await.context("receiving")?;
         if received.is_empty() {
-            // The others hold what is left.
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            let missing = left.load(Relaxed);
+            if missing != last {
+                (last, waited) = (missing, Duration::ZERO);
+            } else if waited > PATIENCE {
+                bail!("{missing} messages did not come, and receives find nothing any more");
+            }
+            waited += PAUSE + asked.elapsed().min(EMPTY_MAX);
+            time::sleep(PAUSE).await;
             continue;
         }
         let handles: Vec<_> = received.into_iter().map(|delivery| delivery.handle).collect();
@@ -266,8 +281,38 @@ async fn work(peer: impl Peer, left: Arc<AtomicU64>, max: u32) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use millrace_client::testing::MemoryPeer;
+
     use super::*;
     use crate::scenarios::setting::defaults;
+
+    /// A queue of so many messages, drained as if there were more.
+    async fn drained(messages: usize, planned: u64, latency: Duration) -> (Result<()>, Duration) {
+        let peer = MemoryPeer::standard();
+        peer.put((0..messages).map(|number| number.to_string()));
+        peer.set_visibility(Duration::from_secs(3600));
+        peer.set_latency(latency);
+        let start = time::Instant::now();
+        let outcome = work(peer, Arc::new(AtomicU64::new(planned)), 1).await;
+        (outcome, start.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_come_is_given_up() {
+        let (all, _) = drained(3, 3, Duration::from_millis(1)).await;
+        assert!(all.is_ok());
+
+        let (missing, taken) = drained(3, 5, Duration::from_millis(1)).await;
+        assert!(missing.unwrap_err().to_string().starts_with("2 messages did not come"));
+        assert!(taken < PATIENCE * 2, "{taken:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stall_is_not_taken_for_an_empty_queue() {
+        let (_, taken) = drained(0, 1, Duration::from_secs(15)).await;
+
+        assert!(taken > PATIENCE * 10, "{taken:?}");
+    }
 
     #[test]
     fn what_speaks_tls_is_not_measured_as_http() {
