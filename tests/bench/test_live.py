@@ -1,6 +1,7 @@
 """What watches a run: series that are scraped, series that are pushed, and an early end."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -179,6 +180,44 @@ def test_scrapes_see_the_series_that_a_gateway_gets(endpoint):
     assert of(found, "messages_per_second", outcome="sent") > 0
     assert of(found, "requests_in_flight") <= 4
     assert 0 < of(found, "progress_ratios") < 1
+
+
+@pytest.mark.parametrize(("scenario", "path"), [("rate", ""), ("http", "/health")])
+def test_a_stall_at_the_end_of_a_rate_counts_in_full(make_server, scenario, path):
+    server = make_server()
+    command = [
+        str(binary()), "bench", scenario, "--rate", "50", "--conns", "16", "--step-duration", "3s", "--json",
+        "--endpoint", server.endpoint + path, "--listen", "127.0.0.1:0",
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            url = process.stderr.readline().removeprefix("metrics at ").strip()
+            wait_for_progress(url, 0.6)
+            server.process.send_signal(signal.SIGSTOP)
+            stopped = time.monotonic()
+            wait_for_progress(url, 1)
+            stalled_s = time.monotonic() - stopped
+            server.process.send_signal(signal.SIGCONT)
+            out, _ = process.communicate(timeout=20)
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+            process.kill()
+
+    outcome = {metric["name"]: metric["value"] for metric in json.loads(out)["metrics"]}
+    assert process.returncode == 0
+    assert outcome[f"{scenario}.50.failed"] == 0
+    # A fifth of the time at least: 16 requests are stuck, and what is due behind them never goes out.
+    assert stalled_s > 0.6
+    assert outcome[f"{scenario}.50.max"] > 0.9 * stalled_s * 1e6
+    assert outcome[f"{scenario}.50.p90"] > 0.3 * stalled_s * 1e6
+    assert outcome[f"{scenario}.50.unsent"] > 0
+
+
+def wait_for_progress(url: str, share: float):
+    deadline = time.monotonic() + 20
+    while of(scraped(url), "progress_ratios") < share:
+        assert time.monotonic() < deadline, f"{share} was never reached"
+        time.sleep(0.02)
 
 
 def test_an_interrupt_ends_the_run_early_with_what_was_measured(endpoint):

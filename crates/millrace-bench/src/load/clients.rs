@@ -3,7 +3,7 @@
 use std::{cell::RefCell, ops::Range, rc::Rc, sync::Arc, time::Duration};
 
 use anyhow::{Result, bail};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, error::Elapsed, sleep};
 
 use crate::{
     latency::{Latencies, Verb},
@@ -16,6 +16,7 @@ use super::{
     ledger::Id,
     response::is_success,
     run::{Count, Phase, Run},
+    schedule::{Schedule, Turn},
     template::{Bodies, SendTemplate},
 };
 
@@ -57,26 +58,22 @@ impl Client {
         let dialect = &scenario.endpoint.dialect;
         let mut stage = run.stage();
         let mut template = SendTemplate::new(dialect, &run.queue, scenario.shape_in(stage));
-        let mut due = Instant::now()
-            + scenario
-                .interval(Duration::ZERO)
-                .mul_f64(f64::from(producer) / scenario.producers.max(1) as f64);
+        let mut schedule = Schedule::new(&run, producer);
         while run.phase() <= Phase::Measure {
             if scenario.is_bounded() && run.backlog() > scenario.backlog_max {
                 sleep(BACKLOG_PAUSE).await;
                 continue;
             }
-            let interval = scenario.interval(run.measured_for());
-            let start = pace(interval, &mut due).await;
+            let Some(turn) = schedule.next(&run).await else { break };
             if run.stage() != stage {
                 stage = run.stage();
                 template = SendTemplate::new(dialect, &run.queue, scenario.shape_in(stage));
             }
-            let sent_at = if interval.is_zero() { start } else { Instant::now() };
+            let sent_at = if schedule.is_closed() { turn.start } else { Instant::now() };
             let count = scenario.shape.batch;
             let Some(first) = run.ledger.take(count, run.limit(), run.now_us()) else { return };
-            if !interval.is_zero() {
-                record(&run, &self.latencies, Verb::Late, sent_at - start);
+            if !schedule.is_closed() {
+                record(&run, &self.latencies, Verb::Late, turn.due, sent_at - turn.start);
             }
             for index in 0..count {
                 let sequence = first + index;
@@ -86,7 +83,7 @@ impl Client {
             }
             let mut scratch = std::mem::take(&mut self.scratch);
             let request = template.bytes(dialect, &mut scratch);
-            let acknowledged = self.request(Verb::Send, start, request, |body| {
+            let acknowledged = self.request(Verb::Send, turn, request, |body| {
                 let failed = failed(&run, Sent::Messages, body, count);
                 (0..count).filter(|index| !failed.contains(&(*index as usize))).for_each(|index| {
                     run.ledger.acknowledge(first + index);
@@ -96,11 +93,14 @@ impl Client {
             });
             if let Some(acknowledged) = acknowledged.await {
                 run.add(Count::Sent, acknowledged);
-                if !interval.is_zero() {
-                    record(&run, &self.latencies, Verb::Service, sent_at.elapsed());
+                if !schedule.is_closed() {
+                    record(&run, &self.latencies, Verb::Service, turn.due, sent_at.elapsed());
                 }
             }
             self.scratch = scratch;
+        }
+        for (due, waited) in schedule.missed(&run) {
+            record(&run, &self.latencies, Verb::Send, due, waited);
         }
     }
 
@@ -116,7 +116,7 @@ impl Client {
             if dialect.is_signed() {
                 dialect.receive(&run.queue, batch, scenario.wait_s, &mut receive);
             }
-            let outcome = self.request(Verb::Receive, Instant::now(), &receive, |body| {
+            let outcome = self.request(Verb::Receive, Turn::now(), &receive, |body| {
                 received.take(body, dialect, &bodies);
             });
             if outcome.await.is_none() {
@@ -139,7 +139,7 @@ impl Client {
                 continue;
             }
             dialect.delete(&run.queue, received.handles(), batch, &mut scratch, &mut request);
-            let outcome = self.request(Verb::Delete, Instant::now(), &request, |body| {
+            let outcome = self.request(Verb::Delete, Turn::now(), &request, |body| {
                 let failed = failed(&run, Sent::Deletes, body, batch.min(received.len()));
                 received.ids(&failed).for_each(|id| run.ledger.delete(id));
                 run.add(Count::FailedEntries, failed.len() as u64);
@@ -155,12 +155,13 @@ impl Client {
     fn check(&self, received: &mut Received) {
         let run = &self.run;
         run.add(Count::Received, received.len());
-        let now_us = run.now_us();
+        let now = Instant::now();
+        let now_us = run.us_at(now);
         for (id, _) in &received.messages {
             let sent_us = run.ledger.receive(*id);
             if let Some(sent_us) = sent_us {
                 let taken = Duration::from_micros(now_us.saturating_sub(sent_us));
-                record(run, &self.latencies, Verb::EndToEnd, taken);
+                record(run, &self.latencies, Verb::EndToEnd, now, taken);
             }
         }
         let all = received.len();
@@ -175,11 +176,11 @@ impl Client {
     }
 
     /// One request; `done` sees the body of a success. Failures are counted, and followed by a
-    /// pause.
+    /// pause. What is not answered in time takes as long as it was waited for, at least.
     async fn request<T>(
         &mut self,
         verb: Verb,
-        start: Instant,
+        turn: Turn,
         bytes: &[u8],
         done: impl FnOnce(&[u8]) -> T,
     ) -> Option<T> {
@@ -189,11 +190,16 @@ impl Client {
         drop(under_way);
         let outcome = match answer {
             Ok((status, body)) if is_success(status) => {
-                record(&run, &self.latencies, verb, start.elapsed());
+                record(&run, &self.latencies, verb, turn.due, turn.start.elapsed());
                 Ok(done(body))
             }
             Ok((status, body)) => refused(status, body),
-            Err(error) => Err(error),
+            Err(error) => {
+                if error.is::<Elapsed>() {
+                    record(&run, &self.latencies, verb, turn.due, turn.start.elapsed());
+                }
+                Err(error)
+            }
         };
         run.add(Count::Requests, 1);
         let events = self.connection.take_events();
@@ -269,34 +275,21 @@ async fn handle(run: &Run, messages: u64) {
     }
 }
 
-/// Only what happens while it is measured counts.
-fn record(run: &Run, latencies: &RefCell<Vec<Latencies>>, verb: Verb, taken: Duration) {
-    if run.phase() != Phase::Measure {
-        return;
-    }
+/// Only what began, or was due, while it was measured counts.
+fn record(
+    run: &Run,
+    latencies: &RefCell<Vec<Latencies>>,
+    verb: Verb,
+    began: Instant,
+    taken: Duration,
+) {
+    let Some(stage) = run.stage_at(began) else { return };
     if let Some(live) = &run.live {
         live.record(verb, taken);
     }
-    if let Some(stage) = latencies.borrow_mut().get_mut(run.stage()) {
+    if let Some(stage) = latencies.borrow_mut().get_mut(stage) {
         stage.record(verb, taken);
     }
-}
-
-/// When the next request starts for the purpose of its latency: now, or, if the last answer came
-/// too late for the schedule, when it should have started. The timer's own lateness is not the
-/// server's.
-pub(crate) async fn pace(interval: Duration, due: &mut Instant) -> Instant {
-    let now = Instant::now();
-    if interval.is_zero() {
-        return now;
-    }
-    let scheduled = *due;
-    *due += interval;
-    if scheduled <= now {
-        return scheduled;
-    }
-    sleep_until(scheduled).await;
-    Instant::now()
 }
 
 /// Entries that an answer to a request of `count` names as failed. Single requests fail whole.
@@ -380,16 +373,5 @@ mod tests {
             run.enter(Phase::Settle);
         });
         assert!(start.elapsed() <= handler * 3 + second + HANDLER_TURN);
-    }
-
-    #[tokio::test]
-    async fn a_late_schedule_counts_from_when_it_was_due() {
-        let mut due = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-        let scheduled = due;
-
-        let start = pace(Duration::from_millis(10), &mut due).await;
-
-        assert_eq!((start, due), (scheduled, scheduled + Duration::from_millis(10)));
-        assert!(pace(Duration::ZERO, &mut due).await > scheduled);
     }
 }

@@ -14,6 +14,7 @@ mod report;
 mod response;
 mod run;
 mod scenario;
+mod schedule;
 mod tally;
 mod template;
 
@@ -33,7 +34,7 @@ use crate::{
 pub(crate) use crate::latency::{
     Latencies, Percentiles, Verb, histogram, nanoseconds, percentiles,
 };
-pub(crate) use clients::{Settle, pace};
+pub(crate) use clients::Settle;
 pub(crate) use connection::{Connection, Events};
 pub(crate) use dialect::{Sqs, percent};
 pub(crate) use drive::{run, run_on};
@@ -45,6 +46,7 @@ pub(crate) use report::Report;
 pub(crate) use response::{find_values, is_success};
 pub(crate) use run::Count;
 pub(crate) use scenario::{BACKLOG_MAX, Mode, Scenario, Together};
+pub(crate) use schedule::{MISSED_MAX, pace};
 pub(crate) use template::{Grouping, SendTemplate, Shape};
 
 #[derive(Args, Debug)]

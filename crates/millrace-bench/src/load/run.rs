@@ -4,16 +4,18 @@
 //! warm up → measure → settle (consumers catch up) → stop
 //!                              └─ with other processes: → dry (until the queue is empty) ─┘
 //! ```
-//! Only what happens in `measure` counts towards rates and percentiles; every id counts towards
-//! the verdict.
+//! Only what happens in `measure` counts towards rates, and only what begins in it, or was due in
+//! it, towards percentiles, whenever it ends; every id counts towards the verdict.
 
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use tokio::time::Instant;
 
 use super::{
     ledger::{Ledger, Order},
@@ -59,6 +61,8 @@ pub(crate) struct Run {
     started: Instant,
     /// When measuring began, in µs since `started`; it has not while this is the largest number.
     measured_from_us: AtomicU64,
+    /// When it ended, likewise.
+    measured_to_us: AtomicU64,
     phase: AtomicU8,
     limit: AtomicU64,
     pub(super) producing: AtomicUsize,
@@ -89,6 +93,7 @@ impl Run {
             ledger,
             started: Instant::now(),
             measured_from_us: AtomicU64::new(u64::MAX),
+            measured_to_us: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(0),
             limit: AtomicU64::new(if scenario.count > 0 { scenario.count } else { u64::MAX }),
             producing: AtomicUsize::new(0),
@@ -124,7 +129,30 @@ impl Run {
     }
 
     pub(crate) fn now_us(&self) -> u64 {
-        self.started.elapsed().as_micros() as u64
+        self.us_at(Instant::now())
+    }
+
+    /// In µs since the run started.
+    pub(super) fn us_at(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.started).as_micros() as u64
+    }
+
+    /// When measuring ended, if it has.
+    pub(super) fn measured_until(&self) -> Option<Instant> {
+        let to_us = self.measured_to_us.load(Relaxed);
+        (to_us != u64::MAX).then(|| self.started + Duration::from_micros(to_us))
+    }
+
+    /// The stage in which something is measured that began at an instant; `None` if it is not.
+    pub(super) fn stage_at(&self, at: Instant) -> Option<usize> {
+        let (at_us, from_us) = (self.us_at(at), self.measured_from_us.load(Relaxed));
+        if at_us < from_us || at_us >= self.measured_to_us.load(Relaxed) {
+            return None;
+        }
+        match self.scenario.pace.stage_count() {
+            1 => Some(0),
+            _ => Some(self.scenario.pace.stage_at(Duration::from_micros(at_us - from_us))),
+        }
     }
 
     /// How long this has been measured.
@@ -201,15 +229,21 @@ impl Run {
     }
 
     pub(super) fn enter(&self, phase: Phase) {
-        if phase == Phase::Measure {
-            self.measured_from_us.store(self.now_us(), Relaxed);
+        let now_us = self.now_us();
+        match phase {
+            Phase::WarmUp => {}
+            Phase::Measure => self.measured_from_us.store(now_us, Relaxed),
+            Phase::Settle | Phase::Dry | Phase::Stop => {
+                self.measured_to_us.fetch_min(now_us, Relaxed);
+            }
         }
         self.phase.store(phase as u8, Relaxed);
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let counts = self.snapshot_counts();
-        Snapshot { at: Instant::now(), counts, cost: Cost::now(self.scenario.server_pid) }
+        let at = Instant::now().into_std();
+        Snapshot { at, counts, cost: Cost::now(self.scenario.server_pid) }
     }
 
     /// A snapshot as of the last message's answer: that all is done is noticed later.
@@ -217,7 +251,10 @@ impl Run {
         let snapshot = self.snapshot();
         match self.progress_us.load(Relaxed) {
             0 => snapshot,
-            last_us => Snapshot { at: self.started + Duration::from_micros(last_us), ..snapshot },
+            last_us => {
+                let at = self.started + Duration::from_micros(last_us);
+                Snapshot { at: at.into_std(), ..snapshot }
+            }
         }
     }
 
@@ -245,7 +282,7 @@ mod tests {
 
         let end = run.snapshot_of_last_progress();
 
-        assert!(end.at <= answered);
+        assert!(end.at <= answered.into_std());
         assert_eq!(end.counts[Count::Empty as usize], 1);
     }
 }

@@ -159,10 +159,9 @@ impl Scenario {
         self.pace.stages().get(stage).map_or(Duration::ZERO, |stage| stage.handler)
     }
 
-    /// Time between the starts of one producer's requests, so long after measuring began; zero in
-    /// a closed loop.
-    pub(crate) fn interval(&self, elapsed: Duration) -> Duration {
-        self.pace.interval(elapsed, self.producers as f64 * self.shape.batch as f64)
+    /// Time between the starts of one producer's requests in a stage; zero in a closed loop.
+    pub(crate) fn interval_in(&self, stage: usize) -> Duration {
+        self.pace.interval(stage, self.producers as f64 * self.shape.batch as f64)
     }
 }
 
@@ -193,11 +192,11 @@ mod tests {
     #[test]
     fn a_rate_is_shared_by_producers_and_entries() {
         let mut scenario = scenario(Mode::Send, 4);
-        assert_eq!(scenario.interval(Duration::ZERO), Duration::ZERO);
+        assert_eq!(scenario.interval_in(0), Duration::ZERO);
 
         (scenario.pace, scenario.shape.batch) = (Pace::constant(400.0), 10);
 
-        assert_eq!(scenario.interval(Duration::ZERO), Duration::from_millis(100));
+        assert_eq!(scenario.interval_in(0), Duration::from_millis(100));
     }
 
     #[test]

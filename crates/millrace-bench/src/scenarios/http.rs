@@ -8,7 +8,7 @@ use clap::Args;
 use tokio::{
     runtime,
     task::LocalSet,
-    time::{Instant, sleep},
+    time::{Instant, error::Elapsed, sleep},
 };
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     live::{Event, Live},
-    load::{Connection, Latencies, Verb, is_success, pace},
+    load::{Connection, Latencies, MISSED_MAX, Pace, Verb, is_success, pace},
     process,
     report::{Metric, Recording, Section},
 };
@@ -132,10 +132,7 @@ fn measure(setting: &Setting, plan: &Plan, request: &[u8], rate: f64) -> Result<
     let found = clients.block_on(&runtime, async {
         let start = Instant::now();
         let warm_until = start + setting.lasting(WARM_UP, Duration::from_millis(300));
-        let interval = match rate {
-            0.0 => Duration::ZERO,
-            rate => Duration::from_secs_f64(plan.conns as f64 / rate),
-        };
+        let interval = Pace::constant(rate).interval(0, plan.conns as f64);
         let run = Rc::new(RefCell::new(Run {
             warm_until,
             end: warm_until + setting.lasting(plan.duration, DURATION_LEAST),
@@ -194,14 +191,15 @@ async fn ask(
         let run = run.borrow();
         (run.warm_until, run.end, run.interval)
     };
-    loop {
-        let start = pace(interval, &mut due).await;
-        let sent_at = if interval.is_zero() { start } else { Instant::now() };
-        if sent_at >= end {
-            return;
+    while interval.is_zero() || due < end {
+        let turn = pace(interval, &mut due).await;
+        let sent_at = if interval.is_zero() { turn.start } else { Instant::now() };
+        if sent_at >= end && (interval.is_zero() || turn.is_behind) {
+            return run.borrow_mut().note_missed(turn.due, sent_at);
         }
-        if sent_at >= warm_until {
-            run.borrow_mut().note_sent(sent_at - start);
+        let is_measured = turn.due >= warm_until && turn.due < end;
+        if is_measured {
+            run.borrow_mut().note_sent(sent_at - turn.start);
         }
         let live = run.borrow().live.clone();
         let under_way = live.as_deref().map(Live::under_way);
@@ -212,8 +210,8 @@ async fn ask(
         if let Some(live) = &live {
             live.finished(connection.take_events());
         }
-        if now >= warm_until && now < end {
-            run.borrow_mut().note(outcome, [now - start, now - sent_at]);
+        if is_measured {
+            run.borrow_mut().note(outcome, [now - turn.start, now - sent_at]);
         }
         if is_failed {
             sleep(PAUSE).await;
@@ -226,6 +224,20 @@ impl Run {
     fn note_sent(&mut self, late: Duration) {
         if !self.interval.is_zero() {
             self.record(Verb::Late, late);
+        }
+    }
+
+    /// What was due from an instant on and has not been sent until now never will be, and had waited
+    /// until now.
+    fn note_missed(&mut self, mut due: Instant, now: Instant) {
+        for _ in 0..MISSED_MAX {
+            if self.interval.is_zero() || due >= self.end {
+                return;
+            }
+            if due >= self.warm_until {
+                self.record(Verb::Send, now - due);
+            }
+            due += self.interval;
         }
     }
 
@@ -248,6 +260,10 @@ impl Run {
             }
             Err(error) => {
                 self.failed += 1;
+                if error.is::<Elapsed>() {
+                    // As long at least.
+                    self.record(Verb::Send, taken[0]);
+                }
                 format!("{error:#}")
             }
         };

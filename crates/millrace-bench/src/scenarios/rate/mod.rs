@@ -73,7 +73,7 @@ pub(super) struct Step {
     pub(super) sent: u64,
     /// Where it was one of several, with the size of its bodies.
     pub(super) stage: Option<load::Stage>,
-    /// From the plan to the answer as of sends.
+    /// From the plan to the answer as of sends, of all that was due.
     pub(super) latencies: Latencies,
 }
 
@@ -181,7 +181,8 @@ fn by_stages(setting: &Setting, steps: &Steps) -> Result<Measured> {
             rate: stage.rate,
             elapsed,
             batch: steps.batch,
-            sent: latencies.percentiles(Verb::Send).count * steps.batch,
+            // What was accepted; sends count too what was not answered.
+            sent: latencies.percentiles(Verb::Service).count * steps.batch,
             latencies: latencies.clone(),
         })
     };
@@ -256,8 +257,7 @@ impl Step {
         self.sent as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Messages that were due in the measured time and not sent in it. Those that were refused
-    /// were sent.
+    /// Messages that were due in the measured time and never sent. Those that were refused were sent.
     fn unsent(&self) -> u64 {
         let due = self.rate * self.elapsed.as_secs_f64();
         let tried = self.latencies.percentiles(Verb::Late).count * self.batch;

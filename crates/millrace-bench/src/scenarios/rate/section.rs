@@ -42,7 +42,8 @@ pub(super) fn section(all: &[Measured], found: Option<f64>, plan: &Steps) -> Sec
         notes: vec![
             "From the plan to the answer is what a user waits; from the request to the answer is \
              what a closed loop would have reported. Unsent are messages that were due and could \
-             not be sent in time. A timer's own lateness, up to a millisecond, is left out."
+             not be sent in time: they count as having waited until then. What is answered after \
+             the end counts as well. A timer's own lateness, up to a millisecond, is left out."
                 .to_owned(),
         ],
         ..Section::default()

@@ -1,0 +1,213 @@
+//! When one client's requests are due: as soon as the last one is answered, or by a schedule that
+//! waits for nobody.
+//!
+//! A scheduled request counts by when it was *due*: in that stage, and if that was while it was
+//! measured, however late it goes out or is answered. What a stall keeps from being sent at all had
+//! waited until then, and counts so.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::run::{Phase, Run};
+
+/// How soon it is seen that nothing is measured any more.
+const TURN: Duration = Duration::from_millis(100);
+/// Requests of one client that are told apart when they were never sent; a hopeless rate has no end
+/// of them.
+pub(crate) const MISSED_MAX: usize = 1_000_000;
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// What it belongs to is told by this.
+    pub(crate) due: Instant,
+    /// Its latency counts from here.
+    pub(crate) start: Instant,
+    /// The last answer came too late for the schedule.
+    pub(crate) is_behind: bool,
+}
+
+/// One producer's requests.
+pub(super) struct Schedule {
+    interval: Duration,
+    due: Instant,
+}
+
+impl Turn {
+    /// Of a client that has just got its last answer, and has no schedule.
+    pub(crate) fn now() -> Turn {
+        let now = Instant::now();
+        Turn { due: now, start: now, is_behind: false }
+    }
+
+    /// Of a request whose time has come before it could be sent.
+    pub(crate) fn behind(due: Instant) -> Turn {
+        Turn { due, start: due, is_behind: true }
+    }
+
+    /// Of a request that was waited for.
+    fn woken(due: Instant) -> Turn {
+        Turn { due, start: Instant::now(), is_behind: false }
+    }
+}
+
+impl Schedule {
+    /// Producers take turns.
+    pub(super) fn new(run: &Run, producer: u16) -> Schedule {
+        let share = f64::from(producer) / run.scenario.producers.max(1) as f64;
+        let interval = run.scenario.interval_in(0);
+        Schedule { interval, due: Instant::now() + interval.mul_f64(share) }
+    }
+
+    /// Whether there is none: requests follow their answers.
+    pub(super) fn is_closed(&self) -> bool {
+        self.interval.is_zero()
+    }
+
+    /// Waits for the next request's time. `None` once measuring is over, but for the one whose time
+    /// came before that.
+    pub(super) async fn next(&mut self, run: &Run) -> Option<Turn> {
+        if self.is_closed() {
+            return Some(Turn::now());
+        }
+        loop {
+            if run.phase() > Phase::Measure {
+                return None;
+            }
+            let (due, now) = (self.due, Instant::now());
+            if due <= now {
+                self.due += self.interval;
+                return Some(Turn::behind(due));
+            }
+            sleep_until(due.min(now + TURN)).await;
+            if Instant::now() >= due && run.measured_until().is_none_or(|end| due < end) {
+                self.due += self.interval;
+                return Some(Turn::woken(due));
+            }
+        }
+    }
+
+    /// What was due while it was measured and will not be sent: when, and how long it has waited.
+    pub(super) fn missed(mut self, run: &Run) -> impl Iterator<Item = (Instant, Duration)> {
+        let now = Instant::now();
+        let end = run.measured_until().filter(|_| !self.is_closed());
+        let next = move || {
+            let due = self.due;
+            self.due += self.interval;
+            end.is_some_and(|end| due < end).then(|| (due, now.saturating_duration_since(due)))
+        };
+        std::iter::from_fn(next).take(MISSED_MAX)
+    }
+}
+
+/// When the next request starts, and by `interval` the one after it.
+pub(crate) async fn pace(interval: Duration, due: &mut Instant) -> Turn {
+    if interval.is_zero() {
+        return Turn::now();
+    }
+    let scheduled = *due;
+    *due += interval;
+    if scheduled <= Instant::now() {
+        return Turn::behind(scheduled);
+    }
+    sleep_until(scheduled).await;
+    Turn::woken(scheduled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        access::Access,
+        load::{Endpoint, Mode, Pace, Scenario},
+        tls::Trust,
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Of one producer.
+    fn run_at(pace: Pace) -> Run {
+        let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
+        Run::new(&Scenario { pace, ..Scenario::new(Mode::Send, endpoint.unwrap(), 1) }, "q")
+    }
+
+    #[tokio::test]
+    async fn a_late_schedule_counts_from_when_it_was_due() {
+        let mut due = Instant::now().checked_sub(SECOND).unwrap();
+        let scheduled = due;
+
+        let turn = pace(Duration::from_millis(10), &mut due).await;
+
+        assert_eq!((turn.start, due), (scheduled, scheduled + Duration::from_millis(10)));
+        assert!(turn.is_behind);
+        assert!(pace(Duration::ZERO, &mut due).await.start > scheduled);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_due_before_the_end_is_sent_and_nothing_after_it() {
+        let run = run_at(Pace::constant(1.0));
+        let mut schedule = Schedule::new(&run, 0);
+        run.enter(Phase::Measure);
+        let began = Instant::now();
+
+        assert_eq!(schedule.next(&run).await.unwrap().due, began);
+        let (second, ()) = tokio::join!(schedule.next(&run), async {
+            // The end is seen before the sleeper wakes.
+            tokio::time::advance(SECOND).await;
+            tokio::time::advance(Duration::from_micros(1)).await;
+            run.enter(Phase::Settle);
+        });
+
+        assert_eq!(second.unwrap().due, began + SECOND);
+        assert!(schedule.next(&run).await.is_none());
+        assert_eq!(Instant::now(), began + SECOND + Duration::from_micros(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_sleeps_through_the_end() {
+        let run = run_at(Pace::constant(0.001));
+        let mut schedule = Schedule::new(&run, 0);
+        run.enter(Phase::Measure);
+        schedule.next(&run).await.unwrap();
+
+        let (next, ()) = tokio::join!(schedule.next(&run), async {
+            tokio::time::sleep(SECOND).await;
+            run.enter(Phase::Settle);
+        });
+
+        assert!(next.is_none());
+        assert!(run.measured_until().unwrap().elapsed() <= TURN);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_stall_kept_from_being_sent_had_waited_until_then() {
+        let run = run_at(Pace::constant(1.0));
+        let mut schedule = Schedule::new(&run, 0);
+        run.enter(Phase::Measure);
+        let began = Instant::now();
+        schedule.next(&run).await.unwrap();
+        tokio::time::advance(SECOND * 3 + SECOND / 2).await;
+        run.enter(Phase::Settle);
+        tokio::time::advance(SECOND).await;
+
+        assert!(schedule.next(&run).await.is_none());
+        let missed: Vec<_> = schedule.missed(&run).collect();
+
+        let due = [1, 2, 3].map(|second| began + SECOND * second);
+        let waited = [7, 5, 3].map(|halves| SECOND * halves / 2);
+        assert_eq!(missed, due.into_iter().zip(waited).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_loop_misses_nothing() {
+        let run = run_at(Pace::default());
+        let mut schedule = Schedule::new(&run, 0);
+        run.enter(Phase::Measure);
+        schedule.next(&run).await.unwrap();
+        tokio::time::advance(SECOND).await;
+        run.enter(Phase::Settle);
+
+        assert_eq!(schedule.missed(&run).count(), 0);
+    }
+}
