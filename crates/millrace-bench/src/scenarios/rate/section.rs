@@ -43,7 +43,7 @@ pub(super) fn section(all: &[Measured], found: Option<f64>, plan: &Steps) -> Sec
             "From the plan to the answer is what a user waits; from the request to the answer is \
              what a closed loop would have reported. Unsent are messages that were due and could \
              not be sent in time: they count as having waited until then. What is answered after \
-             the end counts as well. A timer's own lateness, up to a millisecond, is left out."
+             the end counts as well. A timer's own lateness, up to two milliseconds, is left out."
                 .to_owned(),
         ],
         ..Section::default()
