@@ -128,6 +128,21 @@ def test_rate_goes_through_its_stages(endpoint):
     assert len(outcome.report["sections"][0]["charts"]) == 2
 
 
+def test_a_stage_does_not_sleep_on_by_the_rate_of_the_one_before(endpoint, tmp_path):
+    log = tmp_path / "stages.hlog"
+    stages = "1/s:1s,100/s:2s,1/s:1s"
+    outcome = bench("rate", *QUICK, "--stage", stages, "--conns", "64", "--hdr", str(log), endpoint=endpoint)
+
+    # By the first stage's rate, each of 64 connections would send once a minute.
+    assert outcome.metric("rate.stage2.unsent") <= 20
+    assert outcome.metric("rate.stage2.achieved") > 80
+    reader, sends = HistogramLogReader(str(log), HdrHistogram(1, 600 * 10**9, 3)), {}
+    while interval := reader.get_next_interval_histogram():
+        sends[interval.get_tag()] = interval.get_total_count()
+    assert {f"rate.stage{number}.send" for number in (1, 2, 3)} <= set(sends)
+    assert sends["rate.stage1.send"] + sends["rate.stage3.send"] < sends["rate.stage2.send"] <= 200
+
+
 def test_a_stage_has_bodies_and_handlers_of_its_own(endpoint, tmp_path):
     table, page = tmp_path / "stages.csv", tmp_path / "stages.html"
     outcome = bench(
@@ -138,7 +153,7 @@ def test_a_stage_has_bodies_and_handlers_of_its_own(endpoint, tmp_path):
     # Two consumers that take half a second for each message receive four a second, and what they held before.
     assert outcome.metric("rate.stage2.received") <= 4 + 4 < outcome.metric("rate.stage1.received")
     assert outcome.metric("rate.stage2.achieved") > 20
-    assert outcome.metric("rate.stage1.lost") == 0
+    assert outcome.metric("rate.stages.lost") == outcome.metric("rate.stages.failed") == 0
     sizes, seconds = outcome.report["sections"][0]["tables"]
     assert [row[:2] for row in seconds["rows"]] == [["by stages", str(second)] for second in (1, 2)]
     assert [row[1:3] for row in sizes["rows"]] == [["100 bytes", "0 µs"], ["10,240 bytes", "500 ms"]]

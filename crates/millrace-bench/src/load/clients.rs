@@ -56,7 +56,7 @@ impl Client {
         let run = Arc::clone(&self.run);
         let scenario = &run.scenario;
         let dialect = &scenario.endpoint.dialect;
-        let mut stage = run.stage();
+        let mut stage = 0;
         let mut template = SendTemplate::new(dialect, &run.queue, scenario.shape_in(stage));
         let mut schedule = Schedule::new(&run, producer);
         while run.phase() <= Phase::Measure {
@@ -65,8 +65,8 @@ impl Client {
                 continue;
             }
             let Some(turn) = schedule.next(&run).await else { break };
-            if run.stage() != stage {
-                stage = run.stage();
+            if schedule.stage() != stage {
+                stage = schedule.stage();
                 template = SendTemplate::new(dialect, &run.queue, scenario.shape_in(stage));
             }
             let sent_at = if schedule.is_closed() { turn.start } else { Instant::now() };

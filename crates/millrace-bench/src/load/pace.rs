@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// Between two requests of the quickest schedule: without any time there is none.
+const SHORTEST: Duration = Duration::from_nanos(1);
 /// Between two requests of the slowest schedule: added to any instant.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -65,12 +67,21 @@ impl Pace {
         passed.min(self.stage_count() - 1)
     }
 
+    /// When a stage ends, counted from when the first began; never for the last.
+    pub(crate) fn stage_end(&self, stage: usize) -> Option<Duration> {
+        let passed = self.stages.get(..=stage).filter(|passed| passed.len() < self.stages.len())?;
+        let longer = |end: Duration, stage: &Stage| end.saturating_add(stage.duration);
+        Some(passed.iter().fold(Duration::ZERO, longer))
+    }
+
     /// Between the starts of requests that `messages` are sent with, in a stage; zero without a
     /// schedule.
     pub(crate) fn interval(&self, stage: usize, messages: f64) -> Duration {
         let interval = |stage: &Stage| Duration::try_from_secs_f64(messages / stage.rate);
         let stage = self.stages.get(stage);
-        stage.map_or(Duration::ZERO, |stage| interval(stage).unwrap_or(LONGEST).min(LONGEST))
+        stage.map_or(Duration::ZERO, |stage| {
+            interval(stage).unwrap_or(LONGEST).clamp(SHORTEST, LONGEST)
+        })
     }
 }
 
@@ -86,6 +97,7 @@ mod tests {
 
         let at = [0.0, 0.9, 1.0, 2.9, 3.0, 99.0].map(Duration::from_secs_f64);
         assert_eq!(at.map(|elapsed| pace.stage_at(elapsed)), [0, 0, 1, 1, 1, 1]);
+        assert_eq!([0, 1, 2].map(|stage| pace.stage_end(stage)), [Some(SECOND), None, None]);
         assert_eq!(pace.interval(0, 4.0), Duration::from_millis(400));
         assert_eq!(pace.interval(1, 4.0), Duration::from_millis(40));
     }
@@ -94,8 +106,10 @@ mod tests {
     fn a_constant_rate_is_one_stage_and_none_is_no_schedule() {
         assert_eq!(Pace::constant(4.0).interval(0, 1.0), SECOND / 4);
         assert_eq!(Pace::constant(4.0).stage_count(), 1);
+        assert_eq!(Pace::constant(4.0).stage_end(0), None);
 
         assert_eq!(Pace::constant(1e-300).interval(0, 1.0), LONGEST);
+        assert_eq!(Pace::constant(1e300).interval(0, 1.0), SHORTEST);
         let none = Pace::constant(0.0);
         assert!(none.interval(0, 1.0).is_zero());
         assert_eq!((none.stage_count(), none.stage_at(SECOND)), (1, 0));

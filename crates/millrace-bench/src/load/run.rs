@@ -143,6 +143,14 @@ impl Run {
         (to_us != u64::MAX).then(|| self.started + Duration::from_micros(to_us))
     }
 
+    /// When a stage of the schedule ends, if it does and that is known yet.
+    pub(super) fn stage_end(&self, stage: usize) -> Option<Instant> {
+        let end = self.scenario.pace.stage_end(stage)?;
+        let from_us = self.measured_from_us.load(Relaxed);
+        let end = Duration::from_micros(from_us).checked_add(end).filter(|_| from_us < u64::MAX);
+        self.started.checked_add(end?)
+    }
+
     /// The stage in which something is measured that began at an instant; `None` if it is not.
     pub(super) fn stage_at(&self, at: Instant) -> Option<usize> {
         let (at_us, from_us) = (self.us_at(at), self.measured_from_us.load(Relaxed));

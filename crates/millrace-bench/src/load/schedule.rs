@@ -33,6 +33,10 @@ pub(crate) struct Turn {
 
 /// One producer's requests.
 pub(super) struct Schedule {
+    /// By which producers take turns.
+    share: f64,
+    /// The stage in which the next request is due.
+    stage: usize,
     interval: Duration,
     due: Instant,
 }
@@ -57,16 +61,20 @@ impl Turn {
 }
 
 impl Schedule {
-    /// Producers take turns.
     pub(super) fn new(run: &Run, producer: u16) -> Schedule {
         let share = f64::from(producer) / run.scenario.producers.max(1) as f64;
         let interval = run.scenario.interval_in(0);
-        Schedule { interval, due: Instant::now() + interval.mul_f64(share) }
+        Schedule { share, stage: 0, interval, due: Instant::now() + interval.mul_f64(share) }
     }
 
     /// Whether there is none: requests follow their answers.
     pub(super) fn is_closed(&self) -> bool {
         self.interval.is_zero()
+    }
+
+    /// In which the request is due that was last waited for.
+    pub(super) fn stage(&self) -> usize {
+        self.stage
     }
 
     /// Waits for the next request's time. `None` once measuring is over, but for the one whose time
@@ -79,6 +87,7 @@ impl Schedule {
             if run.phase() > Phase::Measure {
                 return None;
             }
+            self.follow_stages(run);
             let (due, now) = (self.due, Instant::now());
             if due <= now {
                 self.due += self.interval;
@@ -93,15 +102,26 @@ impl Schedule {
     }
 
     /// What was due while it was measured and will not be sent: when, and how long it has waited.
-    pub(super) fn missed(mut self, run: &Run) -> impl Iterator<Item = (Instant, Duration)> {
+    pub(super) fn missed(mut self, run: &Run) -> impl Iterator<Item = (Instant, Duration)> + '_ {
         let now = Instant::now();
         let end = run.measured_until().filter(|_| !self.is_closed());
         let next = move || {
+            self.follow_stages(run);
             let due = self.due;
             self.due += self.interval;
             end.is_some_and(|end| due < end).then(|| (due, now.saturating_duration_since(due)))
         };
         std::iter::from_fn(next).take(MISSED_MAX)
+    }
+
+    /// A schedule knows nothing of when its requests are sent: the first one that would be due after
+    /// the end of a stage is the next stage's first.
+    fn follow_stages(&mut self, run: &Run) {
+        while let Some(end) = run.stage_end(self.stage).filter(|end| self.due >= *end) {
+            self.stage += 1;
+            self.interval = run.scenario.interval_in(self.stage);
+            self.due = end + self.interval.mul_f64(self.share);
+        }
     }
 }
 
@@ -124,7 +144,7 @@ mod tests {
     use super::*;
     use crate::{
         access::Access,
-        load::{Endpoint, Mode, Pace, Scenario},
+        load::{Endpoint, Mode, Pace, Scenario, Stage},
         tls::Trust,
     };
 
@@ -216,6 +236,41 @@ mod tests {
         let due = [1, 2, 3].map(|second| began + SECOND * second);
         let waited = [7, 5, 3].map(|halves| SECOND * halves / 2);
         assert_eq!(missed, due.into_iter().zip(waited).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stage_begins_when_the_last_one_ends_whatever_its_rate_was() {
+        let stages = [Stage::new(0.25, SECOND), Stage::new(4.0, SECOND), Stage::new(2.0, SECOND)];
+        let run = run_at(Pace::by_stages(&stages));
+        let mut schedule = Schedule::new(&run, 0);
+        run.enter(Phase::Measure);
+        let began = Instant::now();
+
+        let mut sent = Vec::new();
+        for _ in 0..8 {
+            let due = schedule.next(&run).await.unwrap().due;
+            sent.push(((due - began).as_millis(), schedule.stage()));
+        }
+
+        let second = [1000, 1250, 1500, 1750].map(|due| (due, 1));
+        let third = [2000, 2500, 3000].map(|due| (due, 2));
+        assert_eq!(sent, [&[(0, 0)], &second[..], &third].concat());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_stage_left_behind_is_due_in_it_still() {
+        let stages = [Stage::new(2.0, SECOND), Stage::new(1.0, SECOND)];
+        let run = run_at(Pace::by_stages(&stages));
+        let mut schedule = Schedule::new(&run, 0);
+        run.enter(Phase::Measure);
+        let began = Instant::now();
+        tokio::time::advance(SECOND * 3 / 2).await;
+
+        for (due, stage) in [(began, 0), (began + SECOND / 2, 0), (began + SECOND, 1)] {
+            let turn = schedule.next(&run).await.unwrap();
+            assert_eq!((turn.due, turn.is_behind, schedule.stage()), (due, true, stage));
+            assert_eq!(run.stage_at(turn.due), Some(stage));
+        }
     }
 
     #[tokio::test(start_paused = true)]

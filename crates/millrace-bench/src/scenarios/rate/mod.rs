@@ -120,13 +120,22 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
         metrics.extend(step.metrics(&format!("rate.{}", step.id)));
     }
     for Measured { steps, report } in &all {
-        let id = steps.first().map_or("", |step| step.id.as_str());
+        // Of a run by stages, what is known of all of them together.
+        let front = match steps.as_slice() {
+            [step] => format!("rate.{}", step.id),
+            _ => "rate.stages".to_owned(),
+        };
         let failed = report.count(Count::FailedRequests);
-        metrics.push(Metric::faults(&format!("rate.{id}.failed"), failed));
+        metrics.push(Metric::faults(&format!("{front}.failed"), failed));
         if report.percentiles(Verb::EndToEnd).count > 0 {
-            metrics.push(Metric::faults(&format!("rate.{id}.lost"), report.lost()));
+            metrics.push(Metric::faults(&format!("{front}.lost"), report.lost()));
         }
-        recordings.extend(report.recordings(&format!("rate.{id}")));
+        let mut began = report.began;
+        for step in steps {
+            let front = format!("rate.{}", step.id);
+            recordings.extend(step.latencies.recordings(&front, began, step.elapsed));
+            began += step.elapsed;
+        }
     }
     metrics.extend(found.map(|rate| Metric::rate("rate.max", rate)));
     Ok(Findings {
