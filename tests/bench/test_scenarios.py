@@ -117,6 +117,12 @@ def test_rate_holds_a_low_rate(endpoint):
     assert outcome.metric("rate.50.p99") >= outcome.metric("rate.50.p50") > 0
 
 
+def test_a_rate_at_which_nothing_is_due_for_minutes_ends_when_it_is_over(endpoint):
+    outcome = bench("rate", *QUICK, "--rate", "0.05", endpoint=endpoint)
+
+    assert outcome.metric("failed") == outcome.metric("unsent") == 0
+
+
 def test_rate_goes_through_its_stages(endpoint):
     outcome = bench("rate", *QUICK, "--stage", "20/s:1s,200/s:1s", "--conns", "8", endpoint=endpoint)
 

@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Longer than the longest long poll, 20 s.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Holds a receive of ten messages of 1 KB.
 const INPUT_BYTES: usize = 32 << 10;
 

@@ -14,6 +14,7 @@ use tokio::{runtime, task::LocalSet};
 use super::{
     clients::Client,
     pace::Pace,
+    patience::{PATIENCE, Patience},
     report::{Report, Snapshot},
     run::{COUNTS, Count, Phase, Run},
     scenario::{Mode, Scenario},
@@ -25,8 +26,6 @@ use crate::latency::Latencies;
 const TURN: Duration = Duration::from_millis(2);
 /// How soon it is seen that the run is to end early.
 const EARLY_TURN: Duration = Duration::from_millis(100);
-/// Consumers that make no progress for so long are not waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Preloading a queue uses this many connections and batches of so many at most, whatever is
 /// measured after.
 const PRELOAD_CONNECTIONS: usize = 64;
@@ -75,7 +74,7 @@ impl Run {
         let after = self.snapshot();
         self.enter(Phase::Settle);
         self.scenario.progress.at(1.0, || "consumers catch up".to_owned());
-        self.wait_for_progress(Count::Requests, || self.producing.load(Relaxed) == 0)?;
+        self.wait_for_answers();
         if let Some(together) = &self.scenario.together {
             (together.all_sent)().context("waiting for the other processes")?;
             self.enter(Phase::Dry);
@@ -85,6 +84,16 @@ impl Run {
             let _ = self.wait_for_progress(Count::Received, || self.is_settled());
         }
         Ok((before, after))
+    }
+
+    /// Waits until producers have the answers to what they sent while it was measured. What is
+    /// reported does not depend on it: it lacks the rest, and says so.
+    fn wait_for_answers(&self) {
+        let producing = || self.producing.load(Relaxed);
+        if let Err(error) = self.wait_for_progress(Count::Requests, || producing() == 0) {
+            let note = format!("warning: {} requests are in no percentile: {error}", producing());
+            self.scenario.progress.note(&note);
+        }
     }
 
     /// Lets the time of warm-up pass.
@@ -143,15 +152,18 @@ impl Run {
 
     /// Waits until `is_done`; gives up when `progress` stands still.
     fn wait_for_progress(&self, progress: Count, is_done: impl Fn() -> bool) -> Result<()> {
-        let (mut last, mut since) = (self.count(progress), Instant::now());
+        let longest_pause = self.scenario.interval_in(0);
+        let mut patience = Patience::new(Instant::now(), self.scenario.wait_s, longest_pause);
         while !is_done() {
             thread::sleep(TURN);
-            if self.count(progress) != last {
-                (last, since) = (self.count(progress), Instant::now());
-            } else if since.elapsed() > PATIENCE {
+            let counts = (self.count(progress), self.count(Count::Requests));
+            if self.scenario.progress.go_on().is_err() {
+                patience.hurry();
+            }
+            if !patience.lasts(Instant::now(), counts) {
                 let why = self.first_error().unwrap_or_else(|| "no error".to_owned());
                 bail!(
-                    "no progress for {PATIENCE:?}, {} messages wait: {why}",
+                    "no progress for {PATIENCE:?} or more, {} messages wait: {why}",
                     self.ledger.waiting()
                 );
             }

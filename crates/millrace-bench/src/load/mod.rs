@@ -10,6 +10,7 @@ mod drive;
 mod endpoint;
 mod ledger;
 mod pace;
+mod patience;
 mod report;
 mod response;
 mod run;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::{
@@ -12,7 +12,10 @@ use super::{
     setting::defaults,
     sweep,
 };
-use crate::report::{Section, Shape};
+use crate::{
+    progress::Progress,
+    report::{Section, Shape},
+};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Flags {
@@ -32,6 +35,8 @@ enum Suite {
     },
 }
 
+type Part<'a> = Box<dyn FnOnce() -> Result<Findings> + 'a>;
+
 /// The sample ran where an answer took so long to come.
 const ROUND_TRIP: Duration = Duration::from_millis(20);
 /// And was counted over five minutes.
@@ -45,29 +50,53 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
 fn field(setting: &Setting, https_endpoint: Option<String>) -> Result<Findings> {
     let drains = drain::Plan { https_endpoint, ..defaults()? };
     let runs = position::Runs { contrast: Some(80), ..defaults()? };
-    let parts = [
-        producers_and_consumers(setting).context("pc"),
-        through_the_machine(setting).context("pc"),
-        position::findings(setting, &runs).context("position"),
-        drain::findings(setting, &drains).context("drain"),
-        poll::findings(setting, &defaults()?).context("poll"),
-        sdb_csv::findings_if_there(setting, &defaults()?).context("sdb-csv"),
-        sweep::findings(setting, &defaults()?).context("sweep"),
-        rate::findings(setting, &defaults()?).context("rate"),
+    let parts: [(&str, Part<'_>); 8] = [
+        ("pc", Box::new(|| producers_and_consumers(setting))),
+        ("full", Box::new(|| through_the_machine(setting))),
+        ("position", Box::new(|| position::findings(setting, &runs))),
+        ("drain", Box::new(|| drain::findings(setting, &drains))),
+        ("poll", Box::new(|| poll::findings(setting, &defaults()?))),
+        ("sdb", Box::new(|| sdb_csv::findings_if_there(setting, &defaults()?))),
+        ("sweep", Box::new(|| sweep::findings(setting, &defaults()?))),
+        ("rate", Box::new(|| rate::findings(setting, &defaults()?))),
     ];
-    let mut all = Findings {
+    Ok(Findings {
         title: "What batches, processes, connections and workers are worth".to_owned(),
-        ..Findings::default()
-    };
-    for part in parts {
-        let part = part?;
-        all.metrics.extend(part.metrics);
-        all.sections.extend(part.sections);
-        all.recordings.extend(part.recordings);
-        all.warnings.extend(part.warnings);
-        all.violations.extend(part.violations);
+        ..together(&setting.progress, parts)
+    })
+}
+
+/// What the parts found. One that failed is a section that says so and makes the run fail, and
+/// takes nothing from the others; after an early end no other begins.
+fn together<'a>(
+    progress: &Progress,
+    parts: impl IntoIterator<Item = (&'static str, Part<'a>)>,
+) -> Findings {
+    let mut all = Findings::default();
+    for (id, part) in parts {
+        match progress.go_on().and_then(|()| part()) {
+            Ok(part) => {
+                all.metrics.extend(part.metrics);
+                all.sections.extend(part.sections);
+                all.recordings.extend(part.recordings);
+                all.warnings.extend(part.warnings);
+                all.violations.extend(part.violations);
+            }
+            Err(error) => {
+                all.sections.push(Section {
+                    id: id.to_owned(),
+                    title: id.to_owned(),
+                    skipped: Some(format!("{error:#}")),
+                    ..Section::default()
+                });
+                // An early end makes the run fail by itself.
+                if progress.go_on().is_ok() {
+                    all.violations.push(format!("{id}: {error:#}"));
+                }
+            }
+        }
     }
-    Ok(all)
+    all
 }
 
 /// The sample's three runs, over a round trip like its own: there, waiting is what bounds a
@@ -126,5 +155,56 @@ fn findings(
         sections: vec![Section { id: id.to_owned(), title: title.to_owned(), shapes, ..section }],
         violations: all.iter().flat_map(|one| pc::violations(&one.report)).collect(),
         ..Findings::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+
+    fn part(id: &str) -> Result<Findings> {
+        let section = Section { id: id.to_owned(), ..Section::default() };
+        Ok(Findings { sections: vec![section], ..Findings::default() })
+    }
+
+    fn skipped(all: &Findings) -> Vec<(&str, Option<&str>)> {
+        let sections = all.sections.iter();
+        sections.map(|section| (section.id.as_str(), section.skipped.as_deref())).collect()
+    }
+
+    #[test]
+    fn a_part_that_fails_takes_nothing_from_the_others() {
+        let parts: [(&str, Part<'_>); 3] = [
+            ("one", Box::new(|| part("one"))),
+            ("two", Box::new(|| bail!("no luck"))),
+            ("three", Box::new(|| part("three"))),
+        ];
+
+        let all = together(&Progress::default(), parts);
+
+        assert_eq!(skipped(&all), [("one", None), ("two", Some("no luck")), ("three", None)]);
+        assert_eq!(all.violations, ["two: no luck"]);
+    }
+
+    #[test]
+    fn after_an_early_end_no_part_begins() {
+        let progress = Progress::default();
+        let parts: [(&str, Part<'_>); 2] = [
+            (
+                "one",
+                Box::new(|| {
+                    progress.live().end_early();
+                    part("one")
+                }),
+            ),
+            ("two", Box::new(|| unreachable!("nobody waits for it"))),
+        ];
+
+        let all = together(&progress, parts);
+
+        assert_eq!(skipped(&all), [("one", None), ("two", Some("the run was ended early"))]);
+        assert!(all.violations.is_empty());
     }
 }

@@ -14,14 +14,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use millrace_client::transport::TransportOptions;
 use models::{Consumer, Counters};
 use section::{front, name};
 use tokio::{
     runtime,
-    time::{sleep, timeout},
+    time::{self, sleep},
 };
 
 use super::{Findings, Flags, Setting, conduct, queue::Queue, setting::duration};
@@ -87,8 +87,9 @@ const LANE_CONNECTIONS: usize = 128;
 /// How far the experiment's queue was is not known. With this and twelve threads to begin with the
 /// timer model takes about as long as it did there.
 const ROUND_TRIP: Duration = Duration::from_millis(70);
-/// Beyond what one consumer alone would take.
+/// Beyond what a handler takes, nothing is done for so long at most.
 const PATIENCE: Duration = Duration::from_secs(60);
+const TURN: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
     conduct("poll", &flags.options, |setting| findings(setting, &flags.plan))
@@ -153,7 +154,6 @@ fn measure(
         counters: Arc::clone(&counters),
     };
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
-    let longest = plan.handler.mul_f64(messages as f64) + PATIENCE;
     let started = Instant::now();
     let outcome = runtime.block_on(async {
         let run = async {
@@ -167,13 +167,12 @@ fn measure(
             loop {
                 let done = counters.done.load(Relaxed);
                 setting.progress.at(done as f64 / messages as f64, || format!("{done} handled"));
-                sleep(Duration::from_millis(100)).await;
+                sleep(TURN).await;
             }
         };
         tokio::select! {
-            outcome = timeout(longest, setting.progress.unless_ended(run)) => {
-                outcome.context("it took too long")?
-            }
+            outcome = setting.progress.unless_ended(run) => outcome,
+            error = stands_still(&counters, plan.handler.saturating_add(PATIENCE)) => Err(error),
             () = watch => Ok(()),
         }
     });
@@ -194,4 +193,40 @@ fn measure(
             .then(|| (counters.polls.load(Relaxed), counters.empty_polls.load(Relaxed))),
         recordings,
     })
+}
+
+/// Returns once no message was done for so long.
+async fn stands_still(counters: &Counters, longest: Duration) -> anyhow::Error {
+    let (mut last, mut since) = (0, time::Instant::now());
+    while since.elapsed() <= longest {
+        sleep(TURN).await;
+        let done = counters.done.load(Relaxed);
+        if done != last {
+            (last, since) = (done, time::Instant::now());
+        }
+    }
+    anyhow!("{last} messages were handled, and then none for {longest:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_is_not_standing_still() {
+        let (counters, longest) = (Counters::default(), Duration::from_secs(61));
+        let start = time::Instant::now();
+        let work = async {
+            for _ in 0..10 {
+                sleep(Duration::from_secs(60)).await;
+                counters.done.fetch_add(1, Relaxed);
+            }
+        };
+
+        let (error, ()) = tokio::join!(stands_still(&counters, longest), work);
+
+        assert!(error.to_string().starts_with("10 messages were handled"), "{error}");
+        let still = start.elapsed() - Duration::from_secs(600);
+        assert!(still >= longest && still < longest + TURN * 3, "{still:?}");
+    }
 }
