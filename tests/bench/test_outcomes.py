@@ -61,6 +61,30 @@ def test_a_regression_against_the_baseline_is_exit_1(endpoint, tmp_path):
     bench(*SWEEP, "--baseline", str(better), endpoint=endpoint)
 
 
+def test_a_time_bounds_what_is_counted_in_seconds(endpoint):
+    drain = ["drain", "--scale", "0.001", "--workers", "2", "--pool", "on", "--scheme", "http"]
+    outcome = bench(*drain, "--fail-if", "time>1us,time>3600s,connections>1s", endpoint=endpoint, code=1)
+
+    assert "time>1us: drain.http.kept.2.time is" in outcome.err
+    assert "time>3600s" not in outcome.err
+    assert "drain.http.kept.2.connections is no time" in outcome.err
+
+
+def test_a_baseline_of_another_scale_stops_before_the_run(endpoint, tmp_path):
+    before = tmp_path / "before.json"
+    bench(*SWEEP[:-1], f"--json={before}", endpoint=endpoint)
+
+    longer = bench("sweep", "--scale", "0.5", "--baseline", str(before), endpoint=endpoint, code=1)
+    assert "the baseline is of --scale 0.001, this run of 0.5" in longer.err
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [(["http", "--rate", "1e-30", "--scale", "0.001"], 0), (["pc", "--scale", "1e30"], 2)]
+)
+def test_numbers_beyond_all_measure_are_no_panic(endpoint, command, code):
+    assert "panic" not in bench(*command, endpoint=endpoint + "/health", code=code).err
+
+
 def test_a_baseline_that_is_none_stops_before_the_run(endpoint, tmp_path):
     nothing = tmp_path / "nothing.json"
     nothing.write_text("{}")

@@ -12,6 +12,7 @@ use super::{Better, Metric, Report, SCHEMA, number::significant};
 pub(crate) struct Baseline {
     values: HashMap<String, f64>,
     scenario: String,
+    scale: f64,
 }
 
 /// A share such as `5%` or `0.05`.
@@ -41,12 +42,23 @@ impl Baseline {
         Baseline::parse(&text).with_context(|| format!("{} is no baseline", path.display()))
     }
 
+    /// # Errors
+    ///
+    /// If a run of this scenario at this scale cannot be compared with it.
+    pub(crate) fn check(&self, scenario: &str, scale: f64) -> Result<()> {
+        if self.scenario != scenario {
+            bail!("the baseline is of {}, this run of {scenario}", self.scenario);
+        }
+        if self.scale != scale {
+            bail!("the baseline is of --scale {}, this run of {scale}", self.scale);
+        }
+        Ok(())
+    }
+
     /// What is worse than `worst` allows, as text. Metrics that only one of them has are not
     /// compared, but nothing in common is an error.
     pub(crate) fn regressions(&self, report: &Report, worst: Share) -> Result<Vec<String>> {
-        if self.scenario != report.scenario {
-            bail!("the baseline is of {}, this run of {}", self.scenario, report.scenario);
-        }
+        self.check(report.scenario, report.scale)?;
         let pairs: Vec<(&Metric, f64)> = report
             .metrics
             .iter()
@@ -76,7 +88,8 @@ impl Baseline {
             })
             .collect();
         let scenario = json["scenario"].as_str().unwrap_or_default().to_owned();
-        Ok(Baseline { values, scenario })
+        let scale = json["scale"].as_f64().unwrap_or(1.0);
+        Ok(Baseline { values, scenario, scale })
     }
 }
 
@@ -116,11 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn other_scenarios_and_schemas_are_refused() {
+    fn other_scenarios_scales_and_schemas_are_refused() {
         let before = Baseline::parse(&example::report().json().unwrap()).unwrap();
         let other = Report { scenario: "drain", ..example::report() };
 
         assert!(before.regressions(&other, Share(0.05)).is_err());
+        let longer = Report { scale: 2.0, ..example::report() };
+        let error = before.regressions(&longer, Share(0.05)).unwrap_err();
+        assert!(error.to_string().contains("this run of 2"), "{error}");
         assert!(Baseline::parse(r#"{"schema":"millrace-bench-report/0"}"#).is_err());
         assert!(Baseline::parse("nothing").is_err());
     }

@@ -1,15 +1,22 @@
 //! `--fail-if`: limits on metrics, such as `p99>50ms,lost>0`.
 
-use super::Metric;
+use super::{Metric, Unit};
 
 /// A run fails if a metric of this name compares so with the bound.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Limit {
     name: String,
     comparison: Comparison,
-    /// In the metric's own unit; durations in microseconds.
-    bound: f64,
+    bound: Bound,
     text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bound {
+    /// In microseconds, whatever the metric counts time in.
+    Time(f64),
+    /// In the metric's own unit.
+    Number(f64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +37,16 @@ const SIGNS: [(&str, Comparison); 5] = [
     ("=", Comparison::Equal),
 ];
 
-/// Suffixes of a bound, and what they are in the metric's own unit.
-const UNITS: [(&str, f64); 7] =
-    [("µs", 1.0), ("us", 1.0), ("ms", 1e3), ("/s", 1.0), ("s", 1e6), ("x", 1.0), ("%", 0.01)];
+/// Suffixes of a bound, longer ones first, and what they stand for.
+const UNITS: [(&str, Bound); 7] = [
+    ("µs", Bound::Time(1.0)),
+    ("us", Bound::Time(1.0)),
+    ("ms", Bound::Time(1e3)),
+    ("/s", Bound::Number(1.0)),
+    ("s", Bound::Time(1e6)),
+    ("x", Bound::Number(1.0)),
+    ("%", Bound::Number(0.01)),
+];
 
 impl std::fmt::Display for Limit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -52,16 +66,19 @@ impl std::str::FromStr for Limit {
             .min_by_key(|(at, sign, _)| (*at, std::cmp::Reverse(sign.len())))
             .ok_or_else(wrong)?;
         let (name, bound) = (text[..at].trim(), text[at + sign.len()..].trim());
-        let (digits, factor) = UNITS
+        let (digits, unit) = UNITS
             .iter()
-            .find_map(|(suffix, factor)| Some((bound.strip_suffix(suffix)?, *factor)))
-            .unwrap_or((bound, 1.0));
-        let bound: f64 = digits.trim().parse().map_err(|_| wrong())?;
-        if name.is_empty() || !bound.is_finite() {
+            .find_map(|(suffix, unit)| Some((bound.strip_suffix(suffix)?, *unit)))
+            .unwrap_or((bound, Bound::Number(1.0)));
+        let number: f64 = digits.trim().parse().map_err(|_| wrong())?;
+        if name.is_empty() || !number.is_finite() {
             return Err(wrong());
         }
-        let (name, text) = (name.to_owned(), text.to_owned());
-        Ok(Limit { name, comparison, bound: bound * factor, text })
+        let bound = match unit {
+            Bound::Time(factor_us) => Bound::Time(number * factor_us),
+            Bound::Number(factor) => Bound::Number(number * factor),
+        };
+        Ok(Limit { name: name.to_owned(), comparison, bound, text: text.to_owned() })
     }
 }
 
@@ -74,23 +91,44 @@ impl Limit {
         if named.is_empty() {
             return vec![format!("{}: no metric is called {}", self.text, self.name)];
         }
-        let broken = named.into_iter().filter(|metric| self.compares(metric.value));
-        broken.map(|metric| format!("{}: {} is {}", self.text, metric.name, metric.value)).collect()
+        let broken = named.into_iter().filter_map(|metric| {
+            let Metric { name, value, .. } = metric;
+            match self.bound_for(metric) {
+                None => Some(format!("{}: {name} is no time", self.text)),
+                Some(bound) => self
+                    .compares(*value, bound)
+                    .then(|| format!("{}: {name} is {value}", self.text)),
+            }
+        });
+        broken.collect()
     }
 
     /// As an objective: whether there is such a metric, and all of that name compare so.
     pub(crate) fn holds_for(&self, metrics: &[Metric]) -> bool {
         let mut named = metrics.iter().filter(|metric| metric.is_named(&self.name)).peekable();
-        named.peek().is_some() && named.all(|metric| self.compares(metric.value))
+        named.peek().is_some()
+            && named.all(|metric| {
+                self.bound_for(metric).is_some_and(|bound| self.compares(metric.value, bound))
+            })
     }
 
-    fn compares(&self, value: f64) -> bool {
+    /// The bound in a metric's unit; `None` if it is a time and the metric is not.
+    fn bound_for(&self, metric: &Metric) -> Option<f64> {
+        match (self.bound, metric.unit) {
+            (Bound::Number(bound), _) => Some(bound),
+            (Bound::Time(bound_us), Unit::Microseconds) => Some(bound_us),
+            (Bound::Time(bound_us), Unit::Seconds) => Some(bound_us / 1e6),
+            (Bound::Time(_), Unit::PerSecond | Unit::Ratio | Unit::Count | Unit::Dollars) => None,
+        }
+    }
+
+    fn compares(&self, value: f64, bound: f64) -> bool {
         match self.comparison {
-            Comparison::Greater => value > self.bound,
-            Comparison::GreaterOrEqual => value >= self.bound,
-            Comparison::Less => value < self.bound,
-            Comparison::LessOrEqual => value <= self.bound,
-            Comparison::Equal => value == self.bound,
+            Comparison::Greater => value > bound,
+            Comparison::GreaterOrEqual => value >= bound,
+            Comparison::Less => value < bound,
+            Comparison::LessOrEqual => value <= bound,
+            Comparison::Equal => value == bound,
         }
     }
 }
@@ -98,12 +136,14 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Better;
 
     fn metrics() -> Vec<Metric> {
         vec![
             Metric::latency("pc.single.send.p99", 40_000.0),
             Metric::latency("pc.batch.send.p99", 60_000.0),
             Metric::faults("pc.single.lost", 0),
+            Metric::new("drain.http.kept.2.time", 0.17, Unit::Seconds, Better::Lower),
         ]
     }
 
@@ -116,6 +156,16 @@ mod tests {
         assert_eq!(broken("p99>50ms"), ["p99>50ms: pc.batch.send.p99 is 60000"]);
         assert_eq!(broken("p99>0.1s").len(), 0);
         assert_eq!(broken("single.send.p99 >= 40000us").len(), 1);
+    }
+
+    #[test]
+    fn a_time_is_one_whatever_the_metric_counts_in() {
+        assert_eq!(broken("time>1ms"), ["time>1ms: drain.http.kept.2.time is 0.17"]);
+        assert_eq!(broken("time>171ms").len(), 0);
+        assert_eq!(broken("time>0.1").len(), 1);
+        assert_eq!(broken("time>0.1s").len(), 1);
+        assert_eq!(broken("lost>0s"), ["lost>0s: pc.single.lost is no time"]);
+        assert!(!"lost<1s".parse::<Limit>().unwrap().holds_for(&metrics()));
     }
 
     #[test]

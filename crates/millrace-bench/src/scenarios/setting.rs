@@ -39,7 +39,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: Option<u32>,
     /// Shorten or lengthen durations and counts
-    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = positive)]
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = scale)]
     pub(crate) scale: f64,
     /// Print the report as JSON, or write it to a file
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
@@ -74,6 +74,10 @@ pub(crate) struct Flags<P: Args> {
     #[command(flatten)]
     pub(crate) plan: P,
 }
+
+/// Longer than any run, and added to any instant.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+const SCALE_MAX: f64 = 1000.0;
 
 /// Where a scenario runs.
 #[derive(Clone, Debug)]
@@ -138,7 +142,8 @@ impl Setting {
 
     /// A duration by scale, `least` at least.
     pub(crate) fn lasting(&self, duration: Duration, least: Duration) -> Duration {
-        duration.mul_f64(self.scale).max(least)
+        let scaled = Duration::try_from_secs_f64(duration.as_secs_f64() * self.scale);
+        scaled.unwrap_or(LONGEST).min(LONGEST).max(least)
     }
 
     /// A number by scale, `least` at least.
@@ -162,6 +167,7 @@ pub(crate) fn conduct(
 ) -> Result<()> {
     // Before a run of an hour, not after it.
     let baseline = options.baseline.as_deref().map(Baseline::read).transpose()?;
+    baseline.iter().try_for_each(|baseline| baseline.check(scenario, options.scale))?;
     let setting = options.setting()?;
     process::raise_open_files();
     let mut environment = Environment::survey(&options.endpoint, setting.server_pid);
@@ -283,6 +289,13 @@ pub(super) fn body_size(text: &str) -> Result<usize, String> {
     }
 }
 
+fn scale(text: &str) -> Result<f64, String> {
+    match positive(text)? {
+        factor if factor <= SCALE_MAX => Ok(factor),
+        _ => Err(format!("{SCALE_MAX} is the most")),
+    }
+}
+
 pub(super) fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
@@ -338,6 +351,8 @@ mod tests {
         let minutes = Duration::from_secs(1200);
         assert_eq!(setting.lasting(minutes, Duration::ZERO), Duration::from_secs(60));
         assert_eq!((setting.count(2000, 1), setting.count(20, 5)), (100, 5));
+        assert_eq!(setting.lasting(Duration::MAX, Duration::ZERO), LONGEST);
+        assert!(scale("1000").is_ok() && scale("1e30").is_err() && scale("0").is_err());
         assert_eq!(setting.server_pid, None);
     }
 }
