@@ -8,10 +8,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from conftest import sdk_client
 from support.process import running
 from support.server import ROOT, binary
 
 from .run import bench
+from .simpledb import FakeSimpleDb
 
 SWEEP = ["sweep", "--scale", "0.001", "--clients", "1,2,4", "--json"]
 SCHEMA = json.loads((Path(ROOT) / "docs" / "bench-report.schema.json").read_text())
@@ -162,6 +164,37 @@ def test_a_scenario_whose_requests_are_all_refused_is_exit_1_with_the_reason(end
     assert "no message got through: status 4" in outcome.err
     # The report is there all the same.
     assert outcome.report["metrics"]
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        ["ab", "--versus", "http://127.0.0.1:1"], ["drain", "--size", "2000000", "--scheme", "http"],
+        ["position", "--size", "2000000"],
+    ],
+)
+def test_a_scenario_that_cannot_go_on_leaves_no_queue(make_server, scenario):
+    server = make_server()
+
+    bench(*scenario, "--scale", "0.001", endpoint=server.endpoint, code=1)
+
+    assert not sdk_client(server).list_queues().get("QueueUrls")
+
+
+def test_a_write_that_is_refused_leaves_no_domain():
+    class Refusing(FakeSimpleDb):
+        def act(self, parameters, host):
+            status = super().act(parameters, host)
+            return 500 if parameters["Action"] == "PutAttributes" else status
+
+    fake = Refusing()
+    try:
+        outcome = bench("sdb-csv", "--scale", "0.001", "--sign", "key:secret", endpoint=fake.endpoint, code=1)
+    finally:
+        fake.close()
+
+    assert "500" in outcome.err
+    assert fake.actions == ["CreateDomain", "PutAttributes", "DeleteDomain"]
 
 
 def test_load_without_an_endpoint_takes_the_environments(endpoint, monkeypatch):

@@ -18,6 +18,14 @@ use crate::{access::Access, tls::Trust};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A queue that is gone at the latest when this is dropped.
+pub(crate) struct OwnQueue {
+    endpoint: Endpoint,
+    /// As the endpoint calls it.
+    pub(crate) name: String,
+    is_deleted: bool,
+}
+
 /// Where requests go and how they are written.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
@@ -103,6 +111,27 @@ impl Endpoint {
         let session = ClientConnection::new(Arc::clone(&tls.config), tls.name.clone());
         let session = session.context("starting TLS")?;
         call_over(&mut StreamOwned::new(session, socket), request)
+    }
+}
+
+impl OwnQueue {
+    pub(crate) fn new(endpoint: &Endpoint, name: String) -> OwnQueue {
+        OwnQueue { endpoint: endpoint.clone(), name, is_deleted: false }
+    }
+
+    /// Deletes it, and says if that fails.
+    pub(crate) fn delete(mut self) -> Result<()> {
+        self.is_deleted = true;
+        self.endpoint.delete_queue(&self.name)
+    }
+}
+
+impl Drop for OwnQueue {
+    fn drop(&mut self) {
+        if !self.is_deleted {
+            // Something else has failed, and that is what is reported.
+            let _ = self.endpoint.delete_queue(&self.name);
+        }
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) use clients::Settle;
 pub(crate) use connection::{Connection, Events};
 pub(crate) use dialect::{Sqs, percent};
 pub(crate) use drive::{run, run_on};
-pub(crate) use endpoint::Endpoint;
+pub(crate) use endpoint::{Endpoint, OwnQueue};
 use ledger::COUNT_MAX;
 pub(crate) use ledger::{ID_BYTES, Id};
 pub(crate) use pace::{Pace, Stage};

@@ -16,8 +16,8 @@ use crate::{
     latency::Verb,
     live::{Event, Live},
     load::{
-        Connection, Id, Mode, Scenario, SendTemplate, Shape, histogram, is_success, nanoseconds,
-        percentiles,
+        Connection, Id, Mode, OwnQueue, Scenario, SendTemplate, Shape, histogram, is_success,
+        nanoseconds, percentiles,
     },
     process,
     report::{
@@ -56,7 +56,7 @@ const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.75, "p75"), (0.9, "p90"), 
 /// One endpoint: its queue, its connection, the request.
 struct Side {
     scenario: Scenario,
-    queue_url: String,
+    queue: OwnQueue,
     connection: Connection,
     template: SendTemplate,
     sequence: u64,
@@ -167,7 +167,7 @@ fn measure(setting: &Setting, other: &Setting, flags: &Flags) -> Result<Vec<Bloc
         anyhow::Ok(blocks)
     }));
     for side in [a, b] {
-        side.scenario.endpoint.delete_queue(&side.queue_url)?;
+        side.queue.delete()?;
     }
     measured
 }
@@ -177,11 +177,11 @@ impl Side {
         let shape = Shape { size_bytes, ..Shape::default() };
         let scenario = Scenario::new(Mode::Latency, setting.endpoint.clone(), 1);
         let scenario = Scenario { shape, ..scenario };
-        let queue_url = scenario.create_queue()?;
-        let template = SendTemplate::new(&scenario.endpoint.dialect, &queue_url, shape);
+        let queue = OwnQueue::new(&scenario.endpoint, scenario.create_queue()?);
+        let template = SendTemplate::new(&scenario.endpoint.dialect, &queue.name, shape);
         let connection = Connection::new(&scenario.endpoint);
         let live = setting.progress.live().if_watched();
-        Ok(Side { scenario, queue_url, connection, template, sequence: 0, live })
+        Ok(Side { scenario, queue, connection, template, sequence: 0, live })
     }
 
     /// Sends one after the other, and what each took.

@@ -19,14 +19,13 @@ use super::{
     watched::{Timed, Watched},
 };
 use crate::access::{Access, Keys};
-use crate::load::{self, Count, Mode, Scenario, Shape};
+use crate::load::{self, Count, Mode, OwnQueue, Scenario, Shape};
 use crate::{latency::Latencies, process, report::Recording};
 
-/// A queue that exists until it is removed.
+/// A queue that exists until it is removed, or dropped.
 pub(super) struct Queue<'a> {
     setting: &'a Setting,
-    /// As the interface calls it.
-    name: String,
+    own: OwnQueue,
     timed: Timed,
     began: Duration,
 }
@@ -43,7 +42,8 @@ impl<'a> Queue<'a> {
             ..Scenario::new(Mode::Send, setting.endpoint.clone(), 1)
         };
         let timed = Arc::new(Mutex::new(Latencies::new()));
-        Ok(Queue { setting, name: scenario.create_queue()?, timed, began: process::now() })
+        let own = OwnQueue::new(&setting.endpoint, scenario.create_queue()?);
+        Ok(Queue { setting, own, timed, began: process::now() })
     }
 
     /// Sends so many messages, in batches.
@@ -59,7 +59,7 @@ impl<'a> Queue<'a> {
                 count,
                 ..Scenario::new(Mode::Send, endpoint, FILL_CONNECTIONS)
             };
-            let sent = load::run_on(&scenario, &self.name)?.count(Count::Sent);
+            let sent = load::run_on(&scenario, &self.own.name)?.count(Count::Sent);
             if sent != count {
                 bail!("{sent} of {count} messages could be sent");
             }
@@ -90,7 +90,7 @@ impl<'a> Queue<'a> {
                 let options = SqsOptions { region, credentials, protocol: *protocol, transport };
                 let client = SqsClient::new(endpoint, options).context("client")?;
                 // URLs come back raw, as JSON may write them.
-                Ok(QueuePeer::Sqs(SqsPeer::new(client, self.name.replace("\\/", "/"))))
+                Ok(QueuePeer::Sqs(SqsPeer::new(client, self.own.name.replace("\\/", "/"))))
             }
             Access::Iron(project) => {
                 let options = IronOptions {
@@ -100,7 +100,7 @@ impl<'a> Queue<'a> {
                     transport,
                 };
                 // What follows the last slash of the path; it needs no escaping.
-                let name = self.name.rsplit('/').next().unwrap_or_default();
+                let name = self.own.name.rsplit('/').next().unwrap_or_default();
                 let peer = IronPeer::new(endpoint, name, &options).context("client")?;
                 Ok(QueuePeer::Iron(peer))
             }
@@ -109,7 +109,7 @@ impl<'a> Queue<'a> {
 
     /// Deletes it, and tells what the calls of its peers took.
     pub(super) fn remove(self, front: &str) -> Result<Vec<Recording>> {
-        self.setting.endpoint.delete_queue(&self.name)?;
+        self.own.delete()?;
         let timed = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
         let elapsed = process::now().saturating_sub(self.began);
         Ok(timed.recordings(front, self.began, elapsed))

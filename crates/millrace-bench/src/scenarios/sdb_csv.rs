@@ -102,8 +102,13 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
             let live = setting.progress.live().if_watched();
             let mut database = SimpleDb::new(&endpoint, live)?;
             let began = process::now();
-            let trial = write(setting, &mut database, &items, is_batch);
-            let trial = runtime.block_on(setting.progress.unless_ended(trial))?;
+            let domain = domain();
+            let trial = write(setting, &mut database, &domain, &items, is_batch);
+            let trial = runtime.block_on(setting.progress.unless_ended(trial));
+            // Also if the trial failed or was ended, and that is what is reported.
+            let deleted = runtime.block_on(database.delete_domain(&domain));
+            let trial = trial?;
+            deleted?;
             let way = if is_batch { "batch" } else { "single" };
             let front = format!("sdb.{way}.{}", trials.len() / 2 + 1);
             recordings.extend(database.latencies.recordings(&front, began, trial.taken));
@@ -133,23 +138,22 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
 async fn write(
     setting: &Setting,
     database: &mut SimpleDb,
+    domain: &str,
     items: &[Item],
     is_batch: bool,
 ) -> Result<Trial> {
-    let domain = domain();
     // Warm-up: opens the connection.
-    database.create_domain(&domain).await?;
+    database.create_domain(domain).await?;
     let (before, started) = (database.requests, Instant::now());
     let chunk = if is_batch { BATCH } else { 1 };
     for (index, items_of_request) in items.chunks(chunk).enumerate() {
         match items_of_request {
-            [item] if !is_batch => database.put(&domain, item).await?,
-            several => database.put_batch(&domain, several).await?,
+            [item] if !is_batch => database.put(domain, item).await?,
+            several => database.put_batch(domain, several).await?,
         }
         setting.progress.at((index * chunk) as f64 / items.len() as f64, String::new);
     }
     let (taken, requests) = (started.elapsed(), database.requests - before);
-    database.delete_domain(&domain).await?;
     Ok(Trial { is_batch, taken, requests })
 }
 
