@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +81,48 @@ def test_an_interrupt_prints_what_was_measured_and_leaves_nothing_behind(tmp_pat
     assert "drain 2,000, standard" in out and "restart" not in out
     assert time.monotonic() - began < 15
     assert not list(tmp_path.iterdir())
+
+
+def started(tmp_path, *before):
+    command = [*before, str(binary()), "bench", "targets", "--quick", "--only", "4,9", "--dir", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (line := process.stderr.readline()).startswith("   4"):
+        assert line, "no row was measured"
+    return process
+
+
+def is_running(process_id) -> bool:
+    """What has ended and nobody has waited for does not run."""
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text().rsplit(")")[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_second_signal_leaves_nothing_behind_either(tmp_path):
+    process = started(tmp_path)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert children, "no server runs"
+
+    # Two of one kind could count as one.
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert not [child for child in children if is_running(child)]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_terminal_that_goes_away_ends_a_run_unless_nohup_says_otherwise(tmp_path):
+    process = started(tmp_path)
+    process.send_signal(signal.SIGHUP)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 1 and "the run was ended early" in err
+    assert not list(tmp_path.iterdir())
+
+    process = started(tmp_path, "nohup")
+    process.send_signal(signal.SIGHUP)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and "ended early" not in err
+    assert "restart" in out

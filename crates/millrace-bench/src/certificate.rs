@@ -3,14 +3,15 @@
 use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result};
-use tempfile::TempDir;
+
+use crate::leftovers::Directory;
 
 /// Certificate and key in files that vanish when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Certificate {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
-    _directory: TempDir,
+    _directory: Directory,
 }
 
 impl Certificate {
@@ -18,7 +19,7 @@ impl Certificate {
     pub(crate) fn new() -> Result<Certificate> {
         let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
         let made = rcgen::generate_simple_self_signed(names).context("making a certificate")?;
-        let directory = tempfile::tempdir().context("making a directory")?;
+        let directory = Directory::new().context("making a directory")?;
         let (certificate, key) =
             (directory.path().join("certificate.pem"), directory.path().join("key.pem"));
         fs::write(&certificate, made.cert.pem()).context("writing the certificate")?;

@@ -11,6 +11,7 @@ mod certificate;
 mod cli;
 mod delay;
 mod latency;
+mod leftovers;
 mod live;
 mod load;
 mod micro;

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::{
     access::{Access, Keys, Protocol},
     certificate::Certificate,
+    leftovers::Registered,
     load::Endpoint,
     process,
     tls::Trust,
@@ -37,6 +38,8 @@ const START_UP_MAX: Duration = Duration::from_secs(300);
 /// A process that serves; killed when dropped.
 pub(crate) struct Server {
     child: Child,
+    /// Until it is ended.
+    registered: Option<Registered>,
     url: String,
     keys: Option<Keys>,
     /// Reads what the process prints, so that it never waits for us.
@@ -117,6 +120,7 @@ impl Server {
         url_in: impl Fn(&str) -> Option<String> + Send + 'static,
     ) -> Result<Server> {
         let (found, serving) = mpsc::sync_channel(1);
+        let registered = Some(Registered::child(&child));
         let reader = thread::spawn(move || {
             let mut output = BufReader::new(output);
             // Nobody waits for it any more after too long.
@@ -125,6 +129,7 @@ impl Server {
         });
         let mut server = Server {
             child,
+            registered,
             url: String::new(),
             keys,
             reader: Some(reader),
@@ -173,6 +178,7 @@ impl Server {
     fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.registered.take();
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }

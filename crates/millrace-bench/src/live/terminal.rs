@@ -22,6 +22,7 @@ use ratatui::{
 };
 
 use super::{INTERRUPTED, Live, screen};
+use crate::leftovers;
 
 /// Standard error, for the report goes to standard output. Restored when dropped.
 pub(super) struct FullScreen {
@@ -67,7 +68,7 @@ impl FullScreen {
                 Ok(false) => {}
                 Ok(true) if self.live.is_ending() => {
                     drop(self);
-                    std::process::exit(INTERRUPTED);
+                    leftovers::leave(INTERRUPTED);
                 }
                 Ok(true) => {
                     self.live.end_early();

@@ -22,7 +22,7 @@ use super::{
     push::Gateway,
     terminal::{self, FullScreen},
 };
-use crate::{progress::Progress, scenarios::duration, tls::Trust};
+use crate::{leftovers, process, progress::Progress, scenarios::duration, tls::Trust};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WatchFlags {
@@ -52,6 +52,14 @@ pub(crate) struct Watch {
 /// is to outlive the report.
 pub(crate) struct Interrupts {
     _watcher: Watcher,
+}
+
+/// What ends a run early.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    /// Of the terminal that goes away.
+    hang_up: Option<Signal>,
 }
 
 /// A thread that ends when this is dropped, which waits for it.
@@ -121,9 +129,15 @@ impl Interrupts {
         let guard = runtime.enter();
         let interrupt = signal(SignalKind::interrupt()).context("watching for signals")?;
         let terminate = signal(SignalKind::terminate()).context("watching for signals")?;
+        // Under nohup it is nobody's business.
+        let hang_up = match process::ignores_hang_up() {
+            true => None,
+            false => Some(signal(SignalKind::hangup()).context("watching for signals")?),
+        };
         drop(guard);
+        let signals = Signals { interrupt, terminate, hang_up };
         let watcher = Watcher::start(move |is_over| {
-            runtime.block_on(interrupts(interrupt, terminate, &live, is_over));
+            runtime.block_on(interrupts(signals, &live, is_over));
         })?;
         Ok(Interrupts { _watcher: watcher })
     }
@@ -179,23 +193,26 @@ fn every(interval: Duration, is_over: &AtomicBool, mut act: impl FnMut()) {
 }
 
 /// The first signal ends the run early, the second at once.
-async fn interrupts(
-    mut interrupt: Signal,
-    mut terminate: Signal,
-    live: &Live,
-    is_over: &AtomicBool,
-) {
+async fn interrupts(mut signals: Signals, live: &Live, is_over: &AtomicBool) {
+    let Signals { interrupt, terminate, hang_up } = &mut signals;
     while !is_over.load(Relaxed) {
+        let hung_up = async {
+            match hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             Some(()) = interrupt.recv() => {}
             Some(()) = terminate.recv() => {}
+            Some(()) = hung_up => {}
             () = tokio::time::sleep(TURN) => continue,
         }
         if live.is_ending() {
             if live.has_screen() {
                 terminal::restore();
             }
-            std::process::exit(INTERRUPTED);
+            leftovers::leave(INTERRUPTED);
         }
         live.end_early();
     }

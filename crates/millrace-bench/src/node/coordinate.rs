@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{Answer, Job, Line, Request, SILENCE_MAX, now_us};
-use crate::{access::Access, load::Report};
+use crate::{access::Access, leftovers::Registered, load::Report};
 
 /// From the order to the start: time for it to reach everyone.
 const LEAD: Duration = Duration::from_millis(300);
@@ -21,7 +21,7 @@ const CLOCK_PROBES: usize = 5;
 /// Nodes that were connected to, and the local processes among them.
 pub(crate) struct Nodes {
     addresses: Vec<String>,
-    children: Vec<Child>,
+    children: Vec<(Child, Registered)>,
 }
 
 /// Starts `count` processes of this program as nodes. They are let in as we are, by environment
@@ -36,7 +36,8 @@ pub(crate) fn local(count: usize, access: &Access, trust_flags: &[String]) -> Re
         command.args(arguments).envs(variables);
         let mut child = command.stdout(Stdio::piped()).spawn().context("starting a process")?;
         let output = child.stdout.take().context("no standard output")?;
-        nodes.children.push(child);
+        let registered = Registered::child(&child);
+        nodes.children.push((child, registered));
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).context("reading a process's address")?;
         let address = line.trim().strip_prefix("node listens at ");
@@ -88,9 +89,10 @@ impl Nodes {
 
 impl Drop for Nodes {
     fn drop(&mut self) {
-        for child in &mut self.children {
+        for (mut child, registered) in self.children.drain(..) {
             let _ = child.kill();
             let _ = child.wait();
+            drop(registered);
         }
     }
 }

@@ -6,7 +6,6 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use tempfile::TempDir;
 
 use super::{
     comparison::{Comparison, Round},
@@ -16,6 +15,7 @@ use super::{
     row::Row,
 };
 use crate::access::Keys;
+use crate::leftovers::Directory;
 use crate::load::{self, Count, Endpoint, Mode, Percentiles, Report, Scenario};
 use crate::output;
 use crate::progress::Progress;
@@ -46,7 +46,7 @@ pub(crate) struct Bench {
     binary: PathBuf,
     /// Of the servers, besides those that a measurement needs.
     flags: Vec<String>,
-    directory: TempDir,
+    directory: Directory,
     ceiling: Server,
     servers: u32,
 }
@@ -56,7 +56,8 @@ impl Bench {
         scale: Scale,
         binary: PathBuf,
         flags: Vec<String>,
-        directory: TempDir,
+        directory: Directory,
+        progress: Progress,
     ) -> Result<Bench> {
         Ok(Bench {
             scale,
@@ -64,7 +65,7 @@ impl Bench {
             faults: Faults::default(),
             requests: 0,
             closed_by_server: 0,
-            progress: Progress::default(),
+            progress,
             binary,
             flags,
             directory,

@@ -31,7 +31,7 @@ use place::{Need, Place};
 use row::Row;
 use table::Format;
 
-use crate::{live::Interrupts, load::Percentiles, output, process};
+use crate::{live::Interrupts, load::Percentiles, output, process, progress::Progress};
 
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
@@ -90,11 +90,13 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
     };
     let this = || std::env::current_exe().context("finding this program");
     let binary = flags.binary.clone().map_or_else(this, Ok)?;
+    let progress = Progress::default();
+    // Before there is anything that could be left behind.
+    let _interrupts = Interrupts::start(progress.live())?;
     let place = Place::choose(flags.dir.as_deref(), Need::of(scale, &flags.only))?;
     let file_system = place.file_system;
     warn_if_busy();
-    let mut bench = Bench::new(scale, binary, flags.flags.clone(), place.directory)?;
-    let _interrupts = Interrupts::start(bench.progress.live())?;
+    let mut bench = Bench::new(scale, binary, flags.flags.clone(), place.directory, progress)?;
     let before = bench.fdatasync()?;
     measure_all(&mut bench, &flags.only);
     let ended = bench.progress.go_on();

@@ -8,14 +8,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{statfs, statvfs};
-use tempfile::TempDir;
 
 use super::bench::Scale;
-use crate::process;
+use crate::{leftovers::Directory, process};
 
 /// A directory that is removed when this is dropped.
 pub(crate) struct Place {
-    pub(crate) directory: TempDir,
+    pub(crate) directory: Directory,
     /// As people call it.
     pub(crate) file_system: String,
 }
@@ -89,7 +88,7 @@ impl Place {
         if let Some(lack) = need.lack(Need { disk_bytes, memory_bytes }) {
             bail!("{lack} ({name}); --only measures some, --dir takes another disk");
         }
-        let directory = tempfile::tempdir_in(&chosen);
+        let directory = Directory::below(&chosen);
         let directory = directory.with_context(|| format!("making a directory in {name}"))?;
         Ok(Place { directory, file_system: file_system(kind) })
     }

@@ -24,6 +24,7 @@ use super::{Findings, Flags, Setting, conduct, connections::Connections, queue::
 use crate::{
     access::{Access, Interface},
     certificate::Certificate,
+    leftovers::Directory,
     process,
     report::Recording,
     server::{Server, Settings},
@@ -95,7 +96,7 @@ const EMPTY_MAX: Duration = Duration::from_millis(100);
 /// A TLS endpoint: somebody's, or a server of our own that ends with it.
 struct Secure {
     setting: Setting,
-    own: Option<(Server, tempfile::TempDir)>,
+    own: Option<(Server, Directory)>,
 }
 
 pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
@@ -167,7 +168,7 @@ impl Secure {
         if setting.access.interface() != Interface::Sqs {
             return Ok(None);
         }
-        let directory = tempfile::tempdir().context("making a directory")?;
+        let directory = Directory::new().context("making a directory")?;
         let server = Server::start(&Settings {
             binary: std::env::current_exe().context("finding this program")?,
             flags: Vec::new(),
