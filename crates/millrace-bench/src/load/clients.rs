@@ -210,6 +210,9 @@ impl Client {
         if events.closed_by_server > 0 {
             run.add(Count::ClosedByServer, events.closed_by_server);
         }
+        if verb == Verb::Receive && events.unanswered > 0 {
+            run.add(Count::Unanswered, events.unanswered);
+        }
         match outcome {
             Ok(value) => Some(value),
             Err(error) => {

@@ -29,6 +29,8 @@ pub(crate) struct Connection {
     closed_by_server: u64,
     /// How often it was opened.
     opened: u64,
+    /// Requests that may have reached the server, and had no answer.
+    unanswered: u64,
 }
 
 /// What happened to a connection.
@@ -36,6 +38,7 @@ pub(crate) struct Connection {
 pub(crate) struct Events {
     pub(crate) opened: u64,
     pub(crate) closed_by_server: u64,
+    pub(crate) unanswered: u64,
 }
 
 enum Socket {
@@ -52,6 +55,7 @@ impl Connection {
             input: Vec::new(),
             closed_by_server: 0,
             opened: 0,
+            unanswered: 0,
         }
     }
 
@@ -71,7 +75,13 @@ impl Connection {
         self.connect().await?;
         let Some(mut socket) = self.socket.take() else { bail!("not connected") };
         let outcome = timeout(TIMEOUT, self.answer(&mut socket, request)).await;
-        let answer = outcome.context("no answer in time")??;
+        let answer = match outcome.context("no answer in time").flatten() {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.unanswered += 1;
+                return Err(error);
+            }
+        };
         if answer.closes {
             self.closed_by_server += 1;
         } else {
@@ -80,11 +90,12 @@ impl Connection {
         Ok((answer.status, self.input.get(answer.body).unwrap_or_default()))
     }
 
-    /// How often it was opened, and how often the server ended it, since it was last asked.
+    /// What has happened since it was last asked.
     pub(crate) fn take_events(&mut self) -> Events {
         Events {
             opened: std::mem::take(&mut self.opened),
             closed_by_server: std::mem::take(&mut self.closed_by_server),
+            unanswered: std::mem::take(&mut self.unanswered),
         }
     }
 
@@ -139,5 +150,35 @@ impl Socket {
             Socket::Plain(socket) => socket.read_buf(buffer).await,
             Socket::Tls(socket) => socket.read_buf(buffer).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::{access::Access, tls::Trust};
+
+    #[tokio::test]
+    async fn a_request_without_its_whole_answer_is_unanswered_and_one_that_never_left_is_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let endpoint = Endpoint::new(&url, &Access::open(), &Trust::default()).unwrap();
+        let mut connection = Connection::new(&endpoint);
+        let cut = async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut input = [0; 64];
+            socket.read_exact(&mut input[..2]).await.unwrap();
+            socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").await.unwrap();
+            drop((socket, listener));
+        };
+
+        let (outcome, ()) = tokio::join!(async { connection.exchange(b"hi").await.is_err() }, cut);
+        assert!(outcome);
+        assert_eq!(connection.take_events().unanswered, 1);
+
+        assert!(connection.exchange(b"hi").await.is_err());
+        assert_eq!(connection.take_events(), Events::default());
     }
 }

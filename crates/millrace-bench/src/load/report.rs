@@ -58,6 +58,8 @@ pub(crate) struct Report {
     /// What this process knows of everyone's messages; only where there are several.
     tallies: Vec<Tally>,
     checks_losses: bool,
+    /// Messages that a receive may bring.
+    batch: u64,
     is_ordered: bool,
 }
 
@@ -109,6 +111,7 @@ impl Report {
                 .map(|_| run.ledger.tallies())
                 .unwrap_or_default(),
             checks_losses: run.scenario.consumers > 0,
+            batch: run.scenario.shape.batch,
             is_ordered: run.scenario.shape.grouping == Grouping::Fifo,
         }
     }
@@ -160,8 +163,31 @@ impl Report {
         }
     }
 
-    /// Acknowledged and never received; zero where nobody received.
+    /// Acknowledged and never received, and not given out in an answer that did not arrive; zero
+    /// where nobody received.
     pub(crate) fn lost(&self) -> u64 {
+        self.missing() - self.given_out()
+    }
+
+    /// Acknowledged and never received, where a server may have given them out in answers that did
+    /// not arrive: they stay in flight for longer than a run, as at any server.
+    pub(crate) fn given_out(&self) -> u64 {
+        let most = self.count_in_all(Count::Unanswered).saturating_mul(self.batch);
+        self.missing().min(most)
+    }
+
+    /// What is to be said of them, if there are any.
+    pub(crate) fn note_on_given_out(&self) -> Option<String> {
+        let (given_out, receives) = (self.given_out(), self.count_in_all(Count::Unanswered));
+        (given_out > 0).then(|| {
+            format!(
+                "{given_out} messages count as given out in answers that did not arrive: \
+                 {receives} receives had none."
+            )
+        })
+    }
+
+    fn missing(&self) -> u64 {
         if self.checks_losses { self.verdict.lost } else { 0 }
     }
 
@@ -287,10 +313,12 @@ impl Report {
             "preload_s": self.preload.map(|(elapsed, _)| elapsed.as_secs_f64()),
             "check": {
                 "acknowledged": verdict.acknowledged, "received": verdict.received,
-                "deleted": verdict.deleted, "lost": self.checks_losses.then_some(verdict.lost),
+                "deleted": verdict.deleted, "lost": self.checks_losses.then_some(self.lost()),
+                "given_out": self.checks_losses.then_some(self.given_out()),
                 "duplicates": verdict.duplicates, "unacknowledged": verdict.unacknowledged,
                 "foreign": verdict.foreign, "out_of_order": verdict.out_of_order,
             },
+            "failed_requests_in_all": self.count_in_all(Count::FailedRequests),
             "first_error": self.first_error,
         })
     }
@@ -310,6 +338,7 @@ const NAMES: [(Count, &str); COUNTS] = [
     (Count::FailedEntries, "failed_entries"),
     (Count::ClosedByServer, "closed_by_server"),
     (Count::Kept, "kept"),
+    (Count::Unanswered, "unanswered_receives"),
 ];
 
 impl std::fmt::Display for Report {
@@ -345,11 +374,55 @@ impl std::fmt::Display for Report {
             "check: {acknowledged} acknowledged, {received} received, {deleted} deleted, {unacknowledged} unacknowledged"
         )?;
         if let Some(error) = &self.first_error {
-            writeln!(f, "first error: {error}")?;
+            let failed = self.count_in_all(Count::FailedRequests);
+            writeln!(f, "failed requests in all: {failed}, the first error: {error}")?;
+        }
+        if let Some(note) = self.note_on_given_out() {
+            writeln!(f, "{note}")?;
         }
         match self.violations() {
             none if none.is_empty() => write!(f, "nothing lost, duplicated or out of order"),
             some => write!(f, "VIOLATED: {}", some.join(", ")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        access::Access,
+        load::{Endpoint, Scenario, Shape},
+        tls::Trust,
+    };
+
+    /// Of a run in which five messages were acknowledged, none came, and so many receives had no
+    /// answer.
+    fn report(batch: u64, unanswered: u64) -> Report {
+        let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
+        let shape = Shape { batch, ..Shape::default() };
+        let run =
+            Run::new(&Scenario { shape, ..Scenario::new(Mode::Pc, endpoint.unwrap(), 2) }, "q");
+        run.ledger.take(5, 5, 0);
+        (0..5).for_each(|sequence| run.ledger.acknowledge(sequence));
+        // Before it is measured, as a failure may be.
+        run.add(Count::Unanswered, unanswered);
+        let snapshot = run.snapshot();
+        Report::new(&run, &snapshot, &snapshot, vec![Latencies::new()])
+    }
+
+    #[test]
+    fn what_an_answer_held_that_did_not_arrive_is_not_lost() {
+        let found = |batch, unanswered| {
+            let report = report(batch, unanswered);
+            (report.lost(), report.given_out())
+        };
+
+        assert_eq!([found(10, 0), found(1, 0)], [(5, 0), (5, 0)]);
+        assert_eq!([found(2, 1), found(2, 2), found(2, 3)], [(3, 2), (1, 4), (0, 5)]);
+        assert_eq!(report(2, 1).violations(), ["3 messages lost"]);
+        assert!(report(2, 3).violations().is_empty());
+        assert!(report(2, 1).note_on_given_out().unwrap().starts_with("2 messages count as"));
+        assert_eq!(report(2, 0).note_on_given_out(), None);
     }
 }

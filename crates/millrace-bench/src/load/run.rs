@@ -48,9 +48,11 @@ pub(crate) enum Count {
     ClosedByServer,
     /// Received and left undeleted on purpose.
     Kept,
+    /// Receives that may have reached the server and had no answer: it may have given out messages.
+    Unanswered,
 }
 
-pub(crate) const COUNTS: usize = 9;
+pub(crate) const COUNTS: usize = 10;
 
 /// What all clients of a run share.
 pub(crate) struct Run {
@@ -189,7 +191,7 @@ impl Run {
             Count::Requests => Event::Requests,
             Count::FailedRequests => Event::Failed,
             Count::ClosedByServer => Event::Closed,
-            Count::Empty | Count::FailedEntries | Count::Kept => return,
+            Count::Empty | Count::FailedEntries | Count::Kept | Count::Unanswered => return,
         };
         self.show(event, number);
     }

@@ -40,7 +40,7 @@ use crate::{
 const LINE_MAX: u64 = 1 << 30;
 /// Beyond the run itself.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
-const PROTOCOL: u32 = 4;
+const PROTOCOL: u32 = 5;
 
 /// What a node is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]

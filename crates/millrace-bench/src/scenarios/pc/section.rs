@@ -35,7 +35,7 @@ pub(crate) fn metrics(front: &str, all: &[Measured], price: f64) -> Vec<Metric> 
         metrics.push(Metric::faults(&name("lost"), report.lost()));
         metrics.push(Metric::faults(&name("duplicated"), verdict.duplicates));
         metrics.push(Metric::count(&name("reordered"), verdict.out_of_order));
-        metrics.push(Metric::faults(&name("failed"), report.count(Count::FailedRequests)));
+        metrics.push(Metric::faults(&name("failed"), report.count_in_all(Count::FailedRequests)));
         metrics.push(Metric::count(&name("messages"), report.count(report.headline())));
     }
     metrics
@@ -179,7 +179,8 @@ fn verdict_table(all: &[Measured]) -> Table {
             report.lost(),
             verdict.duplicates,
             verdict.out_of_order,
-            report.count(Count::FailedRequests),
+            // As the verdict, of the whole run.
+            report.count_in_all(Count::FailedRequests),
         ];
         let counts = counts.map(|count| thousands(count as f64));
         table.row(std::iter::once(name.clone()).chain(counts));
@@ -221,6 +222,7 @@ fn notes(all: &[Measured]) -> Vec<String> {
     if all.iter().any(|one| !one.report.is_ordered() && one.report.verdict.out_of_order > 0) {
         notes.push("A standard queue promises no order: reordered is for information.".to_owned());
     }
+    notes.extend(all.iter().filter_map(|one| one.report.note_on_given_out()));
     let first_error = all.iter().find_map(|one| one.report.first_error.clone());
     notes.extend(first_error.map(|error| format!("The first error: {error}")));
     notes

@@ -125,7 +125,7 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
             [step] => format!("rate.{}", step.id),
             _ => "rate.stages".to_owned(),
         };
-        let failed = report.count(Count::FailedRequests);
+        let failed = report.count_in_all(Count::FailedRequests);
         metrics.push(Metric::faults(&format!("{front}.failed"), failed));
         if report.percentiles(Verb::EndToEnd).count > 0 {
             metrics.push(Metric::faults(&format!("{front}.lost"), report.lost()));

@@ -39,15 +39,23 @@ pub(super) fn section(all: &[Measured], found: Option<f64>, plan: &Steps) -> Sec
         finding: found.map_or_else(|| finding(&steps), |rate| highest(rate, &plan.slo)),
         charts,
         tables: vec![table(&steps), seconds_table(runs)],
-        notes: vec![
-            "From the plan to the answer is what a user waits; from the request to the answer is \
-             what a closed loop would have reported. Unsent are messages that were due and could \
-             not be sent in time: they count as having waited until then. What is answered after \
-             the end counts as well. A timer's own lateness, up to two milliseconds, is left out."
-                .to_owned(),
-        ],
+        notes: notes(all),
         ..Section::default()
     }
+}
+
+fn notes(all: &[Measured]) -> Vec<String> {
+    let mut notes = vec![
+        "From the plan to the answer is what a user waits; from the request to the answer is what a \
+         closed loop would have reported. Unsent are messages that were due and could not be sent \
+         in time: they count as having waited until then. What is answered after the end counts as \
+         well. A timer's own lateness, up to two milliseconds, is left out."
+            .to_owned(),
+    ];
+    notes.extend(all.iter().filter_map(|measured| measured.report.note_on_given_out()));
+    let first_error = all.iter().find_map(|measured| measured.report.first_error.as_ref());
+    notes.extend(first_error.map(|error| format!("The first error: {error}")));
+    notes
 }
 
 fn highest(rate: f64, slo: &Limit) -> String {
