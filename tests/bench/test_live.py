@@ -266,6 +266,15 @@ def test_an_interrupt_ends_a_load_early_and_removes_its_queue(make_server, mode)
     assert not sqs.list_queues().get("QueueUrls")
 
 
+def test_an_interrupt_ends_all_processes_of_a_run(make_server):
+    server = make_server()
+    sqs = sdk_client(server)
+    command = [str(binary()), "bench", "pc", "--procs", "2", "--duration", "5m", "--endpoint", server.endpoint]
+
+    interrupted(command, lambda _: sqs.list_queues().get("QueueUrls"))
+    assert not sqs.list_queues().get("QueueUrls")
+
+
 @pytest.mark.parametrize(
     "scenario", [["poll", "--delay", "0s"], ["drain", "--pool", "off"], ["position", "--runs", "2000"]]
 )

@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import jsonschema
@@ -133,6 +134,53 @@ def test_a_node_that_is_not_there_is_exit_1_and_named(endpoint):
     outcome = bench("pc", "--scale", "0.001", "--nodes", "127.0.0.1:1", endpoint=endpoint, code=1)
 
     assert "node 127.0.0.1:1" in outcome.err
+
+
+QUICK_PC = ["pc", "--scale", "0.001", "--json", "--batch", "10", "--producers", "2", "--consumers", "2"]
+LONG_PC = ["pc", "--duration", "5m", "--batch", "10", "--producers", "2", "--consumers", "2"]
+
+
+@pytest.fixture
+def node():
+    node = Node()
+    yield node
+    node.close()
+
+
+def test_a_node_that_is_not_there_is_told_before_the_run(endpoint, node):
+    began = time.monotonic()
+    outcome = bench(*LONG_PC, "--nodes", f"{node.address},127.0.0.1:1", endpoint=endpoint, code=1)
+
+    assert "node 127.0.0.1:1: connecting" in outcome.err
+    assert time.monotonic() - began < 30
+    # The other one was left, and is free.
+    assert bench(*QUICK_PC, "--nodes", node.address, endpoint=endpoint).metric("messages") > 0
+
+
+def test_a_node_whose_coordinator_is_gone_is_free_for_the_next(make_server, node):
+    server = make_server()
+    sqs = sdk_client(server)
+    command = [str(binary()), "bench", *LONG_PC, "--nodes", node.address, "--endpoint", server.endpoint]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + 20
+            while not has_messages(sqs):
+                assert time.monotonic() < deadline, "the run never began"
+                time.sleep(0.05)
+        finally:
+            process.kill()
+
+    outcome = bench(*QUICK_PC, "--nodes", node.address, endpoint=server.endpoint)
+    assert outcome.metric("messages") > 0 and outcome.metric("lost") == 0
+
+
+def has_messages(sqs) -> bool:
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    found = [
+        sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+        for url in sqs.list_queues().get("QueueUrls", [])
+    ]
+    return any(int(count) > 0 for attributes in found for count in attributes.values())
 
 
 class Node:

@@ -2,9 +2,12 @@
 
 use std::{
     io::{BufRead, BufReader},
-    net::TcpStream,
+    net::{TcpStream, ToSocketAddrs},
     process::{Child, Command, Stdio},
-    sync::Barrier,
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -12,17 +15,32 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{Answer, Job, Line, Request, SILENCE_MAX, now_us};
-use crate::{access::Access, leftovers::Registered, load::Report};
+use crate::{access::Access, leftovers::Registered, load::Report, progress::Progress};
 
 /// From the order to the start: time for it to reach everyone.
 const LEAD: Duration = Duration::from_millis(300);
 const CLOCK_PROBES: usize = 5;
+const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// Nodes that were connected to, and the local processes among them.
 pub(crate) struct Nodes {
     addresses: Vec<String>,
     children: Vec<(Child, Registered)>,
 }
+
+/// What the threads that lead a node each have in common.
+struct Together<'a> {
+    ready: Barrier,
+    sent: Barrier,
+    /// A node failed: the others are of no use any more.
+    has_failed: AtomicBool,
+    progress: &'a Progress,
+}
+
+/// Why a node was left that had not failed.
+#[derive(Debug, thiserror::Error)]
+#[error("another node failed")]
+struct OtherFailed;
 
 /// Starts `count` processes of this program as nodes. They are let in as we are, by environment
 /// variables, and take `trust_flags` as theirs.
@@ -56,11 +74,14 @@ impl Nodes {
         self.addresses.len()
     }
 
-    /// Runs one job on all of them at once.
-    pub(crate) fn run(&self, job: &Job) -> Result<Report> {
+    /// Runs one job on all of them at once. Once one has failed, or the run is to end early, all are
+    /// left, and end it.
+    pub(crate) fn run(&self, job: &Job, progress: &Progress) -> Result<Report> {
         let seed = now_us() as u32;
         let runs: Vec<u32> = (0..self.count() as u32).map(|node| seed.wrapping_add(node)).collect();
-        let (ready, sent) = (Barrier::new(self.count()), Barrier::new(self.count()));
+        let barrier = || Barrier::new(self.count());
+        let has_failed = AtomicBool::new(false);
+        let together = Together { ready: barrier(), sent: barrier(), has_failed, progress };
         let outcomes: Vec<Result<Report>> = thread::scope(|scope| {
             let threads: Vec<_> = self
                 .addresses
@@ -73,17 +94,29 @@ impl Nodes {
                     if index > 0 {
                         job.server_pid = None;
                     }
-                    let (ready, sent) = (&ready, &sent);
+                    let together = &together;
                     scope.spawn(move || {
-                        lead(address, job, ready, sent).with_context(|| format!("node {address}"))
+                        together.lead(address, job).with_context(|| format!("node {address}"))
                     })
                 })
                 .collect();
             let joined = threads.into_iter().map(|thread| thread.join());
             joined.map(|outcome| outcome.unwrap_or_else(|_| bail!("a thread panicked"))).collect()
         });
-        let reports: Vec<Report> = outcomes.into_iter().collect::<Result<_>>()?;
-        Report::join(reports).context("there are no nodes")
+        progress.go_on()?;
+        let (mut reports, mut errors) = (Vec::new(), Vec::new());
+        for outcome in outcomes {
+            match outcome {
+                Ok(report) => reports.push(report),
+                Err(error) => errors.push(error),
+            }
+        }
+        // The one that is the reason of the others.
+        errors.sort_by_key(|error| error.is::<OtherFailed>());
+        match errors.into_iter().next() {
+            Some(error) => Err(error),
+            None => Report::join(reports).context("there are no nodes"),
+        }
     }
 }
 
@@ -97,53 +130,80 @@ impl Drop for Nodes {
     }
 }
 
-/// Leads one node through a job. Each barrier is passed also after a failure: the others wait
-/// there.
-fn lead(address: &str, job: Job, ready: &Barrier, sent: &Barrier) -> Result<Report> {
-    let run_time = job.warm_up + job.duration;
-    let prepared = prepare(address, job);
-    ready.wait();
-    let started = prepared.and_then(|(mut line, offset_us)| {
-        let start_at = now_us().saturating_add(LEAD.as_micros() as u64);
-        line.say(&Request::StartAtUs(start_at.saturating_add_signed(offset_us)))?;
-        match line.hear(run_time + SILENCE_MAX)? {
-            Some(Answer::AllSent) => Ok(line),
-            other => unexpected(other),
+impl Together<'_> {
+    /// Leads one node through a job. Each barrier is passed also after a failure: the others wait
+    /// there.
+    fn lead(&self, address: &str, job: Job) -> Result<Report> {
+        let run_time = job.warm_up + job.duration;
+        let prepared = self.noted(self.prepare(address, job));
+        self.ready.wait();
+        let started = self.noted(prepared.and_then(|(mut line, offset_us)| {
+            self.go_on()?;
+            let start_at = now_us().saturating_add(LEAD.as_micros() as u64);
+            line.say(&Request::StartAtUs(start_at.saturating_add_signed(offset_us)))?;
+            match line.hear(run_time + SILENCE_MAX, || self.go_on())? {
+                Some(Answer::AllSent) => Ok(line),
+                other => unexpected(other),
+            }
+        }));
+        self.sent.wait();
+        self.noted(started.and_then(|mut line| {
+            self.go_on()?;
+            line.say(&Request::Settle)?;
+            match line.hear(SILENCE_MAX, || self.go_on())? {
+                Some(Answer::Report(report)) => Ok(*report),
+                other => unexpected(other),
+            }
+        }))
+    }
+
+    fn go_on(&self) -> Result<()> {
+        self.progress.go_on()?;
+        if self.has_failed.load(Relaxed) {
+            bail!(OtherFailed);
         }
-    });
-    sent.wait();
-    let mut line = started?;
-    line.say(&Request::Settle)?;
-    match line.hear(SILENCE_MAX)? {
-        Some(Answer::Report(report)) => Ok(*report),
-        other => unexpected(other),
+        Ok(())
+    }
+
+    /// The same; the others learn of a failure.
+    fn noted<T>(&self, outcome: Result<T>) -> Result<T> {
+        if outcome.is_err() {
+            self.has_failed.store(true, Relaxed);
+        }
+        outcome
+    }
+
+    /// Gives the job and finds how far the node's clock is ahead of ours, in µs.
+    fn prepare(&self, address: &str, job: Job) -> Result<(Line, i64)> {
+        let mut line = Line::new(connect(address)?)?;
+        line.say(&Request::Job(Box::new(job)))?;
+        match line.hear(SILENCE_MAX, || self.go_on())? {
+            Some(Answer::Ready { .. }) => {}
+            other => return unexpected(other),
+        }
+        let mut best: Option<(Duration, i64)> = None;
+        for _ in 0..CLOCK_PROBES {
+            let (before_us, started) = (now_us(), Instant::now());
+            line.say(&Request::Clock)?;
+            let theirs_us = match line.hear(SILENCE_MAX, || self.go_on())? {
+                Some(Answer::Clock(theirs_us)) => theirs_us,
+                other => return unexpected(other),
+            };
+            let round_trip = started.elapsed();
+            let ours_us = before_us.saturating_add(round_trip.as_micros() as u64 / 2);
+            let offset_us = theirs_us.wrapping_sub(ours_us) as i64;
+            if best.is_none_or(|(quickest, _)| round_trip < quickest) {
+                best = Some((round_trip, offset_us));
+            }
+        }
+        Ok((line, best.map_or(0, |(_, offset_us)| offset_us)))
     }
 }
 
-/// Gives the job and finds how far the node's clock is ahead of ours, in µs.
-fn prepare(address: &str, job: Job) -> Result<(Line, i64)> {
-    let mut line = Line::new(TcpStream::connect(address).context("connecting")?)?;
-    line.say(&Request::Job(Box::new(job)))?;
-    match line.hear(SILENCE_MAX)? {
-        Some(Answer::Ready { .. }) => {}
-        other => return unexpected(other),
-    }
-    let mut best: Option<(Duration, i64)> = None;
-    for _ in 0..CLOCK_PROBES {
-        let (before_us, started) = (now_us(), Instant::now());
-        line.say(&Request::Clock)?;
-        let theirs_us = match line.hear(SILENCE_MAX)? {
-            Some(Answer::Clock(theirs_us)) => theirs_us,
-            other => return unexpected(other),
-        };
-        let round_trip = started.elapsed();
-        let ours_us = before_us.saturating_add(round_trip.as_micros() as u64 / 2);
-        let offset_us = theirs_us.wrapping_sub(ours_us) as i64;
-        if best.is_none_or(|(quickest, _)| round_trip < quickest) {
-            best = Some((round_trip, offset_us));
-        }
-    }
-    Ok((line, best.map_or(0, |(_, offset_us)| offset_us)))
+fn connect(address: &str) -> Result<TcpStream> {
+    let found = address.to_socket_addrs().with_context(|| format!("resolving {address}"))?;
+    let found = found.into_iter().next().with_context(|| format!("{address} is unknown"))?;
+    TcpStream::connect_timeout(&found, CONNECT_MAX).context("connecting")
 }
 
 fn unexpected<T>(answer: Option<Answer>) -> Result<T> {

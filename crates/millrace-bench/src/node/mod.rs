@@ -14,15 +14,16 @@
 //!                      ←   {"report": …}
 //! ```
 //! Instead of an answer, `{"failed": "why"}`. Credentials are never sent: a node has its own.
-//! Lines are at most [`LINE_MAX`] bytes, and a silent partner is given up after [`SILENCE_MAX`].
+//! Lines are at most [`LINE_MAX`] bytes, and a silent partner is given up after [`SILENCE_MAX`]. A
+//! node whose coordinator ends the connection ends its run.
 
 mod coordinate;
 mod serve;
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::TcpStream,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result, bail};
@@ -40,6 +41,8 @@ use crate::{
 const LINE_MAX: u64 = 1 << 30;
 /// Beyond the run itself.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
+/// How soon it is seen that there is no use in listening.
+const TURN: Duration = Duration::from_millis(100);
 const PROTOCOL: u32 = 5;
 
 /// What a node is to do.
@@ -159,6 +162,7 @@ struct Line {
 impl Line {
     fn new(socket: TcpStream) -> Result<Line> {
         socket.set_nodelay(true).context("TCP_NODELAY")?;
+        socket.set_read_timeout(Some(TURN)).context("setting a timeout")?;
         let reader = socket.try_clone().context("sharing the connection")?;
         Ok(Line { reader: BufReader::new(reader), writer: socket })
     }
@@ -169,12 +173,30 @@ impl Line {
         self.writer.write_all(&line).context("the connection broke")
     }
 
-    /// `None` once the other side has ended the connection.
-    fn hear<T: DeserializeOwned>(&mut self, silence_max: Duration) -> Result<Option<T>> {
-        self.writer.set_read_timeout(Some(silence_max)).context("setting a timeout")?;
-        let mut line = Vec::new();
-        let mut reader = (&mut self.reader).take(LINE_MAX);
-        reader.read_until(b'\n', &mut line).context("nothing was heard in time")?;
+    /// `None` once the other side has ended the connection. Listens for as long as `go_on` finds no
+    /// reason not to.
+    fn hear<T: DeserializeOwned>(
+        &mut self,
+        silence_max: Duration,
+        go_on: impl Fn() -> Result<()>,
+    ) -> Result<Option<T>> {
+        let (mut line, mut heard) = (Vec::new(), Instant::now());
+        loop {
+            let before = line.len();
+            let mut reader = (&mut self.reader).take(LINE_MAX - before as u64);
+            match reader.read_until(b'\n', &mut line) {
+                Ok(_) => break,
+                Err(error) if is_nothing_yet(&error) => {}
+                Err(error) => return Err(error).context("the connection broke"),
+            }
+            go_on()?;
+            // What there was of a line is kept.
+            if line.len() > before {
+                heard = Instant::now();
+            } else if heard.elapsed() > silence_max {
+                bail!("nothing was heard in time");
+            }
+        }
         if line.is_empty() {
             return Ok(None);
         }
@@ -183,6 +205,11 @@ impl Line {
         }
         serde_json::from_slice(&line).context("not understood").map(Some)
     }
+}
+
+/// Whether a read has only waited for its turn.
+fn is_nothing_yet(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 /// Wall clock, for clocks of two hosts have nothing else in common.
@@ -204,16 +231,20 @@ mod tests {
         (Line::new(near).unwrap(), Line::new(far).unwrap())
     }
 
+    fn always() -> Result<()> {
+        Ok(())
+    }
+
     #[test]
     fn what_is_said_is_heard() {
         let (mut near, mut far) = pair();
         let patience = Duration::from_secs(5);
 
         near.say(&Request::StartAtUs(7)).unwrap();
-        assert!(matches!(far.hear(patience).unwrap(), Some(Request::StartAtUs(7))));
+        assert!(matches!(far.hear(patience, always).unwrap(), Some(Request::StartAtUs(7))));
 
         drop(near);
-        assert!(far.hear::<Request>(patience).unwrap().is_none());
+        assert!(far.hear::<Request>(patience, always).unwrap().is_none());
     }
 
     #[test]
@@ -222,7 +253,27 @@ mod tests {
         near.writer.write_all(b"{\"job\":1}\n{\"cl").unwrap();
         drop(near);
 
-        assert!(far.hear::<Request>(Duration::from_secs(5)).is_err());
-        assert!(far.hear::<Request>(Duration::from_secs(5)).is_err());
+        assert!(far.hear::<Request>(Duration::from_secs(5), always).is_err());
+        assert!(far.hear::<Request>(Duration::from_secs(5), always).is_err());
+    }
+
+    #[test]
+    fn a_line_may_come_in_parts_and_nobody_listens_for_ever() {
+        let (near, mut far) = pair();
+        (&near.writer).write_all(b"\"clo").unwrap();
+        // The other half is said after the first was looked at.
+        let looks = std::cell::Cell::new(0);
+        let heard = far.hear(Duration::from_secs(5), || {
+            looks.set(looks.get() + 1);
+            if looks.get() == 2 {
+                (&near.writer).write_all(b"ck\"\n").unwrap();
+            }
+            Ok(())
+        });
+        assert!(matches!(heard.unwrap(), Some(Request::Clock)));
+
+        let error = far.hear::<Request>(Duration::from_secs(500), || bail!("enough")).unwrap_err();
+        assert_eq!(error.to_string(), "enough");
+        assert!(far.hear::<Request>(Duration::ZERO, always).is_err());
     }
 }

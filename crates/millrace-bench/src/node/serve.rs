@@ -2,20 +2,24 @@
 
 use std::{
     net::{TcpListener, TcpStream},
-    sync::{Arc, Mutex, PoisonError},
-    thread,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::{Answer, Job, Line, PROTOCOL, Request, SILENCE_MAX, now_us};
+use super::{Answer, Job, Line, PROTOCOL, Request, SILENCE_MAX, TURN, is_nothing_yet, now_us};
 use crate::{
     access::AccessFlags,
     delay::Delay,
-    load::{self, Endpoint, Together},
+    load::{self, Endpoint, Scenario, Together},
     output,
+    progress::Progress,
     tls::Trust,
 };
 
@@ -67,7 +71,7 @@ fn converse(socket: TcpStream, flags: &Flags) -> Result<()> {
 }
 
 fn prepare_and_run(line: &mut Line, flags: &Flags) -> Result<()> {
-    let Some(Request::Job(job)) = line.hear(SILENCE_MAX)? else { bail!("no job came") };
+    let Some(Request::Job(job)) = line.hear(SILENCE_MAX, || Ok(()))? else { bail!("no job came") };
     if job.protocol != PROTOCOL {
         bail!("the coordinator speaks version {}, this node {PROTOCOL}", job.protocol);
     }
@@ -80,7 +84,7 @@ fn prepare_and_run(line: &mut Line, flags: &Flags) -> Result<()> {
     endpoint.address = delay.as_ref().map_or(endpoint.address, |delay| delay.address);
     line.say(&Answer::Ready { version: env!("CARGO_PKG_VERSION").to_owned() })?;
     let start_at_us = loop {
-        match line.hear(SILENCE_MAX)? {
+        match line.hear(SILENCE_MAX, || Ok(()))? {
             Some(Request::Clock) => line.say(&Answer::Clock(now_us()))?,
             Some(Request::StartAtUs(at)) => break at,
             _ => bail!("no start came"),
@@ -95,23 +99,60 @@ fn prepare_and_run(line: &mut Line, flags: &Flags) -> Result<()> {
 }
 
 fn run(job: &Job, endpoint: Endpoint, line: &mut Line) -> Result<()> {
+    let progress = Progress::default();
+    let _departure = Departure::watch(&line.writer, &progress)?;
     let writer = line.writer.try_clone().context("sharing the connection")?;
     let shared = Arc::new(Mutex::new(Line::new(writer)?));
     let all_sent = {
-        let shared = Arc::clone(&shared);
+        let (shared, progress) = (Arc::clone(&shared), progress.clone());
         move || {
             // A lock, for the run's thread talks while we wait for the run.
             let mut line = shared.lock().unwrap_or_else(PoisonError::into_inner);
             line.say(&Answer::AllSent)?;
-            match line.hear(SILENCE_MAX)? {
+            match line.hear(SILENCE_MAX, || progress.go_on())? {
                 Some(Request::Settle) => Ok(()),
                 _ => bail!("the coordinator left"),
             }
         }
     };
-    let mut scenario = job.scenario(endpoint);
-    scenario.together =
-        Some(Together { run: job.run, others: job.others.clone(), all_sent: Arc::new(all_sent) });
+    let together =
+        Together { run: job.run, others: job.others.clone(), all_sent: Arc::new(all_sent) };
+    let scenario = Scenario { together: Some(together), progress, ..job.scenario(endpoint) };
     let report = load::run_on(&scenario, &job.queue)?;
     line.say(&Answer::Report(Box::new(report)))
+}
+
+/// Ends a run early when its coordinator ends the connection: nobody would hear the report.
+struct Departure {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Departure {
+    fn watch(socket: &TcpStream, progress: &Progress) -> Result<Departure> {
+        let socket = socket.try_clone().context("sharing the connection")?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (is_seen_over, progress) = (Arc::clone(&is_over), progress.clone());
+        let watch = move || {
+            while !is_seen_over.load(Relaxed) {
+                // Waits for a turn; what is said is left to who listens.
+                match socket.peek(&mut [0]) {
+                    Ok(1..) => thread::sleep(TURN),
+                    Err(error) if is_nothing_yet(&error) => {}
+                    Ok(0) | Err(_) => return progress.live().end_early(),
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("departure".to_owned()).spawn(watch);
+        Ok(Departure { is_over, thread: Some(thread.context("starting a thread")?) })
+    }
+}
+
+impl Drop for Departure {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }

@@ -176,9 +176,9 @@ pub(crate) fn measure(
         Cast::Alone => alone(setting, scenario.clone(), plan.delay, &queue),
         Cast::Processes(count) => {
             let nodes = node::local(*count, &setting.access, &setting.trust.arguments());
-            nodes.and_then(|nodes| nodes.run(&job()))
+            nodes.and_then(|nodes| nodes.run(&job(), &setting.progress))
         }
-        Cast::Nodes(addresses) => Nodes::remote(addresses).run(&job()),
+        Cast::Nodes(addresses) => Nodes::remote(addresses).run(&job(), &setting.progress),
     };
     setting.endpoint.delete_queue(&queue)?;
     report
