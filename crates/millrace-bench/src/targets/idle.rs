@@ -99,14 +99,13 @@ async fn watch(
     let share = cpu_share(server, Duration::from_millis(bench.pick(2000, 10_000, 10_000))).await?;
     let waited = launched.elapsed();
     ensure!(waited < Duration::from_secs(WAIT_S.into()), "polls ended while they were measured");
+    all_wait(&mut tasks, &failed)?;
     let each = server.resident_bytes()?.saturating_sub(before) as f64 / polls as f64;
     add_idle(bench, polls, urls.len(), share, each);
 
     let (taken_us, wrong) = wake(endpoint, urls, &mut wakes).await?;
     tasks.shutdown().await;
-    if let Some(error) = failed.borrow_mut().take() {
-        return Err(error).context("a long poll failed");
-    }
+    none_failed(&failed)?;
     let slowest_us = taken_us.iter().copied().fold(0.0, f64::max);
     let count = taken_us.len();
     let p50_us = median(taken_us);
@@ -122,6 +121,20 @@ async fn watch(
         ..Row::default()
     });
     Ok(())
+}
+
+/// # Errors
+///
+/// If a poll has ended: what was measured was fewer, or the server answers before it must.
+fn all_wait(tasks: &mut JoinSet<()>, failed: &RefCell<Option<anyhow::Error>>) -> Result<()> {
+    let has_ended = tasks.try_join_next().is_some();
+    none_failed(failed)?;
+    ensure!(!has_ended, "a long poll was answered before anything was sent");
+    Ok(())
+}
+
+fn none_failed(failed: &RefCell<Option<anyhow::Error>>) -> Result<()> {
+    failed.borrow_mut().take().map_or(Ok(()), Err).context("a long poll failed")
 }
 
 /// Returns when the polls have arrived: once the server's CPU does not change from one moment to the
@@ -245,6 +258,22 @@ mod tests {
         assert!(!is_flat(&[]) && !is_flat(&[0.001, 0.001]));
         assert!(!is_flat(&[0.001, 0.2, 0.001, 0.002]));
         assert!(is_flat(&[0.9, 0.2, 0.004, 0.001, 0.005]));
+    }
+
+    #[tokio::test]
+    async fn a_poll_that_ended_early_is_a_fault() {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(std::future::pending());
+        tokio::task::yield_now().await;
+        let mut found =
+            |error| all_wait(&mut tasks, &RefCell::new(error)).map_err(|e| e.to_string());
+        assert_eq!(found(None), Ok(()));
+        assert_eq!(found(Some(anyhow::anyhow!("x"))), Err("a long poll failed".to_owned()));
+
+        tasks.spawn(async {});
+        tokio::task::yield_now().await;
+        let error = all_wait(&mut tasks, &RefCell::new(None)).unwrap_err();
+        assert!(error.to_string().contains("before anything was sent"), "{error}");
     }
 
     #[test]
