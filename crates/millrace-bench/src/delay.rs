@@ -20,11 +20,15 @@ use tokio::{
     runtime,
     sync::{Notify, mpsc},
     task::JoinSet,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
+
+use crate::process::Aside;
 
 const CHUNKS: usize = 256;
 const CHUNK_BYTES: usize = 64 << 10;
+/// As finely as CPU is told.
+const ACCOUNT_TURN: Duration = Duration::from_millis(10);
 
 /// Ends when dropped.
 pub(crate) struct Delay {
@@ -44,12 +48,15 @@ impl Delay {
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("delay".to_owned()).spawn(move || {
+            let mut account = Aside::new();
             runtime.block_on(async {
                 tokio::select! {
                     () = accept(listener, endpoint, round_trip / 2) => {}
                     () = stopped.notified() => {}
+                    () = keep(&mut account) => {}
                 }
             });
+            account.note();
         });
         Ok(Delay { address, stop, thread: Some(thread.context("starting the delay")?) })
     }
@@ -61,6 +68,14 @@ impl Drop for Delay {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// The way is no part of the client that it is measured with.
+async fn keep(account: &mut Aside) {
+    loop {
+        sleep(ACCOUNT_TURN).await;
+        account.note();
     }
 }
 
@@ -114,6 +129,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::process::aside_cpu_time;
 
     #[test]
     fn an_answer_takes_the_round_trip_and_the_end_passes_too() {
@@ -128,6 +144,7 @@ mod tests {
         let delay = Delay::start(address, Duration::from_millis(20)).unwrap();
 
         let started = std::time::Instant::now();
+        let before = aside_cpu_time();
         let mut socket = TcpStream::connect(delay.address).unwrap();
         socket.write_all(b"ping").unwrap();
         let mut answer = Vec::new();
@@ -136,5 +153,9 @@ mod tests {
         assert_eq!(answer, b"ping");
         assert!(started.elapsed() >= Duration::from_millis(20));
         echo.join().unwrap();
+
+        // It ends with its account.
+        drop(delay);
+        assert!(aside_cpu_time() > before);
     }
 }

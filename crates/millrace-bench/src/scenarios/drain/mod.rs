@@ -228,7 +228,7 @@ fn measure(
             () = watch => Ok(()),
         }
     }));
-    let (taken, own_cpu) = (before.0.elapsed(), process::own_cpu_time() - before.1);
+    let (taken, own_cpu) = (before.0.elapsed(), process::own_cpu_time().saturating_sub(before.1));
     let server_cpu = server_cpu().zip(before.2).map(|(after, before)| after - before);
     let recordings = queue.remove(&section::front(scheme, pool, workers))?;
     outcome?;
