@@ -388,41 +388,4 @@ impl std::fmt::Display for Report {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        access::Access,
-        load::{Endpoint, Scenario, Shape},
-        tls::Trust,
-    };
-
-    /// Of a run in which five messages were acknowledged, none came, and so many receives had no
-    /// answer.
-    fn report(batch: u64, unanswered: u64) -> Report {
-        let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
-        let shape = Shape { batch, ..Shape::default() };
-        let run =
-            Run::new(&Scenario { shape, ..Scenario::new(Mode::Pc, endpoint.unwrap(), 2) }, "q");
-        run.ledger.take(5, 5, 0);
-        (0..5).for_each(|sequence| run.ledger.acknowledge(sequence));
-        // Before it is measured, as a failure may be.
-        run.add(Count::Unanswered, unanswered);
-        let snapshot = run.snapshot();
-        Report::new(&run, &snapshot, &snapshot, vec![Latencies::new()])
-    }
-
-    #[test]
-    fn what_an_answer_held_that_did_not_arrive_is_not_lost() {
-        let found = |batch, unanswered| {
-            let report = report(batch, unanswered);
-            (report.lost(), report.given_out())
-        };
-
-        assert_eq!([found(10, 0), found(1, 0)], [(5, 0), (5, 0)]);
-        assert_eq!([found(2, 1), found(2, 2), found(2, 3)], [(3, 2), (1, 4), (0, 5)]);
-        assert_eq!(report(2, 1).violations(), ["3 messages lost"]);
-        assert!(report(2, 3).violations().is_empty());
-        assert!(report(2, 1).note_on_given_out().unwrap().starts_with("2 messages count as"));
-        assert_eq!(report(2, 0).note_on_given_out(), None);
-    }
-}
+mod tests;
