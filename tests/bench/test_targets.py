@@ -85,7 +85,14 @@ def test_an_interrupt_prints_what_was_measured_and_leaves_nothing_behind(tmp_pat
 
 def started(tmp_path, *before):
     command = [*before, str(binary()), "bench", "targets", "--quick", "--only", "4,9", "--dir", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # The tests themselves may have been started with nohup.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )
     while not (line := process.stderr.readline()).startswith("   4"):
         assert line, "no row was measured"
     return process
