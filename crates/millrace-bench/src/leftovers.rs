@@ -6,7 +6,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    process::Child,
+    process::{Child, Command},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -41,15 +41,19 @@ pub(crate) struct Directory {
 }
 
 impl Registered {
-    /// Of a child of this process. To be dropped as soon as it has been waited for: its number may
-    /// be another process's some time.
-    pub(crate) fn child(child: &Child) -> Registered {
-        Registered::new(Leftover::Child(child.id()))
+    /// Starts a child of this process. To be dropped as soon as that has been waited for: its number
+    /// may be another process's some time.
+    pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Registered)> {
+        // Locked before: who leaves meanwhile would not know of the child.
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let child = command.spawn()?;
+        let registered = Registered::new(&mut all, Leftover::Child(child.id()));
+        Ok((child, registered))
     }
 
-    fn new(leftover: Leftover) -> Registered {
+    fn new(all: &mut Vec<(u64, Leftover)>, leftover: Leftover) -> Registered {
         let number = NEXT.fetch_add(1, Relaxed);
-        ALL.lock().unwrap_or_else(PoisonError::into_inner).push((number, leftover));
+        all.push((number, leftover));
         Registered(number)
     }
 }
@@ -68,8 +72,10 @@ impl Directory {
     }
 
     pub(crate) fn below(parent: &Path) -> io::Result<Directory> {
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = tempfile::tempdir_in(parent)?;
-        let registered = Registered::new(Leftover::Directory(directory.path().to_owned()));
+        let path = directory.path().to_owned();
+        let registered = Registered::new(&mut all, Leftover::Directory(path));
         Ok(Directory { directory, _registered: registered })
     }
 

@@ -74,11 +74,11 @@ impl Server {
             command.arg("--tls-key").arg(&certificate.key);
         }
         let started = Instant::now();
-        let mut child =
-            command.spawn().with_context(|| format!("starting {}", settings.binary.display()))?;
+        let (mut child, registered) = Registered::spawn(&mut command)
+            .with_context(|| format!("starting {}", settings.binary.display()))?;
         let output = child.stderr.take().context("no standard error")?;
         let keys = settings.keys.clone();
-        Server::wait(child, output, started, keys, |line| {
+        Server::wait((child, registered), output, started, keys, |line| {
             let line: serde_json::Value = serde_json::from_str(line).ok()?;
             (line["message"] == "serving").then(|| line["endpoint"].as_str().map(str::to_owned))?
         })
@@ -105,22 +105,22 @@ impl Server {
             command.arg("--tls-key").arg(&certificate.key);
         }
         let started = Instant::now();
-        let mut child = command.spawn().context("starting the ceiling")?;
+        let (mut child, registered) =
+            Registered::spawn(&mut command).context("starting the ceiling")?;
         let output = child.stdout.take().context("no standard output")?;
-        Server::wait(child, output, started, None, |line| {
+        Server::wait((child, registered), output, started, None, |line| {
             line.trim().strip_prefix("ceiling serves at ").map(str::to_owned)
         })
     }
 
     fn wait(
-        child: Child,
+        (child, registered): (Child, Registered),
         output: impl Read + Send + 'static,
         started: Instant,
         keys: Option<Keys>,
         url_in: impl Fn(&str) -> Option<String> + Send + 'static,
     ) -> Result<Server> {
         let (found, serving) = mpsc::sync_channel(1);
-        let registered = Some(Registered::child(&child));
         let reader = thread::spawn(move || {
             let mut output = BufReader::new(output);
             // Nobody waits for it any more after too long.
@@ -129,7 +129,7 @@ impl Server {
         });
         let mut server = Server {
             child,
-            registered,
+            registered: Some(registered),
             url: String::new(),
             keys,
             reader: Some(reader),

@@ -52,9 +52,10 @@ pub(crate) fn local(count: usize, access: &Access, trust_flags: &[String]) -> Re
         command.args(["bench", "node", "--listen", "127.0.0.1:0", "--once"]).args(trust_flags);
         let (arguments, variables) = access.hand_over();
         command.args(arguments).envs(variables);
-        let mut child = command.stdout(Stdio::piped()).spawn().context("starting a process")?;
+        command.stdout(Stdio::piped());
+        let (mut child, registered) =
+            Registered::spawn(&mut command).context("starting a process")?;
         let output = child.stdout.take().context("no standard output")?;
-        let registered = Registered::child(&child);
         nodes.children.push((child, registered));
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).context("reading a process's address")?;
