@@ -2,10 +2,9 @@
 
 import contextlib
 import json
-import socket
 import subprocess
-import threading
 import time
+import urllib.parse
 from pathlib import Path
 
 import jsonschema
@@ -13,6 +12,7 @@ import pytest
 
 from conftest import sdk_client
 from support.process import running
+from support.proxy import Proxy
 from support.server import ROOT, binary
 
 from .run import bench
@@ -231,51 +231,26 @@ def test_a_scenario_that_cannot_go_on_leaves_no_queue(make_server, scenario):
     assert not sdk_client(server).list_queues().get("QueueUrls")
 
 
-class Cutter:
-    """A way to a server on which the first answer with messages is cut in the middle."""
+class Cutter(Proxy):
+    """Cuts the first answer with messages in the middle."""
 
-    def __init__(self, endpoint: str):
-        self.server = ("127.0.0.1", int(endpoint.rsplit(":")[-1]))
-        self.has_cut = threading.Event()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.endpoint = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self.accept, daemon=True).start()
+    has_cut = False
 
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(self.server)
-            for one, other in ((client, server), (server, client)):
-                threading.Thread(target=self.pass_on, args=(one, other, one is server), daemon=True).start()
-
-    def pass_on(self, one, other, is_answer):
-        try:
-            while data := one.recv(65536):
-                if is_answer and b'"Messages"' in data and not self.has_cut.is_set():
-                    self.has_cut.set()
-                    other.sendall(data[: len(data) // 2])
-                    break
-                other.sendall(data)
-            other.shutdown(socket.SHUT_RDWR)
-            one.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
+    def answered(self, data):
+        if self.has_cut or b'"Messages"' not in data:
+            return data
+        self.has_cut = True
+        return data[: len(data) // 2]
 
 
 def test_messages_in_an_answer_that_is_cut_are_not_lost(endpoint):
-    cutter = Cutter(endpoint)
-    try:
+    with contextlib.closing(Cutter(urllib.parse.urlsplit(endpoint).port)) as cutter:
         outcome = bench(
             "pc", "--scale", "0.001", "--json", "--batch", "10", "--producers", "1", "--consumers", "1",
             endpoint=cutter.endpoint,
         )
-    finally:
-        cutter.listener.close()
 
-    assert cutter.has_cut.is_set()
+    assert cutter.has_cut
     assert outcome.metric("lost") == 0 and outcome.metric("failed") == 1
     notes = " ".join(outcome.report["sections"][0]["notes"])
     assert "messages count as given out in answers that did not arrive: 1 receives had none" in notes

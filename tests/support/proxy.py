@@ -5,7 +5,7 @@ import threading
 
 
 class Proxy:
-    """Passes bytes on, both ways. Subclasses look at what clients send, and may wait, in `asked`."""
+    """Passes bytes on, both ways. Subclasses look at what passes in `asked` and `answered`."""
 
     def __init__(self, port: int):
         self.server = ("127.0.0.1", port)
@@ -15,6 +15,10 @@ class Proxy:
 
     def asked(self, data: bytes):
         """A piece that a client sent and that is passed on when this returns."""
+
+    def answered(self, data: bytes) -> bytes:
+        """What is passed on of a piece that the server sent. Less than all ends the connection."""
+        return data
 
     def close(self):
         self.listener.close()
@@ -26,16 +30,21 @@ class Proxy:
             except OSError:
                 return
             server = socket.create_connection(self.server)
-            for one, other, look in ((client, server, self.asked), (server, client, lambda _: None)):
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                threading.Thread(target=pass_on, args=(one, other, look), daemon=True).start()
+            for ends in ((client, server), (server, client)):
+                ends[0].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                threading.Thread(target=self._pass_on, args=(*ends, ends[0] is server), daemon=True).start()
 
-
-def pass_on(one, other, look):
-    try:
-        while data := one.recv(1 << 16):
-            look(data)
-            other.sendall(data)
-        other.shutdown(socket.SHUT_WR)
-    except OSError:
-        pass
+    def _pass_on(self, one, other, is_answer):
+        try:
+            while data := one.recv(1 << 16):
+                if not is_answer:
+                    self.asked(data)
+                passed = self.answered(data) if is_answer else data
+                other.sendall(passed)
+                if len(passed) < len(data):
+                    other.shutdown(socket.SHUT_RDWR)
+                    one.shutdown(socket.SHUT_RDWR)
+                    return
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass

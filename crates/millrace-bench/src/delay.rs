@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use crate::process::Aside;
+use crate::process::ExcludedThread;
 
 const CHUNKS: usize = 256;
 const CHUNK_BYTES: usize = 64 << 10;
@@ -48,7 +48,7 @@ impl Delay {
         let stop = Arc::new(Notify::new());
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("delay".to_owned()).spawn(move || {
-            let mut account = Aside::new();
+            let mut account = ExcludedThread::new();
             runtime.block_on(async {
                 tokio::select! {
                     () = accept(listener, endpoint, round_trip / 2) => {}
@@ -72,7 +72,7 @@ impl Drop for Delay {
 }
 
 /// The way is no part of the client that it is measured with.
-async fn keep(account: &mut Aside) {
+async fn keep(account: &mut ExcludedThread) {
     loop {
         sleep(ACCOUNT_TURN).await;
         account.note();
@@ -129,7 +129,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::process::aside_cpu_time;
+    use crate::process::excluded_cpu_time;
 
     #[test]
     fn an_answer_takes_the_round_trip_and_the_end_passes_too() {
@@ -144,7 +144,7 @@ mod tests {
         let delay = Delay::start(address, Duration::from_millis(20)).unwrap();
 
         let started = std::time::Instant::now();
-        let before = aside_cpu_time();
+        let before = excluded_cpu_time();
         let mut socket = TcpStream::connect(delay.address).unwrap();
         socket.write_all(b"ping").unwrap();
         let mut answer = Vec::new();
@@ -156,6 +156,6 @@ mod tests {
 
         // It ends with its account.
         drop(delay);
-        assert!(aside_cpu_time() > before);
+        assert!(excluded_cpu_time() > before);
     }
 }

@@ -15,7 +15,7 @@ use rustix::{
 
 /// Linux shows CPU times in hundredths of a second on every architecture (proc(5), USER_HZ).
 const TICK: Duration = Duration::from_millis(10);
-static ASIDE_NS: AtomicU64 = AtomicU64::new(0);
+static EXCLUDED_NS: AtomicU64 = AtomicU64::new(0);
 
 /// User and system time of a process so far: what its threads ran, to the nanosecond, if the
 /// kernel says; else in steps of 10 ms. Only the latter counts threads that have ended.
@@ -60,31 +60,31 @@ pub(crate) fn listening_on(port: u16) -> Option<u32> {
 }
 
 /// User and system time of this process as a client, to the nanosecond: what threads took that stand
-/// for something else ([`Aside`]) is left out.
+/// for something else ([`ExcludedThread`]) is left out.
 pub(crate) fn own_cpu_time() -> Duration {
-    clock_time(ClockId::ProcessCPUTime).saturating_sub(aside_cpu_time())
+    clock_time(ClockId::ProcessCPUTime).saturating_sub(excluded_cpu_time())
 }
 
 /// What threads have taken that are no part of a client.
-pub(crate) fn aside_cpu_time() -> Duration {
-    Duration::from_nanos(ASIDE_NS.load(Relaxed))
+pub(crate) fn excluded_cpu_time() -> Duration {
+    Duration::from_nanos(EXCLUDED_NS.load(Relaxed))
 }
 
 /// Account of a thread that is no part of a client, kept by itself.
-pub(crate) struct Aside {
+pub(crate) struct ExcludedThread {
     noted: Duration,
 }
 
-impl Aside {
-    pub(crate) fn new() -> Aside {
-        Aside { noted: Duration::ZERO }
+impl ExcludedThread {
+    pub(crate) fn new() -> ExcludedThread {
+        ExcludedThread { noted: Duration::ZERO }
     }
 
     /// To be called by the thread every now and then.
     pub(crate) fn note(&mut self) {
         let taken = clock_time(ClockId::ThreadCPUTime);
         let more = taken.saturating_sub(self.noted);
-        ASIDE_NS.fetch_add(u64::try_from(more.as_nanos()).unwrap_or(0), Relaxed);
+        EXCLUDED_NS.fetch_add(u64::try_from(more.as_nanos()).unwrap_or(0), Relaxed);
         self.noted = taken;
     }
 }
@@ -223,20 +223,20 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_aside_is_no_clients_time() {
+    fn what_an_excluded_thread_takes_is_no_clients_time() {
         let spin = || {
-            let mut account = Aside::new();
+            let mut account = ExcludedThread::new();
             while clock_time(ClockId::ThreadCPUTime) < Duration::from_millis(30) {
                 // Often, for other tests measure this process meanwhile.
                 account.note();
             }
             account.note();
         };
-        let before = aside_cpu_time();
+        let before = excluded_cpu_time();
 
         std::thread::spawn(spin).join().unwrap();
 
-        assert!(aside_cpu_time() - before >= Duration::from_millis(30));
+        assert!(excluded_cpu_time() - before >= Duration::from_millis(30));
     }
 
     #[test]

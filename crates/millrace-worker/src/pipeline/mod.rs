@@ -72,7 +72,7 @@ enum Event {
     DeadLettered {
         entry: Entry,
         /// Whether the letter had attributes that the message has not.
-        has_story: bool,
+        has_added: bool,
         result: Result<Vec<Result<Sent, EntryError>>, CallError>,
     },
     Extended {
@@ -276,8 +276,8 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                 self.on_deleted(entries, &handles, result, now);
             }
             Ok((_, Event::Hidden { entries, result, .. })) => self.on_hidden(entries, result, now),
-            Ok((_, Event::DeadLettered { entry, has_story, result })) => {
-                self.on_dead_lettered(entry, has_story, result, now);
+            Ok((_, Event::DeadLettered { entry, has_added, result })) => {
+                self.on_dead_lettered(entry, has_added, result, now);
             }
             Ok((_, Event::Extended { extensions, sent, result })) => {
                 self.on_extended(extensions, sent, result, now);

@@ -160,11 +160,11 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             }
             _ => dead_letter::bare(delivery, &capabilities),
         };
-        let has_story = letter.attributes.len() > delivery.attributes.len();
+        let has_added = letter.attributes.len() > delivery.attributes.len();
         self.tasks.spawn(async move {
             let result = timeout(CALL, queue.send(&[letter])).await;
             let result = result.unwrap_or_else(|_| Err(no_answer()));
-            Event::DeadLettered { entry, has_story, result }
+            Event::DeadLettered { entry, has_added, result }
         });
     }
 
@@ -237,7 +237,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     pub(super) fn on_dead_lettered(
         &mut self,
         entry: Entry,
-        has_story: bool,
+        has_added: bool,
         result: Result<Vec<Result<Sent, EntryError>>, CallError>,
         now: Instant,
     ) {
@@ -247,12 +247,12 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let is_there = !matches!(&result, Err(error) if error.kind == CallErrorKind::NoSuchQueue);
         let Some(answer) = answers(1, result).pop() else { return };
         if let Answer::Refused(error) = &answer
-            && has_story
+            && has_added
             && is_there
         {
             // It may be the attributes that make the letter too large for that queue.
             let message_id = held.delivery.message_id();
-            tracing::warn!(%message_id, error, "sending the dead letter without its story");
+            tracing::warn!(%message_id, error, "sending the dead letter without the added attributes");
             let bare = Settlement::BareDeadLetter;
             self.settle(entry.key, bare, Urgency::Urgent, Ended::DeadLettered, now);
             return;

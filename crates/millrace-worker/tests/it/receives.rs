@@ -332,21 +332,24 @@ async fn once_means_one_receive() {
     assert_eq!(summary.succeeded, 10);
 }
 
+/// Messages in hand at once, of a hundred slots.
+async fn most_held(peer: &MemoryPeer, max_held_bytes: usize) -> usize {
+    let handler = Recorder::succeeding(10 * S);
+    let concurrency = Concurrency::Fixed(100);
+    let options = Options { concurrency, max_held_bytes, ..Options::default() };
+    run_for(peer, &handler, options, 5).await;
+    handler.most_running()
+}
+
 #[tokio::test(start_paused = true)]
 async fn bodies_in_hand_are_bounded() {
     let peer = MemoryPeer::standard();
     peer.put((0..100).map(|_| "x".repeat(100_000)));
-    let handler = Recorder::succeeding(10 * S);
-    let options = Options {
-        concurrency: Concurrency::Fixed(100),
-        max_held_bytes: 1_500_000,
-        ..Options::default()
-    };
 
-    run_for(&peer, &handler, options, 5).await;
+    let most = most_held(&peer, 1_500_000).await;
 
     // Ten, then one more receive beyond the bound, of which the second begins below it.
-    assert!(handler.most_running() <= 30, "{}", handler.most_running());
+    assert!(most <= 30, "{most}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -356,16 +359,10 @@ async fn attributes_in_hand_are_bounded_with_the_bodies() {
         let attributes = vec![MessageAttribute::string("a", "x".repeat(100_000))];
         peer.put_message(Outgoing { attributes, ..Outgoing::new("b") });
     }
-    let handler = Recorder::succeeding(10 * S);
-    let options = Options {
-        concurrency: Concurrency::Fixed(100),
-        max_held_bytes: 1_500_000,
-        ..Options::default()
-    };
 
-    run_for(&peer, &handler, options, 5).await;
+    let most = most_held(&peer, 1_500_000).await;
 
-    assert!(handler.most_running() <= 30, "{}", handler.most_running());
+    assert!(most <= 30, "{most}");
 }
 
 #[tokio::test(start_paused = true)]
