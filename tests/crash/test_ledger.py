@@ -57,6 +57,21 @@ def test_batch_that_was_cut_is_there_whole_or_not_at_all(seen, left, is_whole):
     assert ledger.errors == ([] if is_whole else [torn])
 
 
+@pytest.mark.parametrize("comes_again", [False, True])
+def test_part_of_a_batch_may_be_received_before_the_crash_that_takes_all_of_it(comes_again):
+    ledger = QueueLedger()
+    ledger.send_begins(["a", "b"])
+    receive(ledger, "a")
+    ledger.server_restarts()
+    if comes_again:
+        receive(ledger, "a")
+        ledger.delete_begins(["a"])
+
+    ledger.check_drained([])
+
+    assert bool(ledger.errors) == comes_again, ledger.errors
+
+
 def test_deleted_message_that_returns():
     ledger = sent(QueueLedger(), "a")
     before = time.monotonic()

@@ -80,7 +80,7 @@ class LedgeredLoad:
                 f"{len(ledger.deleted_at)} deleted, {len(left)} left at the end, "
                 f"{len(ledger.errors)} errors"
             )
-            assert ledger.errors == []
+            assert not ledger.errors, ledger.errors
             assert ledger.acknowledged
 
 
