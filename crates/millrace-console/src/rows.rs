@@ -227,7 +227,7 @@ fn keep_first<K: Ord>(list: &mut Vec<&Looked>, count: usize, key: impl Fn(&Looke
 
 fn backlog(looked: &Looked) -> u64 {
     let counts = looked.glance.counts;
-    counts.ready + counts.in_flight + counts.delayed
+    counts.total()
 }
 
 fn row(sample: &Sample, looked: &Looked) -> Row {

@@ -1,6 +1,7 @@
 //! Rebuilds all queues from a journal's records.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 
 use millrace_core::{QueueId, Timestamp};
 use thiserror::Error;
@@ -106,17 +107,27 @@ impl Replay {
     }
 
     /// The queues by id. Sequences begin at `first_seq` or above.
+    ///
+    /// Where a repaired journal has lost a queue's definition, that queue is gone; where it has lost
+    /// that a queue was deleted, one of the same name that came later says so.
     pub fn finish(self, first_seq: u64) -> Finished {
-        let whole = |partial: Partial| {
-            let (definition, position) = partial.definition?;
-            let mut queue = partial.queue;
+        let mut nameless = 0;
+        let mut queues = Vec::new();
+        for Partial { definition, mut queue } in self.queues.into_values() {
+            let Some((definition, position)) = definition else {
+                nameless += queue.counts().total();
+                continue;
+            };
             queue.finish_replay(first_seq);
-            Some(ReplayedQueue { definition, position, queue })
-        };
-        let mut queues: Vec<_> = self.queues.into_values().filter_map(whole).collect();
-        queues.sort_by_key(|queue| queue.definition.id);
+            queues.push(ReplayedQueue { definition, position, queue });
+        }
+        queues.sort_by_key(|queue| Reverse(queue.definition.id));
+        let mut keys = HashSet::new();
+        queues.retain(|queue| keys.insert(queue.definition.key()));
+        queues.reverse();
         Finished {
             queues,
+            nameless,
             tasks: self.tasks.into_values().collect(),
             secret: self.secret,
             latest: self.latest,
@@ -171,6 +182,8 @@ struct TaskId {
 pub struct Finished {
     /// By ascending id.
     pub queues: Vec<ReplayedQueue>,
+    /// Messages of queues without a definition.
+    pub nameless: u64,
     /// Move tasks as JSON, with their records' positions, in no order.
     pub tasks: Vec<(Vec<u8>, u64)>,
     pub secret: Option<([u8; 16], u64)>,

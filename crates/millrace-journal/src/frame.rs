@@ -35,6 +35,9 @@ pub enum FrameKind {
     Open,
     /// A commit group: any number of batches, each of any number of records.
     Data,
+    /// Stands where `repair` found damage. Its epoch, counter and previous are the chain behind what
+    /// stood there, so that the next frame follows. Of its records, those count that are whole.
+    Gap,
 }
 
 /// What the frame says about the frames before it.
@@ -81,21 +84,21 @@ pub enum Verdict {
 
 impl Chain {
     /// The validity rule, the same for every implementation: a frame counts only if it follows in
-    /// the latest epoch, or opens a later one, and its counter and hash chain on.
+    /// the latest epoch, or opens a later one, and its counter and hash chain on; or if it is a gap
+    /// that leads on.
     #[must_use]
     pub fn judge(&self, header: &FrameHeader, crc: u32) -> Verdict {
         if header.epoch < self.epoch {
             return Verdict::Void;
         }
-        let opens = header.kind == FrameKind::Open;
-        let epoch_fits = if opens { header.epoch > self.epoch } else { header.epoch == self.epoch };
-        let follows =
+        let is_next =
             header.counter == self.counter.wrapping_add(1) && header.previous == self.previous;
-        if epoch_fits && follows {
-            Verdict::Valid(Self::behind(header, crc))
-        } else {
-            Verdict::Broken
-        }
+        let follows = match header.kind {
+            FrameKind::Open => header.epoch > self.epoch && is_next,
+            FrameKind::Data => header.epoch == self.epoch && is_next,
+            FrameKind::Gap => header.counter > self.counter,
+        };
+        if follows { Verdict::Valid(Self::behind(header, crc)) } else { Verdict::Broken }
     }
 
     /// Whether a frame that was found behind an unreadable place proves that what stood there had
@@ -112,7 +115,7 @@ impl Chain {
     pub fn next(&self, kind: FrameKind, place: Position, prior: Prior) -> FrameHeader {
         let epoch = match kind {
             FrameKind::Open => Epoch(self.epoch.0.saturating_add(1)),
-            FrameKind::Data => self.epoch,
+            FrameKind::Data | FrameKind::Gap => self.epoch,
         };
         FrameHeader {
             kind,
@@ -126,8 +129,19 @@ impl Chain {
         }
     }
 
+    /// The chain that a frame was written behind, as far as the frame tells.
+    #[must_use]
+    pub fn before(header: &FrameHeader) -> Self {
+        let epoch = match header.kind {
+            FrameKind::Open => Epoch(header.epoch.0.saturating_sub(1)),
+            FrameKind::Data | FrameKind::Gap => header.epoch,
+        };
+        Self { epoch, counter: header.counter.saturating_sub(1), previous: header.previous }
+    }
+
     fn behind(header: &FrameHeader, crc: u32) -> Self {
-        Self { epoch: header.epoch, counter: header.counter, previous: crc }
+        let previous = if header.kind == FrameKind::Gap { header.previous } else { crc };
+        Self { epoch: header.epoch, counter: header.counter, previous }
     }
 }
 
@@ -174,6 +188,7 @@ impl FrameHeader {
         let kind = match self.kind {
             FrameKind::Open => 1,
             FrameKind::Data => 2,
+            FrameKind::Gap => 3,
         };
         let flags = match self.prior {
             Prior::Durable => FLAG_PRIOR_DURABLE,
@@ -218,6 +233,7 @@ impl FrameHeader {
         let kind = match kind {
             1 => FrameKind::Open,
             2 => FrameKind::Data,
+            3 => FrameKind::Gap,
             _ => return None,
         };
         let prior = match u16::from_le_bytes(*flags) {

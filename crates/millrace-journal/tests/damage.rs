@@ -4,12 +4,10 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::{Opening, Seen, append, assert_readable, dir, open, open_with, segment_path, store};
 use millrace_journal::{
-    Durability, Epoch, FileSystem, OpenError, Opened, Position, Purpose, SegmentId, SimFileSystem,
-    check, fuzz_recovery, repair,
+    Durability, FileSystem, OpenError, Opened, Position, Purpose, SegmentId, SimFileSystem, check,
+    fuzz_recovery,
 };
 use proptest::prelude::*;
 
@@ -136,128 +134,6 @@ fn hole_in_the_middle_is_corrupt() {
 
     assert_eq!(corruption.segment, SegmentId(1));
     assert_eq!(corruption.offset as usize, frame);
-}
-
-#[test]
-fn damage_in_a_sealed_segment_is_corrupt_and_repairable() {
-    let (fs, opening) = log_of(40);
-    assert!(opening.group_commit.segments().len() > 2);
-    drop(opening);
-    let all = open(&fs.fork()).unwrap().seen;
-    let victim = all[5].clone();
-    let mut bytes = fs.contents(&segment_path(1)).unwrap();
-    bytes[victim.position.offset() as usize + 30] ^= 4;
-    fs.plant(&segment_path(1), &bytes);
-
-    let Err(OpenError::Corrupt(corruption)) = open(&fs) else { panic!("opened") };
-    assert_eq!(corruption.segment, SegmentId(1));
-    assert_eq!(corruption.offset, victim.position.offset() - 48);
-    let report = check(&fs, dir()).unwrap();
-    assert_eq!(report.corruption, Some(corruption.clone()));
-
-    let earlier_backup = dir().join("00000001.seg.bak");
-    fs.plant(&earlier_backup, b"kept by a repair before");
-    let repaired = repair(Arc::new(fs.clone()), dir()).unwrap();
-    let cut = repaired.cut.clone().unwrap();
-    assert_eq!(cut.at, corruption);
-    assert!(cut.removed.contains(&SegmentId(2)));
-    assert!(cut.lost_frames as usize >= all.len() - 7, "{repaired:?}");
-    assert!(repaired.backups.iter().all(|path| fs.contents(path).is_some()));
-    assert_eq!(fs.contents(&dir().join("00000001.seg.2.bak")).unwrap(), bytes);
-    assert_eq!(fs.contents(&earlier_backup).unwrap(), b"kept by a repair before");
-    assert!(check(&fs, dir()).unwrap().is_sound());
-    let opening = open(&fs.crashed(1)).unwrap();
-    assert_eq!(opening.seen, all[..5]);
-    store(&opening.group_commit, 100, &[100]).unwrap();
-    assert!(repair(Arc::new(fs.fork()), dir()).unwrap().cut.is_none());
-}
-
-#[test]
-fn header_is_written_anew_without_loss() {
-    let (fs, opening) = log_of(80);
-    let active = opening.group_commit.tail().segment();
-    assert!(active > SegmentId(3));
-    drop(opening);
-    let all = open(&fs.fork()).unwrap().seen;
-    for victims in [vec![SegmentId(2)], vec![active], vec![SegmentId(2), SegmentId(3), active]] {
-        let fs = fs.fork();
-        for victim in &victims {
-            let mut bytes = fs.contents(&segment_path(victim.0)).unwrap();
-            bytes[20] ^= 1;
-            fs.plant(&segment_path(victim.0), &bytes);
-        }
-        let report = check(&fs, dir()).unwrap();
-        let corruption = report.corruption.unwrap();
-        assert_eq!((corruption.segment, corruption.offset), (victims[0], 0), "{corruption}");
-
-        let repaired = repair(Arc::new(fs.clone()), dir()).unwrap();
-
-        assert_eq!((&repaired.headers, &repaired.cut), (&victims, &None));
-        assert_eq!(repaired.backups.len(), victims.len());
-        assert!(check(&fs, dir()).unwrap().is_sound());
-        assert_eq!(open(&fs.crashed(1)).unwrap().seen, all);
-    }
-}
-
-#[test]
-fn damage_before_a_damaged_header_is_where_the_cut_is() {
-    let (fs, opening) = log_of(40);
-    drop(opening);
-    let all = open(&fs.fork()).unwrap().seen;
-    let mut bytes = fs.contents(&segment_path(1)).unwrap();
-    bytes[all[3].position.offset() as usize + 30] ^= 4;
-    fs.plant(&segment_path(1), &bytes);
-    let mut bytes = fs.contents(&segment_path(2)).unwrap();
-    bytes[20] ^= 1;
-    fs.plant(&segment_path(2), &bytes);
-
-    let cut = repair(Arc::new(fs.clone()), dir()).unwrap().cut.unwrap();
-
-    assert_eq!(cut.at.segment, SegmentId(1));
-    assert_eq!(cut.lost_frames as usize, all.len() - 4, "those behind the bad header count, too");
-    assert_eq!(open(&fs).unwrap().seen, all[..3]);
-}
-
-#[test]
-fn epochs_that_were_cut_do_not_come_again() {
-    let fs = SimFileSystem::new(1);
-    let mut last = Opened { epoch: Epoch(0), ..open(&fs).unwrap().opened };
-    for life in 0..8 {
-        let opening = open(&fs).unwrap();
-        store(&opening.group_commit, life, &[life]).unwrap();
-        last = opening.opened;
-    }
-    let all = open(&fs.fork()).unwrap().seen;
-    for victim in 1..all.len() {
-        let fs = fs.fork();
-        let place = all[victim].position;
-        let mut bytes = fs.contents(&segment_path(place.segment().0)).unwrap();
-        // Of the OPEN frame before it, too.
-        bytes[place.offset() as usize - 90] ^= 1;
-        fs.plant(&segment_path(place.segment().0), &bytes);
-        assert!(repair(Arc::new(fs.clone()), dir()).unwrap().cut.is_some());
-
-        let opening = open(&fs).unwrap();
-
-        assert_eq!(opening.seen, all[..victim]);
-        assert!(opening.opened.epoch > last.epoch, "{:?} after {last:?}", opening.opened);
-    }
-}
-
-#[test]
-fn a_header_that_makes_no_sense_does_not_stop_a_repair() {
-    let (fs, seen, mut bytes, _) = small_log();
-    // Its checksum is right, its segment's size is none.
-    bytes[44..48].copy_from_slice(&16_u32.to_le_bytes());
-    let sum = crc32c::crc32c(&bytes[4..64]);
-    bytes[..4].copy_from_slice(&sum.to_le_bytes());
-    bytes[seen[2].position.offset() as usize] ^= 1;
-    fs.plant(&segment_path(1), &bytes);
-
-    assert!(repair(Arc::new(fs.clone()), dir()).unwrap().cut.is_some());
-
-    assert_eq!(open(&fs).unwrap().seen, seen[..2]);
-    fuzz_recovery(&bytes);
 }
 
 #[test]

@@ -42,10 +42,14 @@ pub(crate) fn open_services(
     clock.at_least(replayed.latest);
     tracing::info!(
         queues = replayed.queues.len(),
-        messages = replayed.queues.iter().map(|queue| messages(&queue.queue)).sum::<u64>(),
+        messages = replayed.queues.iter().map(|queue| queue.queue.counts().total()).sum::<u64>(),
         epoch = log.opened().epoch.0,
         "journal replayed"
     );
+    if replayed.nameless > 0 {
+        let messages = replayed.nameless;
+        tracing::error!(messages, "messages left out: the journal has lost what queue they are of");
+    }
     if let Some(torn) = log.opened().torn_tail {
         tracing::warn!(
             segment = %torn.segment,
@@ -218,11 +222,6 @@ fn open_local(
         None => Ok(journal),
         Some(failure) => Err(failure).context("replaying the journal"),
     }
-}
-
-fn messages(queue: &millrace_engine::Queue) -> u64 {
-    let counts = queue.counts();
-    counts.ready + counts.delayed + counts.in_flight
 }
 
 /// Who may sign, and log in to the console.

@@ -55,7 +55,7 @@ pub(crate) enum JournalCommand {
         #[command(flatten)]
         flags: DataFlags,
     },
-    /// Cut the journal off at the first damage, keeping copies of what is taken away
+    /// Make a damaged journal start again with all that is whole in it, keeping copies of what is changed
     Repair {
         #[command(flatten)]
         flags: DataFlags,

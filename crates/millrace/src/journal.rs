@@ -24,7 +24,7 @@ pub(crate) fn check(flags: &DataFlags, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// Cuts the journal off at the first damage.
+/// Makes the journal start again; prints what that took and what is lost.
 pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
     let dir = existing(config)?;
     // All segments are opened.
@@ -32,8 +32,19 @@ pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
     let report = millrace_journal::repair(RealFileSystem::new(), &dir)
         .with_context(|| format!("repairing the journal in {}", dir.display()))?;
     let mut text = String::new();
+    for (segment, offset) in &report.unreadable {
+        text.push_str(&format!(
+            "segment {segment} offset {offset}: unreadable, written as zeros\n"
+        ));
+    }
     for segment in &report.headers {
-        text.push_str(&format!("wrote the header of segment {segment} anew: its frames follow\n"));
+        text.push_str(&format!("segment {segment}: header written anew\n"));
+    }
+    for segment in &report.missing {
+        text.push_str(&format!("segment {segment}: missing, replaced by an empty one\n"));
+    }
+    for gap in &report.gaps {
+        text.push_str(&format!("{gap}\n"));
     }
     if let Some(cut) = &report.cut {
         text.push_str(&format!("cut at: {}\n", cut.at));

@@ -56,6 +56,14 @@ pub struct Counts {
     pub in_flight: u64,
 }
 
+impl Counts {
+    /// All that the queue holds.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.ready + self.delayed + self.in_flight
+    }
+}
+
 /// A message to be accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct Send<'a> {

@@ -4,6 +4,7 @@
 
 mod cost;
 mod harness;
+mod losses;
 mod model;
 mod props;
 mod replay;

@@ -13,7 +13,7 @@ use crate::model::{Handle, Model, ModelQueue, Visibility};
 use crate::replay::{assert_replay_is_live, snapshot};
 
 #[derive(Clone, Debug)]
-enum Command {
+pub(crate) enum Command {
     Send { queue: usize, group: usize, dedup: Option<u8>, delay_s: Option<u32> },
     Receive { queue: usize, receive: Receive, is_reluctant: bool },
     Delete { pick: usize },
@@ -28,7 +28,7 @@ enum Command {
 }
 
 #[derive(Clone, Debug)]
-enum Setting {
+pub(crate) enum Setting {
     Delay(u32),
     Visibility(u32),
     Retention(u32),
@@ -40,7 +40,7 @@ const GROUPS: [Option<&str>; 4] = [Some("g"), Some("h"), Some("i"), None];
 const QUEUES: usize = 3;
 const DEAD: usize = 2;
 
-fn command() -> impl Strategy<Value = Command> {
+pub(crate) fn command() -> impl Strategy<Value = Command> {
     let queue = || prop_oneof![5 => Just(0usize), 3 => Just(1), 2 => Just(DEAD)];
     let timeout_s = || prop_oneof![Just(0u32), Just(1), Just(5), Just(30), Just(43_200)];
     let receive = (
@@ -88,8 +88,8 @@ fn command() -> impl Strategy<Value = Command> {
 }
 
 /// The engine and the model side by side.
-struct Pair {
-    broker: Broker,
+pub(crate) struct Pair {
+    pub(crate) broker: Broker,
     model: Model,
     kind: Kind,
     sends: usize,
@@ -100,7 +100,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(kind: Kind, scope: DeduplicationScope) -> Pair {
+    pub(crate) fn new(kind: Kind, scope: DeduplicationScope) -> Pair {
         let mut broker = Broker::new();
         let mut model = Model::default();
         for (name, redrive) in [("a", Some(redrive(2))), ("b", Some(redrive(1))), ("dead", None)] {
@@ -123,7 +123,7 @@ impl Pair {
         self.broker.now.0
     }
 
-    fn run(&mut self, command: &Command) {
+    pub(crate) fn run(&mut self, command: &Command) {
         let now = self.now();
         self.model.queues.iter_mut().for_each(|queue| queue.tick(now));
         match command {

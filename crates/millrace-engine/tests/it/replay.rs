@@ -234,6 +234,33 @@ fn replay_tells_the_highest_queue_and_the_latest_time_of_what_is_left() {
     assert_eq!(finished.latest, broker.now);
 }
 
+#[test]
+fn queues_whose_beginning_or_end_is_lost_do_not_come_back() {
+    let mut broker = Broker::new();
+    let deleted = broker.create("deleted", Settings::default());
+    broker.send(deleted, "a", NewMessage::default());
+    broker.delete_queue(deleted);
+    let again = broker.create("deleted", Settings::default());
+    broker.send(again, "b", NewMessage::default());
+    let nameless = broker.create("nameless", Settings::default());
+    broker.send(nameless, "c", NewMessage::default());
+    broker.send(nameless, "d", NewMessage::default());
+    // The deletion, and the last definition.
+    for lost in [5, 2] {
+        broker.journal.records.remove(lost);
+    }
+
+    let mut replay = millrace_engine::Replay::default();
+    for stored in &broker.journal.records {
+        replay.apply(&stored.index, stored.position, stored.len()).unwrap();
+    }
+    let finished = replay.finish(0);
+
+    let [queue] = finished.queues.as_slice() else { panic!("{:?}", finished.queues) };
+    assert_eq!((queue.definition.id, queue.queue.counts().total()), (2, 1));
+    assert_eq!((finished.nameless, finished.highest_queue), (2, 3));
+}
+
 /// [`millrace_engine::Queue::first_ready`] asks the group whose turn it is; the one without a name
 /// had its turn still, though its last message was gone.
 #[test]

@@ -75,7 +75,7 @@ impl SimFileSystem {
         self.world().syncs_fail = true;
     }
 
-    /// From now on reads of this byte of a file fail, as of a bad sector.
+    /// From now on reads of this byte of a file fail, as of a bad sector, until it is written to.
     pub fn fail_reads_at(&self, path: &Path, offset: u64) {
         let mut world = self.world();
         world.unreadable = world.names.get(path).map(|id| (*id, offset));
@@ -367,6 +367,8 @@ impl File for SimFile {
             Err(_) => &[],
         };
         if !written.is_empty() {
+            let is_hit = |at| (offset..offset + written.len() as u64).contains(&at);
+            world.unreadable.take_if(|(id, at)| *id == self.id && is_hit(*at));
             world.grow(self.id, offset + written.len() as u64)?;
             if let Some(image) = world.files.get_mut(self.id) {
                 image.write(offset as usize, written, self.is_direct);

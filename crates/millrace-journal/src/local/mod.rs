@@ -7,7 +7,7 @@
 //!  0000001b.seg    active: frames up to the tail, then a header's length of zeros
 //!  0000001c.seg    spare: space set aside, no header
 //!  *.tmp           something being made; removed at start
-//!  *.bak           what `repair` cut off; never read
+//!  *.bak           what `repair` changed or took away; never read
 //! ```
 //! One frame is one write and one `fdatasync`. A new segment costs one header and one sync
 //! more; its file was made before, in the background.
@@ -17,11 +17,14 @@
 //! then `ahead`, `state` and a draft's `waiting` (microseconds).
 
 mod ahead;
+mod backup;
 mod blocks;
 mod check;
 mod chunks;
+mod cut;
 mod draft;
 mod flush;
+mod gap;
 mod index;
 mod read;
 mod recover;
@@ -32,6 +35,7 @@ mod segment;
 mod sidecar;
 mod space;
 mod survey;
+mod unreadable;
 mod zero;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -51,7 +55,9 @@ use crate::record::Replayed;
 use ahead::ReadAhead;
 use blocks::{BlockFile, TailBlock};
 pub use check::{CheckReport, SegmentReport, SidecarState, check};
+pub use cut::Cut;
 use draft::Draft;
+pub use gap::Gap;
 pub use recover::fuzz_recovery;
 pub use repair::{RepairReport, repair};
 pub use segment::SEGMENT_HEADER_BYTES;

@@ -18,7 +18,9 @@ use std::io;
 use std::ops::ControlFlow;
 
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::frame::{Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, Verdict, is_intact};
+use crate::frame::{
+    Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, Verdict, is_intact,
+};
 use crate::fs::File;
 use crate::position::{Epoch, Position, SegmentId};
 use crate::record::{Decoded, Replayed};
@@ -41,6 +43,8 @@ pub(super) struct Stop {
 pub(super) struct Traces {
     /// The first frame that outlived the place.
     pub(super) outlived_by: Option<u32>,
+    /// The first frame that may follow what stood there, whether or not it proves anything.
+    pub(super) next: Option<(u32, FrameHeader)>,
     /// Intact frames of this log, of whatever durability.
     pub(super) frames: u64,
     /// The end of the last of them; 0 if there are none.
@@ -69,18 +73,19 @@ pub(super) fn scan(
     let offset = SEGMENT_HEADER_BYTES as u32;
     let mut stop = Stop { offset, chain: header.start, frames: 0, records: 0 };
     while let Some((frame, bytes, chain)) = next_frame(&mut window, header, &stop)? {
-        let start = frame.place.plus(FRAME_HEADER_BYTES as u32);
         let body = bytes.get(FRAME_HEADER_BYTES..).unwrap_or_default();
-        if !records_are_whole(body, frame.records) {
+        let is_gap = frame.kind == FrameKind::Gap;
+        if !is_gap && !fit(body, frame.records) {
             break;
         }
+        let whole = if is_gap { count_whole(body, frame.records) } else { frame.records };
         stop = Stop {
             offset: stop.offset + frame.length,
             chain,
             frames: stop.frames + 1,
-            records: stop.records + u64::from(frame.records),
+            records: stop.records + u64::from(whole),
         };
-        if show_records(body, start, frame.records, visitor).is_break() {
+        if show_records(body, &frame, visitor).is_break() {
             break;
         }
     }
@@ -187,6 +192,9 @@ fn search_block(
         traces.frames += 1;
         traces.frames_end = traces.frames_end.max(offset as u32 + frame.length);
         traces.epoch = traces.epoch.max(frame.epoch);
+        if traces.next.is_none() && frame.epoch >= chain.epoch && frame.counter > chain.counter {
+            traces.next = Some((offset as u32, frame));
+        }
         if traces.outlived_by.is_none() && chain.is_outlived_by(&frame) {
             traces.outlived_by = Some(offset as u32);
         }
@@ -194,7 +202,8 @@ fn search_block(
     Ok(())
 }
 
-fn records_are_whole(body: &[u8], records: u32) -> bool {
+/// Whether so many records fill a frame's body, by their lengths.
+pub(super) fn fit(body: &[u8], records: u32) -> bool {
     let mut rest = body;
     for _ in 0..records {
         let Some(record) = Decoded::parse(rest) else { return false };
@@ -203,22 +212,37 @@ fn records_are_whole(body: &[u8], records: u32) -> bool {
     rest.len() < FRAME_ALIGN
 }
 
+/// How many of the records in such a body have the right checksum.
+pub(super) fn count_whole(body: &[u8], records: u32) -> u32 {
+    let mut rest = body;
+    let mut whole = 0;
+    for _ in 0..records {
+        let Some(record) = Decoded::parse(rest) else { break };
+        whole += u32::from(record.is_intact());
+        rest = rest.get(record.record_len()..).unwrap_or_default();
+    }
+    whole
+}
+
 fn show_records(
     body: &[u8],
-    start: Position,
-    records: u32,
+    frame: &FrameHeader,
     visitor: &mut dyn FnMut(Replayed<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
+    let start = frame.place.plus(FRAME_HEADER_BYTES as u32);
     let mut offset = 0;
-    for _ in 0..records {
+    for _ in 0..frame.records {
         let rest = body.get(offset..).unwrap_or_default();
         let Some(record) = Decoded::parse(rest) else { return ControlFlow::Break(()) };
-        visitor(Replayed {
-            position: start.plus(offset as u32),
-            index: record.index,
-            payload_len: record.payload.len() as u32,
-            record_len: record.record_len() as u32,
-        })?;
+        // Other frames' checksums cover their records.
+        if frame.kind != FrameKind::Gap || record.is_intact() {
+            visitor(Replayed {
+                position: start.plus(offset as u32),
+                index: record.index,
+                payload_len: record.payload.len() as u32,
+                record_len: record.record_len() as u32,
+            })?;
+        }
         offset += record.record_len();
     }
     ControlFlow::Continue(())

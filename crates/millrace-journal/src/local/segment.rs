@@ -10,6 +10,7 @@
 //!  before the segment's first frame
 //! ```
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -119,6 +120,13 @@ impl SegmentHeader {
         let crc = crc32c::crc32c(&bytes[4..]);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
         bytes
+    }
+
+    /// The salt as a file has it, whether or not the header around it is whole.
+    pub(super) fn read_salt(file: &dyn File) -> io::Result<u64> {
+        let mut salt = [0; 8];
+        file.read_at(&mut salt, 16)?;
+        Ok(u64::from_le_bytes(salt))
     }
 
     /// None unless the bytes start with a whole header of this version.

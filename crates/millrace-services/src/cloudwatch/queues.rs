@@ -126,7 +126,7 @@ fn is_active(figures: &QueueFigures, seen: &Seen, now: Timestamp) -> bool {
 /// Whether something has happened since the last close, or waits to.
 fn has_activity(figures: &QueueFigures, seen: &Seen) -> bool {
     let counts = figures.gauges.counts;
-    figures.totals != seen.totals || counts.ready + counts.delayed + counts.in_flight > 0
+    figures.totals != seen.totals || counts.total() > 0
 }
 
 /// The metrics of a queue: what it holds, and what was counted since `before`.

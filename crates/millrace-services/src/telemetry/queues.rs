@@ -91,7 +91,7 @@ struct Seen {
 impl Seen {
     fn messages(&self) -> u64 {
         let counts = self.figures.gauges.counts;
-        counts.ready + counts.delayed + counts.in_flight
+        counts.total()
     }
 
     fn labels(&self) -> [(&'static str, &str); 3] {

@@ -1,0 +1,425 @@
+//! `repair`: what damage costs, and what it does not.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use common::{
+    Opening, SEGMENT_BYTES, Seen, assert_readable, dir, open, open_with, segment_path, store,
+    work_off,
+};
+use millrace_journal::{
+    Durability, Epoch, Fault, FileSystem, OpenError, Opened, RepairReport, SegmentId,
+    SimFileSystem, check, fuzz_recovery, repair,
+};
+use proptest::prelude::*;
+
+/// Segments with groups of one to three records, and what replay shows of them.
+struct Log {
+    fs: SimFileSystem,
+    all: Vec<Seen>,
+    active: SegmentId,
+}
+
+impl Log {
+    fn new(batches: u64) -> Self {
+        Self::of(batches, SEGMENT_BYTES)
+    }
+
+    fn of(batches: u64, segment_bytes: u32) -> Self {
+        let fs = SimFileSystem::new(1);
+        let open = |fs: &SimFileSystem| open_with(fs, Durability::Fsync, segment_bytes);
+        let Opening { group_commit, .. } = open(&fs).unwrap();
+        let mut next = 0;
+        for batch in 0..batches {
+            let ids: Vec<u64> = (next..=next + batch % 3).collect();
+            next += ids.len() as u64;
+            store(&group_commit, batch, &ids).unwrap();
+        }
+        let active = group_commit.tail().segment();
+        drop(group_commit);
+        let all = open(&fs.fork()).unwrap().seen;
+        assert_eq!(all.len() as u64, next);
+        Self { fs, all, active }
+    }
+
+    /// The same with other bytes in a segment.
+    fn with(&self, segment: u32, change: impl FnOnce(&mut [u8])) -> SimFileSystem {
+        let fs = self.fs.fork();
+        damage(&fs, segment, change);
+        fs
+    }
+
+    /// The bytes of the frame that a record stands in.
+    fn frame_of(&self, victim: &Seen) -> Range<usize> {
+        let mut batch = self.all.iter().filter(|seen| seen.batch == victim.batch);
+        let first = batch.next().unwrap();
+        let last = batch.next_back().unwrap_or(first);
+        let end = last.position.offset() + last.record_len;
+        first.position.offset() as usize - 48..end.next_multiple_of(8) as usize
+    }
+
+    /// Records whose frames these bytes meet.
+    fn hit(&self, segment: u32, bytes: &Range<usize>) -> Vec<Seen> {
+        let is_hit = |seen: &&Seen| {
+            let frame = self.frame_of(seen);
+            seen.position.segment().0 == segment
+                && frame.start < bytes.end
+                && bytes.start < frame.end
+        };
+        self.all.iter().filter(is_hit).cloned().collect()
+    }
+}
+
+fn damage(fs: &SimFileSystem, segment: u32, change: impl FnOnce(&mut [u8])) {
+    let mut bytes = fs.contents(&segment_path(segment)).unwrap();
+    change(&mut bytes);
+    fs.plant(&segment_path(segment), &bytes);
+}
+
+/// Repairs, and opens what that leaves after a loss of power. Whatever is there can be read, has its
+/// place, and can be written to.
+fn repaired(fs: &SimFileSystem) -> (RepairReport, Vec<Seen>) {
+    let report = repair(Arc::new(fs.clone()), dir()).unwrap();
+    let after = check(fs, dir()).unwrap();
+    assert!(after.is_sound(), "{report:?}\n{after:?}");
+    let again = repair(Arc::new(fs.fork()), dir()).unwrap();
+    assert!(again.gaps.is_empty() && again.headers.is_empty() && again.cut.is_none(), "{again:?}");
+    let opening = open(&fs.crashed(1)).unwrap();
+    assert_readable(&opening);
+    store(&opening.group_commit, 1000, &[1000]).unwrap();
+    (report, opening.seen)
+}
+
+fn without(all: &[Seen], lost: &[Seen]) -> Vec<Seen> {
+    all.iter().filter(|seen| !lost.contains(seen)).cloned().collect()
+}
+
+#[test]
+fn damage_in_a_sealed_segment_costs_one_record() {
+    let log = Log::new(40);
+    let victim = log.all.iter().find(|seen| seen.batch == 5).unwrap();
+    let was = log.fs.contents(&segment_path(1)).unwrap();
+    let fs = log.with(1, |bytes| bytes[victim.position.offset() as usize + 30] ^= 4);
+    let damaged = fs.contents(&segment_path(1)).unwrap();
+    let Err(OpenError::Corrupt(corruption)) = open(&fs) else { panic!("opened") };
+    let frame = log.frame_of(victim);
+    assert_eq!(corruption.segment, SegmentId(1));
+    assert_eq!(corruption.offset as usize, frame.start);
+    assert_eq!(check(&fs, dir()).unwrap().corruption, Some(corruption.clone()));
+    let earlier = dir().join("00000001.seg.bak");
+    fs.plant(&earlier, b"kept by a repair before");
+
+    let (report, seen) = repaired(&fs);
+
+    assert_eq!(report.found.corruption, Some(corruption));
+    assert_eq!((&report.headers, &report.missing, &report.cut), (&vec![], &vec![], &None));
+    let [gap] = report.gaps.as_slice() else { panic!("{report:?}") };
+    assert_eq!((gap.segment, gap.offset as usize), (SegmentId(1), frame.start));
+    assert_eq!((gap.bytes as usize, gap.frames), (frame.len(), 1));
+    assert_eq!((gap.kept_records, gap.lost_records), (2, Some(1)));
+    assert_eq!(seen, without(&log.all, std::slice::from_ref(victim)));
+    assert_eq!(report.backups, [dir().join("00000001.seg.2.bak")]);
+    assert_eq!(fs.contents(&report.backups[0]).unwrap(), damaged);
+    assert_eq!(fs.contents(&earlier).unwrap(), b"kept by a repair before");
+    let now = fs.contents(&segment_path(1)).unwrap();
+    assert_eq!(now[..frame.start], was[..frame.start]);
+    assert_eq!(now[frame.start + 48..], damaged[frame.start + 48..], "only the header is written");
+}
+
+#[test]
+fn a_flipped_bit_costs_no_more_than_its_frame() {
+    let log = Log::new(14);
+    assert!(log.active.0 >= 2, "sealed and active segments");
+    let last = log.all.last().unwrap();
+    let tail = log.frame_of(last).start;
+    for segment in 1..=log.active.0 {
+        let end = if segment == log.active.0 { tail } else { SEGMENT_BYTES as usize };
+        for at in 0..end {
+            let fs = log.with(segment, |bytes| bytes[at] ^= 1 << (at % 8));
+
+            let (report, seen) = repaired(&fs);
+
+            assert_eq!(report.cut, None, "segment {segment} byte {at}: {report:?}");
+            let lost = without(&log.all, &seen);
+            let hit = log.hit(segment, &(at..at + 1));
+            assert!(lost.iter().all(|lost| hit.contains(lost)), "segment {segment} byte {at}");
+            let in_a_body = hit.iter().any(|hit| {
+                let start = hit.position.offset() as usize;
+                (start + 12..start + hit.record_len as usize).contains(&at)
+            });
+            if in_a_body {
+                assert_eq!(lost.len(), 1, "segment {segment} byte {at}: {report:?}");
+            }
+            assert_eq!(seen, without(&log.all, &lost), "order");
+        }
+    }
+}
+
+#[test]
+fn the_header_of_the_only_segment_can_be_written_anew() {
+    let log = Log::new(3);
+    assert_eq!(log.active, SegmentId(1));
+    for at in 0..64 {
+        let fs = log.with(1, |bytes| bytes[at] ^= 1 << (at % 8));
+        let report = repair(Arc::new(fs.clone()), dir()).unwrap();
+        let seen = open(&fs).unwrap().seen;
+        if (16..24).contains(&at) {
+            // Without the salt no frame can be believed.
+            assert_eq!((report.cut.is_some(), seen.len()), (true, 0));
+        } else {
+            assert_eq!(report.headers, [SegmentId(1)], "byte {at}");
+            assert_eq!((report.gaps.len(), seen), (0, log.all.clone()), "byte {at}");
+        }
+    }
+}
+
+#[test]
+fn headers_are_written_anew_without_loss() {
+    let log = Log::new(40);
+    let active = log.active;
+    assert!(active > SegmentId(3));
+    let first_and_active = vec![SegmentId(1), active];
+    for victims in [
+        vec![SegmentId(2)],
+        vec![active],
+        first_and_active,
+        vec![SegmentId(2), SegmentId(3), active],
+    ] {
+        let fs = log.fs.fork();
+        for victim in &victims {
+            damage(&fs, victim.0, |bytes| bytes[20] ^= 1);
+        }
+        let corruption = check(&fs, dir()).unwrap().corruption.unwrap();
+        assert_eq!((corruption.segment, corruption.offset), (victims[0], 0), "{corruption}");
+
+        let (report, seen) = repaired(&fs);
+
+        assert_eq!((&report.headers, &report.gaps, &report.cut), (&victims, &vec![], &None));
+        assert_eq!(report.backups.len(), victims.len());
+        assert_eq!(seen, log.all);
+    }
+}
+
+#[test]
+fn a_header_and_the_frames_around_it() {
+    let log = Log::new(40);
+    // The last frame of the segment before, too.
+    let last = log.all.iter().rfind(|seen| seen.position.segment() == SegmentId(1)).unwrap();
+    let lost_before = log.frame_of(last);
+    for (before, behind) in [(false, 300), (true, 64), (true, 300)] {
+        let fs = log.with(2, |bytes| bytes[..behind].fill(0));
+        let mut hit = log.hit(2, &(0..behind));
+        if before {
+            damage(&fs, 1, |bytes| bytes[lost_before.clone()].fill(0xa5));
+            hit.extend(log.hit(1, &lost_before));
+        }
+
+        let (report, seen) = repaired(&fs);
+
+        assert_eq!((&report.headers, &report.cut), (&vec![SegmentId(2)], &None));
+        assert!(!report.gaps.is_empty());
+        assert_eq!(seen, without(&log.all, &hit), "{before} {behind}");
+    }
+}
+
+#[test]
+fn what_missing_segments_held_is_all_that_is_lost() {
+    let log = Log::new(60);
+    assert!(log.active > SegmentId(5));
+    for gone in [vec![2], vec![3, 4], vec![2, 4], vec![log.active.0 - 1]] {
+        let fs = log.fs.fork();
+        for segment in &gone {
+            fs.remove(&segment_path(*segment)).unwrap();
+        }
+
+        let (report, seen) = repaired(&fs);
+
+        assert_eq!(report.missing, gone.iter().map(|id| SegmentId(*id)).collect::<Vec<_>>());
+        assert_eq!((&report.headers, &report.cut), (&vec![], &None));
+        let is_gone = |seen: &&Seen| gone.contains(&seen.position.segment().0);
+        let lost: Vec<Seen> = log.all.iter().filter(is_gone).cloned().collect();
+        assert_eq!(seen, without(&log.all, &lost));
+        let open_frame = u64::from(gone == [2]);
+        assert!(report.gaps.iter().map(|gap| gap.frames).sum::<u64>() > open_frame);
+    }
+}
+
+#[test]
+fn a_segment_in_place_of_another_is_lost_alone() {
+    let log = Log::new(40);
+    let third = log.fs.contents(&segment_path(3)).unwrap();
+    let fs = log.with(2, |bytes| bytes.copy_from_slice(&third));
+
+    let (report, seen) = repaired(&fs);
+
+    assert_eq!((&report.headers, &report.cut), (&vec![SegmentId(2)], &None));
+    assert_eq!(seen, without(&log.all, &log.hit(2, &(0..SEGMENT_BYTES as usize))));
+}
+
+#[test]
+fn a_block_that_cannot_be_read_costs_what_it_holds() {
+    let log = Log::of(60, 8 << 10);
+    assert!(log.active > SegmentId(1));
+    for (segment, at) in [(1, 5000), (1, 100), (2, 4096), (1, 4095)] {
+        let fs = log.fs.fork();
+        let was = fs.contents(&segment_path(segment)).unwrap();
+        fs.fail_reads_at(&segment_path(segment), at);
+        assert!(matches!(open(&fs), Err(OpenError::Io { .. })));
+
+        let (report, seen) = repaired(&fs);
+
+        let block = at - at % 4096;
+        assert_eq!(report.unreadable, [(SegmentId(segment), block)]);
+        assert_eq!(report.cut, None);
+        let hit = log.hit(segment, &(block as usize..block as usize + 4096));
+        let lost = without(&log.all, &seen);
+        assert!(!lost.is_empty() && lost.iter().all(|lost| hit.contains(lost)), "{report:?}");
+        let kept = fs.contents(&report.backups[0]).unwrap();
+        assert_eq!(kept[..block as usize], was[..block as usize]);
+        assert_eq!(kept[block as usize + 4096..], was[block as usize + 4096..]);
+    }
+}
+
+#[test]
+fn records_stay_where_sidecars_know_them() {
+    let log = Log::new(40);
+    let Opening { group_commit, .. } = open(&log.fs).unwrap();
+    work_off(&group_commit);
+    drop(group_commit);
+    let victim = log.all[4].clone();
+    let fs = log.with(1, |bytes| bytes[victim.position.offset() as usize + 40] ^= 1);
+    assert!(!check(&fs, dir()).unwrap().is_sound());
+
+    let report = repair(Arc::new(fs.clone()), dir()).unwrap();
+
+    assert_eq!((report.gaps.len(), report.cut), (1, None));
+    assert!(check(&fs, dir()).unwrap().is_sound());
+    let opening = open(&fs).unwrap();
+    assert_eq!(opening.seen, log.all, "the sidecar has what the damaged record said");
+    let read = opening.group_commit.read(victim.position, victim.record_len);
+    assert!(matches!(read, Err(millrace_journal::ReadError::Damaged(_))));
+    fs.remove(&dir().join("00000001.idx")).unwrap();
+    let opening = open(&fs.killed()).unwrap();
+    assert_eq!(opening.seen, without(&log.all, &[victim]));
+}
+
+#[test]
+fn epochs_that_were_lost_do_not_come_again() {
+    let fs = SimFileSystem::new(1);
+    let mut last = Opened { epoch: Epoch(0), ..open(&fs).unwrap().opened };
+    for life in 0..8 {
+        let opening = open(&fs).unwrap();
+        store(&opening.group_commit, life, &[life]).unwrap();
+        last = opening.opened;
+    }
+    let all = open(&fs.fork()).unwrap().seen;
+    for victim in 1..all.len() {
+        let fs = fs.fork();
+        let place = all[victim].position;
+        // The OPEN frame before it.
+        damage(&fs, place.segment().0, |bytes| bytes[place.offset() as usize - 90] ^= 1);
+
+        let (report, seen) = repaired(&fs);
+
+        assert_eq!((report.gaps.len(), report.cut), (1, None));
+        assert_eq!(seen, all);
+        let opened = open(&fs).unwrap().opened;
+        assert!(opened.epoch > last.epoch, "{opened:?} after {last:?}");
+    }
+}
+
+#[test]
+fn where_nothing_else_helps_the_log_is_cut() {
+    let log = Log::new(40);
+    let last = open(&log.fs).unwrap().opened.epoch;
+    // A header whose checksum is right names another chain than the segment before it has.
+    let fs = log.with(3, |bytes| {
+        bytes[40] ^= 1;
+        let sum = crc32c::crc32c(&bytes[4..64]);
+        bytes[..4].copy_from_slice(&sum.to_le_bytes());
+    });
+    let is_kept = |seen: &&Seen| seen.position.segment() < SegmentId(3);
+    let kept: Vec<Seen> = log.all.iter().filter(is_kept).cloned().collect();
+
+    let (report, seen) = repaired(&fs);
+
+    let cut = report.cut.unwrap();
+    assert_eq!(cut.at.segment, SegmentId(2));
+    assert!(cut.removed.contains(&SegmentId(3)) && cut.removed.contains(&log.active));
+    let lost_batches = log.all.last().unwrap().batch - kept.last().unwrap().batch;
+    assert!(cut.lost_frames >= lost_batches, "{cut:?}");
+    assert!(report.backups.iter().all(|path| fs.contents(path).is_some()));
+    assert_eq!((report.gaps, seen), (vec![], kept));
+    assert!(open(&fs).unwrap().opened.epoch > last, "receipt handles must not come again");
+}
+
+#[test]
+fn a_header_that_makes_no_sense_does_not_stop_a_repair() {
+    let log = Log::new(3);
+    let fs = log.with(1, |bytes| {
+        // Its checksum is right, its segment's size is none.
+        bytes[44..48].copy_from_slice(&16_u32.to_le_bytes());
+        let sum = crc32c::crc32c(&bytes[4..64]);
+        bytes[..4].copy_from_slice(&sum.to_le_bytes());
+        bytes[log.all[1].position.offset() as usize + 20] ^= 1;
+    });
+
+    let (report, seen) = repaired(&fs);
+
+    assert_eq!((report.gaps.len(), report.cut), (1, None));
+    assert_eq!(seen, without(&log.all, &log.all[1..2]));
+    fuzz_recovery(&fs.contents(&segment_path(1)).unwrap());
+}
+
+#[test]
+fn power_lost_in_the_middle_of_a_repair_costs_nothing_more() {
+    let log = Log::new(30);
+    let damaged = log.with(1, |bytes| {
+        bytes[log.all[2].position.offset() as usize + 20] ^= 1;
+        bytes[log.all[9].position.offset() as usize + 20] ^= 1;
+    });
+    damage(&damaged, 2, |bytes| bytes[..200].fill(0));
+    damaged.remove(&segment_path(3)).unwrap();
+    let (whole, seen) = repaired(&damaged.fork());
+    assert!(whole.gaps.len() > 3 && whole.cut.is_none());
+    for call in 0.. {
+        let fs = damaged.fork();
+        fs.fail_call(fs.calls() + call, Fault::PowerLoss);
+        if repair(Arc::new(fs.clone()), dir()).is_ok() {
+            assert!(call > 20);
+            break;
+        }
+        let (report, left) = repaired(&fs.crashed(call));
+        assert_eq!((left, report.cut), (seen.clone(), None), "call {call}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn damaged_ranges_cost_no_more_than_their_frames(
+        ranges in proptest::collection::vec((1_u32..5, 0_usize..4096, 1_usize..1500, any::<u8>()), 1..5),
+    ) {
+        let log = Log::new(60);
+        prop_assert!(log.active.0 > 5);
+        let fs = log.fs.fork();
+        let mut hit = Vec::new();
+        for (segment, start, length, value) in ranges {
+            let range = start..(start + length).min(SEGMENT_BYTES as usize);
+            hit.extend(log.hit(segment, &range));
+            damage(&fs, segment, |bytes| bytes[range].fill(value));
+        }
+
+        let (report, seen) = repaired(&fs);
+
+        prop_assert_eq!(report.cut, None);
+        let lost = without(&log.all, &seen);
+        prop_assert!(lost.iter().all(|lost| hit.contains(lost)));
+        prop_assert_eq!(seen, without(&log.all, &lost));
+    }
+}
