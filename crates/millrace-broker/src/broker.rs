@@ -155,13 +155,9 @@ impl Broker {
             }
         })?;
         let broker = self.clone();
-        let maintenance =
-            std::thread::Builder::new().name("maintenance".into()).spawn(move || {
-                let mut pause = None;
-                while broker.maintenance.sleep(pause) {
-                    pause = broker.maintain();
-                }
-            })?;
+        let maintenance = std::thread::Builder::new()
+            .name("maintenance".into())
+            .spawn(move || broker.run_maintenance())?;
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.extend([timers, maintenance]);
         Ok(())
@@ -301,6 +297,20 @@ impl Broker {
         let record = Record { index: &index, payload: &[] };
         state.latest = Some(self.log.append(reservation, &[record], &mut Vec::new()));
         self.maintenance.want();
+        Ok(())
+    }
+
+    /// As [`Broker::tick`], however much has expired.
+    pub(crate) fn tick_whole(
+        &self,
+        queue: &SharedQueue,
+        state: &mut State,
+        now: Timestamp,
+    ) -> Result<(), Unavailable> {
+        self.tick(queue, state, now, VISIT_BUDGET)?;
+        while state.queue.has_expired(now) {
+            self.tick(queue, state, now, VISIT_BUDGET)?;
+        }
         Ok(())
     }
 

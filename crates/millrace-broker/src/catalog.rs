@@ -206,7 +206,8 @@ impl Broker {
             if state.is_deleted {
                 return Err(BrokerError::QueueDoesNotExist);
             }
-            self.tick(queue, &mut state, self.now(), VISIT_BUDGET)?;
+            let now = self.now();
+            self.tick_whole(queue, &mut state, now)?;
             let before = queue.definition();
             let mut definition = Definition::clone(&before);
             let value = match change(&mut definition) {
@@ -216,7 +217,6 @@ impl Broker {
             if definition == *before {
                 (value, state.latest)
             } else {
-                let now = self.now();
                 definition.modified_ms = now.0;
                 let ticket =
                     self.append_definition(&mut state, &definition, &[], Purpose::Store)?;

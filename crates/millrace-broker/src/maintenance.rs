@@ -10,7 +10,7 @@ mod remember;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millrace_core::Timestamp;
 use millrace_engine::record;
@@ -76,6 +76,15 @@ enum Again {
     Later,
 }
 
+/// Why a sleep is over.
+enum Wake {
+    Closed,
+    /// Everything is to be done now.
+    Urgent,
+    Wanted,
+    Due,
+}
+
 impl Maintenance {
     pub(crate) fn new(secret: ([u8; 16], u64)) -> Maintenance {
         Maintenance {
@@ -108,7 +117,7 @@ impl Maintenance {
         self.moved_from.fetch_min(segment.unwrap_or(u32::MAX), Ordering::AcqRel);
     }
 
-    /// A move task wants to go on now.
+    /// A move task wants to go on now, or time has passed at once.
     pub(crate) fn hurry(&self) {
         self.sleep_state().is_urgent = true;
         self.changed.notify_all();
@@ -119,46 +128,32 @@ impl Maintenance {
         self.changed.notify_all();
     }
 
-    /// Sleeps for `pause`, or until wanted and then a second more, so that many small changes are
-    /// seen at once. False: closed.
-    pub(crate) fn sleep(&self, pause: Option<Duration>) -> bool {
+    /// Sleeps until then. A look at the log that is further off than that is brought forward if one is
+    /// wanted: to a second later, so that many small changes are seen at once.
+    fn sleep(&self, until: Option<Instant>, log_due: Option<Instant>) -> Wake {
         let mut state = self.sleep_state();
-        let mut left = pause;
-        loop {
-            if state.is_closed {
-                return false;
+        let now = Instant::now();
+        let heeds_wanted = log_due.is_none_or(|due| due > now + PAUSE);
+        let is_wanted = || heeds_wanted && self.is_wanted.load(Ordering::Acquire);
+        let is_asleep = |state: &mut Sleep| !state.is_closed && !state.is_urgent && !is_wanted();
+        state = match until {
+            Some(until) => {
+                let pause = until.saturating_duration_since(now);
+                let slept = self.changed.wait_timeout_while(state, pause, is_asleep);
+                slept.unwrap_or_else(PoisonError::into_inner).0
             }
-            if std::mem::take(&mut state.is_urgent) {
-                break;
+            None => {
+                let slept = self.changed.wait_while(state, is_asleep);
+                slept.unwrap_or_else(PoisonError::into_inner)
             }
-            let is_long = left.is_none_or(|pause| pause > PAUSE);
-            if is_long && self.is_wanted.load(Ordering::Acquire) {
-                left = Some(PAUSE);
-                continue;
-            }
-            let is_asleep = |state: &mut Sleep| {
-                let is_wanted = is_long && self.is_wanted.load(Ordering::Acquire);
-                !state.is_closed && !state.is_urgent && !is_wanted
-            };
-            match left {
-                Some(pause) => {
-                    let (next, timeout) = self
-                        .changed
-                        .wait_timeout_while(state, pause, is_asleep)
-                        .unwrap_or_else(PoisonError::into_inner);
-                    state = next;
-                    if timeout.timed_out() {
-                        break;
-                    }
-                }
-                None => {
-                    let next = self.changed.wait_while(state, is_asleep);
-                    state = next.unwrap_or_else(PoisonError::into_inner);
-                }
-            }
+        };
+        if state.is_closed {
+            return Wake::Closed;
         }
-        self.is_wanted.store(false, Ordering::Release);
-        true
+        if std::mem::take(&mut state.is_urgent) {
+            return Wake::Urgent;
+        }
+        if is_wanted() { Wake::Wanted } else { Wake::Due }
     }
 
     fn sleep_state(&self) -> MutexGuard<'_, Sleep> {
@@ -171,15 +166,39 @@ impl Maintenance {
 }
 
 impl Broker {
+    /// Does the work behind until closed. Move tasks may be due hundreds of times a second; a look at
+    /// the log, which goes over all queues, is not.
+    pub(crate) fn run_maintenance(&self) {
+        let in_a = |pause: Duration| Instant::now() + pause;
+        let (mut tasks_due, mut log_due) = (None, None);
+        loop {
+            let until = [tasks_due, log_due].into_iter().flatten().min();
+            match self.maintenance.sleep(until, log_due) {
+                Wake::Closed => return,
+                Wake::Urgent => log_due = Some(Instant::now()),
+                Wake::Wanted => log_due = Some(in_a(PAUSE)),
+                Wake::Due => {}
+            }
+            tasks_due = self.run_move_tasks().map(in_a);
+            if log_due.is_some_and(|due| due <= Instant::now()) {
+                self.maintenance.is_wanted.store(false, Ordering::Release);
+                log_due = self.look_after_log().map(in_a);
+            }
+        }
+    }
+
     /// Does a piece of the work behind: move tasks, then the log. Returns how soon to come back
     /// even if nothing calls; `None`: not before.
     pub fn maintain(&self) -> Option<Duration> {
         let tasks = self.run_move_tasks();
-        let log = self.shorten_log().unwrap_or_else(|error| {
+        [tasks, self.look_after_log()].into_iter().flatten().min()
+    }
+
+    fn look_after_log(&self) -> Option<Duration> {
+        self.shorten_log().unwrap_or_else(|error| {
             tracing::warn!(%error, "the log could not be shortened");
             Some(PAUSE)
-        });
-        [tasks, log].into_iter().flatten().min()
+        })
     }
 
     fn shorten_log(&self) -> Result<Option<Duration>, BrokerError> {
@@ -194,11 +213,7 @@ impl Broker {
         if rest_ms > 0 {
             return Ok(Some(Duration::from_millis(rest_ms)));
         }
-        let (segments, queues) = {
-            // A queue that is being made is in the log before it is in the catalog.
-            let _changes = self.catalog.changes();
-            (self.log.segments(), self.catalog.all())
-        };
+        let (segments, queues) = self.log_and_queues();
         // What makes the log longer need not be what tells.
         let [oldest, .., active] = segments.as_slice() else { return Ok(Some(LONGEST_PAUSE)) };
         let active = active.id;
@@ -252,11 +267,19 @@ impl Broker {
         false
     }
 
+    /// Segments, and the queues that may need them. What a message's move takes to a queue that is made
+    /// later is told from here on.
+    fn log_and_queues(&self) -> (Vec<SegmentInfo>, Vec<Arc<SharedQueue>>) {
+        self.maintenance.moved_from.store(u32::MAX, Ordering::Release);
+        // A queue that is being made is in the log before it is in the catalog.
+        let _changes = self.catalog.changes();
+        (self.log.segments(), self.catalog.all())
+    }
+
     /// Bytes that messages need, and the oldest segment that one is in, `active` if there is none.
     fn live(&self, queues: &[Arc<SharedQueue>], active: SegmentId) -> (u64, SegmentId) {
         // Queues are looked at one after the other: what moves on meanwhile from one that is still
-        // to come to one that was seen already tells of itself.
-        self.maintenance.moved_from.store(u32::MAX, Ordering::Release);
+        // to come to one that was seen already, or is not among them, tells of itself.
         let (mut live_bytes, mut oldest) = (0, active);
         for queue in queues {
             let state = queue.lock();
@@ -348,24 +371,4 @@ impl Broker {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_wanted_does_not_sleep_on() {
-        let maintenance = Arc::new(Maintenance::new(([0; 16], 0)));
-        let (awake, woken) = std::sync::mpsc::channel();
-        let sleeper = Arc::clone(&maintenance);
-        let thread = std::thread::spawn(move || {
-            while sleeper.sleep(Some(Duration::from_secs(3_600))) {
-                awake.send(()).unwrap();
-            }
-        });
-
-        maintenance.want();
-
-        woken.recv_timeout(Duration::from_secs(30)).unwrap();
-        maintenance.close();
-        thread.join().unwrap();
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@ use millrace_journal::{Purpose, Ticket};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::broker::{Broker, PASSING_BUDGET, append_index};
+use crate::broker::{Broker, append_index};
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;
 
@@ -238,11 +238,16 @@ impl Broker {
     ) -> Result<(String, Ticket), MoveTaskError> {
         let to_move = {
             let mut state = self.lock_up_to_date(source);
-            let ticked = self.tick(source, &mut state, self.now(), PASSING_BUDGET);
-            ticked.map_err(BrokerError::from)?;
+            if state.is_deleted {
+                return Err(BrokerError::QueueDoesNotExist.into());
+            }
+            self.tick_whole(source, &mut state, self.now()).map_err(BrokerError::from)?;
             state.queue.counts().ready
         };
-        let destination = start.destination.as_ref().and_then(|key| self.queue_by_key(key));
+        let destination = match &start.destination {
+            Some(key) => Some(self.queue_by_key(key).ok_or(BrokerError::QueueDoesNotExist)?),
+            None => None,
+        };
         let mut entries = self.move_tasks.entries();
         let running = || entries.iter().filter(|entry| entry.is_running());
         if running().any(|entry| entry.task.is_of(source)) {

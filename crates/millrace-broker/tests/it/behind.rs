@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use millrace_broker::{
-    Broker, BrokerError, Creation, Kind, NewContent, NewQueue, Options, Outgoing, Redrive,
-    Settings, SharedQueue, StartMoveTask,
+    Broker, BrokerError, Creation, Kind, MoveTaskError, NewContent, NewQueue, Options, Outgoing,
+    Redrive, Settings, SharedQueue, StartMoveTask,
 };
-use millrace_core::{Clock, MessageId, QueueKey, SystemClock};
+use millrace_core::{Clock, MessageId, QueueKey, SystemClock, Timestamp};
 use millrace_engine::{Receive, Replay};
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal, Unavailable};
 
@@ -20,7 +21,7 @@ const ANY: Receive =
     Receive { max: 100, visibility_timeout_s: None, attempt: None, in_flight_limit: u64::MAX };
 
 struct Bench {
-    clock: Arc<SystemClock>,
+    clock: Arc<dyn Clock>,
     log: Arc<GroupCommit>,
     broker: Arc<Broker>,
     ids: u128,
@@ -33,10 +34,12 @@ impl Bench {
 
     fn with(options: GroupOptions) -> Bench {
         let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
-        let log = GroupCommit::new(journal, options);
+        Bench::over(GroupCommit::new(journal, options), Arc::new(SystemClock::new()))
+    }
+
+    fn over(log: Arc<GroupCommit>, clock: Arc<dyn Clock>) -> Bench {
         let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
         let options = Options { slack_bytes: 0, ..Options::default() };
-        let clock = Arc::new(SystemClock::new());
         let broker =
             Broker::new(log.clone(), clock.clone(), options, replayed, Box::new(|| 1)).unwrap();
         Bench { clock, log, broker, ids: 0 }
@@ -398,5 +401,95 @@ fn wait<T>(future: impl Future<Output = T>, bench: &Bench) -> T {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return value;
         }
+    }
+}
+
+/// A clock that does something when it is asked the n-th time.
+struct Interrupting {
+    clock: SystemClock,
+    left: AtomicU32,
+    what: Box<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Interrupting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Interrupting").finish_non_exhaustive()
+    }
+}
+
+impl Clock for Interrupting {
+    fn now(&self) -> Timestamp {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+        if left == 1 {
+            (self.what)();
+        }
+        self.clock.now()
+    }
+
+    fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+}
+
+/// The journal refuses that they are dropped, and a moment later it no longer does.
+#[test]
+fn longer_retention_revives_none_of_many_expired_messages() {
+    for nth in 1..8 {
+        let options = GroupOptions { max_waiting_bytes: 20_000, ..GroupOptions::default() };
+        let log = GroupCommit::new(Box::new(MemoryJournal::new(SEGMENT_BYTES)), options);
+        let (committing, clock) = (log.clone(), SystemClock::new());
+        let what = Box::new(move || while committing.commit_step() {});
+        let clock = Arc::new(Interrupting { clock, left: AtomicU32::new(0), what });
+        let mut bench = Bench::over(log, clock.clone());
+        let queue = bench.create("q", Settings { retention_s: 60, ..Settings::default() });
+        let other = bench.create("other", Settings::default());
+        for _ in 0..600 {
+            bench.send(&queue, b"x", false);
+        }
+        bench.begin_send(&other, &[b'x'; 18_000], false);
+        clock.advance(Duration::from_secs(61));
+        clock.left.store(nth, Ordering::Relaxed);
+
+        let mut update = pin!(bench.broker.update_queue(&queue, |definition| {
+            definition.settings.retention_s = 3_600;
+            Ok::<(), std::convert::Infallible>(())
+        }));
+        let _ = update.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        bench.commit();
+
+        let received = bench.broker.try_receive(&queue, &ANY).unwrap();
+        assert!(received.is_none(), "asked {nth} times");
+        assert_eq!(bench.expired(&queue), 600, "asked {nth} times");
+    }
+}
+
+#[test]
+fn a_move_task_is_refused_if_a_queue_was_deleted_meanwhile() {
+    for gone in ["jobs", "others"] {
+        let mut bench = Bench::new();
+        let jobs = bench.create("jobs", Settings { retention_s: 60, ..Settings::default() });
+        bench.create("others", Settings::default());
+        for _ in 0..600 {
+            bench.send(&jobs, b"x", false);
+        }
+        bench.clock.advance(Duration::from_secs(61));
+        let start = StartMoveTask {
+            source: key("jobs"),
+            destination: Some(key("others")),
+            max_per_second: None,
+        };
+        let broker = bench.broker.clone();
+        let mut starting = pin!(broker.start_move_task(&start));
+        // It gives way to others between dropping what has expired.
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(starting.as_mut().poll(&mut context).is_pending());
+        let gone = bench.broker.queue_by_key(&key(gone)).unwrap();
+        wait(bench.broker.delete_queue(&gone), &bench).unwrap();
+
+        let started = wait(starting, &bench);
+
+        let refused = matches!(started, Err(MoveTaskError::Broker(BrokerError::QueueDoesNotExist)));
+        assert!(refused, "{started:?}");
     }
 }

@@ -1,8 +1,9 @@
 //! What must always hold of a queue's inner state, spelled out for tests and simulations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::Queue;
+use super::groups::UNGROUPED;
 use super::slab::{Entry, MessageState, NONE};
 use crate::definition::Kind;
 
@@ -92,6 +93,15 @@ impl Queue {
             assert_eq!(group.members as usize, members().count(), "members of {number}");
             assert_eq!(group.in_flight as usize, in_flight, "in flight of {number}");
         }
+        let (mut flying, mut noisy) = (0, HashSet::new());
+        for (number, group) in self.groups.iter() {
+            flying += u64::from(group.in_flight > 0);
+            if number != UNGROUPED && self.groups.fair_ring(number) > 0 {
+                noisy.insert(number);
+            }
+        }
+        assert_eq!(flying, self.groups.in_flight(), "groups in flight");
+        assert_eq!(&noisy, self.groups.noisy(), "noisy groups");
         let all = if is_fifo { self.slab.used() } else { self.counts.ready };
         assert_eq!(listed, all, "messages in groups");
     }

@@ -1,7 +1,5 @@
-//! What a queue holds at one moment, for metrics. Reads every group, so it is meant for a look a
-//! minute or a second, not for requests.
-
-use std::collections::HashSet;
+//! What a queue holds at one moment, for metrics. Looks past many messages, so it is meant for a look
+//! a minute or a second, not for requests.
 
 use millrace_core::Timestamp;
 
@@ -40,15 +38,11 @@ pub struct Fairness {
 }
 
 impl Queue {
-    /// What the queue holds, as of the last command. O(groups), and O(hidden messages) while a
-    /// group is noisy.
+    /// What the queue holds, as of the last command. O(noisy groups), and O(hidden messages) while
+    /// there is one.
     pub fn gauges(&self) -> Gauges {
         let is_fifo = self.settings.kind == Kind::Fifo;
-        let groups_in_flight = if is_fifo {
-            self.groups.iter().filter(|(_, group)| group.in_flight > 0).count() as u64
-        } else {
-            0
-        };
+        let groups_in_flight = if is_fifo { self.groups.in_flight() } else { 0 };
         Gauges {
             counts: self.counts,
             oldest_sent: self.oldest_of(|entry| entry.receive_count() < POISON_RECEIVES),
@@ -58,13 +52,7 @@ impl Queue {
     }
 
     fn fairness(&self) -> Fairness {
-        let is_noisy = |number: u32| self.groups.fair_ring(number) > 0;
-        let noisy: HashSet<u32> = self
-            .groups
-            .iter()
-            .map(|(number, _)| number)
-            .filter(|number| *number != groups::UNGROUPED && is_noisy(*number))
-            .collect();
+        let noisy = self.groups.noisy();
         if noisy.is_empty() {
             let quiet_oldest_sent = self.oldest_of(|_| true);
             return Fairness { noisy_groups: 0, quiet: self.counts, quiet_oldest_sent };

@@ -6,6 +6,7 @@
 //! waits until quieter ones have had their turn. Within a ring groups take turns. All moves cost
 //! the same, however many groups there are, and so does one group more.
 
+use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -22,6 +23,19 @@ const OUTSIDE: u8 = u8::MAX;
 
 /// Groups of a chunk: a table in one piece would be copied when it grows.
 const CHUNK: usize = 1 << 10;
+
+#[derive(Debug)]
+struct Chunk {
+    groups: Vec<Group>,
+    /// Places of groups that have ended.
+    free: Vec<u16>,
+}
+
+impl Chunk {
+    fn used(&self) -> usize {
+        self.groups.len() - self.free.len()
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Group {
@@ -63,35 +77,84 @@ struct Ring {
 
 #[derive(Debug)]
 pub(super) struct Groups {
-    /// All chunks but the last are full.
-    chunks: Vec<Vec<Group>>,
-    free: Vec<u32>,
+    /// At most one at the end has no group in it.
+    chunks: Vec<Chunk>,
+    /// Chunks with room. The first is filled first, so that the last ones become empty.
+    open: BTreeSet<usize>,
     by_name: HashIndex,
     /// Clients choose the names.
     hasher: RandomState,
     rings: [Ring; RINGS],
     /// Bit n: ring n is not empty.
     occupied: u64,
+    /// Groups that have messages in flight.
+    in_flight: u64,
+    noisy: HashSet<u32>,
 }
 
 impl Groups {
     pub(super) fn new() -> Groups {
         Groups {
-            chunks: vec![vec![Group::new(None)]],
-            free: Vec::new(),
+            chunks: vec![Chunk { groups: vec![Group::new(None)], free: Vec::new() }],
+            open: BTreeSet::from([0]),
             by_name: HashIndex::default(),
             hasher: RandomState::new(),
             rings: [Ring { head: NONE, tail: NONE }; RINGS],
             occupied: 0,
+            in_flight: 0,
+            noisy: HashSet::new(),
         }
     }
 
     pub(super) fn at(&self, group: u32) -> &Group {
-        &self.chunks[group as usize / CHUNK][group as usize % CHUNK]
+        &self.chunks[group as usize / CHUNK].groups[group as usize % CHUNK]
     }
 
     pub(super) fn at_mut(&mut self, group: u32) -> &mut Group {
-        &mut self.chunks[group as usize / CHUNK][group as usize % CHUNK]
+        &mut self.chunks[group as usize / CHUNK].groups[group as usize % CHUNK]
+    }
+
+    /// Whether the group has not ended meanwhile.
+    pub(super) fn has_members(&self, group: u32) -> bool {
+        let chunk = self.chunks.get(group as usize / CHUNK);
+        let group = chunk.and_then(|chunk| chunk.groups.get(group as usize % CHUNK));
+        group.is_some_and(|group| group.members > 0)
+    }
+
+    /// Counts one more message of the group in flight.
+    pub(super) fn begin_flight(&mut self, group: u32) {
+        let in_flight = &mut self.at_mut(group).in_flight;
+        *in_flight += 1;
+        match *in_flight {
+            1 => self.in_flight += 1,
+            NOISY if group != UNGROUPED => {
+                self.noisy.insert(group);
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts one message of the group less in flight.
+    pub(super) fn end_flight(&mut self, group: u32) {
+        let in_flight = &mut self.at_mut(group).in_flight;
+        *in_flight -= 1;
+        match *in_flight + 1 {
+            1 => self.in_flight -= 1,
+            NOISY => {
+                self.noisy.remove(&group);
+            }
+            _ => {}
+        }
+    }
+
+    /// How many groups have messages in flight.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// The groups that have to wait for quieter ones.
+    pub(super) fn noisy(&self) -> &HashSet<u32> {
+        &self.noisy
     }
 
     /// Counts one more member in the group of that name and returns the group.
@@ -120,7 +183,7 @@ impl Groups {
             let hash_of = |group| hash_of(chunks, hasher, group);
             by_name.remove(hash_of(group), group, hash_of);
             self.at_mut(group).name = None;
-            self.free.push(group);
+            self.free(group);
         }
     }
 
@@ -184,9 +247,13 @@ impl Groups {
         !self.by_name.is_empty()
     }
 
-    /// Every group that is or was, by number.
+    /// Every group that is or was, by number. For tests and checks.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> + '_ {
-        (0..).zip(self.chunks.iter().flatten())
+        let numbered = |(number, chunk): (usize, _)| {
+            let Chunk { groups, .. }: &Chunk = chunk;
+            ((number * CHUNK) as u32..).zip(groups)
+        };
+        self.chunks.iter().enumerate().flat_map(numbered)
     }
 
     /// Ring and number of every group that stands in one, in the order of their turns.
@@ -199,33 +266,59 @@ impl Groups {
     }
 
     fn found(&mut self, name: &str, hash: u64) -> u32 {
-        let founded = Group::new(Some(Arc::from(name)));
-        let group = match self.free.pop() {
-            Some(group) => {
-                *self.at_mut(group) = founded;
-                group
-            }
-            None => self.push(founded),
-        };
+        let group = self.place(Group::new(Some(Arc::from(name))));
         let Self { chunks, hasher, by_name, .. } = self;
         by_name.insert(hash, group, |group| hash_of(chunks, hasher, group));
         group
     }
 
-    fn push(&mut self, group: Group) -> u32 {
-        if self.chunks.last().is_none_or(|last| last.len() == CHUNK) {
-            self.chunks.push(Vec::with_capacity(CHUNK));
+    fn place(&mut self, group: Group) -> u32 {
+        let number = match self.open.first() {
+            Some(number) => *number,
+            None => {
+                self.chunks.push(Chunk { groups: Vec::with_capacity(CHUNK), free: Vec::new() });
+                self.open.insert(self.chunks.len() - 1);
+                self.chunks.len() - 1
+            }
+        };
+        let chunk = &mut self.chunks[number];
+        let place = match chunk.free.pop() {
+            Some(place) => {
+                chunk.groups[usize::from(place)] = group;
+                usize::from(place)
+            }
+            None => {
+                chunk.groups.push(group);
+                chunk.groups.len() - 1
+            }
+        };
+        if chunk.used() == CHUNK {
+            self.open.remove(&number);
         }
-        let full = self.chunks.len() - 1;
-        let last = &mut self.chunks[full];
-        last.push(group);
-        (full * CHUNK + last.len() - 1) as u32
+        (number * CHUNK + place) as u32
+    }
+
+    fn free(&mut self, group: u32) {
+        let number = group as usize / CHUNK;
+        let chunk = &mut self.chunks[number];
+        chunk.free.push((group as usize % CHUNK) as u16);
+        if chunk.used() == CHUNK - 1 {
+            self.open.insert(number);
+        }
+        // The first has the group without a name, so it is never empty.
+        while let [.., before, last] = self.chunks.as_slice()
+            && before.used() == 0
+            && last.used() == 0
+        {
+            self.chunks.pop();
+            self.open.remove(&self.chunks.len());
+        }
     }
 }
 
 /// Of a group's name.
-fn hash_of(chunks: &[Vec<Group>], hasher: &RandomState, group: u32) -> u64 {
-    let name = &chunks[group as usize / CHUNK][group as usize % CHUNK].name;
+fn hash_of(chunks: &[Chunk], hasher: &RandomState, group: u32) -> u64 {
+    let name = &chunks[group as usize / CHUNK].groups[group as usize % CHUNK].name;
     hasher.hash_one(name.as_deref().unwrap_or_default())
 }
 
@@ -288,7 +381,32 @@ mod tests {
         }
 
         assert_eq!(groups.join(Some("g0")), numbers[0]);
-        assert!(groups.join(Some("g1")) <= 3_000, "the place of another is reused");
-        assert_eq!(groups.iter().count(), 3_001);
+        assert!((groups.join(Some("g1")) as usize) < CHUNK, "the first places are filled first");
+    }
+
+    #[test]
+    fn groups_that_have_ended_take_no_memory() {
+        let mut groups = Groups::new();
+        let numbers: Vec<u32> = (0..10_000).map(|n| groups.join(Some(&n.to_string()))).collect();
+        assert!(groups.chunks.len() >= 9);
+        let (last, others) = numbers.split_last().unwrap();
+        others.iter().for_each(|number| groups.leave(*number));
+        let chunks = groups.chunks.len();
+        // The last chunk is needed; the places before it are used up before any behind it.
+        for n in 0..9_000 {
+            assert!(groups.join(Some(&format!("again{n}"))) < *last);
+        }
+        assert_eq!(groups.chunks.len(), chunks);
+
+        groups.leave(*last);
+        for n in 0..9_000 {
+            let number = groups.join(Some(&format!("again{n}")));
+            groups.leave(number);
+            groups.leave(number);
+        }
+
+        assert!(groups.chunks.len() <= 2, "{}", groups.chunks.len());
+        assert_eq!(groups.iter().filter(|(_, group)| group.members > 0).count(), 0);
+        assert!(!groups.has_members(*last));
     }
 }

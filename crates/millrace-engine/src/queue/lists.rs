@@ -90,7 +90,7 @@ impl Queue {
             MessageState::InFlight => {
                 self.timers.remove(deadline, slot, &self.slab);
                 self.counts.in_flight -= 1;
-                self.groups.at_mut(group).in_flight -= 1;
+                self.groups.end_flight(group);
             }
         }
         self.slab.at_mut(slot).set_state(MessageState::Free);
@@ -116,7 +116,7 @@ impl Queue {
                     self.counts.delayed += 1;
                 } else {
                     self.counts.in_flight += 1;
-                    self.groups.at_mut(group).in_flight += 1;
+                    self.groups.begin_flight(group);
                 }
             }
         }

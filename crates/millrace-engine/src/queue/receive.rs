@@ -126,7 +126,9 @@ impl Queue {
             let at_a_time = if self.settings.kind == Kind::Fifo { max } else { 1 };
             let goes_on =
                 self.receive_from(group, now, at_a_time, max, &mut dead_letters, &mut done);
-            self.refresh(group);
+            if self.groups.has_members(group) {
+                self.refresh(group);
+            }
             if !goes_on {
                 break;
             }
@@ -191,8 +193,13 @@ impl Queue {
             return Err(VisibilityError::NotAvailable);
         }
         let deadline = now.plus_seconds(u64::from(timeout_s));
+        // When a receive was that a crash has forgotten, nobody knows.
+        let is_known = entry.receive_count() == handle.receive_count;
         let received = entry.sent + u64::from(entry.last_received);
-        if deadline.millis_since(Timestamp(received)) > limits::VISIBILITY_TIMEOUT_S.end() * 1000 {
+        if is_known
+            && deadline.millis_since(Timestamp(received))
+                > limits::VISIBILITY_TIMEOUT_S.end() * 1000
+        {
             return Err(VisibilityError::BeyondLimit);
         }
         match (timeout_s, entry.state()) {

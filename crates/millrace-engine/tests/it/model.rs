@@ -172,7 +172,8 @@ impl ModelQueue {
             return Visibility::NotAvailable;
         }
         let until = now + u64::from(s) * 1000;
-        if until - message.last_received > TWELVE_HOURS_MS {
+        let is_known = message.receives == handle.receives;
+        if is_known && until - message.last_received > TWELVE_HOURS_MS {
             return Visibility::BeyondLimit;
         }
         message.state = if s == 0 { State::Ready } else { State::InFlight(until) };

@@ -234,6 +234,23 @@ fn replay_tells_the_highest_queue_and_the_latest_time_of_what_is_left() {
     assert_eq!(finished.latest, broker.now);
 }
 
+/// The limit of 12 hours counts from the receive, and not from one before it, or from the send.
+#[test]
+fn a_receive_that_a_crash_has_forgotten_may_be_prolonged() {
+    let mut broker = Broker::new();
+    let queue = broker.create("q", Settings::default());
+    broker.send(queue, "old", NewMessage::default());
+    broker.now = broker.now.plus_seconds(13 * 3_600);
+    let received = broker.receive(queue, &ANY).unwrap();
+    broker.journal.records.pop();
+    broker.restart();
+
+    let changed = broker.change_visibility(&received.receipts[0].handle, 30);
+
+    assert_eq!(changed, Ok(()));
+    assert_eq!(broker.members[queue].queue.counts().in_flight, 1);
+}
+
 #[test]
 fn queues_whose_beginning_or_end_is_lost_do_not_come_back() {
     let mut broker = Broker::new();

@@ -1,0 +1,93 @@
+use std::collections::BTreeMap;
+use std::task::{Context, Waker};
+
+use millrace_core::{MessageId, QueueKey, SystemClock};
+use millrace_engine::{NewContent, Receive, Redrive, Replay, Settings};
+use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+
+use super::*;
+use crate::{Creation, NewQueue, Options, Outgoing};
+
+#[test]
+fn who_is_wanted_does_not_sleep_on() {
+    let maintenance = Arc::new(Maintenance::new(([0; 16], 0)));
+    let (awake, woken) = std::sync::mpsc::channel();
+    let sleeper = Arc::clone(&maintenance);
+    let far_off = Some(Instant::now() + Duration::from_secs(3_600));
+    let thread = std::thread::spawn(move || {
+        let first = sleeper.sleep(far_off, far_off);
+        awake.send(matches!(first, Wake::Wanted)).unwrap();
+        // One is due within a second: that is soon enough.
+        let soon = Some(Instant::now() + PAUSE / 2);
+        matches!(sleeper.sleep(far_off, soon), Wake::Closed)
+    });
+
+    maintenance.want();
+
+    assert!(woken.recv_timeout(Duration::from_secs(30)).unwrap());
+    maintenance.want();
+    maintenance.close();
+    assert!(thread.join().unwrap());
+}
+
+fn create(broker: &Broker, name: &str, settings: Settings) -> Arc<SharedQueue> {
+    let key = QueueKey::new("us-east-1", "000000000000", name);
+    let (attributes, tags) = (BTreeMap::new(), BTreeMap::new());
+    let new = NewQueue { key, settings, attributes, tags };
+    match broker.begin_create_queue(&new).unwrap().0 {
+        Creation::Created(queue) | Creation::Existing(queue) => queue,
+    }
+}
+
+fn send(broker: &Broker, queue: &SharedQueue, id: u128, body: &[u8]) {
+    let mut content = Vec::new();
+    NewContent { body, ..NewContent::default() }.encode(&mut content);
+    let message = Outgoing {
+        id: MessageId::from_random(id),
+        content: &content,
+        size_bytes: body.len(),
+        group: None,
+        deduplication_id: None,
+        delay_s: None,
+    };
+    broker.begin_send(queue, &[message]).unwrap();
+}
+
+/// The queue that a message moves to may be made when the list of queues has been taken.
+#[test]
+fn a_message_that_moves_to_a_new_queue_keeps_its_segment() {
+    let log = GroupCommit::new(Box::new(MemoryJournal::new(64 << 10)), GroupOptions::default());
+    let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+    let (clock, options) = (Arc::new(SystemClock::new()), Options::default());
+    let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
+    let commit = || while log.commit_step() {};
+    let redrive = Redrive {
+        region: "us-east-1".to_owned(),
+        account: "000000000000".to_owned(),
+        name: "dead".to_owned(),
+        max_receive_count: 1,
+    };
+    let source = Settings { redrive: Some(redrive), ..Settings::default() };
+    let queue = create(&broker, "source", source);
+    send(&broker, &queue, 1, b"precious");
+    let receive =
+        Receive { max: 1, visibility_timeout_s: Some(0), attempt: None, in_flight_limit: u64::MAX };
+    assert!(broker.try_receive(&queue, &receive).unwrap().is_some());
+    let other = create(&broker, "other", Settings::default());
+    for id in 2..200 {
+        send(&broker, &other, id, &[b'x'; 1_000]);
+        commit();
+    }
+    let mut deleted = Box::pin(broker.delete_queue(&other));
+    let _ = deleted.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    commit();
+
+    let (segments, queues) = broker.log_and_queues();
+    let dead = create(&broker, "dead", Settings::default());
+    assert!(broker.try_receive(&queue, &receive).unwrap().is_none(), "moved");
+    commit();
+
+    assert_eq!(dead.counts().ready, 1);
+    let [oldest, _, .., active] = segments.as_slice() else { panic!("{segments:?}") };
+    assert_eq!(broker.live(&queues, active.id).1, oldest.id);
+}
