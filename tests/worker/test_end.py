@@ -1,5 +1,7 @@
 """The end: drained with exit code 0, work given back with 4, faster when asked twice."""
 
+import signal
+import socket
 import time
 
 from worker.rig import eventually, lines
@@ -22,6 +24,31 @@ def test_sigterm_lets_commands_finish(queue, work, send, tmp_path, counts):
     assert worker.wait() == 0
     assert lines(tmp_path / "runs") == ["run", "done"]
     assert counts(url) == (0, 0, 0)
+
+
+def test_terminal_that_is_closed_drains_too(queue, work, send, tmp_path, counts):
+    url = queue()
+    send(url, ["a"])
+    worker = work(url, "--exec", "echo run >> runs; sleep 1; echo done >> runs", *QUICK)
+    started(tmp_path)
+
+    worker.signal(signal.SIGHUP)
+
+    assert worker.wait() == 0
+    assert lines(tmp_path / "runs") == ["run", "done"]
+    assert counts(url) == (0, 0, 0)
+
+
+def test_signal_before_the_queue_is_found_ends(work):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        worker = work("any", "--exec", "true", endpoint=endpoint)
+        connection, _ = silent.accept()
+
+        worker.signal()
+
+        assert worker.wait(10) == 0
+        connection.close()
 
 
 def test_idle_worker_ends_when_its_receive_does(queue, work, counts):

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import time
 
 import pytest
 
@@ -175,6 +176,23 @@ def test_command_that_takes_too_long_is_ended_with_all_that_it_started(
         assert eventually(lambda: not alive(int((tmp_path / name).read_text())))
     assert counts(url) == (0, 1, 0)
     assert "took too long" in worker.text()
+
+
+def test_what_a_shell_started_has_time_to_end(queue, work, send, tmp_path, counts):
+    """The shell itself is gone with SIGTERM."""
+    url = queue()
+    send(url, ["a"])
+    cleanup = "trap 'sleep 0.5; echo yes > cleaned; exit' TERM; echo > begun; while :; do sleep 0.05; done"
+    command = f'sh -c "{cleanup}"; exit $?'
+
+    worker = work(url, "--exec", command, "--timeout", "2s", "--kill-after", "20s", *ALWAYS)
+    began = time.monotonic()
+    assert worker.wait() == 0
+
+    assert (tmp_path / "begun").exists()
+    assert (tmp_path / "cleaned").read_text() == "yes\n"
+    assert time.monotonic() - began < 15, "nobody waits for those who have ended"
+    assert counts(url) == (0, 1, 0)
 
 
 def test_what_a_command_leaves_behind_is_killed(queue, work, send, tmp_path):

@@ -27,3 +27,4 @@ mod targets;
 mod tls;
 
 pub use cli::{Command, UsageError, run};
+pub use process::ignores_hang_up;

@@ -136,7 +136,7 @@ pub(crate) fn disk_bytes(directory: &Path) -> u64 {
 }
 
 /// Whether somebody, such as nohup, has told this process not to mind SIGHUP.
-pub(crate) fn ignores_hang_up() -> bool {
+pub fn ignores_hang_up() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored_signals(&status).is_some_and(|ignored| ignored & 1 != 0)
 }

@@ -34,6 +34,8 @@ pub(crate) struct Held {
     pub(crate) is_lost: bool,
     /// A request about it is under way.
     pub(crate) is_in_request: bool,
+    /// Its handler was stopped or dropped at the end.
+    pub(crate) is_cut_off: bool,
     /// Tells its handler to stop.
     pub(crate) cancel: CancellationToken,
 }

@@ -251,7 +251,7 @@ pub struct Summary {
     pub abandoned: u64,
     /// Leases that ended before the message was settled.
     pub leases_lost: u64,
-    /// Messages whose handlers were stopped or dropped at the end, in mid-work; they were released.
+    /// Messages whose handlers were stopped or dropped at the end, in mid-work, and that were released.
     pub cut_off: u64,
     /// Messages in hand at the end that the server could not be told of any more; part of those
     /// abandoned.

@@ -18,7 +18,7 @@ mod pool;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -128,7 +128,24 @@ pub enum Repeat {
     /// Doing it twice does no harm: receives, deletes, visibility changes, sends that carry a
     /// deduplication id or may be duplicated.
     Safe,
+    /// Only if the connection ends within 250 ms of the request: then it was about to end
+    /// anyway. Later, it may be the request that the server died of.
+    IfStale,
     Never,
+}
+
+/// A server that has closed a kept connection says so as soon as the next request comes, one network
+/// round trip later.
+const STALE_WITHIN: Duration = Duration::from_millis(250);
+
+impl Repeat {
+    fn may_follow(self, sent_for: Duration) -> bool {
+        match self {
+            Repeat::Safe => true,
+            Repeat::IfStale => sent_for <= STALE_WITHIN,
+            Repeat::Never => false,
+        }
+    }
 }
 
 impl Transport {
@@ -157,11 +174,12 @@ impl Transport {
         let limit = self.answer_timeout.saturating_add(call.wait);
         let head = call.head.finish(call.body.len());
         let mut taken = self.pool.take(call.lane).await?;
+        let began = Instant::now();
         let mut outcome = exchange(&mut taken, &head, &call.body, limit).await;
 
         if taken.is_reused() && matches!(outcome, Err(TransportError::NoAnswer(_))) {
             self.pool.stale(&taken);
-            if call.repeat == Repeat::Never {
+            if !call.repeat.may_follow(began.elapsed()) {
                 return outcome;
             }
             // The first request may have been carried out, whatever became of the second.

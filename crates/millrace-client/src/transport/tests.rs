@@ -152,6 +152,30 @@ async fn what_must_not_be_repeated_is_not() {
     assert_eq!(server.requests().len(), 2);
 }
 
+/// What a server died of is not given to the next one.
+#[tokio::test]
+async fn what_may_have_begun_is_not_repeated_if_that_is_asked() {
+    let slow = |request: Request| async move {
+        if &*request.body == b"slow" {
+            tokio::time::sleep(STALE_WITHIN * 2).await;
+        }
+        Reply::json(200, request.body)
+    };
+    let server = FaultServer::start(slow).await.unwrap();
+    let transport = transport(&server, &TransportOptions::default());
+    let call = |body| Call { body: Bytes::from(body), ..call(Lane::Quick, Repeat::IfStale) };
+    transport.call(call("first")).await.unwrap();
+    server.plan(ServerFault::DropAnswer);
+    transport.call(call("stale")).await.unwrap();
+    assert_eq!(server.requests().len(), 3);
+    server.plan(ServerFault::DropAnswer);
+
+    let error = transport.call(call("slow")).await.unwrap_err();
+
+    assert!(matches!(error, TransportError::NoAnswer(_)), "{error}");
+    assert_eq!(server.requests().len(), 4);
+}
+
 #[tokio::test]
 async fn fresh_connections_and_broken_answers_are_not_repeated() {
     let server = server().await;

@@ -180,7 +180,12 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             }
             Outcome::Release => {
                 // Its handler was dropped, or told to stop and has heeded that.
-                self.cut_off += u64::from(self.progress.stage() >= Stage::Cancelling);
+                if self.progress.stage() >= Stage::Cancelling
+                    && let Some(held) = self.held.get_mut(key)
+                {
+                    held.is_cut_off = true;
+                    self.cut_off += 1;
+                }
                 self.give_back(key, Duration::ZERO, Ended::Released, now);
             }
             Outcome::Reject { reason } if has_dead_letters => self.dead_letter(key, reason, now),

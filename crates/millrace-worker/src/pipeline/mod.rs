@@ -309,8 +309,10 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             self.metrics.ended(Ended::Abandoned);
         }
         let unsettled = self.held.len() as u64;
+        let unreleased = self.held.values().filter(|held| held.is_cut_off).count() as u64;
+        let cut_off = self.cut_off - unreleased;
         let refused = u64::from(self.receiver.is_refused());
-        Summary { cut_off: self.cut_off, unsettled, refused, ..self.metrics.summary() }
+        Summary { cut_off, unsettled, refused, ..self.metrics.summary() }
     }
 }
 

@@ -360,6 +360,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             is_taken: false,
             is_lost: false,
             is_in_request: false,
+            is_cut_off: false,
             cancel: CancellationToken::new(),
         });
         self.leases.hold(key, sent);

@@ -180,6 +180,23 @@ async fn handlers_that_do_not_end_are_cut_off_and_released() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_cut_off_and_cannot_be_released_counts_once() {
+    let peer = MemoryPeer::standard();
+    peer.put(bodies(4));
+    let worker = Worker::new(peer.clone(), Recorder::succeeding(3600 * S), options(4));
+    let drain = worker.drain();
+    let ask = async {
+        sleep(S).await;
+        peer.set_partitioned(true);
+        drain.drain();
+    };
+
+    let (summary, ()) = tokio::join!(worker.run(), ask);
+
+    assert_eq!((summary.cut_off, summary.unsettled, summary.abandoned), (0, 4, 4));
+}
+
+#[tokio::test(start_paused = true)]
 async fn handlers_that_heed_the_stop_are_cut_off_as_well() {
     let peer = MemoryPeer::standard();
     peer.put(["stopped", "released", "done"]);

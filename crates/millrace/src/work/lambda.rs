@@ -54,7 +54,7 @@ impl Lambda {
             body: event.into(),
             wait: Duration::ZERO,
             // Whoever takes messages from a queue must bear to see one twice.
-            repeat: Repeat::Safe,
+            repeat: Repeat::IfStale,
         };
         tokio::select! {
             answer = self.target.transport.call(call) => outcomes(&answer?, messages),

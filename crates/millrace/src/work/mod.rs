@@ -112,7 +112,10 @@ async fn find_and_work(
     let mut workers = Vec::with_capacity(flags.queue.len());
     let mut metrics: Vec<Metrics> = Vec::with_capacity(flags.queue.len());
     for (queue, priority) in flags.queue.iter().zip(flags.priorities()?) {
-        let found = queues::find(&queue.queue, flags).await?;
+        let found = tokio::select! {
+            found = queues::find(&queue.queue, flags) => found?,
+            () = drain.asked() => return Ok(Summary::default()),
+        };
         let job = Arc::new(Job::new(&found, flags, &commands)?);
         let counters = match metrics.first() {
             Some(first) => first.with_queue(found.name()),
@@ -154,6 +157,8 @@ async fn find_and_work(
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// None under nohup, say.
+    hang_up: Option<Signal>,
 }
 
 impl Signals {
@@ -161,13 +166,24 @@ impl Signals {
     fn watch() -> io::Result<Signals> {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Signals { terminate, interrupt })
+        let hang_up = match millrace_bench::ignores_hang_up() {
+            true => None,
+            false => Some(signal(SignalKind::hangup())?),
+        };
+        Ok(Signals { terminate, interrupt, hang_up })
     }
 
     async fn next(&mut self) -> &'static str {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+            _ = hang_up => "SIGHUP",
         }
     }
 }

@@ -73,7 +73,7 @@ impl Post {
             body: message.body().clone().into_bytes(),
             wait: Duration::ZERO,
             // Whoever takes messages from a queue must bear to see one twice.
-            repeat: Repeat::Safe,
+            repeat: Repeat::IfStale,
         };
         tokio::select! {
             answer = self.target.transport.call(call) => Ok(self.outcome(&answer?)),

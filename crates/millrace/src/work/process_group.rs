@@ -2,8 +2,16 @@
 
 use std::{io, time::Duration};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use tokio::{process::Child, time::timeout};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
+};
+use tokio::{
+    process::Child,
+    time::{sleep, timeout},
+};
+
+/// Nobody tells when a group's last process ends.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The process group that a child leads; killed when dropped. To be dropped before the child is
 /// waited for by others, while the child's process id is still its own.
@@ -31,11 +39,22 @@ impl ProcessGroup {
         }
     }
 
-    /// SIGTERM, then time to end, then SIGKILL to what is left.
+    /// SIGTERM, then time to end for all of them, then SIGKILL to what is left.
     pub(super) async fn stop(&mut self, child: &mut Child, kill_after: Duration) {
         self.signal(Signal::TERM);
-        let _ = timeout(kill_after, child.wait()).await;
+        let all_ended = async {
+            let _ = child.wait().await;
+            // A shell ends at once, whatever the command that it started still has to do.
+            while self.has_members() {
+                sleep(LOOK_PAUSE).await;
+            }
+        };
+        let _ = timeout(kill_after, all_ended).await;
         self.kill();
+    }
+
+    fn has_members(&self) -> bool {
+        self.id.is_some_and(|id| test_kill_process_group(id).is_ok())
     }
 
     /// SIGKILL to what is left.
