@@ -174,13 +174,36 @@ def test_a_node_whose_coordinator_is_gone_is_free_for_the_next(make_server, node
     assert outcome.metric("messages") > 0 and outcome.metric("lost") == 0
 
 
+def test_what_was_measured_of_a_server_that_died_is_reported(make_server):
+    server = make_server()
+    sqs = sdk_client(server)
+    few = ["--warm-up", "0s", "--duration", "2s", "--producers", "2", "--consumers", "0", "--batch", "10"]
+    command = [str(binary()), "bench", "pc", *few, "--json", "--endpoint", server.endpoint]
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        deadline = time.monotonic() + 20
+        while message_count(sqs) < 100:
+            assert time.monotonic() < deadline, "the run never began"
+            time.sleep(0.02)
+        server.kill()
+        out, err = run.communicate(timeout=100)
+
+    assert run.returncode == 1, err
+    metrics = {metric["name"]: metric["value"] for metric in json.loads(out)["metrics"]}
+    assert metrics["pc.batch.failed"] > 0 and "pc.batch.rate" in metrics
+    assert b"the queue" in err and b"is left" in err
+
+
 def has_messages(sqs) -> bool:
+    return message_count(sqs) > 0
+
+
+def message_count(sqs) -> int:
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
     found = [
         sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
         for url in sqs.list_queues().get("QueueUrls", [])
     ]
-    return any(int(count) > 0 for attributes in found for count in attributes.values())
+    return sum(int(count) for attributes in found for count in attributes.values())
 
 
 class Node:

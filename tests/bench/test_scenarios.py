@@ -117,6 +117,20 @@ def test_rate_holds_a_low_rate(endpoint):
     assert outcome.metric("rate.50.p99") >= outcome.metric("rate.50.p50") > 0
 
 
+def test_unsent_are_whole_requests(endpoint):
+    """Ten messages each: a count that was estimated from the rate would not be a multiple."""
+    outcome = bench("rate", *QUICK, "--rate", "107", "--batch", "10", "--conns", "4", endpoint=endpoint)
+
+    assert outcome.metric("rate.107.unsent") % 10 == 0
+    assert outcome.metric("rate.107.achieved") > 0
+
+
+def test_consumers_may_poll_without_a_pause(endpoint):
+    outcome = bench("poll", *QUICK, "--handler", "1ms", "--interval", "0s", "--batch", "1", endpoint=endpoint)
+
+    assert outcome.metric("poll.timer.1.time") > 0
+
+
 def test_a_rate_at_which_nothing_is_due_for_minutes_ends_when_it_is_over(endpoint):
     outcome = bench("rate", *QUICK, "--rate", "0.05", endpoint=endpoint)
 

@@ -20,20 +20,23 @@ pub(crate) enum Verb {
     Service,
     /// Of scheduled sends, whatever becomes of them: how late the request was.
     Late,
+    /// Of scheduled sends that never were: how long they had waited when measuring ended.
+    Unsent,
 }
 
-const VERBS: [(Verb, &str); 6] = [
+const VERBS: [(Verb, &str); 7] = [
     (Verb::Send, "send"),
     (Verb::Receive, "receive"),
     (Verb::Delete, "delete"),
     (Verb::EndToEnd, "end_to_end"),
     (Verb::Service, "service"),
     (Verb::Late, "late"),
+    (Verb::Unsent, "unsent"),
 ];
 const LONGEST_NS: u64 = 600_000_000_000;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Latencies([Histogram<u64>; 6]);
+pub(crate) struct Latencies([Histogram<u64>; VERBS.len()]);
 
 /// Percentiles of one verb, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,6 +1,10 @@
 //! How far a run is: a bar on standard error, on a terminal only, and the live sums.
 
-use std::{io::IsTerminal, sync::Arc, time::Duration};
+use std::{
+    io::IsTerminal,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::sleep;
@@ -17,6 +21,8 @@ use crate::{
 pub(crate) struct Progress {
     bar: ProgressBar,
     live: Arc<Live>,
+    /// What should be gone and is not.
+    left: Arc<Mutex<Vec<String>>>,
 }
 
 /// How soon it is seen that a run is to end early.
@@ -26,7 +32,7 @@ const STEPS: u64 = 1000;
 
 impl Default for Progress {
     fn default() -> Progress {
-        Progress { bar: ProgressBar::hidden(), live: Arc::default() }
+        Progress { bar: ProgressBar::hidden(), live: Arc::default(), left: Arc::default() }
     }
 }
 
@@ -46,7 +52,7 @@ impl Progress {
         let live = Live::default();
         // Not closely: whether there is a terminal must not show in the figures.
         live.watch();
-        Progress { bar, live: Arc::new(live) }
+        Progress { bar, live: Arc::new(live), left: Arc::default() }
     }
 
     /// What others may show.
@@ -123,6 +129,15 @@ impl Progress {
         if let Some(line) = self.live.keep_note(line) {
             self.bar.suspend(|| crate::output::tell(line));
         }
+    }
+
+    /// What the run made, and could not remove. That it has is told at its end, behind what it measured.
+    pub(crate) fn leave(&self, what: String) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+
+    pub(crate) fn left(&self) -> Vec<String> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn end(&self) {

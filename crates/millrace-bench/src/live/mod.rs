@@ -240,6 +240,11 @@ impl Live {
         self.add(Event::Closed, connection.closed_by_server);
     }
 
+    /// A request that does not count, such as one of a warm-up, came to an end. Connections always do.
+    pub(crate) fn warmed_up(&self, connection: Events) {
+        self.add(Event::Opened, connection.opened);
+    }
+
     pub(crate) fn stands(&self, standing: Standing) {
         self.sums().standing = standing;
     }

@@ -101,6 +101,7 @@ impl Client {
         }
         for (due, waited) in schedule.missed(&run) {
             record(&run, &self.latencies, Verb::Send, due, waited);
+            record(&run, &self.latencies, Verb::Unsent, due, waited);
         }
     }
 

@@ -13,6 +13,7 @@ use tokio::{runtime, task::LocalSet};
 
 use super::{
     clients::Client,
+    endpoint::OwnQueue,
     pace::Pace,
     patience::{PATIENCE, Patience},
     report::{Report, Snapshot},
@@ -33,9 +34,9 @@ const PRELOAD_BATCH: u64 = 10;
 
 /// Runs a scenario on a queue of its own, which it deletes afterwards.
 pub(crate) fn run(scenario: &Scenario) -> Result<Report> {
-    let queue = scenario.create_queue()?;
-    let report = run_on(scenario, &queue);
-    scenario.endpoint.delete_queue(&queue)?;
+    let queue = OwnQueue::new(&scenario.endpoint, scenario.create_queue()?);
+    let report = run_on(scenario, &queue.name);
+    queue.delete(&scenario.progress);
     report
 }
 

@@ -14,7 +14,7 @@ use super::{
     dialect::{Dialect, NewQueue},
     response,
 };
-use crate::{access::Access, tls::Trust};
+use crate::{access::Access, progress::Progress, tls::Trust};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -119,10 +119,12 @@ impl OwnQueue {
         OwnQueue { endpoint: endpoint.clone(), name, is_deleted: false }
     }
 
-    /// Deletes it, and says if that fails.
-    pub(crate) fn delete(mut self) -> Result<()> {
+    /// Deletes it. What was measured there counts even if that fails.
+    pub(crate) fn delete(mut self, progress: &Progress) {
         self.is_deleted = true;
-        self.endpoint.delete_queue(&self.name)
+        if let Err(error) = self.endpoint.delete_queue(&self.name) {
+            progress.leave(format!("the queue {} is left: {error:#}", self.name));
+        }
     }
 }
 

@@ -124,6 +124,7 @@ pub(crate) fn run_command(flags: &Flags) -> Result<()> {
     })?;
     let mut broken = report.violations();
     broken.extend(report.reason_for_nothing());
+    broken.extend(scenario.progress.left());
     broken.extend(ended.map(|ended| ended.to_string()));
     if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join(", ")) }
 }

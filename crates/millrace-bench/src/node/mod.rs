@@ -43,7 +43,9 @@ const LINE_MAX: u64 = 1 << 30;
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// How soon it is seen that there is no use in listening.
 const TURN: Duration = Duration::from_millis(100);
-const PROTOCOL: u32 = 5;
+const PROTOCOL: u32 = 6;
+/// An empty line: nothing is said, but by somebody who is there.
+const SIGN_OF_LIFE: &[u8] = b"\n";
 
 /// What a node is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -185,6 +187,12 @@ impl Line {
             let before = line.len();
             let mut reader = (&mut self.reader).take(LINE_MAX - before as u64);
             match reader.read_until(b'\n', &mut line) {
+                Ok(_) if line == SIGN_OF_LIFE => {
+                    line.clear();
+                    heard = Instant::now();
+                    go_on()?;
+                    continue;
+                }
                 Ok(_) => break,
                 Err(error) if is_nothing_yet(&error) => {}
                 Err(error) => return Err(error).context("the connection broke"),
@@ -245,6 +253,24 @@ mod tests {
 
         drop(near);
         assert!(far.hear::<Request>(patience, always).unwrap().is_none());
+    }
+
+    #[test]
+    fn signs_of_life_are_waited_through() {
+        let (near, mut far) = pair();
+        let looks = std::cell::Cell::new(0);
+        let silence_max = 5 * TURN;
+
+        let heard = far.hear(silence_max, || {
+            looks.set(looks.get() + 1);
+            match looks.get() {
+                20 => Ok((&near.writer).write_all(b"\"clock\"\n")?),
+                _ => Ok((&near.writer).write_all(SIGN_OF_LIFE)?),
+            }
+        });
+
+        assert!(matches!(heard.unwrap(), Some(Request::Clock)));
+        assert!(far.hear::<Request>(silence_max, always).is_err());
     }
 
     #[test]

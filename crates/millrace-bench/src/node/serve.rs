@@ -1,19 +1,22 @@
 //! The node's side: takes a job, runs it when told, reports.
 
 use std::{
+    io::Write as _,
     net::{TcpListener, TcpStream},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::{Answer, Job, Line, PROTOCOL, Request, SILENCE_MAX, TURN, is_nothing_yet, now_us};
+use super::{
+    Answer, Job, Line, PROTOCOL, Request, SIGN_OF_LIFE, SILENCE_MAX, TURN, is_nothing_yet, now_us,
+};
 use crate::{
     access::AccessFlags,
     delay::Delay,
@@ -39,6 +42,8 @@ pub(crate) struct Flags {
 
 /// A coordinator that says so much late is not waited for.
 const START_MAX: Duration = Duration::from_secs(60);
+/// How often a node that runs says so.
+const SIGN_PAUSE: Duration = Duration::from_secs(SILENCE_MAX.as_secs() / 8);
 
 /// Serves one coordinator after the other; prints the address first.
 pub(crate) fn serve(flags: &Flags) -> Result<()> {
@@ -100,7 +105,7 @@ fn prepare_and_run(line: &mut Line, flags: &Flags) -> Result<()> {
 
 fn run(job: &Job, endpoint: Endpoint, line: &mut Line) -> Result<()> {
     let progress = Progress::default();
-    let _departure = Departure::watch(&line.writer, &progress)?;
+    let departure = Departure::watch(&line.writer, &progress)?;
     let writer = line.writer.try_clone().context("sharing the connection")?;
     let shared = Arc::new(Mutex::new(Line::new(writer)?));
     let all_sent = {
@@ -119,10 +124,13 @@ fn run(job: &Job, endpoint: Endpoint, line: &mut Line) -> Result<()> {
         Together { run: job.run, others: job.others.clone(), all_sent: Arc::new(all_sent) };
     let scenario = Scenario { together: Some(together), progress, ..job.scenario(endpoint) };
     let report = load::run_on(&scenario, &job.queue)?;
+    // From here on nothing else is said.
+    drop(departure);
     line.say(&Answer::Report(Box::new(report)))
 }
 
-/// Ends a run early when its coordinator ends the connection: nobody would hear the report.
+/// Ends a run early when its coordinator ends the connection: nobody would hear the report. Lets it
+/// know from time to time that the run goes on: consumers may have a long backlog.
 struct Departure {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -134,7 +142,13 @@ impl Departure {
         let is_over = Arc::new(AtomicBool::new(false));
         let (is_seen_over, progress) = (Arc::clone(&is_over), progress.clone());
         let watch = move || {
+            let mut told = Instant::now();
             while !is_seen_over.load(Relaxed) {
+                if told.elapsed() > SIGN_PAUSE {
+                    told = Instant::now();
+                    // If the connection is broken, the look at it shows that.
+                    let _ = (&socket).write_all(SIGN_OF_LIFE);
+                }
                 // Waits for a turn; what is said is left to who listens.
                 match socket.peek(&mut [0]) {
                     Ok(1..) => thread::sleep(TURN),

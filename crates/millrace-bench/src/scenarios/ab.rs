@@ -150,24 +150,24 @@ fn measure(setting: &Setting, other: &Setting, flags: &Flags) -> Result<Vec<Bloc
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     let measured = runtime.block_on(setting.progress.unless_ended(async {
         // Warm-up: opens the connections.
-        a.block(flags.sends).await?;
-        b.block(flags.sends).await?;
+        a.block(flags.sends, false).await?;
+        b.block(flags.sends, false).await?;
         let mut blocks = Vec::new();
         for turn in 0..count {
             setting.progress.at(turn as f64 / count as f64, String::new);
             let block = if turn % 2 == 0 {
-                let first = a.block(flags.sends).await?;
-                Block { a: first, b: b.block(flags.sends).await? }
+                let first = a.block(flags.sends, true).await?;
+                Block { a: first, b: b.block(flags.sends, true).await? }
             } else {
-                let first = b.block(flags.sends).await?;
-                Block { a: a.block(flags.sends).await?, b: first }
+                let first = b.block(flags.sends, true).await?;
+                Block { a: a.block(flags.sends, true).await?, b: first }
             };
             blocks.push(block);
         }
         anyhow::Ok(blocks)
     }));
     for side in [a, b] {
-        side.queue.delete()?;
+        side.queue.delete(&setting.progress);
     }
     measured
 }
@@ -185,7 +185,7 @@ impl Side {
     }
 
     /// Sends one after the other, and what each took.
-    async fn block(&mut self, sends: u64) -> Result<Histogram<u64>> {
+    async fn block(&mut self, sends: u64, is_measured: bool) -> Result<Histogram<u64>> {
         let (mut times, mut scratch) = (histogram(), Vec::new());
         for _ in 0..sends {
             self.template.patch(0, Id { run: 0, producer: 0, group: 0, sequence: self.sequence });
@@ -196,9 +196,13 @@ impl Side {
             ensure!(is_success(status), "a send was answered with status {status}");
             let taken = start.elapsed();
             times.saturating_record(nanoseconds(taken));
-            if let Some(live) = &self.live {
-                live.answered(Verb::Send, taken, self.connection.take_events());
-                live.add(Event::Sent, 1);
+            match &self.live {
+                Some(live) if is_measured => {
+                    live.answered(Verb::Send, taken, self.connection.take_events());
+                    live.add(Event::Sent, 1);
+                }
+                Some(live) => live.warmed_up(self.connection.take_events()),
+                None => {}
             }
         }
         Ok(times)

@@ -208,7 +208,10 @@ async fn ask(
         drop(under_way);
         let is_failed = outcome.is_err();
         if let Some(live) = &live {
-            live.finished(connection.take_events());
+            match is_measured {
+                true => live.finished(connection.take_events()),
+                false => live.warmed_up(connection.take_events()),
+            }
         }
         if is_measured {
             run.borrow_mut().note(outcome, [now - turn.start, now - sent_at]);
@@ -236,6 +239,7 @@ impl Run {
             }
             if due >= self.warm_until {
                 self.record(Verb::Send, now - due);
+                self.record(Verb::Unsent, now - due);
             }
             due += self.interval;
         }

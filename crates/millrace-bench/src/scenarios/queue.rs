@@ -108,10 +108,10 @@ impl<'a> Queue<'a> {
     }
 
     /// Deletes it, and tells what the calls of its peers took.
-    pub(super) fn remove(self, front: &str) -> Result<Vec<Recording>> {
-        self.own.delete()?;
+    pub(super) fn remove(self, front: &str) -> Vec<Recording> {
+        self.own.delete(&self.setting.progress);
         let timed = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
         let elapsed = process::now().saturating_sub(self.began);
-        Ok(timed.recordings(front, self.began, elapsed))
+        timed.recordings(front, self.began, elapsed)
     }
 }

@@ -202,6 +202,7 @@ pub(crate) fn conduct(
     };
     publish(&report, &findings.recordings, options)?;
     let mut broken = findings.violations;
+    broken.extend(setting.progress.left());
     broken.extend(ended.map(|ended| ended.to_string()));
     broken.extend(options.fail_if.iter().flat_map(|limit| limit.broken_by(&report.metrics)));
     if let Some(baseline) = baseline {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     delay::Delay,
-    load::{self, Grouping, Mode, Scenario, Shape},
+    load::{self, Grouping, Mode, OwnQueue, Scenario, Shape},
     node::{self, Job, Nodes},
     report::Recording,
 };
@@ -170,17 +170,17 @@ pub(crate) fn measure(
     cast: &Cast<'_>,
 ) -> Result<load::Report> {
     let scenario = scenario(setting, plan, batch);
-    let queue = scenario.create_queue()?;
-    let job = || Job::new(&scenario, &setting.url, &setting.access, &queue, plan.delay);
+    let queue = OwnQueue::new(&setting.endpoint, scenario.create_queue()?);
+    let job = || Job::new(&scenario, &setting.url, &setting.access, &queue.name, plan.delay);
     let report = match cast {
-        Cast::Alone => alone(setting, scenario.clone(), plan.delay, &queue),
+        Cast::Alone => alone(setting, scenario.clone(), plan.delay, &queue.name),
         Cast::Processes(count) => {
             let nodes = node::local(*count, &setting.access, &setting.trust.arguments());
             nodes.and_then(|nodes| nodes.run(&job(), &setting.progress))
         }
         Cast::Nodes(addresses) => Nodes::remote(addresses).run(&job(), &setting.progress),
     };
-    setting.endpoint.delete_queue(&queue)?;
+    queue.delete(&setting.progress);
     report
 }
 

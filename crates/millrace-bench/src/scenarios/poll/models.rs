@@ -22,6 +22,8 @@ use super::Plan;
 /// The pool looks so often whether it needs another thread (.NET: the gate thread's 500 ms), and
 /// needs one if for so long nothing that waited was begun.
 const GATE: Duration = Duration::from_millis(500);
+/// A timer has to have a period.
+const TICK_LEAST: Duration = Duration::from_millis(1);
 
 /// What the consumers of a run share.
 #[derive(Default)]
@@ -111,7 +113,7 @@ pub(super) async fn timer<P: Peer + Clone>(consumer: &Consumer<P>, plan: &Plan) 
     for _ in 0..plan.threads {
         threads.spawn(thread());
     }
-    let mut ticks = interval(plan.interval);
+    let mut ticks = interval(plan.interval.max(TICK_LEAST));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut gate = interval(GATE);
     while !consumer.is_done() {
