@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use millrace_journal::conformance;
 use millrace_journal::{
-    GroupCommit, GroupOptions, LocalJournal, LocalOptions, RealFileSystem, Record, check,
+    GroupCommit, GroupOptions, LocalJournal, LocalOptions, RealFileSystem, Record, check, repair,
 };
 
 const OPTIONS: LocalOptions = LocalOptions {
@@ -73,15 +73,45 @@ fn journals_of_all_versions_open() {
     assert!(versions > 0);
 }
 
-/// Writes the fixture of a new format version. Those of earlier versions are never written again.
+/// Writes the fixtures of a new format version. Those of earlier versions are never written again.
 #[test]
 #[ignore = "writes into the source tree"]
-fn write_fixture() {
+fn write_fixtures() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("journal");
+    write_log(&dir);
+    keep(&dir, "v1");
+}
+
+/// The same for what a repair leaves, which earlier versions refuse.
+#[test]
+#[ignore = "writes into the source tree"]
+fn write_repaired_fixture() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("journal");
+    write_log(&dir);
+    for (segment, range) in [(1, 300..301), (2, 0..200)] {
+        let path = dir.join(format!("{segment:08x}.seg"));
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[range].iter_mut().for_each(|byte| *byte ^= 0x55);
+        std::fs::write(&path, bytes).unwrap();
+    }
+    std::fs::remove_file(dir.join("00000003.seg")).unwrap();
+    let repaired = repair(RealFileSystem::new(), &dir).unwrap();
+    assert!(repaired.gaps.len() == 3 && repaired.cut.is_none(), "{repaired:?}");
+    for entry in std::fs::read_dir(&dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "bak" || extension == "idx") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    keep(&dir, "v1-repaired");
+}
+
+fn write_log(dir: &Path) {
     for life in 0..2 {
         let (journal, _) =
-            LocalJournal::open(RealFileSystem::new(), &dir, OPTIONS, &mut |_| {}).unwrap();
+            LocalJournal::open(RealFileSystem::new(), dir, OPTIONS, &mut |_| {}).unwrap();
         let group_commit = GroupCommit::new(Box::new(journal), GroupOptions::default());
         let mut positions = Vec::new();
         for number in 0..12 {
@@ -96,8 +126,11 @@ fn write_fixture() {
         }
         group_commit.close();
     }
-    let version = fixtures().join("v1");
-    copy(&dir, &version.join("journal"));
+}
+
+fn keep(dir: &Path, name: &str) {
+    let version = fixtures().join(name);
+    copy(dir, &version.join("journal"));
     let _ = std::fs::remove_file(version.join("journal/lock"));
-    std::fs::write(version.join("records.txt"), dump(&dir)).unwrap();
+    std::fs::write(version.join("records.txt"), dump(dir)).unwrap();
 }

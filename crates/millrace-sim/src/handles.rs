@@ -142,9 +142,11 @@ fn change_one(
         return Verdict::NotAvailable;
     }
     let deadline = now + u64::from(timeout_s) * 1000;
+    // When a receive was that is forgotten, or taken back, nobody knows.
+    let is_known = message.receive_count == handle.receive_count;
     let received = message.last_received.max(message.kept_from);
     let hidden_ms = deadline.saturating_sub(received);
-    if hidden_ms > limits::VISIBILITY_TIMEOUT_S.end() * 1000 {
+    if is_known && hidden_ms > limits::VISIBILITY_TIMEOUT_S.end() * 1000 {
         return Verdict::BeyondVisibilityLimit;
     }
     message.state = if timeout_s == 0 { State::Ready } else { State::InFlight(deadline) };

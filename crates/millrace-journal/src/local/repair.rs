@@ -135,7 +135,9 @@ impl Repair<'_> {
     fn put_gaps(&mut self, found: &Found, next_start: Option<Chain>) -> io::Result<bool> {
         let before = self.gaps.len();
         while let Some(planned) = plan(&*found.file, &found.header, next_start)? {
-            self.backups.copy(found.header.segment, &*found.file)?;
+            if !self.missing.contains(&found.header.segment) {
+                self.backups.copy(found.header.segment, &*found.file)?;
+            }
             planned.write(&*found.file)?;
             self.gaps.push(planned.gap);
         }
