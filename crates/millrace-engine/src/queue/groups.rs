@@ -25,19 +25,6 @@ const OUTSIDE: u8 = u8::MAX;
 const CHUNK: usize = 1 << 10;
 
 #[derive(Debug)]
-struct Chunk {
-    groups: Vec<Group>,
-    /// Places of groups that have ended.
-    free: Vec<u16>,
-}
-
-impl Chunk {
-    fn used(&self) -> usize {
-        self.groups.len() - self.free.len()
-    }
-}
-
-#[derive(Debug)]
 pub(super) struct Group {
     pub name: Option<Arc<str>>,
     /// Standard queues: the ready messages. FIFO queues: all messages in order.
@@ -78,7 +65,9 @@ struct Ring {
 #[derive(Debug)]
 pub(super) struct Groups {
     /// At most one at the end has no group in it.
-    chunks: Vec<Chunk>,
+    chunks: Vec<Vec<Group>>,
+    /// Of each chunk, the places of groups that have ended.
+    free: Vec<Vec<u16>>,
     /// Chunks with room. The first is filled first, so that the last ones become empty.
     open: BTreeSet<usize>,
     by_name: HashIndex,
@@ -95,7 +84,8 @@ pub(super) struct Groups {
 impl Groups {
     pub(super) fn new() -> Groups {
         Groups {
-            chunks: vec![Chunk { groups: vec![Group::new(None)], free: Vec::new() }],
+            chunks: vec![vec![Group::new(None)]],
+            free: vec![Vec::new()],
             open: BTreeSet::from([0]),
             by_name: HashIndex::default(),
             hasher: RandomState::new(),
@@ -107,17 +97,17 @@ impl Groups {
     }
 
     pub(super) fn at(&self, group: u32) -> &Group {
-        &self.chunks[group as usize / CHUNK].groups[group as usize % CHUNK]
+        &self.chunks[group as usize / CHUNK][group as usize % CHUNK]
     }
 
     pub(super) fn at_mut(&mut self, group: u32) -> &mut Group {
-        &mut self.chunks[group as usize / CHUNK].groups[group as usize % CHUNK]
+        &mut self.chunks[group as usize / CHUNK][group as usize % CHUNK]
     }
 
     /// Whether the group has not ended meanwhile.
     pub(super) fn has_members(&self, group: u32) -> bool {
         let chunk = self.chunks.get(group as usize / CHUNK);
-        let group = chunk.and_then(|chunk| chunk.groups.get(group as usize % CHUNK));
+        let group = chunk.and_then(|chunk| chunk.get(group as usize % CHUNK));
         group.is_some_and(|group| group.members > 0)
     }
 
@@ -127,9 +117,7 @@ impl Groups {
         *in_flight += 1;
         match *in_flight {
             1 => self.in_flight += 1,
-            NOISY if group != UNGROUPED => {
-                self.noisy.insert(group);
-            }
+            NOISY => self.becomes_noisy(group),
             _ => {}
         }
     }
@@ -140,11 +128,21 @@ impl Groups {
         *in_flight -= 1;
         match *in_flight + 1 {
             1 => self.in_flight -= 1,
-            NOISY => {
-                self.noisy.remove(&group);
-            }
+            NOISY => self.becomes_quiet(group),
             _ => {}
         }
+    }
+
+    #[cold]
+    fn becomes_noisy(&mut self, group: u32) {
+        if group != UNGROUPED {
+            self.noisy.insert(group);
+        }
+    }
+
+    #[cold]
+    fn becomes_quiet(&mut self, group: u32) {
+        self.noisy.remove(&group);
     }
 
     /// How many groups have messages in flight.
@@ -249,11 +247,8 @@ impl Groups {
 
     /// Every group that is or was, by number. For tests and checks.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> + '_ {
-        let numbered = |(number, chunk): (usize, _)| {
-            let Chunk { groups, .. }: &Chunk = chunk;
-            ((number * CHUNK) as u32..).zip(groups)
-        };
-        self.chunks.iter().enumerate().flat_map(numbered)
+        let chunks = self.chunks.iter().enumerate();
+        chunks.flat_map(|(number, chunk)| ((number * CHUNK) as u32..).zip(chunk))
     }
 
     /// Ring and number of every group that stands in one, in the order of their turns.
@@ -276,23 +271,24 @@ impl Groups {
         let number = match self.open.first() {
             Some(number) => *number,
             None => {
-                self.chunks.push(Chunk { groups: Vec::with_capacity(CHUNK), free: Vec::new() });
+                self.chunks.push(Vec::with_capacity(CHUNK));
+                self.free.push(Vec::new());
                 self.open.insert(self.chunks.len() - 1);
                 self.chunks.len() - 1
             }
         };
         let chunk = &mut self.chunks[number];
-        let place = match chunk.free.pop() {
+        let place = match self.free[number].pop() {
             Some(place) => {
-                chunk.groups[usize::from(place)] = group;
+                chunk[usize::from(place)] = group;
                 usize::from(place)
             }
             None => {
-                chunk.groups.push(group);
-                chunk.groups.len() - 1
+                chunk.push(group);
+                chunk.len() - 1
             }
         };
-        if chunk.used() == CHUNK {
+        if self.used(number) == CHUNK {
             self.open.remove(&number);
         }
         (number * CHUNK + place) as u32
@@ -300,25 +296,30 @@ impl Groups {
 
     fn free(&mut self, group: u32) {
         let number = group as usize / CHUNK;
-        let chunk = &mut self.chunks[number];
-        chunk.free.push((group as usize % CHUNK) as u16);
-        if chunk.used() == CHUNK - 1 {
+        self.free[number].push((group as usize % CHUNK) as u16);
+        if self.used(number) == CHUNK - 1 {
             self.open.insert(number);
         }
         // The first has the group without a name, so it is never empty.
-        while let [.., before, last] = self.chunks.as_slice()
-            && before.used() == 0
-            && last.used() == 0
+        while let Some(last) = self.chunks.len().checked_sub(1)
+            && self.used(last) == 0
+            && self.used(last - 1) == 0
         {
             self.chunks.pop();
-            self.open.remove(&self.chunks.len());
+            self.free.pop();
+            self.open.remove(&last);
         }
+    }
+
+    /// Groups of a chunk that have not ended.
+    fn used(&self, chunk: usize) -> usize {
+        self.chunks[chunk].len() - self.free[chunk].len()
     }
 }
 
 /// Of a group's name.
-fn hash_of(chunks: &[Chunk], hasher: &RandomState, group: u32) -> u64 {
-    let name = &chunks[group as usize / CHUNK].groups[group as usize % CHUNK].name;
+fn hash_of(chunks: &[Vec<Group>], hasher: &RandomState, group: u32) -> u64 {
+    let name = &chunks[group as usize / CHUNK][group as usize % CHUNK].name;
     hasher.hash_one(name.as_deref().unwrap_or_default())
 }
 

@@ -126,7 +126,8 @@ impl Queue {
             let at_a_time = if self.settings.kind == Kind::Fifo { max } else { 1 };
             let goes_on =
                 self.receive_from(group, now, at_a_time, max, &mut dead_letters, &mut done);
-            if self.groups.has_members(group) {
+            // A group ends when its last message moves.
+            if done.moved.is_empty() || self.groups.has_members(group) {
                 self.refresh(group);
             }
             if !goes_on {
