@@ -4,7 +4,9 @@
 
 mod common;
 
-use common::{Opening, Seen, append, assert_readable, dir, open, open_with, segment_path, store};
+use common::{
+    Opening, Seen, append, assert_readable, dir, open, open_with, segment_path, store, work_off,
+};
 use millrace_journal::{
     Durability, FileSystem, OpenError, Opened, Position, Purpose, SegmentId, SimFileSystem, check,
     fuzz_recovery,
@@ -96,27 +98,68 @@ fn flipped_bit_is_torn_tail_or_corrupt_never_wrong_data() {
 fn log_ending_at_any_byte_is_cut_or_refused() {
     let (fs, all, bytes, end) = small_log();
     for length in 0..=end as usize {
-        // As a crash leaves a preallocated file, and as a crash leaves a growing one.
+        // As a crash leaves it: a file has its length before it has its name.
         let mut zeroed = bytes[..length].to_vec();
         zeroed.resize(bytes.len(), 0);
-        for image in [zeroed.as_slice(), &bytes[..length]] {
+        let fs = fs.fork();
+        fs.plant(&segment_path(1), &zeroed);
+        match open(&fs) {
+            Ok(opening) => {
+                assert!(all.starts_with(&opening.seen), "length {length}");
+                let whole = all
+                    .iter()
+                    .filter(|seen| seen.position.offset() + seen.record_len <= length as u32);
+                assert!(opening.seen.len() <= whole.count());
+                assert_readable(&opening);
+                store(&opening.group_commit, 9, &[77]).unwrap();
+            }
+            // Only the header itself: the first segment gets its name when it has one.
+            Err(OpenError::Corrupt(_)) => assert!(length < 64, "length {length}"),
+            Err(error) => panic!("length {length}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_too_short_is_corrupt() {
+    let (fs, opening) = log_of(40);
+    let active = opening.group_commit.tail().segment().0;
+    drop(opening);
+    for segment in [1, 2, active] {
+        for length in [4095, 2000, 64, 63, 0] {
             let fs = fs.fork();
-            fs.plant(&segment_path(1), image);
+            let bytes = fs.contents(&segment_path(segment)).unwrap();
+            fs.plant(&segment_path(segment), &bytes[..length]);
             match open(&fs) {
-                Ok(opening) => {
-                    assert!(all.starts_with(&opening.seen), "length {length}");
-                    let whole = all
-                        .iter()
-                        .filter(|seen| seen.position.offset() + seen.record_len <= length as u32);
-                    assert!(opening.seen.len() <= whole.count());
-                    assert_readable(&opening);
-                    store(&opening.group_commit, 9, &[77]).unwrap();
+                Err(OpenError::Corrupt(corruption)) => {
+                    assert_eq!((corruption.segment, corruption.offset), (SegmentId(segment), 0));
                 }
-                // Only the header itself: the first segment gets its name when it has one.
-                Err(OpenError::Corrupt(_)) => assert!(length < 64, "length {length}"),
-                Err(error) => panic!("length {length}: {error}"),
+                // What has no header behind the last segment is a spare, for all that is known.
+                Ok(_) => assert!(segment == active && length < 64, "{segment} {length}"),
+                Err(error) => panic!("{error}"),
             }
         }
+    }
+}
+
+#[test]
+fn a_sidecar_tells_that_another_segment_follows() {
+    let (fs, opening) = log_of(40);
+    let active = opening.group_commit.tail().segment().0;
+    work_off(&opening.group_commit);
+    drop(opening);
+    assert!(open(&fs.fork()).is_ok());
+    for length in [None, Some(0), Some(4096)] {
+        let fs = fs.fork();
+        FileSystem::remove(&fs, &segment_path(active)).unwrap();
+        if let Some(length) = length {
+            fs.plant(&segment_path(active), &vec![0; length]);
+        }
+
+        let Err(OpenError::Corrupt(corruption)) = open(&fs) else { panic!("opened") };
+
+        assert_eq!((corruption.segment, corruption.offset), (SegmentId(active), 0));
+        assert!(!check(&fs, dir()).unwrap().is_sound());
     }
 }
 

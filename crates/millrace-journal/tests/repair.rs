@@ -167,13 +167,59 @@ fn the_header_of_the_only_segment_can_be_written_anew() {
         let fs = log.with(1, |bytes| bytes[at] ^= 1 << (at % 8));
         let report = repair(Arc::new(fs.clone()), dir()).unwrap();
         let seen = open(&fs).unwrap().seen;
-        if (16..24).contains(&at) {
-            // Without the salt no frame can be believed.
-            assert_eq!((report.cut.is_some(), seen.len()), (true, 0));
-        } else {
-            assert_eq!(report.headers, [SegmentId(1)], "byte {at}");
-            assert_eq!((report.gaps.len(), seen), (0, log.all.clone()), "byte {at}");
+        assert_eq!(report.headers, [SegmentId(1)], "byte {at}");
+        assert_eq!((report.gaps.len(), seen), (0, log.all.clone()), "byte {at}");
+    }
+    // Without the salt no frame can be believed.
+    let fs = log.with(1, |bytes| bytes[..64].fill(0));
+    let report = repair(Arc::new(fs.clone()), dir()).unwrap();
+    assert_eq!(report.cut.unwrap().lost_frames, None);
+    assert_eq!(open(&fs).unwrap().seen.len(), 0);
+}
+
+#[test]
+fn epochs_of_a_lost_end_do_not_come_again() {
+    let log = Log::new(40);
+    let mut last = Epoch(0);
+    for _ in 0..50 {
+        last = open(&log.fs).unwrap().opened.epoch;
+    }
+    let opening = open(&log.fs).unwrap();
+    let active = opening.group_commit.tail().segment();
+    work_off(&opening.group_commit);
+    drop(opening);
+    for length in [None, Some(0), Some(64), Some(2000)] {
+        let fs = log.fs.fork();
+        let bytes = fs.contents(&segment_path(active.0)).unwrap();
+        match length {
+            None => fs.remove(&segment_path(active.0)).unwrap(),
+            Some(length) => fs.plant(&segment_path(active.0), &bytes[..length]),
         }
+
+        let (report, seen) = repaired(&fs);
+
+        assert_eq!(report.cut, None, "{report:?}");
+        let known = [&report.missing, &report.headers, &report.shortened];
+        assert!(known.iter().any(|ids| ids.contains(&active)), "{report:?}");
+        assert!(seen.iter().all(|seen| log.all.contains(seen)));
+        assert!(open(&fs).unwrap().opened.epoch > last, "{length:?}");
+    }
+}
+
+#[test]
+fn sealed_segments_that_are_too_short_lose_what_is_missing() {
+    let log = Log::new(40);
+    for length in [64, 100, 1000, 4095] {
+        let fs = log.fs.fork();
+        let bytes = fs.contents(&segment_path(2)).unwrap();
+        fs.plant(&segment_path(2), &bytes[..length]);
+
+        let (report, seen) = repaired(&fs);
+
+        assert_eq!((&report.shortened, &report.cut), (&vec![SegmentId(2)], &None));
+        let lost = without(&log.all, &seen);
+        let hit = log.hit(2, &(length..SEGMENT_BYTES as usize));
+        assert!(lost.iter().all(|lost| hit.contains(lost)), "{length}");
     }
 }
 
@@ -351,10 +397,41 @@ fn where_nothing_else_helps_the_log_is_cut() {
     assert_eq!(cut.at.segment, SegmentId(2));
     assert!(cut.removed.contains(&SegmentId(3)) && cut.removed.contains(&log.active));
     let lost_batches = log.all.last().unwrap().batch - kept.last().unwrap().batch;
-    assert!(cut.lost_frames >= lost_batches, "{cut:?}");
+    assert!(cut.lost_frames.unwrap() >= lost_batches, "{cut:?}");
     assert!(report.backups.iter().all(|path| fs.contents(path).is_some()));
     assert_eq!((report.gaps, seen), (vec![], kept));
     assert!(open(&fs).unwrap().opened.epoch > last, "receipt handles must not come again");
+}
+
+/// Neither a start nor another repair after it may use an epoch that was cut.
+#[test]
+fn power_lost_in_the_middle_of_a_cut_brings_no_epoch_back() {
+    let log = Log::new(20);
+    for _ in 0..30 {
+        drop(open(&log.fs).unwrap());
+    }
+    let last = open(&log.fs).unwrap().opened.epoch;
+    let damaged = log.with(3, |bytes| {
+        bytes[40] ^= 1;
+        let sum = crc32c::crc32c(&bytes[4..64]);
+        bytes[..4].copy_from_slice(&sum.to_le_bytes());
+    });
+    for call in 0.. {
+        let fs = damaged.fork();
+        fs.fail_call(fs.calls() + call, Fault::PowerLoss);
+        if repair(Arc::new(fs.clone()), dir()).is_ok() {
+            assert!(call > 8);
+            break;
+        }
+        for seed in 0..4 {
+            let fs = fs.crashed(seed);
+            if let Ok(opening) = open(&fs.fork()) {
+                assert!(opening.opened.epoch > last, "call {call}: {:?}", opening.opened);
+            }
+            repair(Arc::new(fs.clone()), dir()).unwrap();
+            assert!(open(&fs).unwrap().opened.epoch > last, "call {call}");
+        }
+    }
 }
 
 #[test]

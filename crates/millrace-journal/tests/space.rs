@@ -17,7 +17,7 @@ use common::{
 use millrace_journal::conformance;
 use millrace_journal::{
     Durability, Fault, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions,
-    OpenError, Purpose, Record, SegmentId, SimFileSystem, Unavailable, check,
+    OpenError, Purpose, RealFileSystem, Record, SegmentId, SimFileSystem, Unavailable, check,
 };
 
 #[test]
@@ -439,22 +439,74 @@ fn segment_size_may_change_between_starts() {
 
 #[test]
 fn space_that_a_copy_left_out_is_set_aside_again() {
-    const SEGMENT_BYTES: u32 = 16 << 10;
-    let open = |fs: &SimFileSystem| open_with(fs, Durability::Fsync, SEGMENT_BYTES).unwrap();
-    let fs = SimFileSystem::new(1);
-    store(&open(&fs).group_commit, 1, &[1]).unwrap();
-    let copied = |capacity: u64| {
-        let copy = SimFileSystem::new(1);
-        let mut contents = fs.contents(&segment_path(1)).unwrap();
-        contents.truncate(1000);
-        copy.plant(&segment_path(1), &contents);
-        copy.set_capacity(capacity);
-        (open(&copy).seen.len(), copy.used_bytes())
-    };
+    use std::os::unix::fs::{FileExt, MetadataExt};
 
-    assert_eq!(copied(1 << 20), (1, u64::from(SEGMENT_BYTES)));
-    // Too little for that, enough to begin.
-    assert_eq!(copied(10_000), (1, 4096));
+    const SIZE: u32 = 1 << 20;
+    let root = tempfile::tempdir().unwrap();
+    let options = LocalOptions { segment_bytes: SIZE, ..LocalOptions::default() };
+    let open = || LocalJournal::open(RealFileSystem::new(), root.path(), options, &mut |_| {});
+    drop(open().unwrap());
+    let path = root.path().join("00000001.seg");
+    let begun = std::fs::read(&path).unwrap();
+    let copy = std::fs::File::create(&path).unwrap();
+    copy.set_len(u64::from(SIZE)).unwrap();
+    copy.write_all_at(&begun[..4096], 0).unwrap();
+
+    let (_journal, opened) = open().unwrap();
+
+    assert_eq!(opened.epoch.0, 2);
+    assert!(copy.metadata().unwrap().blocks() * 512 >= u64::from(SIZE));
+}
+
+/// A volume may promise more than it has. Until frames are in a file, that is a full disk.
+#[test]
+fn space_that_is_missing_when_a_spare_is_zeroed_is_a_full_disk() {
+    let mut refused = 0;
+    for call in 0.. {
+        let fs = SimFileSystem::new(1);
+        let opening = open(&fs).unwrap();
+        let mut id = 0;
+        while opening.group_commit.tail().offset() < SEGMENT_BYTES / 2 {
+            store(&opening.group_commit, id, &[id]).unwrap();
+            id += 1;
+        }
+        let failing = fs.calls() + call;
+        fs.fail_call(failing, Fault::NoSpace);
+        work_off(&opening.group_commit);
+        if fs.calls() <= failing {
+            break;
+        }
+        assert!(opening.group_commit.poison().is_none(), "call {call}");
+        for _ in 0..40 {
+            match store(&opening.group_commit, id, &[id]) {
+                Ok(()) => id += 1,
+                Err(Unavailable::DiskFull) => {
+                    refused += 1;
+                    fs.advance(Duration::from_secs(2));
+                }
+                Err(error) => panic!("call {call}: {error}"),
+            }
+        }
+        opening.group_commit.close();
+        drop(opening);
+        assert_eq!(open(&fs).unwrap().seen.len() as u64, id, "call {call}");
+    }
+    assert!(refused > 0);
+}
+
+#[test]
+fn a_start_needs_no_space_for_what_a_copy_left_out() {
+    let fs = SimFileSystem::new(1);
+    fill(&open(&fs).unwrap().group_commit, 0, 3);
+    for call in 0..4 {
+        let fs = fs.fork();
+        fs.fail_call(fs.calls() + call, Fault::NoSpace);
+        if let Ok(opening) = open(&fs) {
+            assert_eq!(opening.seen.len(), 3, "call {call}");
+            return;
+        }
+    }
+    panic!("it is never asked for");
 }
 
 #[test]

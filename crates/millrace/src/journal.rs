@@ -43,12 +43,18 @@ pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
     for segment in &report.missing {
         text.push_str(&format!("segment {segment}: missing, replaced by an empty one\n"));
     }
+    for segment in &report.shortened {
+        text.push_str(&format!(
+            "segment {segment}: file was too short, and has its length again\n"
+        ));
+    }
     for gap in &report.gaps {
         text.push_str(&format!("{gap}\n"));
     }
     if let Some(cut) = &report.cut {
         text.push_str(&format!("cut at: {}\n", cut.at));
-        text.push_str(&format!("readable frames lost behind it: {}\n", cut.lost_frames));
+        let lost = cut.lost_frames.map_or("not known".to_owned(), |frames| frames.to_string());
+        text.push_str(&format!("readable frames lost behind it: {lost}\n"));
         for segment in &cut.removed {
             text.push_str(&format!("removed segment {segment}\n"));
         }

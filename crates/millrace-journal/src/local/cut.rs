@@ -1,24 +1,28 @@
 //! Cuts the log at damage that no [gap](super::gap) helps against.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 
+use bytes::Bytes;
+
 use super::backup::Backups;
-use super::scan::search;
+use super::scan::{scan, search};
 use super::segment::{FileKind, SEGMENT_HEADER_BYTES, index_path, segment_path};
-use super::survey::{Corruption, Survey};
+use super::survey::{Corruption, Found, Survey};
 use super::zero::write_zeros;
-use crate::frame::Chain;
+use crate::frame::{Chain, Frame, FrameKind, Prior};
 use crate::fs::FileSystem;
-use crate::position::{Epoch, SegmentId};
+use crate::position::{Epoch, Position, SegmentId};
+use crate::record::Replayed;
 
 /// Where the log was cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     pub at: Corruption,
     /// Frames that were still readable behind the damage and are lost to the journal. The damaged
-    /// one comes on top.
-    pub lost_frames: u64,
+    /// one comes on top. None if no header is left to tell the salt, without which none can be told.
+    pub lost_frames: Option<u64>,
     /// Segments that were taken away whole.
     pub removed: Vec<SegmentId>,
 }
@@ -33,38 +37,60 @@ pub(super) fn cut_at(
 ) -> io::Result<(Cut, Epoch)> {
     let damaged = at.segment;
     let keeps_beginning = at.offset >= SEGMENT_HEADER_BYTES as u32;
-    let mut cut = Cut { at, lost_frames: 0, removed: Vec::new() };
+    let mut cut = Cut { at, lost_frames: None, removed: Vec::new() };
     let headers = survey.segments.iter().map(|found| found.header);
     let mut latest = headers.clone().map(|header| header.start.epoch).max().unwrap_or_default();
 
-    // From the youngest on, so that an interrupted repair leaves damage that is found again.
     let mut later = segments_from(fs, dir, damaged)?;
     // One salt for all of them, also for those without a header.
     if let Some(salt) = headers.map(|header| header.salt).next() {
+        let mut lost_frames = 0;
         for id in &later {
             let file = fs.open(&segment_path(dir, *id))?;
             let from = if *id == damaged { cut.at.offset } else { 0 };
             let from = from.max(SEGMENT_HEADER_BYTES as u32);
             let traces = search(&*file, *id, salt, from, &Chain::default())?;
-            cut.lost_frames += traces.frames;
+            lost_frames += traces.frames;
             latest = latest.max(traces.epoch);
         }
+        cut.lost_frames = Some(lost_frames);
     }
     if keeps_beginning {
         later.retain(|id| *id != damaged);
     }
+    let end = if keeps_beginning { damaged.next() } else { damaged };
+    if let Some(kept) = last_in_order(&survey.segments, end) {
+        remove_index(fs, dir, kept.header.segment)?;
+        end_with_epoch(kept, latest, backups)?;
+    }
+    // From the youngest on: until the last of them is gone, the one before has another end than they
+    // say, so that an interrupted repair leaves damage that is found again.
     for id in later.into_iter().rev() {
         remove_index(fs, dir, id)?;
         backups.set_aside(id)?;
         cut.removed.push(id);
     }
-    if keeps_beginning {
-        let file = fs.open(&segment_path(dir, damaged))?;
-        remove_index(fs, dir, damaged)?;
-        backups.copy(damaged, &*file)?;
-        write_zeros(&*file, cut.at.offset, u32::try_from(file.size()?).unwrap_or(u32::MAX))?;
-    }
     Ok((cut, latest))
+}
+
+/// Ends a segment behind its last good frame, with one that opens an epoch later than `latest`: who
+/// starts from here can be in none that was cut.
+fn end_with_epoch(kept: &Found, latest: Epoch, backups: &mut Backups<'_>) -> io::Result<()> {
+    let (file, header) = (&*kept.file, &kept.header);
+    let mut ignore = |_: Replayed<'_>| ControlFlow::Continue(());
+    let stop = scan(file, header, u64::MAX, &mut ignore)?;
+    backups.copy(header.segment, file)?;
+    let size = u32::try_from(file.size()?).unwrap_or(u32::MAX);
+    write_zeros(file, stop.offset, size)?;
+    let place = Position::new(header.segment, stop.offset);
+    let mut opening = stop.chain.next(FrameKind::Open, place, Prior::Durable);
+    opening.epoch = opening.epoch.max(Epoch(latest.0.saturating_add(1)));
+    let frame = Frame::seal(opening, Bytes::new(), header.salt);
+    if frame.end().offset() <= size {
+        file.write_at(&[&frame.head], u64::from(stop.offset))?;
+        file.sync_data()?;
+    }
+    Ok(())
 }
 
 /// All segment files from this one on, headers or not, ascending.
@@ -90,4 +116,18 @@ fn remove_index(fs: &dyn FileSystem, dir: &Path, id: SegmentId) -> io::Result<()
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// The last segment before this one up to which nothing is missing or of another journal.
+pub(super) fn last_in_order(segments: &[Found], id: SegmentId) -> Option<&Found> {
+    let first = segments.first()?.header;
+    let mut expected = first.segment;
+    let in_order = segments.iter().take_while(|found| {
+        let fits = found.header.segment == expected
+            && found.header.salt == first.salt
+            && found.header.segment < id;
+        expected = expected.next();
+        fits
+    });
+    in_order.last()
 }

@@ -125,7 +125,10 @@ pub(super) fn open_locked(
 pub fn fuzz_recovery(bytes: &[u8]) {
     let fs = SimFileSystem::new(1);
     let dir = Path::new("/fuzz");
-    let bytes = bytes.get(..bytes.len().min(1 << 20)).unwrap_or_default();
+    let mut bytes = bytes.get(..bytes.len().min(1 << 20)).unwrap_or_default().to_vec();
+    // A shorter file is refused for that alone.
+    bytes.resize(bytes.len().max(MIN_SEGMENT_BYTES as usize), 0);
+    let bytes = bytes.as_slice();
     fs.plant(&segment_path(dir, SegmentId(1)), bytes);
     // A good header in front lets the rest be reached without guessing its checksum.
     if let Some(body) = bytes.get(SEGMENT_HEADER_BYTES..) {

@@ -9,9 +9,9 @@
 //! Copies of what is changed or taken away are kept. A journal without damage is left as it is, a torn
 //! tail included: the next start cuts that by itself.
 //!
-//! After a cut the journal is opened once, in an epoch later than any that was cut: what clients were
-//! given in those epochs (receipt handles, sequence numbers) must not be given again. The epochs of
-//! what a gap replaces are not later than that of the frame behind it.
+//! What clients were given in an epoch (receipt handles, sequence numbers) must not be given again. The
+//! epochs of what a gap replaces are not later than that of the frame behind it. After a cut, and where
+//! the end of the log is missing, the journal is opened once, in an epoch later than any that was lost.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use super::LocalOptions;
 use super::backup::Backups;
 use super::check::{CheckReport, check_survey};
-use super::cut::{Cut, cut_at, segments_from};
+use super::cut::{Cut, cut_at, last_in_order, segments_from};
 use super::gap::{Gap, plan};
 use super::recover::{check_segment_bytes, open_locked};
 use super::scan::{scan, search};
@@ -29,9 +29,14 @@ use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_path, temporar
 use super::survey::{Corruption, Found, Survey, lock_dir, survey};
 use super::unreadable::blank;
 use crate::error::OpenError;
-use crate::frame::Chain;
+use crate::frame::{Chain, FrameHeader, Verdict};
 use crate::fs::{BLOCK_BYTES, FileSystem};
-use crate::position::SegmentId;
+use crate::position::{Epoch, SegmentId};
+use crate::record::Replayed;
+
+/// More starts than this in the segments that are missing at the end are not reckoned with: each begins
+/// an epoch.
+const LOST_EPOCHS: u64 = 1024;
 
 /// What was found and what was done about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +49,8 @@ pub struct RepairReport {
     pub headers: Vec<SegmentId>,
     /// Segments that were missing, and are there again without anything in them.
     pub missing: Vec<SegmentId>,
+    /// Segments whose file was too short, and has its length again.
+    pub shortened: Vec<SegmentId>,
     /// What was put in the place of damaged frames, and of all that missing segments held.
     pub gaps: Vec<Gap>,
     /// Only if there was damage that nothing else helps against.
@@ -61,6 +68,8 @@ pub fn repair(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<RepairReport, OpenE
         dir,
         headers: Vec::new(),
         missing: Vec::new(),
+        shortened: Vec::new(),
+        has_lost_its_end: false,
         gaps: Vec::new(),
         backups: Backups::new(&*disk, dir),
     };
@@ -78,26 +87,37 @@ pub fn repair(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<RepairReport, OpenE
         survey = super::survey::survey(&*fs, dir)?;
         damage = check_survey(&*fs, dir, &survey)?.corruption;
     }
+    let mut latest = None;
     let mut cut = None;
+    let last = survey.segments.last();
+    let size = last.map(|last| last.header.segment_bytes);
     if let Some(at) = damage {
         let cutting = OpenError::io("cutting the journal");
-        let size = survey.segments.last().map(|last| last.header.segment_bytes);
-        let (done, latest) =
-            cut_at(&*fs, dir, &survey, at, &mut repair.backups).map_err(cutting)?;
-        cut = Some(done);
-        drop(survey);
-        // Without any header nothing is known of epochs either: the next start begins a new log.
-        if let Some(segment_bytes) = size {
-            let usual = LocalOptions::default();
-            let options = match check_segment_bytes(segment_bytes) {
-                Ok(()) => LocalOptions { segment_bytes, ..usual },
-                Err(_) => usual,
-            };
-            open_locked(fs, dir, options, lock, latest, &mut |_| {})?;
-        }
+        let (done, epoch) = cut_at(&*fs, dir, &survey, at, &mut repair.backups).map_err(cutting)?;
+        (cut, latest) = (Some(done), Some(epoch));
+    } else if let Some(last) = last.filter(|_| repair.has_lost_its_end) {
+        let epoch = end_of(last).map_err(repairing())?.epoch;
+        latest = Some(Epoch(epoch.0.saturating_add(LOST_EPOCHS)));
     }
-    let Repair { headers, missing, gaps, backups, .. } = repair;
-    Ok(RepairReport { unreadable, found, headers, missing, gaps, cut, backups: backups.paths })
+    drop(survey);
+    // Without any header nothing is known of epochs either: the next start begins a new log.
+    if let Some((latest, segment_bytes)) = latest.zip(size) {
+        let usual = LocalOptions::default();
+        let options = match check_segment_bytes(segment_bytes) {
+            Ok(()) => LocalOptions { segment_bytes, ..usual },
+            Err(_) => usual,
+        };
+        open_locked(fs, dir, options, lock, latest, &mut |_| {})?;
+    }
+    let Repair { headers, missing, shortened, gaps, backups, .. } = repair;
+    let backups = backups.paths;
+    Ok(RepairReport { unreadable, found, headers, missing, shortened, gaps, cut, backups })
+}
+
+/// The chain behind a segment's last good frame.
+fn end_of(found: &Found) -> io::Result<Chain> {
+    let mut ignore = |_: Replayed<'_>| ControlFlow::Continue(());
+    Ok(scan(&*found.file, &found.header, u64::MAX, &mut ignore)?.chain)
 }
 
 /// A repair under way.
@@ -106,6 +126,9 @@ struct Repair<'a> {
     dir: &'a Path,
     headers: Vec<SegmentId>,
     missing: Vec<SegmentId>,
+    shortened: Vec<SegmentId>,
+    /// What is missing may have been the end of the log.
+    has_lost_its_end: bool,
     gaps: Vec<Gap>,
     backups: Backups<'a>,
 }
@@ -145,35 +168,47 @@ impl Repair<'_> {
     }
 
     /// Writes the header of the segment whose header is damaged, or makes the one that is missing
-    /// before it.
+    /// before it, or gives one its length again.
     fn mend_header(&mut self, survey: &Survey, at: &Corruption) -> io::Result<bool> {
         let before = last_in_order(&survey.segments, at.segment);
         let Some(salt) = self.salt(survey, at.segment)? else { return Ok(false) };
-        let mut ignore = |_: crate::record::Replayed<'_>| ControlFlow::Continue(());
-        let end = match before {
-            Some(found) => scan(&*found.file, &found.header, u64::MAX, &mut ignore)?.chain,
-            None => Chain::default(),
-        };
+        let end = before.map_or(Ok(Chain::default()), end_of)?;
         let segment = before.map_or(at.segment, |found| found.header.segment.next());
-        if segment < at.segment {
-            self.make(SegmentHeader {
-                segment,
-                salt,
-                start: end,
-                segment_bytes: BLOCK_BYTES as u32,
-            })?;
-            self.missing.push(segment);
+        let file = match self.fs.open(&segment_path(self.dir, segment)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let segment_bytes = BLOCK_BYTES as u32;
+                self.make(SegmentHeader { segment, salt, start: end, segment_bytes })?;
+                self.missing.push(segment);
+                self.has_lost_its_end = true;
+                return Ok(true);
+            }
+            opened => opened?,
+        };
+        self.backups.copy(segment, &*file)?;
+        let mut headers = survey.segments.iter().map(|found| found.header);
+        let own = headers.find(|header| header.segment == segment && header.salt == salt);
+        if let Some(own) =
+            own.filter(|own| file.size().is_ok_and(|size| size < own.segment_bytes.into()))
+        {
+            file.allocate(u64::from(own.segment_bytes))?;
+            file.sync_data()?;
+            self.shortened.push(segment);
+            self.has_lost_its_end = true;
             return Ok(true);
         }
-        let file = self.fs.open(&segment_path(self.dir, segment))?;
+        let usual = before.map_or(BLOCK_BYTES as u32, |found| found.header.segment_bytes);
+        file.allocate(u64::from(usual))?;
         let first = SEGMENT_HEADER_BYTES as u32;
-        let start = match search(&*file, segment, salt, first, &end)?.next {
-            Some((offset, frame)) if offset == first => Chain::before(&frame),
+        let traces = search(&*file, segment, salt, first, &end)?;
+        self.has_lost_its_end |= traces.frames == 0;
+        let start = match traces.next {
+            Some((offset, frame)) if offset == first && !follows(&end, &frame) => {
+                Chain::before(&frame)
+            }
             _ => end,
         };
         let segment_bytes = u32::try_from(file.size()?).unwrap_or(u32::MAX);
         let header = SegmentHeader { segment, salt, start, segment_bytes };
-        self.backups.copy(segment, &*file)?;
         file.write_at(&[&header.encode()], 0)?;
         file.sync_data()?;
         self.headers.push(segment);
@@ -187,10 +222,15 @@ impl Repair<'_> {
             return Ok(Some(found.header.salt));
         }
         let file = self.fs.open(&segment_path(self.dir, damaged))?;
-        let salt = SegmentHeader::read_salt(&*file)?;
+        let found = SegmentHeader::read_salt(&*file)?;
         let first = SEGMENT_HEADER_BYTES as u32;
-        let traces = search(&*file, damaged, salt, first, &Chain::default())?;
-        Ok(Some(salt).filter(|_| traces.frames > 0))
+        // One bit of it may be what is damaged.
+        for salt in [found].into_iter().chain((0..64).map(|bit| found ^ 1 << bit)) {
+            if search(&*file, damaged, salt, first, &Chain::default())?.frames > 0 {
+                return Ok(Some(salt));
+            }
+        }
+        Ok(None)
     }
 
     /// An empty segment. It has its name when it is durable.
@@ -205,16 +245,7 @@ impl Repair<'_> {
     }
 }
 
-/// The last segment before this one up to which nothing is missing or of another journal.
-fn last_in_order(segments: &[Found], id: SegmentId) -> Option<&Found> {
-    let first = segments.first()?.header;
-    let mut expected = first.segment;
-    let in_order = segments.iter().take_while(|found| {
-        let fits = found.header.segment == expected
-            && found.header.salt == first.salt
-            && found.header.segment < id;
-        expected = expected.next();
-        fits
-    });
-    in_order.last()
+fn follows(chain: &Chain, frame: &FrameHeader) -> bool {
+    // Its checksum says only what comes after it.
+    matches!(chain.judge(frame, 0), Verdict::Valid(_))
 }

@@ -208,6 +208,26 @@ impl LocalJournal {
         failure
     }
 
+    /// Takes away the last spare, whose space was set aside and is not there after all, as on a volume
+    /// that promises more than it has. False if there is no such spare: frames may be in it by now.
+    pub(super) fn give_up_spare(&self, id: SegmentId, error: &io::Error) -> bool {
+        let mut preparing = lock(&self.preparing);
+        {
+            let mut state = self.state_mut();
+            if state.spares.last_key_value().is_none_or(|(last, _)| *last != id) {
+                return false;
+            }
+            state.spares.remove(&id);
+            self.ready_until.store(id.0.saturating_sub(1), Ordering::Release);
+        }
+        // If that fails, the next start finds a spare.
+        if let Err(error) = self.remove_present(&segment_path(&self.dir, id)) {
+            tracing::warn!(%error, segment = %id, "spare segment could not be removed");
+        }
+        self.note_failure(&mut preparing, error);
+        true
+    }
+
     /// A file under the segment's name, durable name included.
     fn make_spare(&self, preparing: &mut Preparing, id: SegmentId) -> io::Result<Spare> {
         let size = self.options.segment_bytes;

@@ -68,9 +68,11 @@ pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenErro
             FileKind::Foreign => {}
         }
     }
-    // Finished while its segment was being removed.
-    indexes.retain(|(id, _)| !files.contains_key(id));
-    temporary.extend(indexes.into_iter().map(|(_, name)| name));
+    // The others were finished while their segments were being removed.
+    let (indexed, orphaned): (Vec<_>, Vec<_>) =
+        indexes.into_iter().partition(|(id, _)| files.contains_key(id));
+    temporary.extend(orphaned.into_iter().map(|(_, name)| name));
+    let last_indexed = indexed.into_iter().map(|(id, _)| id).max();
     let mut headers = Vec::new();
     let mut has_last = false;
     for (id, file) in files.into_iter().rev() {
@@ -82,19 +84,28 @@ pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenErro
         }
         let header = read_header(&*file).map_err(reading())?;
         has_last |= header.is_some();
-        headers.push((id, file, header));
+        let size = file.size().map_err(reading())?;
+        headers.push((id, file, header, size));
     }
     headers.reverse();
-    Ok(sort_out(headers, temporary))
+    let mut survey = sort_out(headers, temporary);
+    // Only sealed segments have sidecars, and a segment is sealed when the next one has its header.
+    if let (Some(last), Some(sealed)) = (survey.segments.last(), last_indexed)
+        && last.header.segment == sealed
+    {
+        survey.note(sealed.next(), format!("segment is missing, but segment {sealed} is sealed"));
+    }
+    Ok(survey)
 }
 
-type Surveyed = (SegmentId, Arc<dyn File>, Option<SegmentHeader>);
+type Surveyed = (SegmentId, Arc<dyn File>, Option<SegmentHeader>, u64);
 
 fn sort_out(headers: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
-    let headed = headers.iter().rposition(|(_, _, header)| header.is_some()).map_or(0, |at| at + 1);
+    let headed = headers.iter().rposition(|(_, _, header, _)| header.is_some());
+    let headed = headed.map_or(0, |at| at + 1);
     let mut survey =
         Survey { segments: Vec::new(), spares: Vec::new(), temporary, corruption: None };
-    for (number, (id, file, header)) in headers.into_iter().enumerate() {
+    for (number, (id, file, header, size)) in headers.into_iter().enumerate() {
         let Some(header) = header else {
             if number < headed || number == 0 {
                 survey.note(id, "segment header is damaged");
@@ -110,6 +121,9 @@ fn sort_out(headers: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
         {
             let reason = format!("does not follow segment {}", previous.header.segment);
             survey.note(id, reason);
+        } else if size < u64::from(header.segment_bytes) {
+            // A file has its name only when its length is durable.
+            survey.note(id, "file is shorter than its header says");
         }
         survey.segments.push(Found { header, file });
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::blocks::BlockFile;
 use super::segment::{Zeroed, segment_path};
 use super::{LocalJournal, State};
-use crate::fs::{BLOCK_BYTES, File};
+use crate::fs::{BLOCK_BYTES, File, is_out_of_space};
 use crate::position::{Durability, SegmentId};
 
 /// Written between two looks at what else there is to do. Appends to the file may have to wait for
@@ -53,6 +53,10 @@ impl LocalJournal {
         });
         let synced = written.and_then(|file| file.map_or(Ok(()), |file| file.sync_data()));
         if let Err(error) = synced {
+            if goal.is_spare && is_out_of_space(&error) && self.give_up_spare(goal.segment, &error)
+            {
+                return true;
+            }
             // The same file holds frames: after a failed sync no later one can be believed.
             tracing::error!(%error, "zeroing a journal segment failed");
             self.has_failed.store(true, Ordering::Release);
