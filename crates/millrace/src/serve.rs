@@ -133,6 +133,8 @@ fn start_on_signals(drain: Drain) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut terminate, mut interrupt) = {
         let _guard = runtime.enter();
+        // A limit of files' sizes is a full disk, and no reason to be killed.
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
     };
     // Ends with the process.

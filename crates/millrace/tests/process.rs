@@ -321,6 +321,21 @@ fn serves_though_nothing_can_be_printed() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+/// It is an error of a write, and not a signal that kills.
+#[test]
+fn a_limit_of_file_sizes_is_named() {
+    let data = TempDir::new().unwrap();
+    let limited = Command::new("sh")
+        .args(["-c", r#"ulimit -f 1000 && exec "$0" "$@""#, env!("CARGO_BIN_EXE_millrace")])
+        .args(["serve", "--listen", "127.0.0.1:0", "--console-listen", "off", "--data"])
+        .arg(data.path().join("data"))
+        .output()
+        .unwrap();
+
+    assert_eq!(limited.status.code(), Some(1), "{limited:?}");
+    assert!(stderr(&limited).contains("File too large"), "{}", stderr(&limited));
+}
+
 #[test]
 fn drains_though_nobody_reads_what_it_prints() {
     let data = TempDir::new().unwrap();

@@ -59,10 +59,10 @@ impl Sqs {
         input: &ChangeMessageVisibility<'_>,
     ) -> Result<Answer, ApiError> {
         let queue = self.queue(request, input.queue_url.as_ref())?;
-        let (text, handle) = self.handle(&queue, input.receipt_handle.as_ref())?;
         let timeout = input
             .visibility_timeout
             .ok_or_else(|| ApiError::missing_parameter("VisibilityTimeout"))?;
+        let (text, handle) = self.handle(&queue, input.receipt_handle.as_ref())?;
         let timeout_s = check_visibility_timeout(timeout, TIMEOUT_REASON)?;
         let outcomes = self.broker.change_visibility(&queue, &[(handle, timeout_s)]).await;
         let outcomes = outcomes.map_err(|error| error::of_broker(error, text))?;
