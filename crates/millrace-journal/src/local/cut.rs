@@ -8,11 +8,11 @@ use bytes::Bytes;
 
 use super::backup::Backups;
 use super::scan::{scan, search};
-use super::segment::{FileKind, SEGMENT_HEADER_BYTES, index_path, segment_path};
+use super::segment::{FileKind, SEGMENT_HEADER_BYTES, SegmentHeader, index_path, segment_path};
 use super::survey::{Corruption, Found, Survey};
 use super::zero::write_zeros;
 use crate::frame::{Chain, Frame, FrameKind, Prior};
-use crate::fs::FileSystem;
+use crate::fs::{File, FileSystem};
 use crate::position::{Epoch, Position, SegmentId};
 use crate::record::Replayed;
 
@@ -82,12 +82,23 @@ fn end_with_epoch(kept: &Found, latest: Epoch, backups: &mut Backups<'_>) -> io:
     backups.copy(header.segment, file)?;
     let size = u32::try_from(file.size()?).unwrap_or(u32::MAX);
     write_zeros(file, stop.offset, size)?;
-    let place = Position::new(header.segment, stop.offset);
-    let mut opening = stop.chain.next(FrameKind::Open, place, Prior::Durable);
+    write_epoch(file, header, (stop.offset, &stop.chain), latest)
+}
+
+/// Writes and syncs a frame that opens an epoch later than `latest` at the end of a segment's chain, if
+/// there is room for it.
+pub(super) fn write_epoch(
+    file: &dyn File,
+    header: &SegmentHeader,
+    (offset, chain): (u32, &Chain),
+    latest: Epoch,
+) -> io::Result<()> {
+    let place = Position::new(header.segment, offset);
+    let mut opening = chain.next(FrameKind::Open, place, Prior::Durable);
     opening.epoch = opening.epoch.max(Epoch(latest.0.saturating_add(1)));
     let frame = Frame::seal(opening, Bytes::new(), header.salt);
-    if frame.end().offset() <= size {
-        file.write_at(&[&frame.head], u64::from(stop.offset))?;
+    if frame.end().offset() <= header.segment_bytes {
+        file.write_at(&[&frame.head], u64::from(offset))?;
         file.sync_data()?;
     }
     Ok(())

@@ -1,17 +1,19 @@
 //! `millrace journal repair`: makes a damaged log start again, and keeps all of it that is whole.
 //!
-//! Blocks that cannot be read become zeros. Damaged frames are replaced by a [gap](super::gap); a damaged segment header is written anew, from
-//! the segment before and from its own frames; for a segment that is missing an empty one is made.
-//! What stands behind goes on to count: a replay passes over records whose messages it does not know,
-//! as it does after the oldest segments are gone. So what the damage held is lost, its sends and its
-//! deletes, and nothing else. Only where none of that helps, the log is [cut](super::cut).
+//! Blocks that cannot be read become zeros. Damaged frames are replaced by a [gap](super::gap); a
+//! damaged segment header is written anew, from the segment before and from its own frames; for a
+//! segment that is missing an empty one is made. What stands behind goes on to count: a replay passes
+//! over records whose messages it does not know, as it does after the oldest segments are gone. So what
+//! the damage held is lost, its sends and its deletes, and nothing else. Only where none of that helps,
+//! the log is [cut](super::cut).
 //!
 //! Copies of what is changed or taken away are kept. A journal without damage is left as it is, a torn
 //! tail included: the next start cuts that by itself.
 //!
 //! What clients were given in an epoch (receipt handles, sequence numbers) must not be given again. The
 //! epochs of what a gap replaces are not later than that of the frame behind it. After a cut, and where
-//! the end of the log is missing, the journal is opened once, in an epoch later than any that was lost.
+//! the end of the log is missing, the next is later than any that was lost; and it is written first, for
+//! a repair may be interrupted.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -21,16 +23,16 @@ use std::sync::Arc;
 use super::LocalOptions;
 use super::backup::Backups;
 use super::check::{CheckReport, check_survey};
-use super::cut::{Cut, cut_at, last_in_order, segments_from};
+use super::cut::{Cut, cut_at, last_in_order, segments_from, write_epoch};
 use super::gap::{Gap, plan};
 use super::recover::{check_segment_bytes, open_locked};
-use super::scan::{scan, search};
+use super::scan::{Stop, scan, search};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_path, temporary_path};
 use super::survey::{Corruption, Found, Survey, lock_dir, survey};
 use super::unreadable::blank;
 use crate::error::OpenError;
 use crate::frame::{Chain, FrameHeader, Verdict};
-use crate::fs::{BLOCK_BYTES, FileSystem};
+use crate::fs::{BLOCK_BYTES, File, FileSystem};
 use crate::position::{Epoch, SegmentId};
 use crate::record::Replayed;
 
@@ -69,7 +71,6 @@ pub fn repair(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<RepairReport, OpenE
         headers: Vec::new(),
         missing: Vec::new(),
         shortened: Vec::new(),
-        has_lost_its_end: false,
         gaps: Vec::new(),
         backups: Backups::new(&*disk, dir),
     };
@@ -87,37 +88,27 @@ pub fn repair(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<RepairReport, OpenE
         survey = super::survey::survey(&*fs, dir)?;
         damage = check_survey(&*fs, dir, &survey)?.corruption;
     }
-    let mut latest = None;
     let mut cut = None;
-    let last = survey.segments.last();
-    let size = last.map(|last| last.header.segment_bytes);
     if let Some(at) = damage {
         let cutting = OpenError::io("cutting the journal");
-        let (done, epoch) = cut_at(&*fs, dir, &survey, at, &mut repair.backups).map_err(cutting)?;
-        (cut, latest) = (Some(done), Some(epoch));
-    } else if let Some(last) = last.filter(|_| repair.has_lost_its_end) {
-        let epoch = end_of(last).map_err(repairing())?.epoch;
-        latest = Some(Epoch(epoch.0.saturating_add(LOST_EPOCHS)));
-    }
-    drop(survey);
-    // Without any header nothing is known of epochs either: the next start begins a new log.
-    if let Some((latest, segment_bytes)) = latest.zip(size) {
-        let usual = LocalOptions::default();
-        let options = match check_segment_bytes(segment_bytes) {
-            Ok(()) => LocalOptions { segment_bytes, ..usual },
-            Err(_) => usual,
-        };
-        open_locked(fs, dir, options, lock, latest, &mut |_| {})?;
+        let size = survey.segments.last().map(|last| last.header.segment_bytes);
+        let (done, latest) =
+            cut_at(&*fs, dir, &survey, at, &mut repair.backups).map_err(cutting)?;
+        cut = Some(done);
+        drop(survey);
+        // Without any header nothing is known of epochs either: the next start begins a new log.
+        if let Some(segment_bytes) = size {
+            let usual = LocalOptions::default();
+            let options = match check_segment_bytes(segment_bytes) {
+                Ok(()) => LocalOptions { segment_bytes, ..usual },
+                Err(_) => usual,
+            };
+            open_locked(fs, dir, options, lock, latest, &mut |_| {})?;
+        }
     }
     let Repair { headers, missing, shortened, gaps, backups, .. } = repair;
     let backups = backups.paths;
     Ok(RepairReport { unreadable, found, headers, missing, shortened, gaps, cut, backups })
-}
-
-/// The chain behind a segment's last good frame.
-fn end_of(found: &Found) -> io::Result<Chain> {
-    let mut ignore = |_: Replayed<'_>| ControlFlow::Continue(());
-    Ok(scan(&*found.file, &found.header, u64::MAX, &mut ignore)?.chain)
 }
 
 /// A repair under way.
@@ -127,8 +118,6 @@ struct Repair<'a> {
     headers: Vec<SegmentId>,
     missing: Vec<SegmentId>,
     shortened: Vec<SegmentId>,
-    /// What is missing may have been the end of the log.
-    has_lost_its_end: bool,
     gaps: Vec<Gap>,
     backups: Backups<'a>,
 }
@@ -172,14 +161,18 @@ impl Repair<'_> {
     fn mend_header(&mut self, survey: &Survey, at: &Corruption) -> io::Result<bool> {
         let before = last_in_order(&survey.segments, at.segment);
         let Some(salt) = self.salt(survey, at.segment)? else { return Ok(false) };
-        let end = before.map_or(Ok(Chain::default()), end_of)?;
+        let end = match before {
+            Some(found) => end_of(&*found.file, &found.header)?.chain,
+            None => Chain::default(),
+        };
         let segment = before.map_or(at.segment, |found| found.header.segment.next());
+        let is_last = survey.segments.iter().all(|found| found.header.segment <= segment);
         let file = match self.fs.open(&segment_path(self.dir, segment)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let segment_bytes = BLOCK_BYTES as u32;
-                self.make(SegmentHeader { segment, salt, start: end, segment_bytes })?;
+                let header = SegmentHeader { segment, salt, start: end, segment_bytes };
+                self.make(header, is_last)?;
                 self.missing.push(segment);
-                self.has_lost_its_end = true;
                 return Ok(true);
             }
             opened => opened?,
@@ -187,31 +180,21 @@ impl Repair<'_> {
         self.backups.copy(segment, &*file)?;
         let mut headers = survey.segments.iter().map(|found| found.header);
         let own = headers.find(|header| header.segment == segment && header.salt == salt);
-        if let Some(own) =
-            own.filter(|own| file.size().is_ok_and(|size| size < own.segment_bytes.into()))
-        {
-            file.allocate(u64::from(own.segment_bytes))?;
-            file.sync_data()?;
-            self.shortened.push(segment);
-            self.has_lost_its_end = true;
-            return Ok(true);
-        }
-        let usual = before.map_or(BLOCK_BYTES as u32, |found| found.header.segment_bytes);
-        file.allocate(u64::from(usual))?;
-        let first = SEGMENT_HEADER_BYTES as u32;
-        let traces = search(&*file, segment, salt, first, &end)?;
-        self.has_lost_its_end |= traces.frames == 0;
-        let start = match traces.next {
-            Some((offset, frame)) if offset == first && !follows(&end, &frame) => {
-                Chain::before(&frame)
+        let size = file.size()?;
+        match own {
+            Some(own) if size < u64::from(own.segment_bytes) => {
+                lengthen(&*file, &own, is_last)?;
+                self.shortened.push(segment);
             }
-            _ => end,
-        };
-        let segment_bytes = u32::try_from(file.size()?).unwrap_or(u32::MAX);
-        let header = SegmentHeader { segment, salt, start, segment_bytes };
-        file.write_at(&[&header.encode()], 0)?;
-        file.sync_data()?;
-        self.headers.push(segment);
+            _ => {
+                let usual = before.map_or(BLOCK_BYTES as u32, |found| found.header.segment_bytes);
+                file.allocate(u64::from(usual))?;
+                let segment_bytes = u32::try_from(file.size()?).unwrap_or(u32::MAX);
+                let header = SegmentHeader { segment, salt, start: end, segment_bytes };
+                write_header(&*file, header, is_last)?;
+                self.headers.push(segment);
+            }
+        }
         Ok(true)
     }
 
@@ -234,15 +217,52 @@ impl Repair<'_> {
     }
 
     /// An empty segment. It has its name when it is durable.
-    fn make(&self, header: SegmentHeader) -> io::Result<()> {
+    fn make(&self, header: SegmentHeader, is_last: bool) -> io::Result<()> {
         let temporary = temporary_path(self.dir, header.segment, "seg");
         let file = self.fs.create(&temporary)?;
         file.allocate(u64::from(header.segment_bytes))?;
-        file.write_at(&[&header.encode()], 0)?;
-        file.sync_data()?;
+        write_header(&*file, header, is_last)?;
         self.fs.rename(&temporary, &segment_path(self.dir, header.segment))?;
         self.fs.sync_dir(self.dir)
     }
+}
+
+/// Writes a segment's header, which follows `header.start` unless its first frame says otherwise. If
+/// nothing is in the last one, the end of the log is lost.
+fn write_header(file: &dyn File, mut header: SegmentHeader, is_last: bool) -> io::Result<()> {
+    let first = SEGMENT_HEADER_BYTES as u32;
+    let traces = search(file, header.segment, header.salt, first, &header.start)?;
+    match traces.next {
+        Some((offset, frame)) if offset == first && !follows(&header.start, &frame) => {
+            header.start = Chain::before(&frame);
+        }
+        None if is_last => {
+            write_epoch(file, &header, (first, &header.start), behind_lost(&header.start))?;
+        }
+        _ => {}
+    }
+    file.write_at(&[&header.encode()], 0)?;
+    file.sync_data()
+}
+
+/// Gives a file the length that its header tells. In the last one, what is missing is the end of the log.
+fn lengthen(file: &dyn File, header: &SegmentHeader, is_last: bool) -> io::Result<()> {
+    let stop = end_of(file, header)?;
+    let traces = search(file, header.segment, header.salt, stop.offset, &stop.chain)?;
+    if is_last && traces.next.is_none() {
+        write_epoch(file, header, (stop.offset, &stop.chain), behind_lost(&stop.chain))?;
+    }
+    file.allocate(u64::from(header.segment_bytes))?;
+    file.sync_data()
+}
+
+/// An epoch behind those that may be lost with the end of the log.
+fn behind_lost(end: &Chain) -> Epoch {
+    Epoch(end.epoch.0.saturating_add(LOST_EPOCHS))
+}
+
+fn end_of(file: &dyn File, header: &SegmentHeader) -> io::Result<Stop> {
+    scan(file, header, u64::MAX, &mut |_: Replayed<'_>| ControlFlow::Continue(()))
 }
 
 fn follows(chain: &Chain, frame: &FrameHeader) -> bool {
