@@ -164,6 +164,79 @@ fn a_sidecar_tells_that_another_segment_follows() {
 }
 
 #[test]
+fn several_segments_that_are_emptied_are_missed() {
+    let (fs, opening) = log_of(60);
+    let active = opening.group_commit.tail().segment().0;
+    work_off(&opening.group_commit);
+    drop(opening);
+    for emptied in 1..4 {
+        let fs = fs.fork();
+        for segment in active + 1 - emptied..=active {
+            fs.plant(&segment_path(segment), &[0; 4096]);
+        }
+
+        let Err(OpenError::Corrupt(corruption)) = open(&fs) else { panic!("opened") };
+
+        assert_eq!(corruption.segment, SegmentId(active + 1 - emptied));
+    }
+}
+
+/// As an earlier version's repair left it that cut the log at the next segment's header.
+#[test]
+fn a_sidecar_that_more_was_written_behind_tells_nothing() {
+    let (fs, opening) = log_of(40);
+    let active = opening.group_commit.tail().segment().0;
+    drop(opening);
+    let opening = open(&fs).unwrap();
+    let sealed = opening.group_commit.segments()[0].id;
+    assert!(sealed.0 < active);
+    work_off(&opening.group_commit);
+    drop(opening);
+    for segment in 2..=active {
+        FileSystem::remove(&fs, &segment_path(segment)).unwrap();
+        let _ = FileSystem::remove(&fs, &dir().join(format!("{segment:08x}.idx")));
+    }
+    assert!(matches!(open(&fs.fork()), Err(OpenError::Corrupt(_))));
+    let index = fs.contents(&dir().join("00000001.idx")).unwrap();
+    FileSystem::remove(&fs, &dir().join("00000001.idx")).unwrap();
+    drop(open(&fs).unwrap());
+    fs.plant(&dir().join("00000001.idx"), &index);
+
+    assert!(open(&fs).is_ok());
+}
+
+#[test]
+fn a_header_that_is_gone_is_missed_with_any_durability() {
+    let fs = SimFileSystem::new(1);
+    let open = |fs: &SimFileSystem| open_with(fs, Durability::Os, 4096);
+    let opening = open(&fs).unwrap();
+    (0..20).for_each(|batch| store(&opening.group_commit, batch, &[batch]).unwrap());
+    let active = opening.group_commit.tail().segment();
+    drop(opening);
+    let mut bytes = fs.contents(&segment_path(active.0)).unwrap();
+    bytes[..64].fill(0);
+    fs.plant(&segment_path(active.0), &bytes);
+
+    let Err(OpenError::Corrupt(corruption)) = open(&fs) else { panic!("opened") };
+
+    assert_eq!((corruption.segment, corruption.offset), (active, 0));
+}
+
+#[test]
+fn epochs_grow_when_power_is_lost_whatever_the_durability() {
+    for durability in [Durability::Fsync, Durability::Os] {
+        let mut fs = SimFileSystem::new(1);
+        let mut last = 0;
+        for life in 0..30 {
+            let opened = open_with(&fs, durability, 4096).unwrap().opened;
+            assert!(opened.epoch.0 > last, "{durability:?}: {opened:?} after {last}");
+            last = opened.epoch.0;
+            fs = fs.crashed(life);
+        }
+    }
+}
+
+#[test]
 fn hole_in_the_middle_is_corrupt() {
     let (fs, seen, bytes, _) = small_log();
     let frame = seen[2].position.offset() as usize - 48;

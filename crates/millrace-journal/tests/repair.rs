@@ -199,7 +199,7 @@ fn epochs_of_a_lost_end_do_not_come_again() {
         let (report, seen) = repaired(&fs);
 
         assert_eq!(report.cut, None, "{report:?}");
-        let known = [&report.missing, &report.headers, &report.shortened];
+        let known = [&report.missing, &report.headers, &report.lengthened];
         assert!(known.iter().any(|ids| ids.contains(&active)), "{report:?}");
         assert!(seen.iter().all(|seen| log.all.contains(seen)));
         assert!(open(&fs).unwrap().opened.epoch > last, "{length:?}");
@@ -216,7 +216,7 @@ fn sealed_segments_that_are_too_short_lose_what_is_missing() {
 
         let (report, seen) = repaired(&fs);
 
-        assert_eq!((&report.shortened, &report.cut), (&vec![SegmentId(2)], &None));
+        assert_eq!((&report.lengthened, &report.cut), (&vec![SegmentId(2)], &None));
         let lost = without(&log.all, &seen);
         let hit = log.hit(2, &(length..SEGMENT_BYTES as usize));
         assert!(lost.iter().all(|lost| hit.contains(lost)), "{length}");
@@ -298,12 +298,53 @@ fn what_missing_segments_held_is_all_that_is_lost() {
 fn a_segment_in_place_of_another_is_lost_alone() {
     let log = Log::new(40);
     let third = log.fs.contents(&segment_path(3)).unwrap();
-    let fs = log.with(2, |bytes| bytes.copy_from_slice(&third));
+    // Of the same number, in another journal.
+    let other = SimFileSystem::new(99);
+    let opening = open(&other).unwrap();
+    (0..40).for_each(|batch| store(&opening.group_commit, batch, &[batch]).unwrap());
+    let foreign = |segment| other.contents(&segment_path(segment)).unwrap();
+    for (segment, bytes) in [(2, third), (2, foreign(2)), (1, foreign(1))] {
+        let fs = log.with(segment, |own| own.copy_from_slice(&bytes));
 
-    let (report, seen) = repaired(&fs);
+        let (report, seen) = repaired(&fs);
 
-    assert_eq!((&report.headers, &report.cut), (&vec![SegmentId(2)], &None));
-    assert_eq!(seen, without(&log.all, &log.hit(2, &(0..SEGMENT_BYTES as usize))));
+        assert_eq!((&report.missing, &report.cut), (&vec![SegmentId(segment)], &None));
+        assert_eq!(seen, without(&log.all, &log.hit(segment, &(0..SEGMENT_BYTES as usize))));
+    }
+}
+
+/// A missing segment before one whose header is damaged is not the end of the log.
+#[test]
+fn frames_behind_a_missing_segment_and_a_damaged_header_are_kept() {
+    let log = Log::new(40);
+    let active = log.active.0;
+    for length in [None, Some(0), Some(2000)] {
+        let fs = log.with(active, |bytes| bytes[20] ^= 1);
+        let bytes = fs.contents(&segment_path(active - 1)).unwrap();
+        match length {
+            None => fs.remove(&segment_path(active - 1)).unwrap(),
+            Some(length) => fs.plant(&segment_path(active - 1), &bytes[..length]),
+        }
+
+        let (report, seen) = repaired(&fs);
+
+        assert_eq!((&report.headers, &report.cut), (&vec![log.active], &None));
+        let lost = without(&log.all, &seen);
+        let hit = log.hit(active - 1, &(0..SEGMENT_BYTES as usize));
+        assert!(!lost.is_empty() && lost.iter().all(|lost| hit.contains(lost)), "{report:?}");
+    }
+}
+
+#[test]
+fn a_file_with_a_far_off_number_is_set_aside() {
+    let log = Log::new(20);
+    let stray = log.fs.contents(&segment_path(1)).unwrap();
+    log.fs.plant(&segment_path(0x7fff_0000), &stray);
+
+    let (report, seen) = repaired(&log.fs);
+
+    assert_eq!(report.cut.unwrap().removed, [SegmentId(0x7fff_0000)]);
+    assert_eq!(seen, log.all);
 }
 
 #[test]

@@ -564,7 +564,8 @@ fn recent_records_are_served_without_the_disk() {
 fn sidecars_without_a_segment_are_removed_at_the_start() {
     let fs = SimFileSystem::new(1);
     drop(open(&fs).unwrap());
-    let index = dir().join("00000009.idx");
+    // Segments go from the oldest on.
+    let index = dir().join("00000000.idx");
     fs.plant(&index, b"finished while its segment was being removed");
 
     drop(open(&fs).unwrap());

@@ -41,11 +41,11 @@ pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
         text.push_str(&format!("segment {segment}: header written anew\n"));
     }
     for segment in &report.missing {
-        text.push_str(&format!("segment {segment}: missing, replaced by an empty one\n"));
+        text.push_str(&format!("segment {segment}: missing, what it held is lost\n"));
     }
-    for segment in &report.shortened {
+    for segment in &report.lengthened {
         text.push_str(&format!(
-            "segment {segment}: file was too short, and has its length again\n"
+            "segment {segment}: file was too short, what was in the rest is lost\n"
         ));
     }
     for gap in &report.gaps {

@@ -68,15 +68,12 @@ pub(super) fn check_survey(
         ..CheckReport::default()
     };
     let bad_header = survey.corruption.as_ref().map(|corruption| corruption.segment);
-    for (number, found) in survey.segments.iter().enumerate() {
+    for found in &survey.segments {
         // Behind a header that does not count, nothing does.
         if bad_header.is_some_and(|bad| found.header.segment >= bad) {
             break;
         }
-        // Behind a missing header, the next one is of another segment.
-        let id = found.header.segment;
-        let next = survey.segments.get(number + 1).filter(|next| next.header.segment == id.next());
-        if check_segment(fs, dir, survey, (found, next), &mut report)?.is_break() {
+        if check_segment(fs, dir, survey, found, &mut report)?.is_break() {
             break;
         }
     }
@@ -88,20 +85,20 @@ fn check_segment(
     fs: &dyn FileSystem,
     dir: &Path,
     survey: &Survey,
-    (found, next): (&Found, Option<&Found>),
+    found: &Found,
     report: &mut CheckReport,
 ) -> Result<ControlFlow<()>, OpenError> {
     let id = found.header.segment;
     let reading = || OpenError::io(format!("reading segment {id}"));
     let mut ignore = |_: crate::record::Replayed<'_>| ControlFlow::Continue(());
     let stop = scan(&*found.file, &found.header, u64::MAX, &mut ignore).map_err(reading())?;
-    let next_start = next.map(|next| next.header.start);
+    let next_start = survey.next_start(id);
     report.segments.push(SegmentReport {
         id,
         frames: stop.frames,
         records: stop.records,
         bytes: stop.offset,
-        is_sealed: next.is_some(),
+        is_sealed: next_start.is_some(),
         sidecar: sidecar_state(fs, dir, found, next_start),
     });
     if let Some(start) = next_start {

@@ -1,20 +1,18 @@
 //! Cuts the log at damage that no [gap](super::gap) helps against.
 
 use std::io;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use bytes::Bytes;
 
 use super::backup::Backups;
-use super::scan::{scan, search};
+use super::scan::{end_of, search};
 use super::segment::{FileKind, SEGMENT_HEADER_BYTES, SegmentHeader, index_path, segment_path};
 use super::survey::{Corruption, Found, Survey};
 use super::zero::write_zeros;
 use crate::frame::{Chain, Frame, FrameKind, Prior};
 use crate::fs::{File, FileSystem};
 use crate::position::{Epoch, Position, SegmentId};
-use crate::record::Replayed;
 
 /// Where the log was cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,11 +37,11 @@ pub(super) fn cut_at(
     let keeps_beginning = at.offset >= SEGMENT_HEADER_BYTES as u32;
     let mut cut = Cut { at, lost_frames: None, removed: Vec::new() };
     let headers = survey.segments.iter().map(|found| found.header);
-    let mut latest = headers.clone().map(|header| header.start.epoch).max().unwrap_or_default();
+    let mut latest = headers.map(|header| header.start.epoch).max().unwrap_or_default();
 
     let mut later = segments_from(fs, dir, damaged)?;
-    // One salt for all of them, also for those without a header.
-    if let Some(salt) = headers.map(|header| header.salt).next() {
+    // Also of those without a header.
+    if let Some(salt) = survey.salt {
         let mut lost_frames = 0;
         for id in &later {
             let file = fs.open(&segment_path(dir, *id))?;
@@ -59,7 +57,7 @@ pub(super) fn cut_at(
         later.retain(|id| *id != damaged);
     }
     let end = if keeps_beginning { damaged.next() } else { damaged };
-    if let Some(kept) = last_in_order(&survey.segments, end) {
+    if let Some(kept) = survey.last_in_order(end) {
         remove_index(fs, dir, kept.header.segment)?;
         end_with_epoch(kept, latest, backups)?;
     }
@@ -77,8 +75,7 @@ pub(super) fn cut_at(
 /// starts from here can be in none that was cut.
 fn end_with_epoch(kept: &Found, latest: Epoch, backups: &mut Backups<'_>) -> io::Result<()> {
     let (file, header) = (&*kept.file, &kept.header);
-    let mut ignore = |_: Replayed<'_>| ControlFlow::Continue(());
-    let stop = scan(file, header, u64::MAX, &mut ignore)?;
+    let stop = end_of(file, header)?;
     backups.copy(header.segment, file)?;
     let size = u32::try_from(file.size()?).unwrap_or(u32::MAX);
     write_zeros(file, stop.offset, size)?;
@@ -122,23 +119,9 @@ pub(super) fn segments_from(
     Ok(ids)
 }
 
-fn remove_index(fs: &dyn FileSystem, dir: &Path, id: SegmentId) -> io::Result<()> {
+pub(super) fn remove_index(fs: &dyn FileSystem, dir: &Path, id: SegmentId) -> io::Result<()> {
     match fs.remove(&index_path(dir, id)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-/// The last segment before this one up to which nothing is missing or of another journal.
-pub(super) fn last_in_order(segments: &[Found], id: SegmentId) -> Option<&Found> {
-    let first = segments.first()?.header;
-    let mut expected = first.segment;
-    let in_order = segments.iter().take_while(|found| {
-        let fits = found.header.segment == expected
-            && found.header.salt == first.salt
-            && found.header.segment < id;
-        expected = expected.next();
-        fits
-    });
-    in_order.last()
 }

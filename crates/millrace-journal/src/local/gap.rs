@@ -9,9 +9,8 @@
 
 use std::fmt;
 use std::io;
-use std::ops::ControlFlow;
 
-use super::scan::{count_whole, fit, scan, search};
+use super::scan::{count_whole, end_of, fit, search};
 use super::segment::SegmentHeader;
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameHeader, FrameKind, Prior, Verdict};
 use crate::fs::File;
@@ -22,6 +21,7 @@ use crate::position::{Position, SegmentId};
 pub struct Gap {
     pub segment: SegmentId,
     pub offset: u32,
+    /// Of the gap. Where it leads to the next segment, what is behind it is lost, too.
     pub bytes: u32,
     /// Frames that stood there, by their counters.
     pub frames: u64,
@@ -33,8 +33,8 @@ pub struct Gap {
 
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { segment, offset, bytes, frames, kept_records, .. } = self;
-        write!(f, "segment {segment} offset {offset}: {bytes} bytes damaged, ")?;
+        let Self { segment, offset, frames, kept_records, .. } = self;
+        write!(f, "segment {segment} offset {offset}: ")?;
         match self.lost_records {
             Some(lost) => write!(f, "{lost} of {} records lost", lost + kept_records),
             None => write!(f, "{frames} frames lost"),
@@ -65,7 +65,7 @@ pub(super) fn plan(
     header: &SegmentHeader,
     next_start: Option<Chain>,
 ) -> io::Result<Option<Planned>> {
-    let stop = scan(file, header, u64::MAX, &mut |_| ControlFlow::Continue(()))?;
+    let stop = end_of(file, header)?;
     if Some(stop.chain) == next_start {
         return Ok(None);
     }

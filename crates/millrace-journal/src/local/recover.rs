@@ -32,7 +32,7 @@ use crate::error::OpenError;
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind, Prior};
 use crate::fs::{BLOCK_BYTES, File, FileSystem, SimFileSystem, is_out_of_space};
 use crate::journal::Journal;
-use crate::position::{Epoch, Opened, Position, SegmentId, TornTail};
+use crate::position::{Durability, Epoch, Opened, Position, SegmentId, TornTail};
 use crate::record::Replayed;
 
 const MIN_SEGMENT_BYTES: u32 = 4 << 10;
@@ -168,7 +168,8 @@ pub(super) fn find_end(
     for (spare, file) in spares {
         let from = SEGMENT_HEADER_BYTES as u32;
         let found = search(&**file, *spare, salt, from, &stop.chain).map_err(reading())?;
-        if found.outlived_by.is_some() {
+        // Its header is durable before the first frame is written, with any durability.
+        if found.next.is_some() {
             let reason = "segment header is damaged, but frames are behind it";
             return Err(OpenError::Corrupt(Corruption::at(*spare, 0, reason)));
         }
@@ -343,6 +344,11 @@ fn start_epoch(journal: &mut LocalJournal, latest: Epoch) -> Result<(), OpenErro
     let frame = Frame::seal(header, bytes::Bytes::new(), journal.salt);
     let appended = journal.append(&frame).map_err(io::Error::other);
     appended.map_err(OpenError::io("starting an epoch"))?;
+    if journal.options.durability != Durability::Fsync {
+        // What clients are given in this epoch must not be given again in another.
+        let active = Arc::clone(&super::lock(&journal.active).segment);
+        active.file.sync_data().map_err(OpenError::io("starting an epoch"))?;
+    }
     journal.opened_chain = frame.chain();
     journal.opened.epoch = header.epoch;
     journal.opened.tail = frame.end();

@@ -16,17 +16,16 @@
 //! a repair may be interrupted.
 
 use std::io;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::LocalOptions;
 use super::backup::Backups;
 use super::check::{CheckReport, check_survey};
-use super::cut::{Cut, cut_at, last_in_order, segments_from, write_epoch};
+use super::cut::{Cut, cut_at, remove_index, segments_from, write_epoch};
 use super::gap::{Gap, plan};
 use super::recover::{check_segment_bytes, open_locked};
-use super::scan::{Stop, scan, search};
+use super::scan::{end_of, search};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_path, temporary_path};
 use super::survey::{Corruption, Found, Survey, lock_dir, survey};
 use super::unreadable::blank;
@@ -34,11 +33,13 @@ use crate::error::OpenError;
 use crate::frame::{Chain, FrameHeader, Verdict};
 use crate::fs::{BLOCK_BYTES, File, FileSystem};
 use crate::position::{Epoch, SegmentId};
-use crate::record::Replayed;
 
 /// More starts than this in the segments that are missing at the end are not reckoned with: each begins
 /// an epoch.
 const LOST_EPOCHS: u64 = 1024;
+
+/// Segments that are missing in a row.
+const MISSING_MAX: u32 = 64;
 
 /// What was found and what was done about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,10 +50,10 @@ pub struct RepairReport {
     pub found: CheckReport,
     /// Segments whose header was damaged and is written anew. That alone loses nothing.
     pub headers: Vec<SegmentId>,
-    /// Segments that were missing, and are there again without anything in them.
+    /// Segments that were missing, or without any frame, and are there again without anything in them.
     pub missing: Vec<SegmentId>,
-    /// Segments whose file was too short, and has its length again.
-    pub shortened: Vec<SegmentId>,
+    /// Segments whose file was too short, and has its length again. What was in the rest is lost.
+    pub lengthened: Vec<SegmentId>,
     /// What was put in the place of damaged frames, and of all that missing segments held.
     pub gaps: Vec<Gap>,
     /// Only if there was damage that nothing else helps against.
@@ -70,21 +71,17 @@ pub fn repair(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<RepairReport, OpenE
         dir,
         headers: Vec::new(),
         missing: Vec::new(),
-        shortened: Vec::new(),
+        lengthened: Vec::new(),
         gaps: Vec::new(),
         backups: Backups::new(&*disk, dir),
     };
-    let repairing = || OpenError::io("repairing the journal");
-    let unreadable = repair.blank().map_err(repairing())?;
+    let unreadable = repair.blank().map_err(OpenError::io("repairing the journal"))?;
     let mut survey = survey(&*fs, dir)?;
     let found = check_survey(&*fs, dir, &survey)?;
     let mut damage = found.corruption.clone();
-    let mut seen: Vec<Corruption> = Vec::new();
-    while let Some(at) = damage.as_ref().filter(|at| !seen.contains(at)) {
-        seen.push(at.clone());
-        if !repair.mend(&survey, at).map_err(repairing())? {
-            break;
-        }
+    while let Some(at) = &damage
+        && repair.mend(&survey, at)?
+    {
         survey = super::survey::survey(&*fs, dir)?;
         damage = check_survey(&*fs, dir, &survey)?.corruption;
     }
@@ -106,9 +103,9 @@ pub fn repair(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<RepairReport, OpenE
             open_locked(fs, dir, options, lock, latest, &mut |_| {})?;
         }
     }
-    let Repair { headers, missing, shortened, gaps, backups, .. } = repair;
+    let Repair { headers, missing, lengthened, gaps, backups, .. } = repair;
     let backups = backups.paths;
-    Ok(RepairReport { unreadable, found, headers, missing, shortened, gaps, cut, backups })
+    Ok(RepairReport { unreadable, found, headers, missing, lengthened, gaps, cut, backups })
 }
 
 /// A repair under way.
@@ -117,7 +114,7 @@ struct Repair<'a> {
     dir: &'a Path,
     headers: Vec<SegmentId>,
     missing: Vec<SegmentId>,
-    shortened: Vec<SegmentId>,
+    lengthened: Vec<SegmentId>,
     gaps: Vec<Gap>,
     backups: Backups<'a>,
 }
@@ -134,14 +131,16 @@ impl Repair<'_> {
     }
 
     /// Mends what is damaged here without taking anything away. False if that cannot be done.
-    fn mend(&mut self, survey: &Survey, at: &Corruption) -> io::Result<bool> {
+    fn mend(&mut self, survey: &Survey, at: &Corruption) -> Result<bool, OpenError> {
         if at.offset < SEGMENT_HEADER_BYTES as u32 {
             return self.mend_header(survey, at);
         }
-        let of = |id: SegmentId| survey.segments.iter().find(|found| found.header.segment == id);
-        let Some(found) = of(at.segment) else { return Ok(false) };
-        let next_start = of(at.segment.next()).map(|next| next.header.start);
-        self.put_gaps(found, next_start)
+        let mut segments = survey.segments.iter();
+        let Some(found) = segments.find(|found| found.header.segment == at.segment) else {
+            return Ok(false);
+        };
+        self.put_gaps(found, survey.next_start(at.segment))
+            .map_err(OpenError::io("repairing the journal"))
     }
 
     fn put_gaps(&mut self, found: &Found, next_start: Option<Chain>) -> io::Result<bool> {
@@ -158,51 +157,83 @@ impl Repair<'_> {
 
     /// Writes the header of the segment whose header is damaged, or makes the one that is missing
     /// before it, or gives one its length again.
-    fn mend_header(&mut self, survey: &Survey, at: &Corruption) -> io::Result<bool> {
-        let before = last_in_order(&survey.segments, at.segment);
-        let Some(salt) = self.salt(survey, at.segment)? else { return Ok(false) };
+    fn mend_header(&mut self, survey: &Survey, at: &Corruption) -> Result<bool, OpenError> {
+        let repairing = || OpenError::io("repairing the journal");
+        let before = survey.last_in_order(at.segment);
+        let Some(salt) = self.salt(survey, at.segment).map_err(repairing())? else {
+            return Ok(false);
+        };
         let end = match before {
-            Some(found) => end_of(&*found.file, &found.header)?.chain,
+            Some(found) => match survey.sealed_end(self.fs, self.dir, found.header.segment)? {
+                Some(end) => end.chain,
+                None => end_of(&*found.file, &found.header).map_err(repairing())?.chain,
+            },
             None => Chain::default(),
         };
         let segment = before.map_or(at.segment, |found| found.header.segment.next());
-        let is_last = survey.segments.iter().all(|found| found.header.segment <= segment);
+        let mut done = self.headers.iter().chain(&self.missing).chain(&self.lengthened);
+        // A name that is far off is none of this journal.
+        if done.any(|done| *done == segment) || at.segment.0 - segment.0 > MISSING_MAX {
+            return Ok(false);
+        }
+        let usual = before.map_or(BLOCK_BYTES as u32, |found| found.header.segment_bytes);
+        let header = SegmentHeader { segment, salt, start: end, segment_bytes: usual };
+        let own = survey.segments.iter().map(|found| found.header);
+        let own = own.into_iter().find(|own| own.segment == segment && own.salt == salt);
+        self.place_header(header, own).map_err(repairing())?;
+        Ok(true)
+    }
+
+    fn place_header(
+        &mut self,
+        header: SegmentHeader,
+        own: Option<SegmentHeader>,
+    ) -> io::Result<()> {
+        let segment = header.segment;
+        let is_last = !self.has_frames_behind(&header)?;
         let file = match self.fs.open(&segment_path(self.dir, segment)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let segment_bytes = BLOCK_BYTES as u32;
-                let header = SegmentHeader { segment, salt, start: end, segment_bytes };
-                self.make(header, is_last)?;
+                // What its sidecar knows has no bodies any more.
+                remove_index(self.fs, self.dir, segment)?;
+                self.make(SegmentHeader { segment_bytes: BLOCK_BYTES as u32, ..header }, is_last)?;
                 self.missing.push(segment);
-                return Ok(true);
+                return Ok(());
             }
             opened => opened?,
         };
         self.backups.copy(segment, &*file)?;
-        let mut headers = survey.segments.iter().map(|found| found.header);
-        let own = headers.find(|header| header.segment == segment && header.salt == salt);
         let size = file.size()?;
-        match own {
-            Some(own) if size < u64::from(own.segment_bytes) => {
-                lengthen(&*file, &own, is_last)?;
-                self.shortened.push(segment);
-            }
-            _ => {
-                let usual = before.map_or(BLOCK_BYTES as u32, |found| found.header.segment_bytes);
-                file.allocate(u64::from(usual))?;
-                let segment_bytes = u32::try_from(file.size()?).unwrap_or(u32::MAX);
-                let header = SegmentHeader { segment, salt, start: end, segment_bytes };
-                write_header(&*file, header, is_last)?;
-                self.headers.push(segment);
+        if let Some(own) = own.filter(|own| size < u64::from(own.segment_bytes)) {
+            lengthen(&*file, &own, is_last)?;
+            self.lengthened.push(segment);
+            return Ok(());
+        }
+        file.allocate(u64::from(header.segment_bytes))?;
+        let segment_bytes = u32::try_from(file.size()?).unwrap_or(u32::MAX);
+        match write_header(&*file, SegmentHeader { segment_bytes, ..header }, is_last)? {
+            Contents::Frames => self.headers.push(segment),
+            Contents::Nothing => self.missing.push(segment),
+        }
+        Ok(())
+    }
+
+    /// Whether a later file, with or without a header, has frames of this log.
+    fn has_frames_behind(&self, header: &SegmentHeader) -> io::Result<bool> {
+        for id in segments_from(self.fs, self.dir, header.segment.next())? {
+            let file = self.fs.open(&segment_path(self.dir, id))?;
+            let first = SEGMENT_HEADER_BYTES as u32;
+            if search(&*file, id, header.salt, first, &Chain::default())?.frames > 0 {
+                return Ok(true);
             }
         }
-        Ok(true)
+        Ok(false)
     }
 
     /// The journal's salt. Without any whole header, what stands in its place in the damaged one, if
     /// there are frames that it fits.
     fn salt(&self, survey: &Survey, damaged: SegmentId) -> io::Result<Option<u64>> {
-        if let Some(found) = survey.segments.first() {
-            return Ok(Some(found.header.salt));
+        if let Some(salt) = survey.salt {
+            return Ok(Some(salt));
         }
         let file = self.fs.open(&segment_path(self.dir, damaged))?;
         let found = SegmentHeader::read_salt(&*file)?;
@@ -227,9 +258,15 @@ impl Repair<'_> {
     }
 }
 
+/// What is in a segment.
+enum Contents {
+    Frames,
+    Nothing,
+}
+
 /// Writes a segment's header, which follows `header.start` unless its first frame says otherwise. If
 /// nothing is in the last one, the end of the log is lost.
-fn write_header(file: &dyn File, mut header: SegmentHeader, is_last: bool) -> io::Result<()> {
+fn write_header(file: &dyn File, mut header: SegmentHeader, is_last: bool) -> io::Result<Contents> {
     let first = SEGMENT_HEADER_BYTES as u32;
     let traces = search(file, header.segment, header.salt, first, &header.start)?;
     match traces.next {
@@ -242,7 +279,8 @@ fn write_header(file: &dyn File, mut header: SegmentHeader, is_last: bool) -> io
         _ => {}
     }
     file.write_at(&[&header.encode()], 0)?;
-    file.sync_data()
+    file.sync_data()?;
+    Ok(if traces.frames > 0 { Contents::Frames } else { Contents::Nothing })
 }
 
 /// Gives a file the length that its header tells. In the last one, what is missing is the end of the log.
@@ -259,10 +297,6 @@ fn lengthen(file: &dyn File, header: &SegmentHeader, is_last: bool) -> io::Resul
 /// An epoch behind those that may be lost with the end of the log.
 fn behind_lost(end: &Chain) -> Epoch {
     Epoch(end.epoch.0.saturating_add(LOST_EPOCHS))
-}
-
-fn end_of(file: &dyn File, header: &SegmentHeader) -> io::Result<Stop> {
-    scan(file, header, u64::MAX, &mut |_: Replayed<'_>| ControlFlow::Continue(()))
 }
 
 fn follows(chain: &Chain, frame: &FrameHeader) -> bool {

@@ -92,6 +92,11 @@ pub(super) fn scan(
     Ok(stop)
 }
 
+/// Where a segment's chain ends.
+pub(super) fn end_of(file: &dyn File, header: &SegmentHeader) -> io::Result<Stop> {
+    scan(file, header, u64::MAX, &mut |_| ControlFlow::Continue(()))
+}
+
 /// Looks for intact frames of this log at and behind `from`.
 pub(super) fn search(
     file: &dyn File,

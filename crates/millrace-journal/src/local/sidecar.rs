@@ -10,7 +10,8 @@
 //! ```
 //! Its entries are written to a temporary file while the segment fills, or as a start reads it, see
 //! [`super::draft`]; where that was given up, the sealed segment is read once more. A sidecar that is
-//! missing or wrong costs time, never data.
+//! missing or wrong costs time, never data: but for a repaired segment, of whose damaged records it still
+//! knows what they said.
 
 use std::io;
 use std::ops::ControlFlow;

@@ -6,10 +6,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::scan::{Stop, begun_at};
 use super::segment::{FileKind, SEGMENT_HEADER_BYTES, SegmentHeader, segment_path};
+use super::sidecar::Sidecar;
 use crate::error::OpenError;
+use crate::frame::Chain;
 use crate::fs::{File, FileSystem};
-use crate::position::SegmentId;
+use crate::position::{Position, SegmentId};
 
 /// Damage that is not the trace of a crash, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +37,8 @@ pub(super) struct Survey {
     pub(super) spares: Vec<(SegmentId, Arc<dyn File>)>,
     /// Files that are worth nothing.
     pub(super) temporary: Vec<String>,
+    /// That most headers have.
+    pub(super) salt: Option<u64>,
     /// Damage among the headers.
     pub(super) corruption: Option<Corruption>,
 }
@@ -68,11 +73,10 @@ pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenErro
             FileKind::Foreign => {}
         }
     }
-    // The others were finished while their segments were being removed.
-    let (indexed, orphaned): (Vec<_>, Vec<_>) =
-        indexes.into_iter().partition(|(id, _)| files.contains_key(id));
-    temporary.extend(orphaned.into_iter().map(|(_, name)| name));
-    let last_indexed = indexed.into_iter().map(|(id, _)| id).max();
+    let indexed: Vec<SegmentId> = indexes.iter().map(|(id, _)| *id).collect();
+    // Finished while its segment was being removed.
+    indexes.retain(|(id, _)| !files.contains_key(id));
+    temporary.extend(indexes.into_iter().map(|(_, name)| name));
     let mut headers = Vec::new();
     let mut has_last = false;
     for (id, file) in files.into_iter().rev() {
@@ -89,11 +93,13 @@ pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenErro
     }
     headers.reverse();
     let mut survey = sort_out(headers, temporary);
-    // Only sealed segments have sidecars, and a segment is sealed when the next one has its header.
-    if let (Some(last), Some(sealed)) = (survey.segments.last(), last_indexed)
-        && last.header.segment == sealed
-    {
-        survey.note(sealed.next(), format!("segment is missing, but segment {sealed} is sealed"));
+    if let Some(last) = survey.segments.last() {
+        let last = last.header.segment;
+        if let Some(sealed) = indexed.into_iter().filter(|id| *id >= last).max()
+            && (sealed > last || survey.sealed_end(fs, dir, last)?.is_some())
+        {
+            survey.note(last.next(), format!("segment is missing, but segment {sealed} is sealed"));
+        }
     }
     Ok(survey)
 }
@@ -103,8 +109,15 @@ type Surveyed = (SegmentId, Arc<dyn File>, Option<SegmentHeader>, u64);
 fn sort_out(headers: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
     let headed = headers.iter().rposition(|(_, _, header, _)| header.is_some());
     let headed = headed.map_or(0, |at| at + 1);
-    let mut survey =
-        Survey { segments: Vec::new(), spares: Vec::new(), temporary, corruption: None };
+    let mut survey = Survey {
+        segments: Vec::new(),
+        spares: Vec::new(),
+        temporary,
+        salt: most_common(
+            headers.iter().filter_map(|(_, _, header, _)| Some(header.as_ref()?.salt)),
+        ),
+        corruption: None,
+    };
     for (number, (id, file, header, size)) in headers.into_iter().enumerate() {
         let Some(header) = header else {
             if number < headed || number == 0 {
@@ -116,8 +129,10 @@ fn sort_out(headers: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
         };
         if header.segment != id {
             survey.note(id, format!("header is that of segment {}", header.segment));
+        } else if survey.salt != Some(header.salt) {
+            survey.note(id, "segment is another journal's");
         } else if let Some(previous) = survey.segments.last()
-            && (previous.header.segment.next() != id || previous.header.salt != header.salt)
+            && previous.header.segment.next() != id
         {
             let reason = format!("does not follow segment {}", previous.header.segment);
             survey.note(id, reason);
@@ -131,6 +146,45 @@ fn sort_out(headers: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
 }
 
 impl Survey {
+    /// The last segment before this one up to which nothing is missing or of another journal.
+    pub(super) fn last_in_order(&self, id: SegmentId) -> Option<&Found> {
+        let mut expected = self.segments.first()?.header.segment;
+        let in_order = self.segments.iter().take_while(|found| {
+            let fits = found.header.segment == expected
+                && Some(found.header.salt) == self.salt
+                && found.header.segment < id;
+            expected = expected.next();
+            fits
+        });
+        in_order.last()
+    }
+
+    /// The chain with which the next segment starts, if its header is to be believed.
+    pub(super) fn next_start(&self, id: SegmentId) -> Option<Chain> {
+        let next = id.next();
+        let is_bad = self.corruption.as_ref().is_some_and(|corruption| corruption.segment <= next);
+        let found = self.segments.iter().find(|found| found.header.segment == next);
+        found.filter(|_| !is_bad).map(|found| found.header.start)
+    }
+
+    /// Where a segment ends by its sidecar, which it has when it is sealed: when the next one has its
+    /// header. None if more was written behind that place since, as after a repair that cut the log.
+    pub(super) fn sealed_end(
+        &self,
+        fs: &dyn FileSystem,
+        dir: &Path,
+        id: SegmentId,
+    ) -> Result<Option<Stop>, OpenError> {
+        let found = self.segments.iter().find(|found| found.header.segment == id);
+        let sealed = |found: &Found| Some(Sidecar::load(fs, dir, &found.header, None)?.end);
+        let Some((found, end)) = found.and_then(|found| Some((found, sealed(found)?))) else {
+            return Ok(None);
+        };
+        let begun = begun_at(&*found.file, Position::new(id, end.offset));
+        let begun = begun.map_err(OpenError::io(format!("reading segment {id}")))?;
+        Ok((begun == 0).then_some(end))
+    }
+
     fn note(&mut self, segment: SegmentId, reason: impl fmt::Display) {
         self.corruption.get_or_insert(Corruption::at(segment, 0, reason));
     }
@@ -140,4 +194,17 @@ fn read_header(file: &dyn File) -> io::Result<Option<SegmentHeader>> {
     let mut bytes = [0; SEGMENT_HEADER_BYTES];
     let read = file.read_at(&mut bytes, 0)?;
     Ok(bytes.get(..read).and_then(SegmentHeader::decode))
+}
+
+/// The first of those that there are most of.
+fn most_common(salts: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut counts: Vec<(u64, usize)> = Vec::new();
+    for salt in salts {
+        match counts.iter_mut().find(|(known, _)| *known == salt) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((salt, 1)),
+        }
+    }
+    let most = counts.iter().map(|(_, count)| *count).max()?;
+    counts.into_iter().find(|(_, count)| *count == most).map(|(salt, _)| salt)
 }

@@ -10,6 +10,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+/// Those that have ended, without waiting for others.
+const ENDED: WaitIdOptions = WaitIdOptions::EXITED.union(WaitIdOptions::NOHANG);
 /// Nobody tells when a group's last process ends.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -54,7 +56,10 @@ impl ProcessGroup {
     }
 
     fn has_members(&self) -> bool {
-        self.id.is_some_and(|id| test_kill_process_group(id).is_ok())
+        let Some(id) = self.id else { return false };
+        // Who is process 1, as in a container, is given the orphans, and they stay until waited for.
+        while let Ok(Some(_)) = waitid(WaitId::Pgid(Some(id)), ENDED) {}
+        test_kill_process_group(id).is_ok()
     }
 
     /// SIGKILL to what is left.
