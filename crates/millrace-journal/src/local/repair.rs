@@ -178,8 +178,8 @@ impl Repair<'_> {
         }
         let usual = before.map_or(BLOCK_BYTES as u32, |found| found.header.segment_bytes);
         let header = SegmentHeader { segment, salt, start: end, segment_bytes: usual };
-        let own = survey.segments.iter().map(|found| found.header);
-        let own = own.into_iter().find(|own| own.segment == segment && own.salt == salt);
+        let mut found = survey.segments.iter().map(|found| found.header);
+        let own = found.find(|own| own.segment == segment && own.salt == salt);
         self.place_header(header, own).map_err(repairing())?;
         Ok(true)
     }
