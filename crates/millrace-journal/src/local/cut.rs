@@ -58,8 +58,10 @@ pub(super) fn cut_at(
     }
     let end = if keeps_beginning { damaged.next() } else { damaged };
     if let Some(kept) = survey.last_in_order(end) {
+        // Before anything is changed: there may be no room for it.
+        backups.copy(kept.header.segment, &*kept.file)?;
         remove_index(fs, dir, kept.header.segment)?;
-        end_with_epoch(kept, latest, backups)?;
+        end_with_epoch(kept, latest)?;
     }
     // From the youngest on: until the last of them is gone, the one before has another end than they
     // say, so that an interrupted repair leaves damage that is found again.
@@ -73,10 +75,9 @@ pub(super) fn cut_at(
 
 /// Ends a segment behind its last good frame, with one that opens an epoch later than `latest`: who
 /// starts from here can be in none that was cut.
-fn end_with_epoch(kept: &Found, latest: Epoch, backups: &mut Backups<'_>) -> io::Result<()> {
+fn end_with_epoch(kept: &Found, latest: Epoch) -> io::Result<()> {
     let (file, header) = (&*kept.file, &kept.header);
     let stop = end_of(file, header)?;
-    backups.copy(header.segment, file)?;
     let size = u32::try_from(file.size()?).unwrap_or(u32::MAX);
     write_zeros(file, stop.offset, size)?;
     write_epoch(file, header, (stop.offset, &stop.chain), latest)

@@ -5,11 +5,11 @@ use std::io;
 use rustix::io::Errno;
 
 use super::backup::Backups;
+use super::zero::write_zeros;
 use crate::fs::{BLOCK_BYTES, File};
 use crate::position::SegmentId;
 
 const WINDOW_BYTES: usize = 1 << 20;
-static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 /// Writes zeros over the blocks of a segment that cannot be read, which makes a disk that has spare
 /// sectors read them again. Returns where they were.
@@ -30,11 +30,10 @@ pub(super) fn blank(
     }
     if !bad.is_empty() {
         backups.copy(id, file)?;
-        for at in &bad {
-            let length = (size - at).min(BLOCK_BYTES as u64) as usize;
-            file.write_at(&[ZEROS.get(..length).unwrap_or(&ZEROS)], *at)?;
+        for at in bad.iter().filter_map(|at| u32::try_from(*at).ok()) {
+            let end = size.min(u64::from(at) + BLOCK_BYTES as u64) as u32;
+            write_zeros(file, at, end)?;
         }
-        file.sync_data()?;
     }
     Ok(bad)
 }
