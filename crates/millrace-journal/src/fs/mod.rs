@@ -44,6 +44,13 @@ pub trait FileSystem: Send + Sync {
     /// Replaces what has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes a file, if it is there.
+    fn remove_present(&self, path: &Path) -> io::Result<()> {
+        match self.remove(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
     /// Makes created, renamed and removed names durable. Opens no file for the directory that was
     /// the last one.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;

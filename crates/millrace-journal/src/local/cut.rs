@@ -60,13 +60,13 @@ pub(super) fn cut_at(
     if let Some(kept) = survey.last_in_order(end) {
         // Before anything is changed: there may be no room for it.
         backups.copy(kept.header.segment, &*kept.file)?;
-        remove_index(fs, dir, kept.header.segment)?;
+        fs.remove_present(&index_path(dir, kept.header.segment))?;
         end_with_epoch(kept, latest)?;
     }
     // From the youngest on: until the last of them is gone, the one before has another end than they
     // say, so that an interrupted repair leaves damage that is found again.
     for id in later.into_iter().rev() {
-        remove_index(fs, dir, id)?;
+        fs.remove_present(&index_path(dir, id))?;
         backups.set_aside(id)?;
         cut.removed.push(id);
     }
@@ -118,11 +118,4 @@ pub(super) fn segments_from(
         .collect();
     ids.sort_unstable();
     Ok(ids)
-}
-
-pub(super) fn remove_index(fs: &dyn FileSystem, dir: &Path, id: SegmentId) -> io::Result<()> {
-    match fs.remove(&index_path(dir, id)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }

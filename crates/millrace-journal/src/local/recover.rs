@@ -238,10 +238,7 @@ fn create_first(fs: &dyn FileSystem, dir: &Path, segment_bytes: u32) -> Result<F
         file.allocate(u64::from(segment_bytes))?;
         file.write_at(&[&header.encode()], 0)?;
         file.sync_data()?;
-        match fs.remove(&index_path(dir, id)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        fs.remove_present(&index_path(dir, id))?;
         fs.rename(&temporary, &segment_path(dir, id))?;
         fs.sync_dir(dir)?;
         Ok(Found { header, file })

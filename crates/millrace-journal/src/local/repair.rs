@@ -22,11 +22,13 @@ use std::sync::Arc;
 use super::LocalOptions;
 use super::backup::Backups;
 use super::check::{CheckReport, check_survey};
-use super::cut::{Cut, cut_at, remove_index, segments_from, write_epoch};
+use super::cut::{Cut, cut_at, segments_from, write_epoch};
 use super::gap::{Gap, plan};
 use super::recover::{check_segment_bytes, open_locked};
 use super::scan::{end_of, search};
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_path, temporary_path};
+use super::segment::{
+    SEGMENT_HEADER_BYTES, SegmentHeader, index_path, segment_path, temporary_path,
+};
 use super::survey::{Corruption, Found, Survey, lock_dir, survey};
 use super::unreadable::blank;
 use crate::error::OpenError;
@@ -194,7 +196,7 @@ impl Repair<'_> {
         let file = match self.fs.open(&segment_path(self.dir, segment)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // What its sidecar knows has no bodies any more.
-                remove_index(self.fs, self.dir, segment)?;
+                self.fs.remove_present(&index_path(self.dir, segment))?;
                 self.make(SegmentHeader { segment_bytes: BLOCK_BYTES as u32, ..header }, is_last)?;
                 self.missing.push(segment);
                 return Ok(());

@@ -221,7 +221,7 @@ impl LocalJournal {
             self.ready_until.store(id.0.saturating_sub(1), Ordering::Release);
         }
         // If that fails, the next start finds a spare.
-        if let Err(error) = self.remove_present(&segment_path(&self.dir, id)) {
+        if let Err(error) = self.fs.remove_present(&segment_path(&self.dir, id)) {
             tracing::warn!(%error, segment = %id, "spare segment could not be removed");
         }
         self.note_failure(&mut preparing, error);
@@ -337,7 +337,7 @@ impl LocalJournal {
             // A leftover is removed at the next start too.
             let _ = self.fs.remove(&temporary_path(&self.dir, id, "idx"));
         }
-        if let Err(error) = self.remove_present(&index_path(&self.dir, id)) {
+        if let Err(error) = self.fs.remove_present(&index_path(&self.dir, id)) {
             return Err(NotRemoved::Kept(segment, error));
         }
         let (has_spare, is_short) = {
@@ -356,20 +356,12 @@ impl LocalJournal {
         let removed = if is_recycled {
             self.fs.rename(&path, &temporary_path(&self.dir, id, "old"))
         } else {
-            self.remove_present(&path)
+            self.fs.remove_present(&path)
         };
         if let Err(error) = removed {
             return Err(NotRemoved::Kept(segment, error));
         }
         self.fs.sync_dir(&self.dir).map_err(NotRemoved::InDoubt)?;
         Ok(is_recycled.then(|| (id, Arc::clone(&segment.file))))
-    }
-
-    /// Removes a file, if it is there.
-    fn remove_present(&self, path: &Path) -> io::Result<()> {
-        match self.fs.remove(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
     }
 }
