@@ -118,7 +118,7 @@ impl Broker {
         record::returned(&mut index, queue.id(), self.now(), returned.into_iter());
         let record = millrace_journal::Record { index: &index, payload: &[] };
         state.latest = Some(self.log.append(reservation, &[record], &mut Vec::new()));
-        state.waiters.wake(count);
+        state.wake(count);
     }
 }
 

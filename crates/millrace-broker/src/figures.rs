@@ -110,7 +110,7 @@ impl Sends {
 
 impl Broker {
     /// What the queue has done and holds. Ends delays and visibility timeouts that are over first;
-    /// O(groups), so not for requests.
+    /// O(noisy groups), and O(hidden messages) while there is one, so not for requests.
     pub fn queue_figures(&self, queue: &SharedQueue) -> QueueFigures {
         figures(queue, &self.lock_up_to_date(queue))
     }

@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub armed_at: Timestamp,
     /// Of the latest append: who repeats a change waits for the change that it repeats.
     pub latest: Option<Ticket>,
+    /// Of the latest move of messages to here, until it is seen to be committed.
+    pub moved_in: Option<Ticket>,
     pub is_deleted: bool,
     pub sends: Sends,
 }
@@ -62,6 +64,7 @@ impl SharedQueue {
                 waiters: Waiters::default(),
                 armed_at: Timestamp::NEVER,
                 latest: None,
+                moved_in: None,
                 is_deleted: false,
                 sends: Sends::default(),
             }),

@@ -34,7 +34,12 @@ pub struct ReceiveRequest<'a> {
 
 /// What one look at the queue gave.
 enum Look {
-    Found(Received, Ticket),
+    Found {
+        received: Received,
+        ticket: Ticket,
+        /// The client is to hear of it only once it is committed.
+        is_awaited: bool,
+    },
     /// Nothing, and the waiter, if there is one, now stands in line.
     Nothing,
 }
@@ -42,7 +47,9 @@ enum Look {
 impl Broker {
     /// Receives messages, waiting for the first as long as asked for. Standard receives are
     /// journaled but not waited for: a crash makes them redeliveries. FIFO receives wait for
-    /// their commit. Cancel safe: what was taken for a caller that left is given back at once, except
+    /// their commit, and so do standard ones just behind a move to their queue: a crash that forgot
+    /// the move as well would leave the client with a handle of a message that is elsewhere again.
+    /// Cancel safe: what was taken for a caller that left is given back at once, except
     /// to an attempt that can be repeated by its id.
     pub async fn receive(
         &self,
@@ -65,8 +72,8 @@ impl Broker {
         } else {
             self.look_until(queue, &receive, wait_until).await
         };
-        let (received, ticket) = match found {
-            Ok(Look::Found(received, ticket)) => (received, ticket),
+        let (received, ticket, is_awaited) = match found {
+            Ok(Look::Found { received, ticket, is_awaited }) => (received, ticket, is_awaited),
             Err(BrokerError::OverLimit) if wait_s == 0 && settings.kind == Kind::Standard => {
                 return Err(BrokerError::OverLimit);
             }
@@ -82,7 +89,7 @@ impl Broker {
         let undelivered = Undelivered { broker: self, queue, deliveries: returnable };
         // Read while the commit is under way: on a deep backlog that takes as long as a small commit.
         let mut incoming = self.read_deliveries(queue, &received.deliveries);
-        if settings.kind == Kind::Fifo {
+        if is_awaited {
             self.committed(Some(ticket)).await?;
             // Others may have deleted or purged some meanwhile.
             let state = queue.lock();
@@ -100,7 +107,7 @@ impl Broker {
         receive: &Receive,
     ) -> Result<Option<(Received, Ticket)>, BrokerError> {
         match self.look(queue, receive, None)? {
-            Look::Found(received, ticket) => Ok(Some((received, ticket))),
+            Look::Found { received, ticket, .. } => Ok(Some((received, ticket))),
             Look::Nothing => Ok(None),
         }
     }
@@ -194,8 +201,9 @@ impl Broker {
                 target_state.latest = Some(ticket);
                 if !received.moved.is_empty() {
                     self.maintenance.moved_from(target_state.queue.oldest_segment(false));
+                    target_state.moved_in = Some(ticket);
                 }
-                target_state.waiters.wake(received.moved.len() as u64);
+                target_state.wake(received.moved.len() as u64);
                 Counters::add(&queue.counters.messages_dead_lettered, received.moved.len());
                 self.arm(target, target_state);
             }
@@ -204,7 +212,9 @@ impl Broker {
             }
             pass_on(&mut state, waiter);
             self.arm(queue, &mut state);
-            return Ok(Look::Found(received, ticket));
+            state.moved_in = state.moved_in.filter(|moved| self.log.outcome(*moved).is_none());
+            let is_awaited = queue.kind() == Kind::Fifo || state.moved_in.is_some();
+            return Ok(Look::Found { received, ticket, is_awaited });
         }
         // Dead letters or expiries without end: others get their turn before this receive goes on.
         if let Some(waiter) = waiter {

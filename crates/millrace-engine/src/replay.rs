@@ -1,9 +1,8 @@
 //! Rebuilds all queues from a journal's records.
 
-use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use millrace_core::{QueueId, Timestamp};
+use millrace_core::{QueueId, QueueKey, Timestamp};
 use thiserror::Error;
 
 use crate::definition::{Definition, Kind, Settings};
@@ -33,6 +32,8 @@ pub struct ReplayedQueue {
 #[derive(Debug, Default)]
 pub struct Replay {
     queues: HashMap<QueueId, Partial>,
+    /// The latest queue of each name.
+    names: HashMap<QueueKey, QueueId>,
     tasks: HashMap<String, (Vec<u8>, u64)>,
     secret: Option<([u8; 16], u64)>,
     latest: Timestamp,
@@ -108,8 +109,7 @@ impl Replay {
 
     /// The queues by id. Sequences begin at `first_seq` or above.
     ///
-    /// Where a repaired journal has lost a queue's definition, that queue is gone; where it has lost
-    /// that a queue was deleted, one of the same name that came later says so.
+    /// Where a repaired journal has lost a queue's definition, that queue is gone.
     pub fn finish(self, first_seq: u64) -> Finished {
         let mut nameless = 0;
         let mut queues = Vec::new();
@@ -121,10 +121,7 @@ impl Replay {
             queue.finish_replay(first_seq);
             queues.push(ReplayedQueue { definition, position, queue });
         }
-        queues.sort_by_key(|queue| Reverse(queue.definition.id));
-        let mut keys = HashSet::new();
-        queues.retain(|queue| keys.insert(queue.definition.key()));
-        queues.reverse();
+        queues.sort_by_key(|queue| queue.definition.id);
         Finished {
             queues,
             nameless,
@@ -158,6 +155,11 @@ impl Replay {
         let modified = Timestamp(definition.modified_ms);
         self.latest = self.latest.max(modified);
         let id = definition.queue_id();
+        // A repaired journal may have lost that the earlier queue of this name was deleted.
+        if let Some(earlier) = self.names.insert(definition.key(), id).filter(|other| *other != id)
+        {
+            self.queues.remove(&earlier);
+        }
         self.queue(id, definition.settings.kind == Kind::Fifo);
         if let Some(partial) = self.queues.get_mut(&id) {
             partial.queue.set_arn(&definition.key().to_string());

@@ -197,8 +197,9 @@ impl Broker {
         entry.task = counted;
         from.queue.take(view.at);
         (from.latest, to.latest) = (Some(ticket), Some(ticket));
+        to.moved_in = Some(ticket);
         to.sends.add(content.size_bytes());
-        to.waiters.wake(u64::from(deadline.0 == 0));
+        to.wake(u64::from(deadline.0 == 0));
         self.arm(destination, &mut to);
         Ok(())
     }

@@ -7,4 +7,5 @@ mod damage;
 mod drivers;
 mod fifo;
 mod full_disk;
+mod moved;
 mod poison;

@@ -1,9 +1,9 @@
 //! Records that are missing, as after a repair of the journal: queues are whole without them, and go on.
 
-use millrace_engine::{DeduplicationScope, Kind, Receive};
+use millrace_engine::{DeduplicationScope, Kind, Receive, Settings};
 use proptest::prelude::*;
 
-use crate::harness::Broker;
+use crate::harness::{Broker, NewMessage};
 use crate::props::{Command, Pair, command};
 use crate::replay::assert_replay_is_live;
 
@@ -43,6 +43,26 @@ fn without_records(kind: Kind, commands: &[Command], lost: &[bool]) {
     broker.truncate(broker.journal.tail_segment() / 2);
     drain(&mut broker);
     assert_replay_is_live(&mut broker);
+}
+
+#[test]
+fn a_queue_whose_deletion_is_lost_stays_away_even_when_its_successor_is_deleted() {
+    let mut broker = Broker::new();
+    let deleted = broker.create("q", Settings::default());
+    broker.send(deleted, "a", NewMessage::default());
+    broker.delete_queue(deleted);
+    let successor = broker.create("q", Settings::default());
+    broker.send(successor, "b", NewMessage::default());
+    let deletion = 2;
+    broker.journal.records.remove(deletion);
+
+    broker.restart();
+    let left: Vec<_> = broker.members.iter().map(|member| member.queue.counts().total()).collect();
+    assert_eq!((left, broker.members[0].definition.id), (vec![1], 2));
+
+    broker.delete_queue(0);
+    broker.restart();
+    assert!(broker.members.is_empty());
 }
 
 proptest! {

@@ -1,0 +1,84 @@
+//! Receives of what was just moved to their queue: until the move is committed, a crash undoes it.
+
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use millrace_broker::{Broker, ReceiveRequest, Redrive, SharedQueue, StartMoveTask};
+use millrace_journal::{GroupCommit, SimFileSystem};
+
+use crate::damage::{ANY, content, create, message, open, run};
+
+const DIR: &str = "/journal";
+
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn send(log: &GroupCommit, broker: &Broker, queue: &SharedQueue) {
+    let content = content("m");
+    run(log, broker.send(queue, &[message("m", &content)])).unwrap();
+}
+
+/// A receive waits for the commit of the move before it; the next one no longer does.
+fn assert_waits_for_the_move(log: &GroupCommit, broker: &Broker, queue: &Arc<SharedQueue>) {
+    let again = ReceiveRequest { visibility_timeout_s: Some(0), ..ANY };
+    {
+        let mut receive = pin!(broker.receive(queue, &again));
+        assert!(poll(receive.as_mut()).is_pending());
+        while log.commit_step() {}
+        let Poll::Ready(received) = poll(receive) else { panic!("it is committed") };
+        assert_eq!(received.unwrap().len(), 1);
+    }
+    let Poll::Ready(received) = poll(pin!(broker.receive(queue, &again))) else {
+        panic!("the move is committed")
+    };
+    assert_eq!(received.unwrap().len(), 1);
+}
+
+#[test]
+fn dead_letters_are_delivered_when_their_move_is_committed() {
+    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
+    let jobs = create(&log, &broker, "jobs");
+    let dead = create(&log, &broker, "dead");
+    let redrive = Redrive {
+        region: "us-east-1".to_owned(),
+        account: "000000000000".to_owned(),
+        name: "dead".to_owned(),
+        max_receive_count: 1,
+    };
+    let update = broker.update_queue(&jobs, |definition| {
+        definition.settings.redrive = Some(redrive);
+        Ok::<_, ()>(())
+    });
+    run(&log, update).unwrap().unwrap();
+    send(&log, &broker, &jobs);
+    let at_once = ReceiveRequest { visibility_timeout_s: Some(0), ..ANY };
+    assert_eq!(run(&log, broker.receive(&jobs, &at_once)).unwrap().len(), 1);
+    while log.commit_step() {}
+
+    let Poll::Ready(received) = poll(pin!(broker.receive(&jobs, &ANY))) else { panic!("none") };
+
+    assert!(received.unwrap().is_empty(), "it is a dead letter now");
+    assert_waits_for_the_move(&log, &broker, &dead);
+}
+
+#[test]
+fn what_a_move_task_brings_is_delivered_when_the_move_is_committed() {
+    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
+    let source = create(&log, &broker, "dead");
+    let target = create(&log, &broker, "jobs");
+    send(&log, &broker, &source);
+    let start = StartMoveTask {
+        source: source.key().clone(),
+        destination: Some(target.key().clone()),
+        max_per_second: None,
+    };
+    run(&log, broker.start_move_task(&start)).unwrap();
+    while log.commit_step() {}
+
+    broker.maintain();
+
+    assert_waits_for_the_move(&log, &broker, &target);
+}
