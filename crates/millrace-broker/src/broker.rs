@@ -137,7 +137,6 @@ impl Broker {
         for queue in broker.catalog.all() {
             broker.arm(&queue, &mut queue.lock());
         }
-        broker.maintenance.hurry();
         Ok(broker)
     }
 

@@ -130,23 +130,15 @@ impl Maintenance {
 
     /// Sleeps until then. A look at the log that is further off than that is brought forward if one is
     /// wanted: to a second later, so that many small changes are seen at once.
-    fn sleep(&self, until: Option<Instant>, log_due: Option<Instant>) -> Wake {
-        let mut state = self.sleep_state();
+    fn sleep(&self, until: Instant, log_due: Instant) -> Wake {
+        let state = self.sleep_state();
         let now = Instant::now();
-        let heeds_wanted = log_due.is_none_or(|due| due > now + PAUSE);
+        let heeds_wanted = log_due > now + PAUSE;
         let is_wanted = || heeds_wanted && self.is_wanted.load(Ordering::Acquire);
         let is_asleep = |state: &mut Sleep| !state.is_closed && !state.is_urgent && !is_wanted();
-        state = match until {
-            Some(until) => {
-                let pause = until.saturating_duration_since(now);
-                let slept = self.changed.wait_timeout_while(state, pause, is_asleep);
-                slept.unwrap_or_else(PoisonError::into_inner).0
-            }
-            None => {
-                let slept = self.changed.wait_while(state, is_asleep);
-                slept.unwrap_or_else(PoisonError::into_inner)
-            }
-        };
+        let pause = until.saturating_duration_since(now);
+        let slept = self.changed.wait_timeout_while(state, pause, is_asleep);
+        let mut state = slept.unwrap_or_else(PoisonError::into_inner).0;
         if state.is_closed {
             return Wake::Closed;
         }
@@ -170,52 +162,54 @@ impl Broker {
     /// the log, which goes over all queues, is not.
     pub(crate) fn run_maintenance(&self) {
         let in_a = |pause: Duration| Instant::now() + pause;
-        let (mut tasks_due, mut log_due) = (None, None);
+        let mut log_due = Instant::now();
+        let mut tasks_due = None;
         loop {
-            let until = [tasks_due, log_due].into_iter().flatten().min();
+            let until = tasks_due.map_or(log_due, |due| log_due.min(due));
             match self.maintenance.sleep(until, log_due) {
                 Wake::Closed => return,
-                Wake::Urgent => log_due = Some(Instant::now()),
-                Wake::Wanted => log_due = Some(in_a(PAUSE)),
+                Wake::Urgent => log_due = Instant::now(),
+                Wake::Wanted => log_due = in_a(PAUSE),
                 Wake::Due => {}
             }
             tasks_due = self.run_move_tasks().map(in_a);
-            if log_due.is_some_and(|due| due <= Instant::now()) {
+            if log_due <= Instant::now() {
                 self.maintenance.is_wanted.store(false, Ordering::Release);
-                log_due = self.look_after_log().map(in_a);
+                log_due = in_a(self.look_after_log());
             }
         }
     }
 
     /// Does a piece of the work behind: move tasks, then the log. Returns how soon to come back
-    /// even if nothing calls; `None`: not before.
-    pub fn maintain(&self) -> Option<Duration> {
+    /// even if nothing calls.
+    pub fn maintain(&self) -> Duration {
         let tasks = self.run_move_tasks();
-        [tasks, self.look_after_log()].into_iter().flatten().min()
+        let log = self.look_after_log();
+        tasks.map_or(log, |tasks| log.min(tasks))
     }
 
-    fn look_after_log(&self) -> Option<Duration> {
+    fn look_after_log(&self) -> Duration {
         self.shorten_log().unwrap_or_else(|error| {
             tracing::warn!(%error, "the log could not be shortened");
-            Some(PAUSE)
+            PAUSE
         })
     }
 
-    fn shorten_log(&self) -> Result<Option<Duration>, BrokerError> {
+    fn shorten_log(&self) -> Result<Duration, BrokerError> {
         let mut log = self.maintenance.log();
         if self.waits_for_commit(&mut log) {
-            return Ok(Some(COMMIT_PAUSE));
+            return Ok(COMMIT_PAUSE);
         }
         if let Some(remembering) = log.remembering.take() {
             return self.remember_again(&mut log, remembering);
         }
         let rest_ms = log.rests_until.millis_since(self.now());
         if rest_ms > 0 {
-            return Ok(Some(Duration::from_millis(rest_ms)));
+            return Ok(Duration::from_millis(rest_ms));
         }
         let (segments, queues) = self.log_and_queues();
         // What makes the log longer need not be what tells.
-        let [oldest, .., active] = segments.as_slice() else { return Ok(Some(LONGEST_PAUSE)) };
+        let [oldest, .., active] = segments.as_slice() else { return Ok(LONGEST_PAUSE) };
         let active = active.id;
         let (live_bytes, mut boundary) = self.live(&queues, active);
         let lacks_segment = self.lacks_segment();
@@ -228,11 +222,11 @@ impl Broker {
                 again = self.append_catalog_again(&mut log, &queues, &segments, boundary)?;
             }
             match again {
-                Again::Begun => return Ok(Some(Duration::ZERO)),
+                Again::Begun => return Ok(Duration::ZERO),
                 Again::WhenMoreIsFreed if boundary < active => straggling = boundary,
                 Again::WhenMoreIsFreed | Again::NoRoom | Again::Later => {
                     log.rests_until = self.now().plus_millis(REST_MS);
-                    return Ok(Some(Duration::from_millis(REST_MS)));
+                    return Ok(Duration::from_millis(REST_MS));
                 }
             }
         }
@@ -243,9 +237,9 @@ impl Broker {
         if is_long || (lacks_segment && self.is_worth_its_room(&queues, &segments, straggling)) {
             self.relocate_messages(straggling, &mut log.unreadable)?;
             log.appended = Some(self.log.latest());
-            return Ok(Some(COMMIT_PAUSE));
+            return Ok(COMMIT_PAUSE);
         }
-        Ok(Some(LONGEST_PAUSE))
+        Ok(LONGEST_PAUSE)
     }
 
     /// Whether what was appended for the log's sake is still on its way. Once it is there, the

@@ -44,14 +44,14 @@ impl Broker {
         &self,
         log: &mut LogState,
         mut remembering: Remembering,
-    ) -> Result<Option<Duration>, BrokerError> {
+    ) -> Result<Duration, BrokerError> {
         let last = remembering.boundary.0.saturating_sub(1);
         let mut appended = 0;
         while appended < AT_A_TIME {
             let Some(queue) = remembering.queues.last() else {
                 // Everything so far: also what moved messages out of these segments.
                 log.pending = Some((self.log.latest(), remembering.boundary));
-                return Ok(Some(Duration::ZERO));
+                return Ok(Duration::ZERO);
             };
             match self.append_remembered(queue, last, &mut remembering.next)? {
                 Some(count) => appended += count,
@@ -63,7 +63,7 @@ impl Broker {
         }
         log.appended = Some(self.log.latest());
         log.remembering = Some(remembering);
-        Ok(Some(COMMIT_PAUSE))
+        Ok(COMMIT_PAUSE)
     }
 
     /// Appends some sends again that records up to that segment remember, those excepted that have

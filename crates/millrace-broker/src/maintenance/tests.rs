@@ -13,12 +13,12 @@ fn who_is_wanted_does_not_sleep_on() {
     let maintenance = Arc::new(Maintenance::new(([0; 16], 0)));
     let (awake, woken) = std::sync::mpsc::channel();
     let sleeper = Arc::clone(&maintenance);
-    let far_off = Some(Instant::now() + Duration::from_secs(3_600));
+    let far_off = Instant::now() + Duration::from_secs(3_600);
     let thread = std::thread::spawn(move || {
         let first = sleeper.sleep(far_off, far_off);
         awake.send(matches!(first, Wake::Wanted)).unwrap();
         // One is due within a second: that is soon enough.
-        let soon = Some(Instant::now() + PAUSE / 2);
+        let soon = Instant::now() + PAUSE / 2;
         matches!(sleeper.sleep(far_off, soon), Wake::Closed)
     });
 

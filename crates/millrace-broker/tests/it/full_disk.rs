@@ -42,7 +42,7 @@ fn messages_that_are_moved_out_of_the_way_leave_room_for_deletes() {
     assert!(log.tail().0 > tail.0 + (16 << 10), "some were moved");
     assert!(log.reserve(8 << 10, Purpose::Reclaim).is_ok(), "no room for deletes");
     run(&log, broker.purge_queue(&kept)).unwrap();
-    while broker.maintain().is_some_and(|pause| pause.as_secs() == 0) {
+    while broker.maintain().as_secs() == 0 {
         while log.background_step() || log.commit_step() {}
     }
     run(&log, broker.send(&kept, &[message("x", &large)])).unwrap();
@@ -65,7 +65,7 @@ fn drain_ten(log: &GroupCommit, broker: &Broker, queue: &Arc<SharedQueue>) {
 
 /// Looks after the log until there is nothing more to do for now.
 fn maintain(log: &GroupCommit, broker: &Broker) {
-    while broker.maintain().is_some_and(|pause| pause < Duration::from_secs(1)) {
+    while broker.maintain() < Duration::from_secs(1) {
         while log.background_step() || log.commit_step() {}
     }
 }
