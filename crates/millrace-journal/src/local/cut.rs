@@ -79,8 +79,9 @@ fn end_with_epoch(kept: &Found, latest: Epoch) -> io::Result<()> {
     let (file, header) = (&*kept.file, &kept.header);
     let stop = end_of(file, header)?;
     let size = u32::try_from(file.size()?).unwrap_or(u32::MAX);
-    write_zeros(file, stop.offset, size)?;
-    write_epoch(file, header, (stop.offset, &stop.chain), latest)
+    write_epoch(file, header, (stop.offset, &stop.chain), latest)?;
+    let stop = end_of(file, header)?;
+    write_zeros(file, stop.offset, size)
 }
 
 /// Writes and syncs a frame that opens an epoch later than `latest` at the end of a segment's chain, if

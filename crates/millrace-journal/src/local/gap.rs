@@ -5,16 +5,18 @@
 //! ```
 //! A gap fills the place of what is damaged, and takes its chain from the frame behind it, or from the
 //! next segment's header. If only bytes within records are wrong, the frame's own bounds are still
-//! good: then the gap keeps its bytes, and the records that are whole in it.
+//! good: then the gap keeps its bytes, and the records that are whole in it. If lengths of records are
+//! wrong as well, those in front of the first such one.
 
 use std::fmt;
 use std::io;
 
-use super::scan::{count_whole, end_of, fit, search};
+use super::scan::{count_whole, end_of, fit, search, whole_in_front};
 use super::segment::SegmentHeader;
-use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameHeader, FrameKind, Prior, Verdict};
+use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameHeader, FrameKind, Prior};
 use crate::fs::File;
 use crate::position::{Position, SegmentId};
+use crate::record::RECORD_HEADER_BYTES;
 
 /// What a repair put in the place of damaged frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,13 +59,14 @@ struct Beyond {
     is_open: bool,
 }
 
-/// The first gap that a segment needs, so that its chain goes on to the next segment's header, or in
-/// the last segment to the last frame that proves damage before it. None if it needs none, or if none
-/// helps.
+/// The first gap that a segment needs, so that its chain goes on to the next segment's header, or where
+/// that is not known to the last frame that proves damage before it: any, if the segment is known to be
+/// sealed. None if it needs none, or if none helps.
 pub(super) fn plan(
     file: &dyn File,
     header: &SegmentHeader,
     next_start: Option<Chain>,
+    is_sealed: bool,
 ) -> io::Result<Option<Planned>> {
     let stop = end_of(file, header)?;
     if Some(stop.chain) == next_start {
@@ -71,7 +74,7 @@ pub(super) fn plan(
     }
     let size = u32::try_from(file.size()?).unwrap_or(u32::MAX);
     let traces = search(file, header.segment, header.salt, stop.offset, &stop.chain)?;
-    let is_damage = next_start.is_some() || traces.outlived_by.is_some();
+    let is_damage = is_sealed || next_start.is_some() || traces.outlived_by.is_some();
     let beyond = match (traces.next.filter(|_| is_damage), next_start) {
         (Some((offset, frame)), _) => {
             Beyond { offset, chain: Chain::before(&frame), is_open: false }
@@ -86,12 +89,14 @@ pub(super) fn plan(
         return Ok(None);
     }
     let place = Position::new(header.segment, stop.offset);
-    let found = match damaged_frame(file, place, &stop.chain, &beyond)? {
-        Some(found) => found,
-        None if beyond.is_open => (beyond.chain, FRAME_HEADER_BYTES as u32, None),
-        None => (beyond.chain, room, None),
+    let span = match damaged_frame(file, place, &stop.chain, &beyond)? {
+        Some(span) => span,
+        None => {
+            let length = if beyond.is_open { FRAME_HEADER_BYTES as u32 } else { room };
+            Span { resumes: beyond.chain, length, records: 0, lost_behind: None }
+        }
     };
-    seal(file, place, header.salt, &stop.chain, found).map(Some)
+    seal(file, place, header.salt, &stop.chain, &span).map(Some)
 }
 
 impl Planned {
@@ -102,8 +107,16 @@ impl Planned {
     }
 }
 
-/// Chain, length and number of records of a gap; no number if the records cannot be told apart.
-type Found = (Chain, u32, Option<u32>);
+/// What a gap is to stand over.
+struct Span {
+    /// The chain behind it.
+    resumes: Chain,
+    length: u32,
+    /// Records that can be told apart, whole or not.
+    records: u32,
+    /// How many more there were; None if the damage hides that.
+    lost_behind: Option<u32>,
+}
 
 /// The frame that stands at this place, if all that its header says fits.
 fn damaged_frame(
@@ -111,10 +124,23 @@ fn damaged_frame(
     place: Position,
     chain: &Chain,
     beyond: &Beyond,
-) -> io::Result<Option<Found>> {
+) -> io::Result<Option<Span>> {
     let head = read(file, place.offset(), FRAME_HEADER_BYTES as u32)?;
     let Some((frame, crc)) = FrameHeader::decode(&head, place) else { return Ok(None) };
-    let Verdict::Valid(claimed) = chain.judge(&frame, crc) else { return Ok(None) };
+    // What it says of the frame before is not asked: that is known, and an interrupted repair may have
+    // written over it.
+    let (follows, previous) = match frame.kind {
+        FrameKind::Open => (false, crc),
+        FrameKind::Data => {
+            let is_next = frame.counter == chain.counter.wrapping_add(1);
+            (frame.epoch == chain.epoch && is_next, crc)
+        }
+        FrameKind::Gap => {
+            let is_later = frame.epoch >= chain.epoch && frame.counter > chain.counter;
+            (is_later, frame.previous)
+        }
+    };
+    let claimed = Chain { epoch: frame.epoch, counter: frame.counter, previous };
     let is_last = claimed.counter == beyond.chain.counter;
     // What is left behind it must be as long as the frames that it is for, or longer.
     let end = u64::from(place.offset()) + u64::from(frame.length);
@@ -124,12 +150,20 @@ fn damaged_frame(
         Some(left) => claimed.counter < beyond.chain.counter && left >= FRAME_HEADER_BYTES as u64,
         None => false,
     };
-    if frame.kind != FrameKind::Data || !fits {
+    if !follows || !fits {
         return Ok(None);
     }
     let body = read(file, place.offset(), frame.length)?.split_off(FRAME_HEADER_BYTES);
     let resumes = if is_last { beyond.chain } else { claimed };
-    Ok(fit(&body, frame.records).then_some((resumes, frame.length, Some(frame.records))))
+    let (all, length) = (frame.records, frame.length);
+    if fit(&body, all) {
+        return Ok(Some(Span { resumes, length, records: all, lost_behind: Some(0) }));
+    }
+    // Behind a record whose own length is wrong none can be told apart.
+    let records = whole_in_front(&body).min(all);
+    let is_likely = all as usize <= body.len() / RECORD_HEADER_BYTES;
+    let lost_behind = is_likely.then_some(all - records);
+    Ok((records > 0).then_some(Span { resumes, length, records, lost_behind }))
 }
 
 fn seal(
@@ -137,10 +171,10 @@ fn seal(
     place: Position,
     salt: u64,
     chain: &Chain,
-    (resumes, length, records): Found,
+    &Span { resumes, length, records, lost_behind }: &Span,
 ) -> io::Result<Planned> {
     let body = read(file, place.offset(), length)?.split_off(FRAME_HEADER_BYTES);
-    let kept_records = count_whole(&body, records.unwrap_or(0));
+    let kept_records = count_whole(&body, records);
     let header = FrameHeader {
         kind: FrameKind::Gap,
         prior: Prior::Durable,
@@ -149,7 +183,7 @@ fn seal(
         epoch: resumes.epoch,
         counter: resumes.counter,
         previous: resumes.previous,
-        records: records.unwrap_or(0),
+        records,
     };
     let gap = Gap {
         segment: place.segment(),
@@ -157,7 +191,7 @@ fn seal(
         bytes: length,
         frames: resumes.counter.saturating_sub(chain.counter),
         kept_records,
-        lost_records: records.map(|records| records - kept_records),
+        lost_records: lost_behind.map(|behind| records - kept_records + behind),
     };
     Ok(Planned { gap, head: Frame::seal(header, body.into(), salt).head })
 }

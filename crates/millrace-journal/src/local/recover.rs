@@ -221,7 +221,9 @@ fn keep_spares(
             let blocks = BlockFile::open(fs, &path, file, options.durability)?;
             kept.insert(*id, Spare { file: Arc::clone(file), blocks, zeroed });
         } else {
+            // One by one: a hole among them would be damage.
             fs.remove(&segment_path(dir, *id))?;
+            fs.sync_dir(dir)?;
         }
     }
     Ok(kept)

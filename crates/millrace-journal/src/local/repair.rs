@@ -88,6 +88,10 @@ pub fn repair(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<RepairReport, OpenE
         damage = check_survey(&*fs, dir, &survey)?.corruption;
     }
     let mut cut = None;
+    if damage.is_none() {
+        let ending = end_unreadable(&survey, &unreadable);
+        ending.map_err(OpenError::io("repairing the journal"))?;
+    }
     if let Some(at) = damage {
         let cutting = OpenError::io("cutting the journal");
         let size = survey.segments.last().map(|last| last.header.segment_bytes);
@@ -108,6 +112,18 @@ pub fn repair(fs: Arc<dyn FileSystem>, dir: &Path) -> Result<RepairReport, OpenE
     let Repair { headers, missing, lengthened, gaps, backups, .. } = repair;
     let backups = backups.paths;
     Ok(RepairReport { unreadable, found, headers, missing, lengthened, gaps, cut, backups })
+}
+
+/// Where blocks at the end of the log could not be read, epochs may be lost with them.
+fn end_unreadable(survey: &Survey, unreadable: &[(SegmentId, u64)]) -> io::Result<()> {
+    let Some(Found { header, file }) = survey.segments.last() else { return Ok(()) };
+    let stop = end_of(&**file, header)?;
+    let end = (header.segment, u64::from(stop.offset));
+    if unreadable.iter().any(|(id, offset)| (*id, offset + BLOCK_BYTES as u64) > end) {
+        let latest = behind_lost(&stop.chain);
+        write_epoch(&**file, header, (stop.offset, &stop.chain), latest)?;
+    }
+    Ok(())
 }
 
 /// A repair under way.
@@ -141,13 +157,18 @@ impl Repair<'_> {
         let Some(found) = segments.find(|found| found.header.segment == at.segment) else {
             return Ok(false);
         };
-        self.put_gaps(found, survey.next_start(at.segment))
+        self.put_gaps(found, survey.next_start(at.segment), false)
             .map_err(OpenError::io("repairing the journal"))
     }
 
-    fn put_gaps(&mut self, found: &Found, next_start: Option<Chain>) -> io::Result<bool> {
+    fn put_gaps(
+        &mut self,
+        found: &Found,
+        next_start: Option<Chain>,
+        is_sealed: bool,
+    ) -> io::Result<bool> {
         let before = self.gaps.len();
-        while let Some(planned) = plan(&*found.file, &found.header, next_start)? {
+        while let Some(planned) = plan(&*found.file, &found.header, next_start, is_sealed)? {
             if !self.missing.contains(&found.header.segment) {
                 self.backups.copy(found.header.segment, &*found.file)?;
             }
@@ -168,20 +189,26 @@ impl Repair<'_> {
         let end = match before {
             Some(found) => match survey.sealed_end(self.fs, self.dir, found.header.segment)? {
                 Some(end) => end.chain,
-                None => end_of(&*found.file, &found.header).map_err(repairing())?.chain,
+                None => {
+                    // A later file shows that all of this one had been synced.
+                    self.put_gaps(found, None, true).map_err(repairing())?;
+                    end_of(&*found.file, &found.header).map_err(repairing())?.chain
+                }
             },
             None => Chain::default(),
         };
         let segment = before.map_or(at.segment, |found| found.header.segment.next());
         let mut done = self.headers.iter().chain(&self.missing).chain(&self.lengthened);
-        // A name that is far off is none of this journal.
-        if done.any(|done| *done == segment) || at.segment.0 - segment.0 > MISSING_MAX {
+        // A name that is far off is none of this journal, unless the header agrees.
+        let is_own = survey.segments.iter().any(|own| own.header.segment == at.segment);
+        let is_far = !is_own && at.segment.0 - segment.0 > MISSING_MAX;
+        if done.any(|done| *done == segment) || is_far {
             return Ok(false);
         }
         let usual = before.map_or(BLOCK_BYTES as u32, |found| found.header.segment_bytes);
         let header = SegmentHeader { segment, salt, start: end, segment_bytes: usual };
         let mut found = survey.segments.iter().map(|found| found.header);
-        let own = found.find(|own| own.segment == segment && own.salt == salt);
+        let own = found.find(|own| own.segment == segment);
         self.place_header(header, own).map_err(repairing())?;
         Ok(true)
     }
@@ -231,19 +258,21 @@ impl Repair<'_> {
         Ok(false)
     }
 
-    /// The journal's salt. Without any whole header, what stands in its place in the damaged one, if
+    /// The journal's salt. Without any whole header, what stands in its place in a damaged one, if
     /// there are frames that it fits.
     fn salt(&self, survey: &Survey, damaged: SegmentId) -> io::Result<Option<u64>> {
         if let Some(salt) = survey.salt {
             return Ok(Some(salt));
         }
-        let file = self.fs.open(&segment_path(self.dir, damaged))?;
-        let found = SegmentHeader::read_salt(&*file)?;
         let first = SEGMENT_HEADER_BYTES as u32;
-        // One bit of it may be what is damaged.
-        for salt in [found].into_iter().chain((0..64).map(|bit| found ^ 1 << bit)) {
-            if search(&*file, damaged, salt, first, &Chain::default())?.frames > 0 {
-                return Ok(Some(salt));
+        for id in segments_from(self.fs, self.dir, damaged)? {
+            let file = self.fs.open(&segment_path(self.dir, id))?;
+            let found = SegmentHeader::read_salt(&*file)?;
+            // One bit of it may be what is damaged.
+            for salt in [found].into_iter().chain((0..64).map(|bit| found ^ 1 << bit)) {
+                if search(&*file, id, salt, first, &Chain::default())?.frames > 0 {
+                    return Ok(Some(salt));
+                }
             }
         }
         Ok(None)

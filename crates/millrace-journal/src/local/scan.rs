@@ -229,6 +229,17 @@ pub(super) fn count_whole(body: &[u8], records: u32) -> u32 {
     whole
 }
 
+/// Records that are whole one behind the other, from the front.
+pub(super) fn whole_in_front(body: &[u8]) -> u32 {
+    let mut rest = body;
+    let mut whole = 0;
+    while let Some(record) = Decoded::parse(rest).filter(Decoded::is_intact) {
+        whole += 1;
+        rest = rest.get(record.record_len()..).unwrap_or_default();
+    }
+    whole
+}
+
 fn show_records(
     body: &[u8],
     frame: &FrameHeader,

@@ -31,7 +31,7 @@ impl Corruption {
 
 /// The files of a journal, before any frame is read.
 pub(super) struct Survey {
-    /// With a header, ascending and contiguous.
+    /// With a header of this log and place, ascending; contiguous if there is no corruption.
     pub(super) segments: Vec<Found>,
     /// Behind the last segment, without a header.
     pub(super) spares: Vec<(SegmentId, Arc<dyn File>)>,
@@ -123,14 +123,23 @@ fn sort_out(headers: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
             if number < headed || number == 0 {
                 survey.note(id, "segment header is damaged");
             } else {
+                // Spares are made in order, and go the youngest first: what is missing before one
+                // was a segment of the log, if it is not that one's own name that is wrong.
+                let spare = survey.spares.last().map(|(before, _)| *before);
+                let before = spare.or(survey.segments.last().map(|last| last.header.segment));
+                if let Some(before) = before.filter(|before| before.next() != id) {
+                    survey.note(id, format!("does not follow segment {before}"));
+                }
                 survey.spares.push((id, file));
             }
             continue;
         };
         if header.segment != id {
             survey.note(id, format!("header is that of segment {}", header.segment));
+            continue;
         } else if survey.salt != Some(header.salt) {
             survey.note(id, "segment is another journal's");
+            continue;
         } else if let Some(previous) = survey.segments.last()
             && previous.header.segment.next() != id
         {
@@ -146,13 +155,11 @@ fn sort_out(headers: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
 }
 
 impl Survey {
-    /// The last segment before this one up to which nothing is missing or of another journal.
+    /// The last segment before this one up to which none is missing.
     pub(super) fn last_in_order(&self, id: SegmentId) -> Option<&Found> {
         let mut expected = self.segments.first()?.header.segment;
         let in_order = self.segments.iter().take_while(|found| {
-            let fits = found.header.segment == expected
-                && Some(found.header.salt) == self.salt
-                && found.header.segment < id;
+            let fits = found.header.segment == expected && found.header.segment < id;
             expected = expected.next();
             fits
         });

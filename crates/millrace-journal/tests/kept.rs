@@ -1,0 +1,253 @@
+//! What `repair` keeps where damage meets more than one place, and that no epoch comes again.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{SEGMENT_BYTES, Seen, dir, open, open_with, segment_path, store};
+use millrace_journal::{
+    Durability, Epoch, Fault, FileSystem, OpenError, RepairReport, SegmentId, SimFileSystem, repair,
+};
+
+/// Segments with groups of three records, what replay shows of them, and the active segment.
+fn log(batches: u64, durability: Durability) -> (SimFileSystem, Vec<Seen>, u32) {
+    let fs = SimFileSystem::new(1);
+    let opening = open_with(&fs, durability, SEGMENT_BYTES).unwrap();
+    for batch in 0..batches {
+        store(&opening.group_commit, batch, &[3 * batch, 3 * batch + 1, 3 * batch + 2]).unwrap();
+    }
+    let active = opening.group_commit.tail().segment().0;
+    drop(opening);
+    let all = open_with(&fs.fork(), durability, SEGMENT_BYTES).unwrap().seen;
+    (fs, all, active)
+}
+
+fn alter(fs: &SimFileSystem, segment: u32, change: impl FnOnce(&mut [u8])) {
+    let mut bytes = fs.contents(&segment_path(segment)).unwrap();
+    change(&mut bytes);
+    fs.plant(&segment_path(segment), &bytes);
+}
+
+/// Flips a bit of a record.
+fn damage(fs: &SimFileSystem, record: &Seen) {
+    let at = record.position.offset() as usize + 30;
+    alter(fs, record.position.segment().0, |bytes| bytes[at] ^= 1);
+}
+
+fn repaired(fs: &SimFileSystem, durability: Durability) -> (RepairReport, Vec<Seen>) {
+    let report = repair(Arc::new(fs.clone()), dir()).unwrap();
+    (report, open_with(fs, durability, SEGMENT_BYTES).unwrap().seen)
+}
+
+/// All but those of which this says that they are lost.
+fn without(all: &[Seen], is_lost: impl Fn(&Seen) -> bool) -> Vec<Seen> {
+    all.iter().filter(|seen| !is_lost(seen)).cloned().collect()
+}
+
+fn is_in(segment: u32) -> impl Fn(&Seen) -> bool {
+    move |seen| seen.position.segment().0 == segment
+}
+
+#[test]
+fn a_spare_that_follows_nothing_tells_of_a_missing_segment() {
+    let (fs, all, active) = log(43, Durability::Fsync);
+    assert!(fs.contents(&segment_path(active + 1)).is_some(), "a spare");
+    fs.remove(&segment_path(active)).unwrap();
+    let Err(OpenError::Corrupt(corruption)) = open(&fs) else { panic!("opened") };
+    assert_eq!(corruption.segment, SegmentId(active + 1));
+
+    let (report, seen) = repaired(&fs, Durability::Fsync);
+
+    assert_eq!((report.missing, report.cut), (vec![SegmentId(active)], None));
+    assert_eq!(seen, without(&all, is_in(active)));
+}
+
+#[test]
+fn a_gap_that_is_damaged_again_keeps_what_it_kept() {
+    let (fs, all, _) = log(10, Durability::Fsync);
+    let group: Vec<&Seen> = all.iter().filter(|seen| seen.batch == 1).collect();
+    damage(&fs, group[0]);
+    repaired(&fs.clone(), Durability::Fsync);
+    damage(&fs, group[1]);
+
+    let (_, seen) = repaired(&fs, Durability::Fsync);
+
+    assert_eq!(seen, without(&all, |seen| group[..2].contains(&seen)));
+}
+
+#[test]
+fn a_gap_of_which_power_leaves_half_a_header_keeps_what_it_kept() {
+    let (fs, all, _) = log(10, Durability::Fsync);
+    for batch in 1..8 {
+        let victim = all.iter().find(|seen| seen.batch == batch).unwrap();
+        let fs = fs.fork();
+        damage(&fs, victim);
+        for (call, seed) in (0..20).flat_map(|call| (0..20).map(move |seed| (call, seed))) {
+            let fs = fs.fork();
+            fs.fail_call(fs.calls() + call, Fault::PowerLoss);
+            if repair(Arc::new(fs.clone()), dir()).is_ok() {
+                break;
+            }
+
+            let (_, seen) = repaired(&fs.crashed(seed), Durability::Fsync);
+
+            assert_eq!(seen, without(&all, |seen| seen == victim), "{batch} {call} {seed}");
+        }
+    }
+}
+
+#[test]
+fn records_in_front_of_what_hides_the_others_are_kept() {
+    let fs = SimFileSystem::new(1);
+    let opening = open_with(&fs, Durability::Fsync, 64 << 10).unwrap();
+    let ids: Vec<u64> = (0..100).collect();
+    store(&opening.group_commit, 0, &ids).unwrap();
+    store(&opening.group_commit, 1, &[100]).unwrap();
+    store(&opening.group_commit, 2, &[101]).unwrap();
+    drop(opening);
+    let all = open(&fs.fork()).unwrap().seen;
+    let hidden = all[90].position.offset();
+    alter(&fs, 1, |bytes| bytes[hidden as usize..][..512].fill(0));
+
+    let (report, seen) = repaired(&fs, Durability::Fsync);
+
+    let [gap] = report.gaps.as_slice() else { panic!("{:?}", report.gaps) };
+    assert_eq!((gap.kept_records, gap.lost_records), (90, Some(10)));
+    assert_eq!(seen, [&all[..90], &all[100..]].concat());
+}
+
+/// Where nothing was synced frame by frame, only a later segment tells that all of this one was.
+#[test]
+fn damage_before_a_lost_header_costs_one_record_with_any_durability() {
+    for durability in [Durability::Fsync, Durability::Os] {
+        for is_removed in [true, false] {
+            let (fs, all, active) = log(40, durability);
+            assert!(active > 3);
+            let victim = all.iter().find(|seen| seen.batch == 1).unwrap();
+            damage(&fs, victim);
+            match is_removed {
+                true => fs.remove(&segment_path(2)).unwrap(),
+                false => alter(&fs, 2, |bytes| bytes[..64].fill(0)),
+            }
+
+            let (report, seen) = repaired(&fs, durability);
+
+            let is_lost = |seen: &Seen| seen == victim || is_removed && is_in(2)(seen);
+            assert_eq!((seen, report.cut), (without(&all, is_lost), None));
+        }
+    }
+}
+
+#[test]
+fn a_copy_of_an_earlier_segment_costs_the_one_that_it_replaced() {
+    let (fs, all, active) = log(40, Durability::Fsync);
+    assert!(active > 5);
+    let victim = all.iter().find(|seen| seen.batch == 1).unwrap();
+    for is_whole in [true, false] {
+        let fs = fs.fork();
+        damage(&fs, victim);
+        let mut copy = fs.contents(&segment_path(1)).unwrap();
+        if !is_whole {
+            copy[2048..].fill(0);
+        }
+        fs.plant(&segment_path(4), &copy);
+
+        let (report, seen) = repaired(&fs, Durability::Fsync);
+
+        assert_eq!(report.cut, None);
+        assert_eq!(seen, without(&all, |seen| seen == victim || is_in(4)(seen)));
+    }
+}
+
+#[test]
+fn however_many_segments_are_missing_the_others_are_kept() {
+    let (fs, all, active) = log(600, Durability::Fsync);
+    let gone = 2..=66;
+    assert!(active > 70);
+    for segment in gone.clone() {
+        fs.remove(&segment_path(segment)).unwrap();
+    }
+
+    let (report, seen) = repaired(&fs, Durability::Fsync);
+
+    assert_eq!(report.cut, None);
+    assert_eq!(seen, without(&all, |seen| gone.contains(&seen.position.segment().0)));
+}
+
+#[test]
+fn any_header_can_tell_the_salt() {
+    let (fs, all, active) = log(8, Durability::Fsync);
+    assert_eq!(active, 2);
+    alter(&fs, 1, |bytes| bytes[..64].fill(0));
+    alter(&fs, 2, |bytes| bytes[40] ^= 1);
+
+    let (report, seen) = repaired(&fs, Durability::Fsync);
+
+    assert_eq!((seen, report.cut), (all, None));
+}
+
+#[test]
+fn epochs_in_blocks_that_cannot_be_read_do_not_come_again() {
+    let segment_bytes = 16 << 10;
+    // In the last segment its second block, and its first one.
+    for (segment, at) in [(1, 5000), (2, 100)] {
+        let fs = SimFileSystem::new(1);
+        let start = || open_with(&fs, Durability::Fsync, segment_bytes).unwrap();
+        let opening = start();
+        let is_reached = |tail: millrace_journal::Position| {
+            tail.segment().0 == segment && (segment > 1 || tail.offset() >= 4096)
+        };
+        let mut batch = 0;
+        while !is_reached(opening.group_commit.tail()) {
+            store(&opening.group_commit, batch, &[batch]).unwrap();
+            batch += 1;
+        }
+        drop(opening);
+        let last = (0..5).map(|_| start().opened.epoch).max().unwrap();
+        fs.fail_reads_at(&segment_path(segment), at);
+
+        repair(Arc::new(fs.clone()), dir()).unwrap();
+
+        assert!(start().opened.epoch > last);
+    }
+}
+
+/// A frame with a right checksum that does not follow the one before it.
+#[test]
+fn power_lost_while_the_last_segment_is_cut_brings_no_epoch_back() {
+    let fs = SimFileSystem::new(1);
+    let start = |batch| {
+        let opening = open(&fs).unwrap();
+        store(&opening.group_commit, batch, &[batch]).unwrap();
+        opening.opened.epoch
+    };
+    for batch in 0..3 {
+        start(batch);
+    }
+    let seen = open(&fs.fork()).unwrap().seen;
+    let last = (3..12).map(start).max().unwrap();
+    let opening_frame = seen[2].position.offset() as usize - 96;
+    alter(&fs, 1, |bytes| {
+        let salt = crc32c::crc32c(&bytes[16..24]);
+        let frame = &mut bytes[opening_frame..][..48];
+        frame[40] ^= 1;
+        let crc = crc32c::crc32c_append(salt, &frame[4..]);
+        frame[..4].copy_from_slice(&crc.to_le_bytes());
+    });
+    assert!(repair(Arc::new(fs.fork()), dir()).unwrap().cut.is_some());
+    let epoch = |fs: &SimFileSystem| open(fs).map_or(Epoch(u64::MAX), |o| o.opened.epoch);
+    for (call, seed) in (0..).flat_map(|call| (0..4).map(move |seed| (call, seed))) {
+        let fs = fs.fork();
+        fs.fail_call(fs.calls() + call, Fault::PowerLoss);
+        if repair(Arc::new(fs.clone()), dir()).is_ok() {
+            break;
+        }
+        let fs = fs.crashed(seed);
+
+        assert!(epoch(&fs.fork()) > last, "{call} {seed}");
+        repair(Arc::new(fs.clone()), dir()).unwrap();
+        assert!(epoch(&fs) > last, "{call} {seed}");
+    }
+}
