@@ -267,6 +267,36 @@ pub fn is_intact(frame: &[u8], salt: u64) -> bool {
     crc32c::crc32c_append(seed(salt), covered) == u32::from_le_bytes(*crc)
 }
 
+/// A salt with which a whole frame is intact. There is one for any bytes, so it says something only if
+/// another frame agrees.
+#[must_use]
+pub fn fitting_salt(frame: &[u8]) -> Option<u64> {
+    let (crc, covered) = frame.split_first_chunk::<4>()?;
+    let wanted = u32::from_le_bytes(*crc);
+    let wanted = preimage(|seed| crc32c::crc32c_append(seed, covered), wanted)?;
+    preimage(|salt| seed(u64::from(salt)), wanted).map(u64::from)
+}
+
+/// What a map turns into `image`, if it is affine over GF(2), as checksums are: by elimination.
+fn preimage(map: impl Fn(u32) -> u32, image: u32) -> Option<u32> {
+    let zero = map(0);
+    // Of each highest bit, an image that has it, and what it is the image of.
+    let mut rows = [(0, 0); u32::BITS as usize];
+    let reduce = |rows: &[(u32, u32)], of: (u32, u32)| {
+        let by_highest = rows.iter().rev();
+        by_highest
+            .fold(of, |of, row| if of.0 ^ row.0 < of.0 { (of.0 ^ row.0, of.1 ^ row.1) } else { of })
+    };
+    for bit in 0..u32::BITS {
+        let row = reduce(&rows, (map(1 << bit) ^ zero, 1 << bit));
+        if let Some(highest) = row.0.checked_ilog2() {
+            rows[highest as usize] = row;
+        }
+    }
+    let (rest, found) = reduce(&rows, (image ^ zero, 0));
+    (rest == 0).then_some(found)
+}
+
 /// Bytes of zeros that bring `bytes` to a multiple of [`FRAME_ALIGN`].
 #[must_use]
 pub const fn padding(bytes: usize) -> usize {

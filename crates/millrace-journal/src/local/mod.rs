@@ -29,6 +29,7 @@ mod index;
 mod read;
 mod recover;
 mod repair;
+mod salt;
 mod scan;
 mod sealed;
 mod segment;

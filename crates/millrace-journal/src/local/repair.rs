@@ -25,6 +25,7 @@ use super::check::{CheckReport, check_survey};
 use super::cut::{Cut, cut_at, segments_from, write_epoch};
 use super::gap::{Gap, plan};
 use super::recover::{check_segment_bytes, open_locked};
+use super::salt::find_salt;
 use super::scan::{end_of, search};
 use super::segment::{
     SEGMENT_HEADER_BYTES, SegmentHeader, index_path, segment_path, temporary_path,
@@ -183,9 +184,11 @@ impl Repair<'_> {
     fn mend_header(&mut self, survey: &Survey, at: &Corruption) -> Result<bool, OpenError> {
         let repairing = || OpenError::io("repairing the journal");
         let before = survey.last_in_order(at.segment);
-        let Some(salt) = self.salt(survey, at.segment).map_err(repairing())? else {
-            return Ok(false);
+        let salt = match survey.salt {
+            None => find_salt(self.fs, self.dir, at.segment).map_err(repairing())?,
+            known => known,
         };
+        let Some(salt) = salt else { return Ok(false) };
         let end = match before {
             Some(found) => match survey.sealed_end(self.fs, self.dir, found.header.segment)? {
                 Some(end) => end.chain,
@@ -256,26 +259,6 @@ impl Repair<'_> {
             }
         }
         Ok(false)
-    }
-
-    /// The journal's salt. Without any whole header, what stands in its place in a damaged one, if
-    /// there are frames that it fits.
-    fn salt(&self, survey: &Survey, damaged: SegmentId) -> io::Result<Option<u64>> {
-        if let Some(salt) = survey.salt {
-            return Ok(Some(salt));
-        }
-        let first = SEGMENT_HEADER_BYTES as u32;
-        for id in segments_from(self.fs, self.dir, damaged)? {
-            let file = self.fs.open(&segment_path(self.dir, id))?;
-            let found = SegmentHeader::read_salt(&*file)?;
-            // One bit of it may be what is damaged.
-            for salt in [found].into_iter().chain((0..64).map(|bit| found ^ 1 << bit)) {
-                if search(&*file, id, salt, first, &Chain::default())?.frames > 0 {
-                    return Ok(Some(salt));
-                }
-            }
-        }
-        Ok(None)
     }
 
     /// An empty segment. It has its name when it is durable.
