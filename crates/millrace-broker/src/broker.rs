@@ -306,11 +306,12 @@ impl Broker {
         state: &mut State,
         now: Timestamp,
     ) -> Result<(), Unavailable> {
-        self.tick(queue, state, now, VISIT_BUDGET)?;
-        while state.queue.has_expired(now) {
+        loop {
             self.tick(queue, state, now, VISIT_BUDGET)?;
+            if !state.queue.has_expired(now) {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Sees to it that the timers visit the queue when it next has something to do.

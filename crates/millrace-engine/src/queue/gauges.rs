@@ -3,7 +3,7 @@
 
 use millrace_core::Timestamp;
 
-use super::slab::{Entry, MessageState, NONE};
+use super::slab::{Entry, MessageState};
 use super::{Counts, Queue, groups};
 use crate::definition::Kind;
 
@@ -78,17 +78,11 @@ impl Queue {
 
     /// When the oldest message that counts was sent; if the search ends early, the oldest of all.
     fn oldest_of(&self, counts: impl Fn(&Entry) -> bool) -> Option<Timestamp> {
-        let mut slot = self.oldest;
-        let listed = std::iter::from_fn(move || {
-            let this = (slot != NONE).then_some(slot)?;
-            slot = self.slab.at(this).newer;
-            Some(this)
-        });
         let sent_of = |slot: u32| {
             let entry = self.slab.at(slot);
             counts(entry).then_some(entry.sent)
         };
-        let listed = listed.take(LOOKED_AT).find_map(sent_of);
+        let listed = self.by_age().take(LOOKED_AT).find_map(sent_of);
         let moved = self.out_of_order.iter().take(LOOKED_AT).find_map(|(_, slot)| sent_of(*slot));
         let found = [listed, moved].into_iter().flatten().min().map(Timestamp);
         found.or_else(|| self.oldest_sent())

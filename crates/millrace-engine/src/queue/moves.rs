@@ -51,13 +51,18 @@ pub struct MessageView {
 impl Queue {
     /// Messages from the oldest to the newest, then those moved here out of order.
     pub fn messages(&self) -> impl Iterator<Item = MessageView> + '_ {
+        let out_of_order = self.out_of_order.iter().map(|(_, slot)| *slot);
+        self.by_age().chain(out_of_order).map(|slot| self.view(slot))
+    }
+
+    /// Slots of the messages from the oldest to the newest, but for those moved here out of order.
+    pub(super) fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
         let mut slot = self.oldest;
-        let listed = std::iter::from_fn(move || {
+        std::iter::from_fn(move || {
             let this = (slot != NONE).then_some(slot)?;
             slot = self.slab.at(this).newer;
             Some(this)
-        });
-        listed.chain(self.out_of_order.iter().map(|(_, slot)| *slot)).map(|slot| self.view(slot))
+        })
     }
 
     /// Behind the highest slot that a message stands in.
