@@ -272,9 +272,9 @@ pub fn is_intact(frame: &[u8], salt: u64) -> bool {
 #[must_use]
 pub fn fitting_salt(frame: &[u8]) -> Option<u64> {
     let (crc, covered) = frame.split_first_chunk::<4>()?;
-    let wanted = u32::from_le_bytes(*crc);
-    let wanted = preimage(|seed| crc32c::crc32c_append(seed, covered), wanted)?;
-    preimage(|salt| seed(u64::from(salt)), wanted).map(u64::from)
+    let crc = u32::from_le_bytes(*crc);
+    let fitting_seed = preimage(|seed| crc32c::crc32c_append(seed, covered), crc)?;
+    preimage(|salt| seed(u64::from(salt)), fitting_seed).map(u64::from)
 }
 
 /// What a map turns into `image`, if it is affine over GF(2), as checksums are: by elimination.

@@ -124,7 +124,7 @@ fn sort_out(headers: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
                 survey.note(id, "segment header is damaged");
             } else {
                 // Spares are made in order, and go the youngest first: what is missing before one
-                // was a segment of the log, if it is not that one's own name that is wrong.
+                // was a segment of the log.
                 let spare = survey.spares.last().map(|(before, _)| *before);
                 let before = spare.or(survey.segments.last().map(|last| last.header.segment));
                 if let Some(before) = before.filter(|before| before.next() != id) {
