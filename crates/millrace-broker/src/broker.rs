@@ -106,7 +106,7 @@ impl Broker {
         };
         let move_tasks = MoveTasks::new(replayed.tasks, clock.now())?;
         let broker = Broker {
-            catalog: Catalog::new(first_id, replayed.queues),
+            catalog: Catalog::new(&log, first_id, replayed.queues)?,
             commits: Arc::default(),
             timers: Timers::default(),
             receipts: ReceiptKey::new(secret.0),

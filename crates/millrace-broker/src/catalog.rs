@@ -9,7 +9,7 @@ use std::task::Poll;
 use hashbrown::Equivalent;
 use millrace_core::{QueueId, QueueKey, Timestamp, limits};
 use millrace_engine::{Counts, Definition, Queue, ReplayedQueue, Settings, record};
-use millrace_journal::{Purpose, Record};
+use millrace_journal::{GroupCommit, Purpose, Record};
 
 use crate::broker::{Broker, VISIT_BUDGET, append_index};
 use crate::error::BrokerError;
@@ -65,12 +65,25 @@ pub enum Creation {
 }
 
 impl Catalog {
-    pub(crate) fn new(first_id: u64, replayed: Vec<ReplayedQueue>) -> Catalog {
+    /// Journals the definitions that are in no record yet. What finds no room is written by the first
+    /// maintenance that moves definitions.
+    pub(crate) fn new(
+        log: &GroupCommit,
+        first_id: u64,
+        replayed: Vec<ReplayedQueue>,
+    ) -> Result<Catalog, BrokerError> {
         let mut maps = Maps::default();
         for ReplayedQueue { definition, position, queue } in replayed {
+            let position = match position {
+                Some(position) => position,
+                None => {
+                    let index = definition_record(&definition)?;
+                    append_index(log, Purpose::Store, &index).map_or(0, |(_, position)| position)
+                }
+            };
             maps.insert(Arc::new(SharedQueue::new(queue, definition, position)));
         }
-        Catalog { changes: Mutex::new(Changes { next_id: first_id }), maps: RwLock::new(maps) }
+        Ok(Catalog { changes: Mutex::new(Changes { next_id: first_id }), maps: RwLock::new(maps) })
     }
 
     pub(crate) fn get(&self, key: &QueueKey) -> Option<Arc<SharedQueue>> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use millrace_core::{QueueId, QueueKey, Timestamp};
+use millrace_core::{QueueId, QueueKey, Timestamp, limits};
 use thiserror::Error;
 
 use crate::definition::{Definition, Kind, Settings};
@@ -23,8 +23,8 @@ pub enum ReplayError {
 #[derive(Debug)]
 pub struct ReplayedQueue {
     pub definition: Definition,
-    /// Of the definition's latest record.
-    pub position: u64,
+    /// Of the definition's latest record. None: it was lost, and this one is in no record yet.
+    pub position: Option<u64>,
     pub queue: Queue,
 }
 
@@ -43,7 +43,7 @@ pub struct Replay {
 /// A queue whose definition may stand further on: definitions are relocated, too.
 #[derive(Debug)]
 struct Partial {
-    definition: Option<(Definition, u64)>,
+    definition: Option<(Definition, Option<u64>)>,
     queue: Queue,
 }
 
@@ -92,7 +92,11 @@ impl Replay {
             Record::Remembered { queue, expires, seq, id, dedup } => {
                 self.queue(queue, true).replay_remembered(dedup, seq, id, expires, position);
             }
-            Record::Defined { json } => self.define(json, position)?,
+            Record::Defined { json } => {
+                let definition = serde_json::from_slice(json)
+                    .map_err(|source| ReplayError::Document { position, source })?;
+                self.define(definition, Some(position));
+            }
             Record::QueueDeleted { queue } => {
                 self.highest_queue = self.highest_queue.max(queue.0);
                 self.queues.remove(&queue);
@@ -107,24 +111,37 @@ impl Replay {
         Ok(())
     }
 
+    /// Defines anew the queues whose definitions a repaired journal has lost, if they have messages:
+    /// named `recovered-` and their id, with the longest retention, all else as by default.
+    pub fn recover_definitions(&mut self, region: &str, account: &str) {
+        let is_lost =
+            |partial: &Partial| partial.definition.is_none() && partial.queue.counts().total() > 0;
+        let lost = self.queues.iter().filter(|(_, partial)| is_lost(partial));
+        let mut lost: Vec<(QueueId, Kind)> =
+            lost.map(|(id, partial)| (*id, partial.queue.settings().kind)).collect();
+        lost.sort_unstable_by_key(|(id, _)| *id);
+        for (id, kind) in lost {
+            let retention_s = *limits::RETENTION_S.end() as u32;
+            let settings = Settings { kind, retention_s, ..Settings::default() };
+            let key = self.free_key(region, account, id, kind);
+            self.define(Definition::new(id, &key, settings, self.latest), None);
+        }
+    }
+
     /// The queues by id. Sequences begin at `first_seq` or above.
     ///
-    /// Where a repaired journal has lost a queue's definition, that queue is gone.
+    /// Where a repaired journal has lost a queue's definition, that queue is gone, unless it was
+    /// [defined anew](Replay::recover_definitions).
     pub fn finish(self, first_seq: u64) -> Finished {
-        let mut nameless = 0;
         let mut queues = Vec::new();
         for Partial { definition, mut queue } in self.queues.into_values() {
-            let Some((definition, position)) = definition else {
-                nameless += queue.counts().total();
-                continue;
-            };
+            let Some((definition, position)) = definition else { continue };
             queue.finish_replay(first_seq);
             queues.push(ReplayedQueue { definition, position, queue });
         }
         queues.sort_by_key(|queue| queue.definition.id);
         Finished {
             queues,
-            nameless,
             tasks: self.tasks.into_values().collect(),
             secret: self.secret,
             latest: self.latest,
@@ -149,9 +166,7 @@ impl Replay {
         }
     }
 
-    fn define(&mut self, json: &[u8], position: u64) -> Result<(), ReplayError> {
-        let definition: Definition = serde_json::from_slice(json)
-            .map_err(|source| ReplayError::Document { position, source })?;
+    fn define(&mut self, definition: Definition, position: Option<u64>) {
         let modified = Timestamp(definition.modified_ms);
         self.latest = self.latest.max(modified);
         let id = definition.queue_id();
@@ -170,7 +185,21 @@ impl Replay {
             }
             partial.definition = Some((definition, position));
         }
-        Ok(())
+    }
+
+    /// One that no queue has, or had.
+    fn free_key(&self, region: &str, account: &str, id: QueueId, kind: Kind) -> QueueKey {
+        let suffix = if kind == Kind::Fifo { ".fifo" } else { "" };
+        let mut name = format!("recovered-{}{suffix}", id.0);
+        let mut again = 1;
+        loop {
+            let key = QueueKey::new(region, account, &name);
+            if !self.names.contains_key(&key) {
+                return key;
+            }
+            again += 1;
+            name = format!("recovered-{}-{again}{suffix}", id.0);
+        }
     }
 }
 
@@ -184,8 +213,6 @@ struct TaskId {
 pub struct Finished {
     /// By ascending id.
     pub queues: Vec<ReplayedQueue>,
-    /// Messages of queues without a definition.
-    pub nameless: u64,
     /// Move tasks as JSON, with their records' positions, in no order.
     pub tasks: Vec<(Vec<u8>, u64)>,
     pub secret: Option<([u8; 16], u64)>,

@@ -197,7 +197,11 @@ impl World {
         if let Some(broken) = broken {
             return Err(broken);
         }
+        replay.recover_definitions("us-east-1", "000000000000");
         let finished = replay.finish(Broker::first_seq(opened.epoch.0));
+        if let Some(lost) = finished.queues.iter().find(|queue| queue.position.is_none()) {
+            return Err(format!("messages without a queue: {lost:?}"));
+        }
         if finished.latest > self.clock.now() {
             return Err(format!("a record is of the future: {:?}", finished.latest));
         }

@@ -46,9 +46,13 @@ pub(crate) fn open_services(
         epoch = log.opened().epoch.0,
         "journal replayed"
     );
-    if replayed.nameless > 0 {
-        let messages = replayed.nameless;
-        tracing::error!(messages, "messages left out: the journal has lost what queue they are of");
+    for queue in replayed.queues.iter().filter(|queue| queue.position.is_none()) {
+        let (name, messages) = (&queue.definition.name, queue.queue.counts().total());
+        tracing::error!(
+            queue = name,
+            messages,
+            "the journal has lost what queue these messages are of: they are in one of this name"
+        );
     }
     if let Some(torn) = log.opened().torn_tail {
         tracing::warn!(
@@ -200,6 +204,7 @@ fn open_log(config: &Config) -> anyhow::Result<(Arc<GroupCommit>, Finished)> {
         _ => Box::new(open_local(&config.journal_dir(), local, &mut replay)?),
     };
     let log = GroupCommit::new(journal, GroupOptions::default());
+    replay.recover_definitions(&config.region, &config.account);
     let first_seq = Broker::first_seq(log.opened().epoch.0);
     Ok((log, replay.finish(first_seq)))
 }

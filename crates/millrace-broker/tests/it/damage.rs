@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use millrace_broker::{
-    Broker, Creation, Kind, MoveTaskStatus, NewContent, NewQueue, Options, Outgoing,
+    Broker, Creation, Incoming, Kind, MoveTaskStatus, NewContent, NewQueue, Options, Outgoing,
     ReceiveRequest, SharedQueue, StartMoveTask,
 };
 use millrace_core::{Clock, MessageId, QueueKey, SystemClock};
@@ -39,6 +39,7 @@ fn open_at(
     // Nothing is kept in memory, so that contents come from the disk.
     let options = GroupOptions { recent_bytes: 0, ..GroupOptions::default() };
     let log = GroupCommit::new(Box::new(journal), options);
+    replay.recover_definitions("us-east-1", "000000000000");
     let replayed = replay.finish(Broker::first_seq(log.opened().epoch.0));
     let mut bits = 0;
     let random = Box::new(move || {
@@ -104,6 +105,14 @@ pub(crate) fn create(log: &GroupCommit, broker: &Broker, name: &str) -> Arc<Shar
     };
     let Creation::Created(queue) = run(log, broker.create_queue(&new)).unwrap() else { panic!() };
     queue
+}
+
+/// Receives the next ten messages and deletes them.
+pub(crate) fn drain_ten(log: &GroupCommit, broker: &Broker, queue: &Arc<SharedQueue>) {
+    let received = run(log, broker.receive(queue, &ANY)).unwrap();
+    let handle = |message: &Incoming| broker.open_receipt_handle(&message.receipt_handle).unwrap();
+    let handles: Vec<_> = received.iter().map(handle).collect();
+    run(log, broker.delete(queue, &handles)).unwrap();
 }
 
 /// A queue of three messages.
@@ -236,4 +245,34 @@ fn message_that_cannot_be_read_does_not_keep_the_journal_for_ever() {
     let received = run(&log, broker.receive(&queue, &ANY)).unwrap();
     let bodies: Vec<_> = received.iter().map(|message| message.content.body()).collect();
     assert_eq!(bodies, [b"first message".as_slice(), b"third message!!!"]);
+}
+
+#[test]
+fn queue_whose_definition_is_damaged_is_there_by_another_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, broker) = open(RealFileSystem::new(), dir.path());
+    let id = send_three(&log, &broker).id();
+    broker.close();
+    drop((broker, log));
+    // What the next run begins with shows that all before it was on the disk.
+    let (log, broker) = open(RealFileSystem::new(), dir.path());
+    broker.close();
+    drop((broker, log));
+    damage(dir.path(), br#""name":"jobs""#);
+    millrace_journal::repair(RealFileSystem::new(), dir.path()).unwrap();
+    let name = format!("recovered-{}", id.0);
+
+    let (log, broker) = open(RealFileSystem::new(), dir.path());
+    assert!(broker.queue("us-east-1", "000000000000", "jobs").is_none());
+    let queue = broker.queue("us-east-1", "000000000000", &name).unwrap();
+    assert_eq!(queue.counts().ready, 3);
+    drain_ten(&log, &broker, &queue);
+    broker.close();
+    drop((queue, broker, log));
+
+    // It is a queue like others by then: there although it is empty.
+    let (_log, broker) = open(RealFileSystem::new(), dir.path());
+    let queue = broker.queue("us-east-1", "000000000000", &name).unwrap();
+    assert_eq!(queue.counts().total(), 0);
+    broker.close();
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_broker::{Broker, BrokerError, Incoming, ReceiveRequest, SharedQueue};
+use millrace_broker::{Broker, BrokerError, ReceiveRequest, SharedQueue};
 use millrace_journal::{GroupCommit, Purpose, SimFileSystem, Unavailable};
 
-use crate::damage::{ANY, content, create, message, open, run};
+use crate::damage::{ANY, content, create, drain_ten, message, open, run};
 
 #[test]
 fn messages_that_are_moved_out_of_the_way_leave_room_for_deletes() {
@@ -53,14 +53,6 @@ fn fill(log: &GroupCommit, broker: &Broker, queue: &SharedQueue) {
     let large = content(&"x".repeat(1_000));
     while run(log, broker.send(queue, &[message("x", &large)])).is_ok() {}
     assert!(log.stats().is_full);
-}
-
-/// Receives the next ten messages and deletes them.
-fn drain_ten(log: &GroupCommit, broker: &Broker, queue: &Arc<SharedQueue>) {
-    let received = run(log, broker.receive(queue, &ANY)).unwrap();
-    let handle = |message: &Incoming| broker.open_receipt_handle(&message.receipt_handle).unwrap();
-    let handles: Vec<_> = received.iter().map(handle).collect();
-    run(log, broker.delete(queue, &handles)).unwrap();
 }
 
 /// Looks after the log until there is nothing more to do for now.

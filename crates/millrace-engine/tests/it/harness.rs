@@ -346,7 +346,7 @@ impl Broker {
         assert!(finished.latest <= self.now, "no record is from the future");
         let members = finished.queues.into_iter().map(|replayed| Member {
             definition: replayed.definition,
-            position: replayed.position,
+            position: replayed.position.expect("no definition is lost"),
             queue: replayed.queue,
         });
         members.collect()

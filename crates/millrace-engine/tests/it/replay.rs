@@ -252,18 +252,20 @@ fn a_receive_that_a_crash_has_forgotten_may_be_prolonged() {
 }
 
 #[test]
-fn queues_whose_beginning_or_end_is_lost_do_not_come_back() {
+fn queue_whose_end_is_lost_does_not_come_back_and_one_without_beginning_gets_another_name() {
     let mut broker = Broker::new();
     let deleted = broker.create("deleted", Settings::default());
     broker.send(deleted, "a", NewMessage::default());
     broker.delete_queue(deleted);
     let again = broker.create("deleted", Settings::default());
     broker.send(again, "b", NewMessage::default());
-    let nameless = broker.create("nameless", Settings::default());
-    broker.send(nameless, "c", NewMessage::default());
-    broker.send(nameless, "d", NewMessage::default());
-    // The deletion, and the last definition.
-    for lost in [5, 2] {
+    broker.create("recovered-4.fifo", fifo(0));
+    let lost = broker.create("lost.fifo", fifo(0));
+    broker.send(lost, "c", message("g"));
+    broker.send(lost, "d", message("g"));
+    broker.create("empty", Settings::default());
+    // Two definitions, and the deletion.
+    for lost in [9, 6, 2] {
         broker.journal.records.remove(lost);
     }
 
@@ -271,11 +273,22 @@ fn queues_whose_beginning_or_end_is_lost_do_not_come_back() {
     for stored in &broker.journal.records {
         replay.apply(&stored.index, stored.position, stored.len()).unwrap();
     }
+    replay.recover_definitions("us-east-1", "000000000000");
     let finished = replay.finish(0);
 
-    let [queue] = finished.queues.as_slice() else { panic!("{:?}", finished.queues) };
-    assert_eq!((queue.definition.id, queue.queue.counts().total()), (2, 1));
-    assert_eq!((finished.nameless, finished.highest_queue), (2, 3));
+    let queues = finished.queues.iter();
+    let known: Vec<_> = queues
+        .map(|queue| (queue.definition.id, queue.queue.counts().total(), queue.position.is_some()))
+        .collect();
+    assert_eq!(known, [(2, 1, true), (3, 0, true), (4, 2, false)]);
+    let recovered = &finished.queues[2].definition;
+    assert_eq!(
+        recovered.key().to_string(),
+        "arn:aws:sqs:us-east-1:000000000000:recovered-4-2.fifo"
+    );
+    let expected = Settings { retention_s: 1_209_600, kind: Kind::Fifo, ..Settings::default() };
+    assert_eq!((&recovered.settings, finished.queues[2].queue.settings()), (&expected, &expected));
+    assert_eq!(recovered.modified_ms, finished.latest.0);
 }
 
 /// [`millrace_engine::Queue::first_ready`] asks the group whose turn it is; the one without a name
