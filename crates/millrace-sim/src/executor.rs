@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use millrace_broker::{BrokerError, Incoming};
 
-use crate::clients::Asked;
 use crate::oracle::Serial;
+use crate::receives::Asked;
 
 /// What a future resolves to.
 #[derive(Debug)]

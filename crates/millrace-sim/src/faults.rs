@@ -223,6 +223,7 @@ impl World {
         self.node = Some(Node { log, broker });
         let now = self.now();
         self.oracle.restart(now, end)?;
+        self.confirmed.restart();
         let torn = opened.torn_tail.map(|torn| (torn.segment.0, torn.offset));
         self.note(format!("started epoch {}, replayed to {end:#x}, torn {torn:?}", opened.epoch.0));
         Ok(Ok(()))

@@ -7,7 +7,7 @@ use millrace_core::limits;
 
 use crate::executor::Output;
 use crate::model::{Change, QueueModel, State};
-use crate::world::{Step, World};
+use crate::world::{Held, Step, World};
 
 /// What an entry of a batch should answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl World {
         let Some(mut model) = self.oracle.live.queues.get(&id).cloned() else { return Ok(()) };
         let handles: Vec<Handle> = held.iter().map(|held| held.handle).collect();
         if self.profile.awaits_answers {
-            return self.delete_and_wait(&queue, model, handles);
+            return self.delete_and_wait(&queue, model, &held);
         }
         let outcome = self.broker()?.begin_delete(&queue, &handles);
         let name = queue.key().name.clone();
@@ -38,14 +38,17 @@ impl World {
             }
         };
         let mut deleted = Vec::new();
-        for (handle, outcome) in handles.iter().zip(&outcomes) {
-            let wanted = delete_one(&mut model, handle, &mut deleted);
-            check_verdict(outcome, wanted, handle)?;
+        let mut told = Vec::new();
+        for (held, outcome) in held.iter().zip(&outcomes) {
+            let wanted = delete_one(&mut model, &held.handle, &mut deleted);
+            check_verdict(outcome, wanted, &held.handle)?;
+            told.extend((wanted == Verdict::Done).then_some(held));
         }
         self.note(format!("delete in {name}: {deleted:x?}"));
         let has_deleted = !deleted.is_empty();
         let change = Change::Deleted { queue: id, seqs: deleted };
         self.record_told(id, ticket, has_deleted.then_some(change))?;
+        self.confirmed.delete(told.into_iter(), ticket);
         self.compare_queue(id)
     }
 
@@ -54,11 +57,15 @@ impl World {
         &mut self,
         queue: &Arc<SharedQueue>,
         mut model: QueueModel,
-        handles: Vec<Handle>,
+        held: &[Held],
     ) -> Step {
         let mut deleted = Vec::new();
+        let handles: Vec<Handle> = held.iter().map(|held| held.handle).collect();
         let judge = |handle: &Handle| delete_one(&mut model, handle, &mut deleted);
         let wanted: Vec<Verdict> = handles.iter().map(judge).collect();
+        let entries = held.iter().zip(&wanted);
+        let done = entries.filter(|(_, wanted)| **wanted == Verdict::Done);
+        let told: Vec<&Held> = done.map(|(held, _)| held).collect();
         let (broker, shared) = (Arc::clone(self.broker()?), Arc::clone(queue));
         let delete = async move {
             let outcomes = broker.delete(&shared, &handles).await;
@@ -70,11 +77,19 @@ impl World {
             }))
         };
         let id = queue.id().0;
+        let mut is_accepted = false;
         self.begin_told("delete", queue, delete, |world| {
+            is_accepted = true;
             world.note(format!("delete in {id:#x}: {deleted:x?}"));
             let is_any = !deleted.is_empty();
             Ok(is_any.then_some(Change::Deleted { queue: id, seqs: deleted }))
-        })
+        })?;
+        if is_accepted {
+            // When it resolves, or a little later.
+            let ticket = self.mark()?.ticket;
+            self.confirmed.delete(told.into_iter(), Some(ticket));
+        }
+        Ok(())
     }
 
     pub(crate) fn change_visibility(&mut self) -> Step {

@@ -5,12 +5,13 @@
 //! failure names the seed, the step and the command that replays it. What it never does: start a
 //! thread, read the real clock, touch the real disk.
 //!
-//! In reading order: the [`world`] and its scheduler; what clients do ([`clients`], [`handles`],
-//! [`polls`], [`queues`], [`moves`]); what machines do ([`faults`]); what must be true
-//! ([`model`], [`oracle`], [`invariants`]); and what they stand on.
+//! In reading order: the [`world`] and its scheduler; what clients do ([`clients`], [`receives`],
+//! [`handles`], [`polls`], [`queues`], [`moves`]); what machines do ([`faults`]); what must be true
+//! ([`model`], [`oracle`], `confirmed`, [`invariants`]); and what they stand on.
 
 pub mod clients;
 pub mod clock;
+mod confirmed;
 mod draft;
 pub mod executor;
 pub mod faults;
@@ -23,6 +24,7 @@ mod panics;
 pub mod polls;
 pub mod queues;
 pub mod random;
+pub mod receives;
 pub mod trace;
 pub mod world;
 

@@ -150,6 +150,7 @@ impl World {
             let message = self.check_move(&before, task, (from, from_seq), to, &seen)?;
             self.oracle.check_seq(to, message.seq)?;
             self.note(format!("moved {from_seq:#x} to {:#x}", message.seq));
+            self.confirmed.take(message.uid, None);
             let (id, message) = (task.id.clone(), Box::new(message));
             let change = Change::TaskMoved { task: id, from, from_seq, to, message };
             self.oracle.record(now, Mark { end: seen.end, ..mark }, change);

@@ -6,13 +6,13 @@ use std::time::Duration;
 use millrace_broker::{BrokerError, Incoming, Kind, ReceiveRequest};
 use millrace_journal::Unavailable;
 
-use crate::clients::Answer;
 use crate::draft::uid_of;
 use crate::executor::{LongPoll, Output, Purpose, Task};
 use crate::invariants::check_order;
 use crate::model::{Change, State};
 use crate::oracle::Mark;
-use crate::world::{Step, World};
+use crate::receives::{Answer, Asked};
+use crate::world::{Given, Step, World};
 
 const PARKED_POLLS: usize = 12;
 /// More than what any poll may set off.
@@ -26,7 +26,8 @@ impl World {
         if self.tasks.len() > PARKED_POLLS {
             return Ok(());
         }
-        let asked = self.question(&queue, "p");
+        self.next_task += 1;
+        let asked = Asked { poll: Some(self.next_task), ..self.question(&queue, "p") };
         let wait_s = self.random.pick(&[1, 5, 20]);
         let poll = LongPoll::new(&asked, self.now() + wait_s * 1000);
         let broker = Arc::clone(self.broker()?);
@@ -40,7 +41,6 @@ impl World {
             };
             Output::Received(broker.receive(&shared, &request).await)
         };
-        self.next_task += 1;
         self.note(format!("poll {} of {} begins", self.next_task, queue.key().name));
         self.tasks.push(Task::new(self.next_task, Purpose::LongPoll(poll), receive));
         self.poll_task(self.tasks.len() - 1)
@@ -243,7 +243,8 @@ impl World {
             if !taken.contains(&(delivery.at.seq, delivery.receive_count)) || !is_it {
                 return Err(format!("poll {number} got {delivery:?}, is {known:?}").into());
             }
-            self.keep_handle(client, id, message.receipt_handle.clone())?;
+            let given = uid_of(&body).map(|uid| Given { poll: number, uid });
+            self.keep_handle(client, id, message.receipt_handle.clone(), given)?;
         }
         Ok(())
     }

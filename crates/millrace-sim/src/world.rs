@@ -14,6 +14,7 @@ use millrace_core::{Clock, QueueId};
 use millrace_journal::{Durability, FileSystem, GroupCommit, SimFileSystem, Unavailable};
 
 use crate::clock::ManualClock;
+use crate::confirmed::Confirmed;
 use crate::executor::Task;
 use crate::invariants::{self, Look, Seen};
 use crate::oracle::Oracle;
@@ -81,6 +82,15 @@ pub(crate) struct Client {
 pub(crate) struct Held {
     pub text: String,
     pub handle: Handle,
+    /// By an answer; looks without one give handles, too.
+    pub given: Option<Given>,
+}
+
+/// Which poll was answered with which message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given {
+    pub poll: u64,
+    pub uid: u64,
 }
 
 /// What went wrong, and how to see it again.
@@ -121,6 +131,7 @@ pub struct World {
     pub(crate) fs: SimFileSystem,
     pub(crate) node: Option<Node>,
     pub(crate) oracle: Oracle,
+    pub(crate) confirmed: Confirmed,
     pub(crate) tasks: Vec<Task>,
     pub(crate) clients: Vec<Client>,
     pub(crate) trace: Trace,
@@ -198,6 +209,7 @@ impl World {
             fs,
             node: None,
             oracle: Oracle::default(),
+            confirmed: Confirmed::default(),
             tasks: Vec::new(),
             clients,
             trace: Trace::new(output),
@@ -276,6 +288,7 @@ impl World {
     pub(crate) fn after_commit(&mut self) {
         if let Some(node) = &self.node {
             self.oracle.settle(&node.log);
+            self.confirmed.settle(&node.log);
         }
     }
 
@@ -322,6 +335,9 @@ impl World {
         let Some(node) = &self.node else { return Ok(()) };
         if let Err(error) = invariants::compare(node, &self.oracle.live, Look::Ends) {
             return if self.power_is_off() { Ok(()) } else { Err(error) };
+        }
+        if let Some(uid) = self.confirmed.returned(&self.oracle.live) {
+            return Err(format!("message {uid} was deleted, its client was told, and it is there"));
         }
         self.compare_tasks()
     }
