@@ -264,7 +264,7 @@ impl Broker {
             let ticket =
                 self.append_definition(&mut state, &definition, &[&index], Purpose::Reclaim)?;
             queue.set_definition(&mut state, definition);
-            state.queue.purge();
+            self.maintenance.free(state.queue.purge());
             ticket
         };
         self.maintenance.want();
@@ -284,7 +284,7 @@ impl Broker {
             let (ticket, _) = append_index(&self.log, Purpose::Reclaim, &index)?;
             state.latest = Some(ticket);
             state.is_deleted = true;
-            state.queue.purge();
+            self.maintenance.free(state.queue.purge());
             state.waiters.wake_all();
             drop(state);
             self.catalog.maps_mut().remove(queue);

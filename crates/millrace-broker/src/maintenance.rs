@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use millrace_core::Timestamp;
-use millrace_engine::record;
+use millrace_engine::{Queue, record};
 use millrace_journal::record::RECORD_HEADER_BYTES;
 use millrace_journal::{Purpose, SegmentId, SegmentInfo, Ticket, Unavailable};
 
@@ -44,6 +44,8 @@ pub(crate) struct Maintenance {
     /// The oldest segment that a message was in when it changed queues, since this was last set to
     /// the highest number.
     moved_from: AtomicU32,
+    /// What queues held that were purged or deleted.
+    purged: Mutex<Vec<Queue>>,
 }
 
 #[derive(Default)]
@@ -100,6 +102,7 @@ impl Maintenance {
                 unreadable: None,
             }),
             moved_from: AtomicU32::new(u32::MAX),
+            purged: Mutex::default(),
         }
     }
 
@@ -109,6 +112,20 @@ impl Maintenance {
             drop(self.sleep_state());
             self.changed.notify_all();
         }
+    }
+
+    /// Has what a queue held freed where nobody waits for it.
+    pub(crate) fn free(&self, purged: Queue) {
+        self.purged().push(purged);
+    }
+
+    fn free_purged(&self) {
+        let purged = std::mem::take(&mut *self.purged());
+        drop(purged);
+    }
+
+    fn purged(&self) -> MutexGuard<'_, Vec<Queue>> {
+        self.purged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Messages of that segment or later ones changed queues and keep their records. To be called
@@ -189,6 +206,7 @@ impl Broker {
     }
 
     fn look_after_log(&self) -> Duration {
+        self.maintenance.free_purged();
         self.shorten_log().unwrap_or_else(|error| {
             tracing::warn!(%error, "the log could not be shortened");
             PAUSE

@@ -79,7 +79,9 @@ impl Replay {
             Record::Deleted { queue, slots } => {
                 self.change(queue, Timestamp(0), |queue| queue.replay_deleted(slots));
             }
-            Record::Purged { queue } => self.change(queue, Timestamp(0), Queue::purge),
+            Record::Purged { queue } => {
+                self.change(queue, Timestamp(0), |queue| drop(queue.purge()));
+            }
             Record::Moved { from, to, at, source, slots } => {
                 self.latest = self.latest.max(at);
                 if let Some(mut taken) = self.queues.remove(&from) {

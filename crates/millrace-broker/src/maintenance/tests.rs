@@ -30,6 +30,14 @@ fn who_is_wanted_does_not_sleep_on() {
     assert!(thread.join().unwrap());
 }
 
+fn open() -> (Arc<GroupCommit>, Arc<Broker>) {
+    let log = GroupCommit::new(Box::new(MemoryJournal::new(64 << 10)), GroupOptions::default());
+    let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+    let (clock, options) = (Arc::new(SystemClock::new()), Options::default());
+    let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
+    (log, broker)
+}
+
 fn create(broker: &Broker, name: &str, settings: Settings) -> Arc<SharedQueue> {
     let key = QueueKey::new("us-east-1", "000000000000", name);
     let (attributes, tags) = (BTreeMap::new(), BTreeMap::new());
@@ -56,10 +64,7 @@ fn send(broker: &Broker, queue: &SharedQueue, id: u128, body: &[u8]) {
 /// The queue that a message moves to may be made when the list of queues has been taken.
 #[test]
 fn a_message_that_moves_to_a_new_queue_keeps_its_segment() {
-    let log = GroupCommit::new(Box::new(MemoryJournal::new(64 << 10)), GroupOptions::default());
-    let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-    let (clock, options) = (Arc::new(SystemClock::new()), Options::default());
-    let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
+    let (log, broker) = open();
     let commit = || while log.commit_step() {};
     let redrive = Redrive {
         region: "us-east-1".to_owned(),
@@ -90,4 +95,26 @@ fn a_message_that_moves_to_a_new_queue_keeps_its_segment() {
     assert_eq!(dead.counts().ready, 1);
     let [oldest, _, .., active] = segments.as_slice() else { panic!("{segments:?}") };
     assert_eq!(broker.live(&queues, active.id).1, oldest.id);
+}
+
+/// Not by the request, nor under a lock.
+#[test]
+fn what_is_purged_or_deleted_is_freed_by_the_maintenance() {
+    let (log, broker) = open();
+    let queues = ["purged", "deleted"].map(|name| create(&broker, name, Settings::default()));
+    for (id, queue) in [1, 2].into_iter().zip(&queues) {
+        send(&broker, queue, id, b"body");
+    }
+
+    let mut purged = Box::pin(broker.purge_queue(&queues[0]));
+    let mut deleted = Box::pin(broker.delete_queue(&queues[1]));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(purged.as_mut().poll(&mut context).is_pending());
+    assert!(deleted.as_mut().poll(&mut context).is_pending());
+    while log.commit_step() {}
+
+    let held = || broker.maintenance.purged().iter().map(|queue| queue.counts().total()).sum();
+    assert_eq!((held(), queues.iter().map(|queue| queue.counts().total()).sum()), (2_u64, 0_u64));
+    broker.maintain();
+    assert!(broker.maintenance.purged().is_empty());
 }

@@ -47,10 +47,6 @@ impl Attempts {
         self.order.push_back((expires, key));
         self.receives.insert(key, Attempt { expires, messages });
     }
-
-    pub(super) fn clear(&mut self) {
-        *self = Attempts::default();
-    }
 }
 
 #[cfg(test)]

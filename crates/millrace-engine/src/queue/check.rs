@@ -89,8 +89,10 @@ impl Queue {
                 let slots = (0..self.slab.len()).map(|slot| self.slab.at(slot));
                 slots.filter(|e| e.state() != MessageState::Free && e.group == number)
             };
-            let in_flight = members().filter(|e| e.state() == MessageState::InFlight).count();
+            let of = |state| members().filter(|e| e.state() == state).count();
+            let (delayed, in_flight) = (of(MessageState::Delayed), of(MessageState::InFlight));
             assert_eq!(group.members as usize, members().count(), "members of {number}");
+            assert_eq!(group.delayed as usize, delayed, "delayed of {number}");
             assert_eq!(group.in_flight as usize, in_flight, "in flight of {number}");
         }
         let (mut flying, mut noisy) = (0, HashSet::new());

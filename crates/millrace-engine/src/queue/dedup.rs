@@ -125,14 +125,15 @@ impl DedupWindow {
         let sends = self.iter(self.front()).map(|(_, send)| *send);
         let mut current: Vec<_> = sends.filter(|send| send.position != NOWHERE).collect();
         current.sort_by_key(|send| send.expires);
-        self.clear();
+        *self = self.emptied();
         for send in current {
             self.insert(send, Some(send.position));
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = DedupWindow { first: self.end(), ..DedupWindow::default() };
+    /// One without sends, that goes on counting where this ends.
+    pub(super) fn emptied(&self) -> DedupWindow {
+        DedupWindow { first: self.end(), ..DedupWindow::default() }
     }
 
     pub(super) fn next_expiry(&self) -> Option<u64> {
@@ -335,7 +336,7 @@ mod tests {
 
         assert_eq!(to(&window, 2), (1_990..2_000).collect::<Vec<_>>());
         assert_eq!((window.count_to(2), window.oldest_segment()), (10, Some(2)));
-        window.clear();
+        window = window.emptied();
         assert_eq!((to(&window, 99), window.oldest_segment()), (vec![], None));
     }
 

@@ -3,7 +3,7 @@
 
 use millrace_core::Timestamp;
 
-use super::slab::{Entry, MessageState};
+use super::slab::Entry;
 use super::{Counts, Queue, groups};
 use crate::definition::Kind;
 
@@ -38,8 +38,7 @@ pub struct Fairness {
 }
 
 impl Queue {
-    /// What the queue holds, as of the last command. O(noisy groups), and O(hidden messages) while
-    /// there is one.
+    /// What the queue holds, as of the last command. O(noisy groups).
     pub fn gauges(&self) -> Gauges {
         let is_fifo = self.settings.kind == Kind::Fifo;
         let groups_in_flight = if is_fifo { self.groups.in_flight() } else { 0 };
@@ -57,18 +56,15 @@ impl Queue {
             let quiet_oldest_sent = self.oldest_of(|_| true);
             return Fairness { noisy_groups: 0, quiet: self.counts, quiet_oldest_sent };
         }
-        let slots = self.timers.slots().map(|slot| self.slab.at(slot));
-        let delayed = slots
-            .filter(|e| e.state() == MessageState::Delayed && noisy.contains(&e.group))
-            .count() as u64;
         let sum = |of: fn(&groups::Group) -> u32| -> u64 {
             noisy.iter().map(|number| u64::from(of(self.groups.at(*number)))).sum()
         };
-        let (members, in_flight) = (sum(|group| group.members), sum(|group| group.in_flight));
+        let (members, delayed) = (sum(|group| group.members), sum(|group| group.delayed));
+        let in_flight = sum(|group| group.in_flight);
         Fairness {
             noisy_groups: noisy.len() as u64,
             quiet: Counts {
-                ready: self.counts.ready.saturating_sub(members - in_flight - delayed),
+                ready: self.counts.ready - (members - delayed - in_flight),
                 delayed: self.counts.delayed - delayed,
                 in_flight: self.counts.in_flight - in_flight,
             },

@@ -31,6 +31,7 @@ pub(super) struct Group {
     pub head: u32,
     pub tail: u32,
     pub in_flight: u32,
+    pub delayed: u32,
     /// Messages of the group in any state; the group ends with the last.
     pub members: u32,
     /// FIFO queues: the slot that was last linked before others. Its message may be gone.
@@ -47,6 +48,7 @@ impl Group {
             head: NONE,
             tail: NONE,
             in_flight: 0,
+            delayed: 0,
             members: 0,
             linked: NONE,
             ring: OUTSIDE,

@@ -80,6 +80,7 @@ impl Queue {
             MessageState::Delayed => {
                 self.timers.remove(deadline, slot, &self.slab);
                 self.counts.delayed -= 1;
+                self.groups.at_mut(group).delayed -= 1;
             }
             MessageState::Ready => {
                 self.counts.ready -= 1;
@@ -114,6 +115,7 @@ impl Queue {
                 self.timers.insert(deadline, slot, &self.slab);
                 if state == MessageState::Delayed {
                     self.counts.delayed += 1;
+                    self.groups.at_mut(group).delayed += 1;
                 } else {
                     self.counts.in_flight += 1;
                     self.groups.begin_flight(group);

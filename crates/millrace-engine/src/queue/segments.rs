@@ -40,10 +40,6 @@ impl PerSegment {
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = PerSegment::default();
-    }
-
     pub(super) fn total(&self) -> u64 {
         self.total
     }

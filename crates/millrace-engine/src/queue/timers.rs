@@ -25,10 +25,6 @@ impl Timers {
         self.len
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = Timers::default();
-    }
-
     /// The entry of `slot` has its sequence.
     pub(super) fn insert(&mut self, deadline: u64, slot: u32, slab: &Slab) {
         let seq = slab.at(slot).seq;
@@ -69,10 +65,6 @@ impl Timers {
     pub(super) fn first(&self) -> Option<(u64, u32)> {
         let (deadline, slots) = self.by_deadline.first_key_value()?;
         slots.first().map(|slot| (*deadline, *slot))
-    }
-
-    pub(super) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        self.by_deadline.values().flatten().copied()
     }
 
     /// Timers that end after this one, or all, in order. It may have ended itself.
@@ -135,7 +127,8 @@ mod tests {
                 prop_assert!(timers.behind(None, &slab).eq(set.iter().copied()));
                 let behind = set.range((Bound::Excluded(after), Bound::Unbounded));
                 prop_assert!(timers.behind(Some(after), &slab).eq(behind.copied()));
-                prop_assert!(timers.slots().eq(set.iter().map(|(_, _, slot)| *slot)));
+                let slots = timers.by_deadline.values().flatten();
+                prop_assert!(slots.eq(set.iter().map(|(_, _, slot)| slot)));
             }
         }
     }
