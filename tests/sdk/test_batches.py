@@ -249,7 +249,7 @@ def test_visibility_batch_tells_each_entrys_fate(api, url):
     assert changed["Successful"] == [{"Id": "back"}]
     assert {failed["Id"]: failed["Code"] for failed in changed["Failed"]} == {
         "long": "InvalidParameterValue",
-        "gone": "InvalidParameterValue",
+        "gone": "ReceiptHandleIsInvalid",
         "bad": "ReceiptHandleIsInvalid",
     }
     (again,) = api.call("ReceiveMessage", QueueUrl=url, MaxNumberOfMessages=10)["Messages"]

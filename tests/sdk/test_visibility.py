@@ -190,6 +190,21 @@ def test_change_of_a_deleted_message_is_refused(api, sqs, message):
     )
 
 
+def test_change_of_a_deleted_message_in_a_batch_has_a_code_of_its_own(api, sqs, message):
+    url, got = message()
+    handle = got["ReceiptHandle"]
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=handle)
+    entry = {"Id": "a", "ReceiptHandle": handle, "VisibilityTimeout": 1}
+
+    changed = api.call("ChangeMessageVisibilityBatch", QueueUrl=url, Entries=[entry])
+
+    (failed,) = changed["Failed"]
+    assert failed["Code"] == "ReceiptHandleIsInvalid"
+    words = "Message does not exist or is not available for visibility timeout change"
+    assert failed["Message"] == words
+    assert failed["SenderFault"] in (True, "true")
+
+
 @pytest.mark.parametrize("missing", ["ReceiptHandle", "VisibilityTimeout"])
 def test_change_needs_its_parameters(api, message, missing):
     url, got = message()

@@ -155,6 +155,12 @@ pub(crate) fn receipt_handle_of_another_queue() -> ApiError {
     modelled("ReceiptHandleIsInvalid", 404, message)
 }
 
+/// As recorded of Amazon: an entry of a batch has another code than the same single change.
+pub(crate) fn not_available_in_batch() -> ApiError {
+    let message = "Message does not exist or is not available for visibility timeout change";
+    modelled("ReceiptHandleIsInvalid", 404, message)
+}
+
 pub(crate) fn over_limit(message: impl Into<Cow<'static, str>>) -> ApiError {
     modelled("OverLimit", 403, message)
 }

@@ -11,7 +11,7 @@ use super::error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RedrivePolicy {
     pub redrive: Redrive,
-    /// The document without white space; the count as number or text, as given.
+    /// The document without white space, the count a number even if it was given as text.
     pub text: String,
 }
 
@@ -23,7 +23,7 @@ impl RedrivePolicy {
         }
         check_length("RedrivePolicy", text)?;
         let invalid = |reason: &str| error::invalid_value(text, "RedrivePolicy", reason);
-        let Ok(Value::Object(map)) = serde_json::from_str::<Value>(text) else {
+        let Ok(Value::Object(mut map)) = serde_json::from_str::<Value>(text) else {
             return Err(error::invalid_attribute_value_because(
                 "RedrivePolicy",
                 "Redrive policy is not a valid JSON map.",
@@ -59,6 +59,7 @@ impl RedrivePolicy {
         let target = arn.queue().ok_or_else(|| {
             invalid("Only SQS queues are valid resources for deadLetterTargetArn.")
         })?;
+        map.insert("maxReceiveCount".to_owned(), max_receive_count.into());
         let QueueKey { region, account, name } = target;
         let redrive =
             Redrive { region, account, name, max_receive_count: max_receive_count as u32 };
@@ -155,13 +156,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn redrive_policies_keep_the_count_as_given() {
-        let arn = "arn:aws:sqs:us-east-1:000000000000:dead";
+    fn the_count_of_redrive_policies_is_a_number_however_it_was_given() {
+        let text = |count: &str| {
+            let arn = "arn:aws:sqs:us-east-1:000000000000:dead";
+            format!("{{\"deadLetterTargetArn\":\"{arn}\",\"maxReceiveCount\":{count}}}")
+        };
         for count in ["3", "\"3\""] {
-            let text = format!("{{\"deadLetterTargetArn\":\"{arn}\",\"maxReceiveCount\":{count}}}");
-            let policy = RedrivePolicy::parse(&text).unwrap().unwrap();
+            let policy = RedrivePolicy::parse(&text(count)).unwrap().unwrap();
             assert_eq!(policy.redrive.max_receive_count, 3);
-            assert_eq!(policy.text, text);
+            assert_eq!(policy.text, text("3"));
         }
     }
 

@@ -100,7 +100,10 @@ impl Sqs {
         }
         let outcomes = self.broker.change_visibility(&queue, &changes).await;
         let outcomes = outcomes.map_err(|error| error::of_broker(error, ""))?;
-        let refusal = |error, (text, timeout_s)| not_changed(error, text, timeout_s);
+        let refusal = |error, (text, timeout_s)| match error {
+            BrokerError::NotAvailable => error::not_available_in_batch(),
+            error => not_changed(error, text, timeout_s),
+        };
         Ok(Answer::ChangeMessageVisibilityBatch(sort(ids, outcomes, failed, refusal)))
     }
 

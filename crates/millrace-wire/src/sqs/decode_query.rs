@@ -44,7 +44,7 @@ pub fn decode_query<'p>(
         "CreateQueue" => Action::CreateQueue(CreateQueue {
             queue_name: text(scope, "QueueName")?,
             attributes: map(scope, "Attribute", "Name")?,
-            tags: map(scope, "Tag", "Key")?,
+            tags: tags(scope)?,
         }),
         "DeleteMessage" => Action::DeleteMessage(DeleteMessage {
             queue_url: text(scope, "QueueUrl")?,
@@ -100,13 +100,12 @@ pub fn decode_query<'p>(
             destination_arn: text(scope, "DestinationArn")?,
             max_number_of_messages_per_second: scope.integer("MaxNumberOfMessagesPerSecond")?,
         }),
-        "TagQueue" => Action::TagQueue(TagQueue {
-            queue_url: text(scope, "QueueUrl")?,
-            tags: map(scope, "Tag", "Key")?,
-        }),
+        "TagQueue" => {
+            Action::TagQueue(TagQueue { queue_url: text(scope, "QueueUrl")?, tags: tags(scope)? })
+        }
         "UntagQueue" => Action::UntagQueue(UntagQueue {
             queue_url: text(scope, "QueueUrl")?,
-            tag_keys: texts(scope, "TagKey")?,
+            tag_keys: or(texts(scope, "TagKey")?, || texts(scope, "TagKeys"))?,
         }),
         "" => return Err(ApiError::missing_action()),
         _ => return Err(ApiError::invalid_action(action)),
@@ -215,6 +214,18 @@ fn map<'p>(scope: Scope<'p>, name: &str, key: &str) -> Result<Option<Map<'p>>, A
     Ok(Some(Map(pairs)))
 }
 
+/// `Tag.N.…`, or `Tags.N.…` as the SDKs for Java write it in TagQueue.
+fn tags(scope: Scope<'_>) -> Result<Option<Map<'_>>, ApiError> {
+    or(map(scope, "Tag", "Key")?, || map(scope, "Tags", "Key"))
+}
+
+fn or<T>(
+    found: Option<T>,
+    other: impl FnOnce() -> Result<Option<T>, ApiError>,
+) -> Result<Option<T>, ApiError> {
+    if found.is_some() { Ok(found) } else { other() }
+}
+
 /// Very old clients leave out the number of a single pair.
 fn numbered_or_single<'p>(scope: Scope<'p>, name: &str, key: &str) -> Vec<Scope<'p>> {
     let structures = scope.structures(name);
@@ -296,6 +307,23 @@ mod tests {
 
         assert_eq!(create.attributes.unwrap().get("DelaySeconds"), Some("5"));
         assert_eq!(create.tags.unwrap().get("k"), Some(""));
+    }
+
+    #[test]
+    fn tags_may_have_their_plural_name() {
+        let form = b"Tags.1.Key=a&Tags.1.Value=b&TagKeys.1=c&TagKeys.2=d";
+        let parameters = Parameters::parse("", form).unwrap();
+
+        let Ok(Action::TagQueue(tag)) = decode_query("TagQueue", &parameters) else { panic!() };
+        assert_eq!(tag.tags.unwrap().get("a"), Some("b"));
+        let Ok(Action::CreateQueue(create)) = decode_query("CreateQueue", &parameters) else {
+            panic!()
+        };
+        assert_eq!(create.tags.unwrap().get("a"), Some("b"));
+        let Ok(Action::UntagQueue(untag)) = decode_query("UntagQueue", &parameters) else {
+            panic!()
+        };
+        assert_eq!(untag.tag_keys.unwrap().0.len(), 2);
     }
 
     #[test]
