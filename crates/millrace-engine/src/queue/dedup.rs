@@ -72,7 +72,11 @@ impl DedupWindow {
     pub(super) fn insert(&mut self, send: Remembered, position: Option<u64>) {
         let (key, number) = (send.key(), self.end() as u32);
         let known = self.find(key);
-        if let Some(known) = known.filter(|known| self.at(*known).expires == send.expires) {
+        let is_same = |known: &u32| {
+            let known = self.at(*known);
+            (known.expires, known.id) == (send.expires, send.id)
+        };
+        if let Some(known) = known.filter(is_same) {
             // The same send, of which a later record tells.
             return self.set_position(known, position.unwrap_or(NOWHERE));
         }

@@ -65,6 +65,21 @@ fn a_queue_whose_deletion_is_lost_stays_away_even_when_its_successor_is_deleted(
     assert!(broker.members.is_empty());
 }
 
+/// The purge between two sends of one deduplication id in the same millisecond: the later counts.
+#[test]
+fn a_send_behind_a_lost_purge_is_another_send() {
+    let send = |dedup| Command::Send { queue: 0, group: 0, dedup, delay_s: None };
+    let purge = Command::Purge { queue: 0 };
+    let sends = [None, None, Some(1), None, None].map(send);
+    let commands: Vec<Command> = sends.into_iter().chain([purge, send(Some(1))]).collect();
+
+    without_records(
+        Kind::Fifo,
+        &commands,
+        &[false, false, false, false, false, false, false, false, true, false],
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() })]
 
