@@ -224,6 +224,61 @@ fn log_that_is_drained_as_it_fills_takes_turns_with_three_files() {
     assert!(spares > 10, "{spares}");
 }
 
+/// A disk that is told of a whole segment at once may be busy with it for longer than a commit takes.
+#[test]
+fn space_of_truncated_segments_comes_back_in_parts() {
+    const SEGMENT: u64 = 256 << 10;
+    let fs = SimFileSystem::new(1);
+    let opening = open_with(&fs, Durability::Fsync, SEGMENT as u32).unwrap();
+    let group_commit = &opening.group_commit;
+    while group_commit.segments().len() < 6 {
+        fill(group_commit, 0, 100);
+    }
+    work_off(group_commit);
+    let held = fs.used_bytes();
+    group_commit.truncate_before(SegmentId(6)).unwrap();
+    let mut most = 0;
+    loop {
+        let before = fs.used_bytes();
+        let sidecars = [1, 2, 3, 4, 5]
+            .map(|segment| fs.contents(&segment_path(segment).with_extension("idx")));
+        let has_more = group_commit.background_step();
+        let sidecar = sidecars.iter().flatten().map(Vec::len).max().unwrap_or(0);
+        most = most.max(before.saturating_sub(fs.used_bytes() + sidecar as u64));
+        assert!(group_commit.stats().disk_bytes >= fs.used_bytes() - SEGMENT);
+        if !has_more {
+            break;
+        }
+    }
+
+    assert!(most <= SEGMENT / 32, "{most} bytes at once");
+    // Of five, one is used again.
+    assert!(held - fs.used_bytes() >= 4 * SEGMENT, "{held} to {}", fs.used_bytes());
+    assert_readable(&open(&fs.crashed(1)).unwrap());
+}
+
+#[test]
+fn full_disk_takes_at_once_what_is_given_back_in_parts() {
+    let fs = SimFileSystem::new(1);
+    fs.set_capacity(5 * u64::from(SEGMENT_BYTES));
+    let opening = open(&fs).unwrap();
+    let group_commit = &opening.group_commit;
+    let mut id = 0;
+    while store(group_commit, id, &[id]).is_ok() {
+        id += 1;
+    }
+    let most = group_commit.segments().len();
+    group_commit.truncate_before(SegmentId(4)).unwrap();
+    while fs.contents(&segment_path(3)).is_some() {
+        assert!(group_commit.background_step());
+    }
+
+    while store(group_commit, id, &[id]).is_ok() {
+        id += 1;
+    }
+    assert_eq!(group_commit.segments().len(), most);
+}
+
 #[test]
 fn reader_of_a_truncated_segment_never_sees_a_recycled_file() {
     let fs = SimFileSystem::new(1);

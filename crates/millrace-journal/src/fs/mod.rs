@@ -76,6 +76,8 @@ pub trait File: Send + Sync {
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
     /// Makes the file at least `bytes` long, with zeros, and sets the space for it aside.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
+    /// Makes the file `bytes` long, which is no longer than it is, and gives the rest back.
+    fn shorten(&self, bytes: u64) -> io::Result<()>;
     /// Makes what was written, and the length, durable. Never call it again after it failed.
     fn sync_data(&self) -> io::Result<()>;
     /// Has the next read show what the disk has, except where something still waits to be written.

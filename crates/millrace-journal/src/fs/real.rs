@@ -186,6 +186,10 @@ impl File for RealFile {
         }
     }
 
+    fn shorten(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         Ok(rustix::fs::fdatasync(&self.file)?)
     }

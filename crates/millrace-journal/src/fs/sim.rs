@@ -105,7 +105,7 @@ impl SimFileSystem {
         self.world().now += by;
     }
 
-    /// Mutating calls so far: creations, writes, allocations, syncs, renames, removals.
+    /// Mutating calls so far: creations, writes, changes of length, syncs, renames, removals.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.world().calls
@@ -381,6 +381,15 @@ impl File for SimFile {
         let mut world = self.world();
         world.begin_call()?;
         world.grow(self.id, bytes)
+    }
+
+    fn shorten(&self, bytes: u64) -> io::Result<()> {
+        let mut world = self.world();
+        world.begin_call()?;
+        if let Some(image) = world.files.get_mut(self.id) {
+            image.shorten(bytes);
+        }
+        Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {

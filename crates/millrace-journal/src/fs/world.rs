@@ -133,6 +133,16 @@ impl Image {
         self.unsynced.push(Unsynced { offset, bytes: bytes.to_vec(), is_direct });
     }
 
+    /// At once on disk: no order with what is synced can be relied on.
+    pub(super) fn shorten(&mut self, bytes: u64) {
+        self.live.truncate(bytes as usize);
+        self.durable.truncate(bytes as usize);
+        for write in &mut self.unsynced {
+            write.bytes.truncate((bytes as usize).saturating_sub(write.offset));
+        }
+        self.allocated_bytes = self.allocated_bytes.min(bytes);
+    }
+
     pub(super) fn sync(&mut self) {
         for write in std::mem::take(&mut self.unsynced) {
             put(&mut self.durable, write.offset, &write.bytes);

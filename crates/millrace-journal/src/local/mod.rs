@@ -6,7 +6,7 @@
 //!  0000001a.idx    its sidecar; written as 0000001a.idx.tmp while the segment fills
 //!  0000001b.seg    active: frames up to the tail, then a header's length of zeros
 //!  0000001c.seg    spare: space set aside, no header
-//!  *.tmp           something being made; removed at start
+//!  *.tmp           something being made, or on its way out; removed at start
 //!  *.bak           what `repair` changed or took away; never read
 //! ```
 //! One frame is one write and one `fdatasync`. A new segment costs one header and one sync
@@ -28,6 +28,7 @@ mod gap;
 mod index;
 mod read;
 mod recover;
+mod release;
 mod repair;
 mod salt;
 mod scan;
@@ -60,6 +61,7 @@ pub use cut::Cut;
 use draft::Draft;
 pub use gap::Gap;
 pub use recover::fuzz_recovery;
+use release::Released;
 pub use repair::{RepairReport, repair};
 pub use segment::SEGMENT_HEADER_BYTES;
 use segment::{Segment, SegmentHeader, Zeroed, end_mark};
@@ -144,6 +146,8 @@ struct State {
     /// Truncated, their files still there; ascending.
     doomed: VecDeque<Arc<Segment>>,
     removals: Removals,
+    /// What is left of removed ones.
+    released: VecDeque<Released>,
     index_bytes: BTreeMap<SegmentId, u64>,
 }
 

@@ -315,6 +315,7 @@ fn build(
             unindexed: sealed.unindexed,
             drafts,
             doomed: VecDeque::new(),
+            released: VecDeque::new(),
             removals: Removals::default(),
             index_bytes,
         }),

@@ -9,7 +9,7 @@
 //! * A first segment is appended to at once, and zeroed some way ahead.
 //! * A truncated segment's file is kept, one at most, and becomes a later spare. It loses its
 //!   header, under a temporary name; its older frames stay and do not count, for their place names
-//!   another segment.
+//!   another segment. Others go [bit by bit](super::release).
 //!
 //! Truncated files leave one by one from the oldest, each removal durable before the next, so
 //! that a crash never leaves a hole.
@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use super::blocks::BlockFile;
 use super::index::due_draft;
+use super::release::Released;
 use super::segment::{
     SEGMENT_HEADER_BYTES, Segment, Zeroed, index_path, segment_path, temporary_path,
 };
@@ -58,11 +59,20 @@ enum NotRemoved {
     InDoubt(io::Error),
 }
 
-/// What becomes of the file of a truncated segment.
+/// How a truncated segment is removed.
 #[derive(Clone, Copy)]
-enum Keep {
-    OneFile,
-    Nothing,
+enum Removal {
+    /// It only loses its name: its file is used again, or goes bit by bit.
+    Gentle,
+    AtOnce,
+}
+
+/// What was a truncated segment, under a temporary name.
+struct Removed {
+    file: NamedFile,
+    bytes: u64,
+    /// As a spare.
+    is_wanted: bool,
 }
 
 impl LocalJournal {
@@ -79,8 +89,11 @@ impl LocalJournal {
             let next = SegmentId(self.ready_until.load(Ordering::Acquire)).next();
             self.check_retry(&preparing)?;
             let mut made = self.make_spare(&mut preparing, next);
-            if made.as_ref().is_err_and(is_out_of_space) && self.has_doomed() {
-                while self.remove_doomed(&mut preparing, Keep::Nothing).is_some() {}
+            if made.as_ref().is_err_and(is_out_of_space)
+                && (self.has_doomed() || self.has_released())
+            {
+                self.release_all();
+                while self.remove_doomed(&mut preparing, Removal::AtOnce).is_some() {}
                 made = self.make_spare(&mut preparing, next);
             }
             match made {
@@ -103,6 +116,7 @@ impl LocalJournal {
         let bytes = |segment: &Arc<Segment>| u64::from(segment.header.segment_bytes);
         state.segments.values().map(bytes).sum::<u64>()
             + state.doomed.iter().map(bytes).sum::<u64>()
+            + state.released.iter().map(|released| released.bytes).sum::<u64>()
             + state.index_bytes.values().sum::<u64>()
             + (state.spares.len() as u64 + recycled) * spare_bytes
     }
@@ -111,7 +125,7 @@ impl LocalJournal {
         if self.has_failed.load(Ordering::Acquire) {
             return false;
         }
-        if self.has_doomed() {
+        if self.has_doomed() || self.has_released() {
             return true;
         }
         let state = self.state();
@@ -139,6 +153,9 @@ impl LocalJournal {
         {
             return true;
         }
+        if self.has_released() {
+            return self.release_step();
+        }
         if self.has_doomed() {
             return self.recycle_step();
         }
@@ -160,7 +177,10 @@ impl LocalJournal {
         if self.has_failed.load(Ordering::Acquire) {
             return;
         }
-        while self.remove_doomed(&mut lock(&self.preparing), Keep::Nothing).is_some() {}
+        let mut preparing = lock(&self.preparing);
+        self.release_all();
+        while self.remove_doomed(&mut preparing, Removal::AtOnce).is_some() {}
+        drop(preparing);
         loop {
             let Some(segment) = self.state().unindexed.front().copied() else { return };
             self.write_sidecar(segment);
@@ -181,6 +201,7 @@ impl LocalJournal {
             Some((at, failure))
                 if preparing.recycled.is_none()
                     && !self.has_doomed()
+                    && !self.has_released()
                     && self.fs.now().saturating_sub(*at) < RETRY_AFTER =>
             {
                 Err(failure.clone())
@@ -274,23 +295,31 @@ impl LocalJournal {
     /// Takes the oldest truncated segment away, and its header off its file if that is to be used
     /// again.
     fn recycle_step(&self) -> bool {
-        let kept = self.remove_doomed(&mut lock(&self.preparing), Keep::OneFile);
-        if let Some(Some((id, file))) = kept {
+        let removed = self.remove_doomed(&mut lock(&self.preparing), Removal::Gentle);
+        let Some(Some(Removed { file: (id, file), bytes, is_wanted })) = removed else {
+            return true;
+        };
+        if is_wanted {
             match write_zeros(&*file, 0, SEGMENT_HEADER_BYTES as u32) {
-                Ok(()) => lock(&self.preparing).recycled = Some((id, file)),
-                // Not a journal file any more; the next start removes it.
-                Err(error) => {
-                    tracing::warn!(%error, segment = %id, "file was not recycled");
-                    let _ = self.fs.remove(&temporary_path(&self.dir, id, "old"));
+                Ok(()) => {
+                    lock(&self.preparing).recycled = Some((id, file));
+                    return true;
                 }
+                Err(error) => tracing::warn!(%error, segment = %id, "file was not recycled"),
             }
         }
+        let path = temporary_path(&self.dir, id, "old");
+        self.state_mut().released.push_back(Released { path, file, bytes });
         true
     }
 
-    /// Removes the oldest truncated segment. None if there is none, or it cannot go now; its file,
-    /// under a temporary name, if that is kept.
-    fn remove_doomed(&self, preparing: &mut Preparing, keep: Keep) -> Option<Option<NamedFile>> {
+    /// Removes the oldest truncated segment. None if there is none, or it cannot go now; what is left
+    /// of it, if it only lost its name.
+    fn remove_doomed(
+        &self,
+        preparing: &mut Preparing,
+        removal: Removal,
+    ) -> Option<Option<Removed>> {
         if !self.has_doomed() {
             return None;
         }
@@ -302,7 +331,7 @@ impl LocalJournal {
         let segment = self.state_mut().doomed.pop_front()?;
         let id = segment.header.segment;
         // Until it has gone nothing younger may: the next start must not find a hole.
-        let removed = match self.remove_segment(preparing, segment, keep) {
+        let removed = match self.remove_segment(preparing, segment, removal) {
             Ok(removed) => removed,
             Err(NotRemoved::Kept(segment, error)) => {
                 tracing::warn!(%error, segment = %id, "truncated segment could not be removed yet");
@@ -328,8 +357,8 @@ impl LocalJournal {
         &self,
         preparing: &Preparing,
         mut segment: Arc<Segment>,
-        keep: Keep,
-    ) -> Result<Option<NamedFile>, NotRemoved> {
+        removal: Removal,
+    ) -> Result<Option<Removed>, NotRemoved> {
         let id = segment.header.segment;
         let path = segment_path(&self.dir, id);
         let draft = self.state_mut().drafts.remove(&id);
@@ -346,14 +375,14 @@ impl LocalJournal {
         };
         // Beside a spare only where the active segment is all there is, as when messages are
         // deleted as fast as they come: three files take turns then.
-        let is_wanted = matches!(keep, Keep::OneFile)
-            && preparing.recycled.is_none()
+        let is_wanted = preparing.recycled.is_none()
             && (!has_spare || is_short)
             && segment.header.segment_bytes == self.options.segment_bytes;
         // A reader that still holds the segment must keep finding its bytes: then the file is
-        // unlinked, not used again. None can come anew, since it is in no list any more.
-        let is_recycled = is_wanted && Arc::get_mut(&mut segment).is_some();
-        let removed = if is_recycled {
+        // unlinked. None can come anew, since it is in no list any more.
+        let only_loses_name =
+            matches!(removal, Removal::Gentle) && Arc::get_mut(&mut segment).is_some();
+        let removed = if only_loses_name {
             self.fs.rename(&path, &temporary_path(&self.dir, id, "old"))
         } else {
             self.fs.remove_present(&path)
@@ -362,6 +391,10 @@ impl LocalJournal {
             return Err(NotRemoved::Kept(segment, error));
         }
         self.fs.sync_dir(&self.dir).map_err(NotRemoved::InDoubt)?;
-        Ok(is_recycled.then(|| (id, Arc::clone(&segment.file))))
+        Ok(only_loses_name.then(|| Removed {
+            file: (id, Arc::clone(&segment.file)),
+            bytes: u64::from(segment.header.segment_bytes),
+            is_wanted,
+        }))
     }
 }
