@@ -90,6 +90,15 @@ struct Tls(TlsAcceptor);
 impl Server {
     /// Reads the TLS files and starts listening.
     pub fn bind(options: Options) -> Result<Server, BindError> {
+        Server::bind_inheriting(options, &mut Vec::new())
+    }
+
+    /// The same, where a listener that is there for an address takes the place of a new one. Those
+    /// of other addresses are left.
+    pub fn bind_inheriting(
+        options: Options,
+        inherited: &mut Vec<TcpListener>,
+    ) -> Result<Server, BindError> {
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?.map(Tls);
         if options.listen.is_empty() {
             return Err(BindError::NoAddress);
@@ -97,8 +106,13 @@ impl Server {
         let mut listeners = Vec::with_capacity(options.listen.len());
         let mut addresses = Vec::with_capacity(options.listen.len());
         for address in options.listen {
+            let is_for = |listener: &TcpListener| listener.local_addr().ok() == Some(address);
+            let listening = match inherited.iter().position(is_for) {
+                Some(index) => take_over(inherited.swap_remove(index)),
+                None => listen(address),
+            };
             let (listener, bound) =
-                listen(address).map_err(|error| BindError::Address(address, error))?;
+                listening.map_err(|error| BindError::Address(address, error))?;
             listeners.push(listener);
             addresses.push(bound);
         }
@@ -217,12 +231,25 @@ impl Drop for StopsAll {
 fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    ready(socket)
+}
+
+fn take_over(listener: TcpListener) -> io::Result<(TcpListener, SocketAddr)> {
+    let socket = Socket::from(listener);
+    if !socket.is_listener()? {
+        let what = "the socket that was handed over does not listen (Accept=no?)";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    ready(socket)
+}
+
+fn ready(socket: Socket) -> io::Result<(TcpListener, SocketAddr)> {
     socket.set_nonblocking(true)?;
     // Connections have these from their listener. They work without either, only less well.
     let _ = socket.set_tcp_nodelay(true);
     let _ = socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(TCP_KEEPALIVE));
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
     let listener = TcpListener::from(socket);
     let bound = listener.local_addr()?;
     Ok((listener, bound))

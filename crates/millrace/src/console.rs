@@ -1,5 +1,6 @@
 //! The web console's listener: beside the services', on a thread of its own.
 
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -21,7 +22,10 @@ pub(crate) struct Running(JoinHandle<anyhow::Result<()>>);
 
 /// Starts listening, if there is to be a console. If nobody asked for the address, that another
 /// server has it is no reason not to start.
-pub(crate) fn bind(config: &Config) -> anyhow::Result<Option<Bound>> {
+pub(crate) fn bind(
+    config: &Config,
+    inherited: &mut Vec<TcpListener>,
+) -> anyhow::Result<Option<Bound>> {
     let Some(address) = config.console_listen else { return Ok(None) };
     let is_local = address.ip().is_loopback();
     let options = millrace_server::Options {
@@ -33,7 +37,7 @@ pub(crate) fn bind(config: &Config) -> anyhow::Result<Option<Bound>> {
         timeouts: Timeouts { drain: config.drain, ..Timeouts::default() },
         ..millrace_server::Options::default()
     };
-    match Server::bind(options) {
+    match Server::bind_inheriting(options, inherited) {
         Ok(server) => Ok(Some(Bound(server))),
         Err(BindError::Address(address, error)) if config.is_console_optional => {
             tracing::warn!(%address, %error, "there is no console: its address is taken");

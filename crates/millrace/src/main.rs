@@ -10,6 +10,7 @@ mod commands;
 mod config;
 mod console;
 mod figures;
+mod inherited;
 mod journal;
 mod limits;
 mod logging;

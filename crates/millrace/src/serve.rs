@@ -22,7 +22,7 @@ use crate::{
     config::{Config, LogFormat, UsageError},
     console,
     figures::ServerFigures,
-    limits,
+    inherited, limits,
     logging::{self, tell},
 };
 
@@ -34,13 +34,15 @@ const LAST_WORD: Duration = Duration::from_millis(100);
 
 /// Runs until a signal asks to stop, then drains.
 pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
+    let mut inherited = inherited::sockets(&config)?;
     logging::start(&config.log_level, config.log_format)?;
     limits::raise_open_files();
     limits::use_small_pages();
     let is_first_start = !config.data.exists();
     // Before the data is opened: a second server finds the address taken, not the data locked.
-    let server = Server::bind(options(&config)).context("starting to listen")?;
-    let console = console::bind(&config)?;
+    let server =
+        Server::bind_inheriting(options(&config), &mut inherited).context("starting to listen")?;
+    let console = console::bind(&config, &mut inherited)?;
     let drain = Drain::new();
     start_on_signals(drain.clone()).context("watching for signals")?;
     let tracer = start_tracing(&config)?;
