@@ -114,8 +114,11 @@ impl Replay {
     }
 
     /// Defines anew the queues whose definitions a repaired journal has lost, if they have messages:
-    /// named `recovered-` and their id, with the longest retention, all else as by default.
+    /// named `recovered-` and their id, with the longest retention, all else as by default. They are of
+    /// the region and account that all other queues are of, or else of these.
     pub fn recover_definitions(&mut self, region: &str, account: &str) {
+        let (region, account) =
+            self.only_home().unwrap_or_else(|| (region.to_owned(), account.to_owned()));
         let is_lost =
             |partial: &Partial| partial.definition.is_none() && partial.queue.counts().total() > 0;
         let lost = self.queues.iter().filter(|(_, partial)| is_lost(partial));
@@ -125,9 +128,20 @@ impl Replay {
         for (id, kind) in lost {
             let retention_s = *limits::RETENTION_S.end() as u32;
             let settings = Settings { kind, retention_s, ..Settings::default() };
-            let key = self.free_key(region, account, id, kind);
+            let key = self.free_key(&region, &account, id, kind);
             self.define(Definition::new(id, &key, settings, self.latest), None);
         }
+    }
+
+    /// Region and account of all queues, if they have the same.
+    fn only_home(&self) -> Option<(String, String)> {
+        let known = |partial: &Partial| {
+            let (definition, _) = partial.definition.as_ref()?;
+            Some((definition.region.clone(), definition.account.clone()))
+        };
+        let mut homes = self.queues.values().filter_map(known);
+        let first = homes.next()?;
+        homes.all(|home| home == first).then_some(first)
     }
 
     /// The queues by id. Sequences begin at `first_seq` or above.

@@ -1,6 +1,6 @@
 //! The receives that a FIFO queue remembers for five minutes, by their attempt ids.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use millrace_core::{Timestamp, limits};
 
@@ -16,11 +16,13 @@ pub(super) struct Attempt {
 }
 
 /// Receives by hashed attempt id. Not journaled: after a restart a repeated attempt is a new
-/// receive, and finds its group locked.
+/// receive, and finds its group locked. In trees, since they grow and shrink by nodes: a table is copied
+/// whole, with the queue locked, and keeps the memory that it once had.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    receives: HashMap<u128, Attempt>,
-    order: VecDeque<(u64, u128)>,
+    receives: BTreeMap<u128, Attempt>,
+    /// By their ends.
+    order: BTreeSet<(u64, u128)>,
 }
 
 impl Attempts {
@@ -31,11 +33,11 @@ impl Attempts {
     /// Forgets what is over, `budget` at most.
     pub(super) fn expire(&mut self, now: Timestamp, budget: usize) {
         for _ in 0..budget {
-            let Some((expires, old)) = self.order.front().copied() else { return };
+            let Some((expires, old)) = self.order.first().copied() else { return };
             if expires > now.0 {
                 return;
             }
-            self.order.pop_front();
+            self.order.pop_first();
             if self.receives.get(&old).is_some_and(|attempt| attempt.expires <= now.0) {
                 self.receives.remove(&old);
             }
@@ -44,7 +46,7 @@ impl Attempts {
 
     pub(super) fn insert(&mut self, key: u128, now: Timestamp, messages: Vec<Given>) {
         let expires = now.plus_seconds(limits::DEDUPLICATION_WINDOW_S).0;
-        self.order.push_back((expires, key));
+        self.order.insert((expires, key));
         self.receives.insert(key, Attempt { expires, messages });
     }
 }

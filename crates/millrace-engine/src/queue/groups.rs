@@ -34,8 +34,8 @@ pub(super) struct Group {
     pub delayed: u32,
     /// Messages of the group in any state; the group ends with the last.
     pub members: u32,
-    /// FIFO queues: the slot that was last linked before others. Its message may be gone.
-    pub linked: u32,
+    /// FIFO queues, while they replay: messages are not in the order of their sequences.
+    pub is_unsorted: bool,
     ring: u8,
     ring_prev: u32,
     ring_next: u32,
@@ -50,7 +50,7 @@ impl Group {
             in_flight: 0,
             delayed: 0,
             members: 0,
-            linked: NONE,
+            is_unsorted: false,
             ring: OUTSIDE,
             ring_prev: NONE,
             ring_next: NONE,

@@ -1,7 +1,6 @@
 //! How a message enters, changes state and leaves: the only code that touches links and counts.
 
 use super::Queue;
-use super::groups::Group;
 use super::slab::{Entry, MessageState, NONE};
 use crate::definition::Kind;
 use crate::record::SlotSeq;
@@ -140,23 +139,36 @@ impl Queue {
         }
     }
 
-    /// Links a message of a FIFO queue by its sequence. New ones are the last. Those relocated in the
-    /// journal may replay after their successors, but in order: each near the one before.
+    /// Links a message of a FIFO queue as its group's last. Those relocated in the journal may replay
+    /// after their successors; [`Queue::sort_groups`] puts them in their places, all at once: a backlog
+    /// that was relocated twice while more was sent has no order that could be followed.
     fn link_in_order(&mut self, slot: u32) {
         let (seq, group) = (self.slab.at(slot).seq, self.slab.at(slot).group);
-        let Group { head, tail, linked, .. } = *self.groups.at(group);
-        let mut before = NONE;
+        let tail = self.groups.at(group).tail;
         if tail != NONE && self.slab.at(tail).seq > seq {
-            let is_near = self.slab.is_used(linked)
-                && self.slab.at(linked).group == group
-                && self.slab.at(linked).seq < seq;
-            before = if is_near { linked } else { head };
-            self.groups.at_mut(group).linked = slot;
-            while before != NONE && self.slab.at(before).seq < seq {
-                before = self.slab.at(before).next;
-            }
+            self.groups.at_mut(group).is_unsorted = true;
         }
-        self.link_before(slot, before);
+        self.link_before(slot, NONE);
+    }
+
+    /// Ends a replay: messages of each group stand by sequence.
+    pub(super) fn sort_groups(&mut self) {
+        let unsorted = self.groups.iter().filter(|(_, group)| group.is_unsorted);
+        let unsorted: Vec<u32> = unsorted.map(|(number, _)| number).collect();
+        for number in unsorted {
+            let head = self.groups.at(number).head;
+            let next = |slot: &u32| Some(self.slab.at(*slot).next).filter(|next| *next != NONE);
+            let first = Some(head).filter(|head| *head != NONE);
+            let mut slots: Vec<u32> = std::iter::successors(first, next).collect();
+            // A few runs, each in order.
+            slots.sort_by_key(|slot| self.slab.at(*slot).seq);
+            let group = self.groups.at_mut(number);
+            (group.head, group.tail, group.is_unsorted) = (NONE, NONE, false);
+            for slot in slots {
+                self.link_before(slot, NONE);
+            }
+            self.refresh(number);
+        }
     }
 
     /// Links a message into its group's list before another, or last if that is [`NONE`].

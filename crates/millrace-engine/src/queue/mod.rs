@@ -15,7 +15,7 @@ mod segments;
 mod slab;
 mod timers;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use millrace_core::{MessageId, QueueId, Timestamp, limits};
@@ -102,7 +102,9 @@ pub struct Queue {
     out_of_order: BTreeSet<(u64, u32)>,
     dedup: DedupWindow,
     attempts: Attempts,
-    origins: HashMap<u32, Origin>,
+    /// Of dead letters, by slot. In a tree, which grows by nodes: a table of millions is copied for a
+    /// second, with two queues locked.
+    origins: BTreeMap<u32, Origin>,
     /// Bytes of the messages' records.
     live: PerSegment,
     next_seq: u64,
@@ -125,7 +127,7 @@ impl Queue {
             out_of_order: BTreeSet::new(),
             dedup: DedupWindow::default(),
             attempts: Attempts::default(),
-            origins: HashMap::new(),
+            origins: BTreeMap::new(),
             live: PerSegment::default(),
             next_seq: first_seq,
             counts: Counts::default(),

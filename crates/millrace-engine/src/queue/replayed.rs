@@ -149,6 +149,7 @@ impl Queue {
     /// Ends the replay: slots that hold nothing may be used again, sequences begin anew.
     pub(crate) fn finish_replay(&mut self, first_seq: u64) {
         self.slab.link_free();
+        self.sort_groups();
         self.dedup.sort();
         self.next_seq = self.next_seq.max(first_seq);
     }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use millrace_core::{MessageId, Timestamp};
+use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
 use millrace_engine::{
-    Counts, DeadLetters, DeduplicationScope, Kind, MessageState, Receive, ReceiveError, Redrive,
-    Settings,
+    Counts, DeadLetters, DeduplicationScope, Definition, Kind, MessageState, Receive, ReceiveError,
+    Redrive, Settings, record,
 };
 
 use crate::harness::{Broker, Journal, Member, NewMessage, START, remembered_to};
@@ -289,6 +289,43 @@ fn queue_whose_end_is_lost_does_not_come_back_and_one_without_beginning_gets_ano
     let expected = Settings { retention_s: 1_209_600, kind: Kind::Fifo, ..Settings::default() };
     assert_eq!((&recovered.settings, finished.queues[2].queue.settings()), (&expected, &expected));
     assert_eq!(recovered.modified_ms, finished.latest.0);
+}
+
+#[test]
+fn recovered_queue_is_where_all_others_are_if_they_are_in_one_place() {
+    let home_of_recovered = |accounts: &[&str]| {
+        let mut replay = millrace_engine::Replay::default();
+        for (number, account) in accounts.iter().enumerate() {
+            let key = QueueKey::new("eu-west-1", account, &format!("known-{number}"));
+            let id = QueueId(number as u64 + 2);
+            let known = Definition::new(id, &key, Settings::default(), START);
+            let mut index = Vec::new();
+            record::defined(&mut index, &serde_json::to_vec(&known).unwrap());
+            replay.apply(&index, number as u64, 100).unwrap();
+        }
+        let sent = record::SentRecord {
+            queue: QueueId(1),
+            at: record::SlotSeq { slot: 0, seq: 1 },
+            sent: START,
+            deadline: Timestamp(0),
+            id: MessageId([0; 16]),
+            is_fifo: false,
+            group: None,
+            dedup: 0,
+        };
+        let mut index = Vec::new();
+        record::sent(&mut index, &sent);
+        replay.apply(&index, 100, 100).unwrap();
+        replay.recover_definitions("us-east-1", "000000000000");
+        let recovered = replay.finish(2).queues.swap_remove(0).definition;
+        (recovered.region, recovered.account)
+    };
+
+    let there = ("eu-west-1".to_owned(), "111122223333".to_owned());
+    assert_eq!(home_of_recovered(&["111122223333", "111122223333"]), there);
+    let configured = ("us-east-1".to_owned(), "000000000000".to_owned());
+    assert_eq!(home_of_recovered(&["111122223333", "444455556666"]), configured);
+    assert_eq!(home_of_recovered(&[]), configured);
 }
 
 /// [`millrace_engine::Queue::first_ready`] asks the group whose turn it is; the one without a name
