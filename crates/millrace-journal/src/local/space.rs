@@ -295,14 +295,16 @@ impl LocalJournal {
     /// Takes the oldest truncated segment away, and its header off its file if that is to be used
     /// again.
     fn recycle_step(&self) -> bool {
-        let removed = self.remove_doomed(&mut lock(&self.preparing), Removal::Gentle);
+        // Held until the file is where whoever needs its space finds it.
+        let mut preparing = lock(&self.preparing);
+        let removed = self.remove_doomed(&mut preparing, Removal::Gentle);
         let Some(Some(Removed { file: (id, file), bytes, is_wanted })) = removed else {
             return true;
         };
         if is_wanted {
             match write_zeros(&*file, 0, SEGMENT_HEADER_BYTES as u32) {
                 Ok(()) => {
-                    lock(&self.preparing).recycled = Some((id, file));
+                    preparing.recycled = Some((id, file));
                     return true;
                 }
                 Err(error) => tracing::warn!(%error, segment = %id, "file was not recycled"),
