@@ -117,8 +117,8 @@ impl Replay {
     /// named `recovered-` and their id, with the longest retention, all else as by default. They are of
     /// the region and account that all other queues are of, or else of these.
     pub fn recover_definitions(&mut self, region: &str, account: &str) {
-        let (region, account) =
-            self.only_home().unwrap_or_else(|| (region.to_owned(), account.to_owned()));
+        let (region, account) = self.only_home().unwrap_or((region, account));
+        let (region, account) = (region.to_owned(), account.to_owned());
         let is_lost =
             |partial: &Partial| partial.definition.is_none() && partial.queue.counts().total() > 0;
         let lost = self.queues.iter().filter(|(_, partial)| is_lost(partial));
@@ -134,12 +134,9 @@ impl Replay {
     }
 
     /// Region and account of all queues, if they have the same.
-    fn only_home(&self) -> Option<(String, String)> {
-        let known = |partial: &Partial| {
-            let (definition, _) = partial.definition.as_ref()?;
-            Some((definition.region.clone(), definition.account.clone()))
-        };
-        let mut homes = self.queues.values().filter_map(known);
+    fn only_home(&self) -> Option<(&str, &str)> {
+        let known = self.queues.values().filter_map(|partial| partial.definition.as_ref());
+        let mut homes = known.map(|(known, _)| (known.region.as_str(), known.account.as_str()));
         let first = homes.next()?;
         homes.all(|home| home == first).then_some(first)
     }

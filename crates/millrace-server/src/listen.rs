@@ -239,7 +239,7 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
 fn take_over(listener: TcpListener) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = Socket::from(listener);
     if !socket.is_listener()? {
-        let what = "the socket that was handed over does not listen (Accept=no?)";
+        let what = "the socket that was handed over does not listen: systemd's Accept= must be no";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     ready(socket)
