@@ -5,8 +5,8 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::gather::{CommittingThread, ENOUGH_BYTES, Gather, Group};
-use super::pace::{Pace, worth_gathering};
+use super::gather::{CommittingThread, Gather, Group};
+use super::pace::{ENOUGH_BYTES, Pace, worth_gathering};
 use super::patience::Patience;
 use super::priority::{Priority, give_way, wake_on_time};
 use super::{GroupCommit, lock};
@@ -23,8 +23,8 @@ struct Committed {
     batches: u32,
     /// Batches that came meanwhile.
     gathered: u32,
-    /// How long commits take on average.
-    usual: Duration,
+    /// How long commits take.
+    pace: Pace,
 }
 
 /// What only the one who commits touches.
@@ -144,21 +144,21 @@ impl GroupCommit {
         match appended {
             Ok(()) => {
                 committing.chain = frame.chain();
-                committing.pace.observe(took);
+                committing.pace.observe(took, group.body.len());
                 let most = committing.pace.most_batches_here();
                 self.most_batches_here.store(most, Ordering::Relaxed);
                 gathered = self.settle(&group, took);
             }
             Err(error) => self.set_poison(error),
         }
-        let usual = committing.pace.usual();
+        let pace = committing.pace;
         drop(committing);
         self.tell();
         if self.journal.has_background_work() {
             self.preparing.wake();
         }
         let Group { records, batches, .. } = group;
-        Some(Committed { records, batches, gathered, usual })
+        Some(Committed { records, batches, gathered, pace })
     }
 
     /// Does one piece of the journal's background work. If the journal has failed, nothing is taken
@@ -235,22 +235,24 @@ impl GroupCommit {
     /// Lets the next group gather, at most for as long as its commit will take.
     fn wait_for_answered(&self, committed: &Committed, patience: &mut Patience) {
         let most_here = self.most_batches_here.load(Ordering::Relaxed);
-        let wanted = patience.wanted(committed.batches, committed.gathered, most_here);
+        let Committed { batches, gathered, pace, .. } = *committed;
+        let wanted = patience.wanted(batches, gathered, most_here, pace.few_batches());
         let mut gather = self.lock_gather();
         gather.wanted = wanted;
+        gather.enough_bytes = pace.enough_bytes();
         if gather.is_enough() {
             return;
         }
         let began = Instant::now();
         while !gather.is_enough()
-            && let Some(left) = committed.usual.checked_sub(began.elapsed())
+            && let Some(left) = pace.usual().checked_sub(began.elapsed())
         {
             gather.committing_thread = CommittingThread::Patient;
             let waited = self.gathered.wait_timeout(gather, left);
             gather = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         gather.committing_thread = CommittingThread::Awake;
-        patience.waited(wanted, gather.is_enough());
+        patience.waited(gather.is_enough());
     }
 
     /// False if there is nothing to wait for any more.

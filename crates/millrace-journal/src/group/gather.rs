@@ -19,9 +19,6 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// What a thread that serves connections hashes and copies in one go at most.
 const QUICK_GROUP_BYTES: usize = 64 << 10;
 
-/// Beyond this a sync takes longer the more it writes, so larger groups gain nothing.
-pub(super) const ENOUGH_BYTES: usize = 64 << 10;
-
 pub(super) struct Gather {
     placement: Placement,
     /// Records of the gathering group; what is behind its length belongs to later groups.
@@ -46,6 +43,8 @@ pub(super) struct Gather {
     pub(super) committing_thread: CommittingThread,
     /// Batches that the committing thread waits for while it is patient.
     pub(super) wanted: u32,
+    /// Bytes with which it waits for no more.
+    pub(super) enough_bytes: usize,
     pub(super) is_closed: bool,
 }
 
@@ -97,6 +96,7 @@ impl Gather {
             is_awaited: false,
             committing_thread: CommittingThread::Awake,
             wanted: 0,
+            enough_bytes: 0,
             is_closed: false,
         }
     }
@@ -203,7 +203,7 @@ impl Gather {
     /// Whether there is what the committing thread waits for, or no more is worth waiting for.
     pub(super) fn is_enough(&self) -> bool {
         self.batches >= self.wanted
-            || self.body.len() >= ENOUGH_BYTES
+            || self.body.len() >= self.enough_bytes
             || !self.closed.is_empty()
             || self.is_wanted_empty
             || self.is_closed

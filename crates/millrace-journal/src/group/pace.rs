@@ -9,18 +9,33 @@ const SLOW: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_micros(32);
 /// Batches that wait where there are no others.
 const LONE_BATCH: u32 = 1;
+/// A commit on a quick disk. Where commits take longer, as many times as many batches and bytes as
+/// are named below are worth waiting for.
+const QUICK: Duration = Duration::from_micros(150);
+/// Up to so many batches under way, all are waited for; with more of them gathering takes longer
+/// than a quick commit, and half are answered while the other half is synced.
+const FEW: u32 = 10;
+/// Beyond this a quick commit takes longer the more it writes, so larger groups gain nothing.
+pub(super) const ENOUGH_BYTES: usize = 64 << 10;
+/// However slow commits are: this much takes any disk a while to write.
+const MOST_ENOUGH_BYTES: usize = 1 << 20;
 /// The average reaches back about so many commits.
 const REACH: f32 = 32.0;
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Pace {
     average_s: f32,
+    /// As if no group had had more than [`ENOUGH_BYTES`].
+    small_average_s: f32,
 }
 
 impl Pace {
-    /// Notes how long a write and its sync took.
-    pub(super) fn observe(&mut self, took: Duration) {
-        self.average_s += (took.as_secs_f32() - self.average_s) / REACH;
+    /// Notes how long a write of so many bytes and its sync took.
+    pub(super) fn observe(&mut self, took: Duration, bytes: usize) {
+        let took_s = took.as_secs_f32();
+        let small = ENOUGH_BYTES as f32 / bytes.max(ENOUGH_BYTES) as f32;
+        self.average_s += (took_s - self.average_s) / REACH;
+        self.small_average_s += (took_s * small - self.small_average_s) / REACH;
     }
 
     /// How long a write and its sync take on average.
@@ -36,6 +51,21 @@ impl Pace {
             _ => u32::MAX,
         }
     }
+
+    /// Up to how many batches under way all are worth waiting for.
+    pub(super) fn few_batches(&self) -> u32 {
+        (FEW as f32 * self.slowness()) as u32
+    }
+
+    /// How many bytes are worth a commit without waiting for more.
+    pub(super) fn enough_bytes(&self) -> usize {
+        ((ENOUGH_BYTES as f32 * self.slowness()) as usize).min(MOST_ENOUGH_BYTES)
+    }
+
+    /// How many times as long as a quick commit a small one takes; at least once.
+    fn slowness(&self) -> f32 {
+        (self.small_average_s / QUICK.as_secs_f32()).max(1.0)
+    }
 }
 
 /// How many batches are worth gathering before the next commit. Of those that are under way, a group
@@ -50,18 +80,37 @@ pub(super) fn worth_gathering(answered: u32, gathered: u32) -> u32 {
 mod tests {
     use super::*;
 
+    fn after(took_us: u64, bytes: usize) -> Pace {
+        let mut pace = Pace::default();
+        for _ in 0..300 {
+            pace.observe(Duration::from_micros(took_us), bytes);
+        }
+        pace
+    }
+
     #[test]
     fn the_slower_the_disk_the_smaller_the_groups_that_are_committed_here() {
-        let most_after = |took_us| {
-            let mut pace = Pace::default();
-            for _ in 0..300 {
-                pace.observe(Duration::from_micros(took_us));
-            }
-            pace.most_batches_here()
-        };
+        assert_eq!(after(20, 1_000).most_batches_here(), u32::MAX);
+        assert_eq!(after(100, 1_000).most_batches_here(), LONE_BATCH);
+        assert_eq!(after(1_100, 1_000).most_batches_here(), 0);
+    }
 
-        assert_eq!(most_after(20), u32::MAX);
-        assert_eq!(most_after(100), LONE_BATCH);
-        assert_eq!(most_after(1_100), 0);
+    #[test]
+    fn the_slower_the_disk_the_more_is_waited_for() {
+        for (took_us, few, enough_bytes) in
+            [(50, FEW, ENOUGH_BYTES), (1_500, 99, 655_000), (10_000, 666, MOST_ENOUGH_BYTES)]
+        {
+            let pace = after(took_us, 1_000);
+            assert!(pace.few_batches().abs_diff(few) <= 1, "{took_us} µs");
+            assert!(pace.enough_bytes().abs_diff(enough_bytes) < 1_000, "{took_us} µs");
+        }
+    }
+
+    #[test]
+    fn a_disk_that_takes_long_for_much_is_not_slow() {
+        let pace = after(10_000, 100 * ENOUGH_BYTES);
+
+        assert_eq!(pace.few_batches(), FEW);
+        assert_eq!(pace.enough_bytes(), ENOUGH_BYTES);
     }
 }

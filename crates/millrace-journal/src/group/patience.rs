@@ -8,9 +8,6 @@
 
 use super::pace::worth_gathering;
 
-/// Up to so many batches under way, all are waited for; with more of them gathering takes longer
-/// than a commit, and half are answered while the other half is synced.
-const FEW: u32 = 10;
 /// Commits without waiting, at most, after one that waited in vain.
 const LONGEST_PAUSE: u32 = 128;
 
@@ -21,14 +18,17 @@ pub(super) struct Patience {
     pause: u32,
     /// Of them, left.
     left: u32,
-    /// All that were under way are in the latest commit, so it seemed.
+    /// All that were under way were waited for.
+    wanted_all: bool,
+    /// They are in the latest commit, so it seemed.
     has_all: bool,
 }
 
 impl Patience {
     /// For how many batches the next commit is to wait, after one that answered `answered` of them
-    /// while `gathered` others came. Zero for none: as few as `most_here` commit themselves.
-    pub(super) fn wanted(&mut self, answered: u32, gathered: u32, most_here: u32) -> u32 {
+    /// while `gathered` others came. All are waited for if they are `few`. Zero for none: as few as
+    /// `most_here` commit themselves.
+    pub(super) fn wanted(&mut self, answered: u32, gathered: u32, most_here: u32, few: u32) -> u32 {
         if std::mem::take(&mut self.has_all) {
             self.judge(gathered == 0);
         }
@@ -37,9 +37,10 @@ impl Patience {
             return 0;
         }
         let under_way = answered.saturating_add(gathered);
+        self.wanted_all = under_way <= few;
         if under_way <= most_here {
             0
-        } else if under_way <= FEW {
+        } else if self.wanted_all {
             under_way
         } else {
             worth_gathering(answered, gathered)
@@ -47,9 +48,9 @@ impl Patience {
     }
 
     /// So many were waited for, and came in time or not.
-    pub(super) fn waited(&mut self, wanted: u32, have_come: bool) {
+    pub(super) fn waited(&mut self, have_come: bool) {
         // Whether those were all is known when their commit is over.
-        self.has_all = have_come && wanted <= FEW;
+        self.has_all = have_come && self.wanted_all;
         if !self.has_all {
             self.judge(have_come);
         }
@@ -65,9 +66,11 @@ impl Patience {
 mod tests {
     use super::*;
 
+    const FEW: u32 = 10;
+
     /// Commits until the next that waits, of which each answers and gathers so many.
     fn commits_without_waiting(patience: &mut Patience, answered: u32, gathered: u32) -> u32 {
-        let wants = |_: &u32| patience.wanted(answered, gathered, 2) > 0;
+        let wants = |_: &u32| patience.wanted(answered, gathered, 2, FEW) > 0;
         (0..1000).find(wants).unwrap()
     }
 
@@ -75,11 +78,12 @@ mod tests {
     fn few_are_waited_for_and_of_many_half() {
         let mut patience = Patience::default();
 
-        assert_eq!(patience.wanted(4, 0, 2), 4);
-        assert_eq!(patience.wanted(FEW - 3, 3, 2), FEW);
-        assert_eq!(patience.wanted(40, 24, 2), 32);
-        assert_eq!(patience.wanted(1, 1, 2), 0, "they commit themselves");
-        assert_eq!(patience.wanted(40, 24, u32::MAX), 0, "they commit themselves");
+        assert_eq!(patience.wanted(4, 0, 2, FEW), 4);
+        assert_eq!(patience.wanted(FEW - 3, 3, 2, FEW), FEW);
+        assert_eq!(patience.wanted(40, 24, 2, FEW), 32);
+        assert_eq!(patience.wanted(40, 24, 2, 64), 64);
+        assert_eq!(patience.wanted(1, 1, 2, FEW), 0, "they commit themselves");
+        assert_eq!(patience.wanted(40, 24, u32::MAX, FEW), 0, "they commit themselves");
     }
 
     #[test]
@@ -87,22 +91,23 @@ mod tests {
         let mut patience = Patience::default();
         for pause in [0, 1, 2, 4, 8, 16, 32, 64, 128, 128] {
             assert_eq!(commits_without_waiting(&mut patience, 8, 0), pause);
-            patience.waited(8, false);
+            patience.waited(false);
         }
         assert_eq!(commits_without_waiting(&mut patience, 40, 24), 128);
-        patience.waited(32, true);
+        patience.waited(true);
         assert_eq!(commits_without_waiting(&mut patience, 40, 24), 0);
     }
 
     #[test]
     fn waiting_for_all_is_in_vain_when_others_come_meanwhile() {
         let mut patience = Patience::default();
-        patience.waited(8, true);
+        assert_eq!(commits_without_waiting(&mut patience, 8, 0), 0);
+        patience.waited(true);
         assert_eq!(commits_without_waiting(&mut patience, 8, 0), 0);
 
-        patience.waited(8, true);
+        patience.waited(true);
         assert_eq!(commits_without_waiting(&mut patience, 6, 2), 1);
-        patience.waited(8, true);
+        patience.waited(true);
         assert_eq!(commits_without_waiting(&mut patience, 6, 2), 2);
     }
 }
