@@ -1,5 +1,7 @@
 //! `millrace journal check|repair`.
 
+use std::io;
+
 use anyhow::{Context, bail};
 use millrace_journal::{CheckReport, RealFileSystem};
 use serde_json::json;
@@ -81,7 +83,11 @@ fn print_report(flags: &DataFlags, format: Format) -> anyhow::Result<CheckReport
 fn existing(config: &Config) -> anyhow::Result<std::path::PathBuf> {
     let dir = config.journal_dir();
     // One without a file was never written: a wrong directory, or a server that could not start.
-    let is_there = dir.read_dir().is_ok_and(|mut files| files.next().is_some());
+    let is_there = match dir.read_dir() {
+        Ok(mut files) => files.next().is_some(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(error).with_context(|| format!("reading {}", dir.display())),
+    };
     if !is_there {
         bail!("there is no journal in {}", config.data.display());
     }

@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod config;
 mod console;
+mod end_signals;
 mod figures;
 mod inherited;
 mod journal;

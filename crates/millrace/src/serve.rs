@@ -21,6 +21,7 @@ use crate::{
     assemble,
     config::{Config, LogFormat, UsageError},
     console,
+    end_signals::EndSignals,
     figures::ServerFigures,
     inherited, limits,
     logging::{self, tell},
@@ -133,26 +134,27 @@ fn options(config: &Config) -> Options {
 /// them does not wait for whoever reads the log.
 fn start_on_signals(drain: Drain) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (mut terminate, mut interrupt) = {
+    let mut signals = {
         let _guard = runtime.enter();
         // A limit of files' sizes is a full disk, and no reason to be killed.
         drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+        EndSignals::watch()?
     };
     // Ends with the process.
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         runtime.block_on(async move {
             let mut first: Option<Instant> = None;
             loop {
-                let name = tokio::select! {
-                    _ = terminate.recv() => "SIGTERM",
-                    _ = interrupt.recv() => "SIGINT",
-                };
+                let name = signals.next().await;
                 match first {
                     None => {
                         first = Some(Instant::now());
+                        // Before an idle server has logged that it stopped.
+                        let logged = spawn_blocking(move || {
+                            tracing::info!(signal = name, "draining");
+                        });
+                        let _ = tokio::time::timeout(LAST_WORD, logged).await;
                         drain.start();
-                        spawn_blocking(move || tracing::info!(signal = name, "draining"));
                     }
                     Some(at) if at.elapsed() < SAME_SIGNAL => {}
                     Some(_) => {

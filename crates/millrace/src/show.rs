@@ -54,8 +54,16 @@ fn as_text(config: &Config) -> String {
     }
     for queue in &config.queues {
         text.push_str(&format!("queue {}:", queue.name));
+        for (place, name) in [("region", &queue.region), ("account", &queue.account)] {
+            if let Some(name) = name {
+                text.push_str(&format!(" {place}={name}"));
+            }
+        }
         for (name, value) in &queue.attributes {
             text.push_str(&format!(" {name}={value}"));
+        }
+        for (key, value) in &queue.tags {
+            text.push_str(&format!(" tag:{key}={value}"));
         }
         text.push('\n');
     }

@@ -127,20 +127,22 @@ fn get(stream: &mut TcpStream, path: &str) -> String {
 
 #[test]
 fn serves_until_told_to_stop() {
-    let data = TempDir::new().unwrap();
-    let mut serving = serve(&data, &[]);
-    let mut client = serving.connect();
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let data = TempDir::new().unwrap();
+        let mut serving = serve(&data, &[]);
+        let mut client = serving.connect();
 
-    let health = get(&mut client, "/health");
-    serving.signal(Signal::TERM);
-    let status = serving.child.wait().unwrap();
-    let mut rest = String::new();
-    serving.stderr.read_to_string(&mut rest).unwrap();
+        let health = get(&mut client, "/health");
+        serving.signal(signal);
+        let status = serving.child.wait().unwrap();
+        let mut rest = String::new();
+        serving.stderr.read_to_string(&mut rest).unwrap();
 
-    assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
-    assert_eq!(status.code(), Some(0), "{rest}");
-    let said: Vec<_> = rest.lines().map(|line| json(line)["message"].clone()).collect();
-    assert!(said.contains(&"draining".into()) && said.contains(&"stopped".into()), "{rest}");
+        assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
+        assert_eq!(status.code(), Some(0), "{rest}");
+        let said: Vec<_> = rest.lines().map(|line| json(line)["message"].clone()).collect();
+        assert_eq!(said, ["draining", "stopped"], "{rest}");
+    }
 }
 
 /// A server that is handed this socket as its only one, as systemd hands them over.
@@ -469,7 +471,7 @@ fn config_show_tells_origins_and_masks_secrets() {
 }
 
 #[test]
-fn a_journal_that_is_not_there_or_in_use_is_not_called_damaged() {
+fn a_journal_that_is_not_there_unreadable_or_in_use_is_not_called_damaged() {
     let empty = TempDir::new().unwrap();
     let data = TempDir::new().unwrap();
     let _serving = serve(&data, &[]);
@@ -477,9 +479,17 @@ fn a_journal_that_is_not_there_or_in_use_is_not_called_damaged() {
 
     let unused = TempDir::new().unwrap();
     std::fs::create_dir(unused.path().join("journal")).unwrap();
+    let unreadable = TempDir::new().unwrap();
+    std::fs::write(unreadable.path().join("journal"), "").unwrap();
     let none = "there is no journal in";
+    let other = "Not a directory";
 
-    for (dir, reason) in [(empty.path(), none), (unused.path(), none), (&used, "is in use")] {
+    for (dir, reason) in [
+        (empty.path(), none),
+        (unused.path(), none),
+        (unreadable.path(), other),
+        (&used, "is in use"),
+    ] {
         let output = run(&["journal", "check", "--data", dir.to_str().unwrap()]);
 
         assert_eq!(output.status.code(), Some(2));

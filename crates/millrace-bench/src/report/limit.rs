@@ -59,7 +59,7 @@ impl std::str::FromStr for Limit {
 
     fn from_str(text: &str) -> Result<Limit, String> {
         let text = text.trim();
-        let wrong = || format!("{text} is not NAME>BOUND, for instance p99>50ms");
+        let wrong = || format!("{text} is no limit such as p99>50ms or p99<50ms");
         let (at, sign, comparison) = SIGNS
             .iter()
             .filter_map(|(sign, comparison)| Some((text.find(sign)?, *sign, *comparison)))

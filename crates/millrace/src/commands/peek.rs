@@ -1,5 +1,7 @@
 //! `peek`: messages as they are; receive counts and visibility stay.
 
+use std::num::NonZeroUsize;
+
 use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
@@ -17,8 +19,8 @@ pub(crate) struct PeekFlags {
     /// Name, URL or ARN
     queue: String,
     /// Messages to show at the most
-    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
-    max: usize,
+    #[arg(long, value_name = "NUMBER", default_value = "10")]
+    max: NonZeroUsize,
     /// Those in flight and delayed as well
     #[arg(long)]
     all: bool,
@@ -37,7 +39,7 @@ pub(super) async fn run(flags: &PeekFlags) -> Result<()> {
     let query = if flags.all { format!("{ALL}&{limit}") } else { limit };
     let messages = sqs.peek(&url, &query).await?;
     let form = Form::new(flags.json);
-    for message in messages.iter().take(flags.max) {
+    for message in messages.iter().take(flags.max.get()) {
         let shown = form.of(message);
         match (form, state(message)) {
             (Form::Body, Some(state)) => output::line(&format!("[{state}] {shown}"))?,
@@ -46,7 +48,7 @@ pub(super) async fn run(flags: &PeekFlags) -> Result<()> {
     }
     if messages.is_empty() {
         tell("no message");
-    } else if messages.len() > flags.max {
+    } else if messages.len() > flags.max.get() {
         tell("there are more");
     }
     Ok(())

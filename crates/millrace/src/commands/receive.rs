@@ -20,7 +20,8 @@ pub(crate) struct ReceiveFlags {
     /// Name, URL or ARN
     queue: String,
     /// Messages to receive at the most
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..))]
     max: u64,
     /// Wait that long for a first message, 20 at the most
     #[arg(long, value_name = "SECONDS", default_value_t = 0,

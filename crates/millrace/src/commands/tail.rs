@@ -28,7 +28,7 @@ pub(crate) struct TailFlags {
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = interval)]
     interval: Duration,
     /// End after so many messages
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     max: Option<u64>,
     /// Print JSON lines instead of bodies
     #[arg(long)]

@@ -34,7 +34,7 @@ pub(crate) struct TopFlags {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     interval: Duration,
     /// Look so often, then end [default: until interrupted; once if the output is no terminal]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     times: Option<u64>,
     #[command(flatten)]
     connection: ConnectionFlags,

@@ -124,7 +124,8 @@ impl Config {
                 Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
             })
             .collect();
-        let named = environment.iter().find(|(name, _)| name == "MILLRACE_CONFIG");
+        let named =
+            environment.iter().find(|(name, path)| name == "MILLRACE_CONFIG" && !path.is_empty());
         let path = flags.config.clone().or_else(|| named.map(|(_, path)| PathBuf::from(path)));
         let file = path.map(|path| File::read(&path)).transpose()?.unwrap_or_default();
         Ok(Config::from_layers(flags, &environment, &file)?)
@@ -139,7 +140,9 @@ impl Config {
         let account = layers.account("account")?;
         let region = layers.text("region");
         if !is_region(&region) {
-            return Err(UsageError(format!("region: {region:?} is not the name of a region")));
+            return Err(
+                layers.wrong("region", format_args!("{region:?} is not the name of a region"))
+            );
         }
         let mut credentials = file.credentials(&account)?;
         let single = layers.single_credential(&account)?;

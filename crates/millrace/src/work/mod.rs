@@ -25,17 +25,14 @@ mod target;
 mod trace;
 mod values;
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use anyhow::bail;
 use millrace_otel::{Options as TraceOptions, StartError, Tracer};
 use millrace_worker::{Drain, Metrics, Slots, Summary, Worker};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    task::JoinSet,
-};
+use tokio::task::JoinSet;
 
-use crate::{config::UsageError, limits, logging};
+use crate::{config::UsageError, end_signals::EndSignals, limits, logging};
 use commands::Commands;
 pub(crate) use flags::WorkFlags;
 use job::Job;
@@ -96,7 +93,7 @@ fn start_tracing(flags: &WorkFlags) -> anyhow::Result<Tracer> {
 
 async fn run(flags: &WorkFlags, tracer: &Tracer) -> anyhow::Result<Summary> {
     let drain = Drain::new();
-    let signals = tokio::spawn(end_on_signals(Signals::watch()?, drain.clone()));
+    let signals = tokio::spawn(end_on_signals(EndSignals::watch()?, drain.clone()));
     let summary = find_and_work(flags, drain, tracer).await;
     signals.abort();
     summary
@@ -154,42 +151,8 @@ async fn find_and_work(
     Ok(running.join_all().await.into_iter().sum())
 }
 
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    /// None under nohup, say.
-    hang_up: Option<Signal>,
-}
-
-impl Signals {
-    /// From here on these signals no longer end the process.
-    fn watch() -> io::Result<Signals> {
-        let terminate = signal(SignalKind::terminate())?;
-        let interrupt = signal(SignalKind::interrupt())?;
-        let hang_up = match millrace_bench::ignores_hang_up() {
-            true => None,
-            false => Some(signal(SignalKind::hangup())?),
-        };
-        Ok(Signals { terminate, interrupt, hang_up })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        let hang_up = async {
-            match &mut self.hang_up {
-                Some(hang_up) => hang_up.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = hang_up => "SIGHUP",
-        }
-    }
-}
-
 /// The first signal drains, the second gives everything back at once.
-async fn end_on_signals(mut signals: Signals, drain: Drain) {
+async fn end_on_signals(mut signals: EndSignals, drain: Drain) {
     let signal = signals.next().await;
     tracing::info!(signal, "draining");
     drain.drain();

@@ -36,7 +36,7 @@ pub(crate) struct Steps {
     #[arg(long)]
     pub(crate) find_max: bool,
     /// The objective of --find-max
-    #[arg(long, value_name = "LIMIT", default_value = "p99<50ms")]
+    #[arg(long, value_name = "LIMIT", default_value = "p99<50ms", requires = "find_max")]
     pub(crate) slo: Limit,
     /// Consumers that receive and delete meanwhile; without any, the queue grows
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
