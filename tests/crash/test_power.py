@@ -12,8 +12,8 @@ import pytest
 
 from crash.machine import Machine, Missing
 from crash.rig import CrashedLoad
-from faults.rig import lacks
 from support.server import Server
+from support.skips import lacks
 
 ROUNDS = int(os.environ.get("POWER_ROUNDS", "5"))
 SEED = int(os.environ.get("POWER_SEED", random.randrange(2**32)))

@@ -12,15 +12,12 @@ import threading
 import time
 from dataclasses import dataclass
 
-import pytest
-
 from crash.clients import Connection, Load, consume, drain, produce, produce_fifo
 from crash.ledger import FifoLedger, QueueLedger
 from support.server import binary
 from support.wire import FORM_TYPE, JSON_TYPE
 
 SCALE = int(os.environ.get("FAULT_SCALE", "1"))
-MAY_SKIP = os.environ.get("FAULT_SKIPS", "allowed") == "allowed"
 
 
 class LedgeredLoad:
@@ -82,13 +79,6 @@ class LedgeredLoad:
             )
             assert not ledger.errors, ledger.errors
             assert ledger.acknowledged
-
-
-def lacks(what):
-    """Ends a test that the machine cannot run: skipped, or failed with `FAULT_SKIPS=refused`."""
-    if MAY_SKIP:
-        pytest.skip(what)
-    pytest.fail(what)
 
 
 class Probe:

@@ -14,8 +14,9 @@ import pytest
 
 from crash.clients import NOISE, Connection
 from crash.ledger import FILLER, QueueLedger
-from faults.rig import SCALE, Journal, lacks, wait_until
+from faults.rig import SCALE, Journal, wait_until
 from support.server import Server
+from support.skips import lacks
 from support.wire import ApiError, JsonApi, QueryApi
 
 SEGMENT_MB = 64

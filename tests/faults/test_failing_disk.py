@@ -17,10 +17,10 @@ from faults.rig import (
     LedgeredLoad,
     connect,
     json_request,
-    lacks,
     log_since,
     wait_until,
 )
+from support.skips import lacks
 from support.wire import ApiError, JsonApi
 
 SOURCE = Path(__file__).with_name("failing_calls.c")
