@@ -236,7 +236,8 @@ impl GroupCommit {
     fn wait_for_answered(&self, committed: &Committed, patience: &mut Patience) {
         let most_here = self.most_batches_here.load(Ordering::Relaxed);
         let Committed { batches, gathered, pace, .. } = *committed;
-        let wanted = patience.wanted(batches, gathered, most_here, pace.few_batches());
+        let few = pace.few_batches();
+        let wanted = patience.wanted(batches, gathered, most_here, few);
         let mut gather = self.lock_gather();
         gather.wanted = wanted;
         gather.enough_bytes = pace.enough_bytes();
@@ -252,7 +253,8 @@ impl GroupCommit {
             gather = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         gather.committing_thread = CommittingThread::Awake;
-        patience.waited(gather.is_enough());
+        let came = if gather.is_enough() { wanted } else { gather.batches() };
+        patience.waited(wanted, came, pace.is_long(began.elapsed()), few);
     }
 
     /// False if there is nothing to wait for any more.

@@ -52,9 +52,14 @@ impl Pace {
         }
     }
 
-    /// Up to how many batches under way all are worth waiting for.
+    /// Up to how many batches under way all are worth waiting for: they are back within a commit.
     pub(super) fn few_batches(&self) -> u32 {
         (FEW as f32 * self.slowness()) as u32
+    }
+
+    /// Whether a wait was long enough to ask whether it was worth it.
+    pub(super) fn is_long(&self, wait: Duration) -> bool {
+        wait > self.usual() / 4
     }
 
     /// How many bytes are worth a commit without waiting for more.
@@ -104,6 +109,14 @@ mod tests {
             assert!(pace.few_batches().abs_diff(few) <= 1, "{took_us} µs");
             assert!(pace.enough_bytes().abs_diff(enough_bytes) < 1_000, "{took_us} µs");
         }
+    }
+
+    #[test]
+    fn a_quarter_of_a_commit_is_a_long_wait() {
+        let pace = after(1_000, 1_000);
+
+        assert!(!pace.is_long(Duration::from_micros(240)));
+        assert!(pace.is_long(Duration::from_micros(260)));
     }
 
     #[test]

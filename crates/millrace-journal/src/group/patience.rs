@@ -4,12 +4,14 @@
 //! next commit if that waits for them. If it does not, they wait for its end and then for a commit
 //! of their own: with few clients two short commits for what one could do. Waiting is only a delay
 //! where they do not come back, or where others come all the time: that shows, and after each wait
-//! in vain twice as many commits do without.
+//! in vain twice as many commits do without. If only some do not come back, the others are waited for.
 
 use super::pace::worth_gathering;
 
 /// Commits without waiting, at most, after one that waited in vain.
 const LONGEST_PAUSE: u32 = 128;
+/// Waits that bring what they are to, until one more is waited for.
+const WAITS_PER_PROBE: u32 = 32;
 
 /// What the committing thread has learnt of waiting.
 #[derive(Default)]
@@ -18,16 +20,18 @@ pub(super) struct Patience {
     pause: u32,
     /// Of them, left.
     left: u32,
-    /// All that were under way were waited for.
-    wanted_all: bool,
-    /// They are in the latest commit, so it seemed.
+    /// Of those under way, as many do not come back within a wait.
+    missing: u32,
+    /// Waits since that was found.
+    waits: u32,
+    /// Waited long for all that were under way. They are in the latest commit, so it seemed.
     has_all: bool,
 }
 
 impl Patience {
     /// For how many batches the next commit is to wait, after one that answered `answered` of them
-    /// while `gathered` others came. All are waited for if they are `few`. Zero for none: as few as
-    /// `most_here` commit themselves.
+    /// while `gathered` others came. All that come back are waited for if they are `few`. Zero for
+    /// none: as few as `most_here` commit themselves.
     pub(super) fn wanted(&mut self, answered: u32, gathered: u32, most_here: u32, few: u32) -> u32 {
         if std::mem::take(&mut self.has_all) {
             self.judge(gathered == 0);
@@ -37,22 +41,35 @@ impl Patience {
             return 0;
         }
         let under_way = answered.saturating_add(gathered);
-        self.wanted_all = under_way <= few;
         if under_way <= most_here {
             0
-        } else if self.wanted_all {
-            under_way
+        } else if under_way <= few {
+            under_way - self.missing.min(under_way / 4)
         } else {
             worth_gathering(answered, gathered)
         }
     }
 
-    /// So many were waited for, and came in time or not.
-    pub(super) fn waited(&mut self, have_come: bool) {
+    /// So many were waited for, and as many came. `was_long`: they took a good part of a commit.
+    pub(super) fn waited(&mut self, wanted: u32, came: u32, was_long: bool, few: u32) {
+        if came < wanted - wanted / 4 {
+            self.judge(false);
+            return;
+        }
+        if came < wanted {
+            self.missing += wanted - came;
+            self.waits = 0;
+        } else {
+            self.waits += 1;
+            if self.waits >= WAITS_PER_PROBE {
+                self.missing = self.missing.saturating_sub(1);
+                self.waits = 0;
+            }
+        }
         // Whether those were all is known when their commit is over.
-        self.has_all = have_come && self.wanted_all;
+        self.has_all = was_long && wanted <= few;
         if !self.has_all {
-            self.judge(have_come);
+            self.judge(true);
         }
     }
 
@@ -91,23 +108,38 @@ mod tests {
         let mut patience = Patience::default();
         for pause in [0, 1, 2, 4, 8, 16, 32, 64, 128, 128] {
             assert_eq!(commits_without_waiting(&mut patience, 8, 0), pause);
-            patience.waited(false);
+            patience.waited(8, 5, true, FEW);
         }
         assert_eq!(commits_without_waiting(&mut patience, 40, 24), 128);
-        patience.waited(true);
+        patience.waited(32, 32, true, FEW);
         assert_eq!(commits_without_waiting(&mut patience, 40, 24), 0);
     }
 
     #[test]
-    fn waiting_for_all_is_in_vain_when_others_come_meanwhile() {
+    fn waiting_long_for_all_is_in_vain_when_others_come_meanwhile() {
         let mut patience = Patience::default();
-        assert_eq!(commits_without_waiting(&mut patience, 8, 0), 0);
-        patience.waited(true);
+        patience.waited(8, 8, true, FEW);
         assert_eq!(commits_without_waiting(&mut patience, 8, 0), 0);
 
-        patience.waited(true);
+        patience.waited(8, 8, true, FEW);
         assert_eq!(commits_without_waiting(&mut patience, 6, 2), 1);
-        patience.waited(true);
+        patience.waited(8, 8, true, FEW);
         assert_eq!(commits_without_waiting(&mut patience, 6, 2), 2);
+
+        patience.waited(8, 8, false, FEW);
+        assert_eq!(commits_without_waiting(&mut patience, 6, 2), 0, "it took little");
+    }
+
+    #[test]
+    fn those_who_do_not_come_back_are_not_waited_for_again_soon() {
+        let mut patience = Patience::default();
+        assert_eq!(patience.wanted(62, 4, 2, 100), 66);
+        patience.waited(66, 64, true, 100);
+
+        assert_eq!(patience.wanted(64, 0, 2, 100), 62);
+        for _ in 0..WAITS_PER_PROBE {
+            patience.waited(64, 64, false, 100);
+        }
+        assert_eq!(patience.wanted(62, 4, 2, 100), 65);
     }
 }
