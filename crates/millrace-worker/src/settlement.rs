@@ -3,6 +3,9 @@
 //!
 //! A batch goes out when it is full, when something in it is urgent, or when its oldest entry has
 //! waited for the linger time. Failed entries come back alone, after a growing pause.
+//!
+//! Calls under way are bounded, those of each outbox apart: a server that is slow to delete must
+//! leave connections for the extensions of leases.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -43,6 +46,8 @@ pub(crate) struct Outbox {
     /// Entries that failed, by the time of their next attempt.
     failed: BTreeMap<(Instant, Key), Entry>,
     urgent: usize,
+    /// Calls under way.
+    open: usize,
 }
 
 /// One message to be told of.
@@ -56,6 +61,10 @@ pub(crate) struct Entry {
     urgency: Urgency,
 }
 
+/// Calls of one outbox under way at a time; what is more waits, and shares its calls. A worker has
+/// three outboxes, and a lane of the transport 64 connections: a quarter of them is left.
+const CALLS_OPEN: usize = 16;
+
 /// Pauses between attempts grow from this …
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// … to this.
@@ -64,11 +73,21 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 impl Outbox {
     /// Entries wait for `linger` at most unless they are urgent.
     pub(crate) fn new(linger: Duration) -> Outbox {
-        Outbox { linger, ready: VecDeque::new(), failed: BTreeMap::new(), urgent: 0 }
+        Outbox { linger, ready: VecDeque::new(), failed: BTreeMap::new(), urgent: 0, open: 0 }
     }
 
     pub(crate) fn push(&mut self, key: Key, urgency: Urgency, now: Instant) {
         self.make_ready(Entry { key, since: now, failures: 0, urgency });
+    }
+
+    /// A call with entries that were taken is sent.
+    pub(crate) fn call_sent(&mut self) {
+        self.open += 1;
+    }
+
+    /// A call is answered, or given up.
+    pub(crate) fn call_ended(&mut self) {
+        self.open = self.open.saturating_sub(1);
     }
 
     /// An attempt failed: tries again after a pause.
@@ -79,8 +98,8 @@ impl Outbox {
         self.failed.insert((next, entry.key), entry);
     }
 
-    /// The next batch of at most `most` entries that `may_send` allows; empty if none is due.
-    /// Entries that may not be sent yet stay. With `Urgent` nothing lingers.
+    /// The next batch of at most `most` entries that `may_send` allows; empty if none is due, or if
+    /// so many calls are under way that it has to wait for the end of one. Entries that may not be sent yet stay. With `Urgent` nothing lingers.
     pub(crate) fn take(
         &mut self,
         most: usize,
@@ -88,6 +107,9 @@ impl Outbox {
         now: Instant,
         may_send: impl Fn(Key) -> bool,
     ) -> Vec<Entry> {
+        if self.open >= CALLS_OPEN {
+            return Vec::new();
+        }
         while let Some(first) = self.failed.first_entry() {
             if first.key().0 > now {
                 break;
@@ -204,6 +226,24 @@ mod tests {
 
         let next = outbox.next_due(now).unwrap();
         assert!(next > now && next <= now + FIRST_PAUSE, "{:?}", next - now);
+    }
+
+    #[test]
+    fn entries_wait_while_many_calls_are_under_way() {
+        let now = Instant::now();
+        let mut outbox = Outbox::new(Duration::ZERO);
+        for key in 0..100 {
+            outbox.push(Key(key), Urgency::Urgent, now);
+        }
+        for key in 0..CALLS_OPEN as u64 {
+            assert_eq!(outbox.take(1, Urgency::Urgent, now, |_| true)[0].key, Key(key));
+            outbox.call_sent();
+        }
+        assert_eq!(outbox.take(1, Urgency::Urgent, now, |_| true), []);
+
+        outbox.call_ended();
+
+        assert_eq!(outbox.take(1, Urgency::Urgent, now, |_| true).len(), 1);
     }
 
     #[test]

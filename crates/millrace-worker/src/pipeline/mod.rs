@@ -9,7 +9,7 @@
 //!
 //! Bounds: handlers by the limit; waiting messages by free slots and the prefetch, those behind
 //! others of their group by a multiple of the slots; messages that wait to be settled by
-//! [`SETTLING`]; calls by those.
+//! [`SETTLING`]; calls to settle them by their outboxes, other calls by all those.
 
 mod extend;
 mod handle;

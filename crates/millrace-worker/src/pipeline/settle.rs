@@ -17,9 +17,9 @@ use crate::{
     dead_letter,
     drain::Stage,
     handler::Handler,
-    held::{Held, Key, State},
+    held::{Held, HeldMessages, Key, State},
     metrics::Ended,
-    settlement::{Entry, Outbox, Settlement, Urgency},
+    settlement::{Entry, Settlement, Urgency},
 };
 
 /// How long a message is tried to be settled.
@@ -87,23 +87,31 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let urgency = if is_idle { Urgency::Urgent } else { Urgency::Linger };
         let most = self.capabilities.max_batch.max(1);
         let most_hides = self.capabilities.max_visibility_batch.max(1);
-        let (held, receiver, stage) = (&self.held, &self.receiver, self.progress.stage());
-        let may_send = |key| {
-            let Some(held) = held.get(key) else { return true };
-            !held.is_in_request && !comes_back(held, receiver, stage, now)
-        };
-        let batches = |outbox: &mut Outbox, most, urgency| -> Vec<Vec<Entry>> {
-            std::iter::repeat_with(|| outbox.take(most, urgency, now, may_send))
-                .take_while(|batch| !batch.is_empty())
-                .collect()
-        };
-        let deletes = batches(&mut self.deletes, most, urgency);
-        let hides = batches(&mut self.hides, most_hides, urgency);
-        // One by one: bodies may be large, and dead letters are rare.
-        let sends = batches(&mut self.dead_letter_sends, 1, Urgency::Urgent);
-        deletes.into_iter().for_each(|entries| self.start_delete(entries, now));
-        hides.into_iter().for_each(|entries| self.start_hide(entries, now));
-        sends.into_iter().flatten().for_each(|entry| self.start_dead_letter(entry));
+        let stage = self.progress.stage();
+        // One batch after the other: each call that starts counts for the next.
+        loop {
+            let may_send = sendable(&self.held, &self.receiver, stage, now);
+            let entries = self.deletes.take(most, urgency, now, may_send);
+            if entries.is_empty() {
+                break;
+            }
+            self.start_delete(entries, now);
+        }
+        loop {
+            let may_send = sendable(&self.held, &self.receiver, stage, now);
+            let entries = self.hides.take(most_hides, urgency, now, may_send);
+            if entries.is_empty() {
+                break;
+            }
+            self.start_hide(entries, now);
+        }
+        loop {
+            let may_send = sendable(&self.held, &self.receiver, stage, now);
+            // One by one: bodies may be large, and dead letters are rare.
+            let entries = self.dead_letter_sends.take(1, Urgency::Urgent, now, may_send);
+            let Some(entry) = entries.first() else { break };
+            self.start_dead_letter(*entry);
+        }
     }
 
     fn start_delete(&mut self, mut entries: Vec<Entry>, now: Instant) {
@@ -118,6 +126,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         if entries.is_empty() {
             return;
         }
+        self.deletes.call_sent();
         let peer = Arc::clone(&self.peer);
         self.tasks.spawn(async move {
             let result = timeout(CALL, peer.delete(&handles)).await;
@@ -141,6 +150,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         if entries.is_empty() {
             return;
         }
+        self.hides.call_sent();
         let peer = Arc::clone(&self.peer);
         self.tasks.spawn(async move {
             let result = timeout(CALL, peer.release(&changes)).await;
@@ -161,6 +171,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             _ => dead_letter::bare(delivery, &capabilities),
         };
         let has_added = letter.attributes.len() > delivery.attributes.len();
+        self.dead_letter_sends.call_sent();
         self.tasks.spawn(async move {
             let result = timeout(CALL, queue.send(&[letter])).await;
             let result = result.unwrap_or_else(|_| Err(no_answer()));
@@ -196,6 +207,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         result: Result<Vec<Result<(), EntryError>>, CallError>,
         now: Instant,
     ) {
+        self.deletes.call_ended();
         let answers = answers(entries.len(), result);
         for ((entry, used), answer) in entries.into_iter().zip(handles).zip(answers) {
             let Some((held, ended)) = self.end_request(entry.key) else { continue };
@@ -218,6 +230,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         result: VisibilityResult,
         now: Instant,
     ) {
+        self.hides.call_ended();
         let answers = answers(entries.len(), result);
         for (entry, answer) in entries.into_iter().zip(answers) {
             let Some((held, ended)) = self.end_request(entry.key) else { continue };
@@ -241,6 +254,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         result: Result<Vec<Result<Sent, EntryError>>, CallError>,
         now: Instant,
     ) {
+        self.dead_letter_sends.call_ended();
         let Some((held, _)) = self.end_request(entry.key) else { return };
         let patience = if held.is_lost { Duration::ZERO } else { PATIENCE };
         let count = held.receive_count;
@@ -311,6 +325,19 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             self.stop_lane(&group, now, now);
         }
         self.lanes.settled(&group);
+    }
+}
+
+/// Which messages the server may be told of now.
+fn sendable(
+    held: &HeldMessages,
+    receiver: &Receiver,
+    stage: Stage,
+    now: Instant,
+) -> impl Fn(Key) -> bool {
+    move |key| match held.get(key) {
+        Some(held) => !held.is_in_request && !comes_back(held, receiver, stage, now),
+        None => true,
     }
 }
 

@@ -185,6 +185,23 @@ async fn deletes_share_calls() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn deletes_of_a_slow_server_leave_connections_for_extensions() {
+    let peer = MemoryPeer::standard();
+    peer.put(bodies(600));
+    for _ in 0..600 {
+        peer.plan(Operation::Delete, Fault::Slow(6 * S));
+    }
+    let handler = Recorder::succeeding(MS);
+
+    let summary = run(&peer, &handler, until_empty(50)).await;
+
+    let calls = peer.calls_of(Operation::Delete);
+    let open_at = |at| calls.iter().filter(|call| call.at <= at && at < call.at + 6 * S).count();
+    let most_open = calls.iter().map(|call| open_at(call.at)).max();
+    assert_eq!((summary.succeeded, most_open), (600, Some(16)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_failed_entries_are_deleted_again() {
     let peer = MemoryPeer::standard();
     peer.put(bodies(10));
