@@ -546,6 +546,28 @@ fn the_reason_for_a_failed_start_is_told_once() {
 }
 
 #[test]
+fn batch_that_is_larger_than_a_request_may_be_is_sent_message_by_message() {
+    let data = TempDir::new().unwrap();
+    let serving = serve(&data, &["--durability", "memory"]);
+    let endpoint = format!("http://{}", serving.address);
+    let body = "x".repeat(1_000_000);
+    let exported = serde_json::json!({ "Body": body }).to_string();
+    assert!(run(&["queue", "create", "q", "--endpoint", &endpoint]).status.success());
+
+    for (arguments, line) in [(&["send", "q", "--lines"][..], body), (&["import", "q"], exported)] {
+        let lines = data.path().join("lines");
+        fs::write(&lines, format!("{line}\n").repeat(10)).unwrap();
+        let mut command = millrace(arguments);
+        command.args(["--endpoint", &endpoint]).stdin(File::open(&lines).unwrap());
+        let sent = command.output().unwrap();
+        assert!(sent.status.success(), "{arguments:?}: {}", stderr(&sent));
+    }
+
+    let shown = run(&["queue", "show", "q", "--json", "--endpoint", &endpoint]);
+    assert_eq!(json(&stdout(&shown))["Attributes"]["ApproximateNumberOfMessages"], "20");
+}
+
+#[test]
 fn version_is_told() {
     let output = run(&["--version"]);
 

@@ -51,19 +51,22 @@ impl Exchange {
     }
 }
 
-/// Bodies of errors are `{"msg":"reason"}`.
+/// Bodies of errors are `{"msg":"reason"}`. Another one is none of IronMQ: some proxy wrote it, and
+/// what became of the request is unknown.
 fn error_of(answer: &Answer) -> CallError {
     let body: ErrorBody = serde_json::from_slice(&answer.body).unwrap_or_default();
     let kind = match answer.status {
         401 => CallErrorKind::Auth,
-        404 if body.msg.to_ascii_lowercase().contains("queue") => CallErrorKind::NoSuchQueue,
         413 => CallErrorKind::BatchTooLarge,
         429 => CallErrorKind::Throttled,
         408 | 500.. => CallErrorKind::Server,
+        _ if body.msg.is_empty() => CallErrorKind::Malformed,
+        404 if body.msg.to_ascii_lowercase().contains("queue") => CallErrorKind::NoSuchQueue,
         _ => CallErrorKind::Refused,
     };
-    let mut error = CallError::new(kind, format!("HTTP {}", answer.status), body.msg);
+    let message = if body.msg.is_empty() { answer.excerpt() } else { body.msg };
+    let mut error = CallError::new(kind, format!("HTTP {}", answer.status), message);
     error.retry_after = answer.retry_after;
-    error.is_ambiguous = kind == CallErrorKind::Server;
+    error.is_ambiguous = matches!(kind, CallErrorKind::Server | CallErrorKind::Malformed);
     error
 }

@@ -254,3 +254,15 @@ async fn long_polls_wait_at_the_server() {
 
     assert_eq!(poll.await.unwrap().unwrap()[0].body, "late");
 }
+
+#[tokio::test]
+async fn page_of_a_proxy_says_nothing_about_a_message() {
+    let Rig { peer, server, .. } = rig(IronVersion::V3, "q", "tok").await;
+    server.plan(ServerFault::Reply(Reply::json(404, "<html>default backend")));
+    let handle = ReceiptHandle { message_id: "1".into(), token: "1-1".into() };
+
+    let error = peer.delete(&[handle]).await.unwrap_err();
+
+    assert_eq!((error.kind, error.is_ambiguous), (CallErrorKind::Malformed, true));
+    assert_eq!(error.message, "<html>default backend");
+}

@@ -15,7 +15,8 @@ struct ErrorBody {
 }
 
 /// The error that an answer with a status other than 200 means. Whatever protocol was spoken, what
-/// stands between may answer in the other.
+/// stands between may answer in the other. An answer without an error code is none of SQS: some proxy
+/// wrote it, and what became of the request is unknown.
 pub(super) fn error_of(answer: &Answer) -> CallError {
     let body = serde_json::from_slice(&answer.body).ok().or_else(|| of_xml(&answer.body));
     let body: ErrorBody = body.unwrap_or_default();
@@ -23,12 +24,14 @@ pub(super) fn error_of(answer: &Answer) -> CallError {
     let shape = after_namespace.split(':').next().unwrap_or_default();
     let shape = short_code(shape);
     let status = answer.status;
-    let kind = kind_of(shape, status);
-    let code = if shape.is_empty() { format!("HTTP {status}") } else { shape.to_owned() };
-    let mut error = CallError::new(kind, code, body.message);
+    let mut error = if shape.is_empty() {
+        CallError::new(kind_without_code(status), format!("HTTP {status}"), answer.excerpt())
+    } else {
+        CallError::new(kind_of(shape, status), shape, body.message)
+    };
     error.retry_after = answer.retry_after;
     // A server in trouble may fail after the deed; refusals and throttling come before it.
-    error.is_ambiguous = kind == CallErrorKind::Server;
+    error.is_ambiguous = matches!(error.kind, CallErrorKind::Server | CallErrorKind::Malformed);
     error
 }
 
@@ -74,12 +77,20 @@ fn kind_of(shape: &str, status: u16) -> CallErrorKind {
         | "InvalidClientTokenId"
         | "SignatureDoesNotMatch"
         | "OptInRequired" => CallErrorKind::Auth,
-        _ => match status {
-            401 | 403 => CallErrorKind::Auth,
-            429 => CallErrorKind::Throttled,
-            408 | 500.. => CallErrorKind::Server,
-            _ => CallErrorKind::Refused,
+        _ => match kind_without_code(status) {
+            CallErrorKind::Malformed => CallErrorKind::Refused,
+            kind => kind,
         },
+    }
+}
+
+fn kind_without_code(status: u16) -> CallErrorKind {
+    match status {
+        401 | 403 => CallErrorKind::Auth,
+        413 => CallErrorKind::BatchTooLarge,
+        429 => CallErrorKind::Throttled,
+        408 | 500.. => CallErrorKind::Server,
+        _ => CallErrorKind::Malformed,
     }
 }
 
@@ -140,5 +151,28 @@ mod tests {
             assert_eq!(found.code, format!("HTTP {status}"));
             assert_eq!(found.retry_after.unwrap().as_secs(), 7);
         }
+    }
+
+    #[test]
+    fn page_of_a_proxy_refuses_nothing() {
+        for status in [302, 400, 404, 410] {
+            for page in ["<html>\n default  backend", r#"{"message":"no route"}"#, ""] {
+                let found = error(status, page);
+                assert_eq!(found.kind, CallErrorKind::Malformed, "{status} {page}");
+                assert!(found.is_retryable() && found.is_ambiguous);
+                assert_eq!(found.code, format!("HTTP {status}"));
+            }
+        }
+        assert_eq!(error(404, "<html>\n default  backend").message, "<html> default backend");
+    }
+
+    #[test]
+    fn request_that_is_too_large_is_a_batch_to_split_and_says_so() {
+        let found = error(413, "request body is too large\n");
+
+        assert_eq!(found.kind, CallErrorKind::BatchTooLarge);
+        assert_eq!(found.message, "request body is too large");
+        assert!(!found.is_retryable() && !found.is_ambiguous);
+        assert_eq!(error(413, "").message, "the answer has no text");
     }
 }

@@ -35,6 +35,25 @@ pub struct Answer {
     pub(crate) closes: bool,
 }
 
+/// Characters of an answer that are shown to people.
+const EXCERPT: usize = 200;
+
+impl Answer {
+    /// The beginning of the body as one line, for people.
+    pub(crate) fn excerpt(&self) -> String {
+        // Four bytes a character at most.
+        let start = self.body.get(..EXCERPT * 4).unwrap_or(&self.body);
+        let text = String::from_utf8_lossy(start);
+        let words =
+            text.split(|character: char| character.is_whitespace() || character.is_control());
+        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        match words.join(" ") {
+            line if line.is_empty() => "the answer has no text".to_owned(),
+            line => line.chars().take(EXCERPT).collect(),
+        }
+    }
+}
+
 /// A name or value that would break out of its place in the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a control character or a non-ASCII one in the head of a request")]

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use millrace_client::{Delivery, Peer, ReceiptHandle, Visibility};
+use millrace_client::{Delivery, EntryError, Peer, ReceiptHandle, Visibility};
 use tokio::time::{Instant, timeout};
 
 use super::{Event, Pipeline, VisibilityResult, no_answer};
@@ -79,12 +79,16 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                     self.leases.extended(extension, sent);
                     self.metrics.leases_extended.inc();
                 }
-                Some(Err(error)) if !error.is_retryable() => {
+                Some(Err(error)) if ends_lease(&error) => {
                     let message_id = held.delivery.message_id();
                     tracing::warn!(%message_id, %error, "extension refused");
                     self.leases.refused(extension.key, now);
                 }
-                Some(Err(_)) | None => self.leases.extension_failed(extension.key, now),
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "extension failed");
+                    self.leases.extension_failed(extension.key, now);
+                }
+                None => self.leases.extension_failed(extension.key, now),
             }
         }
     }
@@ -159,4 +163,17 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         }
         self.metrics.ended(Ended::Abandoned);
     }
+}
+
+/// Whether the server says that there is nothing left to extend. Any other refusal may be about
+/// something that passes, and the lease may still be kept.
+fn ends_lease(error: &EntryError) -> bool {
+    let is_about_message = match error.code.as_str() {
+        "ReceiptHandleIsInvalid" | "MessageNotInflight" => true,
+        // SQS: also for a handle of an earlier receive, and for more than 12 hours in all.
+        "InvalidParameterValue" => true,
+        // IronMQ has no codes but these, with a reason that a proxy's page does not have.
+        code => code.starts_with("HTTP 4"),
+    };
+    is_about_message && !error.is_retryable()
 }

@@ -73,6 +73,9 @@ async fn extension_is_tried_again_when_it_fails() {
     peer.put(["a"]);
     let broken = CallError::new(CallErrorKind::Transport, "reset", "connection reset");
     let failed = EntryError::new("InternalError", "try again", false);
+    // No code about the message or its receipt handle.
+    let refused = EntryError::new("InvalidAction", "not here", true);
+    peer.plan(Operation::ChangeVisibility, Fault::FailEntries(vec![0], refused));
     peer.plan(Operation::ChangeVisibility, Fault::Refuse(broken));
     peer.plan(Operation::ChangeVisibility, Fault::FailEntries(vec![0], failed));
     peer.plan(Operation::ChangeVisibility, Fault::Slow(60 * S));

@@ -191,7 +191,7 @@ impl Sqs {
         let answer = answer.and_then(|answer| parse(&answer)).map_err(|error| {
             let cannot = "messages can be shown without receiving them by Millrace only, not by \
                           Amazon SQS";
-            if error.kind == CallErrorKind::Refused || error.code == NO_JSON {
+            if matches!(error.kind, CallErrorKind::Refused | CallErrorKind::Malformed) {
                 return anyhow::Error::new(error).context(cannot);
             }
             self.named(error).into()

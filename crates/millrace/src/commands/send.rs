@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use millrace_client::sqs::Action;
+use millrace_client::{CallErrorKind, sqs::Action};
 use serde_json::{Map, Value, json};
 
 use super::connection::{ConnectionFlags, text};
@@ -151,7 +151,7 @@ impl Batch {
         let entries: Vec<Value> = self.entries.drain(..).map(numbered).collect();
         let asked = json!({ "QueueUrl": url, "Entries": entries });
         let answer = match sqs.call(Action::SEND_MESSAGE_BATCH, &asked).await {
-            Err(error) if error.code.ends_with("BatchRequestTooLong") => {
+            Err(error) if error.kind == CallErrorKind::BatchTooLarge => {
                 return self.send_each(sqs, url, entries, done).await;
             }
             answer => answer.with_context(|| {
