@@ -2,15 +2,14 @@
 //! where an entry failed.
 //!
 //! A batch goes out when it is full, when something in it is urgent, or when its oldest entry has
-//! waited for the linger time. Failed entries come back alone, after a growing pause.
+//! waited for the linger time. Failed entries come back together after a pause, to share their calls
+//! again. After a call that failed as a whole the outbox pauses, for longer each time and as long as
+//! the server asked for; then one call at a time goes out until one is answered.
 //!
 //! Calls under way are bounded, those of each outbox apart: a server that is slow to delete must
 //! leave connections for the extensions of leases.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::{collections::VecDeque, mem, time::Duration};
 
 use tokio::time::Instant;
 
@@ -43,11 +42,29 @@ pub(crate) enum Urgency {
 pub(crate) struct Outbox {
     linger: Duration,
     ready: VecDeque<Entry>,
-    /// Entries that failed, by the time of their next attempt.
-    failed: BTreeMap<(Instant, Key), Entry>,
+    /// Entries that failed.
+    failed: Vec<Entry>,
+    /// When they return.
+    retry_at: Option<Instant>,
     urgent: usize,
     /// Calls under way.
     open: usize,
+    /// Calls that failed since one was answered.
+    failures: u32,
+    /// No call before this: the last one failed.
+    not_before: Option<Instant>,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallEnd {
+    /// The server did what was asked, or some of it, or refused it.
+    Answered,
+    /// None of it was done, and all of it may be done later.
+    Failed {
+        /// How long the server asked to wait.
+        retry_after: Option<Duration>,
+    },
 }
 
 /// One message to be told of.
@@ -67,13 +84,24 @@ const CALLS_OPEN: usize = 16;
 
 /// Pauses between attempts grow from this …
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// … to this.
+/// … to this, unless the server asks for more …
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// … which it gets up to here.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 impl Outbox {
     /// Entries wait for `linger` at most unless they are urgent.
     pub(crate) fn new(linger: Duration) -> Outbox {
-        Outbox { linger, ready: VecDeque::new(), failed: BTreeMap::new(), urgent: 0, open: 0 }
+        Outbox {
+            linger,
+            ready: VecDeque::new(),
+            failed: Vec::new(),
+            retry_at: None,
+            urgent: 0,
+            open: 0,
+            failures: 0,
+            not_before: None,
+        }
     }
 
     pub(crate) fn push(&mut self, key: Key, urgency: Urgency, now: Instant) {
@@ -85,17 +113,32 @@ impl Outbox {
         self.open += 1;
     }
 
-    /// A call is answered, or given up.
-    pub(crate) fn call_ended(&mut self) {
+    /// A call is over. To be told before its entries are to be tried again.
+    pub(crate) fn call_ended(&mut self, end: CallEnd, now: Instant) {
         self.open = self.open.saturating_sub(1);
+        match end {
+            CallEnd::Answered => self.failures = 0,
+            CallEnd::Failed { retry_after } => self.pause(retry_after, now),
+        }
     }
 
     /// An attempt failed: tries again after a pause.
     pub(crate) fn retry(&mut self, entry: Entry, now: Instant) {
         let failures = entry.failures.saturating_add(1);
-        let entry = Entry { failures, urgency: Urgency::Urgent, ..entry };
-        let next = now + backoff::call_delay(FIRST_PAUSE, failures, LONGEST_PAUSE);
-        self.failed.insert((next, entry.key), entry);
+        self.failed.push(Entry { failures, urgency: Urgency::Urgent, ..entry });
+        let pause = || now + backoff::call_delay(FIRST_PAUSE, failures, LONGEST_PAUSE);
+        let pauses_until = self.not_before.filter(|until| *until > now);
+        self.retry_at.get_or_insert_with(|| pauses_until.unwrap_or_else(pause));
+    }
+
+    /// Entries that wait for an attempt and were finished at `since` or before.
+    pub(crate) fn take_older(&mut self, since: Instant) -> Vec<Entry> {
+        let is_older = |entry: &Entry| entry.since <= since;
+        let waiting = mem::take(&mut self.ready).into_iter();
+        let (older, younger): (Vec<Entry>, _) = waiting.partition(is_older);
+        self.ready = younger.into();
+        self.urgent -= urgent_of(&older);
+        older.into_iter().chain(self.failed.extract_if(.., |entry| is_older(entry))).collect()
     }
 
     /// The next batch of at most `most` entries that `may_send` allows; empty if none is due, or if
@@ -107,15 +150,14 @@ impl Outbox {
         now: Instant,
         may_send: impl Fn(Key) -> bool,
     ) -> Vec<Entry> {
-        if self.open >= CALLS_OPEN {
+        // One call finds out whether the server is well again.
+        let most_open = if self.failures > 0 { 1 } else { CALLS_OPEN };
+        if self.is_paused(now) || self.open >= most_open {
             return Vec::new();
         }
-        while let Some(first) = self.failed.first_entry() {
-            if first.key().0 > now {
-                break;
-            }
-            let entry = first.remove();
-            self.make_ready(entry);
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            mem::take(&mut self.failed).into_iter().for_each(|entry| self.make_ready(entry));
         }
         let lingered = |entry: &Entry| now >= entry.since + self.linger;
         let is_due = urgency == Urgency::Urgent
@@ -136,22 +178,43 @@ impl Outbox {
         }
         kept.append(&mut self.ready);
         self.ready = kept;
-        self.urgent -= taken.iter().filter(|entry| entry.urgency == Urgency::Urgent).count();
+        self.urgent -= urgent_of(&taken);
         taken
     }
 
     /// When, after `now`, [`Outbox::take`] may have more to give by itself. What `may_send` holds
     /// back waits for whatever lets it go.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
+        if self.is_paused(now) {
+            return self.not_before;
+        }
         let lingering = self.ready.front().map(|entry| entry.since + self.linger);
-        let failed = self.failed.first_key_value().map(|((next, _), _)| *next);
-        lingering.into_iter().chain(failed).filter(|due| *due > now).min()
+        lingering.into_iter().chain(self.retry_at).filter(|due| *due > now).min()
+    }
+
+    fn pause(&mut self, retry_after: Option<Duration>, now: Instant) {
+        // Calls that were under way together fail together: that is one failure.
+        if !self.is_paused(now) {
+            self.failures = self.failures.saturating_add(1);
+            let pause = backoff::call_delay(FIRST_PAUSE, self.failures, LONGEST_PAUSE);
+            self.not_before = Some(now + pause);
+        }
+        let asked_for = retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER);
+        self.not_before = self.not_before.max(Some(now + asked_for));
+    }
+
+    fn is_paused(&self, now: Instant) -> bool {
+        self.not_before.is_some_and(|at| now < at)
     }
 
     fn make_ready(&mut self, entry: Entry) {
         self.urgent += usize::from(entry.urgency == Urgency::Urgent);
         self.ready.push_back(entry);
     }
+}
+
+fn urgent_of(entries: &[Entry]) -> usize {
+    entries.iter().filter(|entry| entry.urgency == Urgency::Urgent).count()
 }
 
 #[cfg(test)]
@@ -197,20 +260,94 @@ mod tests {
         assert_eq!(take(&mut outbox, now), NOTHING);
     }
 
+    fn fail(outbox: &mut Outbox, entries: Vec<Entry>, retry_after: Option<Duration>, now: Instant) {
+        outbox.call_ended(CallEnd::Failed { retry_after }, now);
+        entries.into_iter().for_each(|entry| outbox.retry(entry, now));
+    }
+
+    fn send(outbox: &mut Outbox, now: Instant) -> Vec<Entry> {
+        let entries = outbox.take(10, Urgency::Linger, now, |_| true);
+        outbox.call_sent();
+        entries
+    }
+
     #[test]
-    fn failed_entry_returns_alone_after_a_pause() {
+    fn entries_that_failed_alone_return_together_after_a_pause() {
+        let now = Instant::now();
+        let mut outbox = Outbox::new(LINGER);
+        for key in 0..20 {
+            outbox.push(Key(key), Urgency::Urgent, now);
+        }
+        for _ in 0..2 {
+            let sent = send(&mut outbox, now);
+            outbox.call_ended(CallEnd::Answered, now);
+            sent[..2].iter().for_each(|entry| outbox.retry(*entry, now));
+        }
+
+        outbox.push(Key(20), Urgency::Urgent, now);
+        assert_eq!(take(&mut outbox, now), [20], "others go on");
+        let next = outbox.next_due(now).unwrap();
+        assert!(next > now && next <= now + FIRST_PAUSE, "{:?}", next - now);
+        let again = outbox.take(10, Urgency::Linger, next, |_| true);
+        assert_eq!(again.iter().map(|entry| entry.key.0).collect::<Vec<_>>(), [0, 1, 10, 11]);
+        assert!(again.iter().all(|entry| (entry.failures, entry.since) == (1, now)));
+    }
+
+    #[test]
+    fn failed_call_stops_the_outbox_until_one_call_is_answered() {
+        let now = Instant::now();
+        let mut outbox = Outbox::new(Duration::ZERO);
+        for key in 0..100 {
+            outbox.push(Key(key), Urgency::Urgent, now);
+        }
+        let (first, second) = (send(&mut outbox, now), send(&mut outbox, now));
+
+        fail(&mut outbox, first, None, now);
+        fail(&mut outbox, second, None, now);
+
+        let next = outbox.next_due(now).unwrap();
+        assert!(next > now && next <= now + FIRST_PAUSE, "one failure: {:?}", next - now);
+        assert_eq!(take(&mut outbox, now), NOTHING);
+        assert_eq!(send(&mut outbox, next).len(), 10);
+        assert_eq!(take(&mut outbox, next), NOTHING, "one call at a time");
+        outbox.call_ended(CallEnd::Answered, next);
+        let calls = (0..8).map(|_| send(&mut outbox, next).len()).collect::<Vec<_>>();
+        assert_eq!(calls, [10; 8]);
+    }
+
+    #[test]
+    fn server_gets_the_pause_that_it_asks_for_up_to_a_bound() {
+        let now = Instant::now();
+        let after = |asked: Duration| {
+            let mut outbox = Outbox::new(Duration::ZERO);
+            outbox.push(Key(1), Urgency::Urgent, now);
+            let sent = send(&mut outbox, now);
+            fail(&mut outbox, sent, Some(asked), now);
+            let next = outbox.next_due(now).unwrap();
+            assert_eq!(take(&mut outbox, next), [1]);
+            next - now
+        };
+
+        assert_eq!(after(Duration::from_secs(30)), Duration::from_secs(30));
+        assert_eq!(after(Duration::MAX), LONGEST_RETRY_AFTER);
+        assert!(after(Duration::ZERO) <= FIRST_PAUSE);
+    }
+
+    #[test]
+    fn older_entries_are_taken_out_wherever_they_wait() {
         let now = Instant::now();
         let mut outbox = Outbox::new(LINGER);
         outbox.push(Key(1), Urgency::Urgent, now);
-        let entry = outbox.take(10, Urgency::Linger, now, |_| true)[0];
+        let failed = outbox.take(10, Urgency::Linger, now, |_| true)[0];
+        outbox.push(Key(2), Urgency::Urgent, now);
+        outbox.push(Key(3), Urgency::Linger, now + LINGER);
+        outbox.retry(failed, now);
 
-        outbox.retry(entry, now);
+        let older = outbox.take_older(now);
 
-        let next = outbox.next_due(now).unwrap();
-        assert!(next > now && next <= now + FIRST_PAUSE, "{:?}", next - now);
-        assert_eq!(take(&mut outbox, now), NOTHING);
-        let again = outbox.take(10, Urgency::Linger, next, |_| true);
-        assert_eq!((again.len(), again[0].failures, again[0].since), (1, 1, now));
+        assert_eq!(older.iter().map(|entry| entry.key.0).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(take(&mut outbox, now + LINGER), NOTHING, "nothing urgent is left");
+        assert_eq!(take(&mut outbox, now + 2 * LINGER), [3]);
     }
 
     #[test]
@@ -241,7 +378,7 @@ mod tests {
         }
         assert_eq!(outbox.take(1, Urgency::Urgent, now, |_| true), []);
 
-        outbox.call_ended();
+        outbox.call_ended(CallEnd::Answered, now);
 
         assert_eq!(outbox.take(1, Urgency::Urgent, now, |_| true).len(), 1);
     }

@@ -19,7 +19,7 @@ use crate::{
     handler::Handler,
     held::{Held, HeldMessages, Key, State},
     metrics::Ended,
-    settlement::{Entry, Settlement, Urgency},
+    settlement::{CallEnd, Entry, Outbox, Settlement, Urgency},
 };
 
 /// How long a message is tried to be settled.
@@ -27,11 +27,21 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// How long one call may take.
 const CALL: Duration = Duration::from_secs(10);
 
+/// Why entries are given up without an attempt of their own.
+const OUT_OF_TIME: &str = "no call has succeeded for too long";
+
 /// What an answer means for one entry.
 enum Answer {
     Done,
     Failed(String),
     Refused(String),
+}
+
+/// What an answer means for all entries of a call.
+struct Answers {
+    call: CallEnd,
+    /// One for each.
+    entries: Vec<Answer>,
 }
 
 /// What to do about an entry next.
@@ -207,9 +217,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         result: Result<Vec<Result<(), EntryError>>, CallError>,
         now: Instant,
     ) {
-        self.deletes.call_ended();
         let answers = answers(entries.len(), result);
-        for ((entry, used), answer) in entries.into_iter().zip(handles).zip(answers) {
+        self.deletes.call_ended(answers.call, now);
+        for ((entry, used), answer) in entries.into_iter().zip(handles).zip(answers.entries) {
             let Some((held, ended)) = self.end_request(entry.key) else { continue };
             let answer = match answer {
                 // Received again meanwhile: there is a newer handle to try.
@@ -222,6 +232,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                 Step::GiveUp(error) => self.abandon(entry.key, &error, now),
             }
         }
+        for entry in out_of_time(&mut self.deletes, answers.call, now) {
+            self.abandon(entry.key, OUT_OF_TIME, now);
+        }
     }
 
     pub(super) fn on_hidden(
@@ -230,9 +243,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         result: VisibilityResult,
         now: Instant,
     ) {
-        self.hides.call_ended();
         let answers = answers(entries.len(), result);
-        for (entry, answer) in entries.into_iter().zip(answers) {
+        self.hides.call_ended(answers.call, now);
+        for (entry, answer) in entries.into_iter().zip(answers.entries) {
             let Some((held, ended)) = self.end_request(entry.key) else { continue };
             // Once the lease is over the message is visible as it is.
             let patience = if held.is_lost { Duration::ZERO } else { PATIENCE };
@@ -245,6 +258,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                 Step::GiveUp(error) => self.abandon(entry.key, &error, now),
             }
         }
+        for entry in out_of_time(&mut self.hides, answers.call, now) {
+            self.abandon(entry.key, OUT_OF_TIME, now);
+        }
     }
 
     pub(super) fn on_dead_lettered(
@@ -254,12 +270,15 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         result: Result<Vec<Result<Sent, EntryError>>, CallError>,
         now: Instant,
     ) {
-        self.dead_letter_sends.call_ended();
+        let is_there = !matches!(&result, Err(error) if error.kind == CallErrorKind::NoSuchQueue);
+        let mut answers = answers(1, result);
+        self.dead_letter_sends.call_ended(answers.call, now);
+        for entry in out_of_time(&mut self.dead_letter_sends, answers.call, now) {
+            self.keep_from_dead_letters(entry.key, OUT_OF_TIME, now);
+        }
         let Some((held, _)) = self.end_request(entry.key) else { return };
         let patience = if held.is_lost { Duration::ZERO } else { PATIENCE };
-        let count = held.receive_count;
-        let is_there = !matches!(&result, Err(error) if error.kind == CallErrorKind::NoSuchQueue);
-        let Some(answer) = answers(1, result).pop() else { return };
+        let Some(answer) = answers.entries.pop() else { return };
         if let Answer::Refused(error) = &answer
             && has_added
             && is_there
@@ -277,12 +296,16 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                 self.settle(entry.key, delete, Urgency::Urgent, Ended::DeadLettered, now);
             }
             Step::Repeat => self.dead_letter_sends.retry(entry, now),
-            Step::GiveUp(error) => {
-                tracing::warn!(error, "the dead-letter queue does not take the message");
-                let after = self.back_off(count);
-                self.give_back(entry.key, after, Ended::Retried, now);
-            }
+            Step::GiveUp(error) => self.keep_from_dead_letters(entry.key, &error, now),
         }
+    }
+
+    /// The dead-letter queue does not take the message: it stays in its own.
+    fn keep_from_dead_letters(&mut self, key: Key, error: &str, now: Instant) {
+        let Some(held) = self.held.get(key) else { return };
+        tracing::warn!(error, "the dead-letter queue does not take the message");
+        let after = self.back_off(held.receive_count);
+        self.give_back(key, after, Ended::Retried, now);
     }
 
     /// What the answer for an entry leads to, and its count if it is a failure.
@@ -328,6 +351,15 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     }
 }
 
+/// Entries that have waited for too long, if the last call failed: with one call at a time not all of
+/// them come to an attempt of their own.
+fn out_of_time(outbox: &mut Outbox, call: CallEnd, now: Instant) -> Vec<Entry> {
+    match (call, now.checked_sub(PATIENCE)) {
+        (CallEnd::Failed { .. }, Some(since)) => outbox.take_older(since),
+        _ => Vec::new(),
+    }
+}
+
 /// Which messages the server may be told of now.
 fn sendable(
     held: &HeldMessages,
@@ -352,21 +384,25 @@ fn comes_back(held: &Held, receiver: &Receiver, stage: Stage, now: Instant) -> b
 }
 
 /// One answer for each of `count` entries; entries without one have failed.
-fn answers<T>(count: usize, result: Result<Vec<Result<T, EntryError>>, CallError>) -> Vec<Answer> {
+fn answers<T>(count: usize, result: Result<Vec<Result<T, EntryError>>, CallError>) -> Answers {
     let answer = |result: Result<T, EntryError>| match result {
         Ok(_) => Answer::Done,
         Err(error) if error.is_retryable() => Answer::Failed(error.to_string()),
         Err(error) => Answer::Refused(error.to_string()),
     };
-    let mut answers: Vec<Answer> = match result {
+    let mut retry_after = None;
+    let mut entries: Vec<Answer> = match result {
         Ok(results) => results.into_iter().map(answer).collect(),
         Err(error) => {
+            retry_after = error.retry_after;
             // Credentials may be renewed and found again.
             let may_succeed = error.is_retryable() || error.kind == CallErrorKind::Auth;
             let make = if may_succeed { Answer::Failed } else { Answer::Refused };
             (0..count).map(|_| make(error.to_string())).collect()
         }
     };
-    answers.resize_with(count, || Answer::Failed("the answer lacks the entry".to_owned()));
-    answers
+    entries.resize_with(count, || Answer::Failed("the answer lacks the entry".to_owned()));
+    let has_failed = entries.iter().all(|answer| matches!(answer, Answer::Failed(_)));
+    let call = if has_failed { CallEnd::Failed { retry_after } } else { CallEnd::Answered };
+    Answers { call, entries }
 }

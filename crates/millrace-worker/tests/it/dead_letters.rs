@@ -5,8 +5,9 @@ use millrace_client::{
     testing::{Fault, MemoryPeer, Operation},
 };
 use millrace_worker::{Backoff, Options, Outcome, Summary, Worker};
+use tokio::time::Instant;
 
-use crate::support::{MS, Recorder, S, run, until_empty};
+use crate::support::{MS, Recorder, S, bodies, run, until_empty};
 
 async fn run_with(
     peer: &MemoryPeer,
@@ -155,4 +156,20 @@ async fn message_that_the_dead_letter_queue_refuses_is_kept() {
     assert_eq!((summary.retried, summary.dead_lettered), (1, 0));
     assert_eq!(peer.bodies(), ["bad"]);
     assert_eq!(peer.deleted(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_no_dead_letter_queue_takes_are_all_given_back_in_time() {
+    let (peer, dead) = (MemoryPeer::standard(), MemoryPeer::standard());
+    peer.put(bodies(200));
+    dead.set_partitioned(true);
+    let handler = Recorder::new(|_| (MS, Ok(Outcome::reject("unreadable"))));
+    let started = Instant::now();
+
+    let summary = run_with(&peer, &dead, &handler, until_empty(200)).await;
+
+    assert_eq!((summary.retried, summary.received), (200, 200));
+    assert!(started.elapsed() < 330 * S, "{:?}", started.elapsed());
+    let sends = dead.calls_of(Operation::Send).len();
+    assert!(sends < 250, "{sends} sends in five minutes");
 }

@@ -221,6 +221,26 @@ async fn only_failed_entries_are_deleted_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn deletes_that_fail_stay_in_batches_and_wait_for_as_long_as_the_server_asks() {
+    let peer = MemoryPeer::standard();
+    peer.put(bodies(100));
+    let mut overloaded = CallError::new(CallErrorKind::Server, "ServiceUnavailable", "slow down");
+    overloaded.retry_after = Some(20 * S);
+    for _ in 0..3 {
+        peer.plan(Operation::Delete, Fault::Refuse(overloaded.clone()));
+    }
+    let handler = Recorder::succeeding(MS);
+
+    let summary = run(&peer, &handler, until_empty(100)).await;
+
+    let calls = peer.calls_of(Operation::Delete);
+    assert!(calls.len() <= 3 + 100 / 10, "{} calls", calls.len());
+    let waited = calls[calls.len() - 1].at - calls[0].at;
+    assert!((20 * S..61 * S).contains(&waited), "{waited:?}");
+    assert_eq!((summary.succeeded, handler.runs().len()), (100, 100));
+}
+
+#[tokio::test(start_paused = true)]
 async fn delete_without_an_answer_is_made_again() {
     let peer = MemoryPeer::standard();
     peer.put(["a"]);
