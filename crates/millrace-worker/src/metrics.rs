@@ -253,8 +253,9 @@ pub struct Summary {
     pub leases_lost: u64,
     /// Messages whose handlers were stopped or dropped at the end, in mid-work, and that were released.
     pub cut_off: u64,
-    /// Messages in hand at the end that the server could not be told of any more; part of those
-    /// abandoned.
+    /// Messages that were worked on, or were to be given back, and the server could not be told of:
+    /// it refused, did not answer, or the lease was lost by then; part of those abandoned. Of a
+    /// worker that runs until it is asked to end, only those since.
     pub unsettled: u64,
     /// Workers that were to end by themselves, and did so because their receives were refused.
     pub refused: u64,

@@ -119,7 +119,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             State::Settling { settlement: Settlement::Delete, .. } => {}
             // Decided when the answer comes.
             State::Settling { .. } if held.is_in_request => {}
-            State::Settling { .. } => self.finish(key, Ended::Abandoned, now),
+            State::Settling { .. } => self.finish_untold(key, now),
         }
     }
 

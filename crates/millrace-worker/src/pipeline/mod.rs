@@ -126,6 +126,8 @@ pub(crate) struct Pipeline<P, H> {
     asked: watch::Receiver<Asked>,
     progress: Progress,
     cut_off: u64,
+    /// Messages no longer held that the server could not be told of.
+    unsettled: u64,
     tasks: JoinSet<Event>,
 }
 
@@ -154,6 +156,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             asked: drain.subscribe(),
             progress: Progress::new(options.drain),
             cut_off: 0,
+            unsettled: 0,
             tasks: JoinSet::new(),
             peer,
             dead_letters,
@@ -308,7 +311,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             tracing::warn!(%message_id, state = ?held.state, "no time left to settle");
             self.metrics.ended(Ended::Abandoned);
         }
-        let unsettled = self.held.len() as u64;
+        let unsettled = self.unsettled + self.held.len() as u64;
         let unreleased = self.held.values().filter(|held| held.is_cut_off).count() as u64;
         let cut_off = self.cut_off - unreleased;
         let refused = u64::from(self.receiver.is_refused());

@@ -19,6 +19,7 @@ use crate::{
     handler::Handler,
     held::{Held, HeldMessages, Key, State},
     metrics::Ended,
+    options::Until,
     settlement::{CallEnd, Entry, Outbox, Settlement, Urgency},
 };
 
@@ -64,7 +65,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let Some(held) = self.held.get_mut(key) else { return };
         if held.is_lost && settlement != Settlement::Delete {
             // It is visible already, or with another worker.
-            self.finish(key, Ended::Abandoned, now);
+            self.finish_untold(key, now);
             return;
         }
         // The next of its lane waits for it.
@@ -332,7 +333,24 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             let (message_id, state) = (held.delivery.message_id(), &held.state);
             tracing::warn!(%message_id, ?state, error, "message could not be settled");
         }
+        self.finish_untold(key, now);
+    }
+
+    /// The message is no longer held, and the server could not be told what became of it.
+    pub(super) fn finish_untold(&mut self, key: Key, now: Instant) {
+        // One that was cut off is counted as that.
+        if self.held.get(key).is_some_and(|held| !held.is_cut_off) && self.tells_all() {
+            self.unsettled += 1;
+        }
         self.finish(key, Ended::Abandoned, now);
+    }
+
+    /// Whether the summary tells of every message that the server could not be told of. What a
+    /// worker that runs for ever went through long before its end says nothing about that.
+    fn tells_all(&self) -> bool {
+        let ends_by_itself =
+            self.options.until != Until::Drained || self.options.max_messages.is_some();
+        ends_by_itself || self.progress.stage() != Stage::Running
     }
 
     /// The message is no longer held.

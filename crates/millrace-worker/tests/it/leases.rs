@@ -121,7 +121,7 @@ async fn handler_is_told_when_its_lease_is_lost() {
     let summary = Worker::new(peer.clone(), handler, options).run().await;
 
     assert_eq!(started.elapsed().as_secs(), 15);
-    assert_eq!((summary.leases_lost, summary.abandoned), (1, 1));
+    assert_eq!((summary.leases_lost, summary.abandoned, summary.unsettled), (1, 1, 1));
     assert_eq!(peer.deleted(), [""; 0]);
 }
 

@@ -7,7 +7,7 @@ use millrace_client::{
     testing::{Fault, MemoryPeer, Operation},
 };
 use millrace_worker::{
-    Backoff, Handler, HandlerError, Message, Options, Outcome, Until, Worker, each,
+    Backoff, Drain, Handler, HandlerError, Message, Options, Outcome, Until, Worker, each,
 };
 use tokio::time::sleep;
 
@@ -238,6 +238,26 @@ async fn deletes_that_fail_stay_in_batches_and_wait_for_as_long_as_the_server_as
     let waited = calls[calls.len() - 1].at - calls[0].at;
     assert!((20 * S..61 * S).contains(&waited), "{waited:?}");
     assert_eq!((summary.succeeded, handler.runs().len()), (100, 100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_delete_counts_at_the_end_of_a_run_but_not_of_a_worker_that_went_on() {
+    for (until, unsettled) in [(Until::Once, 1), (Until::Drained, 0)] {
+        let peer = MemoryPeer::standard();
+        peer.put(["a"]);
+        let stale = EntryError::new("ReceiptHandleIsInvalid", "somebody else has it", true);
+        peer.plan(Operation::Delete, Fault::FailEntries(vec![0], stale));
+        let (drain, handler) = (Drain::new(), Recorder::succeeding(MS));
+        let worker = Worker::new(peer, handler, Options { until, ..until_empty(1) });
+        let end = async {
+            sleep(5 * S).await;
+            drain.drain();
+        };
+
+        let (summary, ()) = tokio::join!(worker.with_drain(drain.clone()).run(), end);
+
+        assert_eq!((summary.abandoned, summary.unsettled), (1, unsettled), "{until:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -63,6 +63,7 @@ pub(crate) fn work(flags: &WorkFlags) -> anyhow::Result<()> {
         abandoned = summary.abandoned,
         leases_lost = summary.leases_lost,
         cut_off = summary.cut_off,
+        unsettled = summary.unsettled,
         "ended"
     );
     verdict(&summary)
@@ -173,6 +174,10 @@ mod tests {
         assert!(verdict(&summary).is_ok());
 
         summary.cut_off = 1;
+        assert!(verdict(&summary).unwrap_err().is::<Unfinished>());
+
+        summary = Summary::default();
+        summary.unsettled = 1;
         assert!(verdict(&summary).unwrap_err().is::<Unfinished>());
 
         // Nothing may be left to receive, or everything: that is no success and no "later".
