@@ -5,7 +5,8 @@
 //!
 //! Every command runs in a process group of its own, which ends with it: whatever is left of the
 //! group when the command ends, times out or is cut off is killed. So there are never more commands
-//! than the worker's concurrency allows.
+//! than the worker's concurrency allows. A command for which there is no room waits for some, for as
+//! long as a command may run: by then those that run now have ended.
 
 use std::{
     fs::File,
@@ -26,6 +27,7 @@ use super::{
     environment::{self, Names},
     flags::ExitCodes,
     process_group::ProcessGroup,
+    room::Room,
 };
 
 /// BSD's sysexits: the input data was incorrect.
@@ -57,7 +59,17 @@ impl Exec {
     }
 
     pub(super) async fn run(&self, message: &Message) -> Result<Outcome, HandlerError> {
-        let mut child = self.spawn(message)?;
+        let mut room = Room::new(self.timeout);
+        let mut child = loop {
+            match self.spawn(message) {
+                Ok(child) => break child,
+                Err(error) => {
+                    if !room.may_come(error, message.cancelled()).await? {
+                        return Ok(Outcome::Release);
+                    }
+                }
+            }
+        };
         let mut group = ProcessGroup::of(&child)?;
         let ended = async {
             tokio::select! {

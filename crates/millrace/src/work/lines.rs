@@ -11,7 +11,7 @@
 //! long is killed with its process group; its message is retried, and a new one is started for the
 //! next message.
 
-use std::{process::Stdio, sync::Arc, time::Duration};
+use std::{io, pin::pin, process::Stdio, sync::Arc, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use millrace_client::AttributeValue;
@@ -27,6 +27,7 @@ use super::{
     WorkFlags,
     commands::{Commands, Next, Place},
     process_group::ProcessGroup,
+    room::Room,
     trace,
 };
 
@@ -72,7 +73,9 @@ impl Lines {
     }
 
     pub(super) async fn run(&self, message: &Message) -> Result<Outcome, HandlerError> {
-        let (place, mut running) = self.take().await?;
+        let Some((place, mut running)) = self.take(message.cancelled()).await? else {
+            return Ok(Outcome::Release);
+        };
         tokio::select! {
             answer = running.ask(message) => {
                 let outcome = parse(&answer?, running.number)?;
@@ -90,19 +93,28 @@ impl Lines {
         Ok(Outcome::RETRY)
     }
 
-    /// A command that waits for a message, else a new one. One that has ended meanwhile must not
-    /// fail the message that it would have got.
-    async fn take(&self) -> Result<(Place<Running>, Running), HandlerError> {
+    /// A command that waits for a message, else a new one; none if there is no room for one. One
+    /// that has ended meanwhile must not fail the message that it would have got.
+    async fn take(
+        &self,
+        cancelled: impl Future<Output = ()>,
+    ) -> Result<Option<(Place<Running>, Running)>, HandlerError> {
+        let mut cancelled = pin!(cancelled);
+        let mut room = Room::new(self.timeout);
         let place = self.commands.place(&self.queue_url);
         loop {
             match place.next() {
                 Next::Take(running) if running.group.has_lost_leader() => {}
-                Next::Take(running) => return Ok((place, running)),
+                Next::Take(running) => return Ok(Some((place, running))),
                 Next::End(running) => end(vec![running], self.kill_after).await,
-                Next::Start => {
-                    let running = self.spawn()?;
-                    return Ok((place, running));
-                }
+                Next::Start => match self.spawn() {
+                    Ok(running) => return Ok(Some((place, running))),
+                    Err(error) => {
+                        if !room.may_come(error, cancelled.as_mut()).await? {
+                            return Ok(None);
+                        }
+                    }
+                },
             }
         }
     }
@@ -112,7 +124,8 @@ impl Lines {
         end(self.commands.close(&self.queue_url), self.kill_after).await;
     }
 
-    fn spawn(&self) -> Result<Running, HandlerError> {
+    fn spawn(&self) -> io::Result<Running> {
+        let no_pipe = || io::Error::other("the command has no standard input or output");
         let mut child = Command::new("/bin/sh")
             .arg("-c")
             .arg(&self.command)
@@ -123,8 +136,8 @@ impl Lines {
             .kill_on_drop(true)
             .spawn()?;
         let group = ProcessGroup::of(&child)?;
-        let stdin = child.stdin.take().ok_or("the command has no standard input")?;
-        let stdout = child.stdout.take().ok_or("the command has no standard output")?;
+        let stdin = child.stdin.take().ok_or_else(no_pipe)?;
+        let stdout = child.stdout.take().ok_or_else(no_pipe)?;
         Ok(Running { group, stdin, stdout: BufReader::new(stdout), child, number: 0 })
     }
 }
@@ -205,6 +218,8 @@ fn parse(answer: &str, number: u64) -> Result<Outcome, HandlerError> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
     use super::*;
@@ -217,6 +232,10 @@ mod tests {
             kill_after: Duration::from_secs(60),
             commands: Arc::clone(commands),
         }
+    }
+
+    async fn take(lines: &Lines) -> (Place<Running>, Running) {
+        lines.take(pending()).await.unwrap().unwrap()
     }
 
     fn keep(lines: &Lines, running: Running) {
@@ -234,7 +253,7 @@ mod tests {
         keep(&lines, waiting);
         keep(&lines, ended);
 
-        let taken = [lines.take().await.unwrap().1, lines.take().await.unwrap().1];
+        let taken = [take(&lines).await.1, take(&lines).await.1];
 
         assert_eq!(taken[0].child.id(), waiting_id);
         assert_ne!(taken[1].child.id(), ended_id);
@@ -245,11 +264,11 @@ mod tests {
         let commands = Arc::new(Commands::new(1));
         let (first, second) =
             (lines("read line", "a", &commands), lines("read line", "b", &commands));
-        let (place, running) = first.take().await.unwrap();
+        let (place, running) = take(&first).await;
         let pid = Pid::from_raw(running.child.id().unwrap().cast_signed()).unwrap();
         place.keep(running);
 
-        let _taken = second.take().await.unwrap();
+        let _taken = take(&second).await;
 
         // Ended, and waited for: it is nobody's child any more.
         assert!(waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG).is_err());
