@@ -11,6 +11,7 @@
 //! others of their group by a multiple of the slots; messages that wait to be settled by
 //! [`SETTLING`]; calls to settle them by their outboxes, other calls by all those.
 
+mod answers;
 mod extend;
 mod handle;
 mod receive;

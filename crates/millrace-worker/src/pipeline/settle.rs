@@ -12,7 +12,12 @@ use millrace_client::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::{Event, Pipeline, VisibilityResult, no_answer, receive::Receiver};
+use super::{
+    Event, Pipeline, VisibilityResult,
+    answers::{Answer, answers},
+    no_answer,
+    receive::Receiver,
+};
 use crate::{
     dead_letter,
     drain::Stage,
@@ -30,20 +35,6 @@ const CALL: Duration = Duration::from_secs(10);
 
 /// Why entries are given up without an attempt of their own.
 const OUT_OF_TIME: &str = "no call has succeeded for too long";
-
-/// What an answer means for one entry.
-enum Answer {
-    Done,
-    Failed(String),
-    Refused(String),
-}
-
-/// What an answer means for all entries of a call.
-struct Answers {
-    call: CallEnd,
-    /// One for each.
-    entries: Vec<Answer>,
-}
 
 /// What to do about an entry next.
 enum Step {
@@ -399,28 +390,4 @@ fn comes_back(held: &Held, receiver: &Receiver, stage: Stage, now: Instant) -> b
         return false;
     };
     matches!(stage, Stage::Draining | Stage::Cancelling) && receiver.may_bring(now + timeout)
-}
-
-/// One answer for each of `count` entries; entries without one have failed.
-fn answers<T>(count: usize, result: Result<Vec<Result<T, EntryError>>, CallError>) -> Answers {
-    let answer = |result: Result<T, EntryError>| match result {
-        Ok(_) => Answer::Done,
-        Err(error) if error.is_retryable() => Answer::Failed(error.to_string()),
-        Err(error) => Answer::Refused(error.to_string()),
-    };
-    let mut retry_after = None;
-    let mut entries: Vec<Answer> = match result {
-        Ok(results) => results.into_iter().map(answer).collect(),
-        Err(error) => {
-            retry_after = error.retry_after;
-            // Credentials may be renewed and found again.
-            let may_succeed = error.is_retryable() || error.kind == CallErrorKind::Auth;
-            let make = if may_succeed { Answer::Failed } else { Answer::Refused };
-            (0..count).map(|_| make(error.to_string())).collect()
-        }
-    };
-    entries.resize_with(count, || Answer::Failed("the answer lacks the entry".to_owned()));
-    let has_failed = entries.iter().all(|answer| matches!(answer, Answer::Failed(_)));
-    let call = if has_failed { CallEnd::Failed { retry_after } } else { CallEnd::Answered };
-    Answers { call, entries }
 }
