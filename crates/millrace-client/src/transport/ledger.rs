@@ -18,6 +18,7 @@ pub(super) struct Ledger {
     pub(super) requests: AtomicU64,
     pub(super) spares: AtomicU64,
     pub(super) retired: AtomicU64,
+    pub(super) silent: AtomicU64,
 }
 
 /// The counters at one instant.
@@ -50,6 +51,9 @@ pub struct LedgerCounts {
     pub spares: u64,
     /// Connections that we closed because they had served as many requests as they may.
     pub retired: u64,
+    /// Idle connections that we closed because another one of their lane gave no answer, and they
+    /// had not been used since.
+    pub silent: u64,
 }
 
 impl Ledger {
@@ -79,6 +83,7 @@ impl Ledger {
             requests: read(&self.requests),
             spares: read(&self.spares),
             retired: read(&self.retired),
+            silent: read(&self.silent),
         }
     }
 }

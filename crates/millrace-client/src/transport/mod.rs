@@ -3,7 +3,9 @@
 //! Two lanes share nothing: long polls wait on the [`Lane::Hold`] connections, everything else
 //! goes over the [`Lane::Quick`] ones, so that a delete never waits for a poll. A connection that
 //! the server closed without a word is noticed before use if the news has come by then, else under
-//! the request, which is then repeated at once on a fresh connection if that is safe.
+//! the request, which is then repeated at once on a fresh connection if that is safe. One that no
+//! longer answers, without having been closed, takes the idle ones of its lane along that were last
+//! used before.
 //!
 //! A transport belongs to the runtime that it is first used on.
 
@@ -171,11 +173,10 @@ impl Transport {
     ///
     /// If no whole answer came.
     pub async fn call(&self, call: Call) -> Result<Answer, TransportError> {
-        let limit = self.answer_timeout.saturating_add(call.wait);
         let head = call.head.finish(call.body.len());
         let mut taken = self.pool.take(call.lane).await?;
         let began = Instant::now();
-        let mut outcome = exchange(&mut taken, &head, &call.body, limit).await;
+        let mut outcome = self.exchange(&mut taken, &head, &call.body, call.wait).await;
 
         if taken.is_reused() && matches!(outcome, Err(TransportError::NoAnswer(_))) {
             self.pool.stale(&taken);
@@ -187,7 +188,7 @@ impl Transport {
                 Ok(taken) => taken,
                 Err(error) => return Err(TransportError::NotRepeated(Box::new(error))),
             };
-            outcome = exchange(&mut taken, &head, &call.body, limit).await;
+            outcome = self.exchange(&mut taken, &head, &call.body, call.wait).await;
         }
         self.pool.settle(taken, &outcome);
         outcome
@@ -206,16 +207,23 @@ impl Transport {
     pub fn endpoint(&self) -> &Endpoint {
         &self.pool.dialer().endpoint
     }
-}
 
-async fn exchange(
-    taken: &mut Taken<'_>,
-    head: &[u8],
-    body: &[u8],
-    limit: Duration,
-) -> Result<Answer, TransportError> {
-    match tokio::time::timeout(limit, taken.connection.exchange(head, body)).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(TransportError::AnswerTimeout { limit }),
+    async fn exchange(
+        &self,
+        taken: &mut Taken<'_>,
+        head: &[u8],
+        body: &[u8],
+        wait: Duration,
+    ) -> Result<Answer, TransportError> {
+        let limit = self.answer_timeout.saturating_add(wait);
+        let watch = self.pool.watch(taken, wait);
+        let answered = tokio::time::timeout(limit, taken.connection.exchange(head, body)).await;
+        let Ok(outcome) = answered else {
+            return Err(TransportError::AnswerTimeout { limit });
+        };
+        if let Some(watch) = watch {
+            watch.end();
+        }
+        outcome
     }
 }

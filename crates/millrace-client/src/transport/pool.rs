@@ -1,5 +1,9 @@
 //! Idle connections, most recently used first; spares; and the counting of what became of each.
+//!
+//! After a fail-over a connection may be dead without a sign of it, and then others are too: when
+//! one gives no answer, those of its lane that were last used before are not used again.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +17,10 @@ use super::http1::Answer;
 use super::ledger::Ledger;
 use super::lifetime::{Advice, Ending, Lifetime};
 use super::{Lane, Reuse, Spares, TransportError, TransportOptions};
+
+/// An exchange without an answer for less than that, beside what the server may wait on purpose,
+/// says nothing about other connections.
+pub(super) const SILENT_AFTER: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -50,6 +58,33 @@ pub(super) struct Taken<'p> {
     pub(super) connection: Connection,
     lane: Lane,
     permit: SemaphorePermit<'p>,
+}
+
+/// Watches an exchange on a kept connection. Dropped before the exchange has ended, because its
+/// caller or we gave it up, it closes the idle connections that may be dead as well.
+pub(super) struct Watch<'p> {
+    lane: &'p LanePool,
+    ledger: &'p Ledger,
+    began: Instant,
+    silent_after: Duration,
+    has_ended: bool,
+}
+
+impl Watch<'_> {
+    /// There was an answer or an error.
+    pub(super) fn end(mut self) {
+        self.has_ended = true;
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if self.has_ended || self.began.elapsed() < self.silent_after {
+            return;
+        }
+        let unproven = self.lane.take_older(self.began);
+        self.ledger.silent.fetch_add(unproven.len() as u64, Ordering::Relaxed);
+    }
 }
 
 impl Taken<'_> {
@@ -105,6 +140,17 @@ impl Pool {
         };
         Ledger::count(&self.ledger.requests);
         Ok(Taken { connection, ..stale })
+    }
+
+    /// To be held while an exchange goes on whose answer the server may delay by `wait`. A fresh
+    /// connection needs no watch: its silence says nothing about others.
+    pub(super) fn watch(&self, taken: &Taken<'_>, wait: Duration) -> Option<Watch<'_>> {
+        if !taken.is_reused() {
+            return None;
+        }
+        let (lane, ledger, began) = (self.lane(taken.lane), &*self.ledger, Instant::now());
+        let silent_after = wait.saturating_add(SILENT_AFTER);
+        Some(Watch { lane, ledger, began, silent_after, has_ended: false })
     }
 
     /// Keeps the connection if it can be used again, and counts how it ended if not.
@@ -217,6 +263,16 @@ impl LanePool {
     fn locked<T>(&self, act: impl FnOnce(&mut Idle) -> T) -> T {
         // A thread that panicked here left usable lists behind.
         act(&mut self.idle.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes out the idle connections that were last used, or opened, before `instant`.
+    fn take_older(&self, instant: Instant) -> Vec<Connection> {
+        self.locked(|idle| {
+            let mut older = |connection: &mut Connection| connection.idle_since < instant;
+            let mut taken: Vec<_> = idle.used.extract_if(.., &mut older).collect();
+            taken.extend(idle.spares.extract_if(.., older));
+            taken
+        })
     }
 }
 

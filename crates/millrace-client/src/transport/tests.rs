@@ -1,5 +1,7 @@
 //! The rules of connections, against a server that breaks them.
 
+mod silence;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,0 +1,96 @@
+//! Connections that are dead without a sign of it.
+
+use super::*;
+use crate::transport::pool::SILENT_AFTER;
+
+/// A server with a request that it never answers, and a transport with two idle connections to it,
+/// each of which has served a request.
+async fn two_idle(options: &TransportOptions) -> (FaultServer, Transport) {
+    let both = Arc::new(tokio::sync::Barrier::new(2));
+    let server = FaultServer::start(move |request: Request| {
+        let both = Arc::clone(&both);
+        async move {
+            match request.target.as_str() {
+                "/both" => {
+                    both.wait().await;
+                }
+                "/never" => std::future::pending().await,
+                _ => {}
+            }
+            Reply::json(200, "")
+        }
+    });
+    let server = server.await.unwrap();
+    let transport = transport(&server, options);
+    let (first, second) = tokio::join!(ask_for(&transport, "/both"), ask_for(&transport, "/both"));
+    first.and(second).unwrap();
+    assert_eq!(server.connections(), 2);
+    (server, transport)
+}
+
+async fn ask_for(transport: &Transport, target: &str) -> Result<Answer, TransportError> {
+    let head = Head::new("POST", target, "h").unwrap();
+    transport.call(Call { head, ..call(Lane::Quick, Repeat::Safe) }).await
+}
+
+/// As after a fail-over that no end of a connection told of.
+#[tokio::test]
+async fn silence_on_a_kept_connection_ends_the_idle_ones_too() {
+    let answer_timeout = 2 * SILENT_AFTER;
+    let options = TransportOptions { answer_timeout, ..TransportOptions::default() };
+    let (server, transport) = two_idle(&options).await;
+
+    let error = ask_for(&transport, "/never").await.unwrap_err();
+    assert!(matches!(error, TransportError::AnswerTimeout { .. }), "{error}");
+    ask_for(&transport, "/").await.unwrap();
+
+    assert_eq!(transport.ledger().silent, 1);
+    assert_eq!(server.requests().last().unwrap().connection, 3);
+}
+
+#[tokio::test]
+async fn a_caller_that_gives_up_on_silence_ends_the_idle_ones_too() {
+    let (server, transport) = two_idle(&TransportOptions::default()).await;
+
+    let silent = ask_for(&transport, "/never");
+    assert!(tokio::time::timeout(2 * SILENT_AFTER, silent).await.is_err());
+    ask_for(&transport, "/").await.unwrap();
+
+    assert_eq!(transport.ledger().silent, 1);
+    assert_eq!(server.requests().last().unwrap().connection, 3);
+}
+
+#[tokio::test]
+async fn connections_that_answered_since_outlive_the_silence_of_another() {
+    let (server, transport) = two_idle(&TransportOptions::default()).await;
+
+    let silent = async {
+        let silent = ask_for(&transport, "/never");
+        assert!(tokio::time::timeout(2 * SILENT_AFTER, silent).await.is_err());
+    };
+    let answered = async {
+        eventually(|| server.requests().len() == 3).await;
+        ask_for(&transport, "/").await.unwrap();
+    };
+    tokio::join!(silent, answered);
+    ask_for(&transport, "/").await.unwrap();
+
+    assert_eq!(transport.ledger().silent, 0);
+    assert_eq!(server.connections(), 2);
+}
+
+/// Callers that change their minds quickly know nothing about connections.
+#[tokio::test]
+async fn a_call_dropped_at_once_ends_no_other_connection() {
+    let (server, transport) = two_idle(&TransportOptions::default()).await;
+
+    tokio::select! {
+        biased;
+        _ = ask_for(&transport, "/never") => unreachable!(),
+        () = std::future::ready(()) => {}
+    }
+    ask_for(&transport, "/").await.unwrap();
+
+    assert_eq!(transport.ledger().silent, 0);
+    assert_eq!(server.connections(), 2);
+}
