@@ -10,6 +10,7 @@ use crate::{
     held::Held,
     layer::{Behind, Layer, Stopped},
     outcome::{HandlerError, Outcome},
+    panics,
     trace::Trace,
 };
 
@@ -151,7 +152,9 @@ impl<H: Handler> Handler for Arc<H> {
 }
 
 /// A handler made of a function of one message. With a batch size above 1, the messages of a batch
-/// are handled one after the other, and none after one of its lane that is to be received again.
+/// are handled one after the other, each with an outcome of its own also if another panics. None is
+/// begun with after one of its lane that is to be received again, nor once it is
+/// [cancelled](Message::cancelled): it is released.
 pub fn each<F, Fut>(function: F) -> Each<F>
 where
     F: Fn(Message) -> Fut + Send + Sync + 'static,
@@ -188,17 +191,12 @@ where
         let mut outcomes = Vec::with_capacity(messages.len());
         let mut stopped = Stopped::default();
         for message in messages {
-            if stopped.contains(message.lane()) {
-                outcomes.push(Outcome::Release);
-                continue;
-            }
-            let outcome = match (self.function)(message.clone()).await {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    let outcome = Handler::on_error(self, &message, &error);
-                    tracing::warn!(message_id = %message.id(), %error, ?outcome, "handler failed");
-                    outcome
-                }
+            let outcome = if message.is_cancelled() || stopped.contains(message.lane()) {
+                Outcome::Release
+            } else {
+                // A panic of the whole batch would lose the outcomes so far.
+                let work = panics::caught(async { (self.function)(message.clone()).await });
+                work.await.unwrap_or_else(|error| panics::decide(self, &message, &error))
             };
             stopped.note(&message, &outcome);
             outcomes.push(outcome);

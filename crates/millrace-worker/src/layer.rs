@@ -10,6 +10,7 @@ use bytestring::ByteString;
 use crate::{
     handler::{Handler, Message},
     outcome::{HandlerError, Outcome},
+    panics,
 };
 
 /// One step before a handler.
@@ -58,14 +59,15 @@ impl<L: Layer, H: Handler> Handler for Behind<L, H> {
                 decided.push((message, Some(Outcome::Release)));
                 continue;
             }
-            let outcome = match self.layer.prepare(message.clone()).await {
+            let prepare = panics::caught(async { self.layer.prepare(message.clone()).await });
+            let outcome = match prepare.await {
                 Ok(ControlFlow::Continue(changed)) => {
                     prepared.push(changed);
                     decided.push((message, None));
                     continue;
                 }
                 Ok(ControlFlow::Break(outcome)) => outcome,
-                Err(error) => self.on_failure(&message, &error),
+                Err(error) => panics::decide(&self.handler, &message, &error),
             };
             stopped.note(&message, &outcome);
             decided.push((message, Some(outcome)));
@@ -84,18 +86,12 @@ impl<L: Layer, H: Handler> Behind<L, H> {
         if prepared.is_empty() {
             return Vec::new();
         }
-        match self.handler.handle(prepared.clone()).await {
-            Ok(outcomes) => outcomes,
-            // The layer's decisions about other messages stand.
-            Err(error) => prepared.iter().map(|message| self.on_failure(message, &error)).collect(),
-        }
-    }
-
-    /// The worker gets an outcome and never sees the error.
-    fn on_failure(&self, message: &Message, error: &HandlerError) -> Outcome {
-        let outcome = self.handler.on_error(message, error);
-        tracing::warn!(message_id = %message.id(), %error, ?outcome, "handler failed");
-        outcome
+        // The layer's decisions about other messages stand.
+        let handled = panics::caught(async { self.handler.handle(prepared.clone()).await });
+        handled.await.unwrap_or_else(|error| {
+            let messages = prepared.iter();
+            messages.map(|message| panics::decide(&self.handler, message, &error)).collect()
+        })
     }
 }
 

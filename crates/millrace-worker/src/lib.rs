@@ -48,6 +48,7 @@ mod lease;
 mod metrics;
 mod options;
 mod outcome;
+mod panics;
 mod pipeline;
 mod poll_interval;
 mod prefetch;

@@ -13,7 +13,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Event, Pipeline, describe};
+use super::{Event, Pipeline};
 use crate::{
     backoff::Backoff,
     drain::Stage,
@@ -21,6 +21,7 @@ use crate::{
     held::{Key, State},
     metrics::Ended,
     outcome::{HandlerError, Outcome},
+    panics::{self, describe},
     settlement::{Settlement, Urgency},
     slots::Slot,
 };
@@ -157,15 +158,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     fn on_error(&self, key: Key, error: &HandlerError) -> Outcome {
         let Some(held) = self.held.get(key) else { return Outcome::RETRY };
         let message = held.message(self.dead_letters.is_some());
-        // User code in the worker's own loop: a panic would end the worker.
-        let decided = catch_unwind(AssertUnwindSafe(|| self.handler.on_error(&message, error)));
-        let outcome = decided.unwrap_or_else(|panic| {
-            tracing::error!(panic = describe(panic.as_ref()), "deciding on an error panicked");
-            Outcome::RETRY
-        });
-        let message_id = held.delivery.message_id();
-        tracing::warn!(%message_id, %error, ?outcome, "handler failed");
-        outcome
+        panics::decide(&*self.handler, &message, error)
     }
 
     /// The one place that decides what an outcome means.

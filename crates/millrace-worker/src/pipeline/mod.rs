@@ -17,7 +17,7 @@ mod handle;
 mod receive;
 mod settle;
 
-use std::{any::Any, collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use millrace_client::{
     CallError, CallErrorKind, Capabilities, Delivery, EntryError, Peer, ReceiptHandle, Sent,
@@ -38,6 +38,7 @@ use crate::{
     metrics::{Ended, Metrics, Summary},
     options::Options,
     outcome::{HandlerError, Outcome},
+    panics,
     prefetch::Prefetch,
     settlement::{Entry, Outbox},
     slots::{Priority, Share, Slots},
@@ -298,8 +299,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         }
         let panic = error.into_panic();
         if self.units.contains_key(&id) {
-            let error = format!("the handler panicked: {}", describe(panic.as_ref()));
-            self.on_handled(id, Err(error.into()), now);
+            self.on_handled(id, Err(panics::as_error(panic.as_ref())), now);
         } else {
             // A peer that panics is broken, and what it was doing is unknown.
             std::panic::resume_unwind(panic);
@@ -328,11 +328,4 @@ fn max_receive(capabilities: &Capabilities) -> usize {
 /// The error of a call that was given up.
 fn no_answer() -> CallError {
     CallError::new(CallErrorKind::Transport, "timeout", "no answer in time").ambiguous()
-}
-
-/// What a panic says.
-fn describe(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("without a text")
 }

@@ -1,10 +1,13 @@
-//! Batches that wait to be full.
+//! Batches: when they are full, and that each of their messages has an outcome of its own.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+};
 
 use millrace_client::testing::MemoryPeer;
 use millrace_worker::{
-    Concurrency, Handler, HandlerError, Message, Options, Outcome, Until, Worker,
+    Backoff, Concurrency, Handler, HandlerError, Message, Options, Outcome, Until, Worker, each,
 };
 use tokio::time::{Instant, sleep};
 
@@ -93,4 +96,97 @@ async fn batch_that_cannot_grow_does_not_wait() {
 
     assert_eq!(handler.sizes(), [7]);
     assert!(started.elapsed() < S, "{:?}", started.elapsed());
+}
+
+/// Bodies of messages whose handlers panic.
+const POISON: [&str; 2] = ["poison", "poison when called"];
+
+#[tokio::test(start_paused = true)]
+async fn panic_is_the_failure_of_one_message_of_a_batch() {
+    let (peer, dead) = (MemoryPeer::standard(), MemoryPeer::standard());
+    peer.put(["a", "poison", "poison when called", "b"]);
+    let handled: Arc<Mutex<Vec<String>>> = Arc::default();
+    let memory = Arc::clone(&handled);
+    let handler = each(move |message: Message| {
+        memory.lock().unwrap().push(message.body().to_string());
+        assert!(message.body() != "poison when called", "before the first await");
+        async move {
+            assert!(message.body() != "poison", "at work");
+            Ok(Outcome::Ack)
+        }
+    });
+    let handler = handler.on_error(|_, _| panic!("on the error"));
+    let options = Options {
+        backoff: Backoff::List(vec![S]),
+        max_receives: Some(2),
+        max_messages: Some(6),
+        batch_window: MS,
+        ..options(10)
+    };
+
+    let worker = Worker::new(peer.clone(), handler, options).with_dead_letter_queue(dead.clone());
+    let summary = worker.run().await;
+
+    assert_eq!(*handled.lock().unwrap(), ["a", POISON[0], POISON[1], "b", POISON[0], POISON[1]]);
+    assert_eq!((summary.succeeded, summary.retried, summary.dead_lettered), (2, 2, 2));
+    assert_eq!(dead.bodies(), POISON);
+}
+
+#[tokio::test(start_paused = true)]
+async fn panic_of_a_layer_or_behind_it_leaves_what_the_layer_decided() {
+    for panics_in_layer in [true, false] {
+        let peer = MemoryPeer::standard();
+        peer.put(["decided", "poison", "decided too"]);
+        let layer = move |message: Message| async move {
+            assert!(message.body() != "poison" || !panics_in_layer, "in the layer");
+            Ok(match &**message.body() {
+                "poison" => ControlFlow::Continue(message),
+                _ => ControlFlow::Break(Outcome::Ack),
+            })
+        };
+        let options = Options { until: Until::Once, batch_window: MS, ..options(10) };
+
+        let worker = Worker::new(peer.clone(), Panicking.behind(layer), options);
+        let summary = worker.run().await;
+
+        assert_eq!((summary.succeeded, summary.retried), (2, 1), "{panics_in_layer}");
+        assert_eq!(peer.bodies(), ["poison"]);
+    }
+}
+
+struct Panicking;
+
+impl Handler for Panicking {
+    async fn handle(&self, _: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
+        panic!("at work")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_a_batch_are_not_begun_once_they_are_cancelled() {
+    for peer in [MemoryPeer::standard(), MemoryPeer::fifo()] {
+        peer.put(["a", "b", "c"]);
+        let handled: Arc<Mutex<Vec<String>>> = Arc::default();
+        let memory = Arc::clone(&handled);
+        let handler = each(move |message: Message| {
+            memory.lock().unwrap().push(message.body().to_string());
+            async move {
+                message.cancelled().await;
+                Ok(Outcome::Release)
+            }
+        });
+        let worker =
+            Worker::new(peer.clone(), handler, Options { batch_window: MS, ..options(10) });
+        let drain = worker.drain();
+        let end = async {
+            sleep(5 * S).await;
+            drain.drain();
+        };
+
+        let (summary, ()) = tokio::join!(worker.run(), end);
+
+        assert_eq!(*handled.lock().unwrap(), ["a"]);
+        assert_eq!((summary.released, summary.cut_off), (3, 3));
+        assert_eq!(peer.available(), 3);
+    }
 }
