@@ -1,4 +1,4 @@
-//! Opening connections: name look-up, TCP, TLS.
+//! Opening connections: name look-up, TCP to whichever address answers first, TLS.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme, version::TLS12,
     version::TLS13,
 };
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
 use super::connection::{Connection, Stream};
 use super::ledger::Ledger;
+use super::race::first_of;
 use super::{Endpoint, TransportError};
 
 /// Whom to believe.
@@ -103,8 +104,10 @@ impl Dialer {
 
     /// The name is looked up each time, so that a server that moved is found.
     async fn connect(&self) -> Result<Connection, TransportError> {
-        let address = (self.endpoint.host.as_str(), self.endpoint.port);
-        let stream = TcpStream::connect(address).await.map_err(TransportError::Connect)?;
+        let name = (self.endpoint.host.as_str(), self.endpoint.port);
+        let addresses = lookup_host(name).await.map_err(TransportError::Connect)?;
+        let attempts = addresses.map(TcpStream::connect);
+        let stream = first_of(attempts).await.map_err(TransportError::Connect)?;
         stream.set_nodelay(true).map_err(TransportError::Connect)?;
         let stream = match &self.tls {
             None => Stream::Plain(stream),

@@ -17,6 +17,7 @@ mod http1;
 mod ledger;
 mod lifetime;
 mod pool;
+mod race;
 #[cfg(test)]
 mod tests;
 
