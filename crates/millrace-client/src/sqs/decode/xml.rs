@@ -7,10 +7,8 @@ use bytes::Bytes;
 use millrace_wire::sqs::{Map, Text};
 use roxmltree::{Document, Node, StringStorage};
 
-use super::{
-    Attribute, Batch, Failure, Message, Pairs, QueueAttributes, QueueUrl, Received, SentMessage,
-    Success, malformed,
-};
+use super::received::{Attribute, Message, Pairs, Received};
+use super::{Batch, Failure, QueueAttributes, QueueUrl, SentMessage, Success, malformed};
 use crate::error::CallError;
 
 pub(super) fn sent(body: &Bytes) -> Result<SentMessage<'_>, CallError> {
