@@ -32,9 +32,9 @@ pub(super) struct Message<'a> {
     #[serde(borrow)]
     pub(super) body: Text<'a>,
     #[serde(borrow, default)]
-    pub(super) attributes: Map<'a>,
+    pub(super) attributes: Option<Map<'a>>,
     #[serde(borrow, default)]
-    pub(super) message_attributes: Pairs<'a, Attribute<'a>>,
+    pub(super) message_attributes: Option<Pairs<'a, Attribute<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -64,8 +64,8 @@ pub(in super::super) fn received(
 }
 
 fn delivery(body: &Bytes, message: Message<'_>) -> Result<Delivery, CallError> {
-    let system = message.attributes.0.into_iter();
-    let attributes = message.message_attributes.0.into_iter();
+    let system = message.attributes.unwrap_or_default().0.into_iter();
+    let attributes = message.message_attributes.unwrap_or_default().0.into_iter();
     Ok(Delivery {
         handle: ReceiptHandle {
             message_id: slice(body, message.message_id),
@@ -164,6 +164,19 @@ mod tests {
         for text in ["", "{}", r#"{"Messages":null}"#, r#"{"Messages":[]}"#] {
             assert_eq!(received(Protocol::Json, &Bytes::from(text)).unwrap(), [], "{text}");
         }
+    }
+
+    #[test]
+    fn null_instead_of_attributes_is_none() {
+        let answer = Bytes::from_static(
+            br#"{"Messages":[{"MessageId":"m","ReceiptHandle":"r","Body":"b",
+            "Attributes":null,"MessageAttributes":null}]}"#,
+        );
+
+        let [delivery] = received(Protocol::Json, &answer).unwrap().try_into().unwrap();
+
+        assert_eq!(delivery.body, "b");
+        assert_eq!((delivery.system_attributes, delivery.attributes), (vec![], vec![]));
     }
 
     #[test]

@@ -73,8 +73,8 @@ fn message<'a>(message: Node<'_, 'a>) -> Result<Message<'a>, CallError> {
         message_id: needed(message, "MessageId")?,
         receipt_handle: needed(message, "ReceiptHandle")?,
         body: needed(message, "Body")?,
-        attributes: map(message, "Attribute")?,
-        message_attributes: Pairs(attributes.collect::<Result<_, CallError>>()?),
+        attributes: Some(map(message, "Attribute")?),
+        message_attributes: Some(Pairs(attributes.collect::<Result<_, CallError>>()?)),
     })
 }
 
