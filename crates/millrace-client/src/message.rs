@@ -1,5 +1,5 @@
-//! Messages on their way out and in. Texts are [`ByteString`]s: slices of the answer that they
-//! came in, so that cloning one copies nothing.
+//! Messages on their way out and in. Texts are [`ByteString`]s, as a rule slices of the answer that
+//! they came in: cloning one copies nothing.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Answers. Both protocols are read into the same structures; texts without escapes stay slices of
-//! the answer.
+//! the answer, as far as that does not keep much more than them.
 
 mod received;
 mod xml;

@@ -69,6 +69,10 @@ impl Connection {
             (Ok(()), answer) => {
                 let answer = answer?;
                 self.served += 1;
+                if answer.body.len() > INPUT_BYTES && self.input.is_empty() {
+                    // What is left of its memory: small answers to come would keep all of it.
+                    self.input = BytesMut::new();
+                }
                 Ok(answer)
             }
             (Err(_), Ok(answer)) => Ok(Answer { closes: true, ..answer }),

@@ -1,4 +1,5 @@
-//! What a receive answers.
+//! What a receive answers. Messages share its bytes, unless they are a small part of them: whoever
+//! keeps one message is not to keep all that came with it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,6 +7,7 @@ use std::marker::PhantomData;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use bytestring::ByteString;
 use millrace_wire::sqs::{Map, Text};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -63,41 +65,77 @@ pub(in super::super) fn received(
     messages.map(|message| delivery(body, message)).collect()
 }
 
-fn delivery(body: &Bytes, message: Message<'_>) -> Result<Delivery, CallError> {
+/// Smaller answers are shared whatever is kept of them.
+const SHARED_MIN_BYTES: usize = 64 << 10;
+/// Of larger ones a message shares what has at most that many times its size.
+const SHARED_TIMES: usize = 2;
+
+/// How the texts of a message outlive the answer.
+enum Texts<'b> {
+    Shared(&'b Bytes),
+    Copied,
+}
+
+impl Texts<'_> {
+    fn keep(&self, text: Text<'_>) -> ByteString {
+        match self {
+            Texts::Shared(answer) => slice(answer, text),
+            Texts::Copied => text.into_owned().into(),
+        }
+    }
+
+    fn attribute(
+        &self,
+        name: Text<'_>,
+        attribute: Attribute<'_>,
+    ) -> Result<MessageAttribute, CallError> {
+        let value = match (attribute.string_value, attribute.binary_value) {
+            (Some(text), _) => AttributeValue::Text(self.keep(text)),
+            (None, encoded) => {
+                let bytes = STANDARD.decode(encoded.unwrap_or_default().0.as_bytes());
+                AttributeValue::Binary(bytes.map_err(malformed)?.into())
+            }
+        };
+        Ok(MessageAttribute {
+            name: self.keep(name),
+            data_type: self.keep(attribute.data_type),
+            value,
+        })
+    }
+}
+
+fn delivery(answer: &Bytes, message: Message<'_>) -> Result<Delivery, CallError> {
+    let size_bytes = message.size_bytes();
+    let may_share = answer.len() < SHARED_MIN_BYTES || answer.len() / SHARED_TIMES <= size_bytes;
+    let texts = if may_share { Texts::Shared(answer) } else { Texts::Copied };
     let system = message.attributes.unwrap_or_default().0.into_iter();
     let attributes = message.message_attributes.unwrap_or_default().0.into_iter();
     Ok(Delivery {
         handle: ReceiptHandle {
-            message_id: slice(body, message.message_id),
-            token: slice(body, message.receipt_handle),
+            message_id: texts.keep(message.message_id),
+            token: texts.keep(message.receipt_handle),
         },
-        body: slice(body, message.body),
+        body: texts.keep(message.body),
         system_attributes: system
-            .map(|(name, value)| (slice(body, name), slice(body, value)))
+            .map(|(name, value)| (texts.keep(name), texts.keep(value)))
             .collect(),
         attributes: attributes
-            .map(|(name, attribute)| message_attribute(body, name, attribute))
+            .map(|(name, attribute)| texts.attribute(name, attribute))
             .collect::<Result<_, _>>()?,
     })
 }
 
-fn message_attribute(
-    body: &Bytes,
-    name: Text<'_>,
-    attribute: Attribute<'_>,
-) -> Result<MessageAttribute, CallError> {
-    let value = match (attribute.string_value, attribute.binary_value) {
-        (Some(text), _) => AttributeValue::Text(slice(body, text)),
-        (None, encoded) => {
-            let bytes = STANDARD.decode(encoded.unwrap_or_default().0.as_bytes());
-            AttributeValue::Binary(bytes.map_err(malformed)?.into())
-        }
-    };
-    Ok(MessageAttribute {
-        name: slice(body, name),
-        data_type: slice(body, attribute.data_type),
-        value,
-    })
+impl Message<'_> {
+    /// What its sender decided the size of.
+    fn size_bytes(&self) -> usize {
+        let of_value = |text: &Option<Text<'_>>| text.as_ref().map_or(0, |text| text.len());
+        let of_attribute = |(name, attribute): &(Text<'_>, Attribute<'_>)| {
+            let value = of_value(&attribute.string_value) + of_value(&attribute.binary_value);
+            name.len() + attribute.data_type.len() + value
+        };
+        let attributes = self.message_attributes.iter().flat_map(|pairs| &pairs.0);
+        self.body.len() + attributes.map(of_attribute).sum::<usize>()
+    }
 }
 
 impl<V> Default for Pairs<'_, V> {
@@ -163,6 +201,59 @@ mod tests {
     fn empty_answers_hold_no_messages() {
         for text in ["", "{}", r#"{"Messages":null}"#, r#"{"Messages":[]}"#] {
             assert_eq!(received(Protocol::Json, &Bytes::from(text)).unwrap(), [], "{text}");
+        }
+    }
+
+    /// An answer with messages of those bodies, and an attribute as well.
+    fn answer(bodies: &[&str]) -> Bytes {
+        let attributes = r#""MessageAttributes":{"a":{"StringValue":"v","DataType":"String"}}"#;
+        let messages: Vec<_> = bodies
+            .iter()
+            .map(|body| {
+                format!(r#"{{"MessageId":"m","ReceiptHandle":"r","Body":"{body}",{attributes}}}"#)
+            })
+            .collect();
+        format!(r#"{{"Messages":[{}]}}"#, messages.join(",")).into()
+    }
+
+    fn shares(answer: &Bytes, text: &ByteString) -> bool {
+        answer.as_ptr_range().contains(&text.as_bytes().as_ptr())
+    }
+
+    #[test]
+    fn message_that_is_a_small_part_of_its_answer_keeps_nothing_of_it() {
+        let large = "x".repeat(SHARED_MIN_BYTES);
+        let answer = answer(&[&large, "small"]);
+
+        let [first, second] = received(Protocol::Json, &answer).unwrap().try_into().unwrap();
+
+        assert!(shares(&answer, &first.body), "most of the answer is its own");
+        let ReceiptHandle { message_id, token } = &second.handle;
+        let MessageAttribute { name, data_type, value } = &second.attributes[0];
+        let AttributeValue::Text(value) = value else { panic!("{value:?}") };
+        for (text, expected) in [
+            (message_id, "m"),
+            (token, "r"),
+            (&second.body, "small"),
+            (name, "a"),
+            (data_type, "String"),
+            (value, "v"),
+        ] {
+            assert_eq!(&**text, expected);
+            assert!(!shares(&answer, text), "{text}");
+        }
+    }
+
+    #[test]
+    fn equal_messages_share_small_answers_only() {
+        for (body_bytes, is_shared) in [(1 << 10, true), (100 << 10, false)] {
+            let body = "x".repeat(body_bytes);
+            let answer = answer(&[&*body; 10]);
+
+            for delivery in received(Protocol::Json, &answer).unwrap() {
+                assert_eq!(delivery.body, body);
+                assert_eq!(shares(&answer, &delivery.body), is_shared, "{body_bytes}");
+            }
         }
     }
 
