@@ -8,6 +8,9 @@ use std::sync::{Mutex, PoisonError};
 const REQUESTS_MIN: u64 = 8;
 /// How many requests before the end the spare is opened.
 const SPARE_LEAD: u64 = 2;
+/// Of that many connections that could be retired one goes on, to see whether it dies at all: what
+/// was learned may have been chance, or the server is another one by now.
+const TRY_EVERY: u32 = 16;
 
 /// What has been learned about one endpoint.
 #[derive(Debug, Default)]
@@ -20,6 +23,8 @@ pub(super) struct Lifetime {
 struct State {
     last_seen: Option<(u64, Ending)>,
     learned: Option<(u64, Ending)>,
+    /// Connections at the limit of a silent end since it was learned.
+    at_limit: u32,
 }
 
 /// How a server ended a connection.
@@ -46,6 +51,7 @@ impl Lifetime {
             let seen = (served, ending);
             if served >= REQUESTS_MIN && state.last_seen == Some(seen) {
                 state.learned = Some(seen);
+                state.at_limit = 0;
             }
             state.last_seen = Some(seen);
         });
@@ -54,8 +60,11 @@ impl Lifetime {
     /// What to do with a connection that has served that many and is still open.
     pub(super) fn advise(&self, served: u64) -> Advice {
         self.locked(|state| match state.learned {
-            Some((limit, Ending::Silent)) if served >= limit => Advice::Retire,
-            Some((limit, Ending::Announced)) if served >= limit => {
+            Some((limit, Ending::Silent)) if served == limit => {
+                state.at_limit = state.at_limit.wrapping_add(1);
+                if state.at_limit.is_multiple_of(TRY_EVERY) { Advice::Keep } else { Advice::Retire }
+            }
+            Some((limit, _)) if served >= limit => {
                 // It outlived what was learned.
                 *state = State::default();
                 Advice::Keep
@@ -113,5 +122,21 @@ mod tests {
         assert_eq!(silent.learned(), Some(20));
         assert_eq!(announced.advise(20), Advice::Keep);
         assert_eq!(announced.learned(), None);
+    }
+
+    #[test]
+    fn now_and_then_a_connection_may_outlive_a_silent_end() {
+        let lifetime = Lifetime::default();
+        let learn = || (0..2).for_each(|_| lifetime.ended(20, Ending::Silent));
+        let retired = || (1..).take_while(|_| lifetime.advise(20) == Advice::Retire).count();
+        learn();
+
+        assert_eq!(retired(), 15);
+        lifetime.ended(20, Ending::Silent);
+        assert_eq!(lifetime.learned(), Some(20), "it died, as was learned");
+
+        assert_eq!(retired(), 15);
+        assert_eq!(lifetime.advise(21), Advice::Keep);
+        assert_eq!(lifetime.learned(), None, "it lives");
     }
 }
