@@ -21,6 +21,8 @@ use super::{Lane, Reuse, Spares, TransportError, TransportOptions};
 /// An exchange without an answer for less than that, beside what the server may wait on purpose,
 /// says nothing about other connections.
 pub(super) const SILENT_AFTER: Duration = Duration::from_millis(250);
+/// Often enough for what a server closes, seldom enough to cost nothing.
+pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -40,7 +42,8 @@ pub(super) struct Pool {
 }
 
 struct LanePool {
-    /// A lock because every request takes and gives back; held for a push or pop.
+    /// A lock because every request takes and gives back; held for a push or pop, and for a look at
+    /// all of them once in a while.
     idle: Mutex<Idle>,
     /// One permit a connection in use.
     permits: Semaphore,
@@ -51,6 +54,7 @@ struct Idle {
     used: Vec<Connection>,
     /// Opened ahead of need; taken when no used one is left.
     spares: Vec<Connection>,
+    swept_at: Option<Instant>,
 }
 
 /// A connection that serves one request, and its place in the lane.
@@ -82,7 +86,9 @@ impl Drop for Watch<'_> {
         if self.has_ended || self.began.elapsed() < self.silent_after {
             return;
         }
-        let unproven = self.lane.take_older(self.began);
+        // Neither opened nor used since.
+        let is_unproven = |connection: &mut Connection| connection.idle_since < self.began;
+        let unproven = self.lane.locked(|idle| idle.take_out(is_unproven));
         self.ledger.silent.fetch_add(unproven.len() as u64, Ordering::Relaxed);
     }
 }
@@ -200,7 +206,12 @@ impl Pool {
             Ledger::count(&self.ledger.retired);
             return;
         }
-        self.lane(lane).locked(|idle| idle.used.push(connection));
+        let now = connection.idle_since;
+        let useless = self.lane(lane).locked(|idle| {
+            idle.used.push(connection);
+            self.sweep(idle, now)
+        });
+        drop(useless);
         if advice == Advice::OpenSpare && self.spares == Spares::Open {
             self.open_spare(lane);
         }
@@ -242,13 +253,27 @@ impl Pool {
         }
     }
 
+    /// Takes out, once in a while, connections that are of no use any more: light work never comes to
+    /// those below the first.
+    fn sweep(&self, idle: &mut Idle, now: Instant) -> Vec<Connection> {
+        if idle.swept_at.is_some_and(|swept_at| now < swept_at + SWEEP_EVERY) {
+            return Vec::new();
+        }
+        idle.swept_at = Some(now);
+        idle.take_out(|connection| !self.is_usable(connection))
+    }
+
     /// The connection, unless the server has ended it or may be about to.
     fn usable(&self, mut connection: Connection) -> Option<Connection> {
+        self.is_usable(&mut connection).then_some(connection)
+    }
+
+    fn is_usable(&self, connection: &mut Connection) -> bool {
         if connection.is_closed() {
             Ledger::count(&self.ledger.closed_while_idle);
-            return None;
+            return false;
         }
-        (connection.idle_since.elapsed() < self.idle_limit).then_some(connection)
+        connection.idle_since.elapsed() < self.idle_limit
     }
 
     fn lane(&self, lane: Lane) -> &Arc<LanePool> {
@@ -264,15 +289,14 @@ impl LanePool {
         // A thread that panicked here left usable lists behind.
         act(&mut self.idle.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
 
-    /// Takes out the idle connections that were last used, or opened, before `instant`.
-    fn take_older(&self, instant: Instant) -> Vec<Connection> {
-        self.locked(|idle| {
-            let mut older = |connection: &mut Connection| connection.idle_since < instant;
-            let mut taken: Vec<_> = idle.used.extract_if(.., &mut older).collect();
-            taken.extend(idle.spares.extract_if(.., older));
-            taken
-        })
+impl Idle {
+    /// Takes out those that it names, to be closed without the lock.
+    fn take_out(&mut self, mut is_out: impl FnMut(&mut Connection) -> bool) -> Vec<Connection> {
+        let mut out: Vec<_> = self.used.extract_if(.., &mut is_out).collect();
+        out.extend(self.spares.extract_if(.., is_out));
+        out
     }
 }
 

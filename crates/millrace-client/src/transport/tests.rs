@@ -1,6 +1,6 @@
 //! The rules of connections, against a server that breaks them.
 
-mod silence;
+mod idle;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Connections that are dead without a sign of it.
+//! Idle connections that are of no use any more, and those that are.
 
 use super::*;
-use crate::transport::pool::SILENT_AFTER;
+use crate::transport::pool::{SILENT_AFTER, SWEEP_EVERY};
 
 /// A server with a request that it never answers, and a transport with two idle connections to it,
 /// each of which has served a request.
@@ -93,4 +93,38 @@ async fn a_call_dropped_at_once_ends_no_other_connection() {
 
     assert_eq!(transport.ledger().silent, 0);
     assert_eq!(server.connections(), 2);
+}
+
+/// The connection used last is always taken first: nobody would come to the one below it.
+#[tokio::test]
+async fn an_idle_connection_that_was_closed_is_noticed_below_one_in_use() {
+    let release = Arc::new(tokio::sync::Notify::new());
+    let released = Arc::clone(&release);
+    let server = FaultServer::start(move |request: Request| {
+        let released = Arc::clone(&released);
+        async move {
+            if request.target == "/slow" {
+                released.notified().await;
+            }
+            Reply::json(200, "")
+        }
+    });
+    let server = server.await.unwrap();
+    let transport = transport(&server, &TransportOptions::default());
+
+    let slow = async { ask_for(&transport, "/slow").await.unwrap() };
+    let closed = async {
+        eventually(|| server.requests().len() == 1).await;
+        server.set_faults(closing(1, Ending::Silent));
+        ask_for(&transport, "/").await.unwrap();
+        eventually(|| server.ended() == 1).await;
+        tokio::time::pause();
+        tokio::time::advance(SWEEP_EVERY).await;
+        tokio::time::resume();
+        release.notify_one();
+    };
+    tokio::join!(slow, closed);
+
+    let ledger = transport.ledger();
+    assert_eq!((ledger.opened, ledger.closed_while_idle), (2, 1));
 }
