@@ -16,7 +16,8 @@ use std::{io, pin::pin, process::Stdio, sync::Arc, time::Duration};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use millrace_client::AttributeValue;
 use millrace_worker::{HandlerError, Message, Outcome};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -170,7 +171,21 @@ async fn end(commands: Vec<Running>, kill_after: Duration) {
     }
 }
 
-fn line_of(message: &Message, number: u64) -> Value {
+/// What a command reads of a message, in the order of the documents: a shell may cut the number off
+/// its front.
+#[derive(Serialize)]
+struct Line<'a> {
+    number: u64,
+    message_id: &'a str,
+    receive_count: u32,
+    sent_at_ms: Option<u64>,
+    group_id: Option<String>,
+    attributes: Map<String, Value>,
+    trace: Map<String, Value>,
+    body: &'a str,
+}
+
+fn line_of(message: &Message, number: u64) -> Line<'_> {
     let delivery = message.delivery();
     let mut attributes = Map::new();
     for attribute in &delivery.attributes {
@@ -183,16 +198,16 @@ fn line_of(message: &Message, number: u64) -> Value {
     let trace = message.trace();
     let trace: Map<String, Value> =
         trace::headers(&trace).map(|(name, value)| (name.to_owned(), value.into())).collect();
-    json!({
-        "number": number,
-        "message_id": &**message.id(),
-        "receive_count": message.receive_count(),
-        "sent_at_ms": delivery.sent_at().map(|at| at.0),
-        "group_id": delivery.group_id().map(|group| group.to_string()),
-        "attributes": attributes,
-        "trace": trace,
-        "body": &**message.body(),
-    })
+    Line {
+        number,
+        message_id: message.id(),
+        receive_count: message.receive_count(),
+        sent_at_ms: delivery.sent_at().map(|at| at.0),
+        group_id: delivery.group_id().map(|group| group.to_string()),
+        attributes,
+        trace,
+        body: message.body(),
+    }
 }
 
 fn parse(answer: &str, number: u64) -> Result<Outcome, HandlerError> {
