@@ -142,7 +142,8 @@ impl Outbox {
     }
 
     /// The next batch of at most `most` entries that `may_send` allows; empty if none is due, or if
-    /// so many calls are under way that it has to wait for the end of one. Entries that may not be sent yet stay. With `Urgent` nothing lingers.
+    /// so many calls are under way that it has to wait for the end of one.
+    /// Entries that may not be sent yet stay. With `Urgent` nothing lingers.
     pub(crate) fn take(
         &mut self,
         most: usize,
