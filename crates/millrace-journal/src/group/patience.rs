@@ -57,7 +57,8 @@ impl Patience {
             return;
         }
         if came < wanted {
-            self.missing += wanted - came;
+            // What is not used, as there are fewer now, would take long to be forgotten.
+            self.missing = self.missing.min(wanted / 3) + wanted - came;
             self.waits = 0;
         } else {
             self.waits += 1;
@@ -141,5 +142,19 @@ mod tests {
             patience.waited(64, 64, false, 100);
         }
         assert_eq!(patience.wanted(62, 4, 2, 100), 65);
+    }
+
+    #[test]
+    fn at_most_a_quarter_is_not_waited_for_and_no_more_is_remembered() {
+        let mut patience = Patience::default();
+        for _ in 0..100 {
+            patience.waited(60, 50, true, 100);
+        }
+        assert_eq!(patience.wanted(80, 0, 2, 100), 60);
+
+        for _ in 0..30 * WAITS_PER_PROBE {
+            patience.waited(60, 60, false, 100);
+        }
+        assert_eq!(patience.wanted(80, 0, 2, 100), 80);
     }
 }
