@@ -254,7 +254,7 @@ pub struct Summary {
     /// Messages whose handlers were stopped or dropped at the end, in mid-work, and that were released.
     pub cut_off: u64,
     /// Messages that were worked on, or were to be given back, and the server could not be told of:
-    /// it refused, did not answer, or the lease was lost by then; part of those abandoned. Of a
+    /// it refused, did not answer, or the lease was lost in mid-work; part of those abandoned. Of a
     /// worker that runs until it is asked to end, only those since.
     pub unsettled: u64,
     /// Workers that were to end by themselves, and did so because their receives were refused.

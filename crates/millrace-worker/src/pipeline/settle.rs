@@ -329,8 +329,12 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
 
     /// The message is no longer held, and the server could not be told what became of it.
     pub(super) fn finish_untold(&mut self, key: Key, now: Instant) {
+        let Some(held) = self.held.get(key) else { return };
+        // What was to be given back is back once its lease is over.
+        let is_back = held.is_lost
+            && matches!(held.state, State::Settling { settlement: Settlement::Hide(_), .. });
         // One that was cut off is counted as that.
-        if self.held.get(key).is_some_and(|held| !held.is_cut_off) && self.tells_all() {
+        if !held.is_cut_off && !is_back && self.tells_all() {
             self.unsettled += 1;
         }
         self.finish(key, Ended::Abandoned, now);

@@ -261,6 +261,22 @@ async fn refused_delete_counts_at_the_end_of_a_run_but_not_of_a_worker_that_went
 }
 
 #[tokio::test(start_paused = true)]
+async fn message_given_back_by_the_end_of_its_lease_does_not_count() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    let handler = Recorder::new(|_| (S, Ok(Outcome::RETRY)));
+    let options = Options { until: Until::Once, ..until_empty(1) };
+    let partition = async {
+        sleep(S / 2).await;
+        peer.set_partitioned(true);
+    };
+
+    let (summary, ()) = tokio::join!(run(&peer, &handler, options), partition);
+
+    assert_eq!((summary.leases_lost, summary.abandoned, summary.unsettled), (1, 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn delete_without_an_answer_is_made_again() {
     let peer = MemoryPeer::standard();
     peer.put(["a"]);
