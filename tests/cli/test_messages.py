@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import signal
 import subprocess
 import threading
 import time
@@ -30,6 +31,8 @@ def test_sent_message_has_body_attributes_and_group(millrace, queue, fifo, recei
     assert message["Attributes"]["MessageDeduplicationId"] == "d"
     refused = millrace("send", ordered, "without a group", expect=1)
     assert "MessageGroupId" in refused.stderr
+    refused = millrace("send", url, "-", "--attribute", "a=1", "--attribute", "a:Number=2", expect=2)
+    assert "--attribute a is given twice" in refused.stderr
 
 
 def test_lines_are_messages_in_order_and_too_many_bytes_are_split(lines, millrace, fifo):
@@ -164,6 +167,22 @@ def test_redrive_brings_dead_letters_back(millrace, lines, new_name):
     assert sorted(lines("peek", work)) == ["1", "2", "3"] and lines("peek", dead) == []
     moved = json.loads(millrace("redrive", dead, "--to", work, "--rate", "500", "--json").stdout)
     assert moved["Status"] == "COMPLETED"
+
+
+def test_redrive_that_is_ended_says_that_the_move_goes_on(server, millrace, lines, queue, new_name):
+    dead, work = queue(), new_name("work")
+    lines("queue", "create", work, "--dead-letters", dead.rpartition("/")[2], "--max-receives", "1")
+    millrace("send", dead, "--lines", stdin="1\n2\n3\n4\n5\n")
+    slow = ["redrive", dead, "--to", work, "--rate", "1", "--endpoint", server.endpoint]
+    with running([binary(), *slow], stderr=subprocess.PIPE, text=True) as redrive:
+        assert "of 5 moved" in redrive.stderr.readline()
+        redrive.send_signal(signal.SIGINT)
+        told = redrive.stderr.read()
+        assert redrive.wait(10) == 1
+
+    assert f"the move goes on; `millrace redrive --cancel {dead}` stops it" in told
+    (cancelled,) = lines("redrive", "--cancel", dead)
+    assert cancelled.startswith("cancelled after ")
 
 
 def test_exported_messages_are_imported_as_they_were(millrace, lines, fifo, tmp_path, counts):

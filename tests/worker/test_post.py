@@ -94,6 +94,16 @@ def test_retry_after_can_be_a_date(queue, work, send, http_server, counts):
     assert counts(url) == (0, 0, 0)
 
 
+def test_retry_after_no_time_is_no_delay_of_its_own(queue, work, send, http_server, counts):
+    url = queue()
+    send(url, ["a"])
+    server = http_server(lambda path, headers, body: (503, {"Retry-After": "0"}, b""))
+
+    work(url, "--post", server.url, "--max-messages", "1", "--backoff", "1h").wait()
+
+    assert counts(url) == (0, 1, 0)
+
+
 def test_listed_answers_reject(queue, work, send, http_server, counts):
     url, dead = queue(), queue()
     send(url, ["422", "409", "404"])

@@ -52,21 +52,29 @@ fn of_xml(body: &[u8]) -> Option<ErrorBody> {
     })
 }
 
+/// Whether an error code, of a call or of an entry, asks for a slower pace.
+pub(super) fn is_throttling(code: &str) -> bool {
+    // FIFO queues answer OverLimit when too much is in flight, KMS throttles on its own.
+    matches!(
+        code,
+        "ThrottlingException"
+            | "Throttling"
+            | "RequestThrottled"
+            | "RequestThrottledException"
+            | "TooManyRequestsException"
+            | "SlowDown"
+            | "OverLimit"
+            | "KmsThrottled"
+    )
+}
+
 fn kind_of(shape: &str, status: u16) -> CallErrorKind {
     match shape {
         "QueueDoesNotExist" | "NonExistentQueue" => CallErrorKind::NoSuchQueue,
         "BatchRequestTooLong" => CallErrorKind::BatchTooLarge,
         // A 403 that has nothing to do with who asks.
         "PurgeQueueInProgress" => CallErrorKind::Refused,
-        // FIFO queues answer OverLimit when too much is in flight, KMS throttles on its own.
-        "ThrottlingException"
-        | "Throttling"
-        | "RequestThrottled"
-        | "RequestThrottledException"
-        | "TooManyRequestsException"
-        | "SlowDown"
-        | "OverLimit"
-        | "KmsThrottled" => CallErrorKind::Throttled,
+        code if is_throttling(code) => CallErrorKind::Throttled,
         "AccessDenied"
         | "AccessDeniedException"
         | "UnrecognizedClientException"

@@ -13,7 +13,7 @@ use millrace_wire::sqs::{Map, Text};
 use serde::Deserialize;
 
 use super::Protocol;
-use super::answer::short_code;
+use super::answer::{is_throttling, short_code};
 use crate::error::{CallError, CallErrorKind, EntryError};
 use crate::message::Sent;
 
@@ -150,8 +150,10 @@ fn entries<T>(
         put(&id.0, Ok(succeeded(success)));
     }
     for failure in batch.failed.unwrap_or_default() {
-        let message = failure.message.unwrap_or_default();
-        let error = EntryError::new(short_code(&failure.code.0), message.0, failure.sender_fault);
+        let (code, message) = (short_code(&failure.code.0), failure.message.unwrap_or_default());
+        // KMS throttles entries, and calls that the sender's fault.
+        let is_sender_fault = failure.sender_fault && !is_throttling(code);
+        let error = EntryError::new(code, message.0, is_sender_fault);
         put(&failure.id.0, Err(error));
     }
     // An entry that the answer leaves out may or may not have been carried out.
@@ -190,14 +192,17 @@ mod tests {
     fn entries_come_back_in_the_order_sent_and_missing_ones_are_errors() {
         let answer = Bytes::from_static(
             br#"{"Successful":[{"Id":"2","MessageId":"c"},{"Id":"0","MessageId":"a"},{"Id":"9"}],
-            "Failed":[{"Id":"1","Code":"InternalError","Message":"m","SenderFault":false}]}"#,
+            "Failed":[{"Id":"1","Code":"InternalError","Message":"m","SenderFault":false},
+            {"Id":"4","Code":"AWS.SimpleQueueService.KmsThrottled","SenderFault":true},
+            {"Id":"5","Code":"InvalidMessageContents","SenderFault":true}]}"#,
         );
 
-        let outcomes = sent_batch(Protocol::Json, &answer, 4).unwrap();
+        let outcomes = sent_batch(Protocol::Json, &answer, 6).unwrap();
 
         assert_eq!(&*outcomes[0].as_ref().unwrap().message_id, "a");
         assert_eq!(outcomes[1].as_ref().unwrap_err().code, "InternalError");
         assert_eq!(&*outcomes[2].as_ref().unwrap().message_id, "c");
-        assert!(outcomes[3].as_ref().unwrap_err().is_retryable());
+        let is_retryable = |entry: usize| outcomes[entry].as_ref().unwrap_err().is_retryable();
+        assert_eq!([3, 4, 5].map(is_retryable), [true, true, false]);
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::connection::{ConnectionFlags, text};
 use super::{Sqs, output};
-use crate::logging::tell;
+use crate::{end_signals::EndSignals, logging::tell};
 
 /// How often the task is looked at.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -56,8 +56,19 @@ pub(super) async fn run(flags: &RedriveFlags) -> Result<()> {
         let handle = text(&started, "TaskHandle");
         return output::line(&if flags.json { started.to_string() } else { handle.to_owned() });
     }
+    let mut signals = EndSignals::watch()?;
+    tokio::select! {
+        ended = watch(flags, &sqs, &source) => ended,
+        signal = signals.next() => {
+            bail!("{signal}: the move goes on; `millrace redrive --cancel {}` stops it", flags.queue)
+        }
+    }
+}
+
+/// Tells how far the task is until it ends.
+async fn watch(flags: &RedriveFlags, sqs: &Sqs, source: &str) -> Result<()> {
     loop {
-        let task = latest(&sqs, &source).await?;
+        let task = latest(sqs, source).await?;
         let count = |name: &str| task.get(name).and_then(Value::as_u64).unwrap_or(0);
         let moved = count("ApproximateNumberOfMessagesMoved");
         let of = count("ApproximateNumberOfMessagesToMove");

@@ -85,7 +85,9 @@ impl SendFlags {
                 return Err(UsageError(text).into());
             }
             let value = json!({ "DataType": data_type, "StringValue": value });
-            attributes.insert(name.to_owned(), value);
+            if attributes.insert(name.to_owned(), value).is_some() {
+                return Err(UsageError(format!("--attribute {name} is given twice")).into());
+            }
         }
         if !attributes.is_empty() {
             message["MessageAttributes"] = Value::Object(attributes);

@@ -128,7 +128,8 @@ struct ItemFailure {
 fn outcomes(answer: &Answer, messages: &[Message]) -> Result<Vec<Outcome>, HandlerError> {
     if !(200..300).contains(&answer.status) {
         tracing::warn!(status = answer.status, "the function was not invoked");
-        return Ok(vec![Outcome::Retry { after: answer.retry_after }; messages.len()]);
+        let after = answer.retry_after.filter(|after| !after.is_zero());
+        return Ok(vec![Outcome::Retry { after }; messages.len()]);
     }
     if let Some(kind) = answer.header("X-Amz-Function-Error") {
         return Err(format!("the function failed: {kind}").into());

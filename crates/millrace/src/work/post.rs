@@ -120,9 +120,10 @@ impl Post {
             contract => {
                 let retry_after = answer.retry_after;
                 tracing::warn!(status, ?retry_after, "the message was not accepted");
-                let is_heard = matches!(contract, Contract::Own { .. });
-                let after = retry_after.filter(|_| is_heard && matches!(status, 429 | 503));
-                Outcome::Retry { after }
+                let is_heard =
+                    matches!(contract, Contract::Own { .. }) && matches!(status, 429 | 503);
+                // At once, again and again, would take the message's receives in no time.
+                Outcome::Retry { after: retry_after.filter(|after| is_heard && !after.is_zero()) }
             }
         }
     }
