@@ -19,6 +19,10 @@ use crate::waiter::Waiter;
 /// Rounds of dead letters, 64 at a time, or of expiries that one look at a queue handles.
 const ROUNDS_PER_LOOK: usize = 16;
 
+/// How long a short poll waits for messages that are only behind others of their groups. Consumers
+/// of few groups would else find nothing most of the time, and a group be free with nobody there.
+const GROUP_WAIT_MS: u64 = 5;
+
 /// A receive as a service asks for it.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiveRequest<'a> {
@@ -40,12 +44,23 @@ enum Look {
         /// The client is to hear of it only once it is committed.
         is_awaited: bool,
     },
-    /// Nothing, and the waiter, if there is one, now stands in line.
-    Nothing,
+    Nothing {
+        /// The waiter does, or was woken already.
+        stands_in_line: bool,
+    },
+}
+
+/// Who would stand in line.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    waiter: &'a Arc<Waiter>,
+    /// Until a message comes, or only if there are some whose groups are in flight.
+    is_long_poll: bool,
 }
 
 impl Broker {
-    /// Receives messages, waiting for the first as long as asked for. Standard receives are
+    /// Receives messages, waiting for the first as long as asked for, of a FIFO queue with messages
+    /// whose groups are in flight for some milliseconds at least. Standard receives are
     /// journaled but not waited for: a crash makes them redeliveries. FIFO receives wait for
     /// their commit, and so do standard ones just behind a move to their queue: a crash that forgot
     /// the move as well would leave the client with a handle of a message that is elsewhere again.
@@ -66,18 +81,16 @@ impl Broker {
             in_flight_limit: self.options.in_flight_limit,
         };
         let wait_s = request.wait_time_s.unwrap_or(settings.wait_time_s);
-        let wait_until = self.now().plus_seconds(u64::from(wait_s));
-        let found = if wait_s == 0 {
-            self.look(queue, &receive, None)
-        } else {
-            self.look_until(queue, &receive, wait_until).await
+        let found = match (wait_s, settings.kind) {
+            (0, Kind::Standard) => self.look(queue, &receive, None),
+            _ => self.look_for(queue, &receive, wait_s).await,
         };
         let (received, ticket, is_awaited) = match found {
             Ok(Look::Found { received, ticket, is_awaited }) => (received, ticket, is_awaited),
             Err(BrokerError::OverLimit) if wait_s == 0 && settings.kind == Kind::Standard => {
                 return Err(BrokerError::OverLimit);
             }
-            Ok(Look::Nothing) | Err(BrokerError::OverLimit) => {
+            Ok(Look::Nothing { .. }) | Err(BrokerError::OverLimit) => {
                 Counters::add(&queue.counters.empty_receives, 1);
                 return Ok(Vec::new());
             }
@@ -108,7 +121,7 @@ impl Broker {
     ) -> Result<Option<(Received, Ticket)>, BrokerError> {
         match self.look(queue, receive, None)? {
             Look::Found { received, ticket, .. } => Ok(Some((received, ticket))),
-            Look::Nothing => Ok(None),
+            Look::Nothing { .. } => Ok(None),
         }
     }
 
@@ -122,18 +135,24 @@ impl Broker {
         })
     }
 
-    async fn look_until(
+    async fn look_for(
         &self,
         queue: &Arc<SharedQueue>,
         receive: &Receive,
-        until: Timestamp,
+        wait_s: u32,
     ) -> Result<Look, BrokerError> {
+        let is_long_poll = wait_s > 0;
+        let until = match is_long_poll {
+            true => self.now().plus_seconds(u64::from(wait_s)),
+            false => self.now().plus_millis(GROUP_WAIT_MS),
+        };
         let mut place = PlaceInLine { broker: self, queue, waiter: Arc::default(), timer: None };
         loop {
             let is_last = self.now() >= until || self.is_draining();
-            let waiter = (!is_last).then_some(&place.waiter);
-            match self.look(queue, receive, waiter) {
-                Ok(Look::Nothing) | Err(BrokerError::OverLimit) if !is_last => {}
+            let candidate = Candidate { waiter: &place.waiter, is_long_poll };
+            match self.look(queue, receive, (!is_last).then_some(candidate)) {
+                Ok(Look::Nothing { stands_in_line: true }) => {}
+                Err(BrokerError::OverLimit) if is_long_poll && !is_last => {}
                 found => return found,
             }
             if place.timer.is_none() {
@@ -151,7 +170,7 @@ impl Broker {
         &self,
         queue: &SharedQueue,
         receive: &Receive,
-        waiter: Option<&Arc<Waiter>>,
+        candidate: Option<Candidate<'_>>,
     ) -> Result<Look, BrokerError> {
         // Where dead letters go is looked up only when there are some.
         let mut target = None;
@@ -186,13 +205,17 @@ impl Broker {
                     continue;
                 }
                 Err(ReceiveError::OverLimit) => {
-                    self.wait_in_line(queue, &mut state, waiter);
+                    let candidate = candidate.filter(|candidate| candidate.is_long_poll);
+                    self.wait_in_line(queue, &mut state, candidate);
                     return Err(BrokerError::OverLimit);
                 }
             };
             if received.deliveries.is_empty() && received.moved.is_empty() {
-                self.wait_in_line(queue, &mut state, waiter);
-                return Ok(Look::Nothing);
+                let is_behind_others = state.queue.counts().ready > 0;
+                let candidate =
+                    candidate.filter(|candidate| candidate.is_long_poll || is_behind_others);
+                self.wait_in_line(queue, &mut state, candidate);
+                return Ok(Look::Nothing { stands_in_line: candidate.is_some() });
             }
             let ticket =
                 self.journal_receive(queue, target.as_deref(), now, &received, reservation);
@@ -210,21 +233,26 @@ impl Broker {
             if received.deliveries.is_empty() {
                 continue; // Only dead letters so far.
             }
-            pass_on(&mut state, waiter);
+            pass_on(&mut state, candidate);
             self.arm(queue, &mut state);
             state.moved_in = state.moved_in.filter(|moved| self.log.outcome(*moved).is_none());
             let is_awaited = queue.kind() == Kind::Fifo || state.moved_in.is_some();
             return Ok(Look::Found { received, ticket, is_awaited });
         }
         // Dead letters or expiries without end: others get their turn before this receive goes on.
-        if let Some(waiter) = waiter {
-            waiter.wake();
+        if let Some(candidate) = candidate {
+            candidate.waiter.wake();
         }
-        Ok(Look::Nothing)
+        Ok(Look::Nothing { stands_in_line: candidate.is_some() })
     }
 
-    fn wait_in_line(&self, queue: &SharedQueue, state: &mut State, waiter: Option<&Arc<Waiter>>) {
-        let Some(waiter) = waiter else { return };
+    fn wait_in_line(
+        &self,
+        queue: &SharedQueue,
+        state: &mut State,
+        candidate: Option<Candidate<'_>>,
+    ) {
+        let Some(Candidate { waiter, .. }) = candidate else { return };
         // Not in line: it is new, or left the line when it was woken. That was in vain, so it keeps
         // its seniority.
         if waiter.take_wake() {
@@ -269,9 +297,9 @@ impl Broker {
 }
 
 /// One wake may have stood for more messages than this receive took.
-fn pass_on(state: &mut State, waiter: Option<&Arc<Waiter>>) {
-    if let Some(waiter) = waiter {
-        waiter.take_wake();
+fn pass_on(state: &mut State, candidate: Option<Candidate<'_>>) {
+    if let Some(candidate) = candidate {
+        candidate.waiter.take_wake();
     }
     state.wake(1);
 }

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use millrace_broker::{Broker, Outgoing, SharedQueue};
+use millrace_broker::{Broker, Outgoing, ReceiveRequest, SharedQueue};
 use millrace_journal::{GroupCommit, SimFileSystem};
 
 use crate::damage::{ANY, content, create, message, open, run};
@@ -63,4 +64,42 @@ fn what_nobody_waits_for_any_more_comes_back_at_once() {
 
     let counts: Vec<_> = received.iter().map(|m| m.delivery.receive_count).collect();
     assert_eq!(counts, [1, 1]);
+}
+
+#[test]
+fn short_poll_waits_a_moment_for_the_group_of_what_is_there() {
+    let (log, broker, queue) = start();
+    let one = ReceiveRequest { max: 1, ..ANY };
+    let received = run(&log, broker.receive(&queue, &one)).unwrap();
+    let handle = broker.open_receipt_handle(&received[0].receipt_handle).unwrap();
+    let mut receive = pin!(broker.receive(&queue, &one));
+    assert!(poll(receive.as_mut()).is_pending(), "the second is behind the first");
+
+    run(&log, broker.delete(&queue, &[handle])).unwrap();
+
+    // Woken, it lets others go first; then it receives, and waits for its commit.
+    assert!(poll(receive.as_mut()).is_pending());
+    assert!(poll(receive.as_mut()).is_pending());
+    assert!(log.commit_step());
+    let Poll::Ready(received) = poll(receive) else { panic!("it is committed") };
+    assert_eq!(received.unwrap()[0].content.body(), b"second!");
+    let Poll::Ready(left) = poll(pin!(broker.receive(&queue, &one))) else {
+        panic!("there is nothing to wait for: all is in flight")
+    };
+    assert!(left.unwrap().is_empty());
+}
+
+#[test]
+fn short_poll_gives_up_after_that_moment() {
+    let (log, broker, queue) = start();
+    let one = ReceiveRequest { max: 1, ..ANY };
+    run(&log, broker.receive(&queue, &one)).unwrap();
+    let mut receive = pin!(broker.receive(&queue, &one));
+    assert!(poll(receive.as_mut()).is_pending());
+
+    broker.advance_clock(Duration::from_millis(5));
+    broker.run_due();
+
+    let Poll::Ready(received) = poll(receive) else { panic!("it is over") };
+    assert!(received.unwrap().is_empty());
 }
