@@ -60,6 +60,8 @@ pub(crate) struct Outbox {
 pub(crate) enum CallEnd {
     /// The server did what was asked, or some of it, or refused it.
     Answered,
+    /// It was about one message, which was not done and may be later: that says nothing of others.
+    OneFailed,
     /// None of it was done, and all of it may be done later.
     Failed {
         /// How long the server asked to wait.
@@ -118,6 +120,7 @@ impl Outbox {
         self.open = self.open.saturating_sub(1);
         match end {
             CallEnd::Answered => self.failures = 0,
+            CallEnd::OneFailed => {}
             CallEnd::Failed { retry_after } => self.pause(retry_after, now),
         }
     }
@@ -126,9 +129,9 @@ impl Outbox {
     pub(crate) fn retry(&mut self, entry: Entry, now: Instant) {
         let failures = entry.failures.saturating_add(1);
         self.failed.push(Entry { failures, urgency: Urgency::Urgent, ..entry });
-        let pause = || now + backoff::call_delay(FIRST_PAUSE, failures, LONGEST_PAUSE);
-        let pauses_until = self.not_before.filter(|until| *until > now);
-        self.retry_at.get_or_insert_with(|| pauses_until.unwrap_or_else(pause));
+        let own = now + backoff::call_delay(FIRST_PAUSE, failures, LONGEST_PAUSE);
+        let after_all = self.not_before.max(Some(own));
+        self.retry_at = self.retry_at.filter(|at| *at > now).or(after_all);
     }
 
     /// Entries that wait for an attempt and were finished at `since` or before.
@@ -193,6 +196,12 @@ impl Outbox {
         lingering.into_iter().chain(self.retry_at).filter(|due| *due > now).min()
     }
 
+    /// The end comes nearer: what waits for an attempt gets one now, whatever the server asked for.
+    pub(crate) fn hurry(&mut self, now: Instant) {
+        self.not_before = None;
+        self.retry_at = self.retry_at.map(|_| now);
+    }
+
     fn pause(&mut self, retry_after: Option<Duration>, now: Instant) {
         // Calls that were under way together fail together: that is one failure.
         if !self.is_paused(now) {
@@ -228,6 +237,31 @@ mod tests {
     fn take(outbox: &mut Outbox, now: Instant) -> Vec<u64> {
         let taken = outbox.take(10, Urgency::Linger, now, |_| true);
         taken.iter().map(|entry| entry.key.0).collect()
+    }
+
+    #[test]
+    fn one_that_always_fails_alone_is_tried_ever_less_beside_others() {
+        let start = Instant::now();
+        let mut outbox = Outbox::new(Duration::ZERO);
+        outbox.push(Key(0), Urgency::Urgent, start);
+        let mut attempts = 0;
+        for round in 0..3_000 {
+            let now = start + round * Duration::from_millis(20);
+            outbox.push(Key(1), Urgency::Urgent, now);
+            while let Some(entry) = outbox.take(1, Urgency::Urgent, now, |_| true).first().copied()
+            {
+                outbox.call_sent();
+                if entry.key == Key(0) {
+                    attempts += 1;
+                    outbox.call_ended(CallEnd::OneFailed, now);
+                    outbox.retry(entry, now);
+                } else {
+                    outbox.call_ended(CallEnd::Answered, now);
+                }
+            }
+            assert!(outbox.ready.is_empty(), "others wait for it");
+        }
+        assert!((10..60).contains(&attempts), "{attempts} in a minute");
     }
 
     #[test]

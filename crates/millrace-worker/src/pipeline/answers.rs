@@ -29,6 +29,7 @@ pub(super) fn answers<T>(
         Err(error) => Answer::Refused(error.to_string()),
     };
     let mut retry_after = None;
+    let is_of_entries = result.is_ok();
     let mut entries: Vec<Answer> = match result {
         Ok(results) => results.into_iter().map(answer).collect(),
         Err(error) => {
@@ -41,6 +42,10 @@ pub(super) fn answers<T>(
     };
     entries.resize_with(count, || Answer::Failed("the answer lacks the entry".to_owned()));
     let has_failed = entries.iter().all(|answer| matches!(answer, Answer::Failed(_)));
-    let call = if has_failed { CallEnd::Failed { retry_after } } else { CallEnd::Answered };
+    let call = match has_failed {
+        true if is_of_entries && count == 1 => CallEnd::OneFailed,
+        true => CallEnd::Failed { retry_after },
+        false => CallEnd::Answered,
+    };
     Answers { call, entries }
 }

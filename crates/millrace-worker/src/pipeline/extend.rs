@@ -137,15 +137,13 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.release(stopped, now);
     }
 
-    /// Whether a message that was received again was being given back: then that has happened,
-    /// though its answer was lost, and it is a new message now.
-    pub(super) fn is_given_back(&mut self, key: Key, now: Instant) -> bool {
-        let Some(held) = self.held.get(key) else { return true };
-        let State::Settling { settlement: Settlement::Hide(_), ended } = held.state else {
-            return false;
-        };
-        self.finish(key, ended, now);
-        true
+    /// If a message that was received again was being given back, then that has happened, though its
+    /// answer was lost, and it is a new message now.
+    pub(super) fn end_if_given_back(&mut self, key: Key, now: Instant) {
+        let Some(held) = self.held.get(key) else { return };
+        if let State::Settling { settlement: Settlement::Hide(_), ended } = held.state {
+            self.finish(key, ended, now);
+        }
     }
 
     /// A message was received again while it is held: the newest receipt handle counts, and there

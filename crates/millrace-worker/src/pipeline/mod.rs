@@ -258,6 +258,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         tracing::info!(?stage, running = self.running, waiting = self.lanes.waiting(), "ending");
         self.receiver.close();
         self.release_waiting(now);
+        for outbox in [&mut self.deletes, &mut self.hides, &mut self.dead_letter_sends] {
+            outbox.hurry(now);
+        }
         if stage >= Stage::Cancelling {
             self.held.values().for_each(|held| held.cancel.cancel());
         }

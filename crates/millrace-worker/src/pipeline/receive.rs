@@ -276,6 +276,12 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             Until::Once => true,
             Until::Empty => received == 0 && self.is_empty_since(sent),
         };
+        // First what these are the return of: where that ends, the lane stops that they enter then.
+        for delivery in &deliveries {
+            if let Some(key) = self.held.find(delivery.message_id()) {
+                self.end_if_given_back(key, now);
+            }
+        }
         for delivery in deliveries {
             self.hold(delivery, sent, now);
         }
@@ -342,9 +348,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     }
 
     fn hold(&mut self, delivery: Delivery, sent: Instant, now: Instant) {
-        if let Some(key) = self.held.find(delivery.message_id())
-            && !self.is_given_back(key, now)
-        {
+        if let Some(key) = self.held.find(delivery.message_id()) {
             // Its lease was lost, and it came back here while its handler was still at work. The
             // newest receipt handle is the one that counts; a second handler is not needed.
             self.adopt(key, delivery, sent);

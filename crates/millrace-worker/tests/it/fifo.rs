@@ -4,9 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use millrace_client::{
     Outgoing,
-    testing::{MemoryPeer, Operation},
+    testing::{Fault, MemoryPeer, Operation},
 };
-use millrace_worker::{Backoff, Concurrency, Handler, Message, Options, Outcome, Worker, each};
+use millrace_worker::{
+    Backoff, Concurrency, Drain, Handler, HandlerError, Message, Options, Outcome, Worker, each,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{MS, Recorder, S, run, until_empty};
@@ -105,6 +107,44 @@ async fn batch_is_left_where_a_message_of_the_group_failed() {
 }
 
 /// Notes what it handles.
+/// The first receive of a1 fails, and what stands behind it is released.
+struct FailingOnce(Arc<Mutex<Vec<String>>>);
+
+impl Handler for FailingOnce {
+    async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
+        let mut handled = self.0.lock().unwrap();
+        handled.extend(messages.iter().map(|message| message.body().to_string()));
+        let fails = messages.iter().any(|m| m.body() == "a1" && m.receive_count() == 1);
+        let outcome = |message: &Message| match &**message.body() {
+            _ if !fails => Outcome::Ack,
+            "a1" => Outcome::Retry { after: Some(S) },
+            _ => Outcome::Release,
+        };
+        Ok(messages.iter().map(outcome).collect())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn batch_that_is_back_before_it_is_known_to_be_given_back_is_in_order() {
+    let peer = MemoryPeer::fifo();
+    put(&peer, "a", &["1", "2", "3"]);
+    // Visible again after 1 s, answered after 3 s.
+    peer.plan(Operation::ChangeVisibility, Fault::Slow(3 * S));
+    let handled = Arc::default();
+    let options = Options { batch_size: 10, batch_window: MS, ..Options::default() };
+    let drain = Drain::new();
+    let worker = Worker::new(peer.clone(), FailingOnce(Arc::clone(&handled)), options);
+    let end = async {
+        sleep(20 * S).await;
+        drain.drain();
+    };
+
+    tokio::join!(worker.with_drain(drain.clone()).run(), end);
+
+    assert_eq!(*handled.lock().unwrap(), ["a1", "a2", "a3", "a1", "a2", "a3"]);
+    assert_eq!(peer.deleted(), ["a1", "a2", "a3"]);
+}
+
 fn rejecting_a1(handled: &Arc<Mutex<Vec<String>>>) -> impl Handler + use<> {
     let handled = Arc::clone(handled);
     each(move |message: Message| {

@@ -261,6 +261,29 @@ async fn refused_delete_counts_at_the_end_of_a_run_but_not_of_a_worker_that_went
 }
 
 #[tokio::test(start_paused = true)]
+async fn drain_tries_once_more_however_long_the_server_asked_to_wait() {
+    let peer = MemoryPeer::standard();
+    peer.put(bodies(10));
+    let mut overloaded = CallError::new(CallErrorKind::Server, "ServiceUnavailable", "slow down");
+    overloaded.retry_after = Some(60 * S);
+    peer.plan(Operation::Delete, Fault::Refuse(overloaded));
+    let drain = Drain::new();
+    let options = Options { until: Until::Drained, ..until_empty(10) };
+    let worker = Worker::new(peer.clone(), Recorder::succeeding(MS), options);
+    let end = async {
+        sleep(3 * S).await;
+        drain.drain();
+    };
+
+    let (summary, ()) = tokio::join!(worker.with_drain(drain.clone()).run(), end);
+
+    assert_eq!((summary.succeeded, summary.unsettled), (10, 0));
+    let attempts = peer.calls_of(Operation::Delete);
+    assert_eq!(attempts.len(), 2);
+    assert!(attempts[1].at < attempts[0].at + 5 * S);
+}
+
+#[tokio::test(start_paused = true)]
 async fn message_given_back_by_the_end_of_its_lease_does_not_count() {
     let peer = MemoryPeer::standard();
     peer.put(["a"]);
