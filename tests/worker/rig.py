@@ -33,6 +33,8 @@ class Work:
                 stderr=subprocess.STDOUT,
                 cwd=directory,
                 env=environment | (env or {}),
+                # The tests themselves may have been started with nohup.
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
             )
 
     def wait(self, timeout=STOP_TIMEOUT_S) -> int:

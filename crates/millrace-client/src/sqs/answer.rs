@@ -15,11 +15,16 @@ struct ErrorBody {
 }
 
 /// The error that an answer with a status other than 200 means. Whatever protocol was spoken, what
-/// stands between may answer in the other. An answer without an error code is none of SQS: some proxy
-/// wrote it, and what became of the request is unknown.
+/// stands between may answer in the other. An answer without an error code, in its body or its
+/// headers, is none of SQS: some proxy wrote it, and what became of the request is unknown.
 pub(super) fn error_of(answer: &Answer) -> CallError {
     let body = serde_json::from_slice(&answer.body).ok().or_else(|| of_xml(&answer.body));
-    let body: ErrorBody = body.unwrap_or_default();
+    let mut body: ErrorBody = body.unwrap_or_default();
+    if body.shape.is_empty()
+        && let Some(code) = code_of_headers(answer)
+    {
+        code.clone_into(&mut body.shape);
+    }
     let after_namespace = body.shape.rsplit('#').next().unwrap_or_default();
     let shape = after_namespace.split(':').next().unwrap_or_default();
     let shape = short_code(shape);
@@ -33,6 +38,12 @@ pub(super) fn error_of(answer: &Answer) -> CallError {
     // A server in trouble may fail after the deed; refusals and throttling come before it.
     error.is_ambiguous = matches!(error.kind, CallErrorKind::Server | CallErrorKind::Malformed);
     error
+}
+
+/// Of `x-amzn-errortype: SHAPE`, or `x-amzn-query-error: CODE;FAULT`.
+fn code_of_headers(answer: &Answer) -> Option<&str> {
+    let query_error = || answer.header("x-amzn-query-error")?.split(';').next();
+    answer.header("x-amzn-errortype").or_else(query_error)
 }
 
 /// An error code as JSON has it: Query's, and those of entries, have a prefix in places.
@@ -172,6 +183,22 @@ mod tests {
             }
         }
         assert_eq!(error(404, "<html>\n default  backend").message, "<html> default backend");
+    }
+
+    #[test]
+    fn code_may_stand_in_the_headers() {
+        for header in [
+            "x-amzn-errortype: QueueDoesNotExist:http://internal",
+            "X-Amzn-Query-Error: AWS.SimpleQueueService.NonExistentQueue;Sender",
+        ] {
+            let head = format!("HTTP/1.1 400 Bad Request\r\n{header}\r\n");
+            let (head, body) = (head.into(), Bytes::from_static(b"{\"message\":\"m\"}"));
+            let found =
+                error_of(&Answer { status: 400, retry_after: None, body, head, closes: false });
+
+            assert_eq!(found.kind, CallErrorKind::NoSuchQueue, "{header}");
+            assert_eq!(found.message, "m");
+        }
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub(super) const SILENT_AFTER: Duration = Duration::from_millis(250);
 /// Often enough for what a server closes, seldom enough to cost nothing.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
+/// Between two attempts to come by a connection while there are no descriptors.
+const SHARE_PAUSE: Duration = Duration::from_millis(10);
+
 #[derive(Debug)]
 pub(super) struct Pool {
     dialer: Arc<Dialer>,
@@ -125,13 +128,30 @@ impl Pool {
         let permit = self.permit(lane).await?;
         let connection = match self.idle(lane) {
             Some(connection) => connection,
-            None => self.dialer.open(&self.ledger).await?,
+            None => self.open_or_share(lane).await?,
         };
         if connection.served > 0 {
             Ledger::count(&self.ledger.reused);
         }
         Ledger::count(&self.ledger.requests);
         Ok(Taken { connection, lane, permit })
+    }
+
+    /// A new connection. Where the process has no descriptor left for one, one that others of the lane
+    /// have done with is as good.
+    async fn open_or_share(&self, lane: Lane) -> Result<Connection, TransportError> {
+        let give_up = Instant::now() + self.lane_timeout;
+        loop {
+            match self.dialer.open(&self.ledger).await {
+                Err(error) if error.is_for_lack_of_descriptors() && Instant::now() < give_up => {
+                    tokio::time::sleep(SHARE_PAUSE).await;
+                    if let Some(connection) = self.idle(lane) {
+                        return Ok(connection);
+                    }
+                }
+                opened => return opened,
+            }
+        }
     }
 
     /// A spare or new connection in place of a kept one that ended under a request.

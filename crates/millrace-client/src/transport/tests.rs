@@ -1,5 +1,6 @@
 //! The rules of connections, against a server that breaks them.
 
+mod descriptors;
 mod idle;
 
 use std::sync::Arc;

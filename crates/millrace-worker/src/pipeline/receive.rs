@@ -45,6 +45,9 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 /// So many such failures in a row, and a worker that is to end by itself ends: the queue is gone, or
 /// not for these credentials, and it would never find it empty.
 const REFUSALS: u32 = 3;
+/// From so many failures in a row on, answers that are none of a queue count as such as well: there is
+/// no queue at that address.
+const STRANGE_ANSWERS: u32 = 10;
 /// Messages that may wait behind others of their group, for each handler: what one receive brings.
 const BEHIND_LANES: usize = 10;
 /// How long receives of an ordered queue ask for one message, after one that failed is back.
@@ -330,7 +333,10 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let pause = pause.max(asked_for);
         self.receiver.not_before = self.receiver.not_before.max(now + pause);
         tracing::warn!(%error, failures, pause_ms = pause.as_millis() as u64, "receive failed");
-        if !error.is_retryable() && self.options.until != Until::Drained {
+        // What is no answer of a queue may go away, as when a proxy is set up anew, or never will.
+        let is_strange = error.kind == CallErrorKind::Malformed && failures >= STRANGE_ANSWERS;
+        let is_refused = is_strange || !error.is_retryable();
+        if is_refused && self.options.until != Until::Drained {
             self.on_receive_refused(error, sent, now);
         }
     }

@@ -274,6 +274,22 @@ async fn worker_that_is_to_end_by_itself_ends_after_three_refusals_in_a_row() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn worker_that_is_to_end_by_itself_ends_where_there_is_no_queue() {
+    let peer = MemoryPeer::standard();
+    for _ in 0..30 {
+        let page = CallError::new(CallErrorKind::Malformed, "HTTP 404", "<html>not here</html>");
+        peer.plan(Operation::Receive, Fault::Refuse(page));
+    }
+    let began = Instant::now();
+
+    let summary = run(&peer, &Recorder::succeeding(MS), until_empty(1)).await;
+
+    assert_eq!((summary.refused, summary.received), (1, 0));
+    assert_eq!(peer.calls_of(Operation::Receive).len(), 12);
+    assert!(began.elapsed() > 5 * S, "a proxy may be set up anew");
+}
+
+#[tokio::test(start_paused = true)]
 async fn refusals_that_end_are_forgotten_and_service_goes_on_whatever_is_refused() {
     let (recovered, service) = (MemoryPeer::standard(), MemoryPeer::standard());
     recovered.put(["a"]);

@@ -79,6 +79,12 @@ impl<C> Place<C> {
         Next::End(state.idle.remove(0).1)
     }
 
+    /// A command to end where there is no room for another: the one that has waited longest.
+    pub(super) fn make_room(&self) -> Option<C> {
+        let mut state = self.commands.state();
+        (!state.idle.is_empty()).then(|| state.idle.remove(0).1)
+    }
+
     /// The command waits for the next message in its place.
     pub(super) fn keep(mut self, command: C) {
         let mut state = self.commands.state();
@@ -132,6 +138,19 @@ mod tests {
         drop(second);
         let third = commands.place("b");
         assert!(matches!(third.next(), Next::Start), "its place was given back");
+    }
+
+    #[test]
+    fn where_there_is_no_room_the_command_that_waited_longest_is_to_end() {
+        let commands = Arc::new(Commands::new(9));
+        idle(&commands, "a", 2);
+        let place = commands.place("b");
+
+        assert!(matches!(place.next(), Next::Start));
+        assert_eq!(
+            [place.make_room(), place.make_room(), place.make_room()],
+            [Some(0), Some(1), None]
+        );
     }
 
     #[test]

@@ -28,7 +28,7 @@ use super::{
     WorkFlags,
     commands::{Commands, Next, Place},
     process_group::ProcessGroup,
-    room::Room,
+    room::{self, Room},
     trace,
 };
 
@@ -111,7 +111,12 @@ impl Lines {
                 Next::Start => match self.spawn() {
                     Ok(running) => return Ok(Some((place, running))),
                     Err(error) => {
-                        if !room.may_come(error, cancelled.as_mut()).await? {
+                        // Those of other queues: of its own it would have been given one.
+                        if room::is_lacking(&error)
+                            && let Some(idle) = place.make_room()
+                        {
+                            end(vec![idle], self.kill_after).await;
+                        } else if !room.may_come(error, cancelled.as_mut()).await? {
                             return Ok(None);
                         }
                     }

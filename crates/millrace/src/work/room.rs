@@ -37,7 +37,7 @@ impl Room {
         error: io::Error,
         cancelled: impl Future<Output = ()>,
     ) -> io::Result<bool> {
-        if !is_for_lack_of_room(&error) {
+        if !is_lacking(&error) {
             return Err(error);
         }
         let now = Instant::now();
@@ -54,7 +54,8 @@ impl Room {
     }
 }
 
-fn is_for_lack_of_room(error: &io::Error) -> bool {
+/// Whether that is why something could not be started.
+pub(super) fn is_lacking(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM))
 }
