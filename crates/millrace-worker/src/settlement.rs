@@ -129,9 +129,10 @@ impl Outbox {
     pub(crate) fn retry(&mut self, entry: Entry, now: Instant) {
         let failures = entry.failures.saturating_add(1);
         self.failed.push(Entry { failures, urgency: Urgency::Urgent, ..entry });
-        let own = now + backoff::call_delay(FIRST_PAUSE, failures, LONGEST_PAUSE);
-        let after_all = self.not_before.max(Some(own));
-        self.retry_at = self.retry_at.filter(|at| *at > now).or(after_all);
+        let pause = || now + backoff::call_delay(FIRST_PAUSE, failures, LONGEST_PAUSE);
+        let pauses_until = self.not_before.filter(|until| *until > now);
+        let next = self.retry_at.filter(|at| *at > now).or(pauses_until);
+        self.retry_at = Some(next.unwrap_or_else(pause));
     }
 
     /// Entries that wait for an attempt and were finished at `since` or before.
