@@ -20,7 +20,10 @@ use millrace_services::{
     AccessKey, Alarms, DeclaredQueue, MetricsOptions, Monitor, Options, QueueAccess, SqsOptions,
 };
 
-use crate::config::{Config, UsageError};
+use crate::{
+    config::{Config, UsageError},
+    logging,
+};
 
 /// What is served, and what goes with it.
 pub(crate) struct Services {
@@ -163,6 +166,7 @@ fn random_bits() -> u128 {
         Ok(()) => u128::from_ne_bytes(bits),
         Err(error) => {
             tracing::error!(%error, "the system gives no random bits");
+            logging::finish();
             std::process::abort()
         }
     }

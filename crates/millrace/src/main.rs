@@ -36,7 +36,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// 0: done. 1: failed. 2: asked for something that cannot be, or a journal was not checked. 4: a
 /// worker gave work back unfinished.
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let code = match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             logging::tell_failure(&error);
@@ -47,7 +47,9 @@ fn main() -> ExitCode {
                 () => 1,
             })
         }
-    }
+    };
+    logging::finish();
+    code
 }
 
 fn run(command: Command) -> anyhow::Result<()> {

@@ -12,10 +12,7 @@ use anyhow::Context;
 use millrace_journal::Durability;
 use millrace_otel::Tracer;
 use millrace_server::{Drain, Limits, Options, Server, Timeouts};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    task::spawn_blocking,
-};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     assemble,
@@ -30,8 +27,6 @@ use crate::{
 /// Signals so soon after the first are taken for the same one: `timeout` and terminals send theirs to
 /// the process and to its group.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
-/// How long the log may take before the process ends at once.
-const LAST_WORD: Duration = Duration::from_millis(100);
 
 /// Runs until a signal asks to stop, then drains.
 pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
@@ -150,18 +145,13 @@ fn start_on_signals(drain: Drain) -> io::Result<()> {
                     None => {
                         first = Some(Instant::now());
                         // Before an idle server has logged that it stopped.
-                        let logged = spawn_blocking(move || {
-                            tracing::info!(signal = name, "draining");
-                        });
-                        let _ = tokio::time::timeout(LAST_WORD, logged).await;
+                        tracing::info!(signal = name, "draining");
                         drain.start();
                     }
                     Some(at) if at.elapsed() < SAME_SIGNAL => {}
                     Some(_) => {
-                        let logged = spawn_blocking(move || {
-                            tracing::warn!(signal = name, "ending at once");
-                        });
-                        let _ = tokio::time::timeout(LAST_WORD, logged).await;
+                        tracing::warn!(signal = name, "ending at once");
+                        logging::finish();
                         std::process::exit(1);
                     }
                 }

@@ -1,8 +1,11 @@
-//! Structured logs on standard error.
+//! Structured logs on standard error, which nothing ever waits for.
+
+mod lines;
 
 use std::{
     io::{self, IsTerminal, Write},
     sync::OnceLock,
+    time::Duration,
 };
 
 use tracing_subscriber::{
@@ -14,23 +17,38 @@ use tracing_subscriber::{
 };
 
 use crate::config::{LogFormat, UsageError};
+use lines::Lines;
 
-/// Known once logging has started.
-static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+/// How long the process lives on for what it logged last.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Starts logging. To be called once.
+/// Where lines go, known once logging has started.
+static LOG: OnceLock<(LogFormat, Lines)> = OnceLock::new();
+
+/// Starts logging. To be called once; before the process ends, [`finish`] is.
 pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
     let targets = levels(level)?;
-    let lines: Box<dyn Layer<_> + Send + Sync> = match format {
+    let lines = Lines::start(io::stderr(), |lines| {
+        tracing::warn!(lines, "left out of the log, as it was not read in time");
+    })?;
+    let _ = LOG.set((format, lines.clone()));
+    let writer = move || lines.clone();
+    let layer: Box<dyn Layer<_> + Send + Sync> = match format {
         LogFormat::Text => {
-            fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal()).boxed()
+            fmt::layer().with_writer(writer).with_ansi(io::stderr().is_terminal()).boxed()
         }
-        LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(io::stderr).boxed(),
+        LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(writer).boxed(),
     };
     // The filter stands in front of everything: what is off costs one load.
-    Registry::default().with(lines.and_then(targets)).try_init()?;
-    let _ = FORMAT.set(format);
+    Registry::default().with(layer.and_then(targets)).try_init()?;
     Ok(())
+}
+
+/// Waits for what was logged to be written, if somebody reads it.
+pub(crate) fn finish() {
+    if let Some((_, lines)) = LOG.get() {
+        lines.finish(LAST_WORDS);
+    }
 }
 
 /// `info`, or levels of parts such as `warn,millrace_journal=debug`. A word that is no level would
@@ -48,12 +66,17 @@ fn levels(text: &str) -> Result<Targets, UsageError> {
 /// A line for people on standard error. That it cannot be written, as into a file on a full disk, is
 /// no reason to end.
 pub(crate) fn tell(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let line = format!("{line}\n");
+    let _ = match LOG.get() {
+        Some((_, lines)) => lines.clone().write_all(line.as_bytes()),
+        None => io::stderr().write_all(line.as_bytes()),
+    };
 }
 
 /// Why the process ends, on standard error: whoever reads that as JSON lines is to find no others.
 pub(crate) fn tell_failure(error: &anyhow::Error) {
-    if FORMAT.get() == Some(&LogFormat::Json) && tracing::enabled!(tracing::Level::ERROR) {
+    let is_json = matches!(LOG.get(), Some((LogFormat::Json, _)));
+    if is_json && tracing::enabled!(tracing::Level::ERROR) {
         tracing::error!("{error:#}");
     } else {
         tell(&format!("millrace: {error:#}"));

@@ -1,0 +1,55 @@
+//! Everyday commands.
+
+use std::fs::{self, File};
+
+use tempfile::TempDir;
+
+use super::{json, millrace, run, serve, stderr, stdout};
+
+#[test]
+fn commands_believe_the_authorities_that_aws_tools_are_told() {
+    let data = tempfile::tempdir().unwrap();
+    let of_data = |name: &str| data.path().join(name).display().to_string();
+    let (certificate, key) = (of_data("certificate.pem"), of_data("key.pem"));
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    fs::write(&certificate, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let server = serve(&data, &["--tls-cert", &certificate, "--tls-key", &key]);
+    let list = |variables: &[(&str, &str)]| {
+        let mut command = millrace(&["queue", "list", "--endpoint", &server.address]);
+        command.envs(variables.iter().copied()).output().unwrap()
+    };
+
+    let refused = list(&[]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("certificate"), "{}", stderr(&refused));
+    for variable in ["AWS_CA_BUNDLE", "SSL_CERT_FILE"] {
+        let believed = list(&[(variable, &certificate)]);
+        assert!(believed.status.success(), "{}", stderr(&believed));
+    }
+    let unreadable = list(&[("AWS_CA_BUNDLE", &of_data("none.pem"))]);
+    assert_eq!(unreadable.status.code(), Some(2));
+    assert!(stderr(&unreadable).contains("AWS_CA_BUNDLE"), "{}", stderr(&unreadable));
+}
+
+#[test]
+fn batch_that_is_larger_than_a_request_may_be_is_sent_message_by_message() {
+    let data = TempDir::new().unwrap();
+    let serving = serve(&data, &["--durability", "memory"]);
+    let endpoint = format!("http://{}", serving.address);
+    let body = "x".repeat(1_000_000);
+    let exported = serde_json::json!({ "Body": body }).to_string();
+    assert!(run(&["queue", "create", "q", "--endpoint", &endpoint]).status.success());
+
+    for (arguments, line) in [(&["send", "q", "--lines"][..], body), (&["import", "q"], exported)] {
+        let lines = data.path().join("lines");
+        fs::write(&lines, format!("{line}\n").repeat(10)).unwrap();
+        let mut command = millrace(arguments);
+        command.args(["--endpoint", &endpoint]).stdin(File::open(&lines).unwrap());
+        let sent = command.output().unwrap();
+        assert!(sent.status.success(), "{arguments:?}: {}", stderr(&sent));
+    }
+
+    let shown = run(&["queue", "show", "q", "--json", "--endpoint", &endpoint]);
+    assert_eq!(json(&stdout(&shown))["Attributes"]["ApproximateNumberOfMessages"], "20");
+}
