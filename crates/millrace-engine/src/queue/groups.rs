@@ -207,18 +207,32 @@ impl Groups {
 
     /// Puts the group at the end of that ring; it stays where it is if it is in it already.
     pub(super) fn enter_ring(&mut self, group: u32, ring: u8) {
-        if self.at(group).ring == ring {
-            return;
+        if self.at(group).ring != ring {
+            self.leave_ring(group);
+            self.place_between(self.rings[usize::from(ring)].tail, group, NONE, ring);
         }
-        self.leave_ring(group);
-        let tail = self.rings[usize::from(ring)].tail;
+    }
+
+    /// Puts the group, if it is in a ring, at the front of that.
+    pub(super) fn keep_turn(&mut self, group: u32) {
+        let ring = self.at(group).ring;
+        if ring != OUTSIDE {
+            self.leave_ring(group);
+            self.place_between(NONE, group, self.rings[usize::from(ring)].head, ring);
+        }
+    }
+
+    fn place_between(&mut self, prev: u32, group: u32, next: u32, ring: u8) {
         let entered = self.at_mut(group);
-        (entered.ring, entered.ring_prev, entered.ring_next) = (ring, tail, NONE);
-        match tail {
+        (entered.ring, entered.ring_prev, entered.ring_next) = (ring, prev, next);
+        match prev {
             NONE => self.rings[usize::from(ring)].head = group,
-            tail => self.at_mut(tail).ring_next = group,
+            prev => self.at_mut(prev).ring_next = group,
         }
-        self.rings[usize::from(ring)].tail = group;
+        match next {
+            NONE => self.rings[usize::from(ring)].tail = group,
+            next => self.at_mut(next).ring_prev = group,
+        }
         self.occupied |= 1 << ring;
     }
 
@@ -343,6 +357,24 @@ mod tests {
         groups.leave_ring(a);
         groups.enter_ring(a, 2);
         assert_eq!(groups.first(), Some(b));
+    }
+
+    #[test]
+    fn a_group_that_keeps_its_turn_is_first_of_its_ring_again() {
+        let mut groups = Groups::new();
+        let [a, b, c] = ["a", "b", "c"].map(|name| groups.join(Some(name)));
+        groups.keep_turn(a);
+        assert_eq!(groups.first(), None, "it stands in no ring");
+
+        for group in [a, b, c] {
+            groups.enter_ring(group, 0);
+            groups.keep_turn(group);
+        }
+
+        assert_eq!(groups.turns().map(|(_, group)| group).collect::<Vec<_>>(), [c, b, a]);
+        groups.keep_turn(a);
+        groups.leave_ring(b);
+        assert_eq!(groups.turns().map(|(_, group)| group).collect::<Vec<_>>(), [a, c]);
     }
 
     #[test]

@@ -35,8 +35,8 @@ pub struct Receive {
 pub enum DeadLetters<'a> {
     /// No redrive policy, or its target does not exist: deliver them.
     Deliver,
-    /// There is a target, but it is not at hand: stop, or fail with
-    /// [`ReceiveError::NeedsDeadLetterQueue`] if nothing else can be delivered.
+    /// There is a target, but it is not at hand: stop before them, or fail with
+    /// [`ReceiveError::NeedsDeadLetterQueue`] if that is at once.
     Elsewhere,
     /// Move them to this queue.
     Move(&'a mut Queue),
@@ -131,6 +131,8 @@ impl Queue {
                 self.refresh(group);
             }
             if !goes_on {
+                // Behind others it would never find the dead-letter queue at hand.
+                self.groups.keep_turn(group);
                 break;
             }
         }

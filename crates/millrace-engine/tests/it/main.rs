@@ -9,3 +9,4 @@ mod model;
 mod props;
 mod replay;
 mod scripts;
+mod turns;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
 use millrace_engine::{
-    Counts, DeadLetters, DeduplicationScope, Definition, Kind, MessageState, Receive, ReceiveError,
-    Redrive, Settings, record,
+    Counts, DeduplicationScope, Definition, Kind, MessageState, Receive, Redrive, Settings, record,
 };
 
 use crate::harness::{Broker, Journal, Member, NewMessage, START, remembered_to};
@@ -340,37 +339,6 @@ fn queue_emptied_of_ready_messages_has_no_first() {
 
     assert!(broker.members[queue].queue.first_ready().is_none());
     broker.members[queue].queue.assert_consistent();
-}
-
-#[test]
-fn receive_asks_for_the_dead_letter_queue_only_if_it_can_do_nothing_else() {
-    let mut broker = Broker::new();
-    let redrive = Redrive {
-        region: "us-east-1".to_owned(),
-        account: "000000000000".to_owned(),
-        name: "dead.fifo".to_owned(),
-        max_receive_count: 1,
-    };
-    let settings = Settings { redrive: Some(redrive), visibility_timeout_s: 0, ..fifo(0) };
-    let queue = broker.create("jobs.fifo", settings);
-    broker.send(queue, "poison", message("g"));
-    broker.receive(queue, &ANY).unwrap();
-    broker.send(queue, "behind", message("g"));
-    broker.send(queue, "other", message("h"));
-    let queue = &mut broker.members[queue].queue;
-    let mut receive = |now_s| {
-        let now = START.plus_seconds(now_s);
-        queue.tick(now, 10);
-        let hidden = Receive { visibility_timeout_s: Some(60), ..ANY };
-        queue.receive(now, &hidden, DeadLetters::Elsewhere)
-    };
-
-    // The group with the poison has its turn, gives nothing and goes to the end.
-    assert_eq!(receive(1).unwrap_err(), ReceiveError::NeedsDeadLetterQueue);
-    assert_eq!(receive(2).unwrap().deliveries.len(), 1);
-    assert_eq!(receive(3).unwrap_err(), ReceiveError::NeedsDeadLetterQueue);
-    queue.assert_consistent();
-    assert_eq!((queue.counts().ready, queue.counts().in_flight), (2, 1));
 }
 
 #[test]
