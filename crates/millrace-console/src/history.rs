@@ -53,7 +53,7 @@ impl Histories {
         self.0.retain(|_, history| history.watched_at_tick + KEPT as u64 >= sample.tick);
         for (view, history) in &mut self.0 {
             let (counts, rates) = match &view.part {
-                Part::Queue(key) => match sample.find(key) {
+                Part::Queue(key) => match sample.find(key).filter(|_| view.may_show(key)) {
                     Some(looked) => (looked.glance.counts, looked.rates),
                     None => continue,
                 },

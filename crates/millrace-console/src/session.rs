@@ -204,10 +204,12 @@ pub(crate) fn has_token(request: &Request<'_>, session: &Session) -> bool {
     !session.token.is_empty() && is_same_secret(given, &session.token)
 }
 
-/// The value of a cookie.
+/// The value of a cookie. Over HTTP/2 browsers send each in a field of its own (RFC 9113, 8.2.3).
 pub(crate) fn cookie<'a>(request: &Request<'a>, name: &str) -> Option<&'a str> {
-    let pairs = request.header("cookie")?.split(';');
-    let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
+    let fields = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("cookie"));
+    let texts = fields.filter_map(|field| str::from_utf8(field.value).ok());
+    let mut pairs =
+        texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
@@ -288,6 +290,17 @@ mod tests {
 
         assert_eq!((&again.token, &again.new_cookie), (&first.token, &None));
         assert_ne!(other.token, first.token);
+    }
+
+    #[test]
+    fn a_cookie_is_found_in_any_field() {
+        let fields = [("Cookie", "theme=dark; other=1"), ("cookie", "x=2"), ("Cookie", "id=3")];
+
+        with(&fields, |request| {
+            assert_eq!(cookie(request, "theme"), Some("dark"));
+            assert_eq!(cookie(request, "id"), Some("3"));
+            assert_eq!(cookie(request, "missing"), None);
+        });
     }
 
     #[test]

@@ -78,6 +78,13 @@ impl Browser {
         self.cookie = set.1.split(';').next().unwrap().to_owned();
     }
 
+    async fn log_in(&mut self, access_key: &str) {
+        let keys = json!({ "access_key": access_key, "secret_key": "long-secret" }).to_string();
+        let login = self.ask("POST", "/api/login", &[], &keys).await;
+        self.keep_cookie(&login);
+        self.token = json(&self.get("/api/session").await)["token"].as_str().unwrap().into();
+    }
+
     async fn get(&self, target: &str) -> Response {
         self.ask("GET", target, &[], "").await
     }
@@ -436,21 +443,44 @@ async fn logging_out_ends_the_sessions_streams_and_no_others() {
     assert!(next.contains("event: delta"), "{next}");
 }
 
+/// With the keys `AKIDOPS` and `AKIDOTHER`, of accounts 111111111111 and 222222222222.
+fn browser_of_two_accounts() -> Browser {
+    let other =
+        AccessKey { access_key: "AKIDOTHER".into(), account: "222222222222".into(), ..key() };
+    Browser::new(vec![key(), other])
+}
+
+#[tokio::test]
+async fn the_history_of_anothers_queue_is_not_shown() {
+    let mut browser = browser_of_two_accounts();
+    browser.log_in("AKIDOPS").await;
+    browser.create("mine").await;
+    let mine = "view=queue&region=us-east-1&account=111111111111&name=mine";
+    let mut own = browser.get(&format!("/events?{mine}")).await.stream.unwrap();
+    let own_cookie = browser.cookie.clone();
+    browser.log_in("AKIDOTHER").await;
+    let snapshot = format!("/api/snapshot?{mine}");
+    browser.get(&snapshot).await; // From now on it is watched.
+
+    tokio::select! {
+        // The first is a snapshot, and a rate takes two samples.
+        () = async { for _ in 0..4 { event(&mut own).await; } } => {}
+        () = browser.console.run() => unreachable!("the sampler never ends"),
+    }
+    let others = json(&browser.get(&snapshot).await);
+    browser.cookie = own_cookie;
+    let own = json(&browser.get(&snapshot).await);
+
+    assert!(!own["history"].as_array().unwrap().is_empty(), "{own}");
+    assert_eq!((&others["head"]["is_gone"], &others["history"]), (&json!(true), &json!([])));
+}
+
 #[tokio::test]
 async fn a_login_opens_its_own_accounts_queues_only() {
-    let mut browser = Browser::new(vec![
-        key(),
-        AccessKey { access_key: "AKIDOTHER".into(), account: "222222222222".into(), ..key() },
-    ]);
-    let log_in = async |browser: &mut Browser, access_key: &str| {
-        let keys = json!({ "access_key": access_key, "secret_key": "long-secret" }).to_string();
-        let login = browser.ask("POST", "/api/login", &[], &keys).await;
-        browser.keep_cookie(&login);
-        browser.token = json(&browser.get("/api/session").await)["token"].as_str().unwrap().into();
-    };
-    log_in(&mut browser, "AKIDOPS").await;
+    let mut browser = browser_of_two_accounts();
+    browser.log_in("AKIDOPS").await;
     browser.create("mine").await;
-    log_in(&mut browser, "AKIDOTHER").await;
+    browser.log_in("AKIDOTHER").await;
     browser.create("theirs").await;
 
     let queues = json(&browser.get("/api/snapshot?view=queues").await);
