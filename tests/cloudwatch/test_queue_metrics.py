@@ -62,6 +62,31 @@ def test_sums_over_minutes_equal_what_clients_counted_also_after_kills(alone, cl
     assert total("jobs", "NumberOfMessagesSent", period=3600) == expected["NumberOfMessagesSent"]
 
 
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_an_empty_queue_has_metrics_after_a_restart_as_before(alone, clock, sqs_alone, cloudwatch, how):
+    url = sqs_alone.create_queue(QueueName="jobs")["QueueUrl"]
+    sqs_alone.send_message(QueueUrl=url, MessageBody="x")
+    (message,) = sqs_alone.receive_message(QueueUrl=url)["Messages"]
+    sqs_alone.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    # Durable, and not long ago for the clock of a restart, which is the wall's.
+    clock.next_minute()
+
+    alone.restart(how)
+    clock.advance(600)
+
+    points = cloudwatch.get_metric_statistics(
+        Namespace="AWS/SQS",
+        MetricName="ApproximateNumberOfMessagesVisible",
+        Dimensions=[{"Name": "QueueName", "Value": "jobs"}],
+        StartTime=clock.time(480),
+        EndTime=clock.time(),
+        Period=60,
+        Statistics=["SampleCount"],
+    )["Datapoints"]
+    assert len(points) >= 8
+    assert {point["SampleCount"] for point in points} == {1.0}
+
+
 def test_gauges_show_what_a_queue_holds(clock, sqs_alone, cloudwatch, total):
     url = sqs_alone.create_queue(QueueName="jobs")["QueueUrl"]
     for _ in range(5):

@@ -179,8 +179,9 @@ impl MetricStore {
         Ok(Timestamp((self.inner().open_s + BASE_PERIOD_S) * 1000))
     }
 
-    /// Stores what the source has gathered in the minute that has not ended: before the end of the
-    /// process. What comes in the same minute later is added to it.
+    /// Stores what the source has counted in the minute that has not ended: before the end of the
+    /// process. What comes in the same minute later is added to it. Gauges are for the end of the
+    /// minute: two would not add up.
     pub fn flush(&self, now: Timestamp) -> Result<(), StoreError> {
         self.gather(now, minute(now.seconds()))?;
         self.sync()
@@ -266,9 +267,12 @@ impl MetricStore {
             self.inner_mut().open_s = next_s;
             return Ok(());
         };
-        let samples = source.close(now);
+        let mut samples = source.close(now);
         let mut inner = self.inner_mut();
         let open_s = std::mem::replace(&mut inner.open_s, next_s);
+        if open_s == next_s {
+            samples.iter_mut().for_each(|sample| sample.values.retain(|value| !value.is_gauge));
+        }
         // Between, nothing was gathered: the clock jumped, or the process stood still.
         let first_filled_s =
             (open_s + BASE_PERIOD_S).max(next_s.saturating_sub(FILLED_MINUTES * 60));

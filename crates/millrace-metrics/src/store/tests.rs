@@ -220,6 +220,38 @@ fn the_open_minute_is_seen_and_closed_once() {
 }
 
 #[test]
+fn a_minute_has_one_value_of_a_gauge_however_often_processes_end_in_it() {
+    struct Stock;
+
+    impl Source for Stock {
+        fn peek(&self, _: &Entity, _: Timestamp) -> Vec<Value> {
+            Vec::new()
+        }
+
+        fn close(&self, _: Timestamp) -> Vec<Sample> {
+            let (unit, summary) = (Unit::Count, Summary::of(5.0));
+            let values = vec![Value { metric: "Sales", unit, summary, is_gauge: true }];
+            vec![Sample { entity: entity("a"), values }]
+        }
+    }
+
+    let dir = tempfile::tempdir().unwrap();
+    for ends_s in [START_S + 10, START_S + 20] {
+        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+        store.set_source(Arc::new(Stock), at(START_S));
+        store.flush(at(ends_s)).unwrap();
+    }
+    let store = MetricStore::open(Some(dir.path()), at(START_S + 30)).unwrap();
+    store.set_source(Arc::new(Stock), at(START_S + 30));
+    store.close_minute(at(START_S + 60)).unwrap();
+    // The minute has ended, though nobody has closed it.
+    store.flush(at(START_S + 120)).unwrap();
+
+    let minutes = [(START_S, 5.0), (START_S + 60, 5.0)];
+    assert_eq!(sums(&store, "a", START_S..START_S + 600, 60), minutes);
+}
+
+#[test]
 fn minutes_that_the_clock_skips_count_as_idle() {
     let tally = Arc::new(Tally(Mutex::new(4.0)));
     let store = MetricStore::open(None, at(START_S)).unwrap();

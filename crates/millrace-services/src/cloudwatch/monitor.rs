@@ -86,7 +86,7 @@ impl Monitor {
         alarms: Alarms,
     ) -> std::io::Result<Monitor> {
         let now = broker.now();
-        let queues = QueueMetrics::new(broker.clone());
+        let queues = QueueMetrics::new(broker.clone(), &store);
         store.set_source(queues.clone(), now);
         let (sender, receiver) = sync_channel(JOBS_WAITING);
         let Alarms { book, queue_access } = alarms;

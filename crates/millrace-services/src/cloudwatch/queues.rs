@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millrace_broker::{Broker, Kind, QueueFigures, QueueTotals, SharedQueue};
 use millrace_core::{QueueId, Timestamp};
-use millrace_metrics::{Entity, Sample, Source, Summary, Unit, Value};
+use millrace_metrics::{
+    Entity, MetricStore, Periods, Point, Sample, SeriesQuery, Source, StoreError, Summary, Unit,
+    Value,
+};
 
 /// CloudWatch: a queue has metrics up to six hours after it was last active.
 const ACTIVE_S: u64 = 6 * 3_600;
@@ -33,9 +36,15 @@ struct Seen {
 }
 
 impl QueueMetrics {
-    /// Metrics of the broker's queues, those of deleted ones included.
-    pub(super) fn new(broker: Arc<Broker>) -> Arc<QueueMetrics> {
-        let metrics = Arc::new(QueueMetrics { broker, gathered: Mutex::default() });
+    /// Metrics of the broker's queues, those of deleted ones included. What is in `store` tells which
+    /// queues were active when the process before ended.
+    pub(super) fn new(broker: Arc<Broker>, store: &MetricStore) -> Arc<QueueMetrics> {
+        let queues = still_active(&broker, store).unwrap_or_else(|error| {
+            tracing::warn!(%error, "queues without messages have no metrics until they are used");
+            HashMap::new()
+        });
+        let gathered = Mutex::new(Gathered { queues, ..Gathered::default() });
+        let metrics = Arc::new(QueueMetrics { broker, gathered });
         let listener = Arc::downgrade(&metrics);
         metrics.broker.on_delete(Box::new(move |queue| {
             if let Some(metrics) = listener.upgrade() {
@@ -117,6 +126,33 @@ impl Source for QueueMetrics {
         }
         samples
     }
+}
+
+/// Queues that had metrics within the last six hours: how long ago they were used is not known, but
+/// it was before the last of those.
+fn still_active(
+    broker: &Broker,
+    store: &MetricStore,
+) -> Result<HashMap<QueueId, Seen>, StoreError> {
+    let now = broker.now();
+    // Also what seems to be to come: the clock may have been set back.
+    let range_s = now.seconds().saturating_sub(ACTIVE_S)..now.seconds() + ACTIVE_S;
+    let queues = broker.queues();
+    let entities: Vec<_> = queues.iter().map(|queue| Entity::of_queue(queue.key())).collect();
+    let query = |entity| SeriesQuery {
+        entity,
+        metric: "ApproximateNumberOfMessagesVisible",
+        unit: None,
+        periods: Periods { origin_s: 0, period_s: 60 },
+    };
+    let queries: Vec<_> = entities.iter().map(query).collect();
+    let points = store.points(&queries, range_s, now)?;
+    let seen = |(queue, points): (&Arc<SharedQueue>, Vec<Point>)| {
+        let last = points.last()?;
+        let active_until = Timestamp(last.time_s * 1000).plus_seconds(ACTIVE_S);
+        Some((queue.id(), Seen { active_until, ..Seen::default() }))
+    };
+    Ok(queues.iter().zip(points).filter_map(seen).collect())
 }
 
 fn is_active(figures: &QueueFigures, seen: &Seen, now: Timestamp) -> bool {
