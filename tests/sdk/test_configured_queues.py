@@ -66,6 +66,20 @@ def test_changed_declaration_changes_the_queue(make_server):
     assert attributes(server, "jobs")["VisibilityTimeout"] == "90"
 
 
+def test_what_clients_have_set_keeps_no_server_from_starting(make_server):
+    config = '[queues.jobs.attributes]\nSqsManagedSseEnabled = "true"\n[queues.other]\nvisibility_timeout = 60\n'
+    server = make_server(config=config)
+    api = JsonApi(server.endpoint)
+    url = api.call("GetQueueUrl", QueueName="jobs")["QueueUrl"]
+    api.call("SetQueueAttributes", QueueUrl=url, Attributes={"KmsMasterKeyId": "alias/x"})
+
+    server.config = config.replace("60", "90")
+    server.restart()
+
+    assert attributes(server, "jobs")["KmsMasterKeyId"] == "alias/x"
+    assert attributes(server, "other")["VisibilityTimeout"] == "90"
+
+
 def test_fifo_queue(make_server):
     server = make_server(config='[queues."orders.fifo"]\ncontent_based_deduplication = true\n')
 

@@ -318,6 +318,24 @@ class TestRedriveAllowPolicy:
         with pytest.raises(sqs.exceptions.ClientError):
             self.attach(sqs, stranger, arn(dead))
 
+    def test_a_source_of_another_partition_is_the_same_queue(self, sqs, queue, arn):
+        source = queue()
+        elsewhere = arn(source).replace("arn:aws:", "arn:aws-us-gov:")
+        dead = queue(RedriveAllowPolicy=json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": [elsewhere]}))
+
+        self.attach(sqs, source, arn(dead))
+
+    def test_a_policy_that_stays_is_not_asked_for_again(self, sqs, queue, arn, attributes):
+        source, dead = queue(), queue()
+        self.attach(sqs, source, arn(dead))
+        deny = {"RedriveAllowPolicy": json.dumps({"redrivePermission": "denyAll"})}
+        sqs.set_queue_attributes(QueueUrl=dead, Attributes=deny)
+
+        given = {"VisibilityTimeout": "7", "RedrivePolicy": attributes(source)["RedrivePolicy"]}
+        sqs.set_queue_attributes(QueueUrl=source, Attributes=given)
+
+        assert attributes(source)["VisibilityTimeout"] == "7"
+
     @pytest.mark.parametrize(
         "policy",
         [

@@ -6,6 +6,8 @@ use millrace_core::QueueKey;
 use millrace_wire::ApiError;
 
 use super::Sqs;
+use super::attributes::Attributes;
+use super::queues::kind_of;
 
 /// A queue that must be there. Attributes carry SQS names and override what it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +28,23 @@ impl Sqs {
         let Some(queue) = self.broker.queue_by_key(&key) else {
             return self.create(key, &given, declared.tags.clone()).await.map(|_| ());
         };
-        self.update(&queue, &given, declared.tags.clone()).await
+        let Err(error) = self.update(&queue, &given, declared.tags.clone()).await else {
+            return Ok(());
+        };
+        if error.status >= 500 || !are_sound(&key, &given) {
+            return Err(error);
+        }
+        // What clients have set does not go with it. All other queues are to be served.
+        let reason = error.message;
+        tracing::error!(queue = %key, %reason, "queue stays as it is, not as configured");
+        Ok(())
     }
+}
+
+/// Whether a new queue could have these attributes, as far as they tell.
+fn are_sound(key: &QueueKey, given: &[(&str, &str)]) -> bool {
+    let Ok(kind) = kind_of(&key.name, given) else { return false };
+    let mut alone = Attributes::default();
+    alone.settings.kind = kind;
+    alone.set(given.iter().copied()).is_ok()
 }

@@ -121,9 +121,13 @@ impl RedriveAllowPolicy {
         match self.0.get("redrivePermission").and_then(Value::as_str) {
             Some("denyAll") => false,
             Some("byQueue") => {
-                let source = source.to_string();
+                // Of whatever partition: it follows from the region.
+                let is_source = |arn: &Value| {
+                    let arn = arn.as_str().and_then(Arn::parse);
+                    arn.and_then(|arn| arn.queue()).as_ref() == Some(source)
+                };
                 let arns = self.0.get("sourceQueueArns").and_then(Value::as_array);
-                arns.is_some_and(|arns| arns.iter().any(|arn| arn.as_str() == Some(&source)))
+                arns.is_some_and(|arns| arns.iter().any(is_source))
             }
             _ => true,
         }

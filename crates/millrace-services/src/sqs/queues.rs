@@ -174,9 +174,12 @@ impl Sqs {
         given: &[(&str, &str)],
         tags: BTreeMap<String, String>,
     ) -> Result<(), ApiError> {
-        let mut wanted = Attributes::of(&queue.definition());
+        let current = Attributes::of(&queue.definition());
+        let mut wanted = current.clone();
         wanted.set(given.iter().copied())?;
-        if let Some(redrive) = &wanted.settings.redrive {
+        // One that stays may name a queue that is gone by now, or does not allow it any more.
+        let is_new = wanted.settings.redrive != current.settings.redrive;
+        if let Some(redrive) = wanted.settings.redrive.as_ref().filter(|_| is_new) {
             self.check_redrive_target(queue.key(), wanted.settings.kind, redrive, given)?;
         }
         let update = self.broker.update_queue(queue, |definition| {
@@ -295,7 +298,7 @@ pub(super) fn pairs<'r>(map: Option<&'r Map<'_>>) -> Vec<(&'r str, &'r str)> {
 }
 
 /// Standard or FIFO, by name and attribute, which must agree.
-fn kind_of(name: &str, given: &[(&str, &str)]) -> Result<Kind, ApiError> {
+pub(super) fn kind_of(name: &str, given: &[(&str, &str)]) -> Result<Kind, ApiError> {
     let fifo = given.iter().find(|(name, _)| *name == "FifoQueue").map(|(_, value)| *value);
     let is_fifo_name = name.ends_with(".fifo");
     let is_fifo = match fifo {
