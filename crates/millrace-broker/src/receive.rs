@@ -23,6 +23,10 @@ const ROUNDS_PER_LOOK: usize = 16;
 /// of few groups would else find nothing most of the time, and a group be free with nobody there.
 const GROUP_WAIT_MS: u64 = 5;
 
+/// Times that a receive looks again if it could read none of what it took: whoever gets nothing
+/// believes that there is nothing. Bounded, as what is taken stays hidden, and the disk may be back soon.
+const LOOKS_PAST_DAMAGE: usize = 32;
+
 /// A receive as a service asks for it.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiveRequest<'a> {
@@ -81,36 +85,42 @@ impl Broker {
             in_flight_limit: self.options.in_flight_limit,
         };
         let wait_s = request.wait_time_s.unwrap_or(settings.wait_time_s);
-        let found = match (wait_s, settings.kind) {
-            (0, Kind::Standard) => self.look(queue, &receive, None),
-            _ => self.look_for(queue, &receive, wait_s).await,
-        };
-        let (received, ticket, is_awaited) = match found {
-            Ok(Look::Found { received, ticket, is_awaited }) => (received, ticket, is_awaited),
-            Err(BrokerError::OverLimit) if wait_s == 0 && settings.kind == Kind::Standard => {
-                return Err(BrokerError::OverLimit);
+        let long_poll = (wait_s > 0).then(|| self.now().plus_seconds(u64::from(wait_s)));
+        // A client that names its attempt repeats it if the answer is lost, and gets the same.
+        let looks = if attempt.is_some() { 1 } else { LOOKS_PAST_DAMAGE };
+        for _ in 0..looks {
+            let found = match (long_poll, settings.kind) {
+                (None, Kind::Standard) => self.look(queue, &receive, None),
+                _ => self.look_for(queue, &receive, long_poll).await,
+            };
+            let (received, ticket, is_awaited) = match found {
+                Ok(Look::Found { received, ticket, is_awaited }) => (received, ticket, is_awaited),
+                Err(BrokerError::OverLimit) if wait_s == 0 && settings.kind == Kind::Standard => {
+                    return Err(BrokerError::OverLimit);
+                }
+                Ok(Look::Nothing { .. }) | Err(BrokerError::OverLimit) => break,
+                Err(error) => return Err(error),
+            };
+            // Both of an attempt may be under way at once, so what one of them leaves is the other's.
+            let returnable = if attempt.is_some() { &[][..] } else { &received.deliveries[..] };
+            let undelivered = Undelivered { broker: self, queue, deliveries: returnable };
+            // Read while the commit is under way: on a deep backlog that takes as long as a small
+            // commit.
+            let mut incoming = self.read_deliveries(queue, &received.deliveries);
+            if is_awaited {
+                self.committed(Some(ticket)).await?;
+                // Others may have deleted or purged some meanwhile.
+                let state = queue.lock();
+                incoming.retain(|message| state.queue.find(message.delivery.at).is_some());
             }
-            Ok(Look::Nothing { .. }) | Err(BrokerError::OverLimit) => {
-                Counters::add(&queue.counters.empty_receives, 1);
-                return Ok(Vec::new());
+            std::mem::forget(undelivered);
+            if !incoming.is_empty() {
+                Counters::add(&queue.counters.messages_received, incoming.len());
+                return Ok(incoming);
             }
-            Err(error) => return Err(error),
-        };
-        // A client that names its attempt repeats it if the answer is lost, and gets the same. Both
-        // may be under way at once, so what one of them leaves is the other's.
-        let returnable = if attempt.is_some() { &[][..] } else { &received.deliveries[..] };
-        let undelivered = Undelivered { broker: self, queue, deliveries: returnable };
-        // Read while the commit is under way: on a deep backlog that takes as long as a small commit.
-        let mut incoming = self.read_deliveries(queue, &received.deliveries);
-        if is_awaited {
-            self.committed(Some(ticket)).await?;
-            // Others may have deleted or purged some meanwhile.
-            let state = queue.lock();
-            incoming.retain(|message| state.queue.find(message.delivery.at).is_some());
         }
-        std::mem::forget(undelivered);
-        Counters::add(&queue.counters.messages_received, incoming.len());
-        Ok(incoming)
+        Counters::add(&queue.counters.empty_receives, 1);
+        Ok(Vec::new())
     }
 
     /// Receives what there is, without waiting and without reading contents: for simulations.
@@ -139,13 +149,10 @@ impl Broker {
         &self,
         queue: &Arc<SharedQueue>,
         receive: &Receive,
-        wait_s: u32,
+        long_poll: Option<Timestamp>,
     ) -> Result<Look, BrokerError> {
-        let is_long_poll = wait_s > 0;
-        let until = match is_long_poll {
-            true => self.now().plus_seconds(u64::from(wait_s)),
-            false => self.now().plus_millis(GROUP_WAIT_MS),
-        };
+        let is_long_poll = long_poll.is_some();
+        let until = long_poll.unwrap_or_else(|| self.now().plus_millis(GROUP_WAIT_MS));
         let mut place = PlaceInLine { broker: self, queue, waiter: Arc::default(), timer: None };
         loop {
             let is_last = self.now() >= until || self.is_draining();

@@ -137,6 +137,25 @@ fn fill_segments(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
 }
 
 #[test]
+fn a_receive_looks_past_damaged_messages_for_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, broker) = open(RealFileSystem::new(), dir.path());
+    let queue = send_three(&log, &broker);
+    fill_segments(&log, &broker);
+    damage(dir.path(), b"first message");
+    damage(dir.path(), b"second message!");
+
+    let one = ReceiveRequest { max: 1, ..ANY };
+    let received = run(&log, broker.receive(&queue, &one)).unwrap();
+    let nothing = run(&log, broker.receive(&queue, &one)).unwrap();
+
+    assert_eq!(received.len(), 1);
+    assert_eq!(received[0].content.body(), b"third message!!!");
+    assert!(nothing.is_empty());
+    assert_eq!(queue.counts().in_flight, 3, "hidden, their receives counted");
+}
+
+#[test]
 fn unreadable_messages_are_hidden_as_damaged_ones_are() {
     let fs = SimFileSystem::new(1);
     let (log, broker) = open(Arc::new(fs.clone()), Path::new("/journal"));

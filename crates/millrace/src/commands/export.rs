@@ -44,6 +44,16 @@ pub(super) async fn run(flags: &ExportFlags) -> Result<()> {
     }
     outcome?;
     tell(&format!("{written} messages written"));
+    if flags.consume {
+        // Amazon's count lags behind, so that is no failure.
+        match count(&sqs, &url).await? {
+            0 => {}
+            left => tell(&format!(
+                "the queue still holds {left} messages: in flight, delayed, or damaged; \
+                 export again when they can be received"
+            )),
+        }
+    }
     Ok(())
 }
 
