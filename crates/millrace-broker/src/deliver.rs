@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millrace_core::MessageId;
-use millrace_engine::record::{self, Record as EngineRecord};
-use millrace_engine::{Content, Delivery, MessageView};
+use millrace_engine::record::{self, Record as EngineRecord, SlotSeq};
+use millrace_engine::{Content, Delivery, Handle, MessageView};
 use millrace_journal::{Position, Purpose, ReadError, RecordBytes};
 
 use crate::broker::Broker;
@@ -21,7 +21,8 @@ pub(crate) struct Undelivered<'a> {
 
 impl Drop for Undelivered<'_> {
     fn drop(&mut self) {
-        self.broker.give_back(self.queue, self.deliveries);
+        let deliveries = self.deliveries.iter().map(|it| (it.at, it.receive_count));
+        self.broker.give_back(self.queue, &deliveries.collect::<Vec<_>>());
     }
 }
 
@@ -94,10 +95,24 @@ impl Broker {
         }
     }
 
+    /// Gives messages back whose answer was not sent after all, if they are still in flight.
+    pub fn give_back_received(&self, handles: &[Handle]) {
+        for handles in handles.chunk_by(|one, next| one.queue == next.queue) {
+            let Some(queue) = handles.first().and_then(|handle| self.queue_by_id(handle.queue))
+            else {
+                continue;
+            };
+            let delivery = |handle: &Handle| {
+                (SlotSeq { slot: handle.slot, seq: handle.seq }, handle.receive_count)
+            };
+            self.give_back(&queue, &handles.iter().map(delivery).collect::<Vec<_>>());
+        }
+    }
+
     /// Gives deliveries back that did not reach their client. If the journal takes no changes they
     /// come back when their visibility timeout ends: memory never runs ahead of what a restart
     /// would show.
-    pub(crate) fn give_back(&self, queue: &SharedQueue, deliveries: &[Delivery]) {
+    pub(crate) fn give_back(&self, queue: &SharedQueue, deliveries: &[(SlotSeq, u32)]) {
         if deliveries.is_empty() {
             return;
         }

@@ -44,6 +44,16 @@ impl Budget {
         if held.grow(bytes) { Ok(Some(held)) } else { Err(NoRoom) }
     }
 
+    /// The same beside others of its connection, which together hold `near_bytes`.
+    pub(crate) fn hold_whole_beside(
+        &self,
+        near_bytes: &Arc<AtomicUsize>,
+        bytes: usize,
+    ) -> Result<Option<Held>, NoRoom> {
+        let mut held = self.hold_beside(near_bytes);
+        if held.grow(bytes) { Ok(Some(held)) } else { Err(NoRoom) }
+    }
+
     /// For the only body of its connection.
     pub(crate) fn hold(&self) -> Held {
         self.hold_beside(&Arc::default())
@@ -118,7 +128,9 @@ mod tests {
         let grown = streams.each_mut().map(|stream| stream.grow(SMALL_BYTES / 2));
 
         assert_eq!(grown, [true, true, false]);
+        assert!(budget.hold_whole_beside(&near, SMALL_BYTES / 2).is_err());
         drop(streams);
+        assert!(budget.hold_whole_beside(&near, SMALL_BYTES / 2).is_ok());
         assert_eq!(near.load(Relaxed), 0);
     }
 }

@@ -5,6 +5,7 @@ use std::{
     ops::Deref,
     sync::Arc,
     task::{Context as Task, Poll},
+    time::Duration,
 };
 
 use millrace_wire::{Response, Service};
@@ -22,6 +23,9 @@ use crate::{
     tls,
     worker::{Left, Worker},
 };
+
+/// A call that waits longer may be a long poll, not just for the disk.
+pub(crate) const LONG_WAIT: Duration = Duration::from_millis(2);
 
 /// What all connections share.
 pub(crate) struct Shared<S> {
@@ -89,17 +93,21 @@ impl<S> Deref for Context<S> {
     }
 }
 
-/// The room that the answer takes until it is taken. If there is none, it becomes a 503.
-pub(crate) fn hold_answer<S>(context: &Context<S>, response: &mut Response) -> Option<Held> {
-    match context.answers.hold_whole(response.body.len()) {
-        Ok(held) => held,
-        Err(NoRoom) => {
-            let busy = Response::new(503, "text/plain", "too many large answers at a time\n");
-            let request_id = std::mem::take(&mut response.request_id);
-            *response = Response { request_id, ..busy };
-            None
+/// The room that the answer takes until it is taken. If there is none, what it handed out is taken
+/// back, and it becomes a 503.
+pub(crate) fn hold_answer(
+    room: Result<Option<Held>, NoRoom>,
+    response: &mut Response,
+) -> Option<Held> {
+    room.unwrap_or_else(|NoRoom| {
+        if let Some(unsent) = response.unsent.take() {
+            unsent.take_back();
         }
-    }
+        let busy = Response::new(503, "text/plain", "too many large answers at a time\n");
+        let request_id = std::mem::take(&mut response.request_id);
+        *response = Response { request_id, ..busy };
+        None
+    })
 }
 
 /// Serves a connection with TLS until it ends.
@@ -109,7 +117,13 @@ pub(crate) async fn serve_tls<S: Service>(
     context: Context<S>,
 ) -> Closed {
     let handshake = Box::pin(acceptor.accept(stream));
-    let stream = match tokio::time::timeout(context.timeouts.handshake, handshake).await {
+    let handshake = tokio::time::timeout(context.timeouts.handshake, handshake);
+    let done = tokio::select! {
+        done = handshake => done,
+        // No request is cut off: none has begun.
+        () = context.drain.started() => return Closed::Drain,
+    };
+    let stream = match done {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             tracing::debug!(peer = %context.peer, %error, "TLS handshake failed");
@@ -157,8 +171,6 @@ fn speaks_http2(stream: &TlsStream<TcpStream>) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::time::Duration;
-
     use millrace_wire::Request;
     use tokio::{net::TcpListener, time::timeout};
 

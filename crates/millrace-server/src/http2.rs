@@ -14,10 +14,10 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     task::{Context as Task, Poll, ready},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -28,7 +28,10 @@ use hyper::{
     service::service_fn,
 };
 use millrace_wire::{BodyStream, Request, Response, Service};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    task::yield_now,
+};
 
 use self::{
     convert::{Parts, into_hyper},
@@ -38,7 +41,7 @@ use crate::{
     Closed, Timeouts,
     budget::Held,
     clock::millis,
-    connection::{Context, hold_answer},
+    connection::{Context, LONG_WAIT, hold_answer},
     pace::Pace,
 };
 
@@ -57,6 +60,7 @@ where
         context,
         active: AtomicUsize::new(0),
         body_bytes: Arc::default(),
+        answer_bytes: Arc::default(),
         untaken: Mutex::default(),
     });
     let context = &streams.context;
@@ -66,11 +70,12 @@ where
         let streams = Arc::clone(&for_streams);
         async move { Ok::<_, Infallible>(streams.answer(request).await) }
     });
+    let has_begun = Arc::<AtomicBool>::default();
     let connection = Builder::new(Spawner)
         .max_concurrent_streams(context.limits.max_streams)
         .max_header_list_size(u32::try_from(context.limits.max_head_bytes).unwrap_or(u32::MAX))
         .auto_date_header(false)
-        .serve_connection(Io::new(io, unread), service);
+        .serve_connection(Io::new(io, unread, Arc::clone(&has_begun)), service);
     let mut connection = pin!(connection);
     let mut goodbye: Option<Closed> = None;
     let mut has_looked = false;
@@ -104,6 +109,10 @@ where
                     return Poll::Pending;
                 }
             };
+            // hyper says goodbye only to clients that have said hello.
+            if !has_begun.load(Relaxed) {
+                return Poll::Ready(reason);
+            }
             connection.as_mut().graceful_shutdown();
             goodbye = Some(reason);
             context.deadline.set_after(context.timeouts.write);
@@ -118,6 +127,8 @@ struct Streams<S> {
     active: AtomicUsize,
     /// What their bodies hold.
     body_bytes: Arc<AtomicUsize>,
+    /// What their answers hold.
+    answer_bytes: Arc<AtomicUsize>,
     /// Since when, in the worker's time, pieces have not been taken; by the number of the wait.
     untaken: Mutex<BTreeMap<u64, u64>>,
 }
@@ -148,7 +159,8 @@ impl<S: Service> Streams<S> {
             Ok((body, _held)) => (self.call(&head, &body).await, false),
             Err(status) => (Response::new(status, "text/plain", &b""[..]), true),
         };
-        let held = hold_answer(context, &mut response);
+        let room = context.answers.hold_whole_beside(&self.answer_bytes, response.body.len());
+        let held = hold_answer(room, &mut response);
         context.worker.request();
         tracing::debug!(
             peer = %context.peer,
@@ -182,7 +194,7 @@ impl<S: Service> Streams<S> {
         };
         match context.policy.answer(&request) {
             Some(response) => response,
-            None => context.service.call(request).await,
+            None => with_turns(context.service.call(request)).await,
         }
     }
 
@@ -217,6 +229,33 @@ impl<S: Service> Streams<S> {
         context.cell().bytes_in(collected.len());
         Ok((collected, held))
     }
+}
+
+/// Runs a call. One that waited long, such as for a message, may hand out something that is lost if
+/// the client has reset the stream. So before it goes on, the connection's task gets a turn to read
+/// that, and hyper one to see it.
+async fn with_turns(call: impl Future<Output = Response>) -> Response {
+    let mut call = pin!(call);
+    let mut waits_since: Option<Instant> = None;
+    let mut turns: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
+    poll_fn(|task| {
+        if waits_since.is_some_and(|since| since.elapsed() >= LONG_WAIT) {
+            let turns = turns.get_or_insert_with(|| {
+                Box::pin(async {
+                    yield_now().await;
+                    yield_now().await;
+                })
+            });
+            ready!(turns.as_mut().poll(task));
+        }
+        turns = None;
+        let polled = call.as_mut().poll(task);
+        if polled.is_pending() {
+            waits_since.get_or_insert_with(Instant::now);
+        }
+        polled
+    })
+    .await
 }
 
 impl<S> Streams<S> {
@@ -316,5 +355,30 @@ impl<S> Drop for Active<S> {
             let Timeouts { idle, write, .. } = context.timeouts;
             context.deadline.set_after(if is_last { idle } else { write });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    /// How often the call is to be polled, once it has waited so long and is ready.
+    fn polls_after(wait: Duration) -> usize {
+        let (answer, answered) = oneshot::channel();
+        let mut call = pin!(with_turns(async { answered.await.unwrap_or_default() }));
+        let mut task = Task::from_waker(Waker::noop());
+        assert!(call.as_mut().poll(&mut task).is_pending());
+        std::thread::sleep(wait);
+        answer.send(Response::default()).unwrap();
+        1 + (0..10).take_while(|_| call.as_mut().poll(&mut task).is_pending()).count()
+    }
+
+    #[test]
+    fn a_call_that_waited_long_goes_on_after_two_turns_of_others() {
+        assert_eq!(polls_after(LONG_WAIT), 3);
     }
 }

@@ -18,6 +18,9 @@ use crate::cloudwatch::{CloudWatch, Monitor, inflated};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::telemetry::{Figures, MetricsOptions, RequestCounts, Telemetry, known_action};
 
+/// Answers from this size on, which servers may have no room for, can be taken back.
+const MAY_BE_REFUSED_BYTES: usize = 32 << 10;
+
 /// What the services may decide.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -215,7 +218,14 @@ impl Services {
             _ => Err(ApiError::invalid_action(&target.action)),
         };
         match answer {
-            Ok(answer) => wire_sqs::response(&answer, &target.action, protocol, request_id),
+            Ok(answer) => {
+                let mut response =
+                    wire_sqs::response(&answer, &target.action, protocol, request_id);
+                if response.body.len() >= MAY_BE_REFUSED_BYTES {
+                    response.unsent = self.sqs.unsent(&answer);
+                }
+                response
+            }
             Err(error) => refusal(&error, target, (request_id, span)),
         }
     }

@@ -56,6 +56,29 @@ pub struct Response {
     pub body: Vec<u8>,
     /// A body made while it is sent, instead of `body`; sent without a length.
     pub stream: Option<Box<dyn BodyStream>>,
+    /// Takes back what the answer handed out, if the server has to send another.
+    pub unsent: Option<Unsent>,
+}
+
+/// What is to be done if an answer is not sent, for want of room.
+pub struct Unsent(Box<dyn FnOnce() + Send + Sync>);
+
+impl Unsent {
+    /// The closure is called once, on the thread that serves the connection: it must not block.
+    pub fn new(take_back: impl FnOnce() + Send + Sync + 'static) -> Unsent {
+        Unsent(Box::new(take_back))
+    }
+
+    /// Takes back.
+    pub fn take_back(self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Unsent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Unsent")
+    }
 }
 
 /// A response body made while it is sent, such as server-sent events.

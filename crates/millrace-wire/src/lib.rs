@@ -19,4 +19,4 @@ pub mod sqs;
 
 pub use error::{ApiError, no_action_response};
 pub use escape::json_string;
-pub use http::{BodyStream, Header, Request, Response, Service};
+pub use http::{BodyStream, Header, Request, Response, Service, Unsent};

@@ -145,7 +145,8 @@ impl Broker {
         };
         let Some((received, _)) = self.try_receive(source, &receive)? else { return Ok(()) };
         // It was gone, not unreadable, if this is another one.
-        let others = received.deliveries.into_iter().filter(|delivery| delivery.at != at);
+        let others = received.deliveries.iter().filter(|delivery| delivery.at != at);
+        let others = others.map(|delivery| (delivery.at, delivery.receive_count));
         self.give_back(source, &others.collect::<Vec<_>>());
         Ok(())
     }

@@ -213,20 +213,18 @@ impl Queue {
         Ok(deadline)
     }
 
-    /// Takes back deliveries that never reached their client: ready again, as if not received.
-    /// Returns those that were still in flight, to be journaled.
-    pub fn give_back(&mut self, deliveries: &[Delivery]) -> Vec<SlotSeq> {
+    /// Takes back deliveries that never reached their client, each with its receive count: ready
+    /// again, as if not received. Returns those that were still in flight, to be journaled.
+    pub fn give_back(&mut self, deliveries: &[(SlotSeq, u32)]) -> Vec<SlotSeq> {
         let mut returned = Vec::new();
-        for delivery in deliveries.iter().rev() {
-            let is_ours = self.slab.find(delivery.at.slot, delivery.at.seq).is_some_and(|entry| {
-                entry.receive_count() == delivery.receive_count
-                    && entry.state() == MessageState::InFlight
+        for &(at, receive_count) in deliveries.iter().rev() {
+            let is_ours = self.slab.find(at.slot, at.seq).is_some_and(|entry| {
+                entry.receive_count() == receive_count && entry.state() == MessageState::InFlight
             });
             if is_ours {
-                let entry = self.slab.at_mut(delivery.at.slot);
-                entry.set_receive_count(delivery.receive_count - 1);
-                self.change_to_ready_first(delivery.at.slot);
-                returned.push(delivery.at);
+                self.slab.at_mut(at.slot).set_receive_count(receive_count.saturating_sub(1));
+                self.change_to_ready_first(at.slot);
+                returned.push(at);
             }
         }
         returned

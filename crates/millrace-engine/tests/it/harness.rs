@@ -295,7 +295,8 @@ impl Broker {
         self.tick();
         let Some(first) = receipts.first() else { return Vec::new() };
         let Some(queue) = self.by_id(first.handle.queue) else { return Vec::new() };
-        let deliveries: Vec<_> = receipts.iter().map(|r| r.delivery.clone()).collect();
+        let deliveries: Vec<_> =
+            receipts.iter().map(|r| (r.delivery.at, r.delivery.receive_count)).collect();
         let returned = self.members[queue].queue.give_back(&deliveries);
         if !returned.is_empty() {
             let mut out = Vec::new();

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context as TaskContext, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use millrace_wire::{Request, Response, Service};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -14,11 +14,8 @@ use super::response::{self, BodyEnd, Connection, has_length};
 use super::{Stop, lookahead};
 use crate::{
     Closed,
-    connection::{Context, hold_answer},
+    connection::{Context, LONG_WAIT, hold_answer},
 };
-
-/// A call that waits longer may be a long poll, not just for the disk.
-const LONG_WAIT: Duration = Duration::from_millis(2);
 
 /// Bodies up to this size are sent in one piece with their head.
 const JOINED_BODY_BYTES: usize = 4 * 1024;
@@ -61,7 +58,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             Some(response) => response,
             None => self.call(request).await?,
         };
-        let _held = hold_answer(context, &mut response);
+        let room = context.answers.hold_whole(response.body.len());
+        let _held = hold_answer(room, &mut response);
         context.worker.request();
         // Not the query: it may hold a signature.
         tracing::debug!(

@@ -3,6 +3,10 @@
 use std::{
     io,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     task::{Context as Task, Poll, ready},
 };
 
@@ -30,11 +34,14 @@ pub(super) struct Io<T> {
     io: T,
     unread: Vec<u8>,
     used: usize,
+    /// Something was read.
+    has_begun: Arc<AtomicBool>,
 }
 
 impl<T> Io<T> {
-    pub(super) fn new(io: T, unread: Vec<u8>) -> Io<T> {
-        Io { io, unread, used: 0 }
+    pub(super) fn new(io: T, unread: Vec<u8>, has_begun: Arc<AtomicBool>) -> Io<T> {
+        has_begun.store(!unread.is_empty(), Relaxed);
+        Io { io, unread, used: 0, has_begun }
     }
 }
 
@@ -58,6 +65,7 @@ impl<T: AsyncRead + Unpin> Read for Io<T> {
         let room = buffer.remaining();
         let io = Pin::new(&mut self.io);
         ready!(scratch::poll_read(io, task, room, |bytes| buffer.put_slice(bytes)))?;
+        self.has_begun.store(true, Relaxed);
         Poll::Ready(Ok(()))
     }
 }

@@ -6,7 +6,7 @@ use std::{
 
 use millrace_server::{Closed, Hooks, Options};
 
-use crate::support::{Client, PATIENCE, Running, options, start, start_with};
+use crate::support::{Client, Event, PATIENCE, Running, options, start, start_with};
 
 fn with(change: impl FnOnce(&mut Options)) -> Running {
     let mut options = options();
@@ -126,6 +126,7 @@ fn answers_that_nobody_takes_are_bounded() {
 
     let refused = other.get("/big/20000000");
     assert_eq!((refused.status, refused.text()), (503, "too many large answers at a time\n"));
+    assert_eq!(server.event(), Event::TakenBack);
     assert_eq!(other.get("/big/1000").body.len(), 1000, "small ones are answered");
 
     drop(idle);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use millrace_server::{Counters, Drain, Drained, Hooks, Options, Server, Totals};
-use millrace_wire::{BodyStream, Request, Response, Service};
+use millrace_wire::{BodyStream, Request, Response, Service, Unsent};
 
 /// Long enough for a busy machine; only a failing test waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -21,6 +21,8 @@ pub(crate) enum Event {
     Held,
     /// A waiting call was dropped before it had answered.
     Dropped,
+    /// What the answer of `/big` handed out was taken back.
+    TakenBack,
 }
 
 /// Answers by path: `/echo` with what it got, `/hold` when drained or released, `/big/N` with N
@@ -85,7 +87,12 @@ impl Service for Fake {
                 ..Response::new(200, "", "ok")
             },
             path => match path.strip_prefix("/big/").and_then(|size| size.parse().ok()) {
-                Some(size) => Response::new(200, "text/plain", vec![b'x'; size]),
+                Some(size) => {
+                    let events = self.events.clone();
+                    let unsent = Unsent::new(move || events.send(Event::TakenBack).unwrap());
+                    let answer = Response::new(200, "text/plain", vec![b'x'; size]);
+                    Response { unsent: Some(unsent), ..answer }
+                }
                 None => Response::new(200, "text/plain", "ok"),
             },
         }

@@ -98,6 +98,21 @@ async fn http_2_is_chosen_by_alpn() {
 }
 
 #[tokio::test]
+async fn a_drain_does_not_wait_for_clients_that_have_said_nothing() {
+    let secured = start();
+    let client = secured.client(&[b"h2"]);
+    let _silent = secured.connect(&client).await;
+    let mut without_handshake = TcpStream::connect(secured.server.address).await.unwrap();
+    secured.server.wait_until(|totals| totals.open == 2);
+    let counters = secured.server.counters.clone();
+
+    let drained = secured.server.stop();
+
+    assert_eq!((drained.cut_off, counters.totals().closed_for(Closed::Drain)), (0, 2));
+    assert_eq!(without_handshake.read(&mut [0; 1]).await.unwrap(), 0);
+}
+
+#[tokio::test]
 async fn sessions_are_resumed() {
     let secured = start();
     let client = secured.client(&[]);

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use millrace_broker::{Incoming, Kind, ReceiveRequest};
 use millrace_core::{AttributeDigest, limits};
-use millrace_wire::ApiError;
 use millrace_wire::sqs::{Answer, ReceiveMessage, ReceivedAttribute, ReceivedMessage, Text, Texts};
+use millrace_wire::{ApiError, Unsent};
 
 use super::send::sequence_number;
 use super::{Sqs, SqsRequest, check, error, trace};
@@ -61,6 +61,17 @@ impl Sqs {
         let messages =
             incoming.into_iter().map(|message| received(message, wish, filter, kind)).collect();
         Ok(Answer::ReceiveMessage { messages })
+    }
+
+    /// Gives the answer's messages back, if it turns out that they cannot be sent.
+    pub(crate) fn unsent(&self, answer: &Answer) -> Option<Unsent> {
+        let Answer::ReceiveMessage { messages } = answer else { return None };
+        let handles: Vec<_> = messages
+            .iter()
+            .filter_map(|message| self.broker.open_receipt_handle(&message.receipt_handle))
+            .collect();
+        let broker = self.broker.clone();
+        Some(Unsent::new(move || broker.give_back_received(&handles)))
     }
 }
 

@@ -1,0 +1,83 @@
+//! Messages whose answer cannot be sent, as the server has no room for it, are in their queue again.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use millrace_broker::Broker;
+use millrace_core::SystemClock;
+use millrace_engine::Replay;
+use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+use millrace_metrics::{MetricStore, alarm::AlarmBook};
+use millrace_services::{Alarms, Monitor, Options, QueueAccess, Services};
+use millrace_wire::{Header, Request, Response, Service};
+use serde_json::{Value, json};
+
+const SEGMENT_BYTES: u32 = 16 << 20;
+
+async fn call(services: &Services, action: &str, input: &Value) -> Response {
+    let target = format!("AmazonSQS.{action}");
+    let body = input.to_string();
+    let header = |name, value: &'static str| Header { name, value: value.as_bytes() };
+    let headers = [
+        header("content-type", "application/x-amz-json-1.0"),
+        Header { name: "x-amz-target", value: target.as_bytes() },
+    ];
+    let response = services.call(Request {
+        method: "POST",
+        path: "/",
+        query: "",
+        headers: &headers,
+        body: body.as_bytes(),
+        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        is_tls: false,
+    });
+    response.await
+}
+
+#[tokio::test]
+async fn messages_of_an_answer_that_is_not_sent_can_be_received_again() {
+    let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
+    let log = GroupCommit::new(journal, GroupOptions::default());
+    let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+    log.spawn_committer().unwrap();
+    let clock = Arc::new(SystemClock::new());
+    let options = millrace_broker::Options::default();
+    let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
+    let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
+    let book = AlarmBook::open(None, broker.now()).unwrap();
+    let alarms = Alarms { book, queue_access: QueueAccess::Open };
+    let monitor = Arc::new(Monitor::start(broker.clone(), store, alarms).unwrap());
+    let options = Options {
+        region: "us-east-1".into(),
+        account: "000000000000".into(),
+        ..Options::default()
+    };
+    let services = Services::new(broker.clone(), monitor.clone(), &options);
+    for name in ["jobs", "jobs.fifo"] {
+        let is_fifo = name.ends_with(".fifo");
+        let attributes = if is_fifo { json!({ "FifoQueue": "true" }) } else { json!({}) };
+        call(&services, "CreateQueue", &json!({ "QueueName": name, "Attributes": attributes }))
+            .await;
+        for number in 0..2 {
+            let mut message = json!({ "QueueUrl": name, "MessageBody": "x".repeat(100_000) });
+            if is_fifo {
+                message["MessageGroupId"] = "g".into();
+                message["MessageDeduplicationId"] = number.to_string().into();
+            }
+            assert_eq!(call(&services, "SendMessage", &message).await.status, 200);
+        }
+        let receive = json!({ "QueueUrl": name, "MaxNumberOfMessages": 10 });
+
+        call(&services, "ReceiveMessage", &receive).await.unsent.unwrap().take_back();
+        let again = call(&services, "ReceiveMessage", &receive).await;
+
+        let received: Value = serde_json::from_slice(&again.body).unwrap();
+        assert_eq!(received["Messages"].as_array().map(Vec::len), Some(2), "{name}");
+        let queue = broker.queue("us-east-1", "000000000000", name).unwrap();
+        let (counts, _) = broker.count_messages(&queue);
+        assert_eq!((counts.ready, counts.in_flight), (0, 2), "{name}");
+    }
+    monitor.close();
+    broker.close();
+    log.close();
+}
