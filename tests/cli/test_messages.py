@@ -11,6 +11,7 @@ import pytest
 
 from support.process import running
 from support.server import binary
+from support.wire import JsonApi
 
 
 def test_sent_message_has_body_attributes_and_group(millrace, queue, fifo, receive):
@@ -153,6 +154,34 @@ def test_tail_prints_what_is_there_and_what_comes(server, millrace, queue, count
     assert counts(url) == ((0, 0, 0) if "--consume" in flags else (3, 0, 0))
 
 
+@pytest.mark.parametrize("flag", ["--from-start", "--consume"])
+def test_tail_goes_on_when_the_server_is_back(make_server, flag):
+    server = make_server()
+    sqs = JsonApi(server.endpoint)
+    url = sqs.call("CreateQueue", QueueName="jobs")["QueueUrl"]
+    command = [binary(), "tail", "jobs", "--max", "2", "--endpoint", server.endpoint, flag]
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tail:
+        sqs.call("SendMessage", QueueUrl=url, MessageBody="before")
+        assert tail.stdout.readline() == "before\n"
+        server.stop()
+        assert "trying again" in tail.stderr.readline()
+        server.start()
+        sqs.call("SendMessage", QueueUrl=url, MessageBody="after")
+        assert tail.stdout.readline() == "after\n"
+        assert tail.wait(10) == 0
+
+
+def test_tail_tells_that_it_does_not_see_all(server, millrace, queue, sqs):
+    url = queue()
+    large = "x" * (1 << 20)
+    for _ in range(70):
+        sqs.send_message(QueueUrl=url, MessageBody=large)
+
+    command = [binary(), "tail", url, "--endpoint", server.endpoint]
+    with running(command, stderr=subprocess.PIPE, text=True) as tail:
+        assert "of 70 messages" in tail.stderr.readline()
+
+
 def test_redrive_brings_dead_letters_back(millrace, lines, new_name):
     dead, work = new_name("dead"), new_name("work")
     lines("queue", "create", dead)
@@ -273,6 +302,21 @@ def test_lines_before_one_that_is_no_text_are_sent(millrace, queue, server, coun
         assert b"line 3" in failed.stderr and b"line 2 was the last that was accepted" in failed.stderr
 
     assert counts(url) == (4, 0, 0)
+
+
+def test_lines_are_sent_when_their_source_pauses_and_at_a_signal(server, queue, counts):
+    url = queue()
+    command = [binary(), "send", url, "--lines", "--endpoint", server.endpoint]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with running(command, **pipes) as send:
+        for count in (1, 2):
+            send.stdin.write("line\n")
+            send.stdin.flush()
+            assert len(send.stdout.readline()) == 37, "its id"
+            assert counts(url) == (count, 0, 0)
+        send.send_signal(signal.SIGINT)
+        assert send.wait(10) == 1
+        assert "SIGINT: ended; line 2 was the last that was accepted" in send.stderr.read()
 
 
 def test_top_shows_the_fullest_queue_first_and_its_change(millrace, lines, new_name):

@@ -95,7 +95,7 @@ async fn write_all(
 }
 
 /// Messages of the queue in every state.
-async fn count(sqs: &Sqs, url: &str) -> Result<u64> {
+pub(super) async fn count(sqs: &Sqs, url: &str) -> Result<u64> {
     let attributes = sqs.attributes(url).await?;
     Ok([READY, IN_FLIGHT, DELAYED].map(|name| number(&attributes, name)).iter().sum())
 }

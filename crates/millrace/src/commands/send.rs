@@ -2,18 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use millrace_client::{CallErrorKind, sqs::Action};
 use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
 
 use super::connection::{ConnectionFlags, text};
 use super::{Sqs, output, pair};
 use crate::config::UsageError;
+use crate::end_signals::EndSignals;
 
 /// Entries of a SendMessageBatch.
 const BATCH: usize = 10;
+/// When no line has come for so long, those that have are sent.
+const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Args, Debug)]
 pub(crate) struct SendFlags {
@@ -99,25 +105,57 @@ impl SendFlags {
 async fn send_lines(flags: &SendFlags, sqs: &Sqs, url: &str) -> Result<()> {
     let mut batch = Batch::default();
     let done = |sent: &Value| print(sent, flags.json);
-    let mut bad_line = None;
-    for (line, number) in io::stdin().lock().lines().zip(1..) {
-        match line {
-            Ok(line) => batch.entries.push((number, flags.message(&line)?)),
-            Err(error) => {
-                bad_line = Some((number, error));
-                break;
+    let mut lines = read_lines()?;
+    let mut signal = first_signal()?;
+    let broken_off = loop {
+        tokio::select! {
+            line = lines.recv() => match line {
+                Some((number, Ok(line))) => batch.entries.push((number, flags.message(&line)?)),
+                Some((number, Err(error))) => break Some(format!("reading line {number}: {error}")),
+                None => break None,
+            },
+            () = tokio::time::sleep(PAUSE), if !batch.entries.is_empty() => {
+                batch.send(sqs, url, done).await?;
             }
+            name = &mut signal => break Some(format!("{}: ended", name.unwrap_or_default())),
         }
         if batch.is_full() {
             batch.send(sqs, url, done).await?;
         }
-    }
-    // Those in front of a bad line, too.
+    };
+    // Those that were read before it broke off, too.
     batch.send(sqs, url, done).await?;
-    match bad_line {
-        Some((number, error)) => bail!("reading line {number}: {error}; {}", batch.so_far()),
+    match broken_off {
+        Some(why) => bail!("{why}; {}", batch.so_far()),
         None => Ok(()),
     }
+}
+
+/// The lines of standard input by number, until its end or an error. A thread waits for them.
+fn read_lines() -> Result<mpsc::Receiver<(u64, io::Result<String>)>> {
+    let (sender, lines) = mpsc::channel(BATCH);
+    let read = move || {
+        for (number, line) in (1..).zip(io::stdin().lock().lines()) {
+            let is_last = line.is_err();
+            if sender.blocking_send((number, line)).is_err() || is_last {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("lines".to_owned()).spawn(read)?;
+    Ok(lines)
+}
+
+/// The name of the first signal to end, so that what was read can be sent; a second one ends at once.
+fn first_signal() -> Result<oneshot::Receiver<&'static str>> {
+    let mut signals = EndSignals::watch()?;
+    let (sender, first) = oneshot::channel();
+    tokio::spawn(async move {
+        let _ = sender.send(signals.next().await);
+        signals.next().await;
+        std::process::exit(1);
+    });
+    Ok(first)
 }
 
 /// Messages of one request after the other, numbered by lines.

@@ -5,14 +5,19 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use millrace_client::{CallError, CallErrorKind};
 
 use super::connection::{ConnectionFlags, text};
+use super::export::count;
 use super::message::Form;
 use super::receive::{Asked, delete, receive};
-use super::{interval, output, peek};
+use super::{Sqs, interval, output, peek};
+use crate::logging::tell;
 
 /// The longest that SQS lets a receive wait.
 const WAIT_S: u64 = 20;
+/// How often a server that is away is asked again.
+const OUTAGE_LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
 pub(crate) struct TailFlags {
@@ -45,15 +50,17 @@ pub(super) async fn run(flags: &TailFlags) -> Result<()> {
     if left == 0 {
         return Ok(());
     }
+    let mut outages = Outages::default();
     if flags.consume {
         while left > 0 {
             let asked = Asked { max: left, wait_s: WAIT_S, visibility_s: None };
-            let messages = receive(&sqs, &url, asked).await?;
+            let received = receive(&sqs, &url, asked).await;
+            let Some(messages) = outages.pass(received).await? else { continue };
             for message in &messages {
                 output::line(&form.of(message))?;
             }
             if !messages.is_empty() {
-                delete(&sqs, &url, &messages).await?;
+                outages.pass(delete(&sqs, &url, &messages).await).await?;
             }
             left = left.saturating_sub(messages.len() as u64);
         }
@@ -61,8 +68,12 @@ pub(super) async fn run(flags: &TailFlags) -> Result<()> {
     }
     let mut seen = HashSet::new();
     let mut is_silent = !flags.from_start;
+    let mut has_looked = false;
     loop {
-        let messages = sqs.peek(&url, peek::ALL).await?;
+        let Some(messages) = outages.pass(sqs.peek(&url, peek::ALL).await).await? else { continue };
+        if !std::mem::replace(&mut has_looked, true) {
+            tell_of_more(&sqs, &url, messages.len()).await?;
+        }
         let mut present = HashSet::with_capacity(messages.len());
         for message in &messages {
             let id = text(message, "MessageId").to_owned();
@@ -80,4 +91,51 @@ pub(super) async fn run(flags: &TailFlags) -> Result<()> {
         is_silent = false;
         tokio::time::sleep(flags.interval).await;
     }
+}
+
+/// The server shows the oldest, up to a bound.
+async fn tell_of_more(sqs: &Sqs, url: &str, shown: usize) -> Result<()> {
+    let held = count(sqs, url).await?;
+    if held > shown as u64 {
+        tell(&format!(
+            "the server shows {shown} of {held} messages: what stands behind them, also what comes \
+             now, is seen once some of them are gone; --consume misses none"
+        ));
+    }
+    Ok(())
+}
+
+/// Lets a server be away that has answered before.
+#[derive(Default)]
+struct Outages {
+    has_answered: bool,
+    is_away: bool,
+}
+
+impl Outages {
+    /// What was answered; after a while nothing, if it is worth asking again.
+    async fn pass<T>(&mut self, answer: Result<T>) -> Result<Option<T>> {
+        match answer {
+            Ok(answer) => {
+                self.has_answered = true;
+                self.is_away = false;
+                Ok(Some(answer))
+            }
+            Err(error) if self.has_answered && may_pass(&error) => {
+                if !std::mem::replace(&mut self.is_away, true) {
+                    tell(&format!("{error:#}; trying again"));
+                }
+                tokio::time::sleep(OUTAGE_LOOK).await;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether it is the connection, or a server in trouble.
+fn may_pass(error: &anyhow::Error) -> bool {
+    use CallErrorKind::{Server, Throttled, Transport};
+    let errors = error.chain().filter_map(|error| error.downcast_ref::<CallError>());
+    errors.into_iter().any(|error| matches!(error.kind, Server | Throttled | Transport))
 }
