@@ -1,5 +1,7 @@
 """Several queues on shared slots."""
 
+import boto3
+
 from worker.rig import eventually, lines
 
 ALWAYS = ["--until-empty", "--backoff", "1h"]
@@ -59,6 +61,30 @@ def test_series_tell_the_queues_apart(queue, work, send, free_http):
     assert free_http.get("/metrics")[1].count("# TYPE millrace_worker_messages counter") == 1
     worker.signal()
     assert worker.wait() == 0
+
+
+def test_queues_of_one_name_are_counted_apart(server, queue, work, send):
+    url = queue()
+    keys = {"aws_access_key_id": "111111111111", "aws_secret_access_key": "any"}
+    foreign = boto3.client("sqs", endpoint_url=server.endpoint, region_name="us-east-1", **keys)
+    other = foreign.create_queue(QueueName=url.rpartition("/")[2])["QueueUrl"]
+    assert other != url
+    for each in (url, other):
+        send(each, ["a", "b"])
+
+    worker = work(url, "--queue", other, "--exec", "true", *ALWAYS)
+
+    assert worker.wait() == 0
+    assert "received=4 succeeded=4" in worker.text()
+
+
+def test_a_queue_cannot_be_named_twice(queue, work):
+    url = queue()
+
+    worker = work(url, "--queue", url, "--exec", "true", *ALWAYS)
+
+    assert worker.wait() == 2
+    assert "named twice" in worker.text()
 
 
 def test_weights_and_strict_priority_exclude_each_other(queue, work):

@@ -555,6 +555,28 @@ fn power_lost_in_the_middle_of_a_repair_costs_nothing_more() {
     }
 }
 
+#[test]
+fn a_repair_that_finds_no_space_leaves_no_half_copy() {
+    let log = Log::new(20);
+    let victim = &log.all[5];
+    let damaged = log.with(1, |bytes| bytes[victim.position.offset() as usize + 30] ^= 4);
+    let was = damaged.contents(&segment_path(1)).unwrap();
+    let mut refused = 0;
+    for call in 0.. {
+        let fs = damaged.fork();
+        fs.fail_call(fs.calls() + call, Fault::NoSpace);
+        let repaired = repair(Arc::new(fs.clone()), dir());
+        for name in fs.list(dir()).unwrap().iter().filter(|name| name.ends_with(".bak")) {
+            assert_eq!(fs.contents(&dir().join(name)).unwrap(), was, "call {call}: {name}");
+        }
+        match repaired {
+            Ok(_) => break,
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 2);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
 

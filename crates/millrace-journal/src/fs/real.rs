@@ -3,7 +3,7 @@
 use std::fs::DirBuilder;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -82,6 +82,7 @@ impl FileSystem for RealFileSystem {
             .create(true)
             .truncate(true)
             .open(path)?;
+        give_to_owner_of_dir(&file, path);
         Ok(Arc::new(RealFile { file }))
     }
 
@@ -99,6 +100,7 @@ impl FileSystem for RealFileSystem {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let file = std::fs::File::options().write(true).create(true).truncate(false).open(path)?;
+        give_to_owner_of_dir(&file, path);
         // flock: released by the kernel however the process ends.
         file.try_lock()?;
         Ok(Box::new(file))
@@ -111,6 +113,18 @@ impl FileSystem for RealFileSystem {
 
     fn now(&self) -> Duration {
         self.origin.elapsed()
+    }
+}
+
+/// What root makes, as by a repair, is to be used by the server's user, who owns the directory.
+fn give_to_owner_of_dir(file: &std::fs::File, path: &Path) {
+    let Some(dir) = path.parent().and_then(|dir| dir.metadata().ok()) else { return };
+    let Ok(own) = file.metadata() else { return };
+    if own.uid() == dir.uid() {
+        return;
+    }
+    if let Err(error) = fchown(file, Some(dir.uid()), Some(dir.gid())) {
+        tracing::debug!(path = %path.display(), %error, "file stays with who made it");
     }
 }
 
@@ -206,7 +220,28 @@ impl File for RealFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::chown;
+
     use super::*;
+
+    #[test]
+    fn what_root_makes_belongs_to_the_owner_of_the_directory() {
+        const OWNER: u32 = 65_534;
+        let dir = tempfile::tempdir().unwrap();
+        // As anybody else this cannot be.
+        if chown(dir.path(), Some(OWNER), Some(OWNER)).is_err() {
+            return;
+        }
+        let fs = RealFileSystem::new();
+
+        let _file = fs.create(&dir.path().join("file")).unwrap();
+        let _lock = fs.lock(&dir.path().join("lock")).unwrap();
+
+        for name in ["file", "lock"] {
+            let made = dir.path().join(name).metadata().unwrap();
+            assert_eq!((made.uid(), made.gid()), (OWNER, OWNER), "{name}");
+        }
+    }
 
     #[test]
     fn holes_are_skipped_and_data_never() {

@@ -30,7 +30,18 @@ impl<'a> Backups<'a> {
             return Ok(());
         }
         let path = self.free_path(id)?;
-        let target = self.fs.create(&path)?;
+        if let Err(error) = self.copy_to(&path, file) {
+            // Half a copy looks like one, and takes the room that may be wanting.
+            let _ = self.fs.remove(&path);
+            return Err(error);
+        }
+        self.copied.push(id);
+        self.paths.push(path);
+        Ok(())
+    }
+
+    fn copy_to(&self, path: &Path, file: &dyn File) -> io::Result<()> {
+        let target = self.fs.create(path)?;
         let size = file.size()?;
         let mut buffer = vec![0; COPY_BYTES];
         let mut offset = 0;
@@ -41,10 +52,7 @@ impl<'a> Backups<'a> {
             offset += read as u64;
         }
         target.sync_data()?;
-        self.fs.sync_dir(self.dir)?;
-        self.copied.push(id);
-        self.paths.push(path);
-        Ok(())
+        self.fs.sync_dir(self.dir)
     }
 
     /// Takes a segment out of the journal. Durable when this returns.

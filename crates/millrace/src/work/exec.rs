@@ -81,7 +81,7 @@ impl Exec {
         match ended.await {
             Ended::Exited(status) => {
                 group.kill();
-                Ok(self.outcome(status?))
+                Ok(self.outcome(status?, message))
             }
             // Whatever the exit code after SIGTERM: many programs end with 0 then.
             Ended::TimedOut => {
@@ -111,7 +111,7 @@ impl Exec {
             .spawn()
     }
 
-    fn outcome(&self, status: ExitStatus) -> Outcome {
+    fn outcome(&self, status: ExitStatus, message: &Message) -> Outcome {
         let code = status.code();
         match (self.exit_codes, code) {
             (_, Some(0)) => Outcome::Ack,
@@ -124,7 +124,8 @@ impl Exec {
             // A retry as after a failure, but nobody is told of one.
             (ExitCodes::Watchbot, Some(4)) => Outcome::RETRY,
             _ => {
-                tracing::warn!(%status, "the command failed");
+                let (message_id, queue) = (message.id(), &self.queue_url);
+                tracing::warn!(%message_id, queue, %status, "the command failed");
                 Outcome::RETRY
             }
         }

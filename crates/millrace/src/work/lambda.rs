@@ -82,7 +82,8 @@ impl Handler for Lambda {
             let of_part = match self.invoke(part, event).await {
                 Ok(of_part) => of_part,
                 Err(error) => {
-                    tracing::warn!(%error, messages = part.len(), "the invocation failed");
+                    let ids: Vec<&str> = part.iter().map(|message| &**message.id()).collect();
+                    tracing::warn!(%error, message_ids = ids.join(" "), "the invocation failed");
                     vec![Outcome::RETRY; part.len()]
                 }
             };
@@ -127,7 +128,9 @@ struct ItemFailure {
 
 fn outcomes(answer: &Answer, messages: &[Message]) -> Result<Vec<Outcome>, HandlerError> {
     if !(200..300).contains(&answer.status) {
-        tracing::warn!(status = answer.status, "the function was not invoked");
+        let ids: Vec<&str> = messages.iter().map(|message| &**message.id()).collect();
+        let status = answer.status;
+        tracing::warn!(status, message_ids = ids.join(" "), "the function was not invoked");
         let after = answer.retry_after.filter(|after| !after.is_zero());
         return Ok(vec![Outcome::Retry { after }; messages.len()]);
     }

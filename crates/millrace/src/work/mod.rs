@@ -26,6 +26,7 @@ mod target;
 mod trace;
 mod values;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use anyhow::bail;
@@ -110,15 +111,22 @@ async fn find_and_work(
     let commands = Arc::new(Commands::new(flags.most_handlers()));
     let mut workers = Vec::with_capacity(flags.queue.len());
     let mut metrics: Vec<Metrics> = Vec::with_capacity(flags.queue.len());
+    let (mut urls, mut names) = (HashSet::new(), HashSet::new());
     for (queue, priority) in flags.queue.iter().zip(flags.priorities()?) {
         let found = tokio::select! {
             found = queues::find(&queue.queue, flags) => found?,
             () = drain.asked() => return Ok(Summary::default()),
         };
         let job = Arc::new(Job::new(&found, flags, &commands)?);
+        if !urls.insert(found.url.clone()) {
+            return Err(UsageError(format!("--queue {}: it is named twice", queue.queue)).into());
+        }
+        // Those of two accounts may have one name.
+        let is_name_new = names.insert(found.name().to_owned());
+        let label = if is_name_new { found.name() } else { &found.url };
         let counters = match metrics.first() {
-            Some(first) => first.with_queue(found.name()),
-            None => Metrics::new(found.name()),
+            Some(first) => first.with_queue(label),
+            None => Metrics::new(label),
         };
         tracing::info!(queue = found.url, "working");
         let options = flags.options(&queue.queue);

@@ -76,7 +76,7 @@ impl Post {
             repeat: Repeat::IfStale,
         };
         tokio::select! {
-            answer = self.target.transport.call(call) => Ok(self.outcome(&answer?)),
+            answer = self.target.transport.call(call) => Ok(self.outcome(&answer?, message)),
             () = message.cancelled() => Ok(Outcome::Release),
         }
     }
@@ -109,7 +109,7 @@ impl Post {
         Ok(head)
     }
 
-    fn outcome(&self, answer: &Answer) -> Outcome {
+    fn outcome(&self, answer: &Answer, message: &Message) -> Outcome {
         let status = answer.status;
         match &self.contract {
             Contract::Own { .. } if (200..300).contains(&status) => Outcome::Ack,
@@ -119,7 +119,14 @@ impl Post {
             }
             contract => {
                 let retry_after = answer.retry_after;
-                tracing::warn!(status, ?retry_after, "the message was not accepted");
+                let (message_id, queue) = (message.id(), &self.queue_name);
+                tracing::warn!(
+                    %message_id,
+                    queue,
+                    status,
+                    ?retry_after,
+                    "the message was not accepted"
+                );
                 let is_heard =
                     matches!(contract, Contract::Own { .. }) && matches!(status, 429 | 503);
                 // At once, again and again, would take the message's receives in no time.
