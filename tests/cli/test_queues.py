@@ -3,6 +3,12 @@
 import json
 
 
+def test_a_tag_cannot_be_given_twice(millrace, new_name):
+    refused = millrace("queue", "create", new_name(), "--tag", "a=1", "--tag", "a=2", expect=2)
+
+    assert "--tag a is given twice" in refused.stderr
+
+
 def test_created_queue_is_listed_and_shown(millrace, lines, new_name, attributes):
     name = new_name("cli")
     (url,) = lines("queue", "create", name, "--visibility", "45", "--retention", "3600", "--tag", "team=x")

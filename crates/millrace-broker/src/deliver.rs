@@ -9,6 +9,7 @@ use millrace_journal::{Position, Purpose, ReadError, RecordBytes};
 
 use crate::broker::Broker;
 use crate::error::BrokerError;
+use crate::figures::Counters;
 use crate::message::Incoming;
 use crate::queue::SharedQueue;
 
@@ -88,6 +89,7 @@ impl Broker {
 
     /// One line a second: a consumer that hides nothing receives the same message over and over.
     fn tell_left_out(&self, queue: &SharedQueue, error: &ReadError) {
+        Counters::add(&queue.counters.messages_left_out, 1);
         static LAST_S: AtomicU64 = AtomicU64::new(0);
         let now_s = self.now().seconds();
         if LAST_S.swap(now_s, Ordering::Relaxed) != now_s {

@@ -29,6 +29,8 @@ pub struct QueueTotals {
     pub messages_dead_lettered: u64,
     /// Messages dropped at the end of the retention period.
     pub messages_expired: u64,
+    /// Messages left out of receives, each time: damaged, or the disk cannot read them.
+    pub messages_left_out: u64,
 }
 
 /// What a queue has done and what it holds.
@@ -63,6 +65,7 @@ impl AddAssign for QueueTotals {
         self.empty_receives += other.empty_receives;
         self.messages_dead_lettered += other.messages_dead_lettered;
         self.messages_expired += other.messages_expired;
+        self.messages_left_out += other.messages_left_out;
     }
 }
 
@@ -81,6 +84,7 @@ pub(crate) struct Counters {
     pub empty_receives: AtomicU64,
     pub messages_dead_lettered: AtomicU64,
     pub messages_expired: AtomicU64,
+    pub messages_left_out: AtomicU64,
 }
 
 impl Counters {
@@ -157,5 +161,6 @@ fn totals(queue: &SharedQueue, state: &State) -> QueueTotals {
         empty_receives: read(&queue.counters.empty_receives),
         messages_dead_lettered: read(&queue.counters.messages_dead_lettered),
         messages_expired: read(&queue.counters.messages_expired),
+        messages_left_out: read(&queue.counters.messages_left_out),
     }
 }

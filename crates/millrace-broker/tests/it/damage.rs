@@ -153,6 +153,7 @@ fn a_receive_looks_past_damaged_messages_for_others() {
     assert_eq!(received[0].content.body(), b"third message!!!");
     assert!(nothing.is_empty());
     assert_eq!(queue.counts().in_flight, 3, "hidden, their receives counted");
+    assert_eq!(broker.queue_figures(&queue).totals.messages_left_out, 2);
 }
 
 #[test]

@@ -16,14 +16,17 @@ pub(super) struct Parts<'a> {
 }
 
 impl Parts<'_> {
+    /// With `:authority` as the host: where there is one, no other counts (RFC 9113, 8.3.1).
     pub(super) fn headers(&self) -> Vec<Header<'_>> {
-        let host = self.parts.uri.authority().filter(|_| !self.parts.headers.contains_key("host"));
-        let host = host.map(|host| Header { name: "host", value: host.as_str().as_bytes() });
+        let authority = self.parts.uri.authority();
+        let host = authority.map(|host| Header { name: "host", value: host.as_str().as_bytes() });
         let others = self
             .parts
             .headers
             .iter()
-            .map(|(name, value)| Header { name: name.as_str(), value: value.as_bytes() });
+            .filter(|(name, _)| authority.is_none() || *name != hyper::header::HOST);
+        let others =
+            others.map(|(name, value)| Header { name: name.as_str(), value: value.as_bytes() });
         host.into_iter().chain(others).collect()
     }
 

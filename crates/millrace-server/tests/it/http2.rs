@@ -60,6 +60,18 @@ async fn http2_by_prior_knowledge_reaches_the_same_service() {
 }
 
 #[tokio::test]
+async fn the_authority_is_the_host_whatever_a_header_says() {
+    let server = start();
+    let (mut client, _connection) = connect(&server).await;
+    let mut request = request(Method::POST, "/echo");
+    request.headers_mut().insert("host", "other.example".parse().unwrap());
+
+    let answer = ask(&mut client, request, b"").await;
+
+    assert_eq!(answer.headers["x-host"], "test.example");
+}
+
+#[tokio::test]
 async fn streams_do_not_wait_for_one_another() {
     let server = start();
     let (mut client, _connection) = connect(&server).await;

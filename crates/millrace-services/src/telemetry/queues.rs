@@ -31,7 +31,7 @@ struct Counted {
     of: fn(&QueueTotals) -> u64,
 }
 
-const COUNTED: [Counted; 8] = [
+const COUNTED: [Counted; 9] = [
     Counted {
         name: "messages_sent",
         help: "Messages accepted, repeated ones not included",
@@ -79,6 +79,12 @@ const COUNTED: [Counted; 8] = [
         help: "Messages dropped at the end of the retention period",
         unit: None,
         of: |totals| totals.messages_expired,
+    },
+    Counted {
+        name: "messages_left_out",
+        help: "Messages left out of receives, damaged or not readable",
+        unit: None,
+        of: |totals| totals.messages_left_out,
     },
 ];
 

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use super::connection::{ConnectionFlags, name_of, text};
 use super::{Sqs, output, pair};
+use crate::config::UsageError;
 use crate::logging::tell;
 
 /// Queues whose attributes are asked for at a time.
@@ -206,7 +207,9 @@ async fn create(flags: &CreateFlags) -> Result<()> {
     let mut tags = Map::new();
     for given in &flags.tags {
         let (name, value) = pair(given, "--tag")?;
-        tags.insert(name.to_owned(), value.into());
+        if tags.insert(name.to_owned(), value.into()).is_some() {
+            return Err(UsageError(format!("--tag {name} is given twice")).into());
+        }
     }
     let mut asked = json!({ "QueueName": flags.name, "Attributes": attributes });
     if !tags.is_empty() {

@@ -84,6 +84,10 @@ impl Layers {
                 continue;
             }
             let Some(setting) = setting_of(name)? else { continue };
+            // Compose and the like make `${X:-}` of what is not set. Texts may be meant to be empty.
+            if value.is_empty() && matches!(setting.kind, Kind::Number { .. }) {
+                continue;
+            }
             let origin = Origin::Environment(name.clone());
             given.insert(setting.key, (parse(setting, value, &origin)?, origin));
         }

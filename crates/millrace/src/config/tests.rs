@@ -206,6 +206,16 @@ fn pages_may_read_only_what_is_local_unless_configured() {
 }
 
 #[test]
+fn an_empty_variable_sets_no_number() {
+    let environment = [("MILLRACE_LIMITS__IN_FLIGHT", ""), ("MILLRACE_WORKERS", "")];
+
+    let config = load(&Flags::default(), &environment, "[limits]\nin_flight = 5\n").unwrap();
+
+    assert_eq!(config.limits.in_flight, 5);
+    assert_eq!(origin(&config, "workers"), "default");
+}
+
+#[test]
 fn credentials_come_from_the_file_and_the_environment() {
     let text = "account = '111111111111'\n[[credentials]]\naccess_key = 'a'\nsecret_key = 'b'\n\
                 account = '222222222222'\nname = 'ci'\n";
