@@ -13,7 +13,7 @@ import {
   SendMessageCommand,
   SQSClient,
 } from "@aws-sdk/client-sqs";
-import { Relay, Server, launchBrowser, openPage } from "./server.mjs";
+import { CONSOLE_HOST, Relay, Server, launchBrowser, openPage } from "./server.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const ACCOUNT = "000000000000";
@@ -23,7 +23,7 @@ let browser;
 let sqs;
 
 before(async () => {
-  [server, browser] = await Promise.all([Server.start(), launchBrowser()]);
+  [server, browser] = await Promise.all([Server.start({ MILLRACE_CONSOLE_HOSTS: CONSOLE_HOST }), launchBrowser()]);
   sqs = clientOf("us-east-1");
 });
 
@@ -676,6 +676,30 @@ test("a copy of a message is the same, line breaks and types of attributes inclu
   assert.equal(seen.length, 2);
   for (const each of seen) assert.deepEqual(JSON.parse(JSON.stringify(each)), JSON.parse(JSON.stringify(message)));
   assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("texts are copied over plain HTTP too", async () => {
+  await createQueue("plain");
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("plain", "send").replace("127.0.0.1", CONSOLE_HOST));
+  assert.equal(await page.evaluate(() => isSecureContext), false);
+  await page.getByRole("button", { name: "Copy ARN" }).click();
+  await page.getByRole("button", { name: "Copied" }).waitFor();
+  await page.getByLabel("Body", { exact: true }).focus();
+  await page.keyboard.press("Control+V");
+  assert.equal(await page.getByLabel("Body", { exact: true }).inputValue(), arn("plain"));
+
+  await page.locator("#facts").getByRole("button", { name: "Purge" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("AWS CLI").click();
+  await dialog.getByRole("button", { name: "Copy", exact: true }).click();
+  await dialog.getByRole("button", { name: "Copied" }).and(page.locator(":focus")).waitFor();
+  await dialog.getByRole("textbox").focus();
+  await page.keyboard.press("Control+V");
+  assert.match(await dialog.getByRole("textbox").inputValue(), /aws sqs purge-queue/);
+  // Browsers warn of a header that they heed over HTTPS only.
+  assert.deepEqual(problems.filter((text) => !text.includes("Cross-Origin-Opener-Policy")), []);
   await page.context().close();
 });
 

@@ -83,11 +83,41 @@ export function keepText(control, text) {
 export function copyButton(text, label = "Copy") {
   const button = h("button", { type: "button", class: "small plain" }, label);
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
-    button.textContent = "Copied";
+    const isCopied = await copy(typeof text === "function" ? text() : text, button);
+    button.textContent = isCopied ? "Copied" : "Cannot copy";
     setTimeout(() => (button.textContent = label), 1500);
   });
   return button;
+}
+
+/** Whether the clipboard has the text. */
+async function copy(text, button) {
+  // Pages that came over plain HTTP from another machine have no navigator.clipboard.
+  if (!navigator.clipboard) return copySelected(text, button);
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copySelected(text, button);
+  }
+}
+
+/** Copies by way of a selection, beside the button: outside of an open dialog nothing can be selected. */
+function copySelected(text, button) {
+  const area = h("textarea", { class: "visually-hidden", readonly: true });
+  area.value = text;
+  // An area's own text has other line breaks.
+  area.addEventListener("copy", (event) => {
+    event.clipboardData.setData("text/plain", text);
+    event.preventDefault();
+  });
+  button.after(area);
+  area.focus();
+  area.select();
+  const isCopied = document.execCommand("copy");
+  area.remove();
+  button.focus();
+  return isCopied;
 }
 
 /** A choice of few: buttons of which one is pressed. */
