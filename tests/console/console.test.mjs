@@ -82,7 +82,7 @@ function row(page, name) {
 /** Waits until something holds. */
 async function until(holds) {
   const deadline = Date.now() + 20_000;
-  while (!holds()) {
+  while (!(await holds())) {
     assert.ok(Date.now() < deadline, `${holds} does not come to hold`);
     await new Promise((resolve) => setTimeout(resolve, 30));
   }
@@ -304,6 +304,40 @@ test("dead letters go back where they came from, with progress", async () => {
   await hasText(page.locator("main").getByText("moved").first(), "5 of 5 moved");
   assert.equal(await attribute(QueueUrl, "ApproximateNumberOfMessages"), "5");
   assert.equal(await attribute(deadUrl, "ApproximateNumberOfMessages"), "0");
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("the tab of dead letters keeps its links and buttons while figures change", async () => {
+  const deadUrl = await createQueue("steady-dead");
+  const policy = JSON.stringify({ deadLetterTargetArn: arn("steady-dead"), maxReceiveCount: 1 });
+  const QueueUrl = await createQueue("steady", { RedrivePolicy: policy });
+  const Entries = Array.from({ length: 10 }, (_, number) => ({ Id: `${number}`, MessageBody: "x" }));
+  for (let turn = 0; turn < 2; turn++) await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
+  for (let turn = 0; turn < 4; turn++) {
+    await sqs.send(new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10, VisibilityTimeout: 0 }));
+  }
+  assert.equal(await attribute(deadUrl, "ApproximateNumberOfMessages"), "20");
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("steady-dead", "dead-letters"));
+  const source = page.getByRole("link", { name: "steady", exact: true });
+  await source.focus();
+  await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: "y" }));
+  await hasText(page.locator("tr", { has: source }).locator("td").first(), "1");
+  await source.and(page.locator(":focus")).waitFor({ timeout: 1000 });
+
+  await page.getByRole("button", { name: "Redrive…" }).click();
+  await page.getByRole("dialog").getByLabel("Messages a second").fill("1");
+  await page.getByRole("dialog").getByRole("button", { name: "Start" }).click();
+  const cancel = page.locator("main").getByRole("button", { name: "Cancel" });
+  await cancel.hover();
+  await page.mouse.down();
+  const moved = page.locator("main").getByText("of 20 moved");
+  const before = await moved.innerText();
+  await until(async () => (await moved.innerText()) !== before);
+  await page.mouse.up();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel redrive" }).click();
+  await hasText(page.locator("main tbody .badge").first(), "Cancelled");
   assert.deepEqual(problems, []);
   await page.context().close();
 });

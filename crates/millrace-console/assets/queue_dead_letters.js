@@ -3,20 +3,25 @@
 import { call, errorNotice, keyOfArn, queueArn, queuePath, toast } from "./actions.js";
 import { command } from "./cli.js";
 import { formDialog } from "./dialog.js";
-import { field, h, panel, replace, setText } from "./dom.js";
+import { field, h, panel, replace, setAttribute, setText } from "./dom.js";
 import { count, dateTime, duration } from "./format.js";
 
 const STATUSES = { RUNNING: "Running", COMPLETED: "Completed", CANCELLING: "Cancelling", CANCELLED: "Cancelled", FAILED: "Failed" };
+const SOURCE_FIGURES = [
+  ["Available", (row) => row.available],
+  ["In flight", (row) => row.in_flight],
+  ["After receives", (row) => row.max_receive_count],
+];
 
 export function show(root, queue) {
   const target = h("div", { class: "body" });
   const sources = h("tbody", {});
   const sourceFrame = h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Source queues"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Queue"), ["Available", "In flight", "After receives"].map((title) => h("th", { scope: "col", class: "number" }, title)))), sources));
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Queue"), SOURCE_FIGURES.map(([title]) => h("th", { scope: "col", class: "number" }, title)))), sources));
   const noSources = h("p", { class: "empty" }, "No queue sends its dead letters here.");
   const start = h("button", { type: "button", class: "primary", onclick: () => redriveDialog(queue, latest, () => loadTasks()) }, "Redrive…");
   const waiting = h("p", { class: "quiet" });
-  const tasks = h("div", {});
+  const tasks = taskList(queue, () => loadTasks());
   const errors = h("div", {});
   let latest = null;
   let isRunning = false;
@@ -25,13 +30,13 @@ export function show(root, queue) {
     try {
       const { Results: results = [] } = await call("sqs", "ListMessageMoveTasks", { SourceArn: queue.arn, MaxResults: 10 }, queue.place);
       isRunning = results.some((task) => task.Status === "RUNNING");
-      replace(tasks, results.length ? taskTable(queue, results, loadTasks) : h("p", { class: "quiet" }, "No redrive yet."));
+      tasks.update(results);
       errors.replaceChildren();
     } catch (error) {
       errors.replaceChildren(errorNotice(error));
     }
   };
-  const redrive = panel("Redrive", { end: start }, h("div", { class: "body" }, waiting, errors, tasks));
+  const redrive = panel("Redrive", { end: start }, h("div", { class: "body" }, waiting, errors, tasks.element));
   replace(root, h("div", { class: "columns" },
     panel("Where this queue's messages go", {}, target),
     panel("Queues whose dead letters come here", {}, sourceFrame, noSources)),
@@ -53,8 +58,7 @@ export function show(root, queue) {
     const rows = lists.sources ?? [];
     noSources.hidden = rows.length > 0;
     sourceFrame.hidden = rows.length === 0;
-    replace(sources, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, h("a", { class: "name", href: queuePath(row.key) }, row.name)),
-      [row.available, row.in_flight, row.max_receive_count].map((value) => h("td", { class: "number" }, count(value))))));
+    showSources(sources, rows);
     const isDeadLetterQueue = rows.length > 0;
     start.disabled = !isDeadLetterQueue || isRunning;
     setText(waiting, isDeadLetterQueue ? `${count(head.available)} messages wait here.` : "Only a dead-letter queue can be redriven.");
@@ -62,22 +66,59 @@ export function show(root, queue) {
   };
 }
 
-function taskTable(queue, results, reload) {
+/** Rows stay the elements that they are while only figures change: focus and clicks need them. */
+function showSources(body, rows) {
+  while (body.children.length > rows.length) body.lastChild.remove();
+  rows.forEach((row, index) => {
+    const line = body.children[index] ?? body.appendChild(h("tr", {}, h("th", { scope: "row" }, h("a", { class: "name" })), SOURCE_FIGURES.map(() => h("td", { class: "number" }))));
+    const link = line.querySelector("a");
+    setText(link, row.name);
+    setAttribute(link, "href", queuePath(row.key));
+    SOURCE_FIGURES.forEach(([, value], column) => setText(line.children[column + 1], count(value(row))));
+  });
+}
+
+/** The redrives. While one makes progress its row stays the element that it is. */
+function taskList(queue, reload) {
+  const element = h("div", {});
+  let shown;
+  let rows = [];
+  const update = (results) => {
+    const key = JSON.stringify(results.map((task) => ({ ...task, ApproximateNumberOfMessagesToMove: 0, ApproximateNumberOfMessagesMoved: 0 })));
+    if (key !== shown) {
+      shown = key;
+      rows = results.map((task) => taskRow(queue, task, reload));
+      replace(element, rows.length ? taskTable(rows) : h("p", { class: "quiet" }, "No redrive yet."));
+    }
+    results.forEach((task, index) => rows[index].update(task));
+  };
+  return { element, update };
+}
+
+function taskTable(rows) {
   const titles = ["Status", "Progress", "To", "Speed", "Started", ""];
   return h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Redrives"),
     h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"))))),
-    h("tbody", {}, results.map((task) => {
-      const total = task.ApproximateNumberOfMessagesToMove ?? 0;
-      const moved = task.ApproximateNumberOfMessagesMoved ?? 0;
-      const destination = task.DestinationArn ? keyOfArn(task.DestinationArn).split("/").pop() : "their sources";
-      return h("tr", {},
-        h("td", {}, h("span", { class: `badge ${task.Status === "COMPLETED" ? "ok" : task.Status === "FAILED" ? "alarm" : "in_flight"}` }, STATUSES[task.Status] ?? task.Status), task.FailureReason && h("span", { class: "place" }, task.FailureReason)),
-        h("td", {}, h("progress", { max: Math.max(total, moved, 1), value: moved, "aria-label": "Messages moved" }), h("span", { class: "place" }, `${count(moved)} of ${count(total)} moved`)),
-        h("td", {}, destination),
-        h("td", {}, task.MaxNumberOfMessagesPerSecond ? `${task.MaxNumberOfMessagesPerSecond}/s` : "as fast as can be"),
-        h("td", { class: "nowrap" }, dateTime(task.StartedTimestamp)),
-        h("td", {}, task.TaskHandle && h("button", { type: "button", class: "small danger", onclick: () => cancelDialog(queue, task, reload) }, "Cancel")));
-    }))));
+    h("tbody", {}, rows.map(({ element }) => element))));
+}
+
+function taskRow(queue, task, reload) {
+  const destination = task.DestinationArn ? keyOfArn(task.DestinationArn).split("/").pop() : "their sources";
+  const progress = h("progress", { "aria-label": "Messages moved" });
+  const moved = h("span", { class: "place" });
+  const element = h("tr", {},
+    h("td", {}, h("span", { class: `badge ${task.Status === "COMPLETED" ? "ok" : task.Status === "FAILED" ? "alarm" : "in_flight"}` }, STATUSES[task.Status] ?? task.Status), task.FailureReason && h("span", { class: "place" }, task.FailureReason)),
+    h("td", {}, progress, moved),
+    h("td", {}, destination),
+    h("td", {}, task.MaxNumberOfMessagesPerSecond ? `${task.MaxNumberOfMessagesPerSecond}/s` : "as fast as can be"),
+    h("td", { class: "nowrap" }, dateTime(task.StartedTimestamp)),
+    h("td", {}, task.TaskHandle && h("button", { type: "button", class: "small danger", onclick: () => cancelDialog(queue, task, reload) }, "Cancel")));
+  const update = ({ ApproximateNumberOfMessagesToMove: total = 0, ApproximateNumberOfMessagesMoved: done = 0 }) => {
+    progress.max = Math.max(total, done, 1);
+    progress.value = done;
+    setText(moved, `${count(done)} of ${count(total)} moved`);
+  };
+  return { element, update };
 }
 
 function cancelDialog(queue, task, reload) {
