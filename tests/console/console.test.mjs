@@ -6,6 +6,7 @@ import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 import {
   CreateQueueCommand,
+  DeleteQueueCommand,
   DeleteMessageCommand,
   GetQueueAttributesCommand,
   ReceiveMessageCommand,
@@ -338,6 +339,20 @@ test("the tab of dead letters keeps its links and buttons while figures change",
   await page.mouse.up();
   await page.getByRole("dialog").getByRole("button", { name: "Cancel redrive" }).click();
   await hasText(page.locator("main tbody .badge").first(), "Cancelled");
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("a queue that is deleted and created again is shown again", async () => {
+  const QueueUrl = await createQueue("phoenix");
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("phoenix"));
+  await hasText(page.locator("#live"), "Live");
+  await sqs.send(new DeleteQueueCommand({ QueueUrl }));
+  await page.getByRole("heading", { name: "There is no such queue" }).waitFor();
+  await createQueue("phoenix");
+  await page.locator("#facts").getByRole("button", { name: "Purge" }).waitFor();
+  await hasText(page.locator("#live"), "Live");
   assert.deepEqual(problems, []);
   await page.context().close();
 });

@@ -31,14 +31,24 @@ export function show(root) {
   document.querySelector(".tabs [aria-current]").scrollIntoView({ block: "nearest", inline: "center" });
   const update = TABS[data.tab](root, queue);
   const query = new URLSearchParams({ view: "queue", region, account, name });
+  let isGone = false;
+  let isReloading = false;
   new Live(query.toString(), (state) => {
     if (state.head.is_gone) {
+      isGone = true;
       replace(document.getElementById("facts"));
       document.querySelector(".tabs").hidden = true;
       replace(root, gone);
       return;
     }
-    update?.(state);
+    if (!isGone) {
+      update?.(state);
+      return;
+    }
+    // It was created again: a queue of its own, of which nothing here is known. Once: another
+    // reload would begin a slow one anew.
+    if (!isReloading) location.reload();
+    isReloading = true;
   });
 }
 
