@@ -357,6 +357,23 @@ test("a queue that is deleted and created again is shown again", async () => {
   await page.context().close();
 });
 
+test("several large messages are sent in batches that SQS takes", async () => {
+  const QueueUrl = await createQueue("heavy");
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("heavy", "send"));
+  // Three bytes each.
+  await page.getByLabel("Body", { exact: true }).fill("€".repeat(100_000));
+  await page.getByRole("button", { name: "Add attribute" }).click();
+  await page.getByLabel("Attribute name").fill("padding");
+  await page.getByLabel("Attribute value").fill("a".repeat(60_000));
+  await page.getByLabel("How many").fill("12");
+  await page.getByRole("button", { name: "Send 12 messages" }).click();
+  await page.getByText("12 messages are in the queue.").waitFor();
+  assert.equal(await attribute(QueueUrl, "ApproximateNumberOfMessages"), "12");
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
 test("purging and deleting need the queue's name", async () => {
   const QueueUrl = await createQueue("ballast");
   await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: "x" }));

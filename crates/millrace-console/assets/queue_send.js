@@ -8,7 +8,9 @@ import { bytes, count } from "./format.js";
 const TYPES = ["String", "Number", "Binary"];
 /** More at once would keep the page waiting; a load generator is better at it. */
 const MAX_COPIES = 1000;
+/** SQS: entries of a batch, and bytes of their bodies and attributes together. */
 const BATCH = 10;
+const BATCH_BYTES = 1_048_576;
 
 export function show(root, queue) {
   const body = h("textarea", { rows: 9, required: true, "data-shortcut": "/" });
@@ -35,7 +37,7 @@ export function show(root, queue) {
     MessageDeduplicationId: (queue.isFifo && deduplication.value) || undefined,
   });
   const refresh = () => {
-    setText(size, bytes(new TextEncoder().encode(text()).length));
+    setText(size, bytes(textBytes(text())));
     setText(submit, Number(copies.value) > 1 ? `Send ${count(Number(copies.value))} messages` : "Send message");
     cli.update(command("sqs", "SendMessage", { QueueUrl: queue.url, ...message() }, queue.region));
   };
@@ -89,14 +91,42 @@ async function send(queue, message, copies, progress) {
     return `Message ${answer.MessageId} is in the queue.`;
   }
   progress.hidden = false;
-  for (let from = 1; from <= copies; from += BATCH) {
-    const numbers = Array.from({ length: Math.min(BATCH, copies - from + 1) }, (_, index) => from + index);
-    const entries = numbers.map((number) => ({ Id: String(number), ...numbered(number) }));
+  let accepted = 0;
+  for (const entries of batches(copies, numbered)) {
     const { Failed: failed = [] } = await call("sqs", "SendMessageBatch", { QueueUrl: queue.url, Entries: entries }, queue.place);
-    if (failed.length) throw new Error(`${failed[0].Code}: ${failed[0].Message ?? ""} (after ${count(from - 1)} messages)`);
-    progress.value = (from + numbers.length - 1) / copies;
+    if (failed.length) throw new Error(`${failed[0].Code}: ${failed[0].Message ?? ""} (after ${count(accepted)} messages)`);
+    accepted += entries.length;
+    progress.value = accepted / copies;
   }
   return `${count(copies)} messages are in the queue.`;
+}
+
+/** The messages 1 to `copies` in batches that SQS takes; one that is too large is alone, to be refused. */
+function* batches(copies, numbered) {
+  let entries = [];
+  let total = 0;
+  for (let number = 1; number <= copies; number++) {
+    const message = numbered(number);
+    const size = messageBytes(message);
+    if (entries.length === BATCH || (entries.length > 0 && total + size > BATCH_BYTES)) {
+      yield entries;
+      entries = [];
+      total = 0;
+    }
+    entries.push({ Id: String(number), ...message });
+    total += size;
+  }
+  yield entries;
+}
+
+/** What a message counts, or more: a binary attribute's base64 is longer than its value. */
+function messageBytes({ MessageBody, MessageAttributes = {} }) {
+  const attributes = Object.entries(MessageAttributes).flatMap(([name, { DataType, StringValue = "", BinaryValue = "" }]) => [name, DataType, StringValue, BinaryValue]);
+  return textBytes([MessageBody, ...attributes].join(""));
+}
+
+function textBytes(text) {
+  return new TextEncoder().encode(text).length;
 }
 
 function attributeRow(refresh, { name = "", type = "String", value = "" } = {}) {
