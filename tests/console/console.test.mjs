@@ -659,6 +659,19 @@ test("an alarm is set, shown and deleted", async () => {
   await page.context().close();
 });
 
+test("an alarm's threshold is shown with all its digits", async () => {
+  await createQueue("exact");
+  await putAlarm("exact-small", "exact", { Threshold: 0.004 });
+  await putAlarm("exact-large", "exact", { Threshold: 12345 });
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.console}/alarms`);
+  await hasText(page.locator("tbody tr", { hasText: "exact-small" }).locator("td").nth(1), / > 0\.004 for /);
+  await hasText(page.locator("tbody tr", { hasText: "exact-large" }).locator("td").nth(1), / > 12345 for /);
+  await cloudwatch("DeleteAlarms", { AlarmNames: ["exact-small", "exact-large"] });
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
 test("alarms and series of another region are shown, changed and charted", async () => {
   const far = clientOf("eu-west-1");
   await far.send(new CreateQueueCommand({ QueueName: "far" }));

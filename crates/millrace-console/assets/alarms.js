@@ -6,7 +6,7 @@ import { QUEUE_METRICS, RANGES, metricData, span } from "./cloudwatch.js";
 import { cliBlock, command } from "./cli.js";
 import { confirmDialog, formDialog } from "./dialog.js";
 import { field, h, keepText, panel, replace, setText, withValue } from "./dom.js";
-import { count, dateTime, short } from "./format.js";
+import { NOTHING, count, dateTime } from "./format.js";
 import { isHere, placeField, placeName, places } from "./places.js";
 
 const STATES = { ALARM: ["In alarm", "alarm"], OK: ["OK", "ok"], INSUFFICIENT_DATA: ["Insufficient data", ""] };
@@ -119,7 +119,8 @@ function isSimple({ Namespace, Statistic, Dimensions = [] }) {
 function condition({ MetricName, Statistic, ExtendedStatistic, ComparisonOperator, Threshold, Period, EvaluationPeriods, DatapointsToAlarm }) {
   const needed = DatapointsToAlarm ?? EvaluationPeriods;
   const period = PERIODS.find(([seconds]) => seconds === Period)?.[1] ?? `${Period} s`;
-  return `${Statistic ?? ExtendedStatistic ?? ""} of ${MetricName ?? "an expression"} ${COMPARISONS[ComparisonOperator] ?? ComparisonOperator} ${short(Threshold)} for ${needed} of ${EvaluationPeriods} × ${period}`;
+  // The threshold with all its digits: rounded, 0.004 would be 0.
+  return `${Statistic ?? ExtendedStatistic ?? ""} of ${MetricName ?? "an expression"} ${COMPARISONS[ComparisonOperator] ?? ComparisonOperator} ${Threshold ?? NOTHING} for ${needed} of ${EvaluationPeriods} × ${period}`;
 }
 
 async function showDetail(element, alarm) {
