@@ -672,6 +672,28 @@ test("an alarm's threshold is shown with all its digits", async () => {
   await page.context().close();
 });
 
+test("an alarm whose name has spaces around it is edited and deleted", async () => {
+  await createQueue("spaced");
+  await putAlarm(" spaced  out ", "spaced");
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.console}/alarms`);
+  await page.getByRole("button", { name: "Edit spaced out" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Threshold").fill("7");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await dialog.waitFor({ state: "hidden" });
+  const { MetricAlarms } = await cloudwatch("DescribeAlarms", { AlarmNamePrefix: " spaced" });
+  assert.deepEqual(MetricAlarms.map(({ AlarmName, Threshold }) => [AlarmName, Threshold]), [[" spaced  out ", 7]]);
+  await page.getByRole("button", { name: "Delete spaced out" }).click();
+  await dialog.getByRole("textbox").fill("spaced");
+  assert.equal(await dialog.getByRole("button", { name: "Delete" }).isDisabled(), true);
+  await dialog.getByRole("textbox").fill("spaced out");
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("button", { name: "Delete spaced out" }).waitFor({ state: "detached" });
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
 test("alarms and series of another region are shown, changed and charted", async () => {
   const far = clientOf("eu-west-1");
   await far.send(new CreateQueueCommand({ QueueName: "far" }));

@@ -182,7 +182,8 @@ function alarmDialog(alarm, options, done) {
   const description = keepText(note, alarm?.AlarmDescription ?? "");
   const arn = () => (action.value.trim() === "" || action.value.startsWith("arn:") ? action.value.trim() : queueArn({ ...place.value(), name: action.value.trim() }));
   const input = () => ({
-    AlarmName: name.value.trim(),
+    // Another client's name may begin or end with a space.
+    AlarmName: alarm?.AlarmName ?? name.value.trim(),
     AlarmDescription: description() || undefined,
     Namespace: "AWS/SQS",
     MetricName: metric.value,

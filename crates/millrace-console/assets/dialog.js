@@ -44,7 +44,7 @@ export function formDialog({ title, content, submit, danger, run, command, isRea
   return { dialog, refresh };
 }
 
-/** As formDialog, and `phrase` must be typed before the button works. */
+/** As formDialog, and `phrase` must be typed, as the page shows it, before the button works. */
 export function confirmDialog({ phrase, text, ...rest }) {
   const input = h("input", { autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
   const content = [
@@ -52,5 +52,10 @@ export function confirmDialog({ phrase, text, ...rest }) {
     field(`Type ${phrase} to confirm`, input),
     h("p", {}),
   ];
-  return formDialog({ ...rest, content, danger: true, isReady: () => input.value.trim() === phrase });
+  return formDialog({ ...rest, content, danger: true, isReady: () => shown(input.value) === shown(phrase) });
+}
+
+/** A text as pages show it: no spaces around it, and runs of them as one. */
+function shown(text) {
+  return text.trim().replaceAll(/\s+/g, " ");
 }
