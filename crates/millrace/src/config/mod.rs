@@ -12,7 +12,7 @@ mod settings;
 
 use std::{
     fmt,
-    net::{SocketAddr, ToSocketAddrs},
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
     path::PathBuf,
     time::Duration,
 };
@@ -164,7 +164,7 @@ impl Config {
         Ok(Config {
             console_listen,
             is_console_optional: layers.is_default("console_listen"),
-            console_hosts: layers.list("console_hosts"),
+            console_hosts: console_hosts(&layers)?,
             data: layers.directory("data")?,
             durability: layers.choice(
                 "durability",
@@ -269,6 +269,28 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
         .collect();
     let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
     first.copied().ok_or_else(|| format!("{text:?} has no address"))
+}
+
+/// Host names as browsers send them, without a port. Addresses are answered anyway.
+fn console_hosts(layers: &Layers) -> Result<Vec<String>, UsageError> {
+    let hosts = layers.list("console_hosts");
+    if let Some(wrong) = hosts.iter().find(|host| !is_host_name(host) && !is_address(host)) {
+        let what = format_args!("{wrong:?} is not a host name like console.example, without port");
+        return Err(layers.wrong("console_hosts", what));
+    }
+    Ok(hosts)
+}
+
+/// Letters beyond ASCII come as `xn--…`.
+fn is_host_name(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_allowed)
+}
+
+/// An IPv6 address may be in brackets, as in URLs.
+fn is_address(text: &str) -> bool {
+    let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    inner.unwrap_or(text).parse::<IpAddr>().is_ok()
 }
 
 fn traces(layers: &Layers) -> Result<millrace_otel::Options, UsageError> {

@@ -99,6 +99,12 @@ fn mistakes_are_named_with_their_place() {
         ("public_url = 'http://x#a'", "not a URL"),
         ("cors_origins = ['https://a/page']", "not an origin"),
         ("cors_origins = ['app.example']", "not an origin"),
+        ("console_hosts = ['c.example:5756']", "console_hosts (m.toml:1): \"c.example:5756\""),
+        ("console_hosts = ['https://c.example']", "not a host name"),
+        ("console_hosts = ['c.example/']", "not a host name"),
+        ("console_hosts = ['*.example']", "not a host name"),
+        ("console_hosts = ['']", "not a host name"),
+        ("console_hosts = ['[::1]:5756']", "not a host name"),
         ("tls_cert = 'a'", "tls_cert and tls_key need each other"),
         ("listen = ['nowhere']", "listen (m.toml:1): \"nowhere\" is not an address"),
         ("console_listen = 'nowhere'", "console_listen (m.toml:1): \"nowhere\" is not an address"),
@@ -213,6 +219,16 @@ fn an_empty_variable_sets_no_number() {
 
     assert_eq!(config.limits.in_flight, 5);
     assert_eq!(origin(&config, "workers"), "default");
+}
+
+#[test]
+fn console_hosts_are_names_or_addresses() {
+    let text = "console_hosts = ['Console.example', 'my_host-2', '10.1.2.3', '[::1]', '::1']";
+
+    let config = from_file(text).unwrap();
+
+    let expected = ["Console.example", "my_host-2", "10.1.2.3", "[::1]", "::1"];
+    assert_eq!(config.console_hosts, expected);
 }
 
 #[test]
