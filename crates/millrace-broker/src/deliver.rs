@@ -30,24 +30,28 @@ impl Drop for Undelivered<'_> {
 impl Broker {
     /// Reads the contents of received messages. One that the disk has damaged, or cannot read, is
     /// left out: it stays hidden, its receive counted, so that it does not stand in the way of the
-    /// others and ends in the dead-letter queue, if there is one.
+    /// others and ends in the dead-letter queue, if there is one. Also returns how many those are.
     pub(crate) fn read_deliveries(
         &self,
         queue: &SharedQueue,
         deliveries: &[Delivery],
-    ) -> Vec<Incoming> {
+    ) -> (Vec<Incoming>, usize) {
+        let mut left_out = 0;
         let place = |delivery: &Delivery| (Position(delivery.position), delivery.record_len);
         let wanted: Vec<(Position, u32)> = deliveries.iter().map(place).collect();
         let mut records = Vec::with_capacity(wanted.len());
         if self.log.read_many(&wanted, &mut records).is_ok() {
             let read = deliveries.iter().zip(records);
-            return read
-                .filter_map(|(delivery, record)| self.incoming(queue, delivery, Ok(record)))
-                .collect();
+            let incoming = read.filter_map(|(delivery, record)| {
+                self.incoming(queue, delivery, Ok(record), &mut left_out)
+            });
+            return (incoming.collect(), left_out);
         }
-        let read_alone =
-            |delivery| self.incoming(queue, delivery, self.read_present(queue, delivery));
-        deliveries.iter().filter_map(read_alone).collect()
+        let incoming = deliveries.iter().filter_map(|delivery| {
+            let read = self.read_present(queue, delivery);
+            self.incoming(queue, delivery, read, &mut left_out)
+        });
+        (incoming.collect(), left_out)
     }
 
     /// Reads a delivery's record where it is now: maintenance may have moved it meanwhile.
@@ -70,6 +74,7 @@ impl Broker {
         queue: &SharedQueue,
         delivery: &Delivery,
         read: Result<RecordBytes, ReadError>,
+        left_out: &mut usize,
     ) -> Option<Incoming> {
         match read.and_then(|record| decode(Position(delivery.position), record)) {
             Ok((id, content)) => {
@@ -81,6 +86,7 @@ impl Broker {
                 None
             }
             Err(error) => {
+                *left_out += 1;
                 self.tell_left_out(queue, &error);
                 None
             }

@@ -86,8 +86,10 @@ impl Broker {
         };
         let wait_s = request.wait_time_s.unwrap_or(settings.wait_time_s);
         let long_poll = (wait_s > 0).then(|| self.now().plus_seconds(u64::from(wait_s)));
-        // A client that names its attempt repeats it if the answer is lost, and gets the same.
-        let looks = if attempt.is_some() { 1 } else { LOOKS_PAST_DAMAGE };
+        // A client that names its attempt repeats it if the answer is lost, and gets the same. What
+        // is not hidden would be taken again.
+        let hidden_s = request.visibility_timeout_s.unwrap_or(settings.visibility_timeout_s);
+        let looks = if attempt.is_some() || hidden_s == 0 { 1 } else { LOOKS_PAST_DAMAGE };
         for _ in 0..looks {
             let found = match (long_poll, settings.kind) {
                 (None, Kind::Standard) => self.look(queue, &receive, None),
@@ -106,7 +108,7 @@ impl Broker {
             let undelivered = Undelivered { broker: self, queue, deliveries: returnable };
             // Read while the commit is under way: on a deep backlog that takes as long as a small
             // commit.
-            let mut incoming = self.read_deliveries(queue, &received.deliveries);
+            let (mut incoming, left_out) = self.read_deliveries(queue, &received.deliveries);
             if is_awaited {
                 self.committed(Some(ticket)).await?;
                 // Others may have deleted or purged some meanwhile.
@@ -114,7 +116,7 @@ impl Broker {
                 incoming.retain(|message| state.queue.find(message.delivery.at).is_some());
             }
             std::mem::forget(undelivered);
-            if !incoming.is_empty() {
+            if !incoming.is_empty() || left_out == 0 {
                 Counters::add(&queue.counters.messages_received, incoming.len());
                 return Ok(incoming);
             }
