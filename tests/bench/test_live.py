@@ -213,6 +213,39 @@ def test_a_stall_at_the_end_of_a_rate_counts_in_full(make_server, scenario, path
     assert outcome[f"{scenario}.50.unsent"] > 0
 
 
+@pytest.mark.parametrize(("limit", "code"), [("p99>3600s", 1), ("failed>100000", 0)])
+def test_requests_that_fail_at_a_rate_have_waited_until_the_end(make_server, limit, code):
+    server = make_server()
+    command = [
+        str(binary()), "bench", "rate", "--rate", "50", "--conns", "4", "--step-duration", "4s", "--json",
+        "--endpoint", server.endpoint, "--listen", "127.0.0.1:0", "--fail-if", limit,
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            url = process.stderr.readline().removeprefix("metrics at ").strip()
+            wait_for_progress(url, 0.2)
+            server.kill()
+            wait_for_progress(url, 0.5)
+            server.start()
+            out, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+
+    assert process.returncode == code, err
+    assert ("rate.50.failed is" in err) == (code == 1)
+    report = json.loads(out)
+    outcome = {metric["name"]: metric["value"] for metric in report["metrics"]}
+    # For a quarter of the time at least, nobody was there; half of it was left then.
+    assert outcome["rate.50.failed"] >= 50 * 4 / 5
+    assert outcome["rate.50.p90"] > 0.4 * 4e6
+    assert any("requests failed" in warning for warning in report["warnings"])
+    table = report["sections"][0]["tables"][0]
+    row = dict(zip([column["name"] for column in table["columns"]], table["rows"][0], strict=True))
+    assert int(row["failed"]) == outcome["rate.50.failed"]
+    due = outcome["rate.50.achieved"] * 4 + outcome["rate.50.failed"] + outcome["rate.50.unsent"]
+    assert due == pytest.approx(50 * 4, rel=0.05)
+
+
 def wait_for_progress(url: str, share: float):
     deadline = time.monotonic() + 20
     while of(scraped(url), "progress_ratios") < share:

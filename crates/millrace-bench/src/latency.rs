@@ -22,9 +22,12 @@ pub(crate) enum Verb {
     Late,
     /// Of scheduled sends that never were: how long they had waited when measuring ended.
     Unsent,
+    /// The same of messages that were sent by schedule and did not get in: refused, or not answered.
+    /// In a closed loop, how long the request took to fail.
+    Failed,
 }
 
-const VERBS: [(Verb, &str); 7] = [
+const VERBS: [(Verb, &str); 8] = [
     (Verb::Send, "send"),
     (Verb::Receive, "receive"),
     (Verb::Delete, "delete"),
@@ -32,6 +35,7 @@ const VERBS: [(Verb, &str); 7] = [
     (Verb::Service, "service"),
     (Verb::Late, "late"),
     (Verb::Unsent, "unsent"),
+    (Verb::Failed, "failed"),
 ];
 const LONGEST_NS: u64 = 600_000_000_000;
 

@@ -1,6 +1,6 @@
 //! Producers and consumers, each with a connection of its own.
 
-use std::{cell::RefCell, ops::Range, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
 use anyhow::{Result, bail};
 use tokio::time::{Instant, error::Elapsed, sleep};
@@ -12,11 +12,12 @@ use crate::{
 
 use super::{
     connection::Connection,
-    dialect::{Dialect, Places, Sent},
+    dialect::Sent,
     ledger::Id,
+    received::Received,
     response::is_success,
     run::{Count, Phase, Run},
-    schedule::{Schedule, Turn},
+    schedule::{MISSED_MAX, Schedule, Turn},
     template::{Bodies, SendTemplate},
 };
 
@@ -43,12 +44,14 @@ pub(crate) struct Client {
     connection: Connection,
     /// A signed copy of a request, or a delete.
     scratch: Vec<u8>,
+    /// Planned sends that failed: when they were due, and how many messages did not get in.
+    failed: Vec<(Instant, u64)>,
 }
 
 impl Client {
     pub(crate) fn new(run: Arc<Run>, latencies: Rc<RefCell<Vec<Latencies>>>) -> Client {
         let connection = Connection::new(&run.scenario.endpoint);
-        Client { run, latencies, connection, scratch: Vec::new() }
+        Client { run, latencies, connection, scratch: Vec::new(), failed: Vec::new() }
     }
 
     /// Sends until the limit of messages is reached or the run no longer produces.
@@ -71,8 +74,8 @@ impl Client {
             }
             let sent_at = if schedule.is_closed() { turn.start } else { Instant::now() };
             let count = scenario.shape.batch;
-            let Some(first) = run.ledger.take(count, run.limit(), run.now_us()) else { return };
-            if !schedule.is_closed() {
+            let Some(first) = run.ledger.take(count, run.limit(), run.now_us()) else { break };
+            if turn.is_planned {
                 record(&run, &self.latencies, Verb::Late, turn.due, sent_at - turn.start);
             }
             for index in 0..count {
@@ -91,11 +94,10 @@ impl Client {
                 run.add(Count::FailedEntries, failed.len() as u64);
                 count - failed.len() as u64
             });
-            if let Some(acknowledged) = acknowledged.await {
-                run.add(Count::Sent, acknowledged);
-                if !schedule.is_closed() {
-                    record(&run, &self.latencies, Verb::Service, turn.due, sent_at.elapsed());
-                }
+            let acknowledged = acknowledged.await.unwrap_or(0);
+            run.add(Count::Sent, acknowledged);
+            if turn.is_planned {
+                self.note_planned(turn, sent_at, count - acknowledged);
             }
             self.scratch = scratch;
         }
@@ -103,6 +105,7 @@ impl Client {
             record(&run, &self.latencies, Verb::Send, due, waited);
             record(&run, &self.latencies, Verb::Unsent, due, waited);
         }
+        self.record_failed();
     }
 
     /// Receives, checks and deletes until the run stops.
@@ -176,8 +179,32 @@ impl Client {
         run.add(Count::Kept, all - received.len());
     }
 
+    /// A planned send is over, and so many of its messages did not get in.
+    fn note_planned(&mut self, turn: Turn, sent_at: Instant, refused: u64) {
+        if refused == 0 {
+            record(&self.run, &self.latencies, Verb::Send, turn.due, turn.start.elapsed());
+            record(&self.run, &self.latencies, Verb::Service, turn.due, sent_at.elapsed());
+        } else if self.failed.len() < MISSED_MAX {
+            self.failed.push((turn.due, refused));
+        }
+    }
+
+    /// What failed never got in, and so has waited until now: however soon the answer came, a server
+    /// must not look quicker for refusing.
+    fn record_failed(&self) {
+        let now = Instant::now();
+        for (due, messages) in &self.failed {
+            let waited = now.saturating_duration_since(*due);
+            record(&self.run, &self.latencies, Verb::Send, *due, waited);
+            for _ in 0..*messages {
+                record(&self.run, &self.latencies, Verb::Failed, *due, waited);
+            }
+        }
+    }
+
     /// One request; `done` sees the body of a success. Failures are counted, and followed by a
-    /// pause. What is not answered in time takes as long as it was waited for, at least.
+    /// pause. What is not answered in time takes as long as it was waited for, at least. Planned
+    /// ones are timed by whoever planned them.
     async fn request<T>(
         &mut self,
         verb: Verb,
@@ -191,12 +218,14 @@ impl Client {
         drop(under_way);
         let outcome = match answer {
             Ok((status, body)) if is_success(status) => {
-                record(&run, &self.latencies, verb, turn.due, turn.start.elapsed());
+                if !turn.is_planned {
+                    record(&run, &self.latencies, verb, turn.due, turn.start.elapsed());
+                }
                 Ok(done(body))
             }
             Ok((status, body)) => refused(status, body),
             Err(error) => {
-                if error.is::<Elapsed>() {
+                if error.is::<Elapsed>() && !turn.is_planned {
                     record(&run, &self.latencies, verb, turn.due, turn.start.elapsed());
                 }
                 Err(error)
@@ -222,46 +251,6 @@ impl Client {
                 None
             }
         }
-    }
-}
-
-/// What one receive brought: ids, and raw receipt handles in one buffer.
-#[derive(Default)]
-struct Received {
-    messages: Vec<(Option<Id>, Range<usize>)>,
-    handles: Vec<u8>,
-    places: Places,
-}
-
-impl Received {
-    /// A message whose body is not what was sent has no id.
-    fn take(&mut self, answer: &[u8], dialect: &Dialect, bodies: &Bodies) {
-        self.messages.clear();
-        self.handles.clear();
-        for index in 0..dialect.find(answer, &mut self.places) {
-            let start = self.handles.len();
-            self.places.put_handle(index, answer, &mut self.handles);
-            let text = self.places.body(index, answer);
-            let id = Id::parse(text).filter(|_| bodies.are_like(text));
-            self.messages.push((id, start..self.handles.len()));
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.messages.is_empty()
-    }
-
-    fn len(&self) -> u64 {
-        self.messages.len() as u64
-    }
-
-    fn handles(&self) -> impl Iterator<Item = &[u8]> {
-        self.messages.iter().map(|(_, at)| self.handles.get(at.clone()).unwrap_or_default())
-    }
-
-    fn ids(&self, left_out: &[usize]) -> impl Iterator<Item = Option<Id>> {
-        let all = self.messages.iter().enumerate();
-        all.filter(|(index, _)| !left_out.contains(index)).map(|(_, (id, _))| *id)
     }
 }
 
@@ -316,44 +305,36 @@ mod tests {
         access::Access,
         load::{
             endpoint::Endpoint,
-            ledger::ID_BYTES,
             pace::{Pace, Stage},
             scenario::{Mode, Scenario},
         },
         tls::Trust,
     };
 
-    fn received(bodies: [&str; 2]) -> Received {
-        let answer = format!(
-            r#"{{"Messages":[{{"ReceiptHandle":"h1","Body":"{}"}},{{"ReceiptHandle":"h2","Body":"{}"}}]}}"#,
-            bodies[0], bodies[1]
-        );
-        let mut received = Received::default();
-        let bodies = Bodies::new(vec![ID_BYTES + 4]);
-        received.take(answer.as_bytes(), &Dialect::new(&Access::open(), "h", "/"), &bodies);
-        received
-    }
+    // In real time: a clock that is paused jumps while a connection is refused.
+    #[tokio::test]
+    async fn a_planned_send_that_fails_has_waited_until_the_end() {
+        // Nobody listens there.
+        let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
+        let scenario = Scenario {
+            pace: Pace::constant(50.0),
+            ..Scenario::new(Mode::Send, endpoint.unwrap(), 1)
+        };
+        let run = Arc::new(Run::new(&scenario, "q"));
+        let latencies = Rc::new(RefCell::new(vec![Latencies::new()]));
+        let client = Client::new(Arc::clone(&run), Rc::clone(&latencies));
+        run.enter(Phase::Measure);
 
-    #[test]
-    fn handles_and_ids_belong_together() {
-        let id = Id { run: 1, producer: 2, group: 3, sequence: 4 };
-        let body = String::from_utf8(id.digits().to_vec()).unwrap() + "Thro";
+        tokio::join!(client.produce(0), async {
+            sleep(Duration::from_millis(400)).await;
+            run.enter(Phase::Settle);
+        });
 
-        let received = received([&body, "other"]);
-
-        assert_eq!(received.handles().collect::<Vec<_>>(), [b"h1", b"h2"]);
-        assert_eq!(received.ids(&[]).collect::<Vec<_>>(), [Some(id), None]);
-        assert_eq!(received.ids(&[0]).collect::<Vec<_>>(), [None]);
-    }
-
-    #[test]
-    fn an_altered_body_has_no_id() {
-        let id = Id { run: 1, producer: 2, group: 3, sequence: 4 };
-        let digits = String::from_utf8(id.digits().to_vec()).unwrap();
-
-        let received = received([&format!("{digits}Thr"), &format!("{digits}xhro")]);
-
-        assert_eq!(received.ids(&[]).collect::<Vec<_>>(), [None, None]);
+        let of = |verb| latencies.borrow()[0].percentiles(verb);
+        assert!(of(Verb::Failed).count > 0);
+        assert_eq!(of(Verb::Send).count, of(Verb::Failed).count + of(Verb::Unsent).count);
+        assert!(of(Verb::Send).max_us >= 390_000.0 && of(Verb::Send).p50_us >= 100_000.0);
+        assert_eq!(of(Verb::Service).count, 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ mod endpoint;
 mod ledger;
 mod pace;
 mod patience;
+mod received;
 mod report;
 mod response;
 mod run;
@@ -47,7 +48,7 @@ pub(crate) use report::Report;
 pub(crate) use response::{find_values, is_success};
 pub(crate) use run::Count;
 pub(crate) use scenario::{BACKLOG_MAX, Mode, Scenario, Together};
-pub(crate) use schedule::{MISSED_MAX, pace};
+pub(crate) use schedule::{MISSED_MAX, Turn, pace};
 pub(crate) use template::{Grouping, SendTemplate, Shape};
 
 #[derive(Args, Debug)]

@@ -187,6 +187,11 @@ impl Report {
         })
     }
 
+    /// Requests of the whole run that failed, and messages that were refused in those that did not.
+    pub(crate) fn failed(&self) -> u64 {
+        self.count_in_all(Count::FailedRequests) + self.count_in_all(Count::FailedEntries)
+    }
+
     fn missing(&self) -> u64 {
         if self.checks_losses { self.verdict.lost } else { 0 }
     }

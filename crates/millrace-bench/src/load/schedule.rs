@@ -16,8 +16,8 @@ const TURN: Duration = Duration::from_millis(100);
 /// What a timer is late by itself: tokio's counts in milliseconds and so does epoll, and each rounds
 /// up. That is not the server's doing; what is beyond it counts.
 const TIMER_LATENESS: Duration = Duration::from_millis(2);
-/// Requests of one client that are told apart when they were never sent; a hopeless rate has no end
-/// of them.
+/// Requests of one client that are told apart when they were never sent, or failed; a hopeless rate
+/// has no end of them.
 pub(crate) const MISSED_MAX: usize = 1_000_000;
 
 /// One request.
@@ -29,6 +29,8 @@ pub(crate) struct Turn {
     pub(crate) start: Instant,
     /// The last answer came too late for the schedule.
     pub(crate) is_behind: bool,
+    /// By a schedule: whatever becomes of it counts, also that it failed.
+    pub(crate) is_planned: bool,
 }
 
 /// One producer's requests.
@@ -45,18 +47,19 @@ impl Turn {
     /// Of a client that has just got its last answer, and has no schedule.
     pub(crate) fn now() -> Turn {
         let now = Instant::now();
-        Turn { due: now, start: now, is_behind: false }
+        Turn { due: now, start: now, is_behind: false, is_planned: false }
     }
 
     /// Of a request whose time has come before it could be sent.
     pub(crate) fn behind(due: Instant) -> Turn {
-        Turn { due, start: due, is_behind: true }
+        Turn { due, start: due, is_behind: true, is_planned: true }
     }
 
     /// Of a request that was waited for. A generator that was stopped meanwhile gave it no less to
     /// wait for than a server.
     fn woken(due: Instant) -> Turn {
-        Turn { due, start: Instant::now().min(due + TIMER_LATENESS), is_behind: false }
+        let start = Instant::now().min(due + TIMER_LATENESS);
+        Turn { due, start, is_behind: false, is_planned: true }
     }
 }
 

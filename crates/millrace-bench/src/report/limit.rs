@@ -83,11 +83,15 @@ impl std::str::FromStr for Limit {
 }
 
 impl Limit {
+    /// Whether the limit is about a metric.
+    pub(crate) fn is_on(&self, metric: &Metric) -> bool {
+        metric.is_named(&self.name)
+    }
+
     /// The metrics that break the limit, as text. A limit on a metric that is not there is broken
     /// too: it would otherwise hold for ever unnoticed.
     pub(crate) fn broken_by(&self, metrics: &[Metric]) -> Vec<String> {
-        let named: Vec<&Metric> =
-            metrics.iter().filter(|metric| metric.is_named(&self.name)).collect();
+        let named: Vec<&Metric> = metrics.iter().filter(|metric| self.is_on(metric)).collect();
         if named.is_empty() {
             return vec![format!("{}: no metric is called {}", self.text, self.name)];
         }
@@ -105,7 +109,7 @@ impl Limit {
 
     /// As an objective: whether there is such a metric, and all of that name compare so.
     pub(crate) fn holds_for(&self, metrics: &[Metric]) -> bool {
-        let mut named = metrics.iter().filter(|metric| metric.is_named(&self.name)).peekable();
+        let mut named = metrics.iter().filter(|metric| self.is_on(metric)).peekable();
         named.peek().is_some()
             && named.all(|metric| {
                 self.bound_for(metric).is_some_and(|bound| self.compares(metric.value, bound))

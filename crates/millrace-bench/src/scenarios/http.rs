@@ -18,9 +18,9 @@ use super::{
 };
 use crate::{
     live::{Event, Live},
-    load::{Connection, Latencies, MISSED_MAX, Pace, Verb, is_success, pace},
+    load::{Connection, Latencies, MISSED_MAX, Pace, Turn, Verb, is_success, pace},
     process,
-    report::{Metric, Recording, Section},
+    report::{Metric, Recording, Section, thousands},
 };
 
 #[derive(Args, Clone, Debug)]
@@ -94,12 +94,15 @@ fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
         };
         let front = format!("http.{}", step.id);
         findings.metrics.extend(step.metrics(&front));
-        findings.metrics.push(Metric::faults(&format!("{front}.refused"), run.refused));
-        findings.metrics.push(Metric::faults(&format!("{front}.failed"), run.failed));
+        for (name, count) in [("refused", run.refused), ("failed", run.failed)] {
+            findings.faults.push(Metric::faults(&format!("{front}.{name}"), count));
+        }
         findings.recordings.extend(recordings(&step, &front, began));
+        findings.warnings.extend(warning(&step, run.refused + run.failed));
         notes.extend(run.first_error.map(|error| format!("The first error: {error}")));
         steps.push(step);
     }
+    findings.metrics.extend(findings.faults.iter().cloned());
     let steps: Vec<&Step> = steps.iter().collect();
     findings.sections.push(Section {
         id: "http".to_owned(),
@@ -112,6 +115,16 @@ fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
         ..Section::default()
     });
     Ok(findings)
+}
+
+/// What a reader of percentiles has to know.
+fn warning(step: &Step, failed: u64) -> Option<String> {
+    let meaning = match step.rate {
+        0.0 => "they are in no percentile, but for those that took longest",
+        _ => "they count as if they had waited until the end",
+    };
+    let count = thousands(failed as f64);
+    (failed > 0).then(|| format!("{}: {count} requests failed; {meaning}.", step.name))
 }
 
 /// The request as it goes out.
@@ -214,7 +227,7 @@ async fn ask(
             }
         }
         if is_measured {
-            run.borrow_mut().note(outcome, [now - turn.start, now - sent_at]);
+            run.borrow_mut().note(outcome, turn, sent_at, now);
         }
         if is_failed {
             sleep(PAUSE).await;
@@ -245,16 +258,15 @@ impl Run {
         }
     }
 
-    /// `taken`: since it was due, and since it was sent.
-    fn note(&mut self, outcome: Result<u16>, taken: [Duration; 2]) {
+    /// A request that was sent at an instant is over now.
+    fn note(&mut self, outcome: Result<u16>, turn: Turn, sent_at: Instant, now: Instant) {
         let error = match outcome {
             Ok(status) if is_success(status) => {
                 self.answered += 1;
-                let [since_due, since_sent] = taken;
-                self.record(Verb::Send, since_due);
+                self.record(Verb::Send, now - turn.start);
                 // In a closed loop both are the same.
-                if !self.interval.is_zero() {
-                    self.record(Verb::Service, since_sent);
+                if turn.is_planned {
+                    self.record(Verb::Service, now - sent_at);
                 }
                 return;
             }
@@ -264,17 +276,29 @@ impl Run {
             }
             Err(error) => {
                 self.failed += 1;
-                if error.is::<Elapsed>() {
+                if error.is::<Elapsed>() && !turn.is_planned {
                     // As long at least.
-                    self.record(Verb::Send, taken[0]);
+                    self.record(Verb::Send, now - turn.start);
                 }
                 format!("{error:#}")
             }
         };
+        self.note_failed(turn, now);
         if let Some(live) = &self.live {
             live.add(Event::Failed, 1);
         }
         self.first_error.get_or_insert(error);
+    }
+
+    /// What was planned and failed has waited until the end: however soon the answer came, a server
+    /// must not look quicker for refusing.
+    fn note_failed(&mut self, turn: Turn, now: Instant) {
+        if !turn.is_planned {
+            return self.record(Verb::Failed, now - turn.start);
+        }
+        let waited = now.max(self.end) - turn.due;
+        self.record(Verb::Send, waited);
+        self.record(Verb::Failed, waited);
     }
 
     fn record(&mut self, verb: Verb, taken: Duration) {
@@ -325,6 +349,31 @@ mod tests {
 
         let head = "POST /a?b=c HTTP/1.1\r\nHost: 127.0.0.1:1\r\nA: b\r\nContent-Length: 2\r\n";
         assert_eq!(request, format!("{head}\r\nxy"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_planned_request_that_is_refused_has_waited_until_the_end() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let mut run = Run {
+            warm_until: start,
+            end: start + second * 4,
+            interval: second,
+            latencies: Latencies::new(),
+            answered: 0,
+            refused: 0,
+            failed: 0,
+            first_error: None,
+            live: None,
+        };
+
+        tokio::time::advance(second).await;
+        run.note(Ok(503), Turn::behind(start), start, Instant::now());
+        run.note(Ok(200), Turn::behind(start), start, Instant::now());
+
+        let of = |verb| run.latencies.percentiles(verb);
+        let count = |verb| of(verb).count;
+        assert_eq!([Verb::Send, Verb::Failed, Verb::Service].map(count), [2, 1, 1]);
+        assert!(of(Verb::Send).max_us >= 4e6 && of(Verb::Service).max_us < 1.1e6);
     }
 
     #[test]

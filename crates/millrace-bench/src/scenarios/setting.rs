@@ -102,6 +102,20 @@ pub(crate) struct Findings {
     pub(crate) warnings: Vec<String>,
     /// What must not happen and did: the run fails, whatever the limits.
     pub(crate) violations: Vec<String>,
+    /// Metrics of which any makes the run fail, unless a limit says how many may be.
+    pub(crate) faults: Vec<Metric>,
+}
+
+impl Findings {
+    /// The faults that no limit speaks of.
+    fn unlimited_faults(&self, limits: &[Limit]) -> Vec<String> {
+        let is_limited = |fault: &Metric| limits.iter().any(|limit| limit.is_on(fault));
+        let found = self.faults.iter().filter(|fault| fault.value > 0.0 && !is_limited(fault));
+        let text = |Metric { name, value, .. }: &Metric| {
+            format!("{name} is {value}, and no --fail-if says how many may be")
+        };
+        found.map(text).collect()
+    }
 }
 
 impl Options {
@@ -180,6 +194,7 @@ pub(crate) fn conduct(
     // A signal from here on is too late for the run, and no reason to call it incomplete.
     let ended = setting.progress.go_on().err();
     let findings = findings?;
+    let faults = findings.unlimited_faults(&options.fail_if);
     let mut warnings = findings.warnings;
     if ended.is_some() {
         warnings.push("The run was ended early: figures are of what was measured.".to_owned());
@@ -202,6 +217,7 @@ pub(crate) fn conduct(
     };
     publish(&report, &findings.recordings, options)?;
     let mut broken = findings.violations;
+    broken.extend(faults);
     broken.extend(setting.progress.left());
     broken.extend(ended.map(|ended| ended.to_string()));
     broken.extend(options.fail_if.iter().flat_map(|limit| limit.broken_by(&report.metrics)));
@@ -326,6 +342,20 @@ mod tests {
         {
             assert!(body_size(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn faults_are_tolerated_only_where_a_limit_speaks_of_them() {
+        let faults = vec![Metric::faults("rate.1.failed", 0), Metric::faults("rate.2.failed", 7)];
+        let findings = Findings { faults, ..Findings::default() };
+        let found = |limits: &[&str]| {
+            let limits: Vec<Limit> = limits.iter().map(|limit| limit.parse().unwrap()).collect();
+            findings.unlimited_faults(&limits)
+        };
+
+        assert_eq!(found(&[]), ["rate.2.failed is 7, and no --fail-if says how many may be"]);
+        assert_eq!(found(&["p99>1s", "rate.1.failed>9"]).len(), 1);
+        assert!(found(&["failed>9"]).is_empty());
     }
 
     #[test]

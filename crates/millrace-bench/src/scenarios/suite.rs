@@ -81,6 +81,7 @@ fn together<'a>(
                 all.recordings.extend(part.recordings);
                 all.warnings.extend(part.warnings);
                 all.violations.extend(part.violations);
+                all.faults.extend(part.faults);
             }
             Err(error) => {
                 all.sections.push(Section {

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     load::{self, Count, Latencies, Mode, Pace, Percentiles, Scenario, Shape, Verb},
-    report::{Limit, Metric},
+    report::{Limit, Metric, thousands},
 };
 
 #[derive(Args, Clone, Debug)]
@@ -69,7 +69,7 @@ pub(super) struct Step {
     pub(super) elapsed: Duration,
     /// Messages of a request.
     pub(super) batch: u64,
-    /// Messages that were accepted.
+    /// Messages, or requests, that were accepted.
     pub(super) sent: u64,
     /// Where it was one of several, with the size of its bodies.
     pub(super) stage: Option<load::Stage>,
@@ -115,7 +115,7 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
         (all, None)
     };
     let mut metrics = Vec::new();
-    let mut recordings = Vec::new();
+    let (mut recordings, mut faults) = (Vec::new(), Vec::new());
     for step in all.iter().flat_map(|measured| &measured.steps) {
         metrics.extend(step.metrics(&format!("rate.{}", step.id)));
     }
@@ -125,8 +125,12 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
             [step] => format!("rate.{}", step.id),
             _ => "rate.stages".to_owned(),
         };
-        let failed = report.count_in_all(Count::FailedRequests);
-        metrics.push(Metric::faults(&format!("{front}.failed"), failed));
+        let failed = Metric::faults(&format!("{front}.failed"), report.failed());
+        // A search is there to go too far.
+        if found.is_none_or(|found| steps.iter().all(|step| step.rate <= found)) {
+            faults.push(failed.clone());
+        }
+        metrics.push(failed);
         if report.percentiles(Verb::EndToEnd).count > 0 {
             metrics.push(Metric::faults(&format!("{front}.lost"), report.lost()));
         }
@@ -143,6 +147,8 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
         metrics,
         sections: vec![section::section(&all, found, steps)],
         recordings,
+        warnings: all.iter().filter_map(Measured::warning).collect(),
+        faults,
         violations: all.iter().flat_map(|measured| violations(&measured.report)).collect(),
         ..Findings::default()
     })
@@ -190,13 +196,18 @@ fn by_stages(setting: &Setting, steps: &Steps) -> Result<Measured> {
             rate: stage.rate,
             elapsed,
             batch: steps.batch,
-            // What was accepted; sends count too what was not answered.
-            sent: latencies.percentiles(Verb::Service).count * steps.batch,
+            sent: accepted(latencies, steps.batch),
             latencies: latencies.clone(),
         })
     };
     let steps = (1..).zip(&stages).zip(&report.stages).filter_map(step).collect();
     Ok(Measured { steps, report })
+}
+
+/// Messages that got in, of all that were due.
+fn accepted(latencies: &Latencies, batch: u64) -> u64 {
+    let count = |verb| latencies.percentiles(verb).count;
+    ((count(Verb::Send) - count(Verb::Unsent)) * batch).saturating_sub(count(Verb::Failed))
 }
 
 fn measure(
@@ -256,6 +267,27 @@ fn find_max(setting: &Setting, steps: &Steps) -> Result<(Vec<Measured>, f64)> {
     Ok((all, kept))
 }
 
+impl Measured {
+    /// What a reader of percentiles has to know.
+    fn warning(&self) -> Option<String> {
+        let failed = self.report.failed();
+        (failed > 0).then(|| {
+            format!(
+                "{}: {} requests failed; sends among them count as if they had waited until the end.",
+                self.name(),
+                thousands(failed as f64)
+            )
+        })
+    }
+
+    fn name(&self) -> &str {
+        match self.steps.as_slice() {
+            [step] => step.name.as_str(),
+            _ => "by stages",
+        }
+    }
+}
+
 impl Step {
     fn planned(&self) -> Percentiles {
         self.latencies.percentiles(Verb::Send)
@@ -264,6 +296,11 @@ impl Step {
     /// Messages a second that were sent.
     fn achieved(&self) -> f64 {
         self.sent as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Messages that were due in the measured time, were sent, and did not get in.
+    fn failed(&self) -> u64 {
+        self.latencies.percentiles(Verb::Failed).count
     }
 
     /// Messages that were due in the measured time and never sent. Those that were refused were sent.

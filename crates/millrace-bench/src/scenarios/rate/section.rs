@@ -18,13 +18,7 @@ pub(super) fn section(all: &[Measured], found: Option<f64>, plan: &Steps) -> Sec
         1 => ", and one consumer receives and deletes".to_owned(),
         many => format!(", and {many} consumers receive and delete"),
     };
-    let runs = all.iter().map(|measured| {
-        let name = match measured.steps.as_slice() {
-            [step] => step.name.as_str(),
-            _ => "by stages",
-        };
-        (name, &measured.report)
-    });
+    let runs = all.iter().map(|measured| (measured.name(), &measured.report));
     let size = match plan.stage.as_slice() {
         [] => format!(" of {} bytes", plan.size),
         _ => String::new(),
@@ -48,8 +42,9 @@ fn notes(all: &[Measured]) -> Vec<String> {
     let mut notes = vec![
         "From the plan to the answer is what a user waits; from the request to the answer is what a \
          closed loop would have reported. Unsent are messages that were due and could not be sent \
-         in time: they count as having waited until then. What is answered after the end counts as \
-         well. A timer's own lateness, up to two milliseconds, is left out."
+         in time, failed are those that were refused or not answered: both count as having waited \
+         until the end. What is answered after the end counts as well. A timer's own lateness, up \
+         to two milliseconds, is left out."
             .to_owned(),
     ];
     notes.extend(all.iter().filter_map(|measured| measured.report.note_on_given_out()));
@@ -68,8 +63,12 @@ fn highest(rate: f64, slo: &Limit) -> String {
 pub(in crate::scenarios) fn finding(all: &[&Step]) -> String {
     let parts = all.iter().map(|step| {
         let planned = step.planned();
+        let failed = match step.failed() {
+            0 => String::new(),
+            failed => format!(", {} failed", thousands(failed as f64)),
+        };
         format!(
-            "{}: median {}, 99.9 % within {}",
+            "{}: median {}, 99.9 % within {}{failed}",
             step.name,
             microseconds(planned.p50_us),
             microseconds(planned.p999_us)
@@ -123,9 +122,12 @@ pub(in crate::scenarios) fn table(all: &[&Step]) -> Table {
     if is_staged {
         columns.extend(["#size", "#handler"]);
     }
+    columns.extend(["#sent/s", "#unsent"]);
+    let has_failed = all.iter().any(|step| step.failed() > 0);
+    if has_failed {
+        columns.push("#failed");
+    }
     columns.extend([
-        "#sent/s",
-        "#unsent",
         "#p50",
         "#p90",
         "#p99",
@@ -150,9 +152,11 @@ pub(in crate::scenarios) fn table(all: &[&Step]) -> Table {
             row.push(format!("{} bytes", thousands(bytes as f64)));
             row.push(microseconds(stage.handler.as_secs_f64() * 1e6));
         }
+        row.extend([thousands(step.achieved()), thousands(step.unsent() as f64)]);
+        if has_failed {
+            row.push(thousands(step.failed() as f64));
+        }
         row.extend([
-            thousands(step.achieved()),
-            thousands(step.unsent() as f64),
             microseconds(planned.p50_us),
             microseconds(planned.p90_us),
             microseconds(planned.p99_us),
