@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import signal
+import socket
 import subprocess
 import time
 import urllib.parse
@@ -191,6 +193,40 @@ def test_what_was_measured_of_a_server_that_died_is_reported(make_server):
     metrics = {metric["name"]: metric["value"] for metric in json.loads(out)["metrics"]}
     assert metrics["pc.batch.failed"] > 0 and "pc.batch.rate" in metrics
     assert b"the queue" in err and b"is left" in err
+
+
+def test_a_queue_is_named_that_a_drain_had_to_leave(make_server):
+    server = make_server()
+    sqs = sdk_client(server)
+    command = [
+        str(binary()), "bench", "drain", "--scheme", "http", "--pool", "on", "--workers", "1",
+        "--backlog", "100000", "--endpoint", server.endpoint,
+    ]
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        deadline = time.monotonic() + 30
+        while not has_messages(sqs):
+            assert time.monotonic() < deadline, "the run never began"
+            time.sleep(0.02)
+        [name] = sqs.list_queues()["QueueUrls"]
+        server.kill()
+        _, err = run.communicate(timeout=100)
+
+    assert run.returncode == 1
+    assert f"the queue {name} is left".encode() in err
+
+
+def test_an_interrupt_ends_a_run_that_has_no_answer_yet():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with running([str(binary()), "bench", "pc", "--endpoint", where], stderr=subprocess.PIPE) as run:
+            connection, _ = silent.accept()
+            with connection:
+                assert connection.recv(1)
+                run.send_signal(signal.SIGINT)
+                _, err = run.communicate(timeout=10)
+
+    assert run.returncode == 1
+    assert b"waiting for the answer: the run was ended early" in err
 
 
 def has_messages(sqs) -> bool:

@@ -9,7 +9,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::sleep;
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, anyhow, bail};
 
 use crate::{
     live::{Event, Live},
@@ -138,6 +138,14 @@ impl Progress {
 
     pub(crate) fn left(&self) -> Vec<String> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The error that ended the run, and what the run left.
+    pub(crate) fn with_left(&self, error: Error) -> Error {
+        match self.left().as_slice() {
+            [] => error,
+            left => anyhow!("{error:#}; {}", left.join("; ")),
+        }
     }
 
     pub(crate) fn end(&self) {

@@ -34,10 +34,8 @@ const PRELOAD_BATCH: u64 = 10;
 
 /// Runs a scenario on a queue of its own, which it deletes afterwards.
 pub(crate) fn run(scenario: &Scenario) -> Result<Report> {
-    let queue = OwnQueue::new(&scenario.endpoint, scenario.create_queue()?);
-    let report = run_on(scenario, &queue.name);
-    queue.delete(&scenario.progress);
-    report
+    let queue = OwnQueue::new(&scenario.endpoint, scenario.create_queue()?, &scenario.progress);
+    run_on(scenario, &queue.name)
 }
 
 /// Runs a scenario on a queue that exists and stays.

@@ -1,10 +1,10 @@
 //! An endpoint, and the few calls around a run that nobody measures. They block.
 
 use std::{
-    io::{Read, Write},
+    io::{self, ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream, ToSocketAddrs},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
@@ -17,13 +17,23 @@ use super::{
 use crate::{access::Access, progress::Progress, tls::Trust};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// How soon it is seen that the run is to end early.
+const TURN: Duration = Duration::from_millis(100);
 
-/// A queue that is gone at the latest when this is dropped.
+/// A queue that is gone at the latest when this is dropped; if it cannot be deleted, its name is told
+/// at the end of the run.
 pub(crate) struct OwnQueue {
     endpoint: Endpoint,
+    progress: Progress,
     /// As the endpoint calls it.
     pub(crate) name: String,
-    is_deleted: bool,
+}
+
+/// A socket whose reads are given up when nothing comes, or when nobody wants it any more.
+struct Patient<F> {
+    socket: TcpStream,
+    longest: Duration,
+    is_ending: F,
 }
 
 /// Where requests go and how they are written.
@@ -69,18 +79,20 @@ impl Endpoint {
         Ok(Endpoint { address, dialect: Dialect::new(access, host, &path), tls })
     }
 
-    /// Creates a queue and returns what it is called from now on.
-    pub(crate) fn create_queue(&self, queue: &NewQueue<'_>) -> Result<String> {
+    /// Creates a queue and returns what it is called from now on. Gives up if the run is to end early.
+    pub(crate) fn create_queue(&self, queue: &NewQueue<'_>, progress: &Progress) -> Result<String> {
         let mut request = Vec::new();
         self.dialect.create_queue(queue, &mut request);
-        let answer = self.call(&request).context("creating a queue")?;
+        let answer = self.call(&request, || progress.go_on().is_err());
+        let answer = answer.with_context(|| format!("creating queue {}", queue.name))?;
         self.dialect.created(queue, &answer)
     }
 
     pub(crate) fn delete_queue(&self, queue: &str) -> Result<()> {
         let mut request = Vec::new();
         self.dialect.delete_queue(queue, &mut request);
-        self.call(&request).map(drop).context("deleting the queue")
+        // Also if the run is to end early: that is when it is to be deleted.
+        self.call(&request, || false).map(drop).context("deleting the queue")
     }
 
     /// A queue with the attributes that all have, created over an open connection.
@@ -92,7 +104,8 @@ impl Endpoint {
         let queue = NewQueue { name, ..NewQueue::default() };
         let mut request = Vec::new();
         self.dialect.create_queue(&queue, &mut request);
-        let answer = call_over(socket, &request).context("creating a queue")?;
+        let answer = call_over(socket, &request);
+        let answer = answer.with_context(|| format!("creating queue {name}"))?;
         self.dialect.created(&queue, &answer)
     }
 
@@ -100,13 +113,14 @@ impl Endpoint {
     pub(crate) fn call_sqs(&self, action: &str, body: &[u8]) -> Result<Vec<u8>> {
         let mut request = Vec::new();
         self.dialect.sqs()?.write(action, body, &mut request);
-        self.call(&request).with_context(|| action.to_owned())
+        self.call(&request, || false).with_context(|| action.to_owned())
     }
 
-    /// One call over a connection of its own.
-    fn call(&self, request: &[u8]) -> Result<Vec<u8>> {
-        let mut socket = TcpStream::connect(self.address).context("connecting")?;
-        socket.set_read_timeout(Some(TIMEOUT)).context("setting a timeout")?;
+    /// One call over a connection of its own, given up as soon as the run `is_ending`.
+    fn call(&self, request: &[u8], is_ending: impl Fn() -> bool) -> Result<Vec<u8>> {
+        let socket = TcpStream::connect(self.address).context("connecting")?;
+        socket.set_read_timeout(Some(TURN)).context("setting a timeout")?;
+        let mut socket = Patient { socket, longest: TIMEOUT, is_ending };
         let Some(tls) = &self.tls else { return call_over(&mut socket, request) };
         let session = ClientConnection::new(Arc::clone(&tls.config), tls.name.clone());
         let session = session.context("starting TLS")?;
@@ -115,26 +129,52 @@ impl Endpoint {
 }
 
 impl OwnQueue {
-    pub(crate) fn new(endpoint: &Endpoint, name: String) -> OwnQueue {
-        OwnQueue { endpoint: endpoint.clone(), name, is_deleted: false }
-    }
-
-    /// Deletes it. What was measured there counts even if that fails.
-    pub(crate) fn delete(mut self, progress: &Progress) {
-        self.is_deleted = true;
-        if let Err(error) = self.endpoint.delete_queue(&self.name) {
-            progress.leave(format!("the queue {} is left: {error:#}", self.name));
-        }
+    pub(crate) fn new(endpoint: &Endpoint, name: String, progress: &Progress) -> OwnQueue {
+        OwnQueue { endpoint: endpoint.clone(), progress: progress.clone(), name }
     }
 }
 
 impl Drop for OwnQueue {
     fn drop(&mut self) {
-        if !self.is_deleted {
-            // Something else has failed, and that is what is reported.
-            let _ = self.endpoint.delete_queue(&self.name);
+        // What was measured there counts even if this fails.
+        if let Err(error) = self.endpoint.delete_queue(&self.name) {
+            self.progress.leave(format!("the queue {} is left: {error:#}", self.name));
         }
     }
+}
+
+impl<F: Fn() -> bool> Read for Patient<F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let start = Instant::now();
+        loop {
+            match self.socket.read(buffer) {
+                Err(error) if is_nothing_yet(&error) => {}
+                outcome => return outcome,
+            }
+            if (self.is_ending)() {
+                return Err(io::Error::other("the run was ended early"));
+            }
+            if start.elapsed() >= self.longest {
+                let text = format!("no answer within {:?}", self.longest);
+                return Err(io::Error::new(ErrorKind::TimedOut, text));
+            }
+        }
+    }
+}
+
+impl<F> Write for Patient<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// Of a read that was given up after a while, or by a signal.
+fn is_nothing_yet(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 /// One call over an open connection.
@@ -167,7 +207,37 @@ fn host_name(host: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
+    use anyhow::anyhow;
+
     use super::*;
+
+    #[test]
+    fn why_there_is_no_answer_is_told_in_words() {
+        // Takes connections, and says nothing.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let told = |longest, is_ending| {
+            let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+            let mut socket = Patient { socket, longest, is_ending: || is_ending };
+            format!("{:#}", call_over(&mut socket, b"x").unwrap_err())
+        };
+
+        let (short, long) = (Duration::from_millis(20), Duration::from_secs(60));
+        assert_eq!(told(short, false), "waiting for the answer: no answer within 20ms");
+        assert_eq!(told(long, true), "waiting for the answer: the run was ended early");
+    }
+
+    #[test]
+    fn a_queue_that_cannot_be_deleted_is_named_however_the_run_ends() {
+        let progress = Progress::default();
+
+        drop(OwnQueue::new(&endpoint("http://127.0.0.1:1").unwrap(), "q".to_owned(), &progress));
+
+        let error = progress.with_left(anyhow!("failed"));
+        assert!(error.to_string().starts_with("failed; the queue q is left: deleting"), "{error}");
+    }
 
     fn endpoint(url: &str) -> Result<Endpoint> {
         Endpoint::new(url, &Access::open(), &Trust::anyone())

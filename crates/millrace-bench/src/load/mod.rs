@@ -115,7 +115,7 @@ pub(crate) struct Flags {
 pub(crate) fn run_command(flags: &Flags) -> Result<()> {
     let scenario = flags.scenario()?;
     let _interrupts = Interrupts::start(scenario.progress.live())?;
-    let report = run(&scenario)?;
+    let report = run(&scenario).map_err(|error| scenario.progress.with_left(error))?;
     // A signal from here on is too late for the run, and no reason to call it incomplete.
     let ended = scenario.progress.go_on().err();
     output::print(&if flags.json {

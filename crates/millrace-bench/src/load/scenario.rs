@@ -133,7 +133,8 @@ impl Scenario {
         let name = format!("bench-{unique}{}", if is_fifo { ".fifo" } else { "" });
         // Longer than a run: a message that comes again was given out twice.
         let visibility_timeout_s = Some(3600);
-        self.endpoint.create_queue(&NewQueue { name: &name, visibility_timeout_s, is_fifo })
+        let queue = NewQueue { name: &name, visibility_timeout_s, is_fifo };
+        self.endpoint.create_queue(&queue, &self.progress)
     }
 
     pub(crate) fn group_of(&self, sequence: u64, producer: u16) -> u32 {

@@ -56,11 +56,12 @@ const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.75, "p75"), (0.9, "p90"), 
 /// One endpoint: its queue, its connection, the request.
 struct Side {
     scenario: Scenario,
-    queue: OwnQueue,
     connection: Connection,
     template: SendTemplate,
     sequence: u64,
     live: Option<Arc<Live>>,
+    /// Deleted when this is dropped.
+    _queue: OwnQueue,
 }
 
 pub(crate) fn run(flags: &Flags) -> Result<()> {
@@ -148,7 +149,7 @@ fn measure(setting: &Setting, other: &Setting, flags: &Flags) -> Result<Vec<Bloc
     let count = setting.count(flags.blocks, BLOCKS_LEAST);
     let (mut a, mut b) = (Side::new(setting, flags.size)?, Side::new(other, flags.size)?);
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let measured = runtime.block_on(setting.progress.unless_ended(async {
+    runtime.block_on(setting.progress.unless_ended(async {
         // Warm-up: opens the connections.
         a.block(flags.sends, false).await?;
         b.block(flags.sends, false).await?;
@@ -165,23 +166,21 @@ fn measure(setting: &Setting, other: &Setting, flags: &Flags) -> Result<Vec<Bloc
             blocks.push(block);
         }
         anyhow::Ok(blocks)
-    }));
-    for side in [a, b] {
-        side.queue.delete(&setting.progress);
-    }
-    measured
+    }))
 }
 
 impl Side {
     fn new(setting: &Setting, size_bytes: usize) -> Result<Side> {
         let shape = Shape { size_bytes, ..Shape::default() };
         let scenario = Scenario::new(Mode::Latency, setting.endpoint.clone(), 1);
-        let scenario = Scenario { shape, ..scenario };
-        let queue = OwnQueue::new(&scenario.endpoint, scenario.create_queue()?);
+        let progress = setting.progress.clone();
+        let scenario = Scenario { shape, progress, ..scenario };
+        let created = scenario.create_queue()?;
+        let queue = OwnQueue::new(&scenario.endpoint, created, &scenario.progress);
         let template = SendTemplate::new(&scenario.endpoint.dialect, &queue.name, shape);
         let connection = Connection::new(&scenario.endpoint);
         let live = setting.progress.live().if_watched();
-        Ok(Side { scenario, queue, connection, template, sequence: 0, live })
+        Ok(Side { scenario, connection, template, sequence: 0, live, _queue: queue })
     }
 
     /// Sends one after the other, and what each took.

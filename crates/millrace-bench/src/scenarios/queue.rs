@@ -39,10 +39,11 @@ impl<'a> Queue<'a> {
     pub(super) fn create(setting: &'a Setting, batch: u64) -> Result<Queue<'a>> {
         let scenario = Scenario {
             shape: Shape { batch, ..Shape::default() },
+            progress: setting.progress.clone(),
             ..Scenario::new(Mode::Send, setting.endpoint.clone(), 1)
         };
         let timed = Arc::new(Mutex::new(Latencies::new()));
-        let own = OwnQueue::new(&setting.endpoint, scenario.create_queue()?);
+        let own = OwnQueue::new(&setting.endpoint, scenario.create_queue()?, &setting.progress);
         Ok(Queue { setting, own, timed, began: process::now() })
     }
 
@@ -109,7 +110,7 @@ impl<'a> Queue<'a> {
 
     /// Deletes it, and tells what the calls of its peers took.
     pub(super) fn remove(self, front: &str) -> Vec<Recording> {
-        self.own.delete(&self.setting.progress);
+        drop(self.own);
         let timed = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
         let elapsed = process::now().saturating_sub(self.began);
         timed.recordings(front, self.began, elapsed)

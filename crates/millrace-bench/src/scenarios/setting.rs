@@ -193,7 +193,7 @@ pub(crate) fn conduct(
     setting.progress.end();
     // A signal from here on is too late for the run, and no reason to call it incomplete.
     let ended = setting.progress.go_on().err();
-    let findings = findings?;
+    let findings = findings.map_err(|error| setting.progress.with_left(error))?;
     let faults = findings.unlimited_faults(&options.fail_if);
     let mut warnings = findings.warnings;
     if ended.is_some() {

@@ -170,18 +170,16 @@ pub(crate) fn measure(
     cast: &Cast<'_>,
 ) -> Result<load::Report> {
     let scenario = scenario(setting, plan, batch);
-    let queue = OwnQueue::new(&setting.endpoint, scenario.create_queue()?);
+    let queue = OwnQueue::new(&setting.endpoint, scenario.create_queue()?, &setting.progress);
     let job = || Job::new(&scenario, &setting.url, &setting.access, &queue.name, plan.delay);
-    let report = match cast {
+    match cast {
         Cast::Alone => alone(setting, scenario.clone(), plan.delay, &queue.name),
         Cast::Processes(count) => {
             let nodes = node::local(*count, &setting.access, &setting.trust.arguments());
             nodes.and_then(|nodes| nodes.run(&job(), &setting.progress))
         }
         Cast::Nodes(addresses) => Nodes::remote(addresses).run(&job(), &setting.progress),
-    };
-    queue.delete(&setting.progress);
-    report
+    }
 }
 
 fn alone(
