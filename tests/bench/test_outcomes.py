@@ -195,6 +195,27 @@ def test_what_was_measured_of_a_server_that_died_is_reported(make_server):
     assert b"the queue" in err and b"is left" in err
 
 
+def test_what_was_measured_before_a_part_that_could_not_begin_is_reported(make_server):
+    server = make_server()
+    sqs = sdk_client(server)
+    few = ["--warm-up", "0s", "--duration", "2s", "--producers", "2", "--consumers", "0", "--batch", "1,10"]
+    command = [str(binary()), "bench", "pc", *few, "--json", "--endpoint", server.endpoint]
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        deadline = time.monotonic() + 20
+        while message_count(sqs) < 10:
+            assert time.monotonic() < deadline, "the run never began"
+            time.sleep(0.02)
+        server.kill()
+        out, err = run.communicate(timeout=100)
+
+    assert run.returncode == 1
+    report = json.loads(out)
+    names = {metric["name"] for metric in report["metrics"]}
+    assert "pc.single.lost" in names and "pc.batch.lost" not in names
+    assert any("A later part failed" in warning for warning in report["warnings"])
+    assert b"creating queue" in err and b"is left" in err
+
+
 def test_a_queue_is_named_that_a_drain_had_to_leave(make_server):
     server = make_server()
     sqs = sdk_client(server)

@@ -13,6 +13,7 @@ use tokio::{
 
 use super::{
     Findings, Flags, Setting, conduct,
+    parts::Parts,
     rate::{Step, chart, finding, table},
     setting::{duration, positive},
 };
@@ -74,18 +75,20 @@ fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
     let request = request(setting, plan)?;
     let mut findings = Findings { title: "One request".to_owned(), ..Findings::default() };
     let (mut steps, mut notes) = (Vec::new(), Vec::new());
-    let closed = [0.0];
-    for rate in if plan.rate.is_empty() { closed.as_slice() } else { &plan.rate } {
-        let began = process::now();
-        let run = measure(setting, plan, &request, *rate)?;
-        let name = match *rate {
+    let rates = if plan.rate.is_empty() { vec![0.0] } else { plan.rate.clone() };
+    let mut parts = Parts::measure(&setting.progress, rates, |rate| {
+        Ok((rate, process::now(), measure(setting, plan, &request, rate)?))
+    })?;
+    findings.note_failure(&parts);
+    for (rate, began, run) in parts.all.drain(..) {
+        let name = match rate {
             0.0 => format!("closed loop, {} connections", plan.conns),
             rate => format!("{rate:.0}/s"),
         };
         let step = Step {
-            id: if *rate > 0.0 { format!("{rate:.0}") } else { "closed".to_owned() },
+            id: if rate > 0.0 { format!("{rate:.0}") } else { "closed".to_owned() },
             name,
-            rate: *rate,
+            rate,
             elapsed: run.end - run.warm_until,
             batch: 1,
             sent: run.answered,

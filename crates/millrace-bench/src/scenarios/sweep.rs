@@ -10,6 +10,7 @@ use clap::Args;
 
 use super::{
     Findings, Flags, Setting, conduct,
+    parts::Parts,
     pc::{self, Cast, Plan},
     setting::{body_size, defaults, duration},
 };
@@ -72,10 +73,11 @@ pub(crate) fn run(flags: &Flags<Steps>) -> Result<()> {
 }
 
 pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
-    let (what, points) = points(setting, steps)?;
-    let law = fit(&rates(&points));
+    let (what, parts) = points(setting, steps)?;
+    let points = &parts.all;
+    let law = fit(&rates(points));
     let mut metrics = Vec::new();
-    for Point { count, report } in &points {
+    for Point { count, report } in points {
         metrics.push(Metric::rate(&format!("sweep.{count}.rate"), report.rate()));
         let p99_us = report.percentiles(Verb::Send).p99_us;
         metrics.push(Metric::latency(&format!("sweep.{count}.send.p99"), p99_us));
@@ -89,9 +91,9 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
         id: "sweep".to_owned(),
         title: "Scaling".to_owned(),
         question: format!("How does throughput grow with {what}?"),
-        finding: finding(what, &points, law),
-        charts: vec![chart(what, &points, law)],
-        tables: vec![table(what, &points)],
+        finding: finding(what, points, law),
+        charts: vec![chart(what, points, law)],
+        tables: vec![table(what, points)],
         notes: vec![
             "Efficiency is the rate against so many times the first point's. The law is fitted by \
              least squares of relative errors."
@@ -102,17 +104,19 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
     let violations = points.iter().flat_map(|point| pc::violations(&point.report)).collect();
     let recordings =
         points.iter().flat_map(|point| point.report.recordings(&format!("sweep.{}", point.count)));
-    Ok(Findings {
+    let mut findings = Findings {
         title: format!("Scaling with {what}"),
         metrics,
         sections: vec![section],
         recordings: recordings.collect(),
         violations,
         ..Findings::default()
-    })
+    };
+    findings.note_failure(&parts);
+    Ok(findings)
 }
 
-fn points(setting: &Setting, steps: &Steps) -> Result<(&'static str, Vec<Point>)> {
+fn points(setting: &Setting, steps: &Steps) -> Result<(&'static str, Parts<Point>)> {
     let usual: Plan = defaults()?;
     let plan = |clients: usize| Plan {
         producers: clients,
@@ -129,11 +133,7 @@ fn points(setting: &Setting, steps: &Steps) -> Result<(&'static str, Vec<Point>)
         (counts, []) => ("processes", counts.to_vec()),
         (_, nodes) => ("nodes", (1..=nodes.len() as u64).collect()),
     };
-    let mut points = Vec::new();
-    for count in counts {
-        if setting.progress.go_on().is_err() && !points.is_empty() {
-            break;
-        }
+    let parts = Parts::measure(&setting.progress, counts, |count| {
         setting.progress.begin(&format!("sweep {count} {what}"));
         let number = count as usize;
         let (plan, cast) = match what {
@@ -142,9 +142,9 @@ fn points(setting: &Setting, steps: &Steps) -> Result<(&'static str, Vec<Point>)
             _ => (plan(CLIENTS_OF_PROCESS), Cast::Nodes(nodes.get(..number).unwrap_or(nodes))),
         };
         let report = pc::measure(setting, &plan, steps.batch, &cast)?;
-        points.push(Point { count, report });
-    }
-    Ok((what, points))
+        Ok(Point { count, report })
+    })?;
+    Ok((what, parts))
 }
 
 fn rates(points: &[Point]) -> Vec<(f64, f64)> {

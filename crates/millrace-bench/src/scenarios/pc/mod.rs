@@ -13,6 +13,7 @@ use clap::Args;
 
 use super::{
     Findings, Options, Setting, conduct,
+    parts::Parts,
     setting::{body_size, duration},
 };
 use crate::{
@@ -109,21 +110,18 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
             (processes, []) => Cast::Processes(processes),
             (_, nodes) => Cast::Nodes(nodes),
         };
-        let mut all = Vec::new();
-        for batch in &flags.batch {
-            if setting.progress.go_on().is_err() && !all.is_empty() {
-                break;
-            }
+        let parts = Parts::measure(&setting.progress, &flags.batch, |batch| {
             let name = format!("in batches of {batch}, {}", cast.name());
             setting.progress.begin(&format!("pc {batch}"));
             let report = measure(setting, &flags.plan, *batch, &cast)?;
             let name = if *batch == 1 { format!("single, {}", cast.name()) } else { name };
-            all.push(Measured { name, id: mode(*batch), report });
-        }
+            Ok(Measured { name, id: mode(*batch), report })
+        })?;
+        let all = &parts.all;
         let mut findings = Findings {
             title: "Producers and consumers".to_owned(),
-            metrics: metrics("pc", &all, flags.plan.price),
-            recordings: recordings("pc", &all),
+            metrics: metrics("pc", all, flags.plan.price),
+            recordings: recordings("pc", all),
             ..Findings::default()
         };
         let failures = |one: &Measured| match flags.no_verify {
@@ -131,8 +129,9 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
             false => violations(&one.report),
         };
         findings.violations = all.iter().flat_map(failures).collect();
-        let mut section = section(&all, &flags.plan);
-        section.shapes = section::batch_gain(&all);
+        findings.note_failure(&parts);
+        let mut section = section(all, &flags.plan);
+        section.shapes = section::batch_gain(all);
         findings.sections.push(section);
         Ok(findings)
     })

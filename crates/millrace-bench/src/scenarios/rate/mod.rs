@@ -14,6 +14,7 @@ pub(super) use section::{chart, finding, table};
 
 use super::{
     Findings, Flags, Setting, conduct,
+    parts::Parts,
     pc::violations,
     setting::{body_size, duration, positive},
 };
@@ -100,26 +101,22 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
     if steps.consumers == 0 && steps.stage.iter().any(has_handler) {
         bail!("a stage has a delay, but nobody handles messages: --consumers is 0");
     }
-    let (all, found) = if steps.find_max {
-        let (all, found) = find_max(setting, steps)?;
-        (all, Some(found))
+    let (parts, found) = if steps.find_max {
+        let (parts, found) = find_max(setting, steps)?;
+        (parts, Some(found))
     } else if !steps.stage.is_empty() {
-        (vec![by_stages(setting, steps)?], None)
+        (Parts::measure(&setting.progress, [()], |()| by_stages(setting, steps))?, None)
     } else {
-        let mut all = Vec::new();
-        for rate in &steps.rate {
-            if setting.progress.go_on().is_ok() || all.is_empty() {
-                all.push(at_rate(setting, steps, *rate)?);
-            }
-        }
-        (all, None)
+        let at_rate = |rate: &f64| at_rate(setting, steps, *rate);
+        (Parts::measure(&setting.progress, &steps.rate, at_rate)?, None)
     };
+    let all = &parts.all;
     let mut metrics = Vec::new();
     let (mut recordings, mut faults) = (Vec::new(), Vec::new());
     for step in all.iter().flat_map(|measured| &measured.steps) {
         metrics.extend(step.metrics(&format!("rate.{}", step.id)));
     }
-    for Measured { steps, report } in &all {
+    for Measured { steps, report } in all {
         // Of a run by stages, what is known of all of them together.
         let front = match steps.as_slice() {
             [step] => format!("rate.{}", step.id),
@@ -142,16 +139,17 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
         }
     }
     metrics.extend(found.map(|rate| Metric::rate("rate.max", rate)));
-    Ok(Findings {
+    let mut findings = Findings {
         title: "Latency at a rate".to_owned(),
         metrics,
-        sections: vec![section::section(&all, found, steps)],
+        sections: vec![section::section(all, found, steps)],
         recordings,
         warnings: all.iter().filter_map(Measured::warning).collect(),
         faults,
         violations: all.iter().flat_map(|measured| violations(&measured.report)).collect(),
-        ..Findings::default()
-    })
+    };
+    findings.note_failure(&parts);
+    Ok(findings)
 }
 
 fn at_rate(setting: &Setting, steps: &Steps, rate: f64) -> Result<Measured> {
@@ -234,19 +232,17 @@ fn measure(
 
 /// Doubles the rate until the objective breaks, then halves the distance. Returns all that was
 /// tried, by rate, and the highest rate that kept it; zero if none did.
-fn find_max(setting: &Setting, steps: &Steps) -> Result<(Vec<Measured>, f64)> {
-    let mut all = Vec::new();
+fn find_max(setting: &Setting, steps: &Steps) -> Result<(Parts<Measured>, f64)> {
+    let mut parts = Parts::new();
     let (mut kept, mut broken): (f64, Option<f64>) = (0.0, None);
     let mut rate = steps.rate.first().copied().unwrap_or(100.0);
     for _ in 0..SEARCH_MAX {
-        if setting.progress.go_on().is_err() && !all.is_empty() {
-            break;
-        }
-        let measured = at_rate(setting, steps, rate)?;
+        let tried = parts.all.len();
+        let goes_on = parts.add(&setting.progress, at_rate(setting, steps, rate))?;
+        let Some(measured) = parts.all.get(tried) else { break };
         let is_kept = measured.steps.iter().all(|step| step.keeps(&steps.slo));
         let verdict = if is_kept { "kept" } else { "broken" };
         setting.progress.note(&format!("{rate:.0}/s: {} {verdict}", steps.slo));
-        all.push(measured);
         if is_kept {
             kept = rate
         } else {
@@ -258,13 +254,13 @@ fn find_max(setting: &Setting, steps: &Steps) -> Result<(Vec<Measured>, f64)> {
             Some(high) if high / kept <= CLOSE => break,
             Some(high) => (high * kept).sqrt(),
         };
-        if rate < 1.0 {
+        if rate < 1.0 || !goes_on {
             break;
         }
     }
     let rate = |measured: &Measured| measured.steps.first().map_or(0.0, |step| step.rate);
-    all.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
-    Ok((all, kept))
+    parts.all.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    Ok((parts, kept))
 }
 
 impl Measured {
