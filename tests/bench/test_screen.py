@@ -154,5 +154,5 @@ def test_notes_wait_for_the_screen_to_go(screen):
 
 
 def test_without_a_terminal_it_is_refused(server):
-    outcome = bench("pc", "--scale", "0.001", "--live", endpoint=server.endpoint, code=1)
+    outcome = bench("pc", "--scale", "0.001", "--live", endpoint=server.endpoint, code=2)
     assert "--live needs a terminal" in outcome.err

@@ -22,7 +22,7 @@ use ratatui::{
 };
 
 use super::{INTERRUPTED, Live, screen};
-use crate::leftovers;
+use crate::{cli::UsageError, leftovers};
 
 /// Standard error, for the report goes to standard output. Restored when dropped.
 pub(super) struct FullScreen {
@@ -36,13 +36,13 @@ const DRAW_EVERY: Duration = Duration::from_millis(250);
 impl FullScreen {
     /// # Errors
     ///
-    /// Without a terminal.
+    /// Without a terminal to read keys from and to draw on.
     pub(super) fn open(live: Arc<Live>) -> Result<FullScreen> {
         for (name, is_terminal) in
             [("input", io::stdin().is_terminal()), ("error", io::stderr().is_terminal())]
         {
             if !is_terminal {
-                bail!("--live needs a terminal, and standard {name} is none");
+                bail!(UsageError(format!("--live needs a terminal, and standard {name} is none")));
             }
         }
         let terminal = Terminal::new(CrosstermBackend::new(io::stderr())).context("terminal")?;
