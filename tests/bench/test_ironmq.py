@@ -112,6 +112,15 @@ def test_what_ironmq_cannot_do_is_refused(iron):
     assert "401" in wrong.err
 
 
+def test_what_ironmq_cannot_do_is_refused_before_a_project_is_missed():
+    fifo = bench("pc", "--peer", "ironmq", "--fifo", code=2)
+    assert "message groups: IronMQ cannot do that, SQS can" in fifo.err
+    # Also of a later run, before the first.
+    batch = bench("pc", "--peer", "ironmq", "--batch", "100,1", "--groups", "2", code=2)
+    assert "message groups" in batch.err
+    assert "11 messages a request" in bench("pc", "--batch", "1,11", endpoint="http://127.0.0.1:1", code=2).err
+
+
 def test_batches_above_the_interface_s_limit_are_refused(server):
     outcome = bench("pc", *QUICK, "--batch", "30", endpoint=server.endpoint, code=2)
 

@@ -66,6 +66,32 @@ pub(crate) struct Project {
 
 const DEFAULT_REGION: &str = "us-east-1";
 
+impl Interface {
+    /// Messages of a request at most.
+    fn batch_max(self) -> u64 {
+        match self {
+            Interface::Sqs => 10,
+            Interface::Ironmq | Interface::IronmqV1 => 100,
+        }
+    }
+
+    /// # Errors
+    ///
+    /// If it takes no requests of so many messages, or no message groups where they are needed.
+    pub(crate) fn check(self, batch: u64, needs_groups: bool) -> Result<()> {
+        let most = self.batch_max();
+        if batch > most {
+            bail!(UsageError(format!(
+                "{batch} messages a request are too many: this interface takes {most}"
+            )));
+        }
+        if needs_groups && self != Interface::Sqs {
+            bail!(usage("message groups: IronMQ cannot do that, SQS can"));
+        }
+        Ok(())
+    }
+}
+
 impl AccessFlags {
     /// `protocol` is which of SQS's two is spoken.
     pub(crate) fn access(&self, interface: Interface, protocol: Protocol) -> Result<Access> {

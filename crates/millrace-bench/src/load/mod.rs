@@ -132,6 +132,7 @@ pub(crate) fn run_command(flags: &Flags) -> Result<()> {
 
 impl Flags {
     fn scenario(&self) -> Result<Scenario> {
+        self.peer.check(self.batch, self.fifo || self.groups > 0)?;
         let access = self.access.access(self.peer, self.protocol)?;
         if self.size < ID_BYTES {
             bail!(UsageError(format!(

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
     pace::Pace,
     template::{Grouping, Shape},
 };
-use crate::{cli::UsageError, progress::Progress};
+use crate::progress::Progress;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
@@ -116,17 +116,8 @@ impl Scenario {
     ///
     /// Also if the endpoint's kind of queue cannot do what the scenario asks for.
     pub(crate) fn create_queue(&self) -> Result<String> {
-        let dialect = &self.endpoint.dialect;
-        let most = dialect.batch_max();
-        if self.shape.batch > most {
-            bail!(UsageError(format!(
-                "{} messages a request are too many: this interface takes {most}",
-                self.shape.batch
-            )));
-        }
-        if self.shape.grouping != Grouping::None {
-            dialect.sqs().context("message groups")?;
-        }
+        let needs_groups = self.shape.grouping != Grouping::None;
+        self.endpoint.dialect.interface().check(self.shape.batch, needs_groups)?;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let unique = now.unwrap_or_default().as_nanos();
         let is_fifo = self.shape.grouping == Grouping::Fifo;

@@ -27,7 +27,7 @@ pub(crate) struct Options {
     pub(crate) endpoint: String,
     /// What the server speaks
     #[arg(long, value_enum, default_value = "sqs")]
-    peer: Interface,
+    pub(crate) peer: Interface,
     /// Which protocol of SQS is spoken
     #[arg(long, value_name = "json|query", default_value = "json")]
     protocol: Protocol,

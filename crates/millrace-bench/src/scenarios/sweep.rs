@@ -69,6 +69,7 @@ const CLIENTS_OF_PROCESS: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(flags: &Flags<Steps>) -> Result<()> {
+    flags.options.peer.check(flags.plan.batch, false)?;
     conduct("sweep", &flags.options, |setting| findings(setting, &flags.plan))
 }
 

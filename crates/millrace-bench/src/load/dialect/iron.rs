@@ -6,7 +6,10 @@ use std::io::Write;
 use millrace_client::iron::IronVersion;
 
 use super::{NewQueue, Places, percent, put};
-use crate::{access::Project, load::response::find_json};
+use crate::{
+    access::{Interface, Project},
+    load::response::find_json,
+};
 
 /// Longer than a run: a message that comes again was given out twice. IronMQ: one day at most.
 const TIMEOUT_S: u32 = 3600;
@@ -51,6 +54,13 @@ impl Iron {
             }
             // Time-outs are given with each reserve.
             IronVersion::V1 => self.write("POST", &[&path], b"{\"push_type\":\"pull\"}", out),
+        }
+    }
+
+    pub(super) fn interface(&self) -> Interface {
+        match self.version {
+            IronVersion::V3 => Interface::Ironmq,
+            IronVersion::V1 => Interface::IronmqV1,
         }
     }
 

@@ -14,7 +14,10 @@ use anyhow::{Result, bail};
 pub(crate) use iron::Iron;
 pub(crate) use sqs::{Sqs, percent};
 
-use crate::{access::Access, cli::UsageError};
+use crate::{
+    access::{Access, Interface},
+    cli::UsageError,
+};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Dialect {
@@ -61,11 +64,10 @@ impl Dialect {
         }
     }
 
-    /// Entries of a request at most.
-    pub(crate) fn batch_max(&self) -> u64 {
+    pub(crate) fn interface(&self) -> Interface {
         match self {
-            Dialect::Sqs(_) => 10,
-            Dialect::Iron(_) => 100,
+            Dialect::Sqs(_) => Interface::Sqs,
+            Dialect::Iron(iron) => iron.interface(),
         }
     }
 

@@ -100,6 +100,7 @@ struct Secure {
 }
 
 pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
+    flags.options.peer.check(flags.plan.batch, false)?;
     conduct("drain", &flags.options, |setting| findings(setting, &flags.plan))
 }
 

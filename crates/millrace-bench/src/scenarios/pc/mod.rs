@@ -104,6 +104,8 @@ const WARM_UP_LEAST: Duration = Duration::from_millis(300);
 const DURATION_LEAST: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(flags: &Flags) -> Result<()> {
+    let needs_groups = flags.plan.fifo || flags.plan.groups > 0;
+    flags.batch.iter().try_for_each(|batch| flags.options.peer.check(*batch, needs_groups))?;
     conduct("pc", &flags.options, |setting| {
         let cast = match (flags.procs, flags.nodes.as_slice()) {
             (0 | 1, []) => Cast::Alone,

@@ -93,6 +93,7 @@ const CLOSE: f64 = 1.05;
 const SEARCH_MAX: usize = 24;
 
 pub(crate) fn run(flags: &Flags<Steps>) -> Result<()> {
+    flags.options.peer.check(flags.plan.batch, false)?;
     conduct("rate", &flags.options, |setting| findings(setting, &flags.plan))
 }
 
