@@ -48,7 +48,33 @@ def test_a_broken_limit_is_exit_1_and_named(endpoint):
 def test_limits_that_hold_are_exit_0_and_nonsense_is_exit_2(endpoint):
     bench(*SWEEP, "--fail-if", "sweep.1.rate<1", endpoint=endpoint)
     bench(*SWEEP, "--fail-if", "sweep.1.rate", endpoint=endpoint, code=2)
-    bench(*SWEEP, "--fail-if", "no_such>1", endpoint=endpoint, code=1)
+    # Only the run tells which points there are.
+    assert "no metric is called" in bench(*SWEEP, "--fail-if", "sweep.9.rate>1", endpoint=endpoint, code=1).err
+
+
+def test_a_limit_on_what_a_scenario_cannot_have_is_exit_2_before_the_run():
+    nobody = "http://127.0.0.1:1"
+    assert "p42>1: pc has no metric" in bench("pc", "--fail-if", "lost>0,p42>1", endpoint=nobody, code=2).err
+    assert "p42<1s: rate has no metric" in bench("rate", "--find-max", "--slo", "p42<1s", endpoint=nobody, code=2).err
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        ["pc", "--producers", "1", "--consumers", "1"], ["position"], ["poll", "--handler", "10ms", "--delay", "0s"],
+        ["drain", "--workers", "2", "--pool", "on", "--scheme", "http"], ["sweep", "--clients", "1,2,4"],
+        ["rate", "--rate", "20", "--consumers", "1"], ["rate", "--stage", "20/s:1s,30/s:1s"], ["http", "--rate", "20"],
+        ["ab", "--sends", "5"],
+    ],
+)
+def test_limits_may_name_whatever_a_report_has(endpoint, scenario):
+    where = endpoint + ("/health" if scenario[0] == "http" else "")
+    scenario = [*scenario, "--scale", "0.001"] + (["--versus", endpoint] if scenario[0] == "ab" else [])
+    report = bench(*scenario, "--json", endpoint=where).report
+
+    limits = ",".join(f"{metric['name']}<0" for metric in report["metrics"])
+    # They pass, and then nobody is there.
+    assert "no metric" not in bench(*scenario, "--fail-if", limits, endpoint="http://127.0.0.1:1", code=1).err
 
 
 def test_a_regression_against_the_baseline_is_exit_1(endpoint, tmp_path):

@@ -88,6 +88,15 @@ impl Limit {
         metric.is_named(&self.name)
     }
 
+    /// Whether the limit may be about metrics whose names end so.
+    pub(crate) fn may_be_on(&self, end: &str) -> bool {
+        let is_end = |name: &str, end: &str| {
+            let front = name.strip_suffix(end);
+            front.is_some_and(|front| front.is_empty() || front.ends_with('.'))
+        };
+        is_end(&self.name, end) || is_end(end, &self.name)
+    }
+
     /// The metrics that break the limit, as text. A limit on a metric that is not there is broken
     /// too: it would otherwise hold for ever unnoticed.
     pub(crate) fn broken_by(&self, metrics: &[Metric]) -> Vec<String> {

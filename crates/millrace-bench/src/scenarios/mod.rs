@@ -5,6 +5,7 @@ mod ab;
 mod connections;
 mod drain;
 mod http;
+mod names;
 mod parts;
 mod pc;
 mod poll;

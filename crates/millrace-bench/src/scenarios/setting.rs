@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Command};
 use millrace_wire::date::format_iso8601;
 
+use super::names;
 use crate::{
     access::{Access, AccessFlags, Interface, Protocol, default_endpoint},
     live::{Interrupts, Watch, WatchFlags},
@@ -180,6 +181,7 @@ pub(crate) fn conduct(
     run: impl FnOnce(&Setting) -> Result<Findings>,
 ) -> Result<()> {
     // Before a run of an hour, not after it.
+    names::check(scenario, &options.fail_if)?;
     let baseline = options.baseline.as_deref().map(Baseline::read).transpose()?;
     baseline.iter().try_for_each(|baseline| baseline.check(scenario, options.scale))?;
     let setting = options.setting()?;

@@ -13,7 +13,7 @@ use clap::Args;
 pub(super) use section::{chart, finding, table};
 
 use super::{
-    Findings, Flags, Setting, conduct,
+    Findings, Flags, Setting, conduct, names,
     parts::Parts,
     pc::violations,
     setting::{body_size, duration, positive},
@@ -94,6 +94,7 @@ const SEARCH_MAX: usize = 24;
 
 pub(crate) fn run(flags: &Flags<Steps>) -> Result<()> {
     flags.options.peer.check(flags.plan.batch, false)?;
+    names::check("rate", [&flags.plan.slo])?;
     conduct("rate", &flags.options, |setting| findings(setting, &flags.plan))
 }
 
