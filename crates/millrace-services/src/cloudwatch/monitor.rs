@@ -69,6 +69,7 @@ pub struct Monitor {
 struct Worker {
     broker: Arc<Broker>,
     store: Arc<MetricStore>,
+    queues: Arc<QueueMetrics>,
     alarms: SharedBook,
     actions: Actions,
     receiver: Receiver<Message>,
@@ -86,7 +87,7 @@ impl Monitor {
         alarms: Alarms,
     ) -> std::io::Result<Monitor> {
         let now = broker.now();
-        let queues = QueueMetrics::new(broker.clone(), &store);
+        let queues = QueueMetrics::new(broker.clone());
         store.set_source(queues.clone(), now);
         let (sender, receiver) = sync_channel(JOBS_WAITING);
         let Alarms { book, queue_access } = alarms;
@@ -95,6 +96,7 @@ impl Monitor {
         let worker = Worker {
             broker,
             store: store.clone(),
+            queues: queues.clone(),
             alarms: book,
             actions: actions.clone(),
             receiver,
@@ -195,6 +197,7 @@ impl Monitor {
 
 impl Worker {
     fn run(mut self) {
+        self.queues.resume(&self.store);
         // At once, however soon the end comes: what an earlier process owes is done.
         self.tick();
         while !self.is_closing {

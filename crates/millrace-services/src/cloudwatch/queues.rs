@@ -12,6 +12,8 @@ use millrace_metrics::{
 
 /// CloudWatch: a queue has metrics up to six hours after it was last active.
 const ACTIVE_S: u64 = 6 * 3_600;
+/// Where the metrics before a restart are looked for first.
+const SHORT_RESTART_S: u64 = 300;
 
 /// Reads the figures of all queues once a minute, and those of one when asked.
 pub(super) struct QueueMetrics {
@@ -36,15 +38,9 @@ struct Seen {
 }
 
 impl QueueMetrics {
-    /// Metrics of the broker's queues, those of deleted ones included. What is in `store` tells which
-    /// queues were active when the process before ended.
-    pub(super) fn new(broker: Arc<Broker>, store: &MetricStore) -> Arc<QueueMetrics> {
-        let queues = still_active(&broker, store).unwrap_or_else(|error| {
-            tracing::warn!(%error, "queues without messages have no metrics until they are used");
-            HashMap::new()
-        });
-        let gathered = Mutex::new(Gathered { queues, ..Gathered::default() });
-        let metrics = Arc::new(QueueMetrics { broker, gathered });
+    /// Metrics of the broker's queues, those of deleted ones included.
+    pub(super) fn new(broker: Arc<Broker>) -> Arc<QueueMetrics> {
+        let metrics = Arc::new(QueueMetrics { broker, gathered: Mutex::default() });
         let listener = Arc::downgrade(&metrics);
         metrics.broker.on_delete(Box::new(move |queue| {
             if let Some(metrics) = listener.upgrade() {
@@ -52,6 +48,22 @@ impl QueueMetrics {
             }
         }));
         metrics
+    }
+
+    /// Finds out which queues were active when the process before ended. To be called once, before
+    /// the first close.
+    pub(super) fn resume(&self, store: &MetricStore) {
+        match still_active(&self.broker, store) {
+            Ok((queues, active_until)) => {
+                let mut gathered = self.gathered();
+                for queue in queues {
+                    gathered.queues.entry(queue).or_default().active_until = active_until;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "queues without messages have no metrics until they are used");
+            }
+        }
     }
 
     /// What all queues that are gone have done since the process started.
@@ -128,15 +140,13 @@ impl Source for QueueMetrics {
     }
 }
 
-/// Queues that had metrics within the last six hours: how long ago they were used is not known, but
-/// it was before the last of those.
+/// Queues that were active in the latest minute that has metrics, and until when they are if they
+/// were used just then.
 fn still_active(
     broker: &Broker,
     store: &MetricStore,
-) -> Result<HashMap<QueueId, Seen>, StoreError> {
+) -> Result<(Vec<QueueId>, Timestamp), StoreError> {
     let now = broker.now();
-    // Also what seems to be to come: the clock may have been set back.
-    let range_s = now.seconds().saturating_sub(ACTIVE_S)..now.seconds() + ACTIVE_S;
     let queues = broker.queues();
     let entities: Vec<_> = queues.iter().map(|queue| Entity::of_queue(queue.key())).collect();
     let query = |entity| SeriesQuery {
@@ -146,13 +156,18 @@ fn still_active(
         periods: Periods { origin_s: 0, period_s: 60 },
     };
     let queries: Vec<_> = entities.iter().map(query).collect();
-    let points = store.points(&queries, range_s, now)?;
-    let seen = |(queue, points): (&Arc<SharedQueue>, Vec<Point>)| {
-        let last = points.last()?;
-        let active_until = Timestamp(last.time_s * 1000).plus_seconds(ACTIVE_S);
-        Some((queue.id(), Seen { active_until, ..Seen::default() }))
-    };
-    Ok(queues.iter().zip(points).filter_map(seen).collect())
+    // Most restarts are short, and six hours of many queues take seconds to read.
+    for back_s in [SHORT_RESTART_S, ACTIVE_S] {
+        // Also what seems to be to come: the clock may have been set back.
+        let range_s = now.seconds().saturating_sub(back_s)..now.seconds() + ACTIVE_S;
+        let points = store.points(&queries, range_s, now)?;
+        let last_s = |points: &Vec<Point>| points.last().map(|point| point.time_s);
+        let Some(latest_s) = points.iter().filter_map(last_s).max() else { continue };
+        let were_active = queues.iter().zip(&points).filter(|(_, p)| last_s(p) == Some(latest_s));
+        let active_until = Timestamp(latest_s * 1000).plus_seconds(ACTIVE_S);
+        return Ok((were_active.map(|(queue, _)| queue.id()).collect(), active_until));
+    }
+    Ok((Vec::new(), now))
 }
 
 fn is_active(figures: &QueueFigures, seen: &Seen, now: Timestamp) -> bool {
