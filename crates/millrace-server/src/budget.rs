@@ -44,14 +44,20 @@ impl Budget {
         if held.grow(bytes) { Ok(Some(held)) } else { Err(NoRoom) }
     }
 
-    /// The same beside others of its connection, which together hold `near_bytes`.
+    /// Whether a connection whose answers hold `near_bytes` may be given another.
+    pub(crate) fn has_room_beside(&self, near_bytes: &AtomicUsize) -> bool {
+        near_bytes.load(Relaxed) <= SMALL_BYTES || self.held_bytes.load(Relaxed) <= self.limit_bytes
+    }
+
+    /// The same beside others of its connection, which together hold `near_bytes`. Small ones have
+    /// room once they are there, as nobody takes back what they hand out.
     pub(crate) fn hold_whole_beside(
         &self,
         near_bytes: &Arc<AtomicUsize>,
         bytes: usize,
     ) -> Result<Option<Held>, NoRoom> {
         let mut held = self.hold_beside(near_bytes);
-        if held.grow(bytes) { Ok(Some(held)) } else { Err(NoRoom) }
+        if held.grow(bytes) || bytes <= SMALL_BYTES { Ok(Some(held)) } else { Err(NoRoom) }
     }
 
     /// For the only body of its connection.
@@ -128,9 +134,11 @@ mod tests {
         let grown = streams.each_mut().map(|stream| stream.grow(SMALL_BYTES / 2));
 
         assert_eq!(grown, [true, true, false]);
-        assert!(budget.hold_whole_beside(&near, SMALL_BYTES / 2).is_err());
+        assert!(!budget.has_room_beside(&near));
+        assert!(budget.hold_whole_beside(&near, SMALL_BYTES + 1).is_err());
+        assert!(budget.hold_whole_beside(&near, SMALL_BYTES).is_ok(), "it is there");
         drop(streams);
-        assert!(budget.hold_whole_beside(&near, SMALL_BYTES / 2).is_ok());
+        assert!(budget.has_room_beside(&near));
         assert_eq!(near.load(Relaxed), 0);
     }
 }

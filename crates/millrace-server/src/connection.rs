@@ -103,11 +103,15 @@ pub(crate) fn hold_answer(
         if let Some(unsent) = response.unsent.take() {
             unsent.take_back();
         }
-        let busy = Response::new(503, "text/plain", "too many large answers at a time\n");
         let request_id = std::mem::take(&mut response.request_id);
-        *response = Response { request_id, ..busy };
+        *response = Response { request_id, ..no_room() };
         None
     })
+}
+
+/// That answers which were not taken hold all the memory there is for them.
+pub(crate) fn no_room() -> Response {
+    Response::new(503, "text/plain", "too many large answers at a time\n")
 }
 
 /// Serves a connection with TLS until it ends.

@@ -41,7 +41,7 @@ use crate::{
     Closed, Timeouts,
     budget::Held,
     clock::millis,
-    connection::{Context, LONG_WAIT, hold_answer},
+    connection::{Context, LONG_WAIT, hold_answer, no_room},
     pace::Pace,
 };
 
@@ -156,6 +156,8 @@ impl<S: Service> Streams<S> {
         let (parts, body) = request.into_parts();
         let head = Parts { parts: &parts };
         let (mut response, is_refused) = match self.collect(body).await {
+            // Before the call, which may hand out what a small answer cannot take back.
+            Ok(_) if !context.answers.has_room_beside(&self.answer_bytes) => (no_room(), true),
             Ok((body, _held)) => (self.call(&head, &body).await, false),
             Err(status) => (Response::new(status, "text/plain", &b""[..]), true),
         };

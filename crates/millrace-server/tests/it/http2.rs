@@ -60,6 +60,26 @@ async fn http2_by_prior_knowledge_reaches_the_same_service() {
 }
 
 #[tokio::test]
+async fn a_connection_whose_answers_fill_the_memory_is_given_no_other() {
+    let mut options = options();
+    options.limits.max_untaken_bytes = 200_000;
+    let server = start_with(options, Hooks::default());
+    let (mut client, _connection) = connect(&server).await;
+    let mut ask_without_taking = |path| client.send_request(request(Method::GET, path), true);
+    // Up to the bound, and a small one beyond it.
+    let (large, _) = ask_without_taking("/big/200000").unwrap();
+    let _large = large.await.unwrap();
+    let (small, _) = ask_without_taking("/big/1000").unwrap();
+    let small = small.await.unwrap();
+
+    let (held, _) = ask_without_taking("/hold").unwrap();
+
+    assert_eq!(small.status(), 200);
+    assert_eq!(held.await.unwrap().status(), 503);
+    assert!(server.events.try_recv().is_err(), "the service was not called");
+}
+
+#[tokio::test]
 async fn the_authority_is_the_host_whatever_a_header_says() {
     let server = start();
     let (mut client, _connection) = connect(&server).await;
