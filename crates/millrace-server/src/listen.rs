@@ -11,7 +11,6 @@ use std::{
 use millrace_wire::Service;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tokio::{runtime, sync::mpsc};
-use tokio_rustls::TlsAcceptor;
 
 use crate::{
     Counters, Drain, Hooks, Limits, Options, Timeouts,
@@ -22,7 +21,7 @@ use crate::{
     lanes::{Lane, Lanes},
     options::Cors,
     policy::Policy,
-    tls::{self, TlsError},
+    tls::{Tls, TlsError},
     worker::{self, Ways, Worker},
 };
 
@@ -84,9 +83,6 @@ pub enum RunError {
     Worker(usize),
 }
 
-#[derive(Clone)]
-struct Tls(TlsAcceptor);
-
 impl Server {
     /// Reads the TLS files and starts listening.
     pub fn bind(options: Options) -> Result<Server, BindError> {
@@ -99,7 +95,7 @@ impl Server {
         options: Options,
         inherited: &mut Vec<TcpListener>,
     ) -> Result<Server, BindError> {
-        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?.map(Tls);
+        let tls = options.tls.as_ref().map(Tls::new).transpose()?;
         if options.listen.is_empty() {
             return Err(BindError::NoAddress);
         }
@@ -157,6 +153,9 @@ impl Server {
         drain: Drain,
         hooks: Hooks,
     ) -> Result<Drained, RunError> {
+        if let Some(tls) = &self.tls {
+            tls.watch(self.timeouts.certificates)?;
+        }
         let shared = Arc::new(Shared {
             service,
             policy: Policy::new(self.cors, self.refuses_other_pages, hooks.clone(), drain.clone()),
@@ -165,7 +164,7 @@ impl Server {
             limits: self.limits,
             timeouts: self.timeouts,
             drain: drain.clone(),
-            tls: self.tls.map(|tls| tls.0),
+            tls: self.tls.map(|tls| tls.acceptor),
         });
         let mut workers = Vec::with_capacity(self.workers);
         let mut lanes = Vec::with_capacity(self.workers);
@@ -209,12 +208,6 @@ impl Server {
             drained.cut_off += thread.join().map_err(|_| RunError::Worker(index))??;
         }
         Ok(drained)
-    }
-}
-
-impl std::fmt::Debug for Tls {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Tls")
     }
 }
 

@@ -28,7 +28,8 @@ pub struct Options {
     pub refuses_other_pages: bool,
 }
 
-/// PEM files of a certificate chain and its private key.
+/// PEM files of a certificate chain and its private key. They are read again when they change; connections
+/// that are open keep what they have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The chain, the server's own certificate first.
@@ -73,6 +74,8 @@ pub struct Timeouts {
     pub drain: Duration,
     /// How often deadlines are looked at: their precision.
     pub sweep: Duration,
+    /// Between two looks at the certificate's files, which may have been renewed.
+    pub certificates: Duration,
 }
 
 /// Which web pages may read our answers.
@@ -136,6 +139,7 @@ impl Default for Timeouts {
             idle: Duration::from_secs(600),
             drain: Duration::from_secs(20),
             sweep: Duration::from_secs(1),
+            certificates: Duration::from_secs(10),
         }
     }
 }

@@ -1,6 +1,14 @@
-//! TLS from certificate files: ring, session tickets, ALPN for HTTP/2 and HTTP/1.1.
+//! TLS from certificate files, which may be renewed meanwhile: ring, session tickets, ALPN for HTTP/2
+//! and HTTP/1.1.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, RwLock, Weak},
+    thread,
+    time::Duration,
+};
 
 use rustls::{
     ServerConfig,
@@ -9,6 +17,8 @@ use rustls::{
         CertificateDer, PrivateKeyDer,
         pem::{self, PemObject},
     },
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -25,30 +35,165 @@ pub enum TlsError {
     #[error("certificate file {0} cannot be read")]
     Certificate(PathBuf, #[source] pem::Error),
     /// The certificate file holds no certificate.
-    #[error("certificate file {0} holds no certificate")]
+    #[error("certificate file {0} holds no certificate (PEM)")]
     NoCertificate(PathBuf),
-    /// The key file cannot be read or holds no private key.
+    /// The key file cannot be read or is not PEM.
     #[error("key file {0} cannot be read")]
     Key(PathBuf, #[source] pem::Error),
+    /// The key file holds no private key, or an encrypted one.
+    #[error("key file {0} holds no private key (PEM, not encrypted)")]
+    NoKey(PathBuf),
     /// Key and certificate do not fit.
     #[error("certificate and key cannot be used")]
     Unusable(#[from] rustls::Error),
 }
 
-pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
+/// What handshakes are accepted with.
+pub(crate) struct Tls {
+    pub(crate) acceptor: TlsAcceptor,
+    certificates: Arc<Certificates>,
+}
+
+impl Tls {
+    /// Reads the files.
+    pub(crate) fn new(files: &TlsFiles) -> Result<Tls, TlsError> {
+        let certificates = Arc::new(Certificates::read(files)?);
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_cert_resolver(certificates.clone());
+        config.ticketer = ring::Ticketer::new()?;
+        config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
+        Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), certificates })
+    }
+
+    /// Looks at the files again after each `pause`, for as long as this lives. On a thread of its own,
+    /// since files may be on a network that is slow.
+    pub(crate) fn watch(&self, pause: Duration) -> io::Result<()> {
+        let watched = Arc::downgrade(&self.certificates);
+        let thread = thread::Builder::new().name("certificates".to_owned());
+        thread.spawn(move || {
+            while let Some(certificates) = Weak::upgrade(&watched) {
+                certificates.refresh();
+                drop(certificates);
+                thread::sleep(pause);
+            }
+        })?;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Tls")
+    }
+}
+
+/// The certificate that handshakes get, and the files it is from.
+#[derive(Debug)]
+struct Certificates {
+    files: TlsFiles,
+    current: RwLock<Arc<CertifiedKey>>,
+    /// Of the files when they were last read, whether they could be used or not.
+    seen: Mutex<Stamps>,
+}
+
+/// What tells one version of each file from another (inode, time of its last change); `None` where it
+/// is not there.
+type Stamps = [Option<(u64, i64, i64)>; 2];
+
+impl Certificates {
+    fn read(files: &TlsFiles) -> Result<Certificates, TlsError> {
+        // Before the files: what changes while they are read is seen later.
+        let seen = Mutex::new(stamps(files));
+        let current = RwLock::new(Arc::new(certified_key(files)?));
+        Ok(Certificates { files: files.clone(), current, seen })
+    }
+
+    /// Takes the files if they changed and fit. Certificate and key may be replaced one after the other:
+    /// until they fit, the ones before are used.
+    fn refresh(&self) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = stamps(&self.files);
+        if *seen == now {
+            return;
+        }
+        *seen = now;
+        let file = self.files.certificate.display();
+        match certified_key(&self.files) {
+            Ok(key) => {
+                let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+                if current.cert != key.cert {
+                    *current = Arc::new(key);
+                    tracing::info!(%file, "certificate renewed");
+                }
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(%file, error, "changed certificate not taken, the one before stays");
+            }
+        }
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current.read().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+fn stamps(files: &TlsFiles) -> Stamps {
+    let stamp = |path: &Path| {
+        let found = fs::metadata(path).ok()?;
+        Some((found.ino(), found.ctime(), found.ctime_nsec()))
+    };
+    [stamp(&files.certificate), stamp(&files.key)]
+}
+
+fn certified_key(files: &TlsFiles) -> Result<CertifiedKey, TlsError> {
     let chain = CertificateDer::pem_file_iter(&files.certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| TlsError::Certificate(files.certificate.clone(), error))?;
     if chain.is_empty() {
         return Err(TlsError::NoCertificate(files.certificate.clone()));
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|error| TlsError::Key(files.key.clone(), error))?;
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    config.ticketer = ring::Ticketer::new()?;
-    config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsError::NoKey(files.key.clone()),
+        error => TlsError::Key(files.key.clone(), error),
+    })?;
+    Ok(CertifiedKey::from_der(chain, key, &ring::default_provider())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_do_not_fit_leave_the_certificate_as_it_is() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let files = TlsFiles { certificate: path("cert.pem"), key: path("key.pem") };
+        let [old, new] = [(); 2].map(|()| rcgen::generate_simple_self_signed(Vec::new()).unwrap());
+        fs::write(&files.certificate, old.cert.pem()).unwrap();
+        fs::write(&files.key, old.signing_key.serialize_pem()).unwrap();
+        let certificates = Certificates::read(&files).unwrap();
+        let shown_after = |change: &dyn Fn()| {
+            change();
+            certificates.refresh();
+            certificates.current.read().unwrap().end_entity_cert().unwrap().clone().into_owned()
+        };
+
+        // Each by a file of its own, as renewals do: its inode tells them apart.
+        let write = |name: &str, content: String| {
+            fs::write(path("new"), content).unwrap();
+            fs::rename(path("new"), path(name)).unwrap();
+        };
+        let without = shown_after(&|| fs::remove_file(&files.certificate).unwrap());
+        let broken = shown_after(&|| write("cert.pem", "-----BEGIN CERTIFICATE-----".to_owned()));
+        let certificate_only = shown_after(&|| write("cert.pem", new.cert.pem()));
+        let both = shown_after(&|| write("key.pem", new.signing_key.serialize_pem()));
+
+        assert_eq!([&without, &broken, &certificate_only], [old.cert.der(); 3]);
+        assert_eq!(&both, new.cert.der());
+    }
 }

@@ -1,4 +1,8 @@
-use std::{fs, sync::Arc};
+use std::{
+    fs, io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hyper::http::Method;
 use millrace_server::{BindError, Closed, Hooks, Server, TlsFiles};
@@ -15,28 +19,35 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     http2::{ask, request},
-    support::{Running, options, start_with},
+    support::{PATIENCE, Running, options, start_with},
 };
 
 struct Secured {
     server: Running,
     certificate: CertificateDer<'static>,
+    files: TlsFiles,
     _directory: TempDir,
 }
 
 fn start() -> Secured {
     let directory = TempDir::new().unwrap();
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let files = TlsFiles {
         certificate: directory.path().join("cert.pem"),
         key: directory.path().join("key.pem"),
     };
+    let certificate = write_certificate(&files);
+    let mut options = options();
+    options.timeouts.certificates = Duration::from_millis(10);
+    options.tls = Some(files.clone());
+    let server = start_with(options, Hooks::default());
+    Secured { server, certificate, files, _directory: directory }
+}
+
+fn write_certificate(files: &TlsFiles) -> CertificateDer<'static> {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     fs::write(&files.certificate, made.cert.pem()).unwrap();
     fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
-    let mut options = options();
-    options.tls = Some(files);
-    let server = start_with(options, Hooks::default());
-    Secured { server, certificate: made.cert.der().clone(), _directory: directory }
+    made.cert.der().clone()
 }
 
 impl Secured {
@@ -54,8 +65,12 @@ impl Secured {
     }
 
     async fn connect(&self, client: &TlsConnector) -> TlsStream<TcpStream> {
+        self.try_to_connect(client).await.unwrap()
+    }
+
+    async fn try_to_connect(&self, client: &TlsConnector) -> io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(self.server.address).await.unwrap();
-        client.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap()
+        client.connect(ServerName::try_from("localhost").unwrap(), stream).await
     }
 }
 
@@ -127,6 +142,26 @@ async fn sessions_are_resumed() {
 }
 
 #[tokio::test]
+async fn a_renewed_certificate_is_taken_while_connections_go_on() {
+    let mut secured = start();
+    let mut open = secured.connect(&secured.client(&[])).await;
+
+    secured.certificate = write_certificate(&secured.files);
+    let client = secured.client(&[]);
+    let until = Instant::now() + PATIENCE;
+    let mut renewed = loop {
+        match secured.try_to_connect(&client).await {
+            Ok(stream) => break stream,
+            Err(_) if Instant::now() < until => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
+
+    assert!(get_and_close(&mut renewed).await.ends_with("GET /echo \n"));
+    assert!(get_and_close(&mut open).await.ends_with("GET /echo \n"));
+}
+
+#[tokio::test]
 async fn plain_text_on_a_tls_port_is_closed() {
     let secured = start();
     let mut stream = TcpStream::connect(secured.server.address).await.unwrap();
@@ -143,15 +178,21 @@ async fn plain_text_on_a_tls_port_is_closed() {
 fn missing_and_unfit_files_are_named() {
     let directory = TempDir::new().unwrap();
     let empty = directory.path().join("empty.pem");
+    let certificate = directory.path().join("cert.pem");
     fs::write(&empty, "").unwrap();
     let mut options = options();
 
     options.tls = Some(TlsFiles { certificate: "/nowhere/cert.pem".into(), key: empty.clone() });
     let missing = Server::bind(options.clone()).unwrap_err();
-    options.tls = Some(TlsFiles { certificate: empty.clone(), key: empty });
-    let without = Server::bind(options).unwrap_err();
+    options.tls = Some(TlsFiles { certificate: empty.clone(), key: empty.clone() });
+    let without = Server::bind(options.clone()).unwrap_err();
+    let made = rcgen::generate_simple_self_signed(Vec::new()).unwrap();
+    fs::write(&certificate, made.cert.pem()).unwrap();
+    options.tls = Some(TlsFiles { certificate, key: empty });
+    let keyless = Server::bind(options).unwrap_err();
 
     assert!(missing.to_string().contains("/nowhere/cert.pem"));
     assert!(matches!(without, BindError::Tls(_)));
     assert!(without.to_string().contains("holds no certificate"));
+    assert!(keyless.to_string().contains("empty.pem holds no private key"), "{keyless}");
 }
