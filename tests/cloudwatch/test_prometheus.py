@@ -48,6 +48,7 @@ def test_figures_agree_with_what_clients_did(alone, sqs_alone):
     assert of(series, "millrace_journal_poisoned") == 0
     assert of(series, "millrace_journal_sync_duration_seconds_count") > 0
     assert of(series, "millrace_connections") >= 1
+    assert of(series, "millrace_disk_available_bytes") > 1 << 20
     assert of(series, "process_resident_memory_bytes") > 1 << 20
     for key, value in series.items():
         assert math.isfinite(value), key

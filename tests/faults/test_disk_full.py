@@ -196,6 +196,7 @@ def test_full_disk_refuses_sends_only_and_recovers(server, disk, rng, say):
     wait_until(clients.send, 10, "sends are accepted again after space was added")
     for _ in range(50):
         assert clients.send(), "space came back, and a send is refused"
+    assert b"another journal segment is there" in server.log.read_bytes()
     server.restart("kill")
     server.advance(60)
     clients.ledger.check_drained(drain_names(clients))

@@ -1,6 +1,7 @@
-//! The server's own figures for Prometheus: connections and bytes.
+//! The server's own figures for Prometheus: connections, bytes, and the room on its disk.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use millrace_server::{Closed, Counters};
@@ -11,12 +12,16 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// Counters of all listeners' connections.
-pub(crate) struct ServerFigures(pub(crate) Arc<Counters>);
+pub(crate) struct ServerFigures {
+    /// Of all listeners' connections.
+    pub(crate) counters: Arc<Counters>,
+    /// Where the data is, if it is on a disk.
+    pub(crate) data: Option<PathBuf>,
+}
 
 impl Figures for ServerFigures {
     fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let totals = self.0.totals();
+        let totals = self.counters.totals();
         let gauges = [
             ("millrace_connections", "Connections that are open", totals.open),
             (
@@ -52,6 +57,18 @@ impl Figures for ServerFigures {
             let count = totals.closed_for(reason);
             ConstCounter::new(count).encode(closed.encode_family(&labels)?)?;
         }
-        Ok(())
+        self.encode_disk(encoder)
+    }
+}
+
+impl ServerFigures {
+    fn encode_disk(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let found = self.data.as_ref().and_then(|data| rustix::fs::statvfs(data).ok());
+        let Some(disk) = found else { return Ok(()) };
+        let name = "millrace_disk_available";
+        let help = "Free for the server on the file system of its data";
+        let unit = Some(&Unit::Bytes);
+        let gauge = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        ConstGauge::new(disk.f_bavail.saturating_mul(disk.f_frsize)).encode(gauge)
     }
 }

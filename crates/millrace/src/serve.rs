@@ -44,7 +44,9 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
     let tracer = start_tracing(&config)?;
     let services = assemble::open_services(&config, &drain, &tracer)
         .with_context(|| format!("opening the data in {}", config.data.display()))?;
-    services.service.set_figures(Arc::new(ServerFigures(server.counters())));
+    let data = (config.durability != Durability::Memory).then(|| config.data.clone());
+    let figures = ServerFigures { counters: server.counters(), data };
+    services.service.set_figures(Arc::new(figures));
 
     let addresses = server.addresses().to_vec();
     // Whoever reads JSON lines is to find no others, and `serving` says where we are.

@@ -49,6 +49,8 @@ pub(super) struct Preparing {
     /// A file without a header under a temporary name.
     recycled: Option<NamedFile>,
     failed_at: Option<(Duration, Unavailable)>,
+    /// Whether the log has told that there is no further segment, and not yet that there is.
+    is_told: bool,
 }
 
 /// Why a truncated segment was not removed.
@@ -100,6 +102,9 @@ impl LocalJournal {
                 Ok(spare) => {
                     preparing.failed_at = None;
                     self.is_full.store(false, Ordering::Relaxed);
+                    if std::mem::take(&mut preparing.is_told) {
+                        tracing::info!("another journal segment is there, changes are accepted");
+                    }
                     self.state_mut().spares.insert(next, spare);
                     self.ready_until.store(next.0, Ordering::Release);
                 }
@@ -225,6 +230,7 @@ impl LocalJournal {
             Unavailable::Poisoned(format!("preparing a segment: {error}").into())
         };
         preparing.failed_at = Some((self.fs.now(), failure.clone()));
+        preparing.is_told = true;
         self.is_full.store(true, Ordering::Relaxed);
         failure
     }
