@@ -28,6 +28,8 @@ def test_commands_sign_with_the_keys_of_environment_or_profile(make_server, tmp_
     assert named.returncode == 0, named.stderr
     unknown = run(AWS_SHARED_CREDENTIALS_FILE=str(profile), AWS_PROFILE="clj")
     assert unknown.returncode == 2 and "profile clj" in unknown.stderr
+    half = run(AWS_ACCESS_KEY_ID="AKIDCLI")
+    assert half.returncode == 2 and "AWS_SECRET_ACCESS_KEY is not" in half.stderr
     environment = {"AWS_ENDPOINT_URL_SQS": server.endpoint, "AWS_ACCESS_KEY_ID": "AKIDCLI"}
     environment["AWS_SECRET_ACCESS_KEY"] = "secret"
     peek = subprocess.run([binary(), "peek", "signed"], env=environment, capture_output=True, text=True)

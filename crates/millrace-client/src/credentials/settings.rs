@@ -22,6 +22,9 @@ pub struct AwsSettings {
     pub endpoint: Option<String>,
     /// The profile that was asked for, if it is in neither file.
     pub unknown_profile: Option<String>,
+    /// Whether `AWS_ACCESS_KEY_ID` is set without its secret key, and no profile was asked for: the
+    /// AWS tools refuse to go on then.
+    pub lacks_secret_key: bool,
 }
 
 impl AwsSettings {
@@ -83,6 +86,9 @@ impl AwsSettings {
                 .or_else(|| in_files("region")),
             endpoint: if ignores { None } else { endpoint() },
             unknown_profile: chosen.filter(|_| !is_known),
+            lacks_secret_key: profile.is_none()
+                && variable(VARIABLES[0]).is_some()
+                && variable(VARIABLES[1]).is_none(),
         }
     }
 }
@@ -165,6 +171,8 @@ region = eu-central-1
         let variables =
             [("AWS_PROFILE", "none"), ("AWS_ACCESS_KEY_ID", "ENV"), ("AWS_ENDPOINT_URL", "x")];
         assert_eq!(read(None, &variables).credentials, None);
+        assert!(read(None, &variables).lacks_secret_key);
+        assert!(!read(Some("work"), &variables).lacks_secret_key);
         let ignoring = [("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "True"), ("AWS_ENDPOINT_URL", "x")];
         assert_eq!(read(None, &ignoring).endpoint, None);
     }

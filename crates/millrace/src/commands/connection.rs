@@ -72,6 +72,10 @@ impl ConnectionFlags {
                 let text = format!("profile {name} is in neither of the AWS tools' files");
                 Err(UsageError(text))
             }
+            None if aws.lacks_secret_key => {
+                let text = "AWS_ACCESS_KEY_ID is set, AWS_SECRET_ACCESS_KEY is not";
+                Err(UsageError(text.to_owned()))
+            }
             None => Ok(aws),
         }
     }

@@ -170,7 +170,10 @@ impl Layers {
         match rest {
             _ if url.is_empty() => Ok(None),
             Some(rest)
-                if !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['?', '#']) =>
+                if !rest.is_empty()
+                    && !rest.starts_with('/')
+                    && !rest.contains(['?', '#'])
+                    && rest.bytes().all(|byte| byte.is_ascii_graphic()) =>
             {
                 Ok(Some(url.trim_end_matches('/').to_owned()))
             }

@@ -97,6 +97,7 @@ fn mistakes_are_named_with_their_place() {
         ("public_url = 'host'", "not a URL"),
         ("public_url = 'http://x/y/?a'", "not a URL"),
         ("public_url = 'http://x#a'", "not a URL"),
+        ("public_url = 'http://x y'", "not a URL"),
         ("cors_origins = ['https://a/page']", "not an origin"),
         ("cors_origins = ['app.example']", "not an origin"),
         ("console_hosts = ['c.example:5756']", "console_hosts (m.toml:1): \"c.example:5756\""),
