@@ -226,11 +226,13 @@ impl Broker {
             return Ok(Duration::from_millis(rest_ms));
         }
         let (segments, queues) = self.log_and_queues();
+        // Also if nothing can go: those who were refused may have given up, and nobody else would find
+        // out that there is room again.
+        let lacks_segment = self.lacks_segment();
         // What makes the log longer need not be what tells.
         let [oldest, .., active] = segments.as_slice() else { return Ok(LONGEST_PAUSE) };
         let active = active.id;
         let (live_bytes, mut boundary) = self.live(&queues, active);
-        let lacks_segment = self.lacks_segment();
         let mut straggling = oldest.id;
         if boundary > oldest.id {
             let mut again = self.append_catalog_again(&mut log, &queues, &segments, boundary)?;

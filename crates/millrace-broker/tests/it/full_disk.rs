@@ -63,6 +63,25 @@ fn maintain(log: &GroupCommit, broker: &Broker) {
 }
 
 #[test]
+fn room_that_comes_back_is_seen_though_nobody_sends_and_nothing_can_go() {
+    let fs = Arc::new(SimFileSystem::new(1));
+    let (log, broker) = open(fs.clone(), Path::new("/journal"));
+    let queue = create(&log, &broker, "queue");
+    fs.set_capacity(1);
+    fill(&log, &broker, &queue);
+    run(&log, broker.purge_queue(&queue)).unwrap();
+    maintain(&log, &broker);
+    fill(&log, &broker, &queue);
+    assert_eq!(log.segments().len(), 1);
+
+    fs.set_capacity(u64::MAX);
+    fs.advance(Duration::from_secs(1));
+    maintain(&log, &broker);
+
+    assert!(!log.stats().is_full);
+}
+
+#[test]
 fn message_that_nobody_wants_does_not_keep_a_full_disk_full() {
     let fs = SimFileSystem::new(1);
     fs.set_capacity(12 * (64 << 10));

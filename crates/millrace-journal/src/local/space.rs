@@ -216,12 +216,17 @@ impl LocalJournal {
     }
 
     fn note_failure(&self, preparing: &mut Preparing, error: &io::Error) -> Unavailable {
+        let is_told = std::mem::replace(&mut preparing.is_told, true);
         let failure = if is_out_of_space(error) {
-            tracing::warn!(%error, "no space for another journal segment, changes are refused");
+            if !is_told {
+                tracing::warn!(%error, "no space for another journal segment, changes are refused");
+            }
             Unavailable::DiskFull
         } else if is_out_of_files(error) {
             // So far nothing of the disk has failed: it was not asked.
-            tracing::error!(%error, "no file for another journal segment, changes are refused");
+            if !is_told {
+                tracing::error!(%error, "no file for another journal segment, changes are refused");
+            }
             Unavailable::TooManyFiles
         } else {
             // Nothing was appended to that file, so nothing is in doubt; but the disk is.
@@ -230,7 +235,6 @@ impl LocalJournal {
             Unavailable::Poisoned(format!("preparing a segment: {error}").into())
         };
         preparing.failed_at = Some((self.fs.now(), failure.clone()));
-        preparing.is_told = true;
         self.is_full.store(true, Ordering::Relaxed);
         failure
     }
