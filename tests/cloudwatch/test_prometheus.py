@@ -73,6 +73,31 @@ def test_scrapers_that_do_not_ask_for_openmetrics_get_the_older_format(alone, sq
     assert samples == {key[0] for key in known}
 
 
+def test_what_waits_in_dead_letter_queues_or_is_in_hand_is_no_waiting_message(make_server):
+    server = make_server()
+    api = JsonApi(server.endpoint)
+    dead = api.call("CreateQueue", QueueName="dead")["QueueUrl"]
+    redrive = {"deadLetterTargetArn": "arn:aws:sqs:us-east-1:000000000000:dead", "maxReceiveCount": 3}
+    jobs = api.call("CreateQueue", QueueName="jobs", Attributes={"RedrivePolicy": json.dumps(redrive)})["QueueUrl"]
+    api.call("SendMessage", QueueUrl=dead, MessageBody="x")
+    api.call("SendMessage", QueueUrl=jobs, MessageBody="x")
+    api.call("ReceiveMessage", QueueUrl=jobs, VisibilityTimeout=3600)
+
+    server.advance(1000)
+    in_hand = scrape(server)
+    api.call("SendMessage", QueueUrl=jobs, MessageBody="y")
+    ready = scrape(server)
+
+    def of_queue(name, queue):
+        return of(in_hand, name, region="us-east-1", account="000000000000", queue=queue)
+
+    assert of_queue("millrace_queue_dead_letter_sources", "dead") == 1
+    assert of_queue("millrace_queue_dead_letter_sources", "jobs") == 0
+    assert of_queue("millrace_queue_oldest_message_age_seconds", "dead") >= 1000
+    assert of(in_hand, "millrace_oldest_message_age_seconds") == 0
+    assert of(ready, "millrace_oldest_message_age_seconds") >= 1000
+
+
 def test_series_of_queues_are_bounded(make_server):
     server = make_server(config='[metrics]\ntop_queues = 3\nqueues = ["always-*"]\n')
     api = JsonApi(server.endpoint)

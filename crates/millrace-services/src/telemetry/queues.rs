@@ -1,10 +1,11 @@
 //! Series of queues: of all together, and of some by themselves.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use millrace_broker::{Broker, QueueFigures, QueueTotals, SharedQueue};
-use millrace_core::Timestamp;
+use millrace_core::{QueueKey, Timestamp};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -92,6 +93,8 @@ const COUNTED: [Counted; 9] = [
 struct Seen {
     queue: Arc<SharedQueue>,
     figures: QueueFigures,
+    /// How many queues it is the dead-letter queue of.
+    dead_letter_sources: u64,
 }
 
 impl Seen {
@@ -130,6 +133,7 @@ impl QueueSeries {
         &self,
         encoder: &mut DescriptorEncoder<'_>,
         queues: &[Seen],
+        now: Timestamp,
     ) -> Result<(), fmt::Error> {
         let help = "Queues that exist";
         let gauge = encoder.encode_descriptor("millrace_queues", help, None, MetricType::Gauge)?;
@@ -149,6 +153,16 @@ impl QueueSeries {
         for (state, sum) in sums {
             ConstGauge::new(sum).encode(messages.encode_family(&[("state", state)])?)?;
         }
+        let waits =
+            |seen: &&Seen| seen.dead_letter_sources == 0 && seen.figures.gauges.counts.ready > 0;
+        let ages_s = queues.iter().filter(waits).map(|seen| seen.figures.oldest_age_s(now));
+        let gauge = encoder.encode_descriptor(
+            "millrace_oldest_message_age",
+            "The largest of all queues that have messages ready and are no dead-letter queue",
+            Some(&Unit::Seconds),
+            MetricType::Gauge,
+        )?;
+        ConstGauge::new(ages_s.max().unwrap_or(0)).encode(gauge)?;
         let deleted = self.monitor.totals_of_deleted();
         for counted in COUNTED {
             let sum = queues.iter().map(|seen| (counted.of)(&seen.figures.totals)).sum::<u64>();
@@ -196,6 +210,13 @@ impl QueueSeries {
             let age_s = seen.figures.oldest_age_s(now);
             ConstGauge::new(age_s).encode(ages.encode_family(&seen.labels())?)?;
         }
+        let name = "millrace_queue_dead_letter_sources";
+        let help = "Queues whose dead-letter queue this is";
+        let mut sources = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for seen in shown {
+            let count = seen.dead_letter_sources;
+            ConstGauge::new(count).encode(sources.encode_family(&seen.labels())?)?;
+        }
         for counted in COUNTED {
             let name = format!("millrace_queue_{}", counted.name);
             let mut counter = encoder.encode_descriptor(
@@ -221,11 +242,23 @@ impl fmt::Debug for QueueSeries {
 
 impl Collector for QueueSeries {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let queues = self.broker.queues().into_iter();
+        let queues = self.broker.queues();
+        let mut sources: HashMap<QueueKey, u64> = HashMap::new();
+        for queue in &queues {
+            if let Some(redrive) = &queue.definition().settings.redrive {
+                *sources.entry(redrive.target()).or_default() += 1;
+            }
+        }
         let queues: Vec<Seen> = queues
-            .map(|queue| Seen { figures: self.broker.queue_figures(&queue), queue })
+            .into_iter()
+            .map(|queue| Seen {
+                figures: self.broker.queue_figures(&queue),
+                dead_letter_sources: sources.get(queue.key()).copied().unwrap_or(0),
+                queue,
+            })
             .collect();
-        self.encode_all(&mut encoder, &queues)?;
-        self.encode_each(&mut encoder, &self.shown(queues), self.broker.now())
+        let now = self.broker.now();
+        self.encode_all(&mut encoder, &queues, now)?;
+        self.encode_each(&mut encoder, &self.shown(queues), now)
     }
 }
