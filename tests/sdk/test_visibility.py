@@ -190,6 +190,17 @@ def test_change_of_a_deleted_message_is_refused(api, sqs, message):
     )
 
 
+def test_change_by_the_handle_of_an_earlier_receive_is_refused(server, api, message, receive, bodies):
+    url, earlier = message()
+    server.advance(31)
+    assert receive(url)
+
+    change = {"QueueUrl": url, "ReceiptHandle": earlier["ReceiptHandle"], "VisibilityTimeout": 0}
+    refused(api, "ChangeMessageVisibility", "InvalidParameterValue", **change)
+
+    assert bodies(url) == [], "whoever has it now keeps it"
+
+
 def test_change_of_a_deleted_message_in_a_batch_has_a_code_of_its_own(api, sqs, message):
     url, got = message()
     handle = got["ReceiptHandle"]
