@@ -70,7 +70,7 @@ pub(crate) fn repair(config: &Config) -> anyhow::Result<()> {
 fn print_report(flags: &DataFlags, format: Format) -> anyhow::Result<CheckReport> {
     let dir = existing(&flags.load()?)?;
     crate::limits::raise_open_files();
-    let report = millrace_journal::check(&*RealFileSystem::new(), &dir)
+    let report = millrace_journal::check(&*RealFileSystem::read_only(), &dir)
         .with_context(|| format!("checking the journal in {}", dir.display()))?;
     let text = match format {
         Format::Text => as_text(&report),

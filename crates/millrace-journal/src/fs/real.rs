@@ -19,12 +19,20 @@ pub struct RealFileSystem {
     /// The directory synced last. Kept open, so that a name can be made durable however many files
     /// are open by then.
     dir: Mutex<Option<(PathBuf, Arc<std::fs::File>)>>,
+    is_read_only: bool,
 }
 
 impl RealFileSystem {
     #[must_use]
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { origin: Instant::now(), dir: Mutex::default() })
+        Arc::new(Self { origin: Instant::now(), dir: Mutex::default(), is_read_only: false })
+    }
+
+    /// Opens files for reading alone, so that what is mounted read-only, or belongs to somebody else, can
+    /// be read. Its locks hold against all but each other.
+    #[must_use]
+    pub fn read_only() -> Arc<Self> {
+        Arc::new(Self { origin: Instant::now(), dir: Mutex::default(), is_read_only: true })
     }
 
     fn directory(&self, path: &Path) -> io::Result<Arc<std::fs::File>> {
@@ -64,7 +72,7 @@ impl FileSystem for RealFileSystem {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = std::fs::File::options().read(true).write(true).open(path)?;
+        let file = std::fs::File::options().read(true).write(!self.is_read_only).open(path)?;
         Ok(Arc::new(RealFile { file }))
     }
 
@@ -99,9 +107,20 @@ impl FileSystem for RealFileSystem {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        // flock: released by the kernel however the process ends.
+        if self.is_read_only {
+            return match std::fs::File::open(path) {
+                Ok(file) => {
+                    file.try_lock_shared()?;
+                    Ok(Box::new(file))
+                }
+                // Whoever writes makes it first.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Box::new(())),
+                Err(error) => Err(error),
+            };
+        }
         let file = std::fs::File::options().write(true).create(true).truncate(false).open(path)?;
         give_to_owner_of_dir(&file, path);
-        // flock: released by the kernel however the process ends.
         file.try_lock()?;
         Ok(Box::new(file))
     }
@@ -241,6 +260,25 @@ mod tests {
             let made = dir.path().join(name).metadata().unwrap();
             assert_eq!((made.uid(), made.gid()), (OWNER, OWNER), "{name}");
         }
+    }
+
+    #[test]
+    fn reading_alone_writes_nothing_and_respects_who_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, lock) = (dir.path().join("file"), dir.path().join("lock"));
+        let (writing, reading) = (RealFileSystem::new(), RealFileSystem::read_only());
+        writing.create(&file).unwrap();
+
+        let unlocked = reading.lock(&lock);
+        assert!(unlocked.is_ok() && !lock.exists());
+        assert!(reading.open(&file).unwrap().write_at(&[b"data"], 0).is_err());
+
+        let writers = writing.lock(&lock).unwrap();
+        let refused = reading.lock(&lock).err().map(|error| error.kind());
+        assert_eq!(refused, Some(io::ErrorKind::WouldBlock));
+        drop(writers);
+        let (_one, _other) = (reading.lock(&lock).unwrap(), reading.lock(&lock).unwrap());
+        assert!(writing.lock(&lock).is_err());
     }
 
     #[test]
