@@ -48,6 +48,17 @@ pub enum TlsError {
     Unusable(#[from] rustls::Error),
 }
 
+impl TlsFiles {
+    /// Reads the files.
+    ///
+    /// # Errors
+    ///
+    /// If no server could start with them.
+    pub fn check(&self) -> Result<(), TlsError> {
+        certified_key(self).map(drop)
+    }
+}
+
 /// What handshakes are accepted with.
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,

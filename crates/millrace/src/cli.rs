@@ -43,6 +43,11 @@ pub(crate) enum ConfigCommand {
         #[command(flatten)]
         flags: Box<Flags>,
     },
+    /// Say what a server would refuse of it, queues and certificates included; touches no data
+    Check {
+        #[command(flatten)]
+        flags: Box<Flags>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -60,6 +60,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             let format = if json { show::Format::Json } else { show::Format::Text };
             show::show(&Config::load(&flags)?, format)
         }
+        Command::Config(ConfigCommand::Check { flags }) => serve::check(Config::load(&flags)?),
         Command::Journal(JournalCommand::Check { json, flags }) => {
             let format = if json { show::Format::Json } else { show::Format::Text };
             journal::check(&flags, format)

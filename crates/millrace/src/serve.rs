@@ -22,6 +22,7 @@ use crate::{
     figures::ServerFigures,
     inherited, limits,
     logging::{self, tell},
+    show::print,
 };
 
 /// Signals so soon after the first are taken for the same one: `timeout` and terminals send theirs to
@@ -95,6 +96,18 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
     closed?;
     tracing::info!(cut_off = drained.cut_off, "stopped");
     Ok(())
+}
+
+/// What a start would refuse, found out without data and without listening: on a journal in memory.
+pub(crate) fn check(mut config: Config) -> anyhow::Result<()> {
+    config.durability = Durability::Memory;
+    logging::levels(&config.log_level)?;
+    if let Some(tls) = &config.tls {
+        tls.check()?;
+    }
+    let services = assemble::open_services(&config, &Drain::new(), &start_tracing(&config)?)?;
+    (services.close)()?;
+    print("a server can start with it\n")
 }
 
 fn start_tracing(config: &Config) -> anyhow::Result<Tracer> {

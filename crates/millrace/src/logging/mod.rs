@@ -53,7 +53,7 @@ pub(crate) fn finish() {
 
 /// `info`, or levels of parts such as `warn,millrace_journal=debug`. A word that is no level would
 /// otherwise be taken as the name of a part, and everything else be off.
-fn levels(text: &str) -> Result<Targets, UsageError> {
+pub(crate) fn levels(text: &str) -> Result<Targets, UsageError> {
     let wrong = |what: &str| UsageError(format!("log level {text:?}: {what}"));
     let mut words = text.split(',').map(str::trim).filter(|word| !word.contains('='));
     if let Some(word) = words.find(|word| word.is_empty() || word.parse::<LevelFilter>().is_err()) {

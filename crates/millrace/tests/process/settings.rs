@@ -22,6 +22,32 @@ fn a_configured_queue_that_cannot_be_is_named() {
     assert_eq!(output.status.code(), Some(2));
     let wrong = "queue a cannot be as configured: Invalid value for the parameter";
     assert!(stderr(&output).contains(wrong), "{}", stderr(&output));
+    let checked = run(&["config", "check", "--config", file.to_str().unwrap()]);
+    assert_eq!(checked.status.code(), Some(2));
+    assert!(stderr(&checked).contains(wrong), "{}", stderr(&checked));
+}
+
+#[test]
+fn a_configuration_is_checked_without_touching_data() {
+    let data = TempDir::new().unwrap();
+    let of_data = data.path().join("data").display().to_string();
+    let check = |flags: &[&str]| {
+        let mut command = millrace(&["config", "check", "--data", &of_data]);
+        command.current_dir(data.path()).args(flags).output().unwrap()
+    };
+
+    let sound = check(&["--region", "eu-west-1"]);
+    let level = check(&["--log-level", "loud"]);
+    let tls = check(&["--tls-cert", "/nowhere/cert.pem", "--tls-key", "/nowhere/key.pem"]);
+
+    assert_eq!(
+        (sound.status.code(), stdout(&sound)),
+        (Some(0), "a server can start with it\n".into())
+    );
+    assert_eq!(level.status.code(), Some(2), "{}", stderr(&level));
+    assert_eq!(tls.status.code(), Some(1));
+    assert!(stderr(&tls).contains("/nowhere/cert.pem cannot be read"), "{}", stderr(&tls));
+    assert_eq!(data.path().read_dir().unwrap().count(), 0);
 }
 
 #[test]
