@@ -48,6 +48,8 @@ pub(crate) struct Context<S> {
     pub(crate) is_tls: bool,
     /// Whether the first bytes decide between HTTP/1 and HTTP/2.
     pub(crate) detects_http2: bool,
+    /// Whether a request of it was answered.
+    pub(crate) has_asked: bool,
     /// Whether another worker may go on with it: its state is in bytes and socket alone.
     pub(crate) may_move: bool,
 }
@@ -58,6 +60,7 @@ impl<S: Service> Context<S> {
             deadline: worker.clock.deadline(),
             is_tls: shared.tls.is_some(),
             detects_http2: shared.tls.is_none(),
+            has_asked: false,
             may_move: shared.tls.is_none(),
             peer: peer.ip().to_canonical(),
             shared,
@@ -151,8 +154,10 @@ pub(crate) async fn serve<S: Service>(
     stream: TcpStream,
     unread: Vec<u8>,
     has_arrived: bool,
-    context: Context<S>,
+    mut context: Context<S>,
 ) -> Left {
+    // Only after an answer does a connection go to another worker.
+    context.has_asked = !has_arrived;
     let mut http1 = Http1::new(stream, unread, context);
     let end = http1.run().await;
     if let End::Closed(closed) = end {

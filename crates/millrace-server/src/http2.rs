@@ -24,6 +24,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::{
     body::{Body, Frame, Incoming, SizeHint},
+    header::{HeaderName, HeaderValue},
     server::conn::http2::Builder,
     service::service_fn,
 };
@@ -42,11 +43,14 @@ use crate::{
     budget::Held,
     clock::millis,
     connection::{Context, LONG_WAIT, hold_answer, no_room},
+    http1::MAX_HEADERS,
     pace::Pace,
 };
 
 /// Of a response, handed on at a time: the next when the client has a window for more.
 const PIECE_BYTES: usize = 64 * 1024;
+/// Of memory for each header beside its text, about.
+const HEADER_BYTES: usize = 100;
 /// Responses up to this size are one piece.
 const SMALL_BYTES: usize = 4 * 1024;
 
@@ -64,7 +68,7 @@ where
         untaken: Mutex::default(),
     });
     let context = &streams.context;
-    context.deadline.set_after(context.timeouts.idle);
+    context.deadline.set_after(context.timeouts.first);
     let for_streams = Arc::clone(&streams);
     let service = service_fn(move |request| {
         let streams = Arc::clone(&for_streams);
@@ -125,7 +129,7 @@ where
 struct Streams<S> {
     context: Context<S>,
     active: AtomicUsize,
-    /// What their bodies hold.
+    /// What their bodies hold, and the heads of those.
     body_bytes: Arc<AtomicUsize>,
     /// What their answers hold.
     answer_bytes: Arc<AtomicUsize>,
@@ -155,7 +159,12 @@ impl<S: Service> Streams<S> {
         let context = &self.context;
         let (parts, body) = request.into_parts();
         let head = Parts { parts: &parts };
-        let (mut response, is_refused) = match self.collect(body).await {
+        // Compressed ones may have taken a byte each, and stay for as long as the body is awaited.
+        let collected = match parts.headers.len() {
+            0..=MAX_HEADERS => self.collect(body, head_bytes(&parts)).await,
+            _ => Err(431),
+        };
+        let (mut response, is_refused) = match collected {
             // Before the call, which may hand out what a small answer cannot take back.
             Ok(_) if !context.answers.has_room_beside(&self.answer_bytes) => (no_room(), true),
             Ok((body, _held)) => (self.call(&head, &body).await, false),
@@ -200,8 +209,8 @@ impl<S: Service> Streams<S> {
         }
     }
 
-    /// The whole body and the room that it takes, or the status of the refusal.
-    async fn collect(&self, mut body: Incoming) -> Result<(Vec<u8>, Held), u16> {
+    /// The whole body and the room that it and its head take, or the status of the refusal.
+    async fn collect(&self, mut body: Incoming, head_bytes: usize) -> Result<(Vec<u8>, Held), u16> {
         let context = &self.context;
         let limit = context.limits.max_body_bytes;
         if body.size_hint().lower() > limit as u64 {
@@ -209,6 +218,9 @@ impl<S: Service> Streams<S> {
         }
         let mut collected = Vec::new();
         let mut held = context.bodies.hold_beside(&self.body_bytes);
+        if !held.grow(head_bytes) {
+            return Err(503);
+        }
         let mut pace = Pace::new(context.deadline.now_ms(), context.timeouts.body);
         loop {
             let left_ms = pace.deadline_ms().saturating_sub(context.deadline.now_ms());
@@ -231,6 +243,13 @@ impl<S: Service> Streams<S> {
         context.cell().bytes_in(collected.len());
         Ok((collected, held))
     }
+}
+
+fn head_bytes(parts: &hyper::http::request::Parts) -> usize {
+    let of_header = |(name, value): (&HeaderName, &HeaderValue)| {
+        HEADER_BYTES + name.as_str().len() + value.len()
+    };
+    parts.headers.iter().map(of_header).sum()
 }
 
 /// Runs a call. One that waited long, such as for a message, may hand out something that is lost if

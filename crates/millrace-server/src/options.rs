@@ -68,6 +68,8 @@ pub struct Timeouts {
     /// Between two pieces of a response that the client takes. A stream of HTTP/2 that is not read
     /// ends its connection.
     pub write: Duration,
+    /// From the start of a connection to the first byte of its first request.
+    pub first: Duration,
     /// Between a response and the next request.
     pub idle: Duration,
     /// From the start of a drain to the end of the slowest request.
@@ -135,6 +137,8 @@ impl Default for Timeouts {
             head: Duration::from_secs(30),
             body: Duration::from_secs(30),
             write: Duration::from_secs(30),
+            // Nobody opens connections to keep them unused, but those who mean to take them all.
+            first: Duration::from_secs(60),
             // The pools of SDKs keep idle connections for 60 s and more; the client closes first.
             idle: Duration::from_secs(600),
             drain: Duration::from_secs(20),

@@ -9,7 +9,7 @@ use millrace_wire::Header;
 use smallvec::SmallVec;
 
 /// SDKs send 12 to 20.
-const MAX_HEADERS: usize = 100;
+pub(crate) const MAX_HEADERS: usize = 100;
 
 pub(crate) type Headers<'a> = SmallVec<[Header<'a>; 24]>;
 

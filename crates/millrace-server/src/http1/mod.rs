@@ -38,9 +38,10 @@ use self::{
 };
 pub(crate) use self::{
     buffer::ReadBuffer,
+    head::MAX_HEADERS,
     response::{has_length, is_value},
 };
-use crate::{Closed, budget::Held, connection::Context, pace::Pace};
+use crate::{Closed, Timeouts, budget::Held, connection::Context, pace::Pace};
 
 /// What HTTP/2 clients with prior knowledge begin with (RFC 9113 section 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -103,6 +104,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             if let Err(stop) = self.turn().await {
                 break stop;
             }
+            self.context.has_asked = true;
             if self.context.may_move && self.context.worker.sends_away() {
                 return End::Moves;
             }
@@ -221,7 +223,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
     async fn wait_for_request(&mut self) -> Result<(), Closed> {
         self.buffer.release();
         let context = &self.context;
-        context.deadline.set_after(context.timeouts.idle);
+        let Timeouts { first, idle, .. } = context.timeouts;
+        context.deadline.set_after(if context.has_asked { idle } else { first });
         let buffer = &mut self.buffer;
         let read = self.wire.read(context, Some(Closed::Drain), Closed::Idle, |bytes| {
             buffer.append(bytes);

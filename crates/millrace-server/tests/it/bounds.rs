@@ -107,6 +107,18 @@ fn idle_connections_are_closed_after_their_timeout_only() {
 }
 
 #[test]
+fn connections_that_never_ask_go_before_those_that_have() {
+    let server = with(|options| options.timeouts.first = Duration::from_millis(50));
+    let mut asked = server.connect();
+    assert_eq!(asked.get("/").text(), "ok");
+
+    assert!(server.connect().is_closed());
+
+    server.wait_until(|totals| totals.closed_for(Closed::Idle) == 1);
+    assert_eq!(asked.get("/").text(), "ok");
+}
+
+#[test]
 fn a_reader_that_stops_is_cut_off() {
     let server = with(|options| options.timeouts.write = Duration::from_millis(50));
     let mut client = server.connect();

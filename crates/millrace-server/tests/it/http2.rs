@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
-use hyper::http::{Method, Request};
+use hyper::http::{HeaderValue, Method, Request};
 use millrace_server::{Closed, Hooks};
 use tokio::{net::TcpStream, task::JoinHandle};
 
@@ -89,6 +89,21 @@ async fn the_authority_is_the_host_whatever_a_header_says() {
     let answer = ask(&mut client, request, b"").await;
 
     assert_eq!(answer.headers["x-host"], "test.example");
+}
+
+#[tokio::test]
+async fn heads_of_many_headers_are_refused() {
+    let server = start();
+    let (mut client, _connection) = connect(&server).await;
+    let mut with_headers = async |count: usize| {
+        let mut request = request(Method::POST, "/");
+        for _ in 0..count {
+            request.headers_mut().append("a", HeaderValue::from_static(""));
+        }
+        ask(&mut client, request, b"body").await.status
+    };
+
+    assert_eq!([with_headers(100).await, with_headers(101).await], [200, 431]);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Bodies that are on their way have a bound over all connections, and streams one of each.
 
-use hyper::http::Method;
+use hyper::http::{HeaderValue, Method};
 use millrace_server::Hooks;
 
 use crate::http2;
@@ -56,6 +56,29 @@ async fn bodies_of_streams_are_bounded_with_them() {
 
     assert_eq!((refused.status, small.status), (503, 200));
     drop(holder);
+}
+
+#[tokio::test]
+async fn heads_of_streams_count_while_their_bodies_are_awaited() {
+    let mut options = options();
+    options.limits.max_unfinished_bytes = LARGE_BYTES;
+    let server = start_with(options, Hooks::default());
+    let _holder = holder(&server);
+    let (mut client, _connection) = http2::connect(&server).await;
+    let mut request = http2::request(Method::POST, "/");
+    let value = HeaderValue::from_str(&"x".repeat(400)).unwrap();
+    for _ in 0..90 {
+        request.headers_mut().append("a", value.clone());
+    }
+
+    let (one, _unfinished) = client.send_request(request.clone(), false).unwrap();
+    let (other, _unfinished) = client.send_request(request, false).unwrap();
+    let refused = tokio::select! {
+        one = one => one,
+        other = other => other,
+    };
+
+    assert_eq!(refused.unwrap().status(), 503);
 }
 
 #[tokio::test]

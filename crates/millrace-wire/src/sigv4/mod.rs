@@ -41,6 +41,9 @@ const ALTERNATIVE_HOSTS_MAX: usize = 8;
 /// Headers that one signature may cover. SDKs sign about ten.
 const SIGNED_HEADERS_MAX: usize = 100;
 
+/// What a wrong signature is answered with of the canonical request.
+const SHOWN_BYTES: usize = 4096;
+
 /// Who an access key stands for.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
@@ -155,7 +158,7 @@ impl<C: Credentials> Verifier<C> {
         let text = canonical.text(None);
         let to_sign = string_to_sign(&claim.timestamp, scope.rest, &text);
         Err(AuthError::Mismatch {
-            canonical_request: String::from_utf8_lossy(&text).into_owned(),
+            canonical_request: shown(&text),
             string_to_sign: String::from_utf8_lossy(&to_sign).into_owned(),
         })
     }
@@ -215,10 +218,24 @@ fn check_scope(
     Err(AuthError::Scope(problem))
 }
 
+/// What the client is shown of a canonical request: enough to compare, and no long answer to a short
+/// request, whose headers HTTP/2 may have compressed to nothing.
+fn shown(canonical_request: &[u8]) -> String {
+    let text =
+        String::from_utf8_lossy(&canonical_request[..canonical_request.len().min(SHOWN_BYTES)]);
+    if canonical_request.len() > SHOWN_BYTES { format!("{text}...") } else { text.into_owned() }
+}
+
 fn check_signed_headers(request: &Request<'_>, signed_headers: &str) -> Result<(), AuthError> {
     if signed_headers.split(';').nth(SIGNED_HEADERS_MAX).is_some() {
         let problem = format!("a signature covers at most {SIGNED_HEADERS_MAX} headers");
         return Err(AuthError::Incomplete(problem));
+    }
+    // Each mention puts the header's values into what is hashed.
+    if signed_headers.bytes().any(|byte| byte.is_ascii_uppercase()) || is_any_twice(signed_headers)
+    {
+        let problem = "'SignedHeaders' names each header once, in lower case.";
+        return Err(AuthError::Incomplete(problem.to_owned()));
     }
     let is_signed = |name: &str| signed_headers.split(';').any(|signed| signed == name);
     if !is_signed("host") {
@@ -231,6 +248,17 @@ fn check_signed_headers(request: &Request<'_>, signed_headers: &str) -> Result<(
         return Err(AuthError::Scope(problem.to_owned()));
     }
     Ok(())
+}
+
+fn is_any_twice(signed_headers: &str) -> bool {
+    let pairs = || signed_headers.split(';').zip(signed_headers.split(';').skip(1));
+    // As all SDKs have them.
+    if pairs().all(|(name, next)| name < next) {
+        return false;
+    }
+    let mut names: Vec<&str> = signed_headers.split(';').collect();
+    names.sort_unstable();
+    names.windows(2).any(|pair| matches!(pair, [name, next] if name == next))
 }
 
 fn check_time(claim: &Claim<'_>, now: u64) -> Result<(), AuthError> {

@@ -232,6 +232,10 @@ fn incomplete_headers_name_what_is_missing() {
     assert!(message(&short).starts_with("Credential must have exactly 5"));
     let many = AUTHORIZATION.replace("host;", &"host;".repeat(SIGNED_HEADERS_MAX));
     assert!(message(&many).starts_with("a signature covers at most"));
+    for names in ["host;host;", "host;a;b;a;", "host;Host;"] {
+        let repeated = AUTHORIZATION.replace("host;", names);
+        assert!(message(&repeated).contains("names each header once"), "{names}");
+    }
 
     let headers = [header("host", "h"), header("authorization", AUTHORIZATION)];
     let undated = verifier().verify(&request("POST", "/", "", &headers, b""), None, NOW);
@@ -284,6 +288,19 @@ fn signed_and_verified(
     all.extend(added.iter().map(|(name, value)| header(name, value)));
     change(&mut all);
     verifier.verify(&request(method, path, query, &all, body), Some("sqs"), NOW)
+}
+
+#[test]
+fn a_wrong_signature_is_answered_at_bounded_length() {
+    let long = "x".repeat(60_000);
+    let headers = [("host", "h"), ("a", &*long)];
+    let error = signed_and_verified(&verifier(), None, &headers, |headers| {
+        headers.iter_mut().filter(|header| header.name == "host").for_each(|h| h.value = b"other");
+    });
+
+    let AuthError::Mismatch { canonical_request, .. } = error.unwrap_err() else { panic!() };
+    assert!(canonical_request.ends_with("xxx..."));
+    assert_eq!(canonical_request.len(), SHOWN_BYTES + 3);
 }
 
 #[test]
