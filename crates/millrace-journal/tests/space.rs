@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use common::{SEGMENT_BYTES, append, assert_readable, dir, fill, open, open_with, store, work_off};
+use common::{
+    SEGMENT_BYTES, append, assert_readable, dir, fill, open, open_with, segment_path, store,
+    work_off,
+};
 use millrace_journal::conformance;
 use millrace_journal::{
     Durability, Fault, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions,
@@ -336,6 +339,41 @@ fn space_that_is_missing_when_a_spare_is_zeroed_is_a_full_disk() {
         assert_eq!(open(&fs).unwrap().seen.len() as u64, id, "call {call}");
     }
     assert!(refused > 0);
+}
+
+/// Of two spares the first may turn out to have no space, after the second could not be made whole,
+/// and neither be removed: the next start finds no hole.
+#[test]
+fn spares_without_space_leave_no_hole_whichever_calls_fail() {
+    let mut given_up = 0;
+    for failing in 1_u64..1 << 12 {
+        let fs = SimFileSystem::new(1);
+        let opening = open(&fs).unwrap();
+        let group_commit = &opening.group_commit;
+        let mut stored = 0;
+        while group_commit.tail().offset() < SEGMENT_BYTES / 2 {
+            store(group_commit, stored, &[stored]).unwrap();
+            stored += 1;
+        }
+        for call in (0..12).filter(|call| failing >> call & 1 == 1) {
+            fs.fail_call(fs.calls() + call, Fault::NoSpace);
+        }
+        // What gathers reaches into the first spare, so the second is wanted.
+        for id in 100..140 {
+            let _ = append(group_commit, id, &[id], Purpose::Store);
+        }
+        work_off(group_commit);
+        given_up += u32::from(fs.contents(&segment_path(2)).is_none());
+        fs.advance(Duration::from_secs(2));
+        let _ = append(group_commit, 200, &[200], Purpose::Store);
+        drop(opening);
+
+        for fs in [fs.crashed(1), fs.killed()] {
+            let seen = open(&fs).map(|opening| opening.seen.len() as u64);
+            assert_eq!(seen.unwrap(), stored, "calls that failed: {failing:b}");
+        }
+    }
+    assert!(given_up > 0);
 }
 
 #[test]

@@ -251,8 +251,8 @@ impl LocalJournal {
             state.spares.remove(&id);
             self.ready_until.store(id.0.saturating_sub(1), Ordering::Release);
         }
-        // If that fails, the next start finds a spare.
-        if let Err(error) = self.fs.remove_present(&segment_path(&self.dir, id)) {
+        // If that fails, the next start finds spares.
+        if let Err(error) = self.remove_spare(id) {
             tracing::warn!(%error, segment = %id, "spare segment could not be removed");
         }
         self.note_failure(&mut preparing, error);
@@ -261,30 +261,50 @@ impl LocalJournal {
 
     /// A file under the segment's name, durable name included.
     fn make_spare(&self, preparing: &mut Preparing, id: SegmentId) -> io::Result<Spare> {
-        let size = self.options.segment_bytes;
         let path = segment_path(&self.dir, id);
-        if let Some((old, file)) = preparing.recycled.take() {
-            let temporary = temporary_path(&self.dir, old, "old");
-            let renamed = self.fs.rename(&temporary, &path);
-            if let Err(error) = renamed.and_then(|()| self.fs.sync_dir(&self.dir)) {
-                let _ = self.fs.remove(&temporary);
-                return Err(error);
+        let recycled = preparing.recycled.take();
+        let temporary = match &recycled {
+            Some((old, _)) => temporary_path(&self.dir, *old, "old"),
+            None => temporary_path(&self.dir, id, "seg"),
+        };
+        let made = self.make_file(recycled, &temporary, &path);
+        let spare = made.and_then(|(file, zeroed)| self.spare(&path, file, zeroed));
+        if spare.is_err() {
+            // Gives its space back, whichever name it has by now. A leftover is removed at the next
+            // start too.
+            let _ = self.remove_spare(id);
+            let _ = self.fs.remove_present(&temporary);
+        }
+        spare
+    }
+
+    /// Behind it may be what is left of one that could not be made or removed: that goes first, for a
+    /// hole before it would be damage.
+    fn remove_spare(&self, id: SegmentId) -> io::Result<()> {
+        self.fs.remove_present(&segment_path(&self.dir, id.next()))?;
+        self.fs.remove_present(&segment_path(&self.dir, id))
+    }
+
+    /// The recycled file, or else a new one, and how far it holds zeros.
+    fn make_file(
+        &self,
+        recycled: Option<NamedFile>,
+        temporary: &Path,
+        path: &Path,
+    ) -> io::Result<(Arc<dyn File>, u32)> {
+        let size = self.options.segment_bytes;
+        let (file, zeroed) = match recycled {
+            Some((_, file)) => (file, size),
+            None => {
+                let file = self.fs.create(temporary)?;
+                file.allocate(u64::from(size))?;
+                file.sync_data()?;
+                (file, 0)
             }
-            return self.spare(&path, file, size);
-        }
-        let temporary = temporary_path(&self.dir, id, "seg");
-        let file = self.fs.create(&temporary)?;
-        let made = file
-            .allocate(u64::from(size))
-            .and_then(|()| file.sync_data())
-            .and_then(|()| self.fs.rename(&temporary, &path))
-            .and_then(|()| self.fs.sync_dir(&self.dir));
-        if let Err(error) = made {
-            // Gives partly allocated space back. A leftover is removed at the next start too.
-            let _ = self.fs.remove(&temporary);
-            return Err(error);
-        }
-        self.spare(&path, file, 0)
+        };
+        self.fs.rename(temporary, path)?;
+        self.fs.sync_dir(&self.dir)?;
+        Ok((file, zeroed))
     }
 
     fn spare(&self, path: &Path, file: Arc<dyn File>, zeroed: u32) -> io::Result<Spare> {
