@@ -1,12 +1,12 @@
 //! Gathers single entries into batch calls and gives each entry its own outcome.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytestring::ByteString;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio::task::{JoinHandle, JoinSet, coop};
+use tokio::task::{Id, JoinHandle, JoinSet, coop};
 use tokio::time::{Instant, sleep_until};
 
 use super::BatchOptions;
@@ -111,6 +111,7 @@ impl<C: BatchCall> Batcher<C> {
             waiting: VecDeque::new(),
             groups: HashSet::new(),
             calls: JoinSet::new(),
+            groups_of: HashMap::new(),
         };
         let handle = tokio::spawn(gatherer.run(incoming, told_to_close));
         Batcher {
@@ -163,7 +164,8 @@ impl<C: BatchCall> Batcher<C> {
         }
         let handle = take(&self.task.handle);
         if let Some(handle) = handle {
-            // The task panics only if a call does; its entries are then told that it closed.
+            // A call that panics ends neither the task nor other calls; its entries are told that
+            // it closed.
             let _ = handle.await;
         }
     }
@@ -195,8 +197,9 @@ struct Gatherer<C: BatchCall> {
     waiting: VecDeque<Waiting<C>>,
     /// Groups with a call under way.
     groups: HashSet<ByteString>,
-    /// Each returns the groups that it had.
-    calls: JoinSet<Vec<ByteString>>,
+    calls: JoinSet<()>,
+    /// The groups of each call that has some.
+    groups_of: HashMap<Id, Vec<ByteString>>,
 }
 
 impl<C: BatchCall> Gatherer<C> {
@@ -223,8 +226,10 @@ impl<C: BatchCall> Gatherer<C> {
                         incoming.close();
                     }
                 }
-                done = self.calls.join_next(), if !self.calls.is_empty() => {
-                    for group in done.and_then(Result::ok).unwrap_or_default() {
+                Some(done) = self.calls.join_next_with_id(), if !self.calls.is_empty() => {
+                    // Also after a panic, of which its entries learn by themselves.
+                    let call = done.map_or_else(|error| error.id(), |(call, ())| call);
+                    for group in self.groups_of.remove(&call).unwrap_or_default() {
                         self.groups.remove(&group);
                     }
                 }
@@ -312,12 +317,12 @@ impl<C: BatchCall> Gatherer<C> {
         } else {
             Vec::new()
         };
-        self.groups.extend(groups.iter().cloned());
         let call = Arc::clone(&self.call);
-        self.calls.spawn(async move {
-            carry_out(&*call, batch).await;
-            groups
-        });
+        let task = self.calls.spawn(async move { carry_out(&*call, batch).await });
+        if !groups.is_empty() {
+            self.groups.extend(groups.iter().cloned());
+            self.groups_of.insert(task.id(), groups);
+        }
     }
 }
 

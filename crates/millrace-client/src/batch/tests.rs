@@ -56,6 +56,42 @@ fn batch_sizes(peer: &MemoryPeer) -> Vec<usize> {
     peer.calls_of(Operation::Send).iter().map(|call| call.entries.len()).collect()
 }
 
+/// A call that panics the first time.
+struct PanicsOnce(AtomicUsize);
+
+impl BatchCall for PanicsOnce {
+    type Entry = Outgoing;
+    type Done = usize;
+
+    async fn call(
+        &self,
+        entries: &[Outgoing],
+    ) -> Result<Vec<Result<usize, EntryError>>, CallError> {
+        assert!(self.0.fetch_add(1, Ordering::Relaxed) > 0, "a bug of the peer's");
+        Ok(entries.iter().map(|_| Ok(entries.len())).collect())
+    }
+
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
+    fn max_batch(&self) -> usize {
+        10
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_panics_fails_its_entries_and_holds_up_no_later_ones_of_their_group() {
+    let batcher = Batcher::new(PanicsOnce(AtomicUsize::new(0)), BatchOptions::default());
+    let message = || Outgoing { group_id: Some("g".into()), ..Outgoing::new("a") };
+
+    assert_eq!(batcher.submit(message()).await, Err(BatchError::Closed));
+    let second = tokio::time::timeout(Duration::from_secs(60), batcher.submit(message())).await;
+
+    assert_eq!(second, Ok(Ok(1)));
+    batcher.close().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lone_message_waits_for_nothing() {
     let peer = slow_peer();
