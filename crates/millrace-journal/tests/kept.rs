@@ -6,6 +6,7 @@ mod common;
 
 use std::sync::Arc;
 
+use common::damaged::alter;
 use common::{SEGMENT_BYTES, Seen, dir, open, open_with, segment_path, store};
 use millrace_journal::{
     Durability, Epoch, Fault, FileSystem, OpenError, RepairReport, SegmentId, SimFileSystem, repair,
@@ -22,12 +23,6 @@ fn log(batches: u64, durability: Durability) -> (SimFileSystem, Vec<Seen>, u32) 
     drop(opening);
     let all = open_with(&fs.fork(), durability, SEGMENT_BYTES).unwrap().seen;
     (fs, all, active)
-}
-
-fn alter(fs: &SimFileSystem, segment: u32, change: impl FnOnce(&mut [u8])) {
-    let mut bytes = fs.contents(&segment_path(segment)).unwrap();
-    change(&mut bytes);
-    fs.plant(&segment_path(segment), &bytes);
 }
 
 /// Flips a bit of a record.

@@ -4,99 +4,14 @@
 
 mod common;
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use common::{
-    Opening, SEGMENT_BYTES, Seen, assert_readable, dir, open, open_with, segment_path, store,
-    work_off,
-};
+use common::damaged::{Log, alter, repaired, without};
+use common::{Opening, SEGMENT_BYTES, Seen, dir, open, segment_path, store, work_off};
 use millrace_journal::{
-    Durability, Epoch, Fault, FileSystem, OpenError, Opened, RepairReport, SegmentId,
-    SimFileSystem, check, fuzz_recovery, repair,
+    Fault, FileSystem, OpenError, SegmentId, SimFileSystem, check, fuzz_recovery, repair,
 };
 use proptest::prelude::*;
-
-/// Segments with groups of one to three records, and what replay shows of them.
-struct Log {
-    fs: SimFileSystem,
-    all: Vec<Seen>,
-    active: SegmentId,
-}
-
-impl Log {
-    fn new(batches: u64) -> Self {
-        Self::of(batches, SEGMENT_BYTES)
-    }
-
-    fn of(batches: u64, segment_bytes: u32) -> Self {
-        let fs = SimFileSystem::new(1);
-        let open = |fs: &SimFileSystem| open_with(fs, Durability::Fsync, segment_bytes);
-        let Opening { group_commit, .. } = open(&fs).unwrap();
-        let mut next = 0;
-        for batch in 0..batches {
-            let ids: Vec<u64> = (next..=next + batch % 3).collect();
-            next += ids.len() as u64;
-            store(&group_commit, batch, &ids).unwrap();
-        }
-        let active = group_commit.tail().segment();
-        drop(group_commit);
-        let all = open(&fs.fork()).unwrap().seen;
-        assert_eq!(all.len() as u64, next);
-        Self { fs, all, active }
-    }
-
-    /// The same with other bytes in a segment.
-    fn with(&self, segment: u32, change: impl FnOnce(&mut [u8])) -> SimFileSystem {
-        let fs = self.fs.fork();
-        damage(&fs, segment, change);
-        fs
-    }
-
-    /// The bytes of the frame that a record stands in.
-    fn frame_of(&self, victim: &Seen) -> Range<usize> {
-        let mut batch = self.all.iter().filter(|seen| seen.batch == victim.batch);
-        let first = batch.next().unwrap();
-        let last = batch.next_back().unwrap_or(first);
-        let end = last.position.offset() + last.record_len;
-        first.position.offset() as usize - 48..end.next_multiple_of(8) as usize
-    }
-
-    /// Records whose frames these bytes meet.
-    fn hit(&self, segment: u32, bytes: &Range<usize>) -> Vec<Seen> {
-        let is_hit = |seen: &&Seen| {
-            let frame = self.frame_of(seen);
-            seen.position.segment().0 == segment
-                && frame.start < bytes.end
-                && bytes.start < frame.end
-        };
-        self.all.iter().filter(is_hit).cloned().collect()
-    }
-}
-
-fn damage(fs: &SimFileSystem, segment: u32, change: impl FnOnce(&mut [u8])) {
-    let mut bytes = fs.contents(&segment_path(segment)).unwrap();
-    change(&mut bytes);
-    fs.plant(&segment_path(segment), &bytes);
-}
-
-/// Repairs, and opens what that leaves after a loss of power. Whatever is there can be read, has its
-/// place, and can be written to.
-fn repaired(fs: &SimFileSystem) -> (RepairReport, Vec<Seen>) {
-    let report = repair(Arc::new(fs.clone()), dir()).unwrap();
-    let after = check(fs, dir()).unwrap();
-    assert!(after.is_sound(), "{report:?}\n{after:?}");
-    let again = repair(Arc::new(fs.fork()), dir()).unwrap();
-    assert!(again.gaps.is_empty() && again.headers.is_empty() && again.cut.is_none(), "{again:?}");
-    let opening = open(&fs.crashed(1)).unwrap();
-    assert_readable(&opening);
-    store(&opening.group_commit, 1000, &[1000]).unwrap();
-    (report, opening.seen)
-}
-
-fn without(all: &[Seen], lost: &[Seen]) -> Vec<Seen> {
-    all.iter().filter(|seen| !lost.contains(seen)).cloned().collect()
-}
 
 #[test]
 fn damage_in_a_sealed_segment_costs_one_record() {
@@ -178,7 +93,7 @@ fn without_any_header_two_frames_are_enough() {
     let log = Log::new(40);
     let fs = log.fs.fork();
     for segment in 1..=log.active.0 {
-        damage(&fs, segment, |bytes| bytes[..64].fill(0));
+        alter(&fs, segment, |bytes| bytes[..64].fill(0));
     }
     let (report, seen) = repaired(&fs);
     assert_eq!((report.cut, report.headers.len()), (None, log.active.0 as usize));
@@ -200,35 +115,6 @@ fn without_any_header_two_frames_are_enough() {
     let report = repair(Arc::new(fs.clone()), dir()).unwrap();
     assert_eq!(report.cut.unwrap().lost_frames, None, "the one frame may be anything");
     assert!(open(&fs).unwrap().seen.is_empty());
-}
-
-#[test]
-fn epochs_of_a_lost_end_do_not_come_again() {
-    let log = Log::new(40);
-    let mut last = Epoch(0);
-    for _ in 0..50 {
-        last = open(&log.fs).unwrap().opened.epoch;
-    }
-    let opening = open(&log.fs).unwrap();
-    let active = opening.group_commit.tail().segment();
-    work_off(&opening.group_commit);
-    drop(opening);
-    for length in [None, Some(0), Some(64), Some(2000)] {
-        let fs = log.fs.fork();
-        let bytes = fs.contents(&segment_path(active.0)).unwrap();
-        match length {
-            None => fs.remove(&segment_path(active.0)).unwrap(),
-            Some(length) => fs.plant(&segment_path(active.0), &bytes[..length]),
-        }
-
-        let (report, seen) = repaired(&fs);
-
-        assert_eq!(report.cut, None, "{report:?}");
-        let known = [&report.missing, &report.headers, &report.lengthened];
-        assert!(known.iter().any(|ids| ids.contains(&active)), "{report:?}");
-        assert!(seen.iter().all(|seen| log.all.contains(seen)));
-        assert!(open(&fs).unwrap().opened.epoch > last, "{length:?}");
-    }
 }
 
 #[test]
@@ -262,7 +148,7 @@ fn headers_are_written_anew_without_loss() {
     ] {
         let fs = log.fs.fork();
         for victim in &victims {
-            damage(&fs, victim.0, |bytes| bytes[20] ^= 1);
+            alter(&fs, victim.0, |bytes| bytes[20] ^= 1);
         }
         let corruption = check(&fs, dir()).unwrap().corruption.unwrap();
         assert_eq!((corruption.segment, corruption.offset), (victims[0], 0), "{corruption}");
@@ -285,7 +171,7 @@ fn a_header_and_the_frames_around_it() {
         let fs = log.with(2, |bytes| bytes[..behind].fill(0));
         let mut hit = log.hit(2, &(0..behind));
         if before {
-            damage(&fs, 1, |bytes| bytes[lost_before.clone()].fill(0xa5));
+            alter(&fs, 1, |bytes| bytes[lost_before.clone()].fill(0xa5));
             hit.extend(log.hit(1, &lost_before));
         }
 
@@ -420,101 +306,6 @@ fn records_stay_where_sidecars_know_them() {
 }
 
 #[test]
-fn epochs_that_were_lost_do_not_come_again() {
-    let fs = SimFileSystem::new(1);
-    let mut last = Opened { epoch: Epoch(0), ..open(&fs).unwrap().opened };
-    for life in 0..8 {
-        let opening = open(&fs).unwrap();
-        store(&opening.group_commit, life, &[life]).unwrap();
-        last = opening.opened;
-    }
-    let all = open(&fs.fork()).unwrap().seen;
-    for victim in 1..all.len() {
-        let fs = fs.fork();
-        let place = all[victim].position;
-        // The OPEN frame before it.
-        damage(&fs, place.segment().0, |bytes| bytes[place.offset() as usize - 90] ^= 1);
-
-        let (report, seen) = repaired(&fs);
-
-        assert_eq!((report.gaps.len(), report.cut), (1, None));
-        assert_eq!(seen, all);
-        let opened = open(&fs).unwrap().opened;
-        assert!(opened.epoch > last.epoch, "{opened:?} after {last:?}");
-    }
-}
-
-#[test]
-fn where_nothing_else_helps_the_log_is_cut() {
-    let log = Log::new(40);
-    let last = open(&log.fs).unwrap().opened.epoch;
-    // A header whose checksum is right names another chain than the segment before it has.
-    let fs = log.with(3, |bytes| {
-        bytes[40] ^= 1;
-        let sum = crc32c::crc32c(&bytes[4..64]);
-        bytes[..4].copy_from_slice(&sum.to_le_bytes());
-    });
-    let is_kept = |seen: &&Seen| seen.position.segment() < SegmentId(3);
-    let kept: Vec<Seen> = log.all.iter().filter(is_kept).cloned().collect();
-
-    let (report, seen) = repaired(&fs);
-
-    let cut = report.cut.unwrap();
-    assert_eq!(cut.at.segment, SegmentId(2));
-    assert!(cut.removed.contains(&SegmentId(3)) && cut.removed.contains(&log.active));
-    let lost_batches = log.all.last().unwrap().batch - kept.last().unwrap().batch;
-    assert!(cut.lost_frames.unwrap() >= lost_batches, "{cut:?}");
-    assert!(report.backups.iter().all(|path| fs.contents(path).is_some()));
-    assert_eq!((report.gaps, seen), (vec![], kept));
-    assert!(open(&fs).unwrap().opened.epoch > last, "receipt handles must not come again");
-}
-
-/// Neither a start nor another repair after an interrupted one may use an epoch that was lost.
-#[test]
-fn power_lost_in_the_middle_of_a_repair_brings_no_epoch_back() {
-    let log = Log::new(20);
-    for _ in 0..30 {
-        drop(open(&log.fs).unwrap());
-    }
-    let opening = open(&log.fs).unwrap();
-    let (last, active) = (opening.opened.epoch, opening.group_commit.tail().segment().0);
-    work_off(&opening.group_commit);
-    drop(opening);
-    let cut = log.with(3, |bytes| {
-        bytes[40] ^= 1;
-        let sum = crc32c::crc32c(&bytes[4..64]);
-        bytes[..4].copy_from_slice(&sum.to_le_bytes());
-    });
-    let missing = log.fs.fork();
-    missing.remove(&segment_path(active)).unwrap();
-    let shortened = [0, 64, 1000].map(|length| {
-        let fs = log.fs.fork();
-        let bytes = fs.contents(&segment_path(active)).unwrap();
-        fs.plant(&segment_path(active), &bytes[..length]);
-        fs
-    });
-    for (number, damaged) in [cut, missing].into_iter().chain(shortened).enumerate() {
-        for call in 0.. {
-            let fs = damaged.fork();
-            fs.fail_call(fs.calls() + call, Fault::PowerLoss);
-            if repair(Arc::new(fs.clone()), dir()).is_ok() {
-                assert!(call > 3);
-                break;
-            }
-            for seed in 0..4 {
-                let fs = fs.crashed(seed);
-                if let Ok(opening) = open(&fs.fork()) {
-                    let opened = opening.opened;
-                    assert!(opened.epoch > last, "damage {number}, call {call}: {opened:?}");
-                }
-                repair(Arc::new(fs.clone()), dir()).unwrap();
-                assert!(open(&fs).unwrap().opened.epoch > last, "damage {number}, call {call}");
-            }
-        }
-    }
-}
-
-#[test]
 fn a_header_that_makes_no_sense_does_not_stop_a_repair() {
     let log = Log::new(3);
     let fs = log.with(1, |bytes| {
@@ -539,7 +330,7 @@ fn power_lost_in_the_middle_of_a_repair_costs_nothing_more() {
         bytes[log.all[2].position.offset() as usize + 20] ^= 1;
         bytes[log.all[9].position.offset() as usize + 20] ^= 1;
     });
-    damage(&damaged, 2, |bytes| bytes[..200].fill(0));
+    alter(&damaged, 2, |bytes| bytes[..200].fill(0));
     damaged.remove(&segment_path(3)).unwrap();
     let (whole, seen) = repaired(&damaged.fork());
     assert!(whole.gaps.len() > 3 && whole.cut.is_none());
@@ -591,7 +382,7 @@ proptest! {
         for (segment, start, length, value) in ranges {
             let range = start..(start + length).min(SEGMENT_BYTES as usize);
             hit.extend(log.hit(segment, &range));
-            damage(&fs, segment, |bytes| bytes[range].fill(value));
+            alter(&fs, segment, |bytes| bytes[range].fill(value));
         }
 
         let (report, seen) = repaired(&fs);

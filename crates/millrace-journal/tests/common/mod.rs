@@ -1,6 +1,8 @@
 //! A journal on a simulated disk, and what is known about its records.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod damaged;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
