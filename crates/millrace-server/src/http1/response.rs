@@ -46,7 +46,7 @@ pub(crate) fn push_head(out: &mut Vec<u8>, response: &Response, framing: Framing
     scratch::push_date(out);
     out.extend_from_slice(b"\r\nx-amzn-RequestId: ");
     if response.request_id.is_empty() {
-        scratch::push_uuid(out);
+        scratch::push_request_id(out);
     } else {
         out.extend_from_slice(response.request_id.as_bytes());
     }

@@ -63,7 +63,7 @@ pub(super) fn into_hyper(
     push("date", &text);
     text.clear();
     if response.request_id.is_empty() {
-        scratch::push_uuid(&mut text);
+        scratch::push_request_id(&mut text);
     } else {
         text.extend_from_slice(response.request_id.as_bytes());
     }
