@@ -1,4 +1,7 @@
-//! Messages whose answer cannot be sent, as the server has no room for it, are in their queue again.
+//! What holds of requests whose answer does not reach the client: there is no room for it, or the
+//! client has left.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -8,11 +11,49 @@ use millrace_core::SystemClock;
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 use millrace_metrics::{MetricStore, alarm::AlarmBook};
-use millrace_services::{Alarms, Monitor, Options, QueueAccess, Services};
+use millrace_services::{Alarms, Monitor, Options, QueueAccess, Services, SqsOptions};
 use millrace_wire::{Header, Request, Response, Service};
 use serde_json::{Value, json};
 
 const SEGMENT_BYTES: u32 = 16 << 20;
+
+/// Services over a journal in memory.
+struct Process {
+    log: Arc<GroupCommit>,
+    broker: Arc<Broker>,
+    monitor: Arc<Monitor>,
+    services: Services,
+}
+
+impl Process {
+    /// Whoever waits for commits waits for the test, or for the thread that it starts.
+    fn start(sqs: SqsOptions) -> Process {
+        let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
+        let log = GroupCommit::new(journal, GroupOptions::default());
+        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let clock = Arc::new(SystemClock::new());
+        let options = millrace_broker::Options::default();
+        let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
+        let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
+        let book = AlarmBook::open(None, broker.now()).unwrap();
+        let alarms = Alarms { book, queue_access: QueueAccess::Open };
+        let monitor = Arc::new(Monitor::start(broker.clone(), store, alarms).unwrap());
+        let options = Options {
+            region: "us-east-1".into(),
+            account: "000000000000".into(),
+            sqs,
+            ..Options::default()
+        };
+        let services = Services::new(broker.clone(), monitor.clone(), &options);
+        Process { log, broker, monitor, services }
+    }
+
+    fn end(&self) {
+        self.monitor.close();
+        self.broker.close();
+        self.log.close();
+    }
+}
 
 async fn call(services: &Services, action: &str, input: &Value) -> Response {
     let target = format!("AmazonSQS.{action}");
@@ -36,27 +77,13 @@ async fn call(services: &Services, action: &str, input: &Value) -> Response {
 
 #[tokio::test]
 async fn messages_of_an_answer_that_is_not_sent_can_be_received_again() {
-    let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
-    let log = GroupCommit::new(journal, GroupOptions::default());
-    let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-    log.spawn_committer().unwrap();
-    let clock = Arc::new(SystemClock::new());
-    let options = millrace_broker::Options::default();
-    let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
-    let store = Arc::new(MetricStore::open(None, broker.now()).unwrap());
-    let book = AlarmBook::open(None, broker.now()).unwrap();
-    let alarms = Alarms { book, queue_access: QueueAccess::Open };
-    let monitor = Arc::new(Monitor::start(broker.clone(), store, alarms).unwrap());
-    let options = Options {
-        region: "us-east-1".into(),
-        account: "000000000000".into(),
-        ..Options::default()
-    };
-    let services = Services::new(broker.clone(), monitor.clone(), &options);
+    let process = Process::start(SqsOptions::default());
+    process.log.spawn_committer().unwrap();
+    let Process { broker, services, .. } = &process;
     for name in ["jobs", "jobs.fifo"] {
         let is_fifo = name.ends_with(".fifo");
         let attributes = if is_fifo { json!({ "FifoQueue": "true" }) } else { json!({}) };
-        call(&services, "CreateQueue", &json!({ "QueueName": name, "Attributes": attributes }))
+        call(services, "CreateQueue", &json!({ "QueueName": name, "Attributes": attributes }))
             .await;
         for number in 0..2 {
             let mut message = json!({ "QueueUrl": name, "MessageBody": "x".repeat(100_000) });
@@ -64,12 +91,12 @@ async fn messages_of_an_answer_that_is_not_sent_can_be_received_again() {
                 message["MessageGroupId"] = "g".into();
                 message["MessageDeduplicationId"] = number.to_string().into();
             }
-            assert_eq!(call(&services, "SendMessage", &message).await.status, 200);
+            assert_eq!(call(services, "SendMessage", &message).await.status, 200);
         }
         let receive = json!({ "QueueUrl": name, "MaxNumberOfMessages": 10 });
 
-        call(&services, "ReceiveMessage", &receive).await.unsent.unwrap().take_back();
-        let again = call(&services, "ReceiveMessage", &receive).await;
+        call(services, "ReceiveMessage", &receive).await.unsent.unwrap().take_back();
+        let again = call(services, "ReceiveMessage", &receive).await;
 
         let received: Value = serde_json::from_slice(&again.body).unwrap();
         assert_eq!(received["Messages"].as_array().map(Vec::len), Some(2), "{name}");
@@ -77,7 +104,26 @@ async fn messages_of_an_answer_that_is_not_sent_can_be_received_again() {
         let (counts, _) = broker.count_messages(&queue);
         assert_eq!((counts.ready, counts.in_flight), (0, 2), "{name}");
     }
-    monitor.close();
-    broker.close();
-    log.close();
+    process.end();
+}
+
+#[tokio::test]
+async fn the_name_of_a_queue_rests_though_who_deleted_it_has_left() {
+    let process = Process::start(SqsOptions { recreate_cool_down: true, ..SqsOptions::default() });
+    let (new, old) = (json!({ "QueueName": "jobs" }), json!({ "QueueUrl": "jobs" }));
+    let create = || call(&process.services, "CreateQueue", &new);
+    let commit = async { while process.log.commit_step() {} };
+    assert_eq!(tokio::join!(create(), commit).0.status, 200);
+
+    tokio::select! {
+        biased;
+        _ = call(&process.services, "DeleteQueue", &old) => panic!("answered before its commit"),
+        () = std::future::ready(()) => {}
+    }
+
+    process.log.spawn_committer().unwrap();
+    let refusal = create().await;
+    let text = String::from_utf8_lossy(&refusal.body);
+    assert!(text.contains("QueueDeletedRecently"), "{} {text}", refusal.status);
+    process.end();
 }

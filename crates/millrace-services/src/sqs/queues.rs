@@ -29,6 +29,10 @@ impl RecentlyDeleted {
         deleted.insert(key, now);
     }
 
+    fn remove(&self, key: &QueueKey) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
     fn contains(&self, key: &QueueKey, now: Timestamp) -> bool {
         let deleted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         deleted.get(key).is_some_and(|at| is_within_cool_down(*at, now))
@@ -100,12 +104,18 @@ impl Sqs {
         input: &QueueOnly<'_>,
     ) -> Result<Answer, ApiError> {
         let queue = self.queue(request, input.queue_url.as_ref())?;
-        let deleted = self.broker.delete_queue(&queue).await;
-        deleted.map_err(|error| error::of_broker(error, ""))?;
+        // Before the wait for the commit, which a client that leaves cuts short.
         if self.options.recreate_cool_down {
             self.deleted.add(queue.key().clone(), self.broker.now());
         }
-        Ok(Answer::Void)
+        let deleted = self.broker.delete_queue(&queue).await;
+        deleted.map(|()| Answer::Void).map_err(|error| {
+            // Else others have deleted it.
+            if !matches!(error, BrokerError::QueueDoesNotExist) {
+                self.deleted.remove(queue.key());
+            }
+            error::of_broker(error, "")
+        })
     }
 
     pub(super) fn get_queue_url(
