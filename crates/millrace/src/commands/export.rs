@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -111,6 +111,10 @@ impl Sink {
         let Some(path) = path else { return Ok(Sink::Standard) };
         let file = File::options().write(true).create_new(true).open(path);
         let file = file.with_context(|| format!("creating {}", path.display()))?;
+        // A file is on disk when its name is.
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let named = File::open(parent.unwrap_or(Path::new("."))).and_then(|dir| dir.sync_all());
+        named.with_context(|| format!("writing the name {}", path.display()))?;
         Ok(Sink::File(BufWriter::new(file)))
     }
 
