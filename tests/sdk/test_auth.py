@@ -1,6 +1,7 @@
 """Signatures are checked as soon as credentials are configured, in both forms and protocols."""
 
 import datetime
+import gzip
 import shutil
 import socket
 import subprocess
@@ -193,6 +194,46 @@ def test_region_must_be_a_name_however_it_is_spelled(guarded, spelling):
     answer = request(guarded.endpoint, "POST", "/", FORM, headers)
 
     assert (answer.status, xml_error(answer).code) == (403, "SignatureDoesNotMatch")
+
+
+def test_signature_for_another_service_is_refused_whatever_is_asked(guarded):
+    signer = Signer("AKID", "SECRET", service="s3")
+
+    def status(path):
+        headers = signer.headers("GET", guarded.endpoint + path, {}, "")
+        return request(guarded.endpoint, "GET", path, None, headers).status
+
+    assert status("/?Action=ListQueues&Version=2012-11-05") == 403
+    assert status("/111122223333/jobs?Action=RemovePermission&Label=x") == 403
+    assert status("/_aws/sqs/messages?QueueUrl=jobs") == 403
+
+
+def test_region_of_the_credential_counts_however_the_header_is_spelled(guarded):
+    abroad = sdk_client(guarded, "eu-west-1", "AKID", "SECRET")
+    abroad.create_queue(QueueName="abroad")
+    url = "http://sqs.eu-west-1.amazonaws.com/111122223333/abroad"
+    form = "Action=GetQueueAttributes&QueueUrl=" + urllib.parse.quote(url, safe="")
+    headers = SIGNER.headers("POST", f"{guarded.endpoint}/", {"Content-Type": FORM_TYPE}, form)
+
+    def code(authorization):
+        return xml_error(request(guarded.endpoint, "POST", "/", form, headers | {"authorization": authorization})).code
+
+    signed = headers["authorization"]
+    assert code(signed) == code(signed.replace(" ", "\t", 1)) == "AWS.SimpleQueueService.NonExistentQueue"
+
+
+def test_bodies_of_strangers_are_not_inflated(guarded):
+    body = gzip.compress(b"{")
+    headers = {"Content-Type": JSON_TYPE, "X-Amz-Target": "GraniteServiceVersion20100801.PutMetricData"}
+    headers["Content-Encoding"] = "gzip"
+    signer = Signer("AKID", "SECRET", service="monitoring")
+
+    stranger = request(guarded.endpoint, "POST", "/", body, headers)
+    signed = signer.headers("POST", f"{guarded.endpoint}/", headers, body)
+    known = request(guarded.endpoint, "POST", "/", body, signed)
+
+    assert json_error(stranger).shape.endswith("MissingAuthenticationTokenException")
+    assert json_error(known).shape.endswith("SerializationException")
 
 
 def test_date_in_the_scope_must_be_the_requests(guarded):

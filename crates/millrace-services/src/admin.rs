@@ -70,7 +70,7 @@ impl Admin {
         let identity = auth.identify(request, target)?;
         let caller = Caller {
             region: &identity.region,
-            is_region_given: target.access_key.is_some(),
+            is_region_given: auth.is_on() || target.access_key.is_some(),
             account: &identity.account,
             sender_id: &identity.sender_id,
             is_authenticated: auth.is_on(),

@@ -72,6 +72,14 @@ impl Auth {
         self.verifier.is_some()
     }
 
+    /// Whether somebody known has signed the request, for whatever service.
+    pub(crate) fn check_signature(&self, request: &Request<'_>) -> Result<(), ApiError> {
+        match &self.verifier {
+            Some(verifier) => Ok(verifier.verify(request, None, now_s()).map(drop)?),
+            None => Ok(()),
+        }
+    }
+
     /// The caller of a request, if it may call at all.
     pub(crate) fn identify<'a>(
         &'a self,
@@ -87,13 +95,12 @@ impl Auth {
                 sender_id: sender_id(None),
             });
         };
-        // The wall's time, not the server's clock: that may be advanced in test mode.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        // What no other service answers is for SQS.
         let scope = match target.service {
-            ServiceName::Unknown => None,
+            ServiceName::Unknown => ServiceName::Sqs.scope(),
             service => service.scope(),
         };
-        let verified = verifier.verify(request, scope, now).map_err(ApiError::from)?;
+        let verified = verifier.verify(request, scope, now_s()).map_err(ApiError::from)?;
         // A header that is spelled otherwise than the first look at it expects.
         check_region(&verified.region)?;
         Ok(Identity {
@@ -102,6 +109,11 @@ impl Auth {
             sender_id: sender_id(Some(&verified.access_key)),
         })
     }
+}
+
+/// The wall's time, not the server's clock: that may be advanced in test mode.
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// What messages show as the SenderId of who holds that key.

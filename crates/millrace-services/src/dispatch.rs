@@ -110,10 +110,12 @@ impl Services {
                 .unwrap_or_else(|e| e.response(ServiceName::Sqs, Protocol::Json, request_id));
         }
         // Signatures are over what was sent, everything else is about what was meant.
-        let inflated = match inflated(request) {
+        let inflated = match inflated(request, || self.auth.check_signature(request)) {
             Ok(inflated) => inflated,
             Err(error) => {
-                return error.response(ServiceName::CloudWatch, Protocol::Json, request_id);
+                let head = Request { body: &[], ..*request };
+                let protocol = detect(&head).map_or(Protocol::Json, |target| target.protocol);
+                return error.response(ServiceName::CloudWatch, protocol, request_id);
             }
         };
         let meant = Request { body: inflated.as_deref().unwrap_or(request.body), ..*request };
@@ -151,7 +153,7 @@ impl Services {
         };
         let caller = Caller {
             region: &identity.region,
-            is_region_given: target.access_key.is_some(),
+            is_region_given: self.auth.is_on() || target.access_key.is_some(),
             account: &identity.account,
             sender_id: &identity.sender_id,
             is_authenticated: self.auth.is_on(),

@@ -156,9 +156,12 @@ fn credential_of(authorization: &str) -> Option<&str> {
         let end = memchr(b',', rest.as_bytes()).unwrap_or(rest.len());
         return rest.get(..end).map(str::trim_end);
     }
-    let (_, parameters) = authorization.split_once(' ')?;
-    let mut parameters = parameters.split(',').map(str::trim);
-    parameters.find_map(|pair| pair.strip_prefix("Credential="))
+    // As the signature's check reads it: two readings would be of two credentials.
+    let (_, parameters) = authorization.split_once(char::is_whitespace)?;
+    parameters.split(',').find_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        (name.trim() == "Credential").then(|| value.trim())
+    })
 }
 
 fn split_credential(text: &str) -> Option<[&str; 3]> {

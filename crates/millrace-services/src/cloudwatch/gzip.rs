@@ -8,16 +8,21 @@ use millrace_wire::{ApiError, Request};
 /// CloudWatch: bytes of a request, compressed or not.
 const BODY_BYTES_MAX: u64 = 1 << 20;
 
-/// The body of a request that says it is compressed, as it was before; `None` if it is not.
+/// The body of a request that says it is compressed, as it was before; `None` if it is not. `check` says
+/// first whether the sender may have that done, which can cost a hundred times what it cost to send.
 ///
 /// # Errors
 ///
-/// RequestEntityTooLarge above 1 MiB, SerializationException if it cannot be read.
-pub(crate) fn inflated(request: &Request<'_>) -> Result<Option<Vec<u8>>, ApiError> {
+/// RequestEntityTooLarge above 1 MiB, SerializationException if it cannot be read, those of `check`.
+pub(crate) fn inflated(
+    request: &Request<'_>,
+    check: impl FnOnce() -> Result<(), ApiError>,
+) -> Result<Option<Vec<u8>>, ApiError> {
     let encoding = request.header("content-encoding");
     if !encoding.is_some_and(|encoding| encoding.trim().eq_ignore_ascii_case("gzip")) {
         return Ok(None);
     }
+    check()?;
     if request.body.len() as u64 > BODY_BYTES_MAX {
         return Err(too_large());
     }
@@ -63,7 +68,7 @@ mod tests {
 
     fn inflate(encoding: &str, body: &[u8]) -> Result<Option<Vec<u8>>, ApiError> {
         let headers = [Header { name: "Content-Encoding", value: encoding.as_bytes() }];
-        inflated(&Request {
+        let request = Request {
             method: "POST",
             path: "/",
             query: "",
@@ -71,7 +76,8 @@ mod tests {
             body,
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
             is_tls: false,
-        })
+        };
+        inflated(&request, || Ok(()))
     }
 
     #[test]

@@ -7,6 +7,8 @@
 
 use serde_json::Value;
 
+use super::is_account;
+
 /// Actions that are never allowed to other accounts.
 pub(super) const OWNER_ONLY: [&str; 12] = [
     "AddPermission",
@@ -50,15 +52,26 @@ pub(crate) fn allows(policy: Option<&str>, arn: &str, account: &str, action: &st
                 None => statement.get("NotResource").is_none(),
             }
     };
-    // A denial in terms of what it does not cover, or of users, is not worked out: it denies.
+    // A denial in terms of what it does not cover, or of somebody who may be the caller by another
+    // name, is not worked out: it denies.
+    let may_be_caller = |who: &Value| {
+        let who = who.as_str().unwrap_or_default();
+        let is_plain = who == "*" || who == account || who == root;
+        !is_plain && account_of(who).is_none_or(|other| other == account)
+    };
     let may_deny = |statement: &Value| {
         let names = |name: &str| statement.get(name).is_some();
         names("NotPrincipal")
             || names("NotAction")
             || names("NotResource")
-            || any(&statement["Principal"]["AWS"], |who| {
-                who.contains(account) && who != account && who != root
-            })
+            || match &statement["Principal"] {
+                Value::Object(kinds) => kinds.iter().any(|(kind, who)| match kind.as_str() {
+                    "AWS" => items(who).into_iter().any(may_be_caller),
+                    "Service" | "Federated" => false,
+                    _ => true,
+                }),
+                whole => items(whole).into_iter().any(may_be_caller),
+            }
     };
     let statements = items(&policy["Statement"]);
     let is_denied = statements.iter().any(|statement| {
@@ -69,6 +82,13 @@ pub(crate) fn allows(policy: Option<&str>, arn: &str, account: &str, action: &st
         .iter()
         .any(|statement| statement["Effect"] == "Allow" && statement["Condition"].is_null());
     is_allowed && !is_denied
+}
+
+/// The account that a principal is, or is of, if it says so in full.
+fn account_of(principal: &str) -> Option<&str> {
+    let is_arn = principal.starts_with("arn:");
+    let account = if is_arn { principal.split(':').nth(4)? } else { principal };
+    is_account(account).then_some(account)
 }
 
 /// Whether the text is what the pattern says, where `*` stands for any characters and `?` for one.
@@ -146,6 +166,36 @@ mod tests {
         assert!(allows(Some(denied), "3", "ReceiveMessage"), "of that action nothing is said");
         let denied = denied.replace("iam::3:root", "iam::3:user/x");
         assert!(!allows(Some(&denied), "3", "ReceiveMessage"));
+    }
+
+    #[test]
+    fn a_denial_of_whoever_may_be_the_caller_denies() {
+        let is_allowed = |principal: &str| {
+            let policy = format!(
+                r#"{{"Statement":[{{"Effect":"Allow","Principal":"*","Action":"sqs:*"}},
+                {{"Effect":"Deny","Principal":{principal},"Action":"sqs:*"}}]}}"#
+            );
+            allows(Some(&policy), "222222222222", "SendMessage")
+        };
+        for caller in [
+            r#"{"AWS":"222222222222"}"#,
+            r#"{"AWS":"arn:aws:iam::222222222222:user/bob"}"#,
+            r#"{"AWS":"AIDABOB"}"#,
+            r#"{"AWS":["111111111111","arn:aws:iam::*:root"]}"#,
+            r#"{"AWS":"2222*"}"#,
+            r#"{"AWS":7}"#,
+            r#"{"CanonicalUser":"79a5"}"#,
+            r#""AIDABOB""#,
+        ] {
+            assert!(!is_allowed(caller), "{caller}");
+        }
+        for other in [
+            r#"{"AWS":"111111111111"}"#,
+            r#"{"AWS":"arn:aws:iam::111111111111:user/bob"}"#,
+            r#"{"Service":"sns.amazonaws.com"}"#,
+        ] {
+            assert!(is_allowed(other), "{other}");
+        }
     }
 
     #[test]
