@@ -186,3 +186,49 @@ def test_unknown_attribute_name(server, queue):
         "InvalidAttributeName",
         "Unknown Attribute Foobar.",
     )
+
+
+LISTS = [
+    ("ReceiveMessage", {"MessageAttributeNames.member.1": "All"}, "Start of list found where not expected"),
+    ("ReceiveMessage", {"AttributeName.0": "All"}, "0 is not a valid index"),
+    ("GetQueueAttributes", {"AttributeName.0": "All"}, "0 is not a valid index"),
+    (
+        "CreateQueue",
+        {"QueueName": "no-list", "Attribute.DelaySeconds": "10"},
+        "Start of list element found where not expected",
+    ),
+    ("SetQueueAttributes", {"Attribute": ""}, "End of list found where not expected"),
+    (
+        "DeleteMessageBatch",
+        {"DeleteMessageBatchRequestEntry.member.1.Id": "a"},
+        "Start of list element found where not expected",
+    ),
+]
+
+
+@pytest.mark.parametrize(("action", "given", "message"), LISTS, ids=str)
+def test_malformed_list_is_refused(server, queue, action, given, message):
+    error = xml_error(form(server, {"Action": action, "QueueUrl": queue()} | given))
+
+    assert (error.status, error.code, error.message) == (400, "MalformedInput", message)
+
+
+def test_element_of_a_plural_list_needs_its_name(server, queue):
+    given = {"MessageAttributes.1.key": "a", "MessageAttributes.1.value.StringValue": "b", "MessageBody": "x"}
+
+    error = xml_error(form(server, {"Action": "SendMessage", "QueueUrl": queue()} | given))
+
+    assert (error.status, error.code) == (400, "InvalidParameterValue")
+    assert error.message == "The request must contain non-empty message attribute name."
+
+
+def test_unknown_parameters_are_ignored_and_a_single_element_may_lack_its_number(server, queue):
+    url = queue()
+    attribute = {"MessageAttribute.Name": "a", "MessageAttribute.Value.DataType": "String"}
+    attribute |= {"MessageAttribute.Value.StringValue": "v", "Other.x.1": "y", "QueueUrls.0": "z"}
+    form(server, {"Action": "SendMessage", "QueueUrl": url, "MessageBody": "x"} | attribute)
+
+    for name in ("MessageAttributeName", "MessageAttributeNames.1"):
+        wish = {"Action": "ReceiveMessage", "QueueUrl": url, "VisibilityTimeout": "0", name: "All"}
+        (message,) = parse_result("ReceiveMessage", form(server, wish).xml())["Messages"]
+        assert message["MessageAttributes"] == {"a": {"DataType": "String", "StringValue": "v"}}

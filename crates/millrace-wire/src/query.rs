@@ -6,6 +6,7 @@
 //! many parameters there are.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 
 use memchr::memchr;
 
@@ -141,15 +142,42 @@ impl<'p> Scope<'p> {
     ///
     /// MalformedInput if an element is not UTF-8.
     pub fn list(&self, name: &str) -> Result<Option<Vec<&'p str>>, ApiError> {
-        let members = self.nested(name);
+        let (before, rest) = self.split_at(name);
+        self.list_of(name, before, self.begin_of(rest, name), |_| Ok(()))
+    }
+
+    /// The same of a list of which all that begins with `name.` is an element. If there is none,
+    /// the name may have an s behind it.
+    ///
+    /// # Errors
+    ///
+    /// Also MalformedInput if no number from 1 follows.
+    pub fn strict_list(&self, name: &str) -> Result<Option<Vec<&'p str>>, ApiError> {
+        let check = |number| check_number(number, "Start of list found where not expected");
+        let (before, rest) = self.split_at(name);
+        self.list_of(name, before, self.begin_or_plural_of(rest, name), check)
+    }
+
+    fn list_of(
+        &self,
+        name: &str,
+        before: &[Parameter<'_>],
+        members: Scope<'p>,
+        check: impl Fn(Option<u32>) -> Result<(), ApiError>,
+    ) -> Result<Option<Vec<&'p str>>, ApiError> {
         let mut numbered = Vec::new();
         for parameter in members.parameters {
-            if let Some(number) = parse_number(members.local(parameter)) {
+            let number = parse_number(members.local(parameter));
+            check(number)?;
+            if let Some(number) = number {
                 numbered.push((number, utf8(name, &parameter.value)?));
             }
         }
         if numbered.is_empty() {
-            let single = self.text(name)?.filter(|text| !text.is_empty());
+            // It would stand before all that only begin like it.
+            let near = before.last().filter(|it| self.local(it).starts_with(name.as_bytes()));
+            let single = near.map_or(Ok(None), |_| self.text(name))?;
+            let single = single.filter(|text| !text.is_empty());
             return Ok(single.map(|text| vec![text]));
         }
         numbered.sort_by_key(|(number, _)| *number);
@@ -158,14 +186,34 @@ impl<'p> Scope<'p> {
 
     /// The structures `name.1.…`, `name.2.…`, … in the order of the numbers; gaps are fine.
     pub fn structures(&self, name: &str) -> Vec<Scope<'p>> {
-        let members = self.nested(name);
+        let Ok(found) = self.nested(name).elements(|_| Ok::<_, Infallible>(()));
+        found
+    }
+
+    /// The same of a list of which all that begins with `name.` belongs to an element. If there is
+    /// nothing of it, the name may have an s behind it.
+    ///
+    /// # Errors
+    ///
+    /// MalformedInput if no number from 1 follows.
+    pub fn strict_structures(&self, name: &str) -> Result<Vec<Scope<'p>>, ApiError> {
+        self.nested_or_plural(name).elements(|number| {
+            check_number(number, "Start of list element found where not expected")
+        })
+    }
+
+    fn elements<E>(
+        &self,
+        check: impl Fn(Option<u32>) -> Result<(), E>,
+    ) -> Result<Vec<Scope<'p>>, E> {
         let mut numbered = Vec::new();
-        let mut rest = members.parameters;
+        let mut rest = self.parameters;
         while let Some(first) = rest.first() {
-            let (digits, _) = split_once(members.local(first), b'.');
-            let prefix_bytes = members.prefix_bytes + digits.len() + 1;
-            let Some((number, prefix)) = parse_number(digits).zip(first.name.get(..prefix_bytes))
-            else {
+            let (digits, _) = split_once(self.local(first), b'.');
+            let prefix_bytes = self.prefix_bytes + digits.len() + 1;
+            let number = parse_number(digits);
+            check(number)?;
+            let Some((number, prefix)) = number.zip(first.name.get(..prefix_bytes)) else {
                 rest = rest.get(1..).unwrap_or_default();
                 continue;
             };
@@ -175,18 +223,41 @@ impl<'p> Scope<'p> {
             rest = tail;
         }
         numbered.sort_by_key(|(number, _)| *number);
-        numbered.into_iter().map(|(_, scope)| scope).collect()
+        Ok(numbered.into_iter().map(|(_, scope)| scope).collect())
     }
 
     /// The parameters `name.…`, seen without that prefix.
     pub fn nested(&self, name: &str) -> Scope<'p> {
+        self.begin_of(self.split_at(name).1, name)
+    }
+
+    /// The parameters `name.…`, or if there are none, `names.…`.
+    pub fn nested_or_plural(&self, name: &str) -> Scope<'p> {
+        self.begin_or_plural_of(self.split_at(name).1, name)
+    }
+
+    fn begin_or_plural_of(&self, rest: &'p [Parameter<'p>], name: &str) -> Scope<'p> {
+        let first = rest.first().and_then(|it| self.local(it).strip_prefix(name.as_bytes()));
+        // All that begin with the name stand side by side.
+        match first {
+            Some([b'.', ..]) => self.begin_of(rest, name),
+            Some(_) => self.nested(&format!("{name}s")),
+            None => Scope { parameters: &[], prefix_bytes: 0 },
+        }
+    }
+
+    /// The parameters before `name.`, and those from there on.
+    fn split_at(&self, name: &str) -> (&'p [Parameter<'p>], &'p [Parameter<'p>]) {
         let below = |parameter: &Parameter<'_>| {
             let local = self.local(parameter);
             let (head, tail) = local.split_at(local.len().min(name.len()));
             (head, tail.first().copied()) < (name.as_bytes(), Some(b'.'))
         };
-        let start = self.parameters.partition_point(below);
-        let rest = self.parameters.get(start..).unwrap_or_default();
+        self.parameters.split_at(self.parameters.partition_point(below))
+    }
+
+    /// What is `name.…` at the begin of `rest`.
+    fn begin_of(&self, rest: &'p [Parameter<'p>], name: &str) -> Scope<'p> {
         let is_within = |parameter: &Parameter<'_>| {
             let tail = self.local(parameter).strip_prefix(name.as_bytes());
             tail.is_some_and(|tail| tail.first() == Some(&b'.'))
@@ -235,6 +306,15 @@ fn split_at_separator(text: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
 fn parse_number(digits: &[u8]) -> Option<u32> {
     let is_plain = matches!(digits, [b'0'] | [b'1'..=b'9', ..]);
     str::from_utf8(digits).ok().filter(|_| is_plain)?.parse().ok()
+}
+
+/// `unnumbered` is what AWS says of a name that has no number.
+fn check_number(number: Option<u32>, unnumbered: &'static str) -> Result<(), ApiError> {
+    match number {
+        Some(0) => Err(ApiError::malformed_input("0 is not a valid index")),
+        Some(_) => Ok(()),
+        None => Err(ApiError::malformed_input(unnumbered)),
+    }
 }
 
 fn utf8<'p>(name: &str, value: &'p [u8]) -> Result<&'p str, ApiError> {
@@ -295,6 +375,49 @@ mod tests {
         assert_eq!(attributes[0].text("Name").unwrap(), Some("n"));
         assert_eq!(attributes[0].text("Value").unwrap(), Some("v"));
         assert!(structures[1].structures("A").is_empty());
+    }
+
+    #[test]
+    fn strict_lists_have_nothing_but_elements() {
+        let form = b"N.10=b&N.1=a&Single=s&E.2.Id=b&E.1.Id=a";
+        let parameters = Parameters::parse("", form).unwrap();
+        let scope = parameters.scope();
+        assert_eq!(scope.strict_list("N").unwrap(), Some(vec!["a", "b"]));
+        assert_eq!(scope.strict_list("Single").unwrap(), Some(vec!["s"]));
+        assert_eq!(scope.strict_structures("E").unwrap().len(), 2);
+
+        let form = b"N=&Na.1=x&Ns.1=a&Nss.1=x&Nz.1=x&E.1.A.1.B=x&E.1.As.1.B=y&E.1.Cs.1.B=z";
+        let parameters = Parameters::parse("", form).unwrap();
+        let scope = parameters.scope();
+        assert_eq!(scope.strict_list("N").unwrap(), Some(vec!["a"]));
+        assert_eq!(scope.list("N").unwrap(), None);
+        let entry = scope.strict_structures("E").unwrap()[0];
+        for (name, value) in [("A", Some("x")), ("As", Some("y")), ("C", Some("z"))] {
+            let found = entry.strict_structures(name).unwrap();
+            assert_eq!(found[0].text("B").unwrap(), value, "{name}");
+        }
+        assert!(entry.strict_structures("B").unwrap().is_empty());
+
+        for (form, list, structures) in [
+            ("N.0=a", "0 is not a valid index", "0 is not a valid index"),
+            (
+                "N.1=a&N.member.1=b",
+                "Start of list found where not expected",
+                "Start of list element found where not expected",
+            ),
+            (
+                "N.01=a",
+                "Start of list found where not expected",
+                "Start of list element found where not expected",
+            ),
+        ] {
+            let parameters = Parameters::parse(form, b"").unwrap();
+            let scope = parameters.scope();
+            let refusals =
+                [scope.strict_list("N").unwrap_err(), scope.strict_structures("N").unwrap_err()];
+            assert_eq!(refusals.each_ref().map(|it| it.code), ["MalformedInput"; 2], "{form}");
+            assert_eq!(refusals.map(|it| it.message), [list, structures], "{form}");
+        }
     }
 
     #[test]

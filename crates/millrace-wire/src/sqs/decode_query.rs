@@ -1,4 +1,5 @@
-//! Query parameters to typed requests. Lists and maps are flattened and have singular names.
+//! Query parameters to typed requests. Lists and maps are flattened and have singular names, or
+//! plural ones.
 
 use std::borrow::Cow;
 
@@ -105,7 +106,7 @@ pub fn decode_query<'p>(
         }
         "UntagQueue" => Action::UntagQueue(UntagQueue {
             queue_url: text(scope, "QueueUrl")?,
-            tag_keys: or(texts(scope, "TagKey")?, || texts(scope, "TagKeys"))?,
+            tag_keys: texts(scope, "TagKey")?,
         }),
         "" => return Err(ApiError::missing_action()),
         _ => return Err(ApiError::invalid_action(action)),
@@ -163,7 +164,7 @@ fn entries<'p, T>(
     name: &str,
     decode: impl Fn(Scope<'p>) -> Result<T, ApiError>,
 ) -> Result<Option<Vec<T>>, ApiError> {
-    let structures = scope.structures(name);
+    let structures = scope.strict_structures(name)?;
     if structures.is_empty() {
         return Ok(scope.bytes(name).map(|_| Vec::new()));
     }
@@ -175,7 +176,7 @@ fn message_attributes<'p>(
     scope: Scope<'p>,
     name: &str,
 ) -> Result<Option<MessageAttributes<'p>>, ApiError> {
-    let structures = numbered_or_single(scope, name, "Name");
+    let structures = numbered_or_single(scope, name, "Name")?;
     if structures.is_empty() {
         return Ok(None);
     }
@@ -198,8 +199,12 @@ fn message_attributes<'p>(
 /// The pairs `name.N.<key>`, `name.N.Value`; a missing half is empty, but for the value of an
 /// attribute: an empty one removes it.
 fn map<'p>(scope: Scope<'p>, name: &str, key: &str) -> Result<Option<Map<'p>>, ApiError> {
-    let structures = numbered_or_single(scope, name, key);
+    let structures = numbered_or_single(scope, name, key)?;
     if structures.is_empty() {
+        // As recorded of Amazon. Of tags nobody knows.
+        if name == "Attribute" && scope.bytes(name).is_some_and(<[u8]>::is_empty) {
+            return Err(ApiError::malformed_input("End of list found where not expected"));
+        }
         return Ok(None);
     }
     check_count(name, structures.len(), MAP_PAIRS_MAX)?;
@@ -216,24 +221,25 @@ fn map<'p>(scope: Scope<'p>, name: &str, key: &str) -> Result<Option<Map<'p>>, A
 
 /// `Tag.N.…`, or `Tags.N.…` as the SDKs for Java write it in TagQueue.
 fn tags(scope: Scope<'_>) -> Result<Option<Map<'_>>, ApiError> {
-    or(map(scope, "Tag", "Key")?, || map(scope, "Tags", "Key"))
-}
-
-fn or<T>(
-    found: Option<T>,
-    other: impl FnOnce() -> Result<Option<T>, ApiError>,
-) -> Result<Option<T>, ApiError> {
-    if found.is_some() { Ok(found) } else { other() }
+    map(scope, "Tag", "Key")
 }
 
 /// Very old clients leave out the number of a single pair.
-fn numbered_or_single<'p>(scope: Scope<'p>, name: &str, key: &str) -> Vec<Scope<'p>> {
-    let structures = scope.structures(name);
-    let single = scope.nested(name);
-    if structures.is_empty() && single.bytes(key).is_some() {
-        return vec![single];
+fn numbered_or_single<'p>(
+    scope: Scope<'p>,
+    name: &str,
+    key: &str,
+) -> Result<Vec<Scope<'p>>, ApiError> {
+    let refusal = match scope.strict_structures(name) {
+        Ok(structures) => return Ok(structures),
+        Err(refusal) => refusal,
+    };
+    let single = scope.nested_or_plural(name);
+    if single.bytes(key).is_none() {
+        return Err(refusal);
     }
-    structures
+    let structures = scope.structures(name);
+    Ok(if structures.is_empty() { vec![single] } else { structures })
 }
 
 fn check_count(name: &str, count: usize, limit: usize) -> Result<(), ApiError> {
@@ -248,7 +254,7 @@ fn text<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Text<'p>>, ApiError> 
 }
 
 fn texts<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Texts<'p>>, ApiError> {
-    let list = scope.list(name)?;
+    let list = scope.strict_list(name)?;
     check_count(name, list.as_ref().map_or(0, Vec::len), ELEMENTS_MAX)?;
     Ok(list.map(|elements| Texts(elements.into_iter().map(Text::from).collect())))
 }
@@ -310,6 +316,61 @@ mod tests {
     }
 
     #[test]
+    fn elements_of_lists_have_numbers() {
+        let list = "Start of list found where not expected";
+        let element = "Start of list element found where not expected";
+        let zero = "0 is not a valid index";
+        for (action, form, message) in [
+            ("ReceiveMessage", "MessageAttributeNames.member.1=All", list),
+            ("ReceiveMessage", "MessageAttributeName.member.1=All", list),
+            ("ReceiveMessage", "AttributeName.0=All", zero),
+            ("GetQueueAttributes", "AttributeNames.x=All", list),
+            ("UntagQueue", "TagKey.0=a", zero),
+            ("CreateQueue", "Attribute.DelaySeconds=10", element),
+            ("CreateQueue", "Attribute.entry.1.key=DelaySeconds", element),
+            ("CreateQueue", "Attribute.0.Name=DelaySeconds&Attribute.0.Value=1", zero),
+            ("SetQueueAttributes", "Attribute=", "End of list found where not expected"),
+            ("TagQueue", "Tag.a=b", element),
+            ("SendMessage", "MessageAttribute.a.DataType=String", element),
+            ("SendMessage", "MessageAttributes.entry.1.Name=a", element),
+            ("DeleteMessageBatch", "DeleteMessageBatchRequestEntry.member.1.Id=a", element),
+            ("SendMessageBatch", "SendMessageBatchRequestEntry.0.Id=a", zero),
+            ("SendMessageBatch", "SendMessageBatchRequestEntry.1.MessageAttribute.0.Name=a", zero),
+        ] {
+            let parameters = Parameters::parse("", form.as_bytes()).unwrap();
+            let refusal = decode_query(action, &parameters).unwrap_err();
+            assert_eq!((refusal.code, &*refusal.message), ("MalformedInput", message), "{form}");
+        }
+        for (action, form) in [
+            ("ReceiveMessage", "AttributeNameList.0=All&MessageAttributeName=All"),
+            ("ReceiveMessage", "MessageAttributeName.1=All&MessageAttributeNames.member.1=All"),
+            ("CreateQueue", "Other.x=1&Tag="),
+            ("SetQueueAttributes", "Attribute.Name=DelaySeconds&Attribute.Value=1"),
+        ] {
+            let parameters = Parameters::parse("", form.as_bytes()).unwrap();
+            assert!(decode_query(action, &parameters).is_ok(), "{form}");
+        }
+    }
+
+    #[test]
+    fn attributes_and_their_names_may_have_plural_names() {
+        let form = b"MessageAttributes.1.key=a&MessageAttributes.1.value.StringValue=b\
+            &MessageAttributeNames.1=c&AttributeNames.1=d";
+        let parameters = Parameters::parse("", form).unwrap();
+
+        let Ok(Action::SendMessage(send)) = decode_query("SendMessage", &parameters) else {
+            panic!()
+        };
+        assert_eq!(send.message_attributes.unwrap().0[0].0, "");
+        let Ok(Action::ReceiveMessage(receive)) = decode_query("ReceiveMessage", &parameters)
+        else {
+            panic!()
+        };
+        assert_eq!(receive.message_attribute_names.unwrap().0[0], "c");
+        assert_eq!(receive.attribute_names.unwrap().0[0], "d");
+    }
+
+    #[test]
     fn tags_may_have_their_plural_name() {
         let form = b"Tags.1.Key=a&Tags.1.Value=b&TagKeys.1=c&TagKeys.2=d";
         let parameters = Parameters::parse("", form).unwrap();
@@ -343,9 +404,9 @@ mod tests {
         let binary = "MessageAttribute.1.Name=a&MessageAttribute.1.Value.BinaryValue=*";
         assert_eq!(code("SendMessage", binary), "MalformedInput");
         let entries: String =
-            (0..1001).map(|n| format!("DeleteMessageBatchRequestEntry.{n}.Id=a&")).collect();
+            (1..1002).map(|n| format!("DeleteMessageBatchRequestEntry.{n}.Id=a&")).collect();
         assert_eq!(code("DeleteMessageBatch", &entries), "MalformedInput");
-        let names: String = (0..1001).map(|n| format!("TagKey.{n}=a&")).collect();
+        let names: String = (1..1002).map(|n| format!("TagKey.{n}=a&")).collect();
         assert_eq!(code("UntagQueue", &names), "MalformedInput");
         let no_value = "Attribute.1.Name=RedrivePolicy";
         assert_eq!(code("SetQueueAttributes", no_value), "MissingParameter");
