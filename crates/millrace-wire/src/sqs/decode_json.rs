@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeSeed;
 
 use super::types::Action;
-use super::value::Object;
+use super::value::{Object, STRING_FOR_INTEGER};
 use crate::ApiError;
 
 /// Decodes the body of a request for `action`, the part of `X-Amz-Target` after the dot. An empty
@@ -95,6 +95,11 @@ fn serialization(error: serde_json::Error) -> ApiError {
     // serde_json quotes the offending value, which may be a megabyte.
     const MESSAGE_BYTES_MAX: usize = 200;
 
+    let error = error.to_string();
+    // serde_json adds the place.
+    if error.starts_with(STRING_FOR_INTEGER) {
+        return ApiError::serialization(STRING_FOR_INTEGER);
+    }
     let mut message = format!("the request body cannot be read: {error}");
     if message.len() > MESSAGE_BYTES_MAX {
         let cut = (0..=MESSAGE_BYTES_MAX).rev().find(|at| message.is_char_boundary(*at));
@@ -302,6 +307,8 @@ mod tests {
             let body = format!("{{\"DelaySeconds\":{text}}}");
             assert_eq!(code("SendMessage", &body), "SerializationException", "{text}");
         }
+        let refusal = decode_json("SendMessage", br#"{"DelaySeconds":"soon"}"#).unwrap_err();
+        assert_eq!(refusal.message, "STRING_VALUE can not be converted to an Integer");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
 pub(super) use object::Object;
+pub(super) use visitors::STRING_FOR_INTEGER;
 use visitors::{
     BlobVisitor, EntriesVisitor, IntegerVisitor, MapVisitor, MessageAttributesVisitor, TextVisitor,
     TextsVisitor,

@@ -11,6 +11,10 @@ use super::object::{Object, OptionalObject};
 use super::{ELEMENTS_MAX, MAP_PAIRS_MAX, MESSAGE_ATTRIBUTES_MAX, Text};
 use crate::sqs::types::MessageAttributeValue;
 
+/// What AWS says, and we, too, of a string that is no integer.
+pub(in crate::sqs) const STRING_FOR_INTEGER: &str =
+    "STRING_VALUE can not be converted to an Integer";
+
 pub(super) struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {
@@ -219,7 +223,7 @@ impl<'de> Visitor<'de> for IntegerVisitor {
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
         match text.parse() {
             Ok(value) => Ok(Some(value)),
-            Err(_) => Err(E::custom("a string is not an integer")),
+            Err(_) => Err(E::custom(STRING_FOR_INTEGER)),
         }
     }
 
