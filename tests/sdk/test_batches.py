@@ -122,6 +122,54 @@ def test_entry_above_the_queues_size_fails_alone(api, url):
     ]
 
 
+@pytest.mark.parametrize("empty", [{}, {"MessageBody": ""}], ids=["none", "empty"])
+def test_entry_without_a_body_fails_alone(api, url, empty):
+    entries = [{"Id": name, "MessageBody": "x"} for name in "ab"] + [{"Id": "c"} | empty]
+
+    sent = api.call("SendMessageBatch", QueueUrl=url, Entries=entries)
+
+    assert [result["Id"] for result in sent["Successful"]] == ["a", "b"]
+    assert sent["Failed"] == [
+        {
+            "Id": "c",
+            "SenderFault": True,
+            "Code": "EmptyValue",
+            "Message": "No Value Found for SendMessageBatchRequestEntry.3.MessageBody.",
+        }
+    ]
+
+
+@pytest.mark.parametrize("body", [{}, {"MessageBody": ""}], ids=["none", "empty"])
+def test_fifo_entry_without_a_body_fails_all(api, fifo_url, body):
+    entry = {"Id": "a", "MessageGroupId": "g", "MessageDeduplicationId": "d"} | body
+    message = "The request must contain the parameter SendMessageBatchRequestEntry.1.MessageBody."
+
+    refused(api, "SendMessageBatch", "MissingParameter", message, QueueUrl=fifo_url, Entries=[entry])
+
+
+def test_entry_of_a_standard_queue_takes_no_deduplication_id(api, url):
+    entries = [{"Id": "a", "MessageBody": "x", "MessageDeduplicationId": "d"}]
+
+    (failed,) = api.call("SendMessageBatch", QueueUrl=url, Entries=entries)["Failed"]
+
+    assert failed["Code"] == "InvalidParameterValue"
+    assert failed["Message"] == "The request include parameter that is not valid for this queue type"
+
+
+@pytest.mark.parametrize("action", ["DeleteMessageBatch", "ChangeMessageVisibilityBatch"])
+def test_entry_with_the_handle_of_another_queue_is_shown(api, url, new_name, action):
+    other = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+    api.call("SendMessage", QueueUrl=other, MessageBody="x")
+    (message,) = api.call("ReceiveMessage", QueueUrl=other)["Messages"]
+    handle = message["ReceiptHandle"]
+    entries = [entry(action, "a") | {"ReceiptHandle": handle}]
+
+    (failed,) = api.call(action, QueueUrl=url, Entries=entries)["Failed"]
+
+    assert (failed["Code"], failed["SenderFault"]) == ("ReceiptHandleIsInvalid", True)
+    assert failed["Message"] == f'The receipt handle "{handle}" is not valid for this queue.'
+
+
 @pytest.mark.parametrize(
     "bad",
     [

@@ -137,9 +137,15 @@ def test_queue_name_is_needed(api, given):
 
 
 def test_missing_handle_is_named(api, queue):
-    words = "The request must contain the parameter ReceiptHandle."
+    words = "The request must contain the parameter {}."
+    url = queue()
 
-    refused(api, "DeleteMessage", "MissingParameter", words, QueueUrl=queue())
+    for given in ({}, {"ReceiptHandle": ""}):
+        message = words.format("MessageHandle")
+        refused(api, "DeleteMessage", "MissingParameter", message, QueueUrl=url, **given)
+        given |= {"VisibilityTimeout": 1}
+        message = words.format("ReceiptHandle")
+        refused(api, "ChangeMessageVisibility", "MissingParameter", message, QueueUrl=url, **given)
 
 
 @pytest.mark.parametrize("content_type", [JSON_TYPE, f"{JSON_TYPE}; charset=utf-8", f"{JSON_TYPE.upper()}"])
@@ -177,6 +183,13 @@ def test_deeply_nested_body_is_refused_not_fatal(json_api, server):
 
     assert json_api.post("SendMessage", deep).status == 400
     assert server.get("/health")[0] == 200
+
+
+def test_text_that_is_no_number_is_named(json_api, queue):
+    answer = json_api.post("ReceiveMessage", {"QueueUrl": queue(), "MaxNumberOfMessages": "many"})
+
+    error = json_error(answer)
+    assert (error.status, error.message) == (400, "STRING_VALUE can not be converted to an Integer")
 
 
 def test_numbers_may_come_as_text(json_api, queue):

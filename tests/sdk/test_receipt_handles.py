@@ -179,4 +179,9 @@ def test_fifo_batch_delete_reports_the_expired_handle(server, sqs, fifo, receive
     entries = [{"Id": "a", "ReceiptHandle": handle}]
     (failed,) = sqs.delete_message_batch(QueueUrl=url, Entries=entries)["Failed"]
 
-    assert (failed["Id"], failed["Code"], failed["SenderFault"]) == ("a", "InvalidParameterValue", True)
+    assert failed == {
+        "Id": "a",
+        "Code": "ReceiptHandleIsInvalid",
+        "Message": "The receipt handle has expired",
+        "SenderFault": True,
+    }

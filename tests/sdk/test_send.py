@@ -75,7 +75,11 @@ def test_body_sent_by_one_protocol_is_received_by_the_other(json_api, query_api,
 
 @pytest.mark.parametrize("character", ["\0", "\x01", "\x08", "\x0b", "\x0c", "\x1f", "\ufffe", "\uffff"])
 def test_characters_outside_xml_are_refused(api, url, character):
-    refused(api, "SendMessage", "InvalidMessageContents", QueueUrl=url, MessageBody=f"a{character}b")
+    words = (
+        f"Invalid binary character '#x{ord(character):X}' was found in the message body, the set of allowed "
+        "characters is #x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]."
+    )
+    refused(api, "SendMessage", "InvalidMessageContents", words, QueueUrl=url, MessageBody=f"a{character}b")
 
 
 @pytest.mark.parametrize("body", ["\ud800", "a\udfffb"])
@@ -312,6 +316,26 @@ def test_bad_attribute_is_refused(api, url, case):
     if case == "string list":
         codes = {"InvalidParameterValue", "AWS.SimpleQueueService.UnsupportedOperation"}
     assert caught.value.code in codes
+
+
+ATTRIBUTE_WORDS = [
+    ("", string("v"), "The request must contain non-empty message attribute name."),
+    ("a", {"StringValue": "v"}, "The request must contain non-empty message attribute type."),
+    ("a", string("v", ""), "The request must contain non-empty message attribute type."),
+    (
+        "a",
+        string("v", "Text"),
+        "The type of message (user) attribute 'a' is invalid. You must use only the following supported type "
+        "prefixes: Binary, Number, String.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "words"), ATTRIBUTE_WORDS, ids=range(len(ATTRIBUTE_WORDS)))
+def test_bad_attribute_name_and_type_have_their_words(api, url, name, value, words):
+    given = {"QueueUrl": url, "MessageBody": "x", "MessageAttributes": {name: value}}
+
+    refused(api, "SendMessage", "InvalidParameterValue", words, **given)
 
 
 def test_empty_attribute_value_has_its_own_words(json_api, new_name):

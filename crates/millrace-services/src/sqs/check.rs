@@ -12,6 +12,13 @@ use super::error;
 /// A trace header is some hundred bytes; this is far beyond.
 pub(crate) const TRACE_HEADER_BYTES: usize = 8_192;
 
+/// How a message is sent. AWS has other words for some refusals of a batch's entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Alone,
+    InBatch,
+}
+
 /// A send whose parts are allowed; borrowed from the request.
 pub(crate) struct Checked<'r> {
     pub body: &'r [u8],
@@ -30,13 +37,14 @@ pub(crate) struct Checked<'r> {
 pub(crate) fn check<'r>(
     message: &'r SendMessage<'_>,
     settings: &Settings,
+    sent: Sent,
 ) -> Result<Checked<'r>, ApiError> {
     let body = message.message_body.as_ref().map(|body| body.as_bytes()).unwrap_or_default();
     if body.is_empty() {
         return Err(ApiError::missing_parameter("MessageBody"));
     }
     if !is_allowed_text(body) {
-        return Err(error::invalid_message_contents());
+        return Err(error::invalid_message_contents(first_forbidden(body)));
     }
     let attributes = match &message.message_attributes {
         Some(given) => check_attributes(given)?,
@@ -51,19 +59,22 @@ pub(crate) fn check<'r>(
     let delay_s = check_delay(message.delay_seconds, settings)?;
     let group = message.message_group_id.as_ref().map(|id| id.as_str());
     let deduplication_id = message.message_deduplication_id.as_ref().map(|id| id.as_str());
-    check_fifo_ids(group, deduplication_id, settings)?;
+    check_ids(group, deduplication_id, settings, sent)?;
     Ok(Checked { body, attributes, trace_header, size_bytes, delay_s, group, deduplication_id })
 }
 
-/// `InvalidParameterValue` if the message is larger than the queue takes. `verb` is how AWS says
-/// it: "are invalid" of a single send, "cannot be validated" of a batch's entry.
+/// `InvalidParameterValue` if the message is larger than the queue takes.
 pub(crate) fn check_size(
     size_bytes: usize,
     settings: &Settings,
-    verb: &str,
+    sent: Sent,
 ) -> Result<(), ApiError> {
     let limit = settings.maximum_message_size_bytes;
     if size_bytes > limit as usize {
+        let verb = match sent {
+            Sent::Alone => "are invalid",
+            Sent::InBatch => "cannot be validated",
+        };
         return Err(ApiError::invalid_parameter_value(format!(
             "One or more parameters {verb}. Reason: Message must be shorter than {limit} bytes."
         )));
@@ -77,10 +88,29 @@ pub(crate) fn is_allowed_text(bytes: &[u8]) -> bool {
         return true;
     }
     let Ok(text) = str::from_utf8(bytes) else { return false };
-    let is_forbidden = |c: char| {
-        (c < ' ' && !matches!(c, '\t' | '\n' | '\r')) || matches!(c, '\u{fffe}' | '\u{ffff}')
-    };
     !text.contains(is_forbidden)
+}
+
+fn is_forbidden(c: char) -> bool {
+    (c < ' ' && !matches!(c, '\t' | '\n' | '\r')) || matches!(c, '\u{fffe}' | '\u{ffff}')
+}
+
+/// The first character that is not allowed: a lone surrogate's number, too, or a byte that belongs
+/// to no character.
+fn first_forbidden(bytes: &[u8]) -> u32 {
+    let chunk = bytes.utf8_chunks().next();
+    let valid = chunk.as_ref().map_or("", |chunk| chunk.valid());
+    if let Some(found) = valid.chars().find(|c| is_forbidden(*c)) {
+        return u32::from(found);
+    }
+    match bytes.get(valid.len()..).unwrap_or_default() {
+        // How the JSON decoder hands over a surrogate without its other half.
+        [0xed, middle @ 0xa0..=0xbf, last @ 0x80..=0xbf, ..] => {
+            0xd000 | u32::from(middle & 0x3f) << 6 | u32::from(last & 0x3f)
+        }
+        [byte, ..] => u32::from(*byte),
+        [] => 0,
+    }
 }
 
 fn check_delay(delay: Option<i64>, settings: &Settings) -> Result<Option<u32>, ApiError> {
@@ -96,22 +126,29 @@ fn check_delay(delay: Option<i64>, settings: &Settings) -> Result<Option<u32>, A
     Ok((settings.kind == Kind::Standard).then_some(delay_s as u32))
 }
 
-fn check_fifo_ids(
+fn check_ids(
     group: Option<&str>,
     deduplication_id: Option<&str>,
     settings: &Settings,
+    sent: Sent,
 ) -> Result<(), ApiError> {
     if let Some(group) = group {
         check_id(group, "MessageGroupId")?;
     }
     match settings.kind {
-        Kind::Standard => {
-            if let Some(id) = deduplication_id {
+        Kind::Standard => match (deduplication_id, sent) {
+            (None, _) => {}
+            (Some(id), Sent::Alone) => {
                 let reason = "The request includes a parameter that is not valid for this queue \
                               type.";
                 return Err(error::invalid_value(id, "MessageDeduplicationId", reason));
             }
-        }
+            (Some(_), Sent::InBatch) => {
+                return Err(ApiError::invalid_parameter_value(
+                    "The request include parameter that is not valid for this queue type",
+                ));
+            }
+        },
         Kind::Fifo => {
             if group.is_none() {
                 return Err(ApiError::missing_parameter("MessageGroupId"));
@@ -169,7 +206,7 @@ fn check_attribute_name(name: &str) -> Result<(), ApiError> {
     let chars = name.chars().count();
     if chars == 0 {
         return Err(ApiError::invalid_parameter_value(
-            "The request must contain non-empty message attribute names.",
+            "The request must contain non-empty message attribute name.",
         ));
     }
     if chars > limits::ATTRIBUTE_NAME_CHARS {
@@ -213,9 +250,9 @@ fn check_attribute<'r>(
     }
     let data_type = value.data_type.as_ref().map(|text| text.as_str()).unwrap_or_default();
     if data_type.is_empty() {
-        return Err(ApiError::invalid_parameter_value(format!(
-            "The message attribute '{name}' must contain a non-empty message attribute type."
-        )));
+        return Err(ApiError::invalid_parameter_value(
+            "The request must contain non-empty message attribute type.",
+        ));
     }
     let (prefix, label) = data_type.split_once('.').unwrap_or((data_type, "-"));
     let is_known = matches!(prefix, "String" | "Number" | "Binary");
@@ -225,8 +262,8 @@ fn check_attribute<'r>(
         && is_allowed_text(label.as_bytes());
     if !is_known || !is_sound {
         return Err(ApiError::invalid_parameter_value(format!(
-            "The message attribute '{name}' has an invalid message attribute type, the set of \
-             supported type prefixes is Binary, Number, and String."
+            "The type of message ({whose}) attribute '{name}' is invalid. You must use only the \
+             following supported type prefixes: Binary, Number, String."
         )));
     }
     let string = value.string_value.as_ref().map(|blob| blob.as_bytes());
@@ -314,6 +351,21 @@ mod tests {
             assert!(!is_allowed_text(format!("{long}{forbidden}").as_bytes()), "{forbidden:?}");
         }
         assert!(!is_allowed_text(&[b'a', 0xed, 0xa0, 0x80]), "lone surrogate");
+    }
+
+    #[test]
+    fn the_first_forbidden_character_is_named() {
+        for (body, number) in [
+            (&b"a\x01\x02"[..], 0x1),
+            (b"\xc3\xa9\0\xff", 0x0),
+            ("\u{10000}\u{fffe}".as_bytes(), 0xfffe),
+            (b"a\xed\xa0\x80\x01", 0xd800),
+            (b"\xed\xbf\xbf", 0xdfff),
+            (b"a\xff\x01", 0xff),
+            (b"a\xed\xa0", 0xed),
+        ] {
+            assert_eq!(first_forbidden(body), number, "{body:x?}");
+        }
     }
 
     #[test]

@@ -136,13 +136,19 @@ pub(crate) fn invalid_attribute_value_because(name: &str, reason: &str) -> ApiEr
     modelled("InvalidAttributeValue", 400, message)
 }
 
-pub(crate) fn invalid_message_contents() -> ApiError {
-    modelled(
-        "InvalidMessageContents",
-        400,
-        "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF \
-         | #xE000 to #xFFFD | #x10000 to #x10FFFF",
-    )
+/// `character` is the first that a body must not have.
+pub(crate) fn invalid_message_contents(character: u32) -> ApiError {
+    let message = format!(
+        "Invalid binary character '#x{character:X}' was found in the message body, the set of \
+         allowed characters is #x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | \
+         [#x10000-#x10FFFF]."
+    );
+    modelled("InvalidMessageContents", 400, message)
+}
+
+/// An entry of a batch has nothing where a value must be; a single request lacks a parameter.
+pub(crate) fn empty_value(parameter: &str) -> ApiError {
+    modelled("EmptyValue", 400, format!("No Value Found for {parameter}."))
 }
 
 pub(crate) fn receipt_handle_is_invalid(handle: &str) -> ApiError {
@@ -155,7 +161,18 @@ pub(crate) fn receipt_handle_of_another_queue() -> ApiError {
     modelled("ReceiptHandleIsInvalid", 404, message)
 }
 
-/// As recorded of Amazon: an entry of a batch has another code than the same single change.
+/// As recorded of Amazon: an entry of a batch has other words than the same single request.
+pub(crate) fn receipt_handle_of_another_queue_in_batch(handle: &str) -> ApiError {
+    let message = format!("The receipt handle \"{handle}\" is not valid for this queue.");
+    modelled("ReceiptHandleIsInvalid", 404, message)
+}
+
+/// And another code.
+pub(crate) fn expired_in_batch() -> ApiError {
+    modelled("ReceiptHandleIsInvalid", 404, "The receipt handle has expired")
+}
+
+/// And another code.
 pub(crate) fn not_available_in_batch() -> ApiError {
     let message = "Message does not exist or is not available for visibility timeout change";
     modelled("ReceiptHandleIsInvalid", 404, message)
@@ -171,6 +188,11 @@ pub(crate) fn resource_not_found(message: impl Into<Cow<'static, str>>) -> ApiEr
 
 pub(crate) fn invalid_address(message: impl Into<Cow<'static, str>>) -> ApiError {
     modelled("InvalidAddress", 404, message)
+}
+
+/// As recorded of Amazon: with another status than malformed accounts.
+pub(crate) fn address_is_an_arn(arn: &str) -> ApiError {
+    modelled("InvalidAddress", 400, format!("The address {arn} is not valid for this endpoint."))
 }
 
 /// `Value V for parameter P is invalid. Reason: R`

@@ -156,6 +156,9 @@ impl Sqs {
         queue_url: Option<&Text<'_>>,
     ) -> Result<Arc<SharedQueue>, ApiError> {
         let (region, account, name) = match (queue_url, &request.path_queue) {
+            (Some(url), _) if url.starts_with("arn:") => {
+                return Err(error::address_is_an_arn(url));
+            }
             (Some(url), _) if !url.is_empty() => {
                 let parts = parse_queue_url(url).ok_or_else(|| {
                     let message =

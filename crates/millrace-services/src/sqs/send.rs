@@ -7,7 +7,7 @@ use millrace_wire::sqs::{
     Answer, BatchAnswer, FailedEntry, SendMessage, SendMessageBatch, SentMessage,
 };
 
-use super::check::{Checked, check, check_size};
+use super::check::{Checked, Sent, check, check_size};
 use super::side_by_side::md5_beside_others;
 use super::{Sqs, SqsRequest, batch, error};
 
@@ -29,8 +29,8 @@ impl Sqs {
     ) -> Result<Answer, ApiError> {
         let queue = self.queue(request, input.queue_url.as_ref())?;
         let definition = queue.definition();
-        let checked = check(input, &definition.settings)?;
-        check_size(checked.size_bytes, &definition.settings, "are invalid")?;
+        let checked = check(input, &definition.settings, Sent::Alone)?;
+        check_size(checked.size_bytes, &definition.settings, Sent::Alone)?;
         let body_md5 = md5_beside_others(checked.body).await;
         let content_id = content_id(&checked, &definition.settings);
         let mut content = Vec::new();
@@ -98,20 +98,23 @@ fn check_entries<'e>(
     let mut refused = None;
     let is_fifo = settings.kind == Kind::Fifo;
     let mut fail = |number: usize, entry: &SendMessage<'_>, error: ApiError| {
+        let is_empty = entry.message_body.as_ref().is_none_or(|body| body.as_bytes().is_empty());
+        let body = || format!("SendMessageBatchRequestEntry.{number}.MessageBody");
         if !is_fifo {
+            let error = if is_empty { error::empty_value(&body()) } else { error };
             failed.push(batch::failed(entry.id.as_ref(), error));
         } else if refused.is_none() {
-            refused = Some(of_entry(number, entry, error));
+            refused = Some(if is_empty { ApiError::missing_parameter(&body()) } else { error });
         }
     };
     let mut checked = Vec::with_capacity(entries.len());
     let mut total_bytes = 0;
     for (number, entry) in (1..).zip(entries) {
         let body_bytes = entry.message_body.as_ref().map_or(0, |body| body.as_bytes().len());
-        match check(entry, settings) {
+        match check(entry, settings, Sent::InBatch) {
             Ok(message) => {
                 total_bytes += message.size_bytes;
-                match check_size(message.size_bytes, settings, "cannot be validated") {
+                match check_size(message.size_bytes, settings, Sent::InBatch) {
                     Ok(()) => checked.push((entry, message)),
                     Err(error) => fail(number, entry, error),
                 }
@@ -129,16 +132,6 @@ fn check_entries<'e>(
         return Err(error);
     }
     Ok((checked, failed))
-}
-
-/// What the error of one entry is called when it fails the whole batch.
-fn of_entry(number: usize, entry: &SendMessage<'_>, error: ApiError) -> ApiError {
-    match entry.message_body.as_ref().is_none_or(|body| body.as_bytes().is_empty()) {
-        true => ApiError::missing_parameter(&format!(
-            "SendMessageBatchRequestEntry.{number}.MessageBody"
-        )),
-        false => error,
-    }
 }
 
 /// FIFO: one entry without group or deduplication id fails the whole batch.

@@ -20,6 +20,8 @@ impl Sqs {
         input: &DeleteMessage<'_>,
     ) -> Result<Answer, ApiError> {
         let queue = self.queue(request, input.queue_url.as_ref())?;
+        // As recorded of Amazon, the name of no parameter.
+        required(input.receipt_handle.as_ref(), "MessageHandle")?;
         let (text, handle) = self.handle(&queue, input.receipt_handle.as_ref())?;
         let outcomes = self.broker.delete(&queue, &[handle]).await;
         let outcomes = outcomes.map_err(|error| error::of_broker(error, text))?;
@@ -40,7 +42,7 @@ impl Sqs {
         let mut failed = Vec::new();
         let (mut ids, mut handles) = (Vec::with_capacity(10), Vec::with_capacity(10));
         for entry in entries {
-            match self.handle(&queue, entry.receipt_handle.as_ref()) {
+            match self.handle_in_batch(&queue, entry.receipt_handle.as_ref()) {
                 Ok((text, handle)) => {
                     ids.push((entry.id.as_ref(), text));
                     handles.push(handle);
@@ -50,7 +52,11 @@ impl Sqs {
         }
         let outcomes = self.broker.delete(&queue, &handles).await;
         let outcomes = outcomes.map_err(|error| error::of_broker(error, ""))?;
-        Ok(Answer::DeleteMessageBatch(sort(ids, outcomes, failed, error::of_broker)))
+        let refusal = |error, text| match error {
+            BrokerError::HandleExpired => error::expired_in_batch(),
+            error => error::of_broker(error, text),
+        };
+        Ok(Answer::DeleteMessageBatch(sort(ids, outcomes, failed, refusal)))
     }
 
     pub(super) async fn change_message_visibility(
@@ -84,7 +90,8 @@ impl Sqs {
         let mut failed = Vec::new();
         let (mut ids, mut changes) = (Vec::with_capacity(10), Vec::with_capacity(10));
         for entry in entries {
-            let change = self.handle(&queue, entry.receipt_handle.as_ref()).and_then(|handle| {
+            let handle = self.handle_in_batch(&queue, entry.receipt_handle.as_ref());
+            let change = handle.and_then(|handle| {
                 let timeout = entry.visibility_timeout;
                 let timeout =
                     timeout.ok_or_else(|| ApiError::missing_parameter("VisibilityTimeout"))?;
@@ -113,13 +120,30 @@ impl Sqs {
         queue: &SharedQueue,
         text: Option<&'r Text<'_>>,
     ) -> Result<(&'r str, Handle), ApiError> {
-        let text = required(text, "ReceiptHandle")?;
-        let opened = self.broker.open_receipt_handle(text);
-        let handle = opened.ok_or_else(|| error::receipt_handle_is_invalid(text))?;
+        let (text, handle) = self.opened(text)?;
         if handle.queue != queue.id() {
             return Err(error::receipt_handle_of_another_queue());
         }
         Ok((text, handle))
+    }
+
+    /// The same of a batch's entry.
+    fn handle_in_batch<'r>(
+        &self,
+        queue: &SharedQueue,
+        text: Option<&'r Text<'_>>,
+    ) -> Result<(&'r str, Handle), ApiError> {
+        let (text, handle) = self.opened(text)?;
+        if handle.queue != queue.id() {
+            return Err(error::receipt_handle_of_another_queue_in_batch(text));
+        }
+        Ok((text, handle))
+    }
+
+    fn opened<'r>(&self, text: Option<&'r Text<'_>>) -> Result<(&'r str, Handle), ApiError> {
+        let text = required(text, "ReceiptHandle")?;
+        let opened = self.broker.open_receipt_handle(text);
+        Ok((text, opened.ok_or_else(|| error::receipt_handle_is_invalid(text))?))
     }
 }
 
