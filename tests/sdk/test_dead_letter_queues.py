@@ -248,23 +248,34 @@ class TestPolicy:
             assert caught.value.code in ("InvalidAttributeValue", "InvalidParameterValue")
 
     @pytest.mark.parametrize(
-        "target",
+        ("target", "reason"),
         [
-            "not-an-arn",
-            "arn:aws:sns:us-east-1:000000000000:topic",
-            "arn:aws:sqs:eu-west-1:000000000000:elsewhere",
+            ("dummy", "Invalid value for deadLetterTargetArn."),
+            (
+                "arn:aws:sns:us-east-1:000000000000:topic",
+                "Only SQS queues are valid resources for deadLetterTargetArn.",
+            ),
+            (
+                "arn:aws:sqs:eu-west-1:000000000000:elsewhere",
+                "Dead-letter target must be in same region as the source.",
+            ),
+            (
+                "arn:aws:sqs:us-east-1:111111111111:elsewhere",
+                "Dead-letter target owner should be same as the source.",
+            ),
         ],
     )
-    def test_target_must_be_a_queue_of_this_region(self, api, queue, target):
+    def test_target_must_be_a_queue_of_this_region_and_account(self, api, queue, target, reason):
         policy = json.dumps({"deadLetterTargetArn": target, "maxReceiveCount": 1})
 
-        refused(
+        error = refused(
             api,
             "SetQueueAttributes",
             "InvalidParameterValue",
             QueueUrl=queue(),
             Attributes={"RedrivePolicy": policy},
         )
+        assert error.message.endswith(POLICY_WORDS + reason)
 
     def test_queue_whose_target_is_gone_can_be_created_again_unchanged(self, api, new_name, queue, arn):
         target = queue()
@@ -324,6 +335,18 @@ class TestRedriveAllowPolicy:
         dead = queue(RedriveAllowPolicy=json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": [elsewhere]}))
 
         self.attach(sqs, source, arn(dead))
+
+    def test_allowed_sources_are_of_the_same_region(self, api, queue, new_name):
+        elsewhere = "arn:aws:sqs:eu-west-1:000000000000:q"
+        policy = json.dumps({"redrivePermission": "byQueue", "sourceQueueArns": [elsewhere]})
+        given = {"Attributes": {"RedriveAllowPolicy": policy}}
+
+        for action, of in [("SetQueueAttributes", {"QueueUrl": queue()}), ("CreateQueue", {"QueueName": new_name()})]:
+            error = refused(api, action, "InvalidParameterValue", **given, **of)
+            assert error.message == (
+                f"Value {policy} for parameter RedriveAllowPolicy is invalid. Reason: Amazon SQS can't create the "
+                "redrive allow policy. Source queues must be in same region as the dead-letter target."
+            )
 
     def test_a_policy_that_stays_is_not_asked_for_again(self, sqs, queue, arn, attributes):
         source, dead = queue(), queue()

@@ -236,9 +236,52 @@ def test_per_group_throughput_needs_per_group_scope(api, new_name):
     limit = {"FifoQueue": "true", "FifoThroughputLimit": "perMessageGroupId"}
     name = new_name(suffix=".fifo")
 
-    with pytest.raises(ApiError) as caught:
-        api.call("CreateQueue", QueueName=name, Attributes=limit)
-    assert caught.value.code in ("InvalidAttributeValue", "InvalidParameterValue")
+    words = (
+        "Invalid value for the parameter FifoThroughputLimit. Reason: To set FifoThroughputLimit to "
+        "perMessageGroupId, the DeduplicationScope must be messageGroup."
+    )
+    refused(api, "CreateQueue", "InvalidAttributeValue", words, QueueName=name, Attributes=limit)
+
+
+DEPENDENT = [
+    (".fifo", "FifoThroughputLimit", "perMessageGroupId", {"DeduplicationScope": "messageGroup"}),
+    ("", "KmsDataKeyReusePeriodSeconds", "120", {"KmsMasterKeyId": "alias/k"}),
+]
+
+
+@pytest.mark.parametrize(("suffix", "name", "value", "needs"), DEPENDENT, ids=["throughput", "period"])
+def test_attribute_that_needs_another_may_be_repeated_alone(api, new_name, suffix, name, value, needs):
+    kind = {"FifoQueue": "true"} if suffix else {}
+    queue = new_name(suffix=suffix)
+    first = api.call("CreateQueue", QueueName=queue, Attributes=kind | needs | {name: value})
+
+    assert api.call("CreateQueue", QueueName=queue, Attributes=kind | {name: value}) == first
+    with pytest.raises(ApiError):
+        other = kind | {name: value, "VisibilityTimeout": "7"}
+        api.call("CreateQueue", QueueName=queue, Attributes=other)
+
+
+@pytest.mark.parametrize("period", ["60", "300"])
+def test_a_period_without_a_key_may_be_repeated(api, new_name, period):
+    given = {"QueueName": new_name(), "Attributes": {"KmsDataKeyReusePeriodSeconds": period}}
+
+    assert api.call("CreateQueue", **given) == api.call("CreateQueue", **given)
+
+
+def test_attributes_are_needed(api, queue):
+    words = "The request must contain the parameter Attribute.Name."
+
+    refused(api, "SetQueueAttributes", "MissingParameter", words, QueueUrl=queue(), Attributes={})
+
+
+@pytest.mark.parametrize("action", ["SendMessage", "GetQueueAttributes", "DeleteQueue"])
+def test_an_arn_is_no_address(api, queue, action):
+    arn = "arn:aws:sqs:us-east-1:000000000000:" + queue().rpartition("/")[2]
+    given = {"MessageBody": "x"} if action == "SendMessage" else {}
+
+    refused(
+        api, action, "InvalidAddress", f"The address {arn} is not valid for this endpoint.", QueueUrl=arn, **given
+    )
 
 
 def test_one_bad_attribute_leaves_all_unchanged(api, sqs, queue, attributes):

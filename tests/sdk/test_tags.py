@@ -10,6 +10,11 @@ def url(api, new_name):
     return api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
 
 
+@pytest.fixture
+def url_by_json(json_api, new_name):
+    return json_api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+
+
 def tags(api, url):
     return api.call("ListQueueTags", QueueUrl=url).get("Tags")
 
@@ -74,15 +79,29 @@ def test_bad_tags_are_refused(api, url, given):
 
 
 def test_tags_and_keys_are_needed(api, url):
-    for action, nothing in [("TagQueue", {"Tags": {}}), ("UntagQueue", {"TagKeys": []})]:
+    for action, nothing in [("TagQueue", {"Tags": {}}), ("UntagQueue", {})]:
         refused(api, action, "MissingParameter", QueueUrl=url, **nothing)
+
+
+def test_keys_have_a_length(api, url):
+    words = "Tag keys must be between 1 and 128 characters in length."
+    refused(api, "TagQueue", "InvalidParameterValue", words, QueueUrl=url, Tags={"": "v"})
+    for keys in ([""], ["k" * 129]):
+        refused(api, "UntagQueue", "InvalidParameterValue", words, QueueUrl=url, TagKeys=keys)
+
+
+def test_an_empty_list_of_keys_is_refused(json_api, url_by_json):
+    words = "Tag keys must be between 1 and 128 characters in length."
+
+    refused(json_api, "UntagQueue", "InvalidParameterValue", words, QueueUrl=url_by_json, TagKeys=[])
 
 
 def test_tags_in_all_are_counted(api, url):
     api.call("TagQueue", QueueUrl=url, Tags={f"key{n}": "v" for n in range(50)})
     api.call("TagQueue", QueueUrl=url, Tags={"key0": "w"})
 
-    refused(api, "TagQueue", "InvalidParameterValue", QueueUrl=url, Tags={"one-more": "v"})
+    words = f"Too many tags added for queue {url.rpartition('/')[2]}."
+    refused(api, "TagQueue", "InvalidParameterValue", words, QueueUrl=url, Tags={"one-more": "v"})
 
 
 def test_tags_of_a_second_create_do_not_matter(api, new_name):

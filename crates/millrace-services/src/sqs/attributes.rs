@@ -57,15 +57,20 @@ impl Attributes {
         for (name, value) in given.clone() {
             self.set_one(name, value)?;
         }
-        if !self.texts.contains_key("KmsMasterKeyId") {
-            self.texts.remove("KmsDataKeyReusePeriodSeconds");
-        }
+        self.drop_unused();
         self.check_encryption(given.clone())?;
         let is_high_throughput = self.text("FifoThroughputLimit") == Some("perMessageGroupId");
         if is_high_throughput && self.settings.deduplication_scope == DeduplicationScope::Queue {
-            let given_limit = given.clone().any(|(name, _)| name == "FifoThroughputLimit");
-            let name = if given_limit { "FifoThroughputLimit" } else { "DeduplicationScope" };
-            return Err(error::invalid_attribute_value(name));
+            let mut given = given;
+            return Err(if given.any(|(name, _)| name == "FifoThroughputLimit") {
+                error::invalid_attribute_value_because(
+                    "FifoThroughputLimit",
+                    "To set FifoThroughputLimit to perMessageGroupId, the DeduplicationScope must \
+                     be messageGroup.",
+                )
+            } else {
+                error::invalid_attribute_value("DeduplicationScope")
+            });
         }
         Ok(())
     }
@@ -94,6 +99,21 @@ impl Attributes {
                 is_fifo.then(|| self.text(name).unwrap_or("perQueue").to_owned())
             }
             _ => self.text(name).map(str::to_owned),
+        }
+    }
+
+    /// Whether the attribute is what `value` says, texts or JSON documents compared. Nothing else
+    /// is looked at: what one attribute needs of another, a queue that has both has.
+    pub(crate) fn has(&self, name: &str, value: &str) -> bool {
+        let mut given = self.clone();
+        if given.set_one(name, value).is_err() {
+            return false;
+        }
+        given.drop_unused();
+        match name {
+            // The count may be a number here and a text there.
+            "RedrivePolicy" => given.settings.redrive == self.settings.redrive,
+            _ => is_same(given.value(name), self.value(name)),
         }
     }
 
@@ -180,6 +200,13 @@ impl Attributes {
         Ok(())
     }
 
+    /// The key's period is nothing without the key.
+    fn drop_unused(&mut self) {
+        if !self.texts.contains_key("KmsMasterKeyId") {
+            self.texts.remove("KmsDataKeyReusePeriodSeconds");
+        }
+    }
+
     fn set_text(&mut self, name: &str, value: &str) {
         if value.is_empty() {
             self.texts.remove(name);
@@ -238,6 +265,16 @@ pub(crate) fn is_read_only(name: &str) -> bool {
     NAMES.iter().take(READ_ONLY).any(|known| *known == name)
 }
 
+/// Equal as texts or as JSON documents.
+fn is_same(a: Option<String>, b: Option<String>) -> bool {
+    if a == b {
+        return true;
+    }
+    let json = |text: Option<String>| serde_json::from_str::<serde_json::Value>(&text?).ok();
+    let (a, b) = (json(a), json(b));
+    a.is_some() && a == b
+}
+
 fn number(name: &str, value: &str, allowed: &RangeInclusive<u64>) -> Result<u32, ApiError> {
     let digits_only = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     let number = value.parse::<u64>().ok().filter(|n| digits_only && allowed.contains(n));
@@ -249,5 +286,57 @@ fn boolean(name: &str, value: &str) -> Result<bool, ApiError> {
         "true" => Ok(true),
         "false" => Ok(false),
         _ => Err(error::invalid_attribute_value(name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(kind: Kind, given: &[(&str, &str)]) -> Attributes {
+        let mut attributes = Attributes::default();
+        attributes.settings.kind = kind;
+        attributes.set(given.iter().copied()).unwrap();
+        attributes
+    }
+
+    #[test]
+    fn an_attribute_that_needs_another_is_compared_alone() {
+        let scope = ("DeduplicationScope", "messageGroup");
+        let fifo = queue(Kind::Fifo, &[scope, ("FifoThroughputLimit", "perMessageGroupId")]);
+        assert!(fifo.has("FifoThroughputLimit", "perMessageGroupId"));
+        assert!(!fifo.has("FifoThroughputLimit", "perQueue"));
+        assert!(!fifo.has("FifoThroughputLimit", "other"));
+
+        let period = "KmsDataKeyReusePeriodSeconds";
+        let encrypted = queue(Kind::Standard, &[("KmsMasterKeyId", "k"), (period, "60")]);
+        assert!(encrypted.has(period, "60"));
+        assert!(!encrypted.has(period, "300"));
+        assert!(queue(Kind::Standard, &[(period, "60")]).has(period, "60"), "kept by neither");
+    }
+
+    #[test]
+    fn policies_are_compared_as_documents() {
+        let policy = r#"{"redrivePermission":"denyAll"}"#;
+        let dead = queue(Kind::Standard, &[("RedriveAllowPolicy", policy)]);
+
+        assert!(dead.has("RedriveAllowPolicy", r#" { "redrivePermission": "denyAll" } "#));
+        assert!(!dead.has("RedriveAllowPolicy", r#"{"redrivePermission":"allowAll"}"#));
+        assert!(!dead.has("RedriveAllowPolicy", ""));
+    }
+
+    #[test]
+    fn throughput_per_group_says_what_it_needs() {
+        let mut fifo = queue(Kind::Fifo, &[]);
+        let limit = ("FifoThroughputLimit", "perMessageGroupId");
+
+        let refusal = fifo.set([limit].into_iter()).unwrap_err();
+
+        assert_eq!(refusal.code, "InvalidAttributeValue");
+        assert_eq!(
+            refusal.message,
+            "Invalid value for the parameter FifoThroughputLimit. Reason: To set \
+             FifoThroughputLimit to perMessageGroupId, the DeduplicationScope must be messageGroup."
+        );
     }
 }

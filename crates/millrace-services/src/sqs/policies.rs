@@ -54,8 +54,7 @@ impl RedrivePolicy {
                 ))
             })?;
         let arn = map["deadLetterTargetArn"].as_str().and_then(Arn::parse);
-        let arn =
-            arn.ok_or_else(|| invalid("Dead-letter target ARN should be fully qualified ARN."))?;
+        let arn = arn.ok_or_else(|| invalid("Invalid value for deadLetterTargetArn."))?;
         let target = arn.queue().ok_or_else(|| {
             invalid("Only SQS queues are valid resources for deadLetterTargetArn.")
         })?;
@@ -66,6 +65,10 @@ impl RedrivePolicy {
         Ok(Some(RedrivePolicy { redrive, text: Value::Object(map).to_string() }))
     }
 }
+
+/// What is said of a RedriveAllowPolicy that is none.
+const UNSUPPORTED_FORMAT: &str =
+    "Amazon SQS can't create the redrive allow policy, as it's in an unsupported format.";
 
 /// `{"redrivePermission": "allowAll" | "denyAll" | "byQueue", "sourceQueueArns": [ARN, …]}`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,11 +81,14 @@ impl RedriveAllowPolicy {
             return Ok(None);
         }
         check_length("RedriveAllowPolicy", text)?;
-        let invalid = |reason: &str| error::invalid_value(text, "RedriveAllowPolicy", reason);
+        let invalid = |reason: &str| {
+            let reason = format!("Amazon SQS can't create the redrive allow policy. {reason}");
+            error::invalid_value(text, "RedriveAllowPolicy", &reason)
+        };
         let Ok(Value::Object(map)) = serde_json::from_str::<Value>(text) else {
             return Err(error::invalid_attribute_value_because(
                 "RedriveAllowPolicy",
-                "Redrive allow policy is not a valid JSON map.",
+                UNSUPPORTED_FORMAT,
             ));
         };
         let is_known = |name: &String| matches!(&**name, "redrivePermission" | "sourceQueueArns");
@@ -90,7 +96,7 @@ impl RedriveAllowPolicy {
         if !map.keys().all(is_known)
             || !matches!(permission, Some("allowAll" | "denyAll" | "byQueue"))
         {
-            return Err(invalid("The policy has an unsupported format."));
+            return Err(unsupported_format());
         }
         match map.get("sourceQueueArns") {
             None if permission == Some("byQueue") => {
@@ -105,7 +111,8 @@ impl RedriveAllowPolicy {
                      byQueue.",
                 ));
             }
-            Some(arns) => check_source_arns(arns).map_err(invalid)?,
+            Some(Value::Array(arns)) => check_source_arns(arns).map_err(invalid)?,
+            Some(_) => return Err(unsupported_format()),
             None => {}
         }
         Ok(Some(RedriveAllowPolicy(map)))
@@ -122,29 +129,37 @@ impl RedriveAllowPolicy {
             Some("denyAll") => false,
             Some("byQueue") => {
                 // Of whatever partition: it follows from the region.
-                let is_source = |arn: &Value| {
-                    let arn = arn.as_str().and_then(Arn::parse);
-                    arn.and_then(|arn| arn.queue()).as_ref() == Some(source)
-                };
-                let arns = self.0.get("sourceQueueArns").and_then(Value::as_array);
-                arns.is_some_and(|arns| arns.iter().any(is_source))
+                self.sources().any(|allowed| allowed == *source)
             }
             _ => true,
         }
     }
+
+    /// The queues that are named.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = QueueKey> {
+        let arns = self.0.get("sourceQueueArns").and_then(Value::as_array);
+        arns.into_iter().flatten().filter_map(queue_of)
+    }
 }
 
-fn check_source_arns(arns: &Value) -> Result<(), &'static str> {
-    let Some(arns) = arns.as_array() else { return Err("The policy has an unsupported format.") };
+fn unsupported_format() -> ApiError {
+    ApiError::invalid_parameter_value(format!(
+        "Invalid value for the parameter RedriveAllowPolicy. Reason: {UNSUPPORTED_FORMAT}"
+    ))
+}
+
+fn check_source_arns(arns: &[Value]) -> Result<(), &'static str> {
     if !limits::REDRIVE_ALLOW_SOURCES.contains(&arns.len()) {
         return Err("The number of source queue ARNs must be between 1 and 10.");
     }
-    let is_queue =
-        |arn: &Value| arn.as_str().and_then(Arn::parse).is_some_and(|arn| arn.queue().is_some());
-    if !arns.iter().all(is_queue) {
+    if !arns.iter().all(|arn| queue_of(arn).is_some()) {
         return Err("Source queue ARNs should be fully qualified ARNs of SQS queues.");
     }
     Ok(())
+}
+
+fn queue_of(arn: &Value) -> Option<QueueKey> {
+    arn.as_str().and_then(Arn::parse)?.queue()
 }
 
 /// Before it is parsed, and shown again in an error.
@@ -170,6 +185,46 @@ mod tests {
             assert_eq!(policy.redrive.max_receive_count, 3);
             assert_eq!(policy.text, text("3"));
         }
+    }
+
+    #[test]
+    fn bad_redrive_allow_policies_are_refused_in_amazons_words() {
+        let unsupported = "Invalid value for the parameter RedriveAllowPolicy. Reason: Amazon SQS \
+                           can't create the redrive allow policy, as it's in an unsupported format.";
+        let arns = |count: usize| {
+            let arn = "\"arn:aws:sqs:us-east-1:000000000000:q\"";
+            format!("[{}]", vec![arn; count].join(","))
+        };
+        let with = |permission: &str, arns: &str| {
+            format!("{{\"redrivePermission\":\"{permission}\",\"sourceQueueArns\":{arns}}}")
+        };
+        for (text, code) in [
+            ("x".to_owned(), "InvalidAttributeValue"),
+            ("[]".to_owned(), "InvalidAttributeValue"),
+            ("{}".to_owned(), "InvalidParameterValue"),
+            (r#"{"redrivePermission":"some"}"#.to_owned(), "InvalidParameterValue"),
+            (r#"{"redrivePermission":"denyAll","x":1}"#.to_owned(), "InvalidParameterValue"),
+            (with("byQueue", "\"arn\""), "InvalidParameterValue"),
+        ] {
+            let refusal = RedriveAllowPolicy::parse(&text).unwrap_err();
+            assert_eq!((refusal.code, &*refusal.message), (code, unsupported), "{text}");
+        }
+        for text in [
+            r#"{"redrivePermission":"byQueue"}"#.to_owned(),
+            with("byQueue", "[]"),
+            with("byQueue", &arns(11)),
+            with("byQueue", "[\"q\"]"),
+            with("allowAll", &arns(1)),
+        ] {
+            let refusal = RedriveAllowPolicy::parse(&text).unwrap_err();
+            let prefix = format!(
+                "Value {text} for parameter RedriveAllowPolicy is invalid. Reason: Amazon SQS \
+                 can't create the redrive allow policy. "
+            );
+            assert_eq!(refusal.code, "InvalidParameterValue", "{text}");
+            assert!(refusal.message.starts_with(&prefix), "{}", refusal.message);
+        }
+        assert!(RedriveAllowPolicy::parse(&with("byQueue", &arns(10))).is_ok());
     }
 
     #[test]

@@ -12,8 +12,11 @@ use super::error;
 /// Statements of one policy (developer guide, "Limitations to custom policies").
 pub(crate) const STATEMENTS: usize = 20;
 
-/// `OverLimit` if the text is too long or has too many statements, `InvalidAttributeValue` if it is
-/// no policy. The empty text, which removes the policy, is fine.
+/// Actions of one statement: as many as AddPermission takes.
+const ACTIONS: usize = limits::PERMISSION_ACTIONS;
+
+/// `OverLimit` if the text is too long, or has too many statements or one with too many actions,
+/// `InvalidAttributeValue` if it is no policy. The empty text, which removes the policy, is fine.
 pub(crate) fn check_policy(text: &str) -> Result<(), ApiError> {
     if text.is_empty() {
         return Ok(());
@@ -30,11 +33,23 @@ pub(crate) fn check_policy(text: &str) -> Result<(), ApiError> {
             statements.len()
         )));
     }
+    if let Some(count) = statements.iter().filter_map(|it| actions(it)).find(|n| *n > ACTIONS) {
+        return Err(error::over_limit(format!(
+            "{count} actions were found in a statement from the submitted policy, max allowed is \
+             {ACTIONS}"
+        )));
+    }
     if statements.into_iter().all(is_statement) {
         Ok(())
     } else {
         Err(error::invalid_attribute_value("Policy"))
     }
+}
+
+/// How many actions a statement lists.
+fn actions(statement: &Value) -> Option<usize> {
+    let named = statement.get("Action").or_else(|| statement.get("NotAction"));
+    named?.as_array().map(Vec::len)
 }
 
 fn statements_of(document: &Value) -> Option<Vec<&Value>> {
@@ -177,6 +192,19 @@ mod tests {
             |count: usize| format!(r#"{{"Statement":[{}]}}"#, [STATEMENT].repeat(count).join(","));
         assert_eq!(code(&of(STATEMENTS)), None);
         assert_eq!(code(&of(STATEMENTS + 1)), Some("OverLimit"));
+        for name in ["Action", "NotAction"] {
+            let with = |count: usize| {
+                let actions = serde_json::to_string(&["sqs:SendMessage"].repeat(count)).unwrap();
+                of(1).replace(r#""Action":"sqs:*""#, &format!("\"{name}\":{actions}"))
+            };
+            assert_eq!(code(&with(7)), None);
+            let refusal = check_policy(&with(10)).unwrap_err();
+            assert_eq!((refusal.code, refusal.status), ("OverLimit", 403));
+            assert_eq!(
+                refusal.message,
+                "10 actions were found in a statement from the submitted policy, max allowed is 7"
+            );
+        }
         let long = " ".repeat(limits::POLICY_BYTES);
         assert_eq!(code(&format!("{}{long}", of(1))), Some("OverLimit"));
     }

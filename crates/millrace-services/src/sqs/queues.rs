@@ -52,7 +52,7 @@ impl Sqs {
         }
         let key = QueueKey::new(request.region, request.account, name);
         let given = pairs(input.attributes.as_ref());
-        let tags = tags::check(pairs(input.tags.as_ref()), &BTreeMap::new())?;
+        let tags = tags::check(name, pairs(input.tags.as_ref()), &BTreeMap::new())?;
         let queue = self.create(key, &given, tags).await?;
         Ok(Answer::CreateQueue { queue_url: self.queue_url(request, queue.key()) })
     }
@@ -69,32 +69,50 @@ impl Sqs {
         if let Some((name, _)) = given.iter().find(|(name, _)| attributes::is_read_only(name)) {
             return Err(error::unknown_attribute(name));
         }
-        wanted.set(given.iter().copied())?;
-        let existing = self.broker.queue_by_key(&key).map(|queue| queue.definition());
-        let is_new = existing.is_none_or(|it| it.settings.redrive != wanted.settings.redrive);
+        let existing = self.broker.queue_by_key(&key);
+        if let Err(error) = wanted.set(given.iter().copied()) {
+            return self.with_all(existing, given).await?.ok_or(error);
+        }
+        let definition = existing.map(|queue| queue.definition());
+        let is_new = definition.is_none_or(|it| it.settings.redrive != wanted.settings.redrive);
         if let Some(redrive) = wanted.settings.redrive.as_ref().filter(|_| is_new) {
             self.check_redrive_target(&key, wanted.settings.kind, redrive, given)?;
         }
+        check_redrive_sources(&key, given)?;
         if self.options.recreate_cool_down && self.deleted.contains(&key, self.broker.now()) {
             return Err(error::queue_deleted_recently());
         }
-        let Attributes { settings, texts } = wanted.clone();
+        let Attributes { settings, texts } = wanted;
         let new = NewQueue { key, settings, attributes: texts, tags };
         let creation = self.broker.create_queue(&new).await;
         match creation.map_err(|error| error::of_broker(error, ""))? {
             Creation::Created(queue) => Ok(queue),
             Creation::Existing(queue) => {
                 let current = Attributes::of(&queue.definition());
-                let differs = |name: &str| match name {
-                    // The count may be a number here and a text there.
-                    "RedrivePolicy" => wanted.settings.redrive != current.settings.redrive,
-                    _ => !is_same(wanted.value(name), current.value(name)),
-                };
-                match given.iter().find(|(name, _)| differs(name)) {
+                match given.iter().find(|(name, value)| !current.has(name, value)) {
                     Some((name, _)) => Err(error::queue_name_exists(name)),
                     None => Ok(queue),
                 }
             }
+        }
+    }
+
+    /// The queue if it has all the given attributes, once that is durable. A new one might not
+    /// have them, for want of others.
+    async fn with_all(
+        &self,
+        queue: Option<std::sync::Arc<SharedQueue>>,
+        given: &[(&str, &str)],
+    ) -> Result<Option<std::sync::Arc<SharedQueue>>, ApiError> {
+        let Some(queue) = queue else { return Ok(None) };
+        let has_all = self.broker.update_queue(&queue, |definition| {
+            let current = Attributes::of(definition);
+            Ok::<_, ApiError>(given.iter().all(|(name, value)| current.has(name, value)))
+        });
+        match has_all.await {
+            Ok(has_all) => Ok(has_all?.then_some(queue)),
+            Err(BrokerError::QueueDoesNotExist) => Ok(None),
+            Err(error) => Err(error::of_broker(error, "")),
         }
     }
 
@@ -168,7 +186,7 @@ impl Sqs {
         let queue = self.queue(request, input.queue_url.as_ref())?;
         let given = pairs(input.attributes.as_ref());
         if given.is_empty() {
-            return Err(ApiError::missing_parameter("Attributes"));
+            return Err(ApiError::missing_parameter("Attribute.Name"));
         }
         if let Some((name, _)) = given.iter().find(|(name, _)| attributes::is_read_only(name)) {
             return Err(error::unknown_attribute(name));
@@ -192,6 +210,7 @@ impl Sqs {
         if let Some(redrive) = wanted.settings.redrive.as_ref().filter(|_| is_new) {
             self.check_redrive_target(queue.key(), wanted.settings.kind, redrive, given)?;
         }
+        check_redrive_sources(queue.key(), given)?;
         let update = self.broker.update_queue(queue, |definition| {
             let mut attributes = Attributes::of(definition);
             attributes.set(given.iter().copied())?;
@@ -277,10 +296,11 @@ impl Sqs {
         };
         let invalid = |reason| Err(error::invalid_value(text, "RedrivePolicy", reason));
         let target = redrive.target();
-        if target.region != source.region || target.account != source.account {
-            return invalid(
-                "Dead letter target must be in the same region and account as the source.",
-            );
+        if target.region != source.region {
+            return invalid("Dead-letter target must be in same region as the source.");
+        }
+        if target.account != source.account {
+            return invalid("Dead-letter target owner should be same as the source.");
         }
         if target == *source {
             return invalid("Dead letter target cannot be the source queue itself.");
@@ -299,6 +319,19 @@ impl Sqs {
         }
         Ok(())
     }
+}
+
+/// The sources that a queue allows are of its region.
+fn check_redrive_sources(target: &QueueKey, given: &[(&str, &str)]) -> Result<(), ApiError> {
+    let name = "RedriveAllowPolicy";
+    let Some((_, text)) = given.iter().find(|(given, _)| *given == name) else { return Ok(()) };
+    let policy = RedriveAllowPolicy::parse(text)?;
+    if policy.is_none_or(|policy| policy.sources().all(|it| it.region == target.region)) {
+        return Ok(());
+    }
+    let reason = "Amazon SQS can't create the redrive allow policy. Source queues must be in same \
+                  region as the dead-letter target.";
+    Err(error::invalid_value(text, name, reason))
 }
 
 /// A map parameter's pairs.
@@ -348,16 +381,6 @@ fn invalid_fifo_name() -> ApiError {
         "The name of a FIFO queue can only include alphanumeric characters, hyphens, or \
          underscores, must end with .fifo suffix and be 1 to 80 in length",
     )
-}
-
-/// Equal as texts or as JSON documents.
-fn is_same(a: Option<String>, b: Option<String>) -> bool {
-    if a == b {
-        return true;
-    }
-    let json = |text: Option<String>| serde_json::from_str::<serde_json::Value>(&text?).ok();
-    let (a, b) = (json(a), json(b));
-    a.is_some() && a == b
 }
 
 /// The name of the last queue that the page before gave.

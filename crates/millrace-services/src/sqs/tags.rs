@@ -19,8 +19,9 @@ impl Sqs {
         if input.tags.as_ref().is_none_or(|tags| tags.0.is_empty()) {
             return Err(ApiError::missing_parameter("Tags"));
         }
+        let name = &queue.key().name;
         let update = self.broker.update_queue(&queue, |definition| {
-            definition.tags = check(pairs(input.tags.as_ref()), &definition.tags)?;
+            definition.tags = check(name, pairs(input.tags.as_ref()), &definition.tags)?;
             Ok::<_, ApiError>(())
         });
         update.await.map_err(|error| error::of_broker(error, ""))??;
@@ -33,8 +34,11 @@ impl Sqs {
         input: &UntagQueue<'_>,
     ) -> Result<Answer, ApiError> {
         let queue = self.queue(request, input.queue_url.as_ref())?;
-        let keys = input.tag_keys.as_ref().filter(|keys| !keys.is_empty());
+        let keys = input.tag_keys.as_ref();
         let keys = keys.ok_or_else(|| ApiError::missing_parameter("TagKeys"))?;
+        if keys.is_empty() || !keys.iter().all(|key| has_key_length(key)) {
+            return Err(bad_key_length());
+        }
         let update = self.broker.update_queue(&queue, |definition| {
             definition.tags.retain(|tag, _| !keys.iter().any(|key| key.as_str() == tag));
             Ok::<_, ApiError>(())
@@ -60,18 +64,28 @@ fn is_allowed(c: char) -> bool {
         || matches!(c, '_' | '.' | ':' | '/' | '=' | '+' | '-' | '@')
 }
 
-/// The tags that a queue has after `given` are added to `current`.
+fn has_key_length(key: &str) -> bool {
+    limits::TAG_KEY_CHARS.contains(&key.chars().count())
+}
+
+fn bad_key_length() -> ApiError {
+    ApiError::invalid_parameter_value("Tag keys must be between 1 and 128 characters in length.")
+}
+
+/// The tags that the queue of that name has after `given` are added to `current`.
 pub(super) fn check(
+    name: &str,
     given: Vec<(&str, &str)>,
     current: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, ApiError> {
     let mut tags = current.clone();
     for (key, value) in given {
-        let has_length = limits::TAG_KEY_CHARS.contains(&key.chars().count())
-            && value.chars().count() <= limits::TAG_VALUE_CHARS;
-        if !has_length {
+        if !has_key_length(key) {
+            return Err(bad_key_length());
+        }
+        if value.chars().count() > limits::TAG_VALUE_CHARS {
             return Err(ApiError::invalid_parameter_value(
-                "Tag keys must be between 1 and 128 characters in length, tag values up to 256.",
+                "Tag values must be between 0 and 256 characters in length.",
             ));
         }
         for (what, text) in [("keys", key), ("values", value)] {
@@ -90,7 +104,8 @@ pub(super) fn check(
         tags.insert(key.to_owned(), value.to_owned());
     }
     if tags.len() > limits::TAGS {
-        return Err(ApiError::invalid_parameter_value("Too many tags added for queue."));
+        let message = format!("Too many tags added for queue {name}.");
+        return Err(ApiError::invalid_parameter_value(message));
     }
     Ok(tags)
 }
