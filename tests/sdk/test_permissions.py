@@ -154,6 +154,49 @@ def test_bad_parameter_is_refused(api, url, bad):
     assert policy(api, url) is None
 
 
+@pytest.mark.parametrize("accounts", [["12"], ["nobody"]], ids=str)
+def test_account_that_is_none_is_shown(api, url, accounts):
+    words = f"Value [{accounts[0]}] for parameter PrincipalId is invalid. Reason: Unable to verify."
+    given = {"Label": "L", "AWSAccountIds": accounts, "Actions": ["SendMessage"]}
+
+    refused(api, "AddPermission", "InvalidParameterValue", words, QueueUrl=url, **given)
+
+
+def test_an_empty_list_of_accounts_is_shown(json_api, queue):
+    words = "Value [] for parameter PrincipalId is invalid. Reason: Unable to verify."
+    given = {"Label": "L", "AWSAccountIds": [], "Actions": ["SendMessage"]}
+
+    refused(json_api, "AddPermission", "InvalidParameterValue", words, QueueUrl=queue(), **given)
+
+
+def test_members_of_a_generated_policy_have_amazons_order(api, url):
+    add(api, url, "L")
+    add(api, url, "M")
+    api.call("RemovePermission", QueueUrl=url, Label="M")
+
+    names = ["Policy"]
+    text = api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=names)["Attributes"]["Policy"]
+    policy = json.loads(text)
+    assert list(policy) == ["Version", "Id", "Statement"]
+    assert list(policy["Statement"][0]) == ["Sid", "Effect", "Principal", "Action", "Resource"]
+
+
+def test_a_policy_that_a_client_set_is_kept_as_it_is(api, url):
+    text = '{"Statement": [{"Resource":"*", "Action":"sqs:*", "Principal":"*", "Effect":"Allow"}]}'
+    api.call("SetQueueAttributes", QueueUrl=url, Attributes={"Policy": text})
+
+    got = api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=["Policy"])
+    assert got["Attributes"]["Policy"] == text
+
+
+def test_a_statement_of_a_policy_has_at_most_seven_actions(api, url):
+    statement = {"Effect": "Allow", "Principal": "*", "Action": ["sqs:SendMessage"] * 10, "Resource": "*"}
+    words = "10 actions were found in a statement from the submitted policy, max allowed is 7"
+    given = {"Attributes": {"Policy": json.dumps({"Statement": [statement]})}}
+
+    refused(api, "SetQueueAttributes", "OverLimit", words, 403, QueueUrl=url, **given)
+
+
 @pytest.mark.parametrize("missing", ["Label", "AWSAccountIds", "Actions"])
 def test_every_parameter_is_needed(api, url, missing):
     given = {"Label": "L", "AWSAccountIds": ["111111111111"], "Actions": ["SendMessage"]}

@@ -3,6 +3,8 @@
 use millrace_core::limits;
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{AddPermission, Answer, RemovePermission, Text};
+use serde::Serialize;
+use serde::ser::Serializer;
 use serde_json::{Value, json};
 
 use super::access::OWNER_ONLY;
@@ -31,10 +33,11 @@ impl Sqs {
         let label = checked_label(input.label.as_ref())?;
         let accounts = texts(input.aws_account_ids.as_deref(), "AWSAccountIds")?;
         let actions = texts(input.actions.as_deref(), "Actions")?;
-        check_actions(&actions)?;
-        if let Some(account) = accounts.iter().find(|account| !is_account(account)) {
-            return Err(error::invalid_value(account, "PrincipalId", "Unable to verify."));
+        if actions.is_empty() {
+            return Err(ApiError::missing_parameter("Actions"));
         }
+        check_actions(&actions)?;
+        check_accounts(&accounts)?;
         let arn = queue.arn();
         let principals = accounts.iter().map(|account| format!("arn:aws:iam::{account}:root"));
         let statement = json!({
@@ -64,7 +67,7 @@ impl Sqs {
                     statements.len()
                 )));
             }
-            let text = policy.to_string();
+            let text = in_order(&policy)?;
             if text.len() > limits::POLICY_BYTES {
                 return Err(error::over_limit(format!(
                     "The policy would have {} bytes, maximum allowed is {}.",
@@ -99,7 +102,7 @@ impl Sqs {
             if statements.is_empty() {
                 definition.attributes.remove("Policy");
             } else {
-                definition.attributes.insert("Policy".to_owned(), policy.to_string());
+                definition.attributes.insert("Policy".to_owned(), in_order(&policy)?);
             }
             Ok(())
         });
@@ -141,11 +144,18 @@ fn check_actions(actions: &[&str]) -> Result<(), ApiError> {
     }
 }
 
-fn texts<'r>(list: Option<&'r [Text<'_>]>, name: &str) -> Result<Vec<&'r str>, ApiError> {
-    match list {
-        Some(list) if !list.is_empty() => Ok(list.iter().map(Text::as_str).collect()),
-        _ => Err(ApiError::missing_parameter(name)),
+fn check_accounts(accounts: &[&str]) -> Result<(), ApiError> {
+    let bad: Vec<&str> = accounts.iter().copied().filter(|it| !is_account(it)).collect();
+    if !accounts.is_empty() && bad.is_empty() {
+        return Ok(());
     }
+    let value = format_args!("[{}]", bad.join(", "));
+    Err(error::invalid_value(value, "PrincipalId", "Unable to verify."))
+}
+
+fn texts<'r>(list: Option<&'r [Text<'_>]>, name: &str) -> Result<Vec<&'r str>, ApiError> {
+    let list = list.ok_or_else(|| ApiError::missing_parameter(name))?;
+    Ok(list.iter().map(Text::as_str).collect())
 }
 
 fn policy_of(text: Option<&String>) -> Option<Value> {
@@ -169,5 +179,67 @@ fn one_or_many(mut texts: Vec<String>) -> Value {
     match texts.len() {
         1 => Value::from(texts.remove(0)),
         _ => Value::from(texts),
+    }
+}
+
+/// A policy as text, its members in the order in which Amazon writes them.
+fn in_order(policy: &Value) -> Result<String, ApiError> {
+    serde_json::to_string(&InOrder(policy)).map_err(|_| ApiError::internal_failure())
+}
+
+struct InOrder<'v>(&'v Value);
+
+impl Serialize for InOrder<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const ORDER: [&str; 12] = [
+            "Version",
+            "Id",
+            "Statement",
+            "Sid",
+            "Effect",
+            "Principal",
+            "NotPrincipal",
+            "Action",
+            "NotAction",
+            "Resource",
+            "NotResource",
+            "Condition",
+        ];
+        match self.0 {
+            Value::Object(members) => {
+                let place = |name: &str| ORDER.iter().position(|it| *it == name);
+                let mut members: Vec<(&String, &Value)> = members.iter().collect();
+                members.sort_by_key(|(name, _)| place(name).unwrap_or(ORDER.len()));
+                serializer.collect_map(members.into_iter().map(|(name, it)| (name, InOrder(it))))
+            }
+            Value::Array(elements) => serializer.collect_seq(elements.iter().map(InOrder)),
+            scalar => scalar.serialize(serializer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_policies_have_amazons_order() {
+        let policy = json!({
+            "Statement": [{
+                "Condition": { "StringLike": { "b": "1", "a": "2" } },
+                "Resource": "r",
+                "Action": ["x", "a"],
+                "Principal": { "AWS": "p" },
+                "Effect": "Allow",
+                "Sid": "s",
+            }],
+            "Id": "i",
+            "Version": "2008-10-17",
+        });
+
+        assert_eq!(
+            in_order(&policy).unwrap(),
+            r#"{"Version":"2008-10-17","Id":"i","Statement":[{"Sid":"s","Effect":"Allow","Principal":{"AWS":"p"},"Action":["x","a"],"Resource":"r","Condition":{"StringLike":{"a":"2","b":"1"}}}]}"#
+        );
     }
 }
