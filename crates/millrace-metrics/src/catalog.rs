@@ -81,7 +81,7 @@ impl Catalog {
         catalog.ids.retain(|_, id| catalog.entities.contains_key(id));
         catalog.series = catalog.entities.values().map(|known| known.columns.len()).sum();
         catalog.name_bytes = catalog.entities.values().map(Known::name_bytes).sum();
-        if let Err(error) = Log::replace(path, catalog.frames()) {
+        if let Err(error) = Log::replace(path, catalog.frames().map(Ok)) {
             // As on a full disk. It holds more entities than are known, none of them otherwise.
             tracing::warn!(%error, "the catalog of metrics is used as it is");
         }

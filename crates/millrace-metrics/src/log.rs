@@ -79,11 +79,15 @@ impl Log {
     }
 
     /// Writes a whole file anew: it is there completely or not at all.
-    pub(crate) fn replace(path: &Path, frames: impl Iterator<Item = Vec<u8>>) -> io::Result<()> {
+    pub(crate) fn replace(
+        path: &Path,
+        frames: impl Iterator<Item = io::Result<Vec<u8>>>,
+    ) -> io::Result<()> {
         let temporary = path.with_extension("new");
         let mut file = io::BufWriter::new(File::create(&temporary)?);
         file.write_all(MAGIC)?;
         for payload in frames {
+            let payload = payload?;
             file.write_all(&head(&payload)?)?;
             file.write_all(&payload)?;
         }
@@ -237,7 +241,7 @@ mod tests {
         assert_eq!(log.append(&too_long).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         log.append(b"second").unwrap();
         assert_eq!(frames(&path).0, [&b"first"[..], b"second"]);
-        assert!(Log::replace(&path, [too_long].into_iter()).is_err());
+        assert!(Log::replace(&path, [Ok(too_long)].into_iter()).is_err());
         assert_eq!(frames(&path).0, [&b"first"[..], b"second"]);
     }
 

@@ -235,7 +235,6 @@ impl AlarmBook {
     pub fn take_dirty(&mut self) -> io::Result<Option<Arc<File>>> {
         if self.is_suspect {
             self.rewrite()?;
-            self.is_suspect = false;
         }
         Ok(self.log.take_dirty())
     }
@@ -377,10 +376,13 @@ impl AlarmBook {
         let alarms = self.all().map(|alarm| Frame::Alarm(Box::new(alarm.clone())));
         let history = self.history.iter().map(|item| Frame::History(item.clone()));
         let owed = self.owed().map(|owed| Frame::Owed(Box::new(owed.clone())));
-        let frames: Result<Vec<_>, _> =
-            alarms.chain(history).chain(owed).map(|frame| serde_json::to_vec(&frame)).collect();
-        Log::replace(path, frames?.into_iter())?;
-        self.open_log()
+        let frames = alarms.chain(history).chain(owed);
+        Log::replace(path, frames.map(|frame| Ok(serde_json::to_vec(&frame)?)))?;
+        // Until the new file is open, what is appended goes to one that has no name any more.
+        self.is_suspect = true;
+        self.open_log()?;
+        self.is_suspect = false;
+        Ok(())
     }
 }
 

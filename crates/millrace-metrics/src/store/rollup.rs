@@ -54,17 +54,12 @@ impl Inner {
                     Some(rolled)
                 }
                 Some(dir) => {
-                    let mut failure = None;
                     let frames = steps(coarser).filter_map(|minute| {
                         let rows = rows_of(opened, minute, coarser);
-                        let rows = rows.map_err(|error| failure = Some(error)).ok()?;
-                        (!rows.is_empty()).then(|| frame(minute, &rows))
+                        rows.map(|rows| (!rows.is_empty()).then(|| frame(minute, &rows)))
+                            .transpose()
                     });
                     Log::replace(&day_path(dir, day, coarser), frames)?;
-                    if let Some(error) = failure {
-                        std::fs::remove_file(day_path(dir, day, coarser))?;
-                        return Err(error.into());
-                    }
                     None
                 }
             }
