@@ -1,6 +1,7 @@
 """Alarms are kept, evaluate each minute, and act."""
 
 import json
+import re
 
 import pytest
 from botocore.exceptions import ClientError
@@ -87,15 +88,24 @@ def test_two_of_three_periods_and_missing_data(clock, cloudwatch, alarm):
         ComparisonOperator="LessThanThreshold",
         TreatMissingData="notBreaching",
     )
-    states = []
+    states, reasons = [], []
     for value in [20, 5, 20, 5, None, None, None, None, None]:
         if value is not None:
             cloudwatch.put_metric_data(Namespace="Shop", MetricData=[{"MetricName": "Sales", "Value": value}])
         clock.next_minute()
         states.append(alarm("sales")["StateValue"])
+        reasons.append(re.sub(r" \(../../.. ..:..:..\)", "", alarm("sales")["StateReason"]))
 
     assert states[:4] == ["OK", "OK", "OK", "ALARM"]
+    assert reasons[3] == (
+        "Threshold Crossed: 2 out of the last 3 datapoints [5.0, 5.0] were less than the threshold (10.0) "
+        "(minimum 2 datapoints for OK -> ALARM transition)."
+    )
     assert states[-1] == "OK", "missing data does not breach"
+    assert reasons[-1] == (
+        "Threshold Crossed: 1 out of the last 3 datapoints [20.0] was not less than the threshold (10.0) and 1 "
+        "missing datapoint was treated as [NonBreaching] (minimum 2 datapoints for ALARM -> OK transition)."
+    )
 
 
 def test_an_alarm_on_an_expression(clock, sqs_alone, cloudwatch, alarm):

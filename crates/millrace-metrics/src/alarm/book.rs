@@ -167,8 +167,8 @@ impl AlarmBook {
         if alarm.state == verdict.state {
             return Ok(None);
         }
-        let data = reason::data(&alarm, verdict, now);
-        self.enter(alarm, verdict.state, verdict.reason.clone(), Some(data), now)
+        let (text, data) = (reason::text(&alarm, verdict), reason::data(&alarm, verdict, now));
+        self.enter(alarm, verdict.state, text, Some(data), now)
     }
 
     /// Notes what became of an action, which is not owed any more; if that cannot be written, until
@@ -387,4 +387,4 @@ impl AlarmBook {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

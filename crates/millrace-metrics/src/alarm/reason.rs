@@ -5,80 +5,94 @@ use std::cmp::Reverse;
 use millrace_core::{Date, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Alarm, Rule, State, Verdict, WatchedPoint};
+use super::{Alarm, State, Verdict, WatchedPoint};
 
-/// Data points that a reason names, so that it stays below CloudWatch's 1,023 characters.
-const REASON_POINTS: usize = 20;
+/// Data points from which on a reason names only the latest, that many of them.
+const REASON_POINTS: usize = 5;
 
 /// Data points that StateReasonData holds at most, the latest, and those of them that it tells more
 /// about: CloudWatch's limit is 4,000 characters.
 const DATA_POINTS: usize = 100;
 const EVALUATED_POINTS: usize = 10;
 
-impl Rule {
-    pub(super) fn reason(
-        &self,
-        state: State,
-        recent: &[WatchedPoint],
-        crossing: usize,
-        missing: usize,
-    ) -> String {
-        let plural = |count: usize| if count == 1 { "" } else { "s" };
-        if state == State::InsufficientData {
-            let verb = if missing == 1 { "was" } else { "were" };
-            return format!(
-                "Insufficient Data: {missing} datapoint{} {verb} unknown.",
-                plural(missing)
-            );
-        }
-        let is_alarm = state == State::Alarm;
+/// StateReason: why an alarm enters the state that an evaluation found, in CloudWatch's words. The
+/// data points that it names are those that speak for that state:
+///
+/// ```text
+/// 3 datapoints [… (…), … (…), … (…)] were greater than the threshold (1.0).
+/// 2 out of the last 3 datapoints [… (…), … (…)] were not less than the threshold (1.0) and 1 missing
+/// datapoint was treated as [NonBreaching] (minimum 2 datapoints for ALARM -> OK transition).
+/// ```
+///
+/// "out of" and "minimum" stand there if DatapointsToAlarm was said.
+pub(super) fn text(alarm: &Alarm, verdict: &Verdict) -> String {
+    let rule = &alarm.rule;
+    let missing = (rule.periods as usize).saturating_sub(verdict.points.len());
+    if verdict.state == State::InsufficientData {
+        return format!("Insufficient Data: {} unknown.", were(missing, "datapoint"));
+    }
+    let is_alarm = verdict.state == State::Alarm;
+    let speaks =
+        |point: &&WatchedPoint| rule.comparison.crosses(point.value, rule.threshold) == is_alarm;
+    let told: Vec<&WatchedPoint> = verdict.points.iter().filter(speaks).collect();
+    let mut text = match told.is_empty() {
         // What is there does not say why.
-        if recent.is_empty() || (is_alarm && crossing < self.to_alarm as usize && missing > 0) {
-            return self.reason_of_missing(recent.len(), missing);
+        true => {
+            let received = match verdict.points.len() {
+                0 => "no datapoints were".to_owned(),
+                count => were(count, "datapoint"),
+            };
+            let periods = counted(rule.periods as usize, "period");
+            format!("Threshold Crossed: {received} received for {periods}")
         }
-        let told: Vec<&WatchedPoint> = recent
-            .iter()
-            .filter(|point| !is_alarm || self.comparison.crosses(point.value, self.threshold))
-            .collect();
-        let shown = told.iter().take(REASON_POINTS);
-        let shown = shown.map(|point| format!("{:?} ({})", point.value, shown_time(point.time_s)));
-        let more = (told.len() > REASON_POINTS).then(|| "...".to_owned());
-        let values = shown.chain(more).collect::<Vec<_>>().join(", ");
-        let (words, threshold) = (self.comparison.words(), self.threshold);
-        let verb = match (is_alarm, told.len()) {
-            (true, 1) => "was",
-            (true, _) => "were",
-            (false, 1) => "was not",
-            (false, _) => "were not",
-        };
-        let count = match (is_alarm, self.periods) {
-            (true, 2..) => format!("{crossing} out of the last {}", self.periods),
-            _ => told.len().to_string(),
-        };
-        let s = if self.periods > 1 && is_alarm { "s" } else { plural(told.len()) };
-        format!(
-            "Threshold Crossed: {count} datapoint{s} [{values}] {verb} {words} the threshold \
-             ({threshold:?})."
-        )
+        false => format!("Threshold Crossed: {}", named(alarm, verdict.state, &told)),
+    };
+    if let Some(treatment) = rule.missing.treatment().filter(|_| missing > 0) {
+        let missing = were(missing, "missing datapoint");
+        text.push_str(&format!(" and {missing} treated as [{treatment}]"));
     }
+    if alarm.says_to_alarm && !told.is_empty() {
+        let (minimum, transition) = match is_alarm {
+            true => (rule.to_alarm, "OK -> ALARM"),
+            false => (rule.periods.saturating_sub(rule.to_alarm) + 1, "ALARM -> OK"),
+        };
+        let minimum = counted(minimum as usize, "datapoint");
+        text.push_str(&format!(" (minimum {minimum} for {transition} transition)"));
+    }
+    text.push('.');
+    text
+}
 
-    fn reason_of_missing(&self, received: usize, missing: usize) -> String {
-        let (periods, treatment) = (self.periods, self.missing.treatment());
-        let received = match received {
-            0 => "no datapoints were".to_owned(),
-            1 => "1 datapoint was".to_owned(),
-            _ => format!("{received} datapoints were"),
-        };
-        let s = if periods == 1 { "" } else { "s" };
-        let missing = match missing {
-            1 => "1 missing datapoint was".to_owned(),
-            _ => format!("{missing} missing datapoints were"),
-        };
-        format!(
-            "Threshold Crossed: {received} received for {periods} period{s} and {missing} treated \
-             as [{treatment}]."
-        )
+/// How many data points speak for a state, which, and how they compare.
+fn named(alarm: &Alarm, state: State, told: &[&WatchedPoint]) -> String {
+    let rule = &alarm.rule;
+    let count = match alarm.says_to_alarm {
+        true => format!("{} out of the last {} datapoints", told.len(), rule.periods),
+        false => counted(told.len(), "datapoint"),
+    };
+    let verb = if told.len() == 1 { "was" } else { "were" };
+    let not = if state == State::Alarm { "" } else { " not" };
+    let (words, threshold) = (rule.comparison.words(), rule.threshold);
+    let compared = format!("{verb}{not} {words} the threshold ({threshold:?})");
+    let shown = told.iter().take(REASON_POINTS);
+    let shown = shown.map(|point| format!("{:?} ({})", point.value, shown_time(point.time_s)));
+    let values = shown.collect::<Vec<_>>().join(", ");
+    if told.len() < REASON_POINTS {
+        return format!("{count} [{values}] {compared}");
     }
+    let which = if state == State::Alarm { " which crossed the threshold" } else { "" };
+    format!("{count} {compared}. The most recent datapoints{which}: [{values}]")
+}
+
+/// `1 datapoint`, `2 datapoints`.
+fn counted(count: usize, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{s}")
+}
+
+fn were(count: usize, what: &str) -> String {
+    let verb = if count == 1 { "was" } else { "were" };
+    format!("{} {verb}", counted(count, what))
 }
 
 /// StateReasonData: what was looked at, as JSON for programs. Only one metric has a `statistic` and a
@@ -142,68 +156,167 @@ fn shown_time(time_s: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rule::tests::{judged, point, rule, watched};
     use super::*;
-    use crate::alarm::MissingData;
+    use crate::alarm::book::tests::alarm;
+    use crate::alarm::rule::tests::{judged, point, rule, watched};
+    use crate::alarm::{MissingData, Rule};
 
     #[test]
     fn times_are_told_as_cloudwatch_tells_them() {
         assert_eq!(time_text(1_767_323_045_678), "2026-01-02T03:04:05.678+0000");
     }
 
+    fn of_rule(rule: Rule) -> Alarm {
+        Alarm { rule, ..alarm("a") }
+    }
+
+    /// With DatapointsToAlarm.
+    fn of_some(rule: Rule) -> Alarm {
+        Alarm { says_to_alarm: true, ..of_rule(rule) }
+    }
+
+    fn reason(alarm: &Alarm, pattern: &str, before: State) -> String {
+        let verdict = judged(&alarm.rule, pattern, before);
+        assert_ne!(verdict.state, before, "{pattern}");
+        text(alarm, &verdict).replace("Threshold Crossed: ", "")
+    }
+
     #[test]
     fn reasons_name_the_data_points() {
-        let one = Rule { threshold: 21.0, ..rule(1, 1, MissingData::Missing) };
+        let one = of_rule(Rule { threshold: 21.0, ..rule(1, 1, MissingData::Missing) });
         // 2026-01-02T03:04:00Z.
         let at = |value: f64| {
             let points = [point(1_767_323_040, value)];
-            one.judge(&watched(&points, 1_767_323_100), State::Ok)
+            let verdict = one.rule.judge(&watched(&points, 1_767_323_100), State::InsufficientData);
+            text(&one, &verdict)
         };
-        let verdict = at(21.5);
+
         assert_eq!(
-            verdict.reason,
+            at(21.5),
             "Threshold Crossed: 1 datapoint [21.5 (02/01/26 03:04:00)] was greater than the \
              threshold (21.0)."
         );
         assert_eq!(
-            at(3.0).reason,
+            at(3.0),
             "Threshold Crossed: 1 datapoint [3.0 (02/01/26 03:04:00)] was not greater than the \
              threshold (21.0)."
         );
+        assert_eq!(reason(&one, "-", State::Ok), "Insufficient Data: 1 datapoint was unknown.");
+        let three = of_rule(rule(3, 3, MissingData::Missing));
         assert_eq!(
-            judged(&rule(3, 2, MissingData::Missing), "X0X", State::Ok).reason,
-            "Threshold Crossed: 2 out of the last 3 datapoints [2.0 (01/01/70 00:02:00), 2.0 \
-             (01/01/70 00:00:00)] were greater than the threshold (1.0)."
-        );
-        let many = judged(&rule(1_440, 1_440, MissingData::Missing), &"X".repeat(1_440), State::Ok);
-        assert!(many.reason.starts_with("Threshold Crossed: 1440 out of the last 1440 datapoints"));
-        assert!(many.reason.contains(", ...] were greater") && many.reason.len() < 1_023);
-        assert_eq!(
-            judged(&one, "-", State::Ok).reason,
-            "Insufficient Data: 1 datapoint was unknown."
+            reason(&three, "XXX", State::Ok),
+            "3 datapoints [2.0 (01/01/70 00:02:00), 2.0 (01/01/70 00:01:00), 2.0 (01/01/70 \
+             00:00:00)] were greater than the threshold (1.0)."
         );
     }
 
     #[test]
-    fn reasons_say_what_missing_data_were_taken_for() {
-        let reason = |periods, missing, pattern| {
-            judged(&rule(periods, periods, missing), pattern, State::InsufficientData).reason
-        };
+    fn data_points_that_cross_say_nothing_about_why_it_is_ok() {
+        let three = of_rule(rule(3, 3, MissingData::Missing));
+        let two_of_three = of_some(rule(3, 2, MissingData::Missing));
 
         assert_eq!(
-            reason(1, MissingData::NotBreaching, "-"),
-            "Threshold Crossed: no datapoints were received for 1 period and 1 missing datapoint \
-             was treated as [NonBreaching]."
+            reason(&three, "XX0", State::Alarm),
+            "1 datapoint [0.0 (01/01/70 00:02:00)] was not greater than the threshold (1.0)."
         );
         assert_eq!(
-            reason(2, MissingData::Breaching, "----"),
-            "Threshold Crossed: no datapoints were received for 2 periods and 2 missing datapoints \
-             were treated as [Breaching]."
+            reason(&two_of_three, "0X0", State::Alarm),
+            "2 out of the last 3 datapoints [0.0 (01/01/70 00:02:00), 0.0 (01/01/70 00:00:00)] were \
+             not greater than the threshold (1.0) (minimum 2 datapoints for ALARM -> OK transition)."
+        );
+    }
+
+    #[test]
+    fn who_says_how_many_must_cross_is_told_so() {
+        let two_of_three = of_some(rule(3, 2, MissingData::Missing));
+        let one = of_some(rule(1, 1, MissingData::Missing));
+
+        assert_eq!(
+            reason(&two_of_three, "X0X", State::Ok),
+            "2 out of the last 3 datapoints [2.0 (01/01/70 00:02:00), 2.0 (01/01/70 00:00:00)] were \
+             greater than the threshold (1.0) (minimum 2 datapoints for OK -> ALARM transition)."
         );
         assert_eq!(
-            reason(3, MissingData::Breaching, "----X"),
-            "Threshold Crossed: 1 datapoint was received for 3 periods and 2 missing datapoints \
-             were treated as [Breaching]."
+            reason(&one, "X", State::InsufficientData),
+            "1 out of the last 1 datapoints [2.0 (01/01/70 00:00:00)] was greater than the threshold \
+             (1.0) (minimum 1 datapoint for OK -> ALARM transition)."
+        );
+    }
+
+    #[test]
+    fn of_many_data_points_the_latest_are_named() {
+        let most = "2.0 (01/01/70 00:04:00), 2.0 (01/01/70 00:03:00), 2.0 (01/01/70 00:02:00), 2.0 \
+                    (01/01/70 00:01:00), 2.0 (01/01/70 00:00:00)";
+        let five = rule(5, 5, MissingData::Missing);
+
+        assert_eq!(
+            reason(&of_rule(five), "XXXXX", State::Ok),
+            format!(
+                "5 datapoints were greater than the threshold (1.0). The most recent datapoints \
+                 which crossed the threshold: [{most}]."
+            )
+        );
+        assert_eq!(
+            reason(&of_some(five), "XXXXX", State::Ok),
+            format!(
+                "5 out of the last 5 datapoints were greater than the threshold (1.0). The most \
+                 recent datapoints which crossed the threshold: [{most}] (minimum 5 datapoints for \
+                 OK -> ALARM transition)."
+            )
+        );
+        assert_eq!(
+            reason(&of_rule(five), "00000", State::Alarm),
+            format!(
+                "5 datapoints were not greater than the threshold (1.0). The most recent \
+                 datapoints: [{}].",
+                most.replace("2.0", "0.0")
+            )
+        );
+        let all = of_rule(rule(1_440, 1_440, MissingData::Missing));
+        let many = reason(&all, &"X".repeat(1_440), State::Ok);
+        assert!(many.starts_with("1440 datapoints were") && many.len() < 300, "{many}");
+    }
+
+    #[test]
+    fn reasons_say_what_missing_data_were_taken_for() {
+        let of = |periods, to_alarm, missing| of_rule(rule(periods, to_alarm, missing));
+        let retained = State::InsufficientData;
+
+        assert_eq!(
+            reason(&of(1, 1, MissingData::NotBreaching), "-", retained),
+            "no datapoints were received for 1 period and 1 missing datapoint was treated as \
+             [NonBreaching]."
+        );
+        assert_eq!(
+            reason(&of(2, 2, MissingData::Breaching), "----", retained),
+            "no datapoints were received for 2 periods and 2 missing datapoints were treated as \
+             [Breaching]."
+        );
+        assert_eq!(
+            reason(&of(3, 2, MissingData::Breaching), "----0", retained),
+            "1 datapoint was received for 3 periods and 2 missing datapoints were treated as \
+             [Breaching].",
+            "it does not say why"
+        );
+        assert_eq!(
+            reason(&of(3, 3, MissingData::Breaching), "----X", retained),
+            "1 datapoint [2.0 (01/01/70 00:04:00)] was greater than the threshold (1.0) and 2 missing \
+             datapoints were treated as [Breaching]."
+        );
+        assert_eq!(
+            reason(&of(3, 3, MissingData::Breaching), "----0", State::Alarm),
+            "1 datapoint [0.0 (01/01/70 00:04:00)] was not greater than the threshold (1.0) and 2 \
+             missing datapoints were treated as [Breaching]."
+        );
+        assert_eq!(
+            reason(&of_some(rule(20, 1, MissingData::NotBreaching)), "----X", State::Ok),
+            "1 out of the last 20 datapoints [2.0 (01/01/70 00:04:00)] was greater than the \
+             threshold (1.0) and 19 missing datapoints were treated as [NonBreaching] (minimum 1 \
+             datapoint for OK -> ALARM transition)."
+        );
+        assert_eq!(
+            reason(&of(3, 1, MissingData::Missing), "----X", State::Ok),
+            "1 datapoint [2.0 (01/01/70 00:04:00)] was greater than the threshold (1.0)."
         );
     }
 }

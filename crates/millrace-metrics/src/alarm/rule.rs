@@ -108,13 +108,12 @@ impl MissingData {
         }
     }
 
-    /// As reasons call it.
-    pub(super) fn treatment(self) -> &'static str {
+    /// As reasons call what counts as something.
+    pub(super) fn treatment(self) -> Option<&'static str> {
         match self {
-            MissingData::Missing => "Missing",
-            MissingData::Ignore => "Ignore",
-            MissingData::Breaching => "Breaching",
-            MissingData::NotBreaching => "NonBreaching",
+            MissingData::Missing | MissingData::Ignore => None,
+            MissingData::Breaching => Some("Breaching"),
+            MissingData::NotBreaching => Some("NonBreaching"),
         }
     }
 }
@@ -156,7 +155,6 @@ pub struct Watched<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     pub state: State,
-    pub reason: String,
     /// The data points that decided, the latest first.
     pub points: Vec<WatchedPoint>,
     /// The periods without one that counted as the alarm says: their starts in seconds, the latest
@@ -201,10 +199,9 @@ impl Rule {
                 (MissingData::Missing, 0) => State::Alarm,
             }
         };
-        let reason = self.reason(state, &recent, crossing, missing);
         let told = if state == present { 0 } else { missing };
         let missing = watched.periods_without(&recent).take(told).collect();
-        Verdict { state, reason, points: recent, missing }
+        Verdict { state, points: recent, missing }
     }
 }
 

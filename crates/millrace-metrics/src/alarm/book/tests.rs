@@ -7,7 +7,7 @@ fn scope() -> Scope {
     Scope { region: "us-east-1".into(), account: "000000000000".into() }
 }
 
-fn alarm(name: &str) -> Alarm {
+pub(in crate::alarm) fn alarm(name: &str) -> Alarm {
     let kind = QueryKind::Metric {
         entity: Entity::new(scope(), "AWS/SQS", vec![("QueueName".into(), "jobs".into())]),
         metric: "ApproximateNumberOfMessagesVisible".into(),
@@ -54,7 +54,7 @@ fn point(time_s: u64, value: f64) -> WatchedPoint {
 }
 
 fn verdict(state: State) -> Verdict {
-    Verdict { state, reason: "because".into(), points: vec![point(60, 11.0)], missing: vec![0] }
+    Verdict { state, points: vec![point(60, 11.0)], missing: vec![0] }
 }
 
 fn summaries(book: &AlarmBook) -> Vec<&str> {
