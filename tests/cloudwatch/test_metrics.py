@@ -107,6 +107,50 @@ def test_units_are_kept_apart(put, cloudwatch, clock):
     assert [(point["Unit"], point["Sum"]) for point in one] == [("Seconds", 3)]
 
 
+def test_periods_begin_at_the_start_and_the_end_is_rounded_down(put, cloudwatch, clock):
+    minute = datetime.timedelta(minutes=1)
+    # A minute before a full hour.
+    start = clock.time(4 * 3600).replace(minute=59, second=0, microsecond=0)
+    times = [start + n * minute for n in range(60)]
+    put(*({"MetricName": "Hits", "Timestamp": time, "Value": 1} for time in times))
+
+    def found(start, end, period):
+        asked = {"StartTime": start, "EndTime": end}
+        stat = {"Metric": {"Namespace": "Shop", "MetricName": "Hits"}, "Period": period, "Stat": "Sum"}
+        queries = [{"Id": "hits", "MetricStat": stat}, {"Id": "filled", "Expression": "FILL(hits, 0)"}]
+        answer = cloudwatch.get_metric_data(MetricDataQueries=queries, ScanBy="TimestampAscending", **asked)
+        points = cloudwatch.get_metric_statistics(
+            Namespace="Shop", MetricName="Hits", Period=period, Statistics=["Sum"], **asked
+        )["Datapoints"]
+        same = [dict(zip(result["Timestamps"], result["Values"])) for result in answer["MetricDataResults"]]
+        same.append({point["Timestamp"]: point["Sum"] for point in points})
+        assert same[0] == same[1] == same[2]
+        return same[0]
+
+    assert found(start, start + 60 * minute, 1200) == {start + n * minute: 20 for n in (0, 20, 40)}
+    seconds = datetime.timedelta(seconds=40)
+    between = found(start + 24 * minute + seconds, start + 26 * minute + seconds, 60)
+    assert between == {start + 24 * minute: 1, start + 25 * minute: 1}
+
+
+def test_who_asks_up_to_now_sees_the_minutes_that_have_ended(put, cloudwatch, clock):
+    ended = clock.time().replace(second=0, microsecond=0)
+    put({"MetricName": "Hits", "Value": 1})
+    clock.next_minute()
+    put({"MetricName": "Hits", "Value": 2})
+    clock.advance(30)
+
+    def found(end):
+        stat = {"Metric": {"Namespace": "Shop", "MetricName": "Hits"}, "Period": 60, "Stat": "Sum"}
+        queries = [{"Id": "hits", "MetricStat": stat}]
+        answer = cloudwatch.get_metric_data(MetricDataQueries=queries, StartTime=clock.time(600), EndTime=end)
+        [result] = answer["MetricDataResults"]
+        return dict(zip(result["Timestamps"], result["Values"]))
+
+    assert found(clock.time()) == {ended: 1}
+    assert found(clock.time(-30)) == {ended: 1, ended + datetime.timedelta(minutes=1): 2}
+
+
 def test_dimensions_are_an_exact_set_in_any_order(put, cloudwatch, clock):
     a, b = {"Name": "A", "Value": "1"}, {"Name": "B", "Value": "2"}
     put({"MetricName": "Hits", "Dimensions": [a, b], "Value": 1})
@@ -224,7 +268,8 @@ def test_what_was_put_survives_a_kill(alone, put, cloudwatch, clock):
         MetricName="Sales",
         Dimensions=[{"Name": "Shop", "Value": "shop-399"}],
         StartTime=clock.time(600),
-        EndTime=clock.time(-60),
+        # The clock has fallen back to real time.
+        EndTime=clock.time(-180),
         Period=60,
         Statistics=["Sum"],
     )["Datapoints"]
@@ -292,7 +337,7 @@ def test_refusals(cloudwatch, clock):
     end = start + datetime.timedelta(days=2)
     assert statistics(start, end, 60) == (
         "InvalidParameterCombination",
-        "You have requested up to 2880 datapoints, which exceeds the limit of 1440. You may reduce the "
+        "You have requested up to 2,880 datapoints, which exceeds the limit of 1,440. You may reduce the "
         "datapoints requested by increasing Period, or decreasing the time range.",
     )
     day = {"StartTime": clock.time(86400 + 17), "EndTime": clock.time(17), "Period": 60, "Statistics": ["Sum"]}
@@ -300,6 +345,17 @@ def test_refusals(cloudwatch, clock):
     assert statistics(start, end, 61)[0] == "InvalidParameterValue"
     many = {"Namespace": "Shop", "MetricName": "M", "StartTime": start, "EndTime": end, "Period": 3600}
     assert refused(cloudwatch.get_metric_statistics, Statistics=["Sum"] * 6, **many)[0] == "ValidationError"
+    stat = {"Metric": {"Namespace": "Shop", "MetricName": "M"}, "Period": 60, "Stat": "Sum"}
+    twice = {"MetricDataQueries": [{"Id": "m", "MetricStat": stat}] * 2}
+    for at, message in [
+        ({"StartTime": now, "EndTime": now}, "The parameter StartTime must not equal parameter EndTime."),
+        ({"StartTime": end, "EndTime": start}, "The parameter EndTime must be greater than StartTime."),
+        (
+            {"StartTime": start, "EndTime": end},
+            "The values for parameter id in MetricDataQueries are not unique.",
+        ),
+    ]:
+        assert refused(cloudwatch.get_metric_data, **twice, **at) == ("ValidationError", message)
     assert refused(cloudwatch.list_metrics, NextToken="?")[0] == "InvalidNextToken"
     query = {"Id": "e", "Expression": "1 +"}
     asked = {"MetricDataQueries": [query], "StartTime": start, "EndTime": end}

@@ -54,10 +54,10 @@ impl<'a> Evaluation<'a> {
             wanted.push(SeriesQuery { entity, metric, unit, periods: self.periods(minutes_s) });
             meant.push((query, statistic, *period_s));
         }
-        // Periods that begin within the span, the first of which may begin before its start.
-        let longest_s = wanted.iter().map(|wanted| wanted.periods.period_s).max();
-        let longest_s = longest_s.unwrap_or_default();
-        let range_s = self.span.start_s.saturating_sub(longest_s)..self.span.end_s;
+        // The first period of each may begin before the start of the span.
+        let Span { start_s, end_s, .. } = *self.span;
+        let first_s = wanted.iter().map(|wanted| wanted.periods.start_of(start_s)).min();
+        let range_s = first_s.unwrap_or(start_s)..end_s;
         let points = self.store.points(&wanted, range_s, self.span.now)?;
         for (((query, statistic, period_s), wanted), points) in
             meant.iter().zip(&wanted).zip(points)
@@ -326,7 +326,7 @@ impl<'a> Evaluation<'a> {
                 periods: self.periods(period_s),
             })
             .collect();
-        let range_s = self.span.start_s.saturating_sub(period_s)..self.span.end_s;
+        let range_s = self.periods(period_s).start_of(self.span.start_s)..self.span.end_s;
         let points = self.store.points(&queries, range_s, self.span.now);
         let points = points.map_err(|error| {
             let said = MathError::new(error.to_string());

@@ -126,8 +126,9 @@ pub(super) fn alarm_period(period_s: u64) -> Result<u64, ApiError> {
     Err(error::validation("Period must be 10, 20, 30 or a multiple of 60."))
 }
 
-/// Start and end in seconds, the start rounded down as CloudWatch does it by its age: to a minute,
-/// after 15 days to five minutes, after 63 days to an hour. The end is not included.
+/// Start and end in seconds, both rounded down as CloudWatch does it: the start by its age to a
+/// minute, after 15 days to five minutes, after 63 days to an hour; the end to a minute. It is not
+/// included, so that who asks up to now is told of the minutes that have ended.
 pub(super) fn span(
     start_ms: Option<i64>,
     end_ms: Option<i64>,
@@ -141,7 +142,7 @@ pub(super) fn span(
         ));
     }
     let seconds = |time_ms: i64| u64::try_from(time_ms).unwrap_or_default() / 1000;
-    let (start_s, end_s) = (seconds(start_ms), seconds(end_ms.saturating_add(999)));
+    let (start_s, end_s) = (seconds(start_ms), seconds(end_ms));
     let age_s = now_s.saturating_sub(start_s);
     let step_s = if age_s < MINUTES_KEPT_S {
         60
@@ -150,7 +151,7 @@ pub(super) fn span(
     } else {
         3_600
     };
-    Ok((start_s - start_s % step_s, end_s))
+    Ok((start_s - start_s % step_s, end_s - end_s % BASE_PERIOD_S))
 }
 
 /// Whole periods from start to end as they are given: rounding makes a day at most a minute longer,
@@ -211,6 +212,23 @@ pub(super) fn max_records(value: Option<i64>) -> Result<usize, ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_ends_of_a_span_are_rounded_down() {
+        // A full hour, and 40 seconds after its 24th minute.
+        let (hour_s, time_s) = (1_700_002_800, 1_700_004_280);
+        let span = |age_s: u64| {
+            let (start_ms, end_ms) = (time_s * 1000 + 999, (time_s + 120) * 1000 + 999);
+            span(Some(start_ms), Some(end_ms), time_s as u64 + age_s).unwrap()
+        };
+        const DAY_S: u64 = 86_400;
+
+        let end_s = hour_s + 26 * 60;
+        assert_eq!(span(0), (hour_s + 24 * 60, end_s));
+        assert_eq!(span(15 * DAY_S - 1), (hour_s + 24 * 60, end_s));
+        assert_eq!(span(15 * DAY_S), (hour_s + 20 * 60, end_s));
+        assert_eq!(span(63 * DAY_S), (hour_s, end_s));
+    }
 
     #[test]
     fn periods_are_counted_between_times_that_are_not_rounded() {

@@ -1,5 +1,6 @@
 //! GetMetricStatistics, GetMetricData, ListMetrics.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use millrace_core::Timestamp;
@@ -52,9 +53,10 @@ impl CloudWatch {
         let unit = unit(input.unit.as_ref(), "unit")?;
         let count = check::periods_between(input.start_time_ms, input.end_time_ms, period_s);
         if count > DATAPOINTS_MAX {
+            let (count, limit) = (grouped(count), grouped(DATAPOINTS_MAX));
             return Err(error::invalid_combination(format!(
                 "You have requested up to {count} datapoints, which exceeds the limit of \
-                 {DATAPOINTS_MAX}. You may reduce the datapoints requested by increasing Period, or \
+                 {limit}. You may reduce the datapoints requested by increasing Period, or \
                  decreasing the time range."
             )));
         }
@@ -88,6 +90,7 @@ impl CloudWatch {
         input: &GetMetricData,
     ) -> Result<Answer, ApiError> {
         let now = self.broker.now();
+        check_order(input.start_time_ms, input.end_time_ms)?;
         let (start_s, end_s) = check::span(input.start_time_ms, input.end_time_ms, now.seconds())?;
         let is_ascending = check::is_ascending(input.scan_by.as_deref())?;
         let page = match input.max_datapoints {
@@ -103,7 +106,7 @@ impl CloudWatch {
         };
         let place: Option<Place> = check::place(input.next_token.as_ref())?;
         let queries = queries(scope, &input.queries, "MetricDataQueries", QUERIES_MAX)?;
-        let span = Span { scope: scope.clone(), start_s, end_s, origin_s: 0, now };
+        let span = Span { scope: scope.clone(), start_s, end_s, origin_s: start_s, now };
         let store = self.monitor.store().clone();
         let found = self.monitor.run(move || math::answer(&store, &queries, &span));
         let found = found.await?.map_err(error::of_query)?;
@@ -167,6 +170,32 @@ impl CloudWatch {
         });
         Ok(Answer::ListMetrics { metrics: metrics.collect(), next_token })
     }
+}
+
+/// How GetMetricData refuses times in the wrong order; GetMetricStatistics does it in other words.
+fn check_order(start_ms: Option<i64>, end_ms: Option<i64>) -> Result<(), ApiError> {
+    match start_ms.zip(end_ms).map(|(start_ms, end_ms)| end_ms.cmp(&start_ms)) {
+        Some(Ordering::Equal) => {
+            Err(error::validation("The parameter StartTime must not equal parameter EndTime."))
+        }
+        Some(Ordering::Less) => {
+            Err(error::validation("The parameter EndTime must be greater than StartTime."))
+        }
+        Some(Ordering::Greater) | None => Ok(()),
+    }
+}
+
+/// `1,440`.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// Which units there are, if there are several, of which the first is shown.
@@ -235,7 +264,9 @@ pub(super) fn queries(
         let at = format!("{parameter}.member.{}", number + 1);
         let query = checked_query(scope, query, &at)?;
         if !ids.insert(query.id.clone()) {
-            return Err(error::validation(format!("The id {} is used more than once.", query.id)));
+            return Err(error::validation(format!(
+                "The values for parameter id in {parameter} are not unique."
+            )));
         }
         checked.push(query);
     }
@@ -300,7 +331,109 @@ fn metric_kind(scope: &Scope, stat: &MetricStat, at: &str) -> Result<QueryKind, 
 
 #[cfg(test)]
 mod tests {
+    use millrace_metrics::alarm::AlarmBook;
+    use millrace_metrics::{Entity, Record, Summary};
+
     use super::*;
+    use crate::cloudwatch::alarms::tests::{scope, service};
+
+    fn count_of(metric: &str, period_s: i64) -> MetricDataQuery {
+        let stat = MetricStat {
+            namespace: Some("Shop".into()),
+            metric_name: Some(metric.into()),
+            period_s: Some(period_s),
+            stat: Some("Sum".into()),
+            ..MetricStat::default()
+        };
+        MetricDataQuery {
+            id: Some(metric.to_lowercase()),
+            metric_stat: Some(stat),
+            ..MetricDataQuery::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn periods_begin_at_the_start_whichever_action_asks() {
+        let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+        // A minute before a full hour some hours ago, and 40 seconds.
+        let hour_s = service.broker.now().seconds() / 3_600 * 3_600 - 5 * 3_600;
+        let start_s = hour_s - 60;
+        let entity = Entity::new(scope(), "Shop", Vec::new());
+        for minute in 0..80 {
+            let (time_s, summary) = (start_s + minute * 60, Summary::of(1.0));
+            let (metric, unit) = ("Sales", Unit::Count);
+            let record = Record { entity: &entity, metric, unit, time_s, summary };
+            service.monitor.store().record(&[record]).unwrap();
+        }
+        let (start_ms, end_ms) = ((start_s + 40) as i64 * 1000, (start_s + 50 * 60) as i64 * 1000);
+        let (start_time_ms, end_time_ms) = (Some(start_ms), Some(end_ms));
+
+        let search = "SEARCH('{Shop} MetricName=\"Sales\"', 'Sum', 1200)";
+        let of = |id: &str, text: &str| MetricDataQuery {
+            id: Some(id.into()),
+            expression: Some(text.into()),
+            ..MetricDataQuery::default()
+        };
+        let queries = vec![count_of("Sales", 1_200), of("e1", search), of("e2", "FILL(sales, 0)")];
+        let input =
+            GetMetricData { queries, start_time_ms, end_time_ms, ..GetMetricData::default() };
+        let Answer::GetMetricData { results, .. } =
+            service.get_metric_data(&scope(), &input).await.unwrap()
+        else {
+            panic!("another answer");
+        };
+        let input = GetMetricStatistics {
+            namespace: Some("Shop".into()),
+            metric_name: Some("Sales".into()),
+            start_time_ms,
+            end_time_ms,
+            period_s: Some(1_200),
+            statistics: vec!["Sum".into()],
+            ..GetMetricStatistics::default()
+        };
+        let Answer::GetMetricStatistics { datapoints, .. } =
+            service.get_metric_statistics(&scope(), &input).await.unwrap()
+        else {
+            panic!("another answer");
+        };
+
+        let starts = [0, 20, 40].map(|minute| (start_s + minute * 60) * 1000);
+        let expected: Vec<(u64, f64)> = starts.into_iter().zip([20.0, 20.0, 10.0]).collect();
+        for result in &results {
+            let times = result.timestamps_ms.iter().copied();
+            let mut found: Vec<_> = times.zip(result.values.iter().copied()).collect();
+            found.reverse();
+            assert_eq!(found, expected, "{}", result.id);
+        }
+        let found = datapoints.iter().map(|point| (point.timestamp_ms, point.statistics[0].1));
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        assert_eq!(results.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn refusals_are_in_the_words_of_each_action() {
+        let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+        let data = async |start_ms: i64, end_ms: i64, queries: Vec<MetricDataQuery>| {
+            let (start_time_ms, end_time_ms) = (Some(start_ms), Some(end_ms));
+            let input =
+                GetMetricData { queries, start_time_ms, end_time_ms, ..GetMetricData::default() };
+            let refused = service.get_metric_data(&scope(), &input).await.unwrap_err();
+            (refused.code, refused.message.into_owned())
+        };
+
+        assert_eq!(
+            data(5, 5, vec![count_of("A", 60)]).await,
+            ("ValidationError", "The parameter StartTime must not equal parameter EndTime.".into())
+        );
+        assert_eq!(
+            data(6, 5, vec![count_of("A", 60)]).await,
+            ("ValidationError", "The parameter EndTime must be greater than StartTime.".into())
+        );
+        let unique = "The values for parameter id in MetricDataQueries are not unique.";
+        let twice = vec![count_of("A", 60), count_of("A", 60)];
+        assert_eq!(data(0, 60_000, twice).await, ("ValidationError", unique.into()));
+        assert_eq!(["0", "999", "1,440", "1,234,567"], [0, 999, 1_440, 1_234_567].map(grouped));
+    }
 
     #[test]
     fn statistics_are_few_and_each_is_given_once() {
