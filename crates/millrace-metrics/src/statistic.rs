@@ -53,7 +53,8 @@ impl Statistic {
     }
 
     /// The statistic's value; `None` if the distribution that it needs is not known, or if it is no
-    /// finite number, as a sum of large values.
+    /// finite number, as a sum of large values. What is made of the distribution lies between the
+    /// smallest and the largest value, though it may be known only roughly.
     pub fn value(self, of: &Summary) -> Option<f64> {
         let value = match self {
             Statistic::SampleCount => of.count,
@@ -61,12 +62,18 @@ impl Statistic {
             Statistic::Sum => of.sum,
             Statistic::Minimum => of.min,
             Statistic::Maximum => of.max,
-            Statistic::Percentile(percent) => percentile(&of.values()?, percent)?,
-            Statistic::TrimmedMean(percent) => mean_between(&of.values()?, 0.0, percent)?,
-            Statistic::InterquartileMean => mean_between(&of.values()?, 25.0, 75.0)?,
+            Statistic::Percentile(percent) => within(of, percentile(&of.values()?, percent)?),
+            Statistic::TrimmedMean(percent) => {
+                within(of, mean_between(&of.values()?, 0.0, percent)?)
+            }
+            Statistic::InterquartileMean => within(of, mean_between(&of.values()?, 25.0, 75.0)?),
         };
         value.is_finite().then_some(value)
     }
+}
+
+fn within(of: &Summary, value: f64) -> f64 {
+    value.max(of.min).min(of.max)
 }
 
 fn percentile(values: &[(f64, f64)], percent: f64) -> Option<f64> {
@@ -127,6 +134,26 @@ mod tests {
         assert_eq!((value("p50"), value("p90"), value("p0"), value("p100")), (5.0, 9.0, 1.0, 10.0));
         assert_eq!(value("tm50"), 3.0);
         assert_eq!(value("IQM"), 5.5);
+    }
+
+    #[test]
+    fn what_is_known_roughly_lies_between_the_smallest_and_the_largest_value() {
+        for top in [100, 1_000] {
+            let all = (1..=top).map(|value| (f64::from(value) + 0.007, 1.0));
+            let all = Summary::of_values(all).unwrap();
+            let values = all.values().unwrap();
+            assert!(values.len() < top as usize, "{top}: they are taken together");
+            let value = |name| Statistic::of_name(name).unwrap().value(&all).unwrap();
+
+            assert!(value("p0") >= all.min && value("tm0") >= all.min);
+            assert!(value("p99.9") <= all.max && value("p100") <= all.max, "{top}");
+        }
+        let near = (0..100).map(|value| (100.0 + f64::from(value) / 1_000.0, 1.0));
+        let near = Summary::of_values(near).unwrap();
+        for name in ["p50", "tm50", "IQM"] {
+            let value = Statistic::of_name(name).unwrap().value(&near).unwrap();
+            assert!((near.min..=near.max).contains(&value), "{name}: {value}");
+        }
     }
 
     #[test]
