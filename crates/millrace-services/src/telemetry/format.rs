@@ -21,14 +21,15 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// What the header `Accept` asks for.
+    /// What the header `Accept` asks for: of the two that has the higher quality, if it is not zero.
     pub(super) fn wanted(accept: Option<&str>) -> Format {
-        let mut accepted = accept.unwrap_or_default().split(',');
-        let is_open = |range: &str| {
-            let media_type = range.split(';').next().unwrap_or_default().trim();
-            media_type.eq_ignore_ascii_case("application/openmetrics-text")
-        };
-        if accepted.any(is_open) { Format::OpenMetrics } else { Format::Text }
+        let accept = accept.unwrap_or_default();
+        let open = quality(accept, "application/openmetrics-text").unwrap_or_default();
+        let text = ["text/plain", "text/*", "*/*"].into_iter().find_map(|of| quality(accept, of));
+        if open > 0.0 && open >= text.unwrap_or_default() {
+            return Format::OpenMetrics;
+        }
+        Format::Text
     }
 
     pub(super) fn content_type(self) -> &'static str {
@@ -48,6 +49,18 @@ impl Format {
             Format::Text => as_text(&families),
         }
     }
+}
+
+/// The highest quality that the header `Accept` gives a media type, if it names that; without `q` it
+/// is 1.
+fn quality(accept: &str, media_type: &str) -> Option<f64> {
+    let qualities = accept.split(',').filter_map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let is_named = parts.next()?.eq_ignore_ascii_case(media_type);
+        let q = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+        is_named.then(|| q.and_then(|q| q.parse().ok()).unwrap_or(1.0))
+    });
+    qualities.reduce(f64::max)
 }
 
 fn as_text(families: &str) -> String {
@@ -85,6 +98,21 @@ mod tests {
         assert_eq!(Format::wanted(Some("text/plain; version=0.0.4")), Format::Text);
         assert_eq!(Format::wanted(Some("*/*")), Format::Text);
         assert_eq!(Format::wanted(None), Format::Text);
+    }
+
+    #[test]
+    fn the_format_of_higher_quality_is_answered() {
+        for (accept, expected) in [
+            ("application/openmetrics-text;q=0,text/plain", Format::Text),
+            ("application/openmetrics-text; q=0.0", Format::Text),
+            ("text/plain;version=0.0.4;q=0.9, application/openmetrics-text;q=0.1", Format::Text),
+            ("application/openmetrics-text;q=0.1,*/*", Format::Text),
+            ("application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.2", Format::OpenMetrics),
+            ("text/plain;q=0.3,*/*;q=0.9,Application/OpenMetrics-Text;Q=0.6", Format::OpenMetrics),
+            ("application/openmetrics-text;q=nonsense", Format::OpenMetrics),
+        ] {
+            assert_eq!(Format::wanted(Some(accept)), expected, "{accept}");
+        }
     }
 
     #[test]
