@@ -59,6 +59,21 @@ def test_values_that_are_missing_count_as_zero(minutes):
     assert values("IF(m1, m2, 5)") == [20, 0, 5, 5]
 
 
+def test_a_result_says_that_values_which_are_no_numbers_were_left_out(minutes):
+    minutes.put("A", 1, 2, 3, 4)
+    minutes.put("B", 1, 0, 3, 0)
+    dropped = {
+        "Code": "ArithmeticError",
+        "Value": "One or more data-points have been dropped due to non-numeric values (NaN, -Infinite, +Infinite)",
+    }
+
+    for expression, values in [("m1 / m2", [1, 1]), ("LOG10(m2) * 0", [0, 0]), ("FILL(m1 / m2, 9)", [1, 9, 1, 9])]:
+        [result] = minutes(expression, "A", "B")
+        assert (result["Values"], result["Messages"]) == (values, [dropped])
+    [result] = minutes("m2 / m1", "A", "B")
+    assert result["Values"] == [1, 0, 1, 0] and "Messages" not in result
+
+
 def test_search_as_grafana_sends_it(minutes):
     for shop in ["north", "south", "east-2"]:
         minutes.put("Sales", 1, dimensions=[("ShopName", shop)])

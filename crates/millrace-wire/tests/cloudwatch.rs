@@ -140,7 +140,7 @@ fn an_answer_without_content_is_empty() {
 }
 
 #[test]
-fn lists_are_there_even_if_empty() {
+fn lists_are_there_even_if_empty_except_the_messages_of_a_result() {
     let result = MetricDataResult {
         id: "m".to_owned(),
         label: "M".to_owned(),
@@ -153,10 +153,16 @@ fn lists_are_there_even_if_empty() {
     let answer = Answer::GetMetricData { results, messages: Vec::new(), next_token: None };
     assert_eq!(
         text(&answer, "GetMetricData", Protocol::Json),
-        r#"{"MetricDataResults":[{"Id":"m","Label":"M","Timestamps":[],"Values":[],"StatusCode":"Complete","Messages":[]}],"Messages":[]}"#
+        r#"{"MetricDataResults":[{"Id":"m","Label":"M","Timestamps":[],"Values":[],"StatusCode":"Complete"}],"Messages":[]}"#
     );
     let xml = text(&answer, "GetMetricData", Protocol::Query);
-    assert!(xml.contains("<Timestamps/><Values/>"), "{xml}");
+    assert!(
+        xml.contains("<Timestamps/><Values/><StatusCode>Complete</StatusCode></member>"),
+        "{xml}"
+    );
+    assert!(xml.contains("</MetricDataResults><Messages/>"), "{xml}");
+    let cbor = body(&answer, "GetMetricData", Protocol::Cbor);
+    assert_eq!(cbor.windows(9).filter(|bytes| bytes == b"\x68Messages").count(), 1);
 }
 
 #[test]

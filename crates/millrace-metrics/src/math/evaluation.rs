@@ -125,7 +125,7 @@ impl<'a> Evaluation<'a> {
             if series.label.is_empty() {
                 series.label.clone_from(&query.id);
             }
-            series.points.retain(|_, value| value.is_finite());
+            series.drop_what_is_no_number();
         }
         Ok(Found { id: query.id.clone(), series })
     }

@@ -174,8 +174,10 @@ fn reduce(value: Value, over: impl Fn(&[f64]) -> f64) -> Result<Value, MathError
                 columns.entry(*time_s).or_default().push(*value);
             }
             let period_s = list.iter().map(|series| series.period_s).max().unwrap_or_default();
+            let has_dropped = list.iter().any(|series| series.has_dropped);
             let points = columns.iter().map(|(time_s, values)| (*time_s, over(values)));
-            Ok(Value::Series(Series { period_s, points: points.collect(), ..Series::default() }))
+            let points = points.collect();
+            Ok(Value::Series(Series { period_s, points, has_dropped, ..Series::default() }))
         }
         Value::Number(_) | Value::Text(_) => Err(MathError::new("a time series is expected")),
     }

@@ -94,6 +94,9 @@ pub struct Series {
     pub points: BTreeMap<u64, f64>,
     /// If values of several units were found: those, of which the first is shown.
     pub units: Vec<Unit>,
+    /// Whether a data point was left out because its value would be no finite number, from this or
+    /// from what this is made of.
+    pub has_dropped: bool,
     /// The metric that it is made from, if it is one.
     origin: Option<Arc<Origin>>,
 }
@@ -153,16 +156,23 @@ impl Series {
     /// Each value made another, or none.
     fn mapped(&self, apply: impl Fn(u64, f64) -> Option<f64>) -> Series {
         let points = self.points.iter();
-        let points = points.filter_map(|(time_s, value)| {
-            Some((*time_s, apply(*time_s, *value).filter(|value| value.is_finite())?))
-        });
-        self.with(points.collect())
+        let points = points.filter_map(|(time_s, value)| Some((*time_s, apply(*time_s, *value)?)));
+        let mut series = self.with(points.collect());
+        series.drop_what_is_no_number();
+        series
     }
 
     /// What is made of it, with other data points.
     fn with(&self, points: BTreeMap<u64, f64>) -> Series {
         let (label, period_s, origin) = (self.label.clone(), self.period_s, self.origin.clone());
-        Series { label, period_s, points, units: Vec::new(), origin }
+        let has_dropped = self.has_dropped;
+        Series { label, period_s, points, units: Vec::new(), has_dropped, origin }
+    }
+
+    fn drop_what_is_no_number(&mut self) {
+        let count = self.points.len();
+        self.points.retain(|_, value| value.is_finite());
+        self.has_dropped |= self.points.len() < count;
     }
 }
 

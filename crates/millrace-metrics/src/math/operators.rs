@@ -20,15 +20,15 @@ pub(super) fn cost_of_binary(left: &Value, right: &Value) -> usize {
 pub(super) fn binary(operator: Operator, left: Value, right: Value) -> Result<Value, MathError> {
     let apply = |a: f64, b: f64| operate(operator, a, b);
     Ok(match (left, right) {
-        (Value::Number(a), Value::Number(b)) => Value::Number(apply(a, b).unwrap_or(f64::NAN)),
-        (Value::Series(a), Value::Number(b)) => Value::Series(a.mapped(|_, a| apply(a, b))),
-        (Value::Number(a), Value::Series(b)) => Value::Series(b.mapped(|_, b| apply(a, b))),
+        (Value::Number(a), Value::Number(b)) => Value::Number(apply(a, b)),
+        (Value::Series(a), Value::Number(b)) => Value::Series(a.mapped(|_, a| Some(apply(a, b)))),
+        (Value::Number(a), Value::Series(b)) => Value::Series(b.mapped(|_, b| Some(apply(a, b)))),
         (Value::Series(a), Value::Series(b)) => Value::Series(joined(&a, &b, apply)),
         (Value::List(list), Value::Number(b)) => {
-            Value::List(list.iter().map(|a| a.mapped(|_, a| apply(a, b))).collect())
+            Value::List(list.iter().map(|a| a.mapped(|_, a| Some(apply(a, b)))).collect())
         }
         (Value::Number(a), Value::List(list)) => {
-            Value::List(list.iter().map(|b| b.mapped(|_, b| apply(a, b))).collect())
+            Value::List(list.iter().map(|b| b.mapped(|_, b| Some(apply(a, b)))).collect())
         }
         (Value::List(list), Value::Series(b)) => {
             Value::List(list.iter().map(|a| joined(a, &b, apply)).collect())
@@ -48,10 +48,10 @@ pub(super) fn binary(operator: Operator, left: Value, right: Value) -> Result<Va
     })
 }
 
-/// None: there is no data point, as after a division by zero.
-fn operate(operator: Operator, a: f64, b: f64) -> Option<f64> {
+/// Not a number: there is no data point, as after a division by zero.
+fn operate(operator: Operator, a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() {
-        return None;
+        return f64::NAN;
     }
     let truth = |is_true: bool| f64::from(u8::from(is_true));
     let value = match operator {
@@ -69,22 +69,25 @@ fn operate(operator: Operator, a: f64, b: f64) -> Option<f64> {
         Operator::And => truth(a != 0.0 && b != 0.0),
         Operator::Or => truth(a != 0.0 || b != 0.0),
     };
-    value.is_finite().then_some(value)
+    if value.is_finite() { value } else { f64::NAN }
 }
 
 /// User guide, "Using metric math": a value that only the other series has counts as 0. Of series
 /// with different periods the times of the coarser count, for the other has them too.
-fn joined(a: &Series, b: &Series, apply: impl Fn(f64, f64) -> Option<f64>) -> Series {
+fn joined(a: &Series, b: &Series, apply: impl Fn(f64, f64) -> f64) -> Series {
     let of_a = (a.period_s >= b.period_s).then(|| a.points.keys());
     let of_b = (b.period_s >= a.period_s).then(|| b.points.keys());
     let times: BTreeSet<u64> = of_a.into_iter().chain(of_b).flatten().copied().collect();
     let at = |series: &Series, time_s: u64| series.points.get(&time_s).copied().unwrap_or(0.0);
-    let value = |time_s| Some((time_s, apply(at(a, time_s), at(b, time_s))?));
-    Series {
+    let value = |time_s| (time_s, apply(at(a, time_s), at(b, time_s)));
+    let mut series = Series {
         period_s: a.period_s.max(b.period_s),
+        has_dropped: a.has_dropped || b.has_dropped,
         origin: None,
-        ..a.with(times.into_iter().filter_map(value).collect())
-    }
+        ..a.with(times.into_iter().map(value).collect())
+    };
+    series.drop_what_is_no_number();
+    series
 }
 
 /// IF: at each time of the condition the second argument if it is not zero, else the third if there
@@ -117,7 +120,10 @@ pub(super) fn choose(values: Vec<Value>) -> Result<Value, MathError> {
         true => Some(at(&then, time_s).unwrap_or(0.0)),
         false => at(otherwise.as_ref()?, time_s),
     });
-    Ok(Value::Series(Series { label: String::new(), origin: None, ..points }))
+    let of_either = [Some(&then), otherwise.as_ref()].into_iter().flatten();
+    let is_short = |value: &Value| matches!(value, Value::Series(series) if series.has_dropped);
+    let has_dropped = points.has_dropped || of_either.into_iter().any(is_short);
+    Ok(Value::Series(Series { label: String::new(), has_dropped, origin: None, ..points }))
 }
 
 /// IF with a number as its condition. Without a third argument there is nothing to choose: a time

@@ -114,6 +114,40 @@ fn a_value_that_one_series_lacks_is_zero() {
 }
 
 #[test]
+fn a_series_knows_of_data_points_that_would_be_no_number() {
+    let has_dropped = |text: &str| {
+        let store = store(&[
+            ("orders", &[Some(1.0), Some(2.0), None, Some(4.0)]),
+            ("mails", &[Some(10.0), Some(0.0), Some(30.0), Some(40.0)]),
+        ]);
+        let queries = [metric("m1", "orders"), metric("m2", "mails"), expression(text)];
+        let found = answer(&store, &queries, &span(4)).unwrap();
+        assert!(found[0].series[0].points.values().all(|value| value.is_finite()), "{text}");
+        found[0].series[0].has_dropped
+    };
+
+    for text in [
+        "m1 / m2",
+        "1 / m2",
+        "LOG(m2)",
+        "m1 / (m2 - m2)",
+        "RUNNING_SUM(m1 * 1e308)",
+        "ABS(m1 / m2) + m1",
+        "m1 + m1 / m2",
+        "SUM([m1, m1 / m2])",
+        "FILL(m1 / m2, 0)",
+        "IF(m1, m1 / m2)",
+        "REMOVE_EMPTY([m1 / m2])",
+        "m2 / m1 * 0 + m1",
+    ] {
+        assert!(has_dropped(text), "{text}");
+    }
+    for text in ["m1 / (m2 + 1)", "IF(m1 > 1, m1)", "SUM([m1, m2])", "DIFF(m1)", "FILL(m1, 0)"] {
+        assert!(!has_dropped(text), "{text}");
+    }
+}
+
+#[test]
 fn if_chooses_as_the_user_guide_says() {
     let none = -1.0;
     let three: [&[f64]; 3] =

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use millrace_core::Timestamp;
-use millrace_metrics::math::{self, Query, QueryKind, Span};
+use millrace_metrics::math::{self, Query, QueryKind, Series, Span};
 use millrace_metrics::{
     BASE_PERIOD_S, ListFilter, Listed, Periods, Point, Scope, SeriesQuery, Statistic, Unit,
 };
@@ -113,7 +113,7 @@ impl CloudWatch {
         let mut curves = Vec::new();
         for (query, found) in found.into_iter().enumerate() {
             for (number, series) in found.series.into_iter().enumerate() {
-                let (messages, identity) = (messages(&series.units), series.identity());
+                let (messages, identity) = (messages(&series), series.identity());
                 let mut points: Vec<(u64, f64)> = series.points.into_iter().collect();
                 if !is_ascending {
                     points.reverse();
@@ -198,14 +198,21 @@ fn grouped(count: u64) -> String {
     text
 }
 
-/// Which units there are, if there are several, of which the first is shown.
-fn messages(units: &[Unit]) -> Vec<(String, String)> {
-    if units.is_empty() {
-        return Vec::new();
+/// Which units there are, if there are several, of which the first is shown; and that values which
+/// are no numbers were left out.
+fn messages(series: &Series) -> Vec<(String, String)> {
+    let mut messages = Vec::new();
+    if !series.units.is_empty() {
+        let names: Vec<&str> = series.units.iter().map(|unit| unit.name()).collect();
+        let text = format!("Multiple units returned: '[{}]'", names.join(", "));
+        messages.push(("MultipleUnits".to_owned(), text));
     }
-    let names: Vec<&str> = units.iter().map(|unit| unit.name()).collect();
-    let text = format!("Multiple units returned: '[{}]'", names.join(", "));
-    vec![("MultipleUnits".to_owned(), text)]
+    if series.has_dropped {
+        let text = "One or more data-points have been dropped due to non-numeric values (NaN, \
+                    -Infinite, +Infinite)";
+        messages.push(("ArithmeticError".to_owned(), text.to_owned()));
+    }
+    messages
 }
 
 type Named<T> = Vec<(T, Statistic)>;

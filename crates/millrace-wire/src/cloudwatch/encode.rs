@@ -124,14 +124,17 @@ fn datapoint(point: &Datapoint) -> Node {
 }
 
 fn metric_data_result(result: &MetricDataResult) -> Node {
-    Node::Structure(vec![
+    let mut members = vec![
         ("Id", text(&result.id)),
         ("Label", text(&result.label)),
         ("Timestamps", list(&result.timestamps_ms, |time| Node::Time(*time))),
         ("Values", list(&result.values, |value| Node::Float(*value))),
         ("StatusCode", text(result.status_code)),
-        ("Messages", list(&result.messages, message)),
-    ])
+    ];
+    if !result.messages.is_empty() {
+        members.push(("Messages", list(&result.messages, message)));
+    }
+    Node::Structure(members)
 }
 
 fn metric_id(metric: &MetricId) -> Node {
