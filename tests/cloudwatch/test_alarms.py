@@ -185,6 +185,11 @@ def test_alarms_are_put_changed_described_and_deleted(clock, cloudwatch, alarm):
     assert cloudwatch.describe_alarms(ChildrenOfAlarmName="backlog")["MetricAlarms"] == []
     assert cloudwatch.describe_alarm_history(AlarmTypes=["CompositeAlarm"])["AlarmHistoryItems"] == []
     cloudwatch.delete_alarms(AlarmNames=["backlog", "unknown"])
+    history = cloudwatch.describe_alarm_history(AlarmName="backlog", HistoryItemType="ConfigurationUpdate")
+    items = [json.loads(item["HistoryData"]) for item in history["AlarmHistoryItems"]]
+    assert items[-1]["createdAlarm"]["threshold"] == 2
+    assert items[-2]["updatedAlarm"]["threshold"] == 9 and items[-2]["updatedAlarm"]["stateValue"] == "ALARM"
+    assert items[0]["deletedAlarm"]["alarmName"] == "backlog" and items[0]["type"] == "Delete"
     assert cloudwatch.describe_alarms(AlarmNames=["backlog"])["MetricAlarms"] == []
 
 

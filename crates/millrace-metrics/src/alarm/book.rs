@@ -19,6 +19,7 @@ use millrace_core::Timestamp;
 pub use self::error::AlarmError;
 use self::error::{ALARMS_MAX, TAGS_MAX};
 use self::frame::Frame;
+use super::configuration::{self, Step};
 use super::outbox::{Outbox, Owed};
 use super::{Alarm, Change, HistoryItem, HistoryKind, State, Verdict, reason};
 use crate::Scope;
@@ -105,8 +106,7 @@ impl AlarmBook {
             None if of_scope.len() >= ALARMS_MAX => return Err(AlarmError::TooMany),
             None => (true, format!("Alarm \"{}\" created", alarm.name)),
         };
-        let kind = if is_new { "Create" } else { "Update" };
-        let data = serde_json::json!({"version": "1.0", "type": kind}).to_string();
+        let data = configuration::data(if is_new { Step::Create } else { Step::Update }, &alarm);
         self.keep(alarm.clone())?;
         self.note(&alarm, HistoryKind::ConfigurationUpdate, summary, data, now)?;
         Ok(is_new)
@@ -119,7 +119,7 @@ impl AlarmBook {
         self.append(&deleted)?;
         self.apply(deleted);
         let summary = format!("Alarm \"{name}\" deleted");
-        let data = serde_json::json!({"version": "1.0", "type": "Delete"}).to_string();
+        let data = configuration::data(Step::Delete, &alarm);
         self.note(&alarm, HistoryKind::ConfigurationUpdate, summary, data, now)?;
         Ok(true)
     }

@@ -1,6 +1,7 @@
 //! Alarms: a query, a threshold, and how many data points must cross it.
 
 mod book;
+mod configuration;
 mod definition;
 mod outbox;
 mod reason;

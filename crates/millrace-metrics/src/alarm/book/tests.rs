@@ -84,6 +84,24 @@ fn states_and_history_survive_a_restart() {
 }
 
 #[test]
+fn the_history_tells_of_each_change_what_the_alarm_was() {
+    let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+    book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(2)).unwrap();
+    book.put(Alarm { actions_enabled: false, ..alarm("a") }, Timestamp(3)).unwrap();
+    book.delete(&scope(), "a", Timestamp(4)).unwrap();
+
+    let told = |index: usize, member: &str| {
+        let data: serde_json::Value = serde_json::from_str(&book.history()[index].data).unwrap();
+        let state = data[member]["stateValue"].as_str().unwrap().to_owned();
+        (state, data[member]["actionsEnabled"].as_bool().unwrap())
+    };
+    assert_eq!(told(0, "createdAlarm"), ("INSUFFICIENT_DATA".to_owned(), true));
+    assert_eq!(told(2, "updatedAlarm"), ("ALARM".to_owned(), false));
+    assert_eq!(told(3, "deletedAlarm"), ("ALARM".to_owned(), false));
+}
+
+#[test]
 fn actions_belong_to_changes_of_state_only() {
     let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
     book.put(alarm("a"), Timestamp(1)).unwrap();
