@@ -140,7 +140,7 @@ def test_an_alarm_on_an_expression(clock, sqs_alone, cloudwatch, alarm):
 def test_an_alarm_on_a_list_of_one_metric_is_shown_as_it_was_put(clock, cloudwatch, alarm):
     metric = {name: BACKLOG[name] for name in ["Namespace", "MetricName", "Dimensions"]}
     stat = {"Metric": metric, "Period": 60, "Stat": "Maximum"}
-    metrics = [{"Id": "backlog", "Label": "jobs", "MetricStat": stat, "ReturnData": True}]
+    metrics = [{"Id": "backlog", "Label": "jobs", "MetricStat": stat, "ReturnData": True, "AccountId": "0" * 12}]
     rule = {name: BACKLOG[name] for name in ["EvaluationPeriods", "Threshold", "ComparisonOperator"]}
     cloudwatch.put_metric_alarm(AlarmName="backlog", Metrics=metrics, TreatMissingData="breaching", **rule)
     clock.next_minute()
@@ -250,6 +250,9 @@ def test_refusals(cloudwatch):
     math = {"AlarmName": "math", "Metrics": queries, "EvaluationPeriods": 1, "Threshold": 1.0}
     math["ComparisonOperator"] = "GreaterThanThreshold"
     assert refused(cloudwatch.put_metric_alarm, **math)[:2] == (400, "ValidationError")
+    foreign = [{"Id": "e", "Expression": "TIME_SERIES(1)", "AccountId": "123456789012"}]
+    code, message = refused(cloudwatch.put_metric_alarm, **(math | {"Metrics": foreign}))[1:]
+    assert code == "ValidationError" and "Metrics.member.1.AccountId is not the account of the caller" in message
     for expression in ["SUM(SEARCH('x', 'Sum', 60))", "m9 + 1", "HALVE(e)", "e + 1", "5", "[TIME_SERIES(1)]"]:
         queries = [{"Id": "e", "Expression": expression, "ReturnData": True}]
         refusal = refused(cloudwatch.put_metric_alarm, **(math | {"Metrics": queries}))

@@ -109,7 +109,13 @@ fn alarm(queue: &str) -> Alarm {
         ok_actions: Vec::new(),
         alarm_actions: vec![format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}")],
         insufficient_data_actions: Vec::new(),
-        queries: vec![Query { id: "m".into(), kind, label: None, is_returned: true }],
+        queries: vec![Query {
+            id: "m".into(),
+            kind,
+            label: None,
+            account: None,
+            is_returned: true,
+        }],
         period_s: 60,
         rule: Rule {
             comparison: Comparison::GreaterThanThreshold,

@@ -98,6 +98,7 @@ fn add_the_rest(shown: &mut Value, alarm: &Alarm) {
 fn query(query: &Query) -> Value {
     let mut shown = json!({"id": query.id, "returnData": query.is_returned});
     put(&mut shown, "label", query.label.as_deref());
+    put(&mut shown, "accountId", query.account.as_deref());
     match &query.kind {
         QueryKind::Metric { entity, metric, unit, statistic, period_s } => {
             let metric = json!({
@@ -180,7 +181,13 @@ mod tests {
     #[test]
     fn an_alarm_on_expressions_has_metrics() {
         let kind = QueryKind::Expression { text: "m * 2".into(), period_s: Some(300) };
-        let double = Query { id: "e".into(), kind, label: Some("twice".into()), is_returned: true };
+        let double = Query {
+            id: "e".into(),
+            kind,
+            label: Some("twice".into()),
+            account: None,
+            is_returned: true,
+        };
         let mut alarm = Alarm { says_to_alarm: true, says_missing: true, ..alarm("a") };
         alarm.queries[0].is_returned = false;
         alarm.queries.push(double);

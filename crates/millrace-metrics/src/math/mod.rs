@@ -51,6 +51,9 @@ pub struct Query {
     pub kind: QueryKind,
     /// What people call it; none: it is made from what is asked for.
     pub label: Option<String>,
+    /// As it was given, for those who ask: it is the account of the entity.
+    #[serde(default)]
+    pub account: Option<String>,
     /// Whether it is part of the answer; otherwise expressions may use it.
     pub is_returned: bool,
 }

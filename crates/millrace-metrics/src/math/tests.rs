@@ -48,12 +48,12 @@ fn metric(id: &str, queue: &str) -> Query {
         statistic: "Sum".into(),
         period_s: 60,
     };
-    Query { id: id.into(), kind, label: None, is_returned: false }
+    Query { id: id.into(), kind, label: None, account: None, is_returned: false }
 }
 
 fn expression(text: &str) -> Query {
     let kind = QueryKind::Expression { text: text.into(), period_s: None };
-    Query { id: "e1".into(), kind, label: None, is_returned: true }
+    Query { id: "e1".into(), kind, label: None, account: None, is_returned: true }
 }
 
 /// The values of an expression over `m1` = 1, 2, -, 4 and `m2` = 10, 0, 30, 40.

@@ -290,6 +290,13 @@ fn checked_query(scope: &Scope, query: &MetricDataQuery, at: &str) -> Result<Que
         )));
     }
     check::at_most(query.label.as_ref(), LABEL_CHARS, &format!("{at}.Label"))?;
+    if let Some(account) = query.account_id.as_ref().filter(|account| **account != scope.account) {
+        return Err(error::validation(format!(
+            "The value {account} for parameter {at}.AccountId is not the account of the caller, {}: \
+             metrics of other accounts are not available.",
+            scope.account
+        )));
+    }
     let kind = match (&query.metric_stat, &query.expression) {
         (Some(stat), None) => metric_kind(scope, stat, &format!("{at}.MetricStat"))?,
         (None, Some(text)) => {
@@ -310,6 +317,7 @@ fn checked_query(scope: &Scope, query: &MetricDataQuery, at: &str) -> Result<Que
         id: id.to_owned(),
         kind,
         label: query.label.clone().filter(|label| !label.is_empty()),
+        account: query.account_id.clone(),
         is_returned: query.return_data.unwrap_or(true),
     })
 }
@@ -439,6 +447,10 @@ mod tests {
         let unique = "The values for parameter id in MetricDataQueries are not unique.";
         let twice = vec![count_of("A", 60), count_of("A", 60)];
         assert_eq!(data(0, 60_000, twice).await, ("ValidationError", unique.into()));
+        let account_id = Some("123456789012".to_owned());
+        let foreign = vec![MetricDataQuery { account_id, ..count_of("A", 60) }];
+        let (code, message) = data(0, 60_000, foreign).await;
+        assert!(code == "ValidationError" && message.contains("123456789012"), "{message}");
         assert_eq!(["0", "999", "1,440", "1,234,567"], [0, 999, 1_440, 1_234_567].map(grouped));
     }
 

@@ -62,6 +62,9 @@ fn query(query: &Query) -> Value {
     if let Some(label) = &query.label {
         shown["Label"] = json!(label);
     }
+    if let Some(account) = &query.account {
+        shown["AccountId"] = json!(account);
+    }
     match &query.kind {
         QueryKind::Metric { entity, metric, unit, statistic, period_s } => {
             shown["MetricStat"] = json!({

@@ -168,7 +168,8 @@ fn watched(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), A
         statistic: statistic.clone(),
         period_s,
     };
-    let query = Query { id: "m1".to_owned(), kind, label: None, is_returned: true };
+    let (id, is_returned) = ("m1".to_owned(), true);
+    let query = Query { id, kind, label: None, account: None, is_returned };
     Ok((vec![query], period_s))
 }
 

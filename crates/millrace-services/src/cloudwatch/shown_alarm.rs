@@ -76,6 +76,7 @@ fn shown_query(query: &Query) -> MetricDataQuery {
         label: query.label.clone(),
         return_data: Some(query.is_returned),
         period_s,
+        account_id: query.account.clone(),
     }
 }
 
@@ -99,7 +100,8 @@ mod tests {
     #[test]
     fn a_list_of_one_metric_comes_back_as_a_list() {
         let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
-        let input = example_of_queries();
+        let mut input = example_of_queries();
+        input.metrics[0].account_id = Some(scope.account.clone());
 
         let shown = shown(&alarm(&scope, &input, Timestamp(0)).unwrap()).alarm;
         assert_eq!((shown.metrics, shown.metric_name), (input.metrics, None));

@@ -214,6 +214,7 @@ fn metric_data_query(query: &MetricDataQuery) -> Node {
         ("Label", query.label.as_deref().map(text)),
         ("ReturnData", query.return_data.map(Node::Truth)),
         ("Period", query.period_s.map(Node::Integer)),
+        ("AccountId", query.account_id.as_deref().map(text)),
     ];
     Node::Structure(members.into_iter().filter_map(|(name, node)| Some((name, node?))).collect())
 }

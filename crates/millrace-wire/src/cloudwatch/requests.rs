@@ -86,6 +86,7 @@ structures! {
         label: Option<String> = text "Label",
         return_data: Option<bool> = truth "ReturnData",
         period_s: Option<i64> = integer "Period",
+        account_id: Option<String> = text "AccountId",
     }
 
     Metric {

@@ -15,7 +15,7 @@ pub(in crate::alarm) fn alarm(name: &str) -> Alarm {
         statistic: "Maximum".into(),
         period_s: 60,
     };
-    let query = Query { id: "m".into(), kind, label: None, is_returned: true };
+    let query = Query { id: "m".into(), kind, label: None, account: None, is_returned: true };
     let rule = Rule {
         comparison: Comparison::GreaterThanThreshold,
         threshold: 10.0,
@@ -81,6 +81,19 @@ fn states_and_history_survive_a_restart() {
     assert_eq!(summaries(&book), [&all[0][..], &all[1], rest[0], rest[1]]);
     assert!(!book.put(alarm("a"), Timestamp(6)).unwrap(), "it is there already");
     assert_eq!(book.alarm(&scope(), "a").unwrap().state, State::Alarm, "the state stays");
+}
+
+#[test]
+fn a_file_opens_that_an_earlier_version_wrote() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut frame = serde_json::to_value(Frame::Alarm(Box::new(alarm("a")))).unwrap();
+    frame["Alarm"].as_object_mut().unwrap().remove("says_queries").unwrap();
+    frame["Alarm"]["queries"][0].as_object_mut().unwrap().remove("account").unwrap();
+    let frames = [frame.to_string().into_bytes()];
+    Log::replace(&dir.path().join("alarms.log"), frames.into_iter()).unwrap();
+
+    let book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+    assert_eq!(book.alarm(&scope(), "a"), Some(&alarm("a")));
 }
 
 #[test]
