@@ -73,15 +73,28 @@ fn named(alarm: &Alarm, state: State, told: &[&WatchedPoint]) -> String {
     let verb = if told.len() == 1 { "was" } else { "were" };
     let not = if state == State::Alarm { "" } else { " not" };
     let (words, threshold) = (rule.comparison.words(), rule.threshold);
-    let compared = format!("{verb}{not} {words} the threshold ({threshold:?})");
+    let compared = format!("{verb}{not} {words} the threshold ({})", number(threshold));
     let shown = told.iter().take(REASON_POINTS);
-    let shown = shown.map(|point| format!("{:?} ({})", point.value, shown_time(point.time_s)));
+    let shown =
+        shown.map(|point| format!("{} ({})", number(point.value), shown_time(point.time_s)));
     let values = shown.collect::<Vec<_>>().join(", ");
     if told.len() < REASON_POINTS {
         return format!("{count} [{values}] {compared}");
     }
     let which = if state == State::Alarm { " which crossed the threshold" } else { "" };
     format!("{count} {compared}. The most recent datapoints{which}: [{values}]")
+}
+
+/// As CloudWatch writes it: `0.002`, `80.0`, `2.147483648E10`.
+fn number(value: f64) -> String {
+    if value == 0.0 || (1e-3..1e7).contains(&value.abs()) {
+        return format!("{value:?}");
+    }
+    let text = format!("{value:E}");
+    match text.split_once('E') {
+        Some((digits, exponent)) if !digits.contains('.') => format!("{digits}.0E{exponent}"),
+        _ => text,
+    }
 }
 
 /// `1 datapoint`, `2 datapoints`.
@@ -164,6 +177,22 @@ mod tests {
     #[test]
     fn times_are_told_as_cloudwatch_tells_them() {
         assert_eq!(time_text(1_767_323_045_678), "2026-01-02T03:04:05.678+0000");
+    }
+
+    #[test]
+    fn numbers_are_told_as_cloudwatch_tells_them() {
+        for (value, expected) in [
+            (0.0, "0.0"),
+            (-3.0, "-3.0"),
+            (0.002, "0.002"),
+            (84.93923823723915, "84.93923823723915"),
+            (9_999_999.5, "9999999.5"),
+            (10_000_000.0, "1.0E7"),
+            (83_714_617_344.0, "8.3714617344E10"),
+            (-0.0005, "-5.0E-4"),
+        ] {
+            assert_eq!(number(value), expected);
+        }
     }
 
     fn of_rule(rule: Rule) -> Alarm {
