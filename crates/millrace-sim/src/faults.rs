@@ -32,6 +32,7 @@ impl World {
     pub(crate) fn inject(&mut self) -> Step {
         let soon = self.fs.calls() + self.random.below(12);
         match if self.may_fail() { self.random.below(4) } else { 3 } {
+            0..=2 if self.profile.is_short_of_space => self.fail_several(soon, Fault::NoSpace),
             0 => self.fs.fail_call(soon, Fault::Io),
             1 => self.fs.fail_call(soon, Fault::PowerLoss),
             2 => self.fs.fail_call(soon, Fault::NoSpace),
@@ -47,6 +48,16 @@ impl World {
         self.is_faulty = true;
         self.note(format!("call {soon} will fail"));
         Ok(())
+    }
+
+    /// Fails that call, and each of the next ones as often as not.
+    fn fail_several(&mut self, call: u64, fault: Fault) {
+        self.fs.fail_call(call, fault);
+        for next in 1..=self.random.below(8) {
+            if self.random.chance(50) {
+                self.fs.fail_call(call + next, fault);
+            }
+        }
     }
 
     /// Whether power and disk may fail. What was answered with `Os` outlives the process, but
@@ -97,7 +108,11 @@ impl World {
         if self.may_fail() && self.random.chance(15) {
             let call = self.fs.calls() + self.random.below(8);
             let fault = self.random.pick(&[Fault::Io, Fault::PowerLoss]);
-            self.fs.fail_call(call, fault);
+            if self.profile.is_short_of_space {
+                self.fail_several(call, Fault::NoSpace);
+            } else {
+                self.fs.fail_call(call, fault);
+            }
             if self.start_with_fault()? {
                 return self.compare_all();
             }

@@ -60,6 +60,8 @@ pub(crate) struct Profile {
     pub faults: u64,
     /// The disk reads and writes by way of the page cache only.
     pub refuses_direct: bool,
+    /// Space is missing often, for several calls in a row, and at starts, too.
+    pub is_short_of_space: bool,
     /// Sends and deletes are futures that resolve later.
     pub awaits_answers: bool,
     /// With `Os` neither power nor disk fails: there is no telling what that leaves.
@@ -181,7 +183,7 @@ fn run_in(
 impl World {
     fn new(seed: u64, output: Output) -> World {
         let mut random = Random::new(seed);
-        let profile = Profile {
+        let mut profile = Profile {
             segment_bytes: random.pick(&[16 << 10, 32 << 10, 64 << 10]),
             slack_bytes: random.pick(&[8 << 10, 24 << 10, 96 << 10]),
             unindexed_segments: random.pick(&[0, 1, 3]),
@@ -194,9 +196,13 @@ impl World {
             faults: random.pick(&[0, 5, 20]),
             // By the seed and not by chance, so that seeds that found a bug go on as they did.
             refuses_direct: seed.is_multiple_of(5),
+            is_short_of_space: seed % 11 == 5,
             awaits_answers: matches!(seed % 6, 1 | 2),
             durability: if seed.is_multiple_of(7) { Durability::Os } else { Durability::Fsync },
         };
+        if profile.is_short_of_space {
+            profile.faults = 60;
+        }
         let fs = SimFileSystem::new(random.bits());
         if profile.refuses_direct {
             fs.refuse_direct();
