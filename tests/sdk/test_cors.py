@@ -20,7 +20,7 @@ def test_preflight_is_answered(server):
     )
 
     assert answer.status in (200, 204)
-    assert answer.headers["Access-Control-Allow-Origin"] in ("*", ORIGIN)
+    assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert "POST" in answer.headers["Access-Control-Allow-Methods"]
     allowed = answer.headers["Access-Control-Allow-Headers"].lower()
     for header in ("authorization", "content-type", "x-amz-date", "x-amz-target"):
@@ -37,6 +37,16 @@ def test_answers_and_errors_may_be_read(server, name):
     assert answer.headers["Access-Control-Allow-Origin"] in ("*", ORIGIN)
     exposed = answer.headers.get("Access-Control-Expose-Headers", "").lower()
     assert exposed == "*" or "x-amzn-requestid" in exposed
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost.evil.example", "null"])
+def test_pages_from_elsewhere_are_refused(server, origin):
+    headers = {"Origin": origin, "Sec-Fetch-Site": "cross-site", "User-Agent": "Mozilla/5.0"}
+
+    answer = request(server.endpoint, "GET", "/?Action=ListQueues", headers=headers)
+
+    assert answer.status == 403
+    assert "Access-Control-Allow-Origin" not in answer.headers
 
 
 def test_preflight_on_a_queue_path(server, queue):

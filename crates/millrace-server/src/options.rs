@@ -87,6 +87,8 @@ pub enum Cors {
     Off,
     /// All.
     Any,
+    /// Those that come from this machine: of `localhost` and loopback addresses, at any port.
+    Local,
     /// Pages of these origins, for instance `https://console.example.com`.
     Origins(Vec<String>),
 }

@@ -1,5 +1,7 @@
 //! What the server answers by itself: health, readiness and CORS preflights.
 
+use std::net::IpAddr;
+
 use millrace_wire::{Request, Response};
 
 use crate::{Cors, Drain, Hooks};
@@ -64,6 +66,7 @@ impl Policy {
         match &self.cors {
             Cors::Off => None,
             Cors::Any => Some(AllowedOrigin::Any),
+            Cors::Local => is_of_this_machine(origin).then_some(AllowedOrigin::Only(origin)),
             Cors::Origins(origins) => origins
                 .iter()
                 .any(|allowed| allowed.eq_ignore_ascii_case(origin))
@@ -97,10 +100,59 @@ impl Policy {
     }
 }
 
+/// Whether an origin, as `http://localhost:3000`, can only be of this machine: browsers look `localhost`
+/// and what ends so up nowhere.
+fn is_of_this_machine(origin: &str) -> bool {
+    let of_scheme = |scheme| origin.strip_prefix(scheme);
+    let Some(host) = of_scheme("http://").or_else(|| of_scheme("https://")) else { return false };
+    let host = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let name = host.to_ascii_lowercase();
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 fn is_browser(request: &Request<'_>) -> bool {
     request.header("user-agent").is_some_and(|agent| agent.starts_with("Mozilla/"))
 }
 
 fn status(status: u16, body: &str) -> Response {
     Response::new(status, "application/json", body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_of_this_machine_are_names_and_addresses_that_lead_nowhere_else() {
+        for local in [
+            "http://localhost",
+            "http://localhost:3000",
+            "https://App.LocalHost:8443",
+            "http://127.0.0.1:5173",
+            "http://127.1.2.3",
+            "http://[::1]:3000",
+            "http://[::1]",
+        ] {
+            assert!(is_of_this_machine(local), "{local}");
+        }
+        for other in [
+            "https://evil.example",
+            "http://localhost.evil.example:80",
+            "http://evil-localhost",
+            "http://127.0.0.1.evil.example",
+            "http://10.0.0.1",
+            "http://localhost:x@evil.example",
+            "file://localhost",
+            "null",
+            "",
+        ] {
+            assert!(!is_of_this_machine(other), "{other}");
+        }
+    }
 }

@@ -303,13 +303,13 @@ fn traces(layers: &Layers) -> Result<millrace_otel::Options, UsageError> {
     })
 }
 
-/// `auto`: all pages when only this machine can reach us, else none.
+/// `auto`: pages of this machine when nobody else can reach us, else none.
 fn cors(layers: &Layers, listen: &[SocketAddr]) -> Result<Cors, UsageError> {
     let origins = layers.list("cors_origins");
     let is_local = listen.iter().all(|address| address.ip().is_loopback());
     Ok(match origins.as_slice() {
         [] => Cors::Off,
-        [auto] if auto == "auto" && is_local => Cors::Any,
+        [auto] if auto == "auto" && is_local => Cors::Local,
         [auto] if auto == "auto" => Cors::Off,
         origins if origins.iter().any(|origin| origin == "auto") => {
             return Err(layers.wrong("cors_origins", format_args!("auto stands alone")));

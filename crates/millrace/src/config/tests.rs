@@ -34,7 +34,7 @@ fn defaults_are_what_the_manual_says() {
     assert_eq!((config.region.as_str(), config.account.as_str()), ("us-east-1", "000000000000"));
     assert_eq!(config.limits.in_flight, 120_000);
     assert!(config.limits.purge_cool_down && !config.limits.recreate_cool_down);
-    assert_eq!(config.cors, Cors::Any);
+    assert_eq!(config.cors, Cors::Local);
     assert!(config.resolved().iter().all(|resolved| resolved.origin == Origin::Default));
 }
 
