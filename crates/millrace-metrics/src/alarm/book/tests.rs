@@ -90,7 +90,7 @@ fn a_file_opens_that_an_earlier_version_wrote() {
     frame["Alarm"].as_object_mut().unwrap().remove("says_queries").unwrap();
     frame["Alarm"]["queries"][0].as_object_mut().unwrap().remove("account").unwrap();
     let frames = [frame.to_string().into_bytes()];
-    Log::replace(&dir.path().join("alarms.log"), frames.into_iter()).unwrap();
+    Log::replace(&dir.path().join("alarms.log"), frames.into_iter().map(Ok)).unwrap();
 
     let book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
     assert_eq!(book.alarm(&scope(), "a"), Some(&alarm("a")));
