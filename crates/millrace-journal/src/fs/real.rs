@@ -1,6 +1,9 @@
 //! The real disk.
+//!
+//! Files are opened under their own names only: who owns the directory could have a command of root
+//! write, or give away, what a link there names. The directory itself may be behind links.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, fchown};
@@ -72,24 +75,20 @@ impl FileSystem for RealFileSystem {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = std::fs::File::options().read(true).write(!self.is_read_only).open(path)?;
+        let mut options = no_link(OFlags::empty());
+        let file = options.read(true).write(!self.is_read_only).open(path)?;
         Ok(Arc::new(RealFile { file }))
     }
 
     fn open_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let flags = OFlags::DIRECT.bits() as i32;
-        let file =
-            std::fs::File::options().read(true).write(true).custom_flags(flags).open(path)?;
+        let file = no_link(OFlags::DIRECT).read(true).write(true).open(path)?;
         Ok(Arc::new(RealFile { file }))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = std::fs::File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)?;
+        // Never what is there: that may be somebody else's, by a link.
+        self.remove_present(path)?;
+        let file = std::fs::File::options().read(true).write(true).create_new(true).open(path)?;
         give_to_owner_of_dir(&file, path);
         Ok(Arc::new(RealFile { file }))
     }
@@ -109,7 +108,7 @@ impl FileSystem for RealFileSystem {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         // flock: released by the kernel however the process ends.
         if self.is_read_only {
-            return match std::fs::File::open(path) {
+            return match no_link(OFlags::empty()).read(true).open(path) {
                 Ok(file) => {
                     file.try_lock_shared()?;
                     Ok(Box::new(file))
@@ -119,8 +118,16 @@ impl FileSystem for RealFileSystem {
                 Err(error) => Err(error),
             };
         }
-        let file = std::fs::File::options().write(true).create(true).truncate(false).open(path)?;
-        give_to_owner_of_dir(&file, path);
+        let file = match std::fs::File::options().write(true).create_new(true).open(path) {
+            Ok(file) => {
+                give_to_owner_of_dir(&file, path);
+                file
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                no_link(OFlags::empty()).write(true).open(path)?
+            }
+            Err(error) => return Err(error),
+        };
         file.try_lock()?;
         Ok(Box::new(file))
     }
@@ -135,7 +142,15 @@ impl FileSystem for RealFileSystem {
     }
 }
 
-/// What root makes, as by a repair, is to be used by the server's user, who owns the directory.
+/// Opens what has the name itself: a symbolic link is refused.
+fn no_link(flags: OFlags) -> OpenOptions {
+    let mut options = std::fs::File::options();
+    options.custom_flags((flags | OFlags::NOFOLLOW).bits() as i32);
+    options
+}
+
+/// What root makes, as by a repair, is to be used by the server's user, who owns the directory. The
+/// file must be new: one that was there may have another name elsewhere.
 fn give_to_owner_of_dir(file: &std::fs::File, path: &Path) {
     let Some(dir) = path.parent().and_then(|dir| dir.metadata().ok()) else { return };
     let Ok(own) = file.metadata() else { return };
@@ -239,7 +254,7 @@ impl File for RealFile {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::chown;
+    use std::os::unix::fs::{chown, symlink};
 
     use super::*;
 
@@ -260,6 +275,63 @@ mod tests {
             let made = dir.path().join(name).metadata().unwrap();
             assert_eq!((made.uid(), made.gid()), (OWNER, OWNER), "{name}");
         }
+    }
+
+    #[test]
+    fn nothing_is_opened_or_given_away_through_a_link() {
+        const OWNER: u32 = 65_534;
+        let outside = tempfile::tempdir().unwrap();
+        let victim = outside.path().join("victim");
+        std::fs::write(&victim, "untouched").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        // As anybody else the rest still holds.
+        let _ = chown(dir.path(), Some(OWNER), Some(OWNER));
+        let link = |name: &str| {
+            let path = dir.path().join(name);
+            symlink(&victim, &path).unwrap();
+            path
+        };
+        let (lock, segment, new) = (link("lock"), link("1.seg"), link("1.seg.tmp"));
+        let hard = dir.path().join("hard");
+        std::fs::hard_link(&victim, &hard).unwrap();
+        let before = victim.metadata().unwrap();
+
+        for fs in [RealFileSystem::new(), RealFileSystem::read_only()] {
+            assert!(fs.lock(&lock).is_err());
+            assert!(fs.open(&segment).is_err());
+            assert!(fs.open_direct(&segment).is_err());
+        }
+        let fs = RealFileSystem::new();
+        drop(fs.lock(&hard).unwrap());
+        fs.create(&new).unwrap().write_at(&[b"written"], 0).unwrap();
+        fs.create(&hard).unwrap().write_at(&[b"written"], 0).unwrap();
+
+        let after = victim.metadata().unwrap();
+        assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
+        assert_eq!(std::fs::read(&victim).unwrap(), b"untouched");
+        for made in [new, hard] {
+            assert!(made.symlink_metadata().unwrap().is_file());
+            assert_eq!(std::fs::read(made).unwrap(), b"written");
+        }
+    }
+
+    #[test]
+    fn the_directory_may_be_behind_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let linked = dir.path().join("linked");
+        let real = dir.path().join("real");
+        symlink(&real, &linked).unwrap();
+        let fs = RealFileSystem::new();
+        fs.create_dir_all(&real).unwrap();
+
+        let path = linked.join("file");
+        fs.create(&path).unwrap().write_at(&[b"data"], 0).unwrap();
+        drop(fs.lock(&linked.join("lock")).unwrap());
+        fs.rename(&path, &linked.join("other")).unwrap();
+        fs.sync_dir(&linked).unwrap();
+
+        assert_eq!(fs.open(&linked.join("other")).unwrap().size().unwrap(), 4);
+        assert!(real.join("lock").exists());
     }
 
     #[test]
