@@ -9,7 +9,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,8 +41,7 @@ impl Log {
 
     /// Opens or creates a file, and shows each sound frame with its place and length in the file.
     pub(crate) fn open(path: &Path, mut frame: impl FnMut(u64, u32, &[u8])) -> io::Result<Log> {
-        let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut file = private_file().read(true).truncate(false).open(path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         if bytes.len() < MAGIC.len() && MAGIC.starts_with(&bytes) {
@@ -84,7 +83,7 @@ impl Log {
         frames: impl Iterator<Item = io::Result<Vec<u8>>>,
     ) -> io::Result<()> {
         let temporary = path.with_extension("new");
-        let mut file = io::BufWriter::new(File::create(&temporary)?);
+        let mut file = io::BufWriter::new(private_file().truncate(true).open(&temporary)?);
         file.write_all(MAGIC)?;
         for payload in frames {
             let payload = payload?;
@@ -199,6 +198,13 @@ pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
+/// Creates a file that is missing, likewise for nobody else, wherever it is copied.
+fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    options
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -272,6 +278,19 @@ mod tests {
         std::fs::write(&path, b"something else").unwrap();
 
         assert!(Log::open(&path, |_, _, _| ()).is_err());
+    }
+
+    #[test]
+    fn files_are_for_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let (opened, replaced) = (dir.path().join("opened.log"), dir.path().join("replaced.log"));
+
+        Log::open(&opened, |_, _, _| ()).unwrap();
+        Log::replace(&replaced, std::iter::empty()).unwrap();
+
+        for made in [opened, replaced] {
+            assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
     }
 
     #[test]

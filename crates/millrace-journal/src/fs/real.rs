@@ -88,7 +88,7 @@ impl FileSystem for RealFileSystem {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         // Never what is there: that may be somebody else's, by a link.
         self.remove_present(path)?;
-        let file = std::fs::File::options().read(true).write(true).create_new(true).open(path)?;
+        let file = create_new().read(true).open(path)?;
         give_to_owner_of_dir(&file, path);
         Ok(Arc::new(RealFile { file }))
     }
@@ -118,7 +118,7 @@ impl FileSystem for RealFileSystem {
                 Err(error) => Err(error),
             };
         }
-        let file = match std::fs::File::options().write(true).create_new(true).open(path) {
+        let file = match create_new().open(path) {
             Ok(file) => {
                 give_to_owner_of_dir(&file, path);
                 file
@@ -146,6 +146,13 @@ impl FileSystem for RealFileSystem {
 fn no_link(flags: OFlags) -> OpenOptions {
     let mut options = std::fs::File::options();
     options.custom_flags((flags | OFlags::NOFOLLOW).bits() as i32);
+    options
+}
+
+/// Makes files for nobody else, wherever they are copied: messages are in them.
+fn create_new() -> OpenOptions {
+    let mut options = std::fs::File::options();
+    options.write(true).create_new(true).mode(0o600);
     options
 }
 
@@ -274,6 +281,19 @@ mod tests {
         for name in ["file", "lock"] {
             let made = dir.path().join(name).metadata().unwrap();
             assert_eq!((made.uid(), made.gid()), (OWNER, OWNER), "{name}");
+        }
+    }
+
+    #[test]
+    fn files_are_for_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = RealFileSystem::new();
+
+        let _file = fs.create(&dir.path().join("file")).unwrap();
+        let _lock = fs.lock(&dir.path().join("lock")).unwrap();
+
+        for name in ["file", "lock"] {
+            assert_eq!(dir.path().join(name).metadata().unwrap().mode() & 0o777, 0o600, "{name}");
         }
     }
 
