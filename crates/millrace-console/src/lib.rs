@@ -6,13 +6,14 @@
 //! a host name that it does not know.
 //!
 //! In reading order: [`Console`] (which path is what), `guard` (who may ask from where), `session`
-//! (who logged in), `page` and `assets` (what the browser loads), `view` (what a tab shows),
-//! `sample` (all queues once a second), `rows` (a tab's part of it), `live` (server-sent events),
-//! `browse` (messages without receiving them).
+//! (who logged in), `failures` (who guesses), `page` and `assets` (what the browser loads), `view`
+//! (what a tab shows), `sample` (all queues once a second), `rows` (a tab's part of it), `live`
+//! (server-sent events), `browse` (messages without receiving them).
 
 mod assets;
 mod browse;
 mod console;
+mod failures;
 mod guard;
 mod history;
 mod html;

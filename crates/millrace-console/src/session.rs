@@ -6,7 +6,6 @@
 //! process.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -15,17 +14,13 @@ use millrace_services::AccessKey;
 use millrace_wire::Request;
 use sha2::Sha256;
 
+use crate::failures::Failures;
 use crate::guard::{self, is_same_secret};
 
 /// A session nobody uses ends after this time.
 const IDLE: Duration = Duration::from_secs(12 * 3600);
 /// Sessions at a time; beyond, the one unused for longest ends.
 const MAX_SESSIONS: usize = 1_000;
-/// Failed logins of one address in [`FAILURE_WINDOW`]; then it waits.
-const MAX_FAILURES: u32 = 10;
-const FAILURE_WINDOW: Duration = Duration::from_secs(60);
-/// Addresses whose failures are counted; beyond, the counts begin anew.
-const MAX_ADDRESSES: usize = 10_000;
 
 /// How the cookie's name begins; see [`cookie_name`].
 const COOKIE: &str = "millrace_console";
@@ -71,7 +66,7 @@ pub(crate) struct Sessions {
     keys: Vec<AccessKey>,
     secret: [u8; 32],
     open: Mutex<HashMap<String, Open>>,
-    failures: Mutex<HashMap<IpAddr, (u32, Instant)>>,
+    failures: Failures,
 }
 
 struct Open {
@@ -93,7 +88,7 @@ impl Hold {
 impl Sessions {
     /// `secret` seals tokens: unguessable, new for each process.
     pub(crate) fn new(keys: Vec<AccessKey>, secret: [u8; 32]) -> Sessions {
-        Sessions { keys, secret, open: Mutex::default(), failures: Mutex::default() }
+        Sessions { keys, secret, open: Mutex::default(), failures: Failures::default() }
     }
 
     pub(crate) fn need_login(&self) -> bool {
@@ -138,7 +133,9 @@ impl Sessions {
         request: &Request<'_>,
         now: Instant,
     ) -> Result<String, LoginError> {
-        self.check_failures(request.peer, now)?;
+        if !self.failures.may_try(request.peer, access_key, now) {
+            return Err(LoginError::TooManyFailures);
+        }
         // Every pair is compared, so that the time tells nothing about which keys there are.
         let mut found = None;
         for (index, key) in self.keys.iter().enumerate() {
@@ -149,11 +146,7 @@ impl Sessions {
             }
         }
         let (Some(key), Some(id)) = (found, random_id()) else {
-            let mut failures = lock(&self.failures);
-            if failures.len() >= MAX_ADDRESSES {
-                failures.clear();
-            }
-            failures.entry(request.peer).or_insert((0, now)).0 += 1;
+            self.failures.count(request.peer, access_key, now);
             return Err(LoginError::WrongKey);
         };
         let mut open = lock(&self.open);
@@ -174,18 +167,6 @@ impl Sessions {
             lock(&self.open).remove(id);
         }
         format!("{name}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict")
-    }
-
-    fn check_failures(&self, peer: IpAddr, now: Instant) -> Result<(), LoginError> {
-        let mut failures = lock(&self.failures);
-        match failures.get(&peer) {
-            Some((_, since)) if now.duration_since(*since) > FAILURE_WINDOW => {
-                failures.remove(&peer);
-                Ok(())
-            }
-            Some((count, _)) if *count >= MAX_FAILURES => Err(LoginError::TooManyFailures),
-            _ => Ok(()),
-        }
     }
 
     fn token(&self, id: &str) -> String {
@@ -245,9 +226,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use millrace_wire::Header;
 
     use super::*;
+    use crate::failures::{MAX_OF_KEY, WINDOW};
 
     fn keys() -> Vec<AccessKey> {
         vec![AccessKey {
@@ -368,15 +352,18 @@ mod tests {
     }
 
     #[test]
-    fn guessing_is_slowed_down() {
-        let sessions = Sessions::new(keys(), [7; 32]);
+    fn guessing_is_slowed_down_for_the_key_that_is_guessed() {
+        let other = AccessKey { access_key: "AKIDOTHER".into(), ..keys().remove(0) };
+        let sessions = Sessions::new([keys(), vec![other]].concat(), [7; 32]);
         let start = Instant::now();
-        let log_in = |secret, now| with(&[], |r| sessions.log_in(("AKIDOPS", secret), r, now));
-        for _ in 0..MAX_FAILURES {
-            assert_eq!(log_in("guess", start), Err(LoginError::WrongKey));
+        let log_in = |keys, now| with(&[], |r| sessions.log_in(keys, r, now));
+        for _ in 0..MAX_OF_KEY {
+            assert_eq!(log_in(("AKIDOPS", "guess"), start), Err(LoginError::WrongKey));
         }
 
-        assert_eq!(log_in("long-secret", start), Err(LoginError::TooManyFailures));
-        assert!(log_in("long-secret", start + FAILURE_WINDOW + Duration::from_secs(1)).is_ok());
+        let right = ("AKIDOPS", "long-secret");
+        assert_eq!(log_in(right, start), Err(LoginError::TooManyFailures));
+        assert!(log_in(("AKIDOTHER", "long-secret"), start).is_ok());
+        assert!(log_in(right, start + WINDOW + Duration::from_secs(1)).is_ok());
     }
 }
