@@ -21,6 +21,8 @@ use crate::guard::{self, is_same_secret};
 const IDLE: Duration = Duration::from_secs(12 * 3600);
 /// Sessions at a time; beyond, the one unused for longest ends.
 const MAX_SESSIONS: usize = 1_000;
+/// The same of one access key: its own sessions make room before others'.
+const MAX_SESSIONS_OF_KEY: usize = 100;
 
 /// How the cookie's name begins; see [`cookie_name`].
 const COOKIE: &str = "millrace_console";
@@ -150,11 +152,11 @@ impl Sessions {
             return Err(LoginError::WrongKey);
         };
         let mut open = lock(&self.open);
+        if open.values().filter(|session| session.key == key).count() >= MAX_SESSIONS_OF_KEY {
+            end_oldest(&mut open, |session| session.key == key);
+        }
         if open.len() >= MAX_SESSIONS {
-            let oldest = open.iter().min_by_key(|(_, session)| session.used_at);
-            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
-                open.remove(&oldest);
-            }
+            end_oldest(&mut open, |_| true);
         }
         open.insert(id.clone(), Open { key, used_at: now, hold: Arc::default() });
         Ok(set_cookie(&id, request))
@@ -176,6 +178,15 @@ impl Sessions {
         };
         mac.update(id.as_bytes());
         mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Ends the session among `those` that is unused for longest.
+fn end_oldest(open: &mut HashMap<String, Open>, those: impl Fn(&Open) -> bool) {
+    let those = open.iter().filter(|(_, session)| those(session));
+    let oldest = those.min_by_key(|(_, session)| session.used_at).map(|(id, _)| id.clone());
+    if let Some(oldest) = oldest {
+        open.remove(&oldest);
     }
 }
 
@@ -349,6 +360,29 @@ mod tests {
         assert!(with(&cookie, |request| sessions.of(request, used)).is_some());
         let idle = used + IDLE + Duration::from_secs(1);
         assert!(with(&cookie, |request| sessions.of(request, idle)).is_none());
+    }
+
+    #[test]
+    fn many_logins_with_a_key_end_sessions_of_that_key_only() {
+        let other = AccessKey { access_key: "AKIDOTHER".into(), ..keys().remove(0) };
+        let sessions = Sessions::new([keys(), vec![other]].concat(), [7; 32]);
+        let start = Instant::now();
+        let log_in = |access_key, now| {
+            with(&[], |r| sessions.log_in((access_key, "long-secret"), r, now)).unwrap()
+        };
+        let is_open = |cookie: &str, now| {
+            with(&[("Cookie", pair(cookie))], |request| sessions.of(request, now)).is_some()
+        };
+        let alices = log_in("AKIDOPS", start);
+
+        let second = Duration::from_secs(1);
+        let bobs: Vec<String> =
+            (1..=MAX_SESSIONS as u32).map(|at| log_in("AKIDOTHER", start + second * at)).collect();
+
+        let now = start + second * MAX_SESSIONS as u32;
+        assert!(is_open(&alices, now));
+        let open = bobs.iter().rev().take_while(|cookie| is_open(cookie, now)).count();
+        assert_eq!((open, lock(&sessions.open).len()), (MAX_SESSIONS_OF_KEY, 1 + open));
     }
 
     #[test]
