@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millrace_broker::Broker;
 use millrace_wire::BodyStream;
@@ -107,7 +107,8 @@ impl Live {
 
     /// Ends the streams of sessions that have ended.
     pub(crate) fn release(&self) {
-        self.shared().viewers.retain(|viewer| !viewer.hold.has_ended());
+        let now = Instant::now();
+        self.shared().viewers.retain(|viewer| !viewer.hold.has_ended(now));
     }
 
     /// All that the view shows now, with its history.
@@ -194,11 +195,13 @@ impl Live {
     fn send(&self, sample: &Sample) {
         // With what was shown before, so that no other frame can be where that was.
         let mut made: HashMap<_, (Arc<Frame>, Vec<u8>)> = HashMap::new();
+        let now = Instant::now();
         let mut shared = self.shared();
         let Shared { viewers, histories, .. } = &mut *shared;
         viewers.retain_mut(|viewer| {
-            // Sessions end in other ways than by a logout, and while a stream is being made.
-            if viewer.hold.has_ended() {
+            // Sessions end in other ways than by a logout, as when their time is over, and while a
+            // stream is being made.
+            if viewer.hold.has_ended(now) {
                 return false;
             }
             let Ok(place) = viewer.sender.try_reserve() else {

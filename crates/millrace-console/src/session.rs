@@ -54,7 +54,7 @@ pub(crate) struct Session {
 pub(crate) enum Hold {
     /// Nobody logged in: nothing to end.
     Unbounded,
-    Session(Weak<()>),
+    Session(Weak<Mutex<Instant>>),
 }
 
 /// Why a login failed.
@@ -73,17 +73,23 @@ pub(crate) struct Sessions {
 
 struct Open {
     key: usize,
-    used_at: Instant,
-    /// The only one: what points to it sees the session's end.
-    hold: Arc<()>,
+    /// The only one: what points to it sees the session's end. Locked last, for a moment, also while
+    /// a stream that has to know is held.
+    used_at: Arc<Mutex<Instant>>,
 }
 
 impl Hold {
-    pub(crate) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self, now: Instant) -> bool {
         match self {
             Hold::Unbounded => false,
-            Hold::Session(session) => session.strong_count() == 0,
+            Hold::Session(used_at) => used_at.upgrade().is_none_or(|at| is_over(*lock(&at), now)),
         }
+    }
+}
+
+impl Open {
+    fn used_at(&self) -> Instant {
+        *lock(&self.used_at)
     }
 }
 
@@ -112,13 +118,13 @@ impl Sessions {
         }
         let id = id?;
         let mut open = lock(&self.open);
-        let session = open.get_mut(id)?;
-        if now.duration_since(session.used_at) > IDLE {
+        let session = open.get(id)?;
+        if is_over(session.used_at(), now) {
             open.remove(id);
             return None;
         }
-        session.used_at = now;
-        let hold = Hold::Session(Arc::downgrade(&session.hold));
+        *lock(&session.used_at) = now;
+        let hold = Hold::Session(Arc::downgrade(&session.used_at));
         let key = self.keys.get(session.key)?;
         let viewer = Viewer {
             account: Some(key.account.clone()),
@@ -158,7 +164,7 @@ impl Sessions {
         if open.len() >= MAX_SESSIONS {
             end_oldest(&mut open, |_| true);
         }
-        open.insert(id.clone(), Open { key, used_at: now, hold: Arc::default() });
+        open.insert(id.clone(), Open { key, used_at: Arc::new(Mutex::new(now)) });
         Ok(set_cookie(&id, request))
     }
 
@@ -181,10 +187,14 @@ impl Sessions {
     }
 }
 
+fn is_over(used_at: Instant, now: Instant) -> bool {
+    now.duration_since(used_at) > IDLE
+}
+
 /// Ends the session among `those` that is unused for longest.
 fn end_oldest(open: &mut HashMap<String, Open>, those: impl Fn(&Open) -> bool) {
     let those = open.iter().filter(|(_, session)| those(session));
-    let oldest = those.min_by_key(|(_, session)| session.used_at).map(|(id, _)| id.clone());
+    let oldest = those.min_by_key(|(_, session)| session.used_at()).map(|(id, _)| id.clone());
     if let Some(oldest) = oldest {
         open.remove(&oldest);
     }
@@ -324,10 +334,10 @@ mod tests {
         assert_eq!(session.viewer.account.as_deref(), Some("111111111111"));
         assert_eq!(session.viewer.name, "ops");
 
-        assert!(!session.hold.has_ended());
+        assert!(!session.hold.has_ended(now));
         with(&cookie, |request| sessions.log_out(request));
         assert!(with(&cookie, |request| sessions.of(request, now)).is_none());
-        assert!(session.hold.has_ended());
+        assert!(session.hold.has_ended(now));
     }
 
     #[test]
@@ -357,8 +367,10 @@ mod tests {
         let cookie = [("Cookie", pair(&set))];
 
         let used = start + IDLE;
-        assert!(with(&cookie, |request| sessions.of(request, used)).is_some());
+        let hold = with(&cookie, |request| sessions.of(request, used)).unwrap().hold;
+        assert!(!hold.has_ended(used + IDLE));
         let idle = used + IDLE + Duration::from_secs(1);
+        assert!(hold.has_ended(idle));
         assert!(with(&cookie, |request| sessions.of(request, idle)).is_none());
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use millrace_core::SystemClock;
 use millrace_engine::Replay;
@@ -441,6 +442,34 @@ async fn logging_out_ends_the_sessions_streams_and_no_others() {
         () = browser.console.run() => unreachable!("the sampler never ends"),
     };
     assert!(next.contains("event: delta"), "{next}");
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_sessions_time() {
+    let mut browser = Browser::new(vec![key()]);
+    browser.log_in("AKIDOPS").await;
+    let mut stream = browser.get("/events?view=overview").await.stream.unwrap();
+    event(&mut stream).await;
+
+    let cookie = Header { name: "Cookie", value: browser.cookie.as_bytes() };
+    let host = Header { name: "Host", value: b"127.0.0.1:4567" };
+    let last_request = Request {
+        method: "GET",
+        path: "/",
+        query: "",
+        headers: &[host, cookie],
+        body: b"",
+        peer: IpAddr::from([127, 0, 0, 1]),
+        is_tls: false,
+    };
+    let thirteen_hours_ago = Instant::now() - Duration::from_secs(13 * 3600);
+    browser.console.sessions.of(&last_request, thirteen_hours_ago).unwrap();
+
+    let end = tokio::select! {
+        end = std::future::poll_fn(|task| stream.poll_next(task)) => end,
+        () = browser.console.run() => unreachable!("the sampler never ends"),
+    };
+    assert_eq!(end, None);
 }
 
 /// With the keys `AKIDOPS` and `AKIDOTHER`, of accounts 111111111111 and 222222222222.
