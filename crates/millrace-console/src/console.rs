@@ -292,6 +292,10 @@ impl Console {
             Some(mine) => mine,
             None => parameters.get("account").unwrap_or(&self.options.account),
         };
+        // The services take a caller's account for one that a signature or the configuration gave.
+        if !is_account(account) {
+            return Err(ApiError::invalid_parameter_value("An account is twelve digits."));
+        }
         let host = self.options.endpoint.split("://").nth(1).unwrap_or_default();
         let headers = [
             Header { name: "host", value: host.as_bytes() },
@@ -324,6 +328,10 @@ impl Service for Console {
         response.headers.extend(headers);
         response
     }
+}
+
+fn is_account(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn queue_is_gone() -> ApiError {

@@ -190,6 +190,25 @@ async fn the_services_check_what_the_console_hands_them() {
 }
 
 #[tokio::test]
+async fn an_action_is_of_an_account_that_can_be() {
+    let browser = Browser::with_page().await;
+    let token = [("X-CSRF-Token", browser.token.as_str())];
+    let create = async |account: &str| {
+        let target = format!("/api/call/sqs/CreateQueue?account={account}");
+        browser.ask("POST", &target, &token, r#"{"QueueName":"q"}"#).await
+    };
+
+    for nonsense in ["%3Cimg%20src%3Dx%3E", "", "11111111111", "1111111111111", "11111111111a"] {
+        let answer = create(nonsense).await;
+        assert_eq!(
+            (answer.status, &json(&answer)["__type"]),
+            (400, &json!("InvalidParameterValueException"))
+        );
+    }
+    assert_eq!(create("111111111111").await.status, 200);
+}
+
+#[tokio::test]
 async fn foreign_hosts_and_origins_get_nothing() {
     let browser = Browser::with_page().await;
 
