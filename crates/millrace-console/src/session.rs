@@ -225,9 +225,17 @@ fn cookie_name(request: &Request<'_>) -> String {
 }
 
 fn set_cookie(id: &str, request: &Request<'_>) -> String {
-    let secure = if request.is_tls { "; Secure" } else { "" };
+    let secure = if is_secure(request) { "; Secure" } else { "" };
     let name = cookie_name(request);
     format!("{name}={id}; Path=/; HttpOnly; SameSite=Strict{secure}")
+}
+
+/// Whether the browser asks over TLS. A proxy that ends it says so; who makes that up only keeps
+/// their own cookie from plain HTTP. Proxies in a row append what each saw.
+fn is_secure(request: &Request<'_>) -> bool {
+    let by_proxy = request.header("x-forwarded-proto").unwrap_or_default();
+    let browsers = by_proxy.split(',').next().unwrap_or_default().trim();
+    request.is_tls || browsers.eq_ignore_ascii_case("https")
 }
 
 fn is_id(text: &str) -> bool {
@@ -295,6 +303,21 @@ mod tests {
 
         assert_eq!((&again.token, &again.new_cookie), (&first.token, &None));
         assert_ne!(other.token, first.token);
+    }
+
+    #[test]
+    fn behind_a_proxy_that_ends_tls_the_cookie_is_for_tls_only() {
+        let sessions = Sessions::new(keys(), [7; 32]);
+        let is_secure = |proto: &str| {
+            let headers = [("X-Forwarded-Proto", proto)];
+            let now = Instant::now();
+            let set = with(&headers, |r| sessions.log_in(("AKIDOPS", "long-secret"), r, now));
+            set.unwrap().ends_with("; Secure")
+        };
+
+        assert!(is_secure("https") && is_secure("HTTPS") && is_secure("https, http"));
+        assert!(!is_secure("http") && !is_secure("http, https") && !is_secure(""));
+        assert!(!with(&[], |request| set_cookie("id", request)).contains("Secure"));
     }
 
     #[test]
