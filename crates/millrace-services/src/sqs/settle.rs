@@ -120,11 +120,7 @@ impl Sqs {
         queue: &SharedQueue,
         text: Option<&'r Text<'_>>,
     ) -> Result<(&'r str, Handle), ApiError> {
-        let (text, handle) = self.opened(text)?;
-        if handle.queue != queue.id() {
-            return Err(error::receipt_handle_of_another_queue());
-        }
-        Ok((text, handle))
+        self.handle_or(queue, text, |_| error::receipt_handle_of_another_queue())
     }
 
     /// The same of a batch's entry.
@@ -133,17 +129,22 @@ impl Sqs {
         queue: &SharedQueue,
         text: Option<&'r Text<'_>>,
     ) -> Result<(&'r str, Handle), ApiError> {
-        let (text, handle) = self.opened(text)?;
-        if handle.queue != queue.id() {
-            return Err(error::receipt_handle_of_another_queue_in_batch(text));
-        }
-        Ok((text, handle))
+        self.handle_or(queue, text, error::receipt_handle_of_another_queue_in_batch)
     }
 
-    fn opened<'r>(&self, text: Option<&'r Text<'_>>) -> Result<(&'r str, Handle), ApiError> {
+    fn handle_or<'r>(
+        &self,
+        queue: &SharedQueue,
+        text: Option<&'r Text<'_>>,
+        of_another_queue: impl FnOnce(&str) -> ApiError,
+    ) -> Result<(&'r str, Handle), ApiError> {
         let text = required(text, "ReceiptHandle")?;
         let opened = self.broker.open_receipt_handle(text);
-        Ok((text, opened.ok_or_else(|| error::receipt_handle_is_invalid(text))?))
+        let handle = opened.ok_or_else(|| error::receipt_handle_is_invalid(text))?;
+        if handle.queue != queue.id() {
+            return Err(of_another_queue(text));
+        }
+        Ok((text, handle))
     }
 }
 
