@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit, Mac};
 use millrace_services::AccessKey;
-use millrace_wire::Request;
+use millrace_wire::{Request, sigv4::equal_in_constant_time};
 use sha2::Sha256;
 
 use crate::failures::Failures;
-use crate::guard::{self, is_same_secret};
+use crate::guard;
 
 /// A session nobody uses ends after this time.
 const IDLE: Duration = Duration::from_secs(12 * 3600);
@@ -147,8 +147,10 @@ impl Sessions {
         // Every pair is compared, so that the time tells nothing about which keys there are.
         let mut found = None;
         for (index, key) in self.keys.iter().enumerate() {
-            let is_key = is_same_secret(access_key, &key.access_key);
-            let is_secret = is_same_secret(secret_key, &key.secret_key);
+            let is_same =
+                |given: &str, kept: &str| equal_in_constant_time(given.as_bytes(), kept.as_bytes());
+            let is_key = is_same(access_key, &key.access_key);
+            let is_secret = is_same(secret_key, &key.secret_key);
             if is_key & is_secret {
                 found = Some(index);
             }
@@ -203,7 +205,7 @@ fn end_oldest(open: &mut HashMap<String, Open>, those: impl Fn(&Open) -> bool) {
 /// Whether a change carries its session's token.
 pub(crate) fn has_token(request: &Request<'_>, session: &Session) -> bool {
     let given = request.header("x-csrf-token").unwrap_or_default();
-    !session.token.is_empty() && is_same_secret(given, &session.token)
+    !session.token.is_empty() && equal_in_constant_time(given.as_bytes(), session.token.as_bytes())
 }
 
 /// The value of a cookie. Over HTTP/2 browsers send each in a field of its own (RFC 9113, 8.2.3).

@@ -323,8 +323,8 @@ fn sha256_hex(bytes: &[u8]) -> [u8; 64] {
     hex_32(&Sha256::digest(bytes).into())
 }
 
-/// The time that this takes depends on the lengths only.
-fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
+/// Whether two secrets are the same, in a time that depends on their lengths only.
+pub fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
     a.len() == b.len() && difference == 0
 }

@@ -64,6 +64,14 @@ fn verify_vector(authorization: &str, body: &[u8], now: u64) -> Result<Verified,
 }
 
 #[test]
+fn secrets_are_equal_if_all_of_them_is() {
+    assert!(equal_in_constant_time(b"abc", b"abc"));
+    assert!(!equal_in_constant_time(b"abc", b"abd"));
+    assert!(!equal_in_constant_time(b"abc", b"abcd"));
+    assert!(!equal_in_constant_time(b"abc", b""));
+}
+
+#[test]
 fn the_vector_of_the_header_form_verifies() {
     let headers = vector_headers(AUTHORIZATION);
     let request = request("POST", "/", "", &headers, BODY);
