@@ -39,6 +39,34 @@ def test_region_comes_from_the_credential_scope(server, new_name):
     assert len(east.receive_message(QueueUrl=east_url)["Messages"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("region", "partition"),
+    [("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov"), ("eusc-de-east-1", "aws-eusc")],
+)
+def test_arns_are_of_the_partition_of_their_region(server, new_name, region, partition):
+    sqs = sdk_client(server, region)
+    dead = sqs.create_queue(QueueName=new_name())["QueueUrl"]
+    dead_arn = arn(sqs, dead)
+    redrive = json.dumps({"deadLetterTargetArn": dead_arn, "maxReceiveCount": 1})
+    attributes = {"RedrivePolicy": redrive, "VisibilityTimeout": "0"}
+    url = sqs.create_queue(QueueName=new_name(), Attributes=attributes)["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="x")
+    for _ in range(2):
+        sqs.receive_message(QueueUrl=url)
+    (message,) = sqs.receive_message(QueueUrl=dead, AttributeNames=["All"], VisibilityTimeout=0)["Messages"]
+    moving = sqs.start_message_move_task(SourceArn=dead_arn)
+    (task,) = sqs.list_message_move_tasks(SourceArn=dead_arn)["Results"]
+    sqs.add_permission(QueueUrl=url, Label="l", AWSAccountIds=["111122223333"], Actions=["SendMessage"])
+    policy = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["Policy"])["Attributes"]["Policy"]
+    (statement,) = json.loads(policy)["Statement"]
+
+    assert dead_arn == f"arn:{partition}:sqs:{region}:000000000000:{dead.rpartition('/')[2]}"
+    assert message["Attributes"]["DeadLetterQueueSourceArn"] == arn(sqs, url)
+    assert moving["TaskHandle"] and task["SourceArn"] == dead_arn
+    assert statement["Principal"] == {"AWS": f"arn:{partition}:iam::111122223333:root"}
+    assert statement["Resource"] == arn(sqs, url)
+
+
 def test_each_region_lists_and_deletes_its_own(server, new_name):
     name = new_name()
     east, west = sdk_client(server, "us-east-1"), sdk_client(server, "ap-south-1")

@@ -90,7 +90,7 @@ impl SharedQueue {
         &self.key
     }
 
-    /// `arn:aws:sqs:<region>:<account>:<name>`.
+    /// `arn:<partition>:sqs:<region>:<account>:<name>`.
     pub fn arn(&self) -> &str {
         &self.arn
     }

@@ -71,8 +71,20 @@ export function queueUrl({ account, name }) {
   return `${data.endpoint}/${account}/${name}`;
 }
 
+/** Of regions whose ARNs are not of the partition `aws`, by how they begin. */
+const PARTITIONS = {
+  "cn-": "aws-cn",
+  "us-gov-": "aws-us-gov",
+  "us-iso-": "aws-iso",
+  "us-isob-": "aws-iso-b",
+  "eu-isoe-": "aws-iso-e",
+  "us-isof-": "aws-iso-f",
+  "eusc-": "aws-eusc",
+};
+
 export function queueArn({ region, account, name }) {
-  return `arn:aws:sqs:${region}:${account}:${name}`;
+  const other = Object.keys(PARTITIONS).find((prefix) => region.startsWith(prefix));
+  return `arn:${PARTITIONS[other] ?? "aws"}:sqs:${region}:${account}:${name}`;
 }
 
 /** The page of a queue; a key is `region/account/name`. */

@@ -19,10 +19,10 @@ impl QueueKey {
         QueueKey { region: region.to_owned(), account: account.to_owned(), name: name.to_owned() }
     }
 
-    /// `arn:aws:sqs:<region>:<account>:<name>`.
+    /// `arn:<partition>:sqs:<region>:<account>:<name>`.
     pub fn arn(&self) -> Arn {
         Arn {
-            partition: "aws".to_owned(),
+            partition: partition(&self.region).to_owned(),
             service: "sqs".to_owned(),
             region: self.region.clone(),
             account: self.account.clone(),
@@ -33,8 +33,24 @@ impl QueueKey {
 
 impl fmt::Display for QueueKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "arn:aws:sqs:{}:{}:{}", self.region, self.account, self.name)
+        let QueueKey { region, account, name } = self;
+        write!(f, "arn:{}:sqs:{region}:{account}:{name}", partition(region))
     }
+}
+
+/// The partition of a region, with which its ARNs begin: `aws-cn` for `cn-north-1`, for most `aws`.
+pub fn partition(region: &str) -> &'static str {
+    const OTHERS: [(&str, &str); 7] = [
+        ("cn-", "aws-cn"),
+        ("us-gov-", "aws-us-gov"),
+        ("us-iso-", "aws-iso"),
+        ("us-isob-", "aws-iso-b"),
+        ("eu-isoe-", "aws-iso-e"),
+        ("us-isof-", "aws-iso-f"),
+        ("eusc-", "aws-eusc"),
+    ];
+    let other = OTHERS.iter().find(|(prefix, _)| region.starts_with(prefix));
+    other.map_or("aws", |(_, partition)| partition)
 }
 
 /// An Amazon resource name, split at its first five colons.
@@ -98,6 +114,25 @@ mod tests {
         assert_eq!(parsed.queue(), Some(key.clone()));
         assert_eq!(parsed.to_string(), key.to_string());
         assert_eq!(key.arn(), parsed);
+    }
+
+    #[test]
+    fn arns_are_of_the_partition_of_their_region() {
+        for (region, partition) in [
+            ("eu-central-1", "aws"),
+            ("cn-northwest-1", "aws-cn"),
+            ("us-gov-east-1", "aws-us-gov"),
+            ("us-iso-west-1", "aws-iso"),
+            ("us-isob-east-1", "aws-iso-b"),
+            ("eu-isoe-west-1", "aws-iso-e"),
+            ("us-isof-south-1", "aws-iso-f"),
+            ("eusc-de-east-1", "aws-eusc"),
+        ] {
+            let key = QueueKey::new(region, "000000000000", "jobs");
+
+            assert_eq!(key.to_string(), format!("arn:{partition}:sqs:{region}:000000000000:jobs"));
+            assert_eq!(key.to_string(), key.arn().to_string());
+        }
     }
 
     #[test]

@@ -45,10 +45,11 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// `arn:aws:cloudwatch:<region>:<account>:alarm:<name>`.
+    /// `arn:<partition>:cloudwatch:<region>:<account>:alarm:<name>`.
     pub fn arn(&self) -> String {
         let Scope { region, account } = &self.scope;
-        format!("arn:aws:cloudwatch:{region}:{account}:alarm:{}", self.name)
+        let partition = millrace_core::partition(region);
+        format!("arn:{partition}:cloudwatch:{region}:{account}:alarm:{}", self.name)
     }
 
     /// ARNs of what is to be done when it enters its state; nothing while actions are disabled.

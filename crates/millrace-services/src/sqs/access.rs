@@ -39,7 +39,8 @@ pub(crate) fn allows(policy: Option<&str>, arn: &str, account: &str, action: &st
     let Some(policy) = policy.and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
         return false;
     };
-    let root = format!("arn:aws:iam::{account}:root");
+    let partition = arn.split(':').nth(1).unwrap_or("aws");
+    let root = format!("arn:{partition}:iam::{account}:root");
     let action = format!("sqs:{action}").to_ascii_lowercase();
     let applies = |statement: &&Value| {
         let principal = &statement["Principal"];
@@ -153,6 +154,10 @@ mod tests {
         assert!(!allows(Some(&allowed), "111111111111", "ReceiveMessage"));
         assert!(!allows(Some(&allowed), "222222222222", "SendMessage"));
         assert!(!allows(None, "111111111111", "SendMessage"));
+        let of_china = policy("Allow", "arn:aws-cn:iam::111111111111:root", "sqs:SendMessage");
+        let in_china = "arn:aws-cn:sqs:cn-north-1:1:orders";
+        assert!(super::allows(Some(&of_china), in_china, "111111111111", "SendMessage"));
+        assert!(!super::allows(Some(&allowed), in_china, "111111111111", "SendMessage"));
         assert!(allows(Some(&policy("Allow", "*", "sqs:*")), "3", "ReceiveMessage"));
         assert!(!allows(Some(&policy("Allow", "*", "sqs:*")), "3", "DeleteQueue"));
         assert!(!allows(Some(&policy("Deny", "*", "sqs:*")), "3", "ReceiveMessage"));

@@ -23,7 +23,7 @@ mod trace;
 use std::sync::Arc;
 
 use millrace_broker::{Broker, SharedQueue};
-use millrace_core::{QueueKey, Timestamp, limits};
+use millrace_core::{QueueKey, Timestamp, limits, partition};
 use millrace_otel::RequestSpan;
 use millrace_wire::protocol::{Protocol, Target, parse_queue_url};
 use millrace_wire::sqs::{Action, Answer, Text, decode_json, decode_query};
@@ -199,8 +199,9 @@ impl Sqs {
         }
         let action = access::permission(request.action).to_ascii_lowercase();
         Err(ApiError::access_denied(format!(
-            "User: arn:aws:iam::{}:root is not authorized to perform: sqs:{action} on resource: \
+            "User: arn:{}:iam::{}:root is not authorized to perform: sqs:{action} on resource: \
              {arn} because no resource-based policy allows the sqs:{action} action",
+            partition(&queue.key().region),
             request.account
         )))
     }

@@ -1,6 +1,6 @@
 //! AddPermission, RemovePermission: statements of the queue's Policy.
 
-use millrace_core::limits;
+use millrace_core::{limits, partition};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{AddPermission, Answer, RemovePermission, Text};
 use serde::Serialize;
@@ -39,7 +39,9 @@ impl Sqs {
         check_actions(&actions)?;
         check_accounts(&accounts)?;
         let arn = queue.arn();
-        let principals = accounts.iter().map(|account| format!("arn:aws:iam::{account}:root"));
+        let partition = partition(&queue.key().region);
+        let root = |account: &&str| format!("arn:{partition}:iam::{account}:root");
+        let principals = accounts.iter().map(root);
         let statement = json!({
             "Sid": label,
             "Effect": "Allow",

@@ -14,7 +14,7 @@ pub(super) struct EventSource {
 }
 
 impl EventSource {
-    /// `arn:aws:sqs:<region>:<account>:<name>`.
+    /// `arn:<partition>:sqs:<region>:<account>:<name>`.
     pub(super) fn of_arn(queue_arn: &str) -> EventSource {
         let region = queue_arn.split(':').nth(3).unwrap_or_default().to_owned();
         EventSource { queue_arn: queue_arn.to_owned(), region }
