@@ -284,6 +284,14 @@ def test_an_arn_is_no_address(api, queue, action):
     )
 
 
+@pytest.mark.parametrize("action", ["SendMessage", "GetQueueAttributes", "DeleteQueue"])
+def test_a_host_alone_is_a_queue_that_there_is_not(api, action):
+    given = {"MessageBody": "x"} if action == "SendMessage" else {}
+
+    refused(api, action, NO_QUEUE, QueueUrl="http://no-such-queue", **given)
+    refused(api, action, "InvalidAddress", status=404, QueueUrl="http://no-such-queue/", **given)
+
+
 def test_one_bad_attribute_leaves_all_unchanged(api, sqs, queue, attributes):
     url = queue()
     given = {"VisibilityTimeout": "5", "DelaySeconds": "901", "MaximumMessageSize": "2048"}

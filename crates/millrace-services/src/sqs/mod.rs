@@ -160,11 +160,7 @@ impl Sqs {
                 return Err(error::address_is_an_arn(url));
             }
             (Some(url), _) if !url.is_empty() => {
-                let parts = parse_queue_url(url).ok_or_else(|| {
-                    let message =
-                        format!("The address {} is not valid for this endpoint.", url.as_str());
-                    error::invalid_address(message)
-                })?;
+                let parts = parse_queue_url(url).ok_or_else(|| no_address(url))?;
                 (parts.region, parts.account, parts.name)
             }
             (_, Some(path)) => (path.region, path.account, path.name),
@@ -247,6 +243,16 @@ impl std::fmt::Display for Origin<'_> {
 
 fn first_of(list: &str) -> &str {
     list.split(',').next().unwrap_or_default().trim()
+}
+
+/// Of a URL that names no queue. As Amazon answers it, a host that nothing follows is taken for the
+/// name of a queue that there is not.
+fn no_address(url: &str) -> ApiError {
+    let behind_scheme = url.split_once("://").map_or(url, |(_, behind)| behind);
+    if !behind_scheme.contains('/') {
+        return error::queue_does_not_exist();
+    }
+    error::invalid_address(format!("The address {url} is not valid for this endpoint."))
 }
 
 /// Whether a text has the form of an account: twelve digits.
