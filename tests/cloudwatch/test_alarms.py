@@ -191,6 +191,9 @@ def test_alarms_are_put_changed_described_and_deleted(clock, cloudwatch, alarm):
     assert items[-2]["updatedAlarm"]["threshold"] == 9 and items[-2]["updatedAlarm"]["stateValue"] == "ALARM"
     assert items[0]["deletedAlarm"]["alarmName"] == "backlog" and items[0]["type"] == "Delete"
     assert cloudwatch.describe_alarms(AlarmNames=["backlog"])["MetricAlarms"] == []
+    cloudwatch.delete_alarms(AlarmNames=["backlog"])
+    again = cloudwatch.describe_alarm_history(AlarmName="backlog", HistoryItemType="ConfigurationUpdate")
+    assert len(again["AlarmHistoryItems"]) == len(items)
 
 
 def test_a_percentile_of_few_samples_may_be_ignored(clock, cloudwatch, alarm):
@@ -246,6 +249,18 @@ def test_refusals(cloudwatch):
         {"Tags": [{"Key": "k" * 129, "Value": ""}]},
     ]:
         assert refused(cloudwatch.put_metric_alarm, **(put | change))[:2] == (400, "ValidationError")
+    assert refused(cloudwatch.put_metric_alarm, **(put | {"TreatMissingData": "maybe"}))[2] == (
+        "The value maybe is not supported for TreatMissingData parameter. Supported values are [breaching, "
+        "notBreaching, ignore, missing]."
+    )
+    rule = {name: value for name, value in put.items() if name != "Statistic"}
+    few = {"ExtendedStatistic": "p90", "EvaluateLowSampleCountPercentile": "maybe"}
+    assert refused(cloudwatch.put_metric_alarm, **(rule | few)) == (
+        400,
+        "ValidationError",
+        "Option maybe is not supported. Supported options for parameter EvaluateLowSampleCountPercentile are "
+        "evaluate and ignore.",
+    )
     queries = [{"Id": f"e{n}", "Expression": "TIME_SERIES(1)", "ReturnData": n == 0} for n in range(21)]
     math = {"AlarmName": "math", "Metrics": queries, "EvaluationPeriods": 1, "Threshold": 1.0}
     math["ComparisonOperator"] = "GreaterThanThreshold"

@@ -345,6 +345,15 @@ def test_refusals(cloudwatch, clock):
     assert statistics(start, end, 61)[0] == "InvalidParameterValue"
     many = {"Namespace": "Shop", "MetricName": "M", "StartTime": start, "EndTime": end, "Period": 3600}
     assert refused(cloudwatch.get_metric_statistics, Statistics=["Sum"] * 6, **many)[0] == "ValidationError"
+    assert refused(cloudwatch.get_metric_statistics, **many) == (
+        "InvalidParameterCombination",
+        "Must specify either Statistics or ExtendedStatistics",
+    )
+    empty = {"MetricDataQueries": [{"Id": "m", "Label": "l"}], "StartTime": start, "EndTime": end}
+    assert refused(cloudwatch.get_metric_data, **empty) == (
+        "ValidationError",
+        "The parameter MetricDataQueries.member.1.MetricStat is required.\n",
+    )
     stat = {"Metric": {"Namespace": "Shop", "MetricName": "M"}, "Period": 60, "Stat": "Sum"}
     twice = {"MetricDataQueries": [{"Id": "m", "MetricStat": stat}] * 2}
     for at, message in [

@@ -221,7 +221,9 @@ fn statistics(
     input: &GetMetricStatistics,
 ) -> Result<(Named<&'static str>, Named<String>), ApiError> {
     if input.statistics.is_empty() && input.extended_statistics.is_empty() {
-        return Err(error::missing("Statistics"));
+        return Err(error::invalid_combination(
+            "Must specify either Statistics or ExtendedStatistics",
+        ));
     }
     check::at_most_of(&input.statistics, STATISTICS_MAX, "statistics")?;
     check::at_most_of(&input.extended_statistics, EXTENDED_MAX, "extendedStatistics")?;
@@ -307,10 +309,15 @@ fn checked_query(scope: &Scope, query: &MetricDataQuery, at: &str) -> Result<Que
             let period = period.map(|p| check::period(p, &format!("{at}.Period"))).transpose()?;
             QueryKind::Expression { text: text.clone(), period_s: period }
         }
-        _ => {
+        (Some(_), Some(_)) => {
             return Err(error::validation(format!(
                 "Exactly one of {at}.MetricStat and {at}.Expression must be specified."
             )));
+        }
+        // With the line break that CloudWatch ends each of its findings with.
+        (None, None) => {
+            let message = format!("The parameter {at}.MetricStat is required.\n");
+            return Err(error::validation(message));
         }
     };
     Ok(Query {

@@ -71,7 +71,8 @@ pub(super) fn alarm(
         low_sample_count.as_deref().filter(|v| !matches!(*v, "evaluate" | "ignore"))
     {
         return Err(error::validation(format!(
-            "Option {other} is not supported for EvaluateLowSampleCountPercentile."
+            "Option {other} is not supported. Supported options for parameter \
+             EvaluateLowSampleCountPercentile are evaluate and ignore."
         )));
     }
     Ok(Alarm {
@@ -224,7 +225,10 @@ fn rule(input: &PutMetricAlarm) -> Result<Rule, ApiError> {
     let missing = match input.treat_missing_data.as_deref() {
         None => MissingData::default(),
         Some(name) => MissingData::of_name(name).ok_or_else(|| {
-            error::validation(format!("Option {name} is not supported for TreatMissingData."))
+            error::validation(format!(
+                "The value {name} is not supported for TreatMissingData parameter. Supported values \
+                 are [breaching, notBreaching, ignore, missing]."
+            ))
         })?,
     };
     let threshold = input.threshold.ok_or_else(|| error::missing("Threshold"))?;
