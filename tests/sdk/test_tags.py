@@ -83,6 +83,15 @@ def test_tags_and_keys_are_needed(api, url):
         refused(api, action, "MissingParameter", QueueUrl=url, **nothing)
 
 
+def test_a_value_may_not_be_null(json_api, url_by_json, new_name):
+    words = "the parameter 'value' may not be null"
+    given = {"a": "1", "b": None}
+
+    refused(json_api, "TagQueue", "InvalidParameterValue", words, QueueUrl=url_by_json, Tags=given)
+    assert tags(json_api, url_by_json) is None
+    refused(json_api, "CreateQueue", "InvalidParameterValue", words, QueueName=new_name(), tags=given)
+
+
 def test_keys_have_a_length(api, url):
     words = "Tag keys must be between 1 and 128 characters in length."
     refused(api, "TagQueue", "InvalidParameterValue", words, QueueUrl=url, Tags={"": "v"})

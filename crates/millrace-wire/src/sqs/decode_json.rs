@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeSeed;
 
 use super::types::Action;
-use super::value::{Object, STRING_FOR_INTEGER};
+use super::value::{NULL_TAG_VALUE, Object, STRING_FOR_INTEGER};
 use crate::ApiError;
 
 /// Decodes the body of a request for `action`, the part of `X-Amz-Target` after the dot. An empty
@@ -99,6 +99,9 @@ fn serialization(error: serde_json::Error) -> ApiError {
     // serde_json adds the place.
     if error.starts_with(STRING_FOR_INTEGER) {
         return ApiError::serialization(STRING_FOR_INTEGER);
+    }
+    if error.starts_with(NULL_TAG_VALUE) {
+        return ApiError::invalid_parameter_value(NULL_TAG_VALUE);
     }
     let mut message = format!("the request body cannot be read: {error}");
     if message.len() > MESSAGE_BYTES_MAX {
@@ -295,6 +298,21 @@ mod tests {
             decode_json("SendMessageBatch", br#"{"Entries":null}"#),
             Ok(Action::SendMessageBatch(batch)) if batch.entries.is_none()
         ));
+    }
+
+    #[test]
+    fn the_value_of_a_tag_may_not_be_null() {
+        for (action, body) in [
+            ("TagQueue", r#"{"QueueUrl":"u","Tags":{"a":"1","b":null}}"#),
+            ("CreateQueue", r#"{"QueueName":"q","tags":{"b":null}}"#),
+        ] {
+            let refusal = decode_json(action, body.as_bytes()).unwrap_err();
+            assert_eq!(refusal.shape, "InvalidParameterValueException", "{action}");
+            assert_eq!(refusal.message, "the parameter 'value' may not be null");
+        }
+        for body in [r#"{"Tags":null}"#, r#"{"Tags":{"a":""}}"#] {
+            assert!(decode_json("TagQueue", body.as_bytes()).is_ok(), "{body}");
+        }
     }
 
     #[test]

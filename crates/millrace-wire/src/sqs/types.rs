@@ -152,7 +152,7 @@ pub struct CreateQueue<'a> {
     pub queue_name: Option<Text<'a>>,
     pub attributes: Option<Map<'a>>,
     /// Lower case in the AWS model; `Tags` is accepted too.
-    #[serde(rename = "tags", alias = "Tags")]
+    #[serde(borrow, rename = "tags", alias = "Tags", deserialize_with = "super::value::tags")]
     pub tags: Option<Map<'a>>,
 }
 
@@ -295,6 +295,7 @@ pub struct MessageAttributeValue<'a> {
 pub struct TagQueue<'a> {
     #[serde(borrow)]
     pub queue_url: Option<Text<'a>>,
+    #[serde(borrow, deserialize_with = "super::value::tags")]
     pub tags: Option<Map<'a>>,
 }
 

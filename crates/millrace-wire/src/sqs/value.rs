@@ -19,11 +19,11 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
 pub(super) use object::Object;
-pub(super) use visitors::STRING_FOR_INTEGER;
 use visitors::{
     BlobVisitor, EntriesVisitor, IntegerVisitor, MapVisitor, MessageAttributesVisitor, TextVisitor,
     TextsVisitor,
 };
+pub(super) use visitors::{NULL_TAG_VALUE, STRING_FOR_INTEGER};
 
 use super::types::MessageAttributes;
 
@@ -174,7 +174,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Texts<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Map<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MapVisitor).map(Map)
+        deserializer.deserialize_map(MapVisitor { null: None }).map(Map)
     }
 }
 
@@ -202,6 +202,32 @@ pub(super) fn base64_bytes<'de, D: Deserializer<'de>>(
         Some(bytes) => Ok(Some(bytes)),
         None => Err(D::Error::custom("value is not base64")),
     }
+}
+
+/// Tags, whose values may not be `null`.
+pub(super) fn tags<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Map<'de>>, D::Error> {
+    struct OptionalTags;
+
+    impl<'de> Visitor<'de> for OptionalTags {
+        type Value = Option<Map<'de>>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an object of strings")
+        }
+
+        fn visit_none<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
+            let visitor = MapVisitor { null: Some(NULL_TAG_VALUE) };
+            inner.deserialize_map(visitor).map(|pairs| Some(Map(pairs)))
+        }
+    }
+
+    deserializer.deserialize_option(OptionalTags)
 }
 
 /// A list of JSON objects with at most [`ELEMENTS_MAX`] elements; `null` is none.

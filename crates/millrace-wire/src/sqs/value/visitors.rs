@@ -15,6 +15,9 @@ use crate::sqs::types::MessageAttributeValue;
 pub(in crate::sqs) const STRING_FOR_INTEGER: &str =
     "STRING_VALUE can not be converted to an Integer";
 
+/// What SQS says of a tag whose value is `null`.
+pub(in crate::sqs) const NULL_TAG_VALUE: &str = "the parameter 'value' may not be null";
+
 pub(super) struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {
@@ -104,7 +107,10 @@ impl<'de> DeserializeSeed<'de> for Scalar {
     }
 }
 
-pub(super) struct MapVisitor;
+pub(super) struct MapVisitor {
+    /// What is said of a value that is `null`; otherwise such a pair counts as absent.
+    pub(super) null: Option<&'static str>,
+}
 
 impl<'de> Visitor<'de> for MapVisitor {
     type Value = Vec<(Text<'de>, Text<'de>)>;
@@ -116,7 +122,12 @@ impl<'de> Visitor<'de> for MapVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut pairs = Vec::new();
         while let Some(name) = map.next_key::<Text<'de>>()? {
-            let Some(value) = map.next_value_seed(Scalar)? else { continue };
+            let Some(value) = map.next_value_seed(Scalar)? else {
+                if let Some(refusal) = self.null {
+                    return Err(A::Error::custom(refusal));
+                }
+                continue;
+            };
             if pairs.len() == MAP_PAIRS_MAX {
                 return Err(A::Error::custom("too many members in a map"));
             }
