@@ -70,12 +70,13 @@ def test_event_is_that_of_lambda(sqs, queue, work, emulator, counts):
     [record] = event["Records"]
     assert set(record) == {
         "messageId", "receiptHandle", "body", "attributes", "messageAttributes", "md5OfBody",
-        "eventSource", "eventSourceARN", "awsRegion",
+        "md5OfMessageAttributes", "eventSource", "eventSourceARN", "awsRegion",
     }
     assert record["messageId"] == sent["MessageId"]
     assert record["receiptHandle"]
     assert record["body"] == body
     assert record["md5OfBody"] == hashlib.md5(body.encode()).hexdigest() == sent["MD5OfMessageBody"]
+    assert record["md5OfMessageAttributes"] == sent["MD5OfMessageAttributes"]
     assert (record["eventSource"], record["eventSourceARN"]) == ("aws:sqs", arn)
     assert record["awsRegion"] == arn.split(":")[3]
     system = record["attributes"]

@@ -2,7 +2,7 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use millrace_client::{AttributeValue, MessageAttribute};
-use millrace_core::{hex, md5};
+use millrace_core::{AttributeDigest, hex, md5};
 use millrace_worker::Message;
 use serde_json::{Map, Value, json};
 
@@ -50,19 +50,41 @@ impl EventSource {
         let attributes: Map<String, Value> = attributes
             .map(|attribute| (attribute.name.to_string(), message_attribute(attribute)))
             .collect();
-        let md5 = hex(&md5(message.body().as_bytes()));
-        json!({
+        let mut record = json!({
             "messageId": &**message.id(),
             "receiptHandle": &*delivery.handle.token,
             "body": &**message.body(),
             "attributes": system,
             "messageAttributes": attributes,
-            "md5OfBody": String::from_utf8_lossy(&md5),
+            "md5OfBody": hex_text(&md5(message.body().as_bytes())),
             "eventSource": "aws:sqs",
             "eventSourceARN": self.queue_arn,
             "awsRegion": self.region,
-        })
+        });
+        if !delivery.attributes.is_empty() {
+            record["md5OfMessageAttributes"] = digest(&delivery.attributes).into();
+        }
+        record
     }
+}
+
+/// What SQS says of the same attributes as `MD5OfMessageAttributes`.
+fn digest(attributes: &[MessageAttribute]) -> String {
+    let mut sorted: Vec<&MessageAttribute> = attributes.iter().collect();
+    sorted.sort_unstable_by_key(|attribute| &*attribute.name);
+    let mut digest = AttributeDigest::default();
+    for attribute in sorted {
+        let value = match &attribute.value {
+            AttributeValue::Text(text) => text.as_bytes(),
+            AttributeValue::Binary(bytes) => bytes,
+        };
+        digest.add(&attribute.name, &attribute.data_type, value);
+    }
+    hex_text(&digest.finish())
+}
+
+fn hex_text(digest: &[u8; 16]) -> String {
+    hex(digest).iter().copied().map(char::from).collect()
 }
 
 fn message_attribute(attribute: &MessageAttribute) -> Value {
