@@ -84,6 +84,8 @@ class Client:
         return [word for word in self.hidden if word in text]
 
     def check_log(self):
+        """To be done last: all is written only when the server has ended."""
+        assert self.server.stop() == 0
         log = self.server.log.read_text(errors="replace")
         assert "request answered" in log, "the log is not that detailed"
         assert self.shown_in(log) == []
@@ -114,7 +116,6 @@ def test_requests_that_are_accepted(client):
     assert [answer.status for answer in answers] == [200] * 6
     for answer in answers[-2:]:
         assert client.body in answer.text
-    assert client.server.stop() == 0
     client.check_log()
 
 
