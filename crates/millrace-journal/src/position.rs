@@ -8,6 +8,9 @@ use std::fmt;
 pub struct SegmentId(pub u32);
 
 impl SegmentId {
+    /// No segment has this number, so that each has one after it.
+    pub const END: Self = Self(u32::MAX);
+
     /// The segment after this one.
     #[must_use]
     pub const fn next(self) -> Self {

@@ -204,7 +204,8 @@ impl Repair<'_> {
         let mut done = self.headers.iter().chain(&self.missing).chain(&self.lengthened);
         // A name that is far off is none of this journal, unless the header agrees.
         let is_own = survey.segments.iter().any(|own| own.header.segment == at.segment);
-        let is_far = !is_own && at.segment.0 - segment.0 > MISSING_MAX;
+        let is_far =
+            at.segment == SegmentId::END || !is_own && at.segment.0 - segment.0 > MISSING_MAX;
         if done.any(|done| *done == segment) || is_far {
             return Ok(false);
         }

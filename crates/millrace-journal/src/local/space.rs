@@ -261,6 +261,9 @@ impl LocalJournal {
 
     /// A file under the segment's name, durable name included.
     fn make_spare(&self, preparing: &mut Preparing, id: SegmentId) -> io::Result<Spare> {
+        if id == SegmentId::END {
+            return Err(io::Error::other("segment numbers end before ffffffff"));
+        }
         let path = segment_path(&self.dir, id);
         let recycled = preparing.recycled.take();
         let temporary = match &recycled {

@@ -119,6 +119,10 @@ fn sort_out(headers: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
         corruption: None,
     };
     for (number, (id, file, header, size)) in headers.into_iter().enumerate() {
+        if id == SegmentId::END {
+            survey.note(id, "no segment has this number");
+            continue;
+        }
         let Some(header) = header else {
             if number < headed || number == 0 {
                 survey.note(id, "segment header is damaged");
