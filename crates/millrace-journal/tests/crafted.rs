@@ -7,6 +7,7 @@ mod common;
 
 use std::sync::Arc;
 
+use common::damaged::{Log, alter, repaired, without};
 use common::{SEGMENT_BYTES, dir, open, segment_path, store};
 use millrace_journal::{OpenError, SegmentId, SimFileSystem, Unavailable, check, repair};
 
@@ -25,6 +26,13 @@ fn journal_at(segment: u32) -> SimFileSystem {
     let fs = SimFileSystem::new(1);
     fs.plant(&segment_path(segment), &bytes);
     fs
+}
+
+/// Seals a frame anew whose header or records were changed.
+fn seal(segment: &mut [u8], frame: std::ops::Range<usize>) {
+    let seed = crc32c::crc32c(&segment[16..24]);
+    let sum = crc32c::crc32c_append(seed, &segment[frame.start + 4..frame.end]);
+    segment[frame.start..frame.start + 4].copy_from_slice(&sum.to_le_bytes());
 }
 
 #[test]
@@ -66,4 +74,28 @@ fn a_start_that_would_need_a_segment_behind_the_last_is_refused() {
     assert_eq!(starts, (SEGMENT_BYTES as usize - 64) / 48, "so many frames fit");
     assert!(matches!(open(&fs), Err(OpenError::Io { .. })));
     assert_eq!(fs.contents(&segment_path(SegmentId::END.0)), None);
+}
+
+/// As no repair leaves them.
+#[test]
+fn a_gap_whose_records_cannot_be_told_apart_costs_no_more_than_those() {
+    let log = Log::new(40);
+    let victim = log.all.iter().find(|seen| seen.batch == 5).unwrap();
+    let frame = log.frame_of(victim);
+    let fs = log.with(1, |bytes| bytes[victim.position.offset() as usize + 30] ^= 4);
+    repair(Arc::new(fs.clone()), dir()).unwrap();
+    let second = log.all.iter().filter(|seen| seen.batch == 5).nth(1).unwrap();
+    let length = second.position.offset() as usize + 4;
+    alter(&fs, 1, |bytes| {
+        bytes[length..length + 4].fill(0xff);
+        seal(bytes, frame);
+    });
+
+    let seen = open(&fs.fork()).unwrap().seen;
+    let (report, seen_after_repair) = repaired(&fs);
+
+    let lost: Vec<_> = log.all.iter().filter(|seen| seen.batch == 5).cloned().collect();
+    assert_eq!(seen, without(&log.all, &lost));
+    assert_eq!((report.gaps, report.cut), (vec![], None));
+    assert_eq!(seen_after_repair, seen);
 }
