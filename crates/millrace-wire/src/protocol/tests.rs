@@ -109,6 +109,46 @@ fn presigned_requests_are_scoped_in_the_url() {
 }
 
 #[test]
+fn other_headers_of_the_same_lengths_say_nothing() {
+    let headers = [
+        ("date", "sns.us-east-1.amazonaws.com"),
+        ("cookie", "application/json"),
+        ("x-request-id", "AmazonSQS.SendMessage"),
+        ("cache-control", SIGNED),
+        ("accept-language", "rpc-v2-cbor"),
+    ];
+    for path in ["/", "/service/GraniteServiceVersion20100801/operation/PutMetricData"] {
+        assert_eq!(summary((path, ""), &headers, ""), summary((path, ""), &[], ""));
+    }
+}
+
+#[test]
+fn credentials_are_found_in_any_order_of_parameters() {
+    let credential = "Credential=AKID/20260102/eu-west-1/sns/aws4_request";
+    for parameters in [
+        format!("SignedHeaders=host, {credential} ,Signature=00"),
+        format!("Signature=00,{credential}"),
+        format!("\t{credential}"),
+    ] {
+        let signed = format!("AWS4-HMAC-SHA256 {parameters}");
+
+        let found = summary(("/", ""), &[("authorization", &signed)], "");
+
+        let (service, key) = (ServiceName::Sns, some("AKID"));
+        assert_eq!((found.0, found.3, found.4), (service, some("eu-west-1"), key), "{signed}");
+    }
+}
+
+/// As the signature covers them.
+#[test]
+fn a_plus_sign_in_the_url_of_a_signed_request_is_one() {
+    let query = ("/", "Action=a+b");
+
+    assert_eq!(summary(query, &[("authorization", SIGNED)], "").2, "a+b");
+    assert_eq!(summary(query, &[], "").2, "a b");
+}
+
+#[test]
 fn services_are_found_in_a_fixed_order() {
     let service = |(path, query), headers: &[(&str, &str)]| summary((path, query), headers, "").0;
     let signed = [("authorization", SIGNED), ("host", "sns.us-east-1.amazonaws.com")];
