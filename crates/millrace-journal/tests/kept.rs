@@ -73,6 +73,26 @@ fn a_gap_that_is_damaged_again_keeps_what_it_kept() {
 }
 
 #[test]
+fn a_gap_whose_header_is_damaged_costs_no_more_than_what_is_damaged() {
+    let (fs, all, _) = log(10, Durability::Fsync);
+    let first_of = |batch| all.iter().find(|seen| seen.batch == batch).unwrap();
+    damage(&fs, first_of(1));
+    let (report, _) = repaired(&fs, Durability::Fsync);
+    let header = report.gaps[0].offset as usize;
+    damage(&fs, first_of(2));
+    for bit in 0..48 * 8 {
+        let fs = fs.fork();
+        alter(&fs, 1, |bytes| bytes[header + bit / 8] ^= 1 << (bit % 8));
+
+        let (report, seen) = repaired(&fs, Durability::Fsync);
+
+        assert_eq!(report.cut, None, "bit {bit}");
+        let others = |seen: &Seen| seen.batch == 1 || seen.batch == 2;
+        assert_eq!(without(&seen, others), without(&all, others), "bit {bit}");
+    }
+}
+
+#[test]
 fn a_gap_of_which_power_leaves_half_a_header_keeps_what_it_kept() {
     let (fs, all, _) = log(10, Durability::Fsync);
     for batch in 1..8 {
