@@ -6,11 +6,24 @@ mod common;
 
 use std::sync::Arc;
 
-use common::damaged::alter;
+use common::damaged::{Log, alter};
 use common::{SEGMENT_BYTES, Seen, dir, open, open_with, segment_path, store};
 use millrace_journal::{
-    Durability, Epoch, Fault, FileSystem, OpenError, RepairReport, SegmentId, SimFileSystem, repair,
+    Durability, Epoch, Fault, FileSystem, Gap, OpenError, RepairReport, SegmentId, SimFileSystem,
+    check, repair,
 };
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Bytes that are changed: of a gap's header, or else of any place.
+#[derive(Clone, Debug)]
+struct Damage {
+    gap: Option<(prop::sample::Index, usize)>,
+    segment: u32,
+    start: usize,
+    bytes: usize,
+    bits: u8,
+}
 
 /// Segments with groups of three records, what replay shows of them, and the active segment.
 fn log(batches: u64, durability: Durability) -> (SimFileSystem, Vec<Seen>, u32) {
@@ -264,5 +277,54 @@ fn power_lost_while_the_last_segment_is_cut_brings_no_epoch_back() {
         assert!(epoch(&fs.fork()) > last, "{call} {seed}");
         repair(Arc::new(fs.clone()), dir()).unwrap();
         assert!(epoch(&fs) > last, "{call} {seed}");
+    }
+}
+
+prop_compose! {
+    fn any_damage()(
+        gap in prop::option::weighted(0.7, (any::<prop::sample::Index>(), 0_usize..48)),
+        segment in 1_u32..4,
+        start in 0_usize..4096,
+        bytes in 1_usize..200,
+        bits in 1_u8..,
+    ) -> Damage {
+        Damage { gap, segment, start, bytes, bits }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn damage_to_what_repairs_left_costs_no_more_than_its_frames(
+        rounds in vec(vec(any_damage(), 1..6), 2..5),
+    ) {
+        let log = Log::new(40);
+        let fs = log.fs.fork();
+        let mut hit = Vec::new();
+        let mut gaps: Vec<Gap> = Vec::new();
+        for round in rounds {
+            for Damage { gap, segment, start, bytes, bits } in round {
+                let (segment, range) = match gap.filter(|_| !gaps.is_empty()) {
+                    Some((gap, at)) => {
+                        let Gap { segment, offset, .. } = *gap.get(&gaps);
+                        (segment.0, offset as usize + at..offset as usize + at + 1)
+                    }
+                    None => (segment, start..(start + bytes).min(SEGMENT_BYTES as usize)),
+                };
+                hit.extend(log.hit(segment, &range));
+                alter(&fs, segment, |bytes| bytes[range].iter_mut().for_each(|byte| *byte ^= bits));
+            }
+
+            let report = repair(Arc::new(fs.clone()), dir()).unwrap();
+
+            prop_assert_eq!(report.cut, None);
+            gaps.extend(report.gaps);
+            prop_assert!(check(&fs, dir()).unwrap().is_sound());
+            let seen = open(&fs.fork()).unwrap().seen;
+            let is_lost = |record: &Seen| !seen.contains(record);
+            prop_assert!(log.all.iter().all(|record| !is_lost(record) || hit.contains(record)));
+            prop_assert_eq!(&seen, &without(&log.all, is_lost));
+        }
     }
 }
