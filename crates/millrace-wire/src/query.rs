@@ -90,11 +90,6 @@ impl<'a> Parameters<'a> {
         self.scope().bytes(name).and_then(|value| str::from_utf8(value).ok())
     }
 
-    /// How many different names there are.
-    pub fn len(&self) -> usize {
-        self.sorted.len()
-    }
-
     /// Whether there is no parameter.
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()
