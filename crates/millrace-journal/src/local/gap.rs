@@ -145,8 +145,7 @@ fn damaged_frame(
     // What is left behind it must be as long as the frames that it is for, or longer.
     let end = u64::from(place.offset()) + u64::from(frame.length);
     let left = u64::from(beyond.offset).checked_sub(end);
-    let is_before =
-        claimed.epoch <= beyond.chain.epoch && claimed.counter < beyond.chain.counter;
+    let is_before = claimed.epoch <= beyond.chain.epoch && claimed.counter < beyond.chain.counter;
     let fits = match left {
         Some(left) if is_last => left == 0 || beyond.is_open,
         Some(left) => is_before && left >= FRAME_HEADER_BYTES as u64,
