@@ -8,7 +8,7 @@ mod common;
 use std::sync::Arc;
 
 use common::damaged::{Log, alter, repaired, without};
-use common::{SEGMENT_BYTES, dir, open, segment_path, store};
+use common::{SEGMENT_BYTES, dir, open, segment_path, store, work_off};
 use millrace_journal::{OpenError, SegmentId, SimFileSystem, Unavailable, check, repair};
 
 /// The greatest number that a segment may have.
@@ -98,4 +98,33 @@ fn a_gap_whose_records_cannot_be_told_apart_costs_no_more_than_those() {
     assert_eq!(seen, without(&log.all, &lost));
     assert_eq!((report.gaps, report.cut), (vec![], None));
     assert_eq!(seen_after_repair, seen);
+}
+
+/// The segment is read instead.
+#[test]
+fn a_sidecar_that_contradicts_itself_does_not_count() {
+    let log = Log::new(40);
+    work_off(&open(&log.fs).unwrap().group_commit);
+    let index = dir().join("00000001.idx");
+    let sidecar = log.fs.contents(&index).unwrap();
+    let more_records = |bytes: &mut Vec<u8>| bytes[72] += 1;
+    let fewer_records = |bytes: &mut Vec<u8>| bytes[72] -= 1;
+    let half_an_entry = |bytes: &mut Vec<u8>| bytes.extend([0; 5]);
+    let no_entries = |bytes: &mut Vec<u8>| bytes.truncate(96);
+    let changes: [&dyn Fn(&mut Vec<u8>); 4] =
+        [&more_records, &fewer_records, &half_an_entry, &no_entries];
+    for (number, change) in changes.iter().enumerate() {
+        let mut bytes = sidecar.clone();
+        change(&mut bytes);
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[96..]), &bytes[4..96]);
+        bytes[..4].copy_from_slice(&sum.to_le_bytes());
+        let fs = log.fs.fork();
+        fs.plant(&index, &bytes);
+
+        let opening = open(&fs).unwrap();
+
+        assert_eq!(opening.seen, log.all, "{number}");
+        work_off(&opening.group_commit);
+        assert!(fs.contents(&index).unwrap() == sidecar, "{number}: it is written anew");
+    }
 }

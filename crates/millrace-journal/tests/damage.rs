@@ -367,7 +367,9 @@ fn unsynced_frames_prove_nothing() {
     let opening = open_with(&fs, Durability::Os, 4096).unwrap();
 
     assert_eq!(opening.seen.len(), 1, "power loss may take any unsynced frame");
-    assert!(opening.opened.torn_tail.is_some());
+    let torn = opening.opened.torn_tail.unwrap();
+    let end = seen[3].position.offset() + seen[3].record_len;
+    assert_eq!(torn.offset + torn.bytes, end.next_multiple_of(8), "with all that is behind it");
 }
 
 #[test]
