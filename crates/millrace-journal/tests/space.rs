@@ -285,6 +285,46 @@ fn segment_size_may_change_between_starts() {
 }
 
 #[test]
+fn a_start_keeps_one_spare_that_is_as_it_would_be_made() {
+    let fs = SimFileSystem::new(1);
+    drop(open(&fs).unwrap());
+    let blank = vec![0; SEGMENT_BYTES as usize];
+    let mut used = blank.clone();
+    used[4000] = 1;
+    for (contents, is_kept) in [(&blank[..], true), (&used, false), (&blank[..4000], false)] {
+        let fs = fs.fork();
+        fs.plant(&segment_path(2), contents);
+        fs.plant(&segment_path(3), &blank);
+
+        drop(open(&fs).unwrap());
+
+        let kept = fs.contents(&segment_path(2));
+        assert_eq!(kept, is_kept.then(|| blank.clone()));
+        assert_eq!(fs.contents(&segment_path(3)), None);
+    }
+}
+
+#[test]
+fn power_lost_while_a_start_removes_spares_leaves_no_hole() {
+    let fs = SimFileSystem::new(1);
+    fill(&open(&fs).unwrap().group_commit, 0, 3);
+    for segment in 2..6 {
+        fs.plant(&segment_path(segment), &[0; 64]);
+    }
+    for (call, seed) in (0..).flat_map(|call| (0..10).map(move |seed| (call, seed))) {
+        let fs = fs.fork();
+        fs.fail_call(fs.calls() + call, Fault::PowerLoss);
+        if open(&fs).is_ok() {
+            break;
+        }
+
+        let seen = open(&fs.crashed(seed)).map(|opening| opening.seen.len());
+
+        assert_eq!(seen.unwrap(), 3, "call {call} seed {seed}");
+    }
+}
+
+#[test]
 fn space_that_a_copy_left_out_is_set_aside_again() {
     use std::os::unix::fs::{FileExt, MetadataExt};
 

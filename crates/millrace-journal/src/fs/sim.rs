@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::world::{Image, NameChange, World, bounded, next_random};
+use super::world::{Image, NameChange, World, bounded, keep_some, next_random};
 use super::{BLOCK_BYTES, File, FileSystem};
 
 /// What happens to a call.
@@ -129,10 +129,7 @@ impl SimFileSystem {
             world.capacity_bytes = old.capacity_bytes;
             world.files = old.files.iter().map(|image| image.torn(&mut world.random)).collect();
             let mut names = old.durable_names.clone();
-            let kept = bounded(&mut world.random, old.pending_names.len() as u64 + 1);
-            for change in old.pending_names.iter().take(kept as usize) {
-                change.apply(&mut names);
-            }
+            keep_some(&old.pending_names, &mut names, &mut world.random);
             world.names = names.clone();
             world.durable_names = names;
         }
@@ -249,10 +246,8 @@ impl FileSystem for SimFileSystem {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut world = self.world();
         world.begin_call()?;
-        if !world.names.contains_key(path) {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        world.change_name(NameChange::Remove(path.to_owned()));
+        let id = *world.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        world.change_name(NameChange::Remove(path.to_owned(), id));
         Ok(())
     }
 

@@ -50,7 +50,7 @@ pub(super) struct Unsynced {
 pub(super) enum NameChange {
     Set(PathBuf, usize),
     Rename(PathBuf, PathBuf, usize),
-    Remove(PathBuf),
+    Remove(PathBuf, usize),
 }
 
 impl World {
@@ -116,8 +116,37 @@ impl NameChange {
                 names.remove(from);
                 names.insert(to.clone(), *id)
             }
-            Self::Remove(path) => names.remove(path),
+            Self::Remove(path, _) => names.remove(path),
         };
+    }
+
+    /// The file whose name changes.
+    fn file(&self) -> usize {
+        match self {
+            Self::Set(_, id) | Self::Rename(_, _, id) | Self::Remove(_, id) => *id,
+        }
+    }
+}
+
+/// Makes those of the changes that a loss of power leaves: with a file system that keeps to their
+/// order the first ones, else the first ones of each file.
+pub(super) fn keep_some(
+    changes: &[NameChange],
+    names: &mut BTreeMap<PathBuf, usize>,
+    random: &mut u64,
+) {
+    let keeps_order = bounded(random, 2) == 0;
+    let mut left = BTreeMap::new();
+    for change in changes {
+        let of = if keeps_order { 0 } else { change.file() };
+        let of_same = |it: &&NameChange| keeps_order || it.file() == of;
+        let left = left
+            .entry(of)
+            .or_insert_with(|| bounded(random, changes.iter().filter(of_same).count() as u64 + 1));
+        if *left > 0 {
+            *left -= 1;
+            change.apply(names);
+        }
     }
 }
 
