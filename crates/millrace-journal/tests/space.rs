@@ -408,7 +408,7 @@ fn spares_without_space_leave_no_hole_whichever_calls_fail() {
         let _ = append(group_commit, 200, &[200], Purpose::Store);
         drop(opening);
 
-        for fs in [fs.crashed(1), fs.killed()] {
+        for fs in [fs.crashed(failing), fs.killed()] {
             let seen = open(&fs).map(|opening| opening.seen.len() as u64);
             assert_eq!(seen.unwrap(), stored, "calls that failed: {failing:b}");
         }

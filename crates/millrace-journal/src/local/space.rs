@@ -284,11 +284,9 @@ impl LocalJournal {
     /// Behind it may be what is left of one that could not be made or removed: that goes first, for a
     /// hole before it would be damage.
     fn remove_spare(&self, id: SegmentId) -> io::Result<()> {
-        match self.fs.remove(&segment_path(&self.dir, id.next())) {
-            Ok(()) => self.fs.sync_dir(&self.dir)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
+        self.fs.remove_present(&segment_path(&self.dir, id.next()))?;
+        // Also if it was removed before: nothing says that this is on disk.
+        self.fs.sync_dir(&self.dir)?;
         self.fs.remove_present(&segment_path(&self.dir, id))
     }
 
