@@ -6,10 +6,11 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use common::damaged::{Log, alter};
 use common::{SEGMENT_BYTES, Seen, dir, open, segment_path, work_off};
-use millrace_journal::{CheckReport, FileSystem, SegmentId, check};
+use millrace_journal::{CheckReport, FileSystem, SegmentId, check, repair};
 
 /// A journal as an orderly stop leaves it: of each segment but the last there is a sidecar.
 fn indexed() -> Log {
@@ -117,4 +118,20 @@ fn a_torn_tail_is_told_and_is_no_damage() {
     assert_eq!(torn.bytes as usize, frame.len());
     assert!(report.is_sound());
     assert_eq!(fs.contents(&segment_path(log.active.0)).unwrap(), was, "nothing is written");
+}
+
+#[test]
+fn what_a_gap_has_lost_is_not_counted_and_keeps_no_sidecar_from_being_made() {
+    let log = Log::new(40);
+    let victim = &log.all[4];
+    let fs = log.with(1, |bytes| bytes[victim.position.offset() as usize + 30] ^= 1);
+    repair(Arc::new(fs.clone()), dir()).unwrap();
+    work_off(&open(&fs).unwrap().group_commit);
+
+    let report = check(&fs, dir()).unwrap();
+
+    let segment = &report.segments[0];
+    let seen = log.all.iter().filter(|seen| seen.position.segment() == SegmentId(1));
+    assert_eq!(segment.records, seen.count() as u64 - 1);
+    assert_eq!(segment.sidecar.to_string(), "valid");
 }

@@ -100,6 +100,24 @@ fn a_gap_whose_records_cannot_be_told_apart_costs_no_more_than_those() {
     assert_eq!(seen_after_repair, seen);
 }
 
+#[test]
+fn a_frame_that_its_records_do_not_fill_does_not_count() {
+    let log = Log::new(40);
+    let first = log.all.iter().find(|seen| seen.batch == 5).unwrap();
+    let frame = log.frame_of(first);
+    let index_len = first.position.offset() as usize + 4;
+    for (at, value) in [(index_len + 3, 0xff), (index_len, 15), (frame.start + 44, 2)] {
+        let fs = log.with(1, |bytes| {
+            bytes[at] = value;
+            seal(bytes, frame.clone());
+        });
+
+        let Err(OpenError::Corrupt(corruption)) = open(&fs) else { panic!("opened: {at}") };
+
+        assert_eq!((corruption.segment, corruption.offset as usize), (SegmentId(1), frame.start));
+    }
+}
+
 /// The segment is read instead.
 #[test]
 fn a_sidecar_that_contradicts_itself_does_not_count() {
@@ -111,9 +129,8 @@ fn a_sidecar_that_contradicts_itself_does_not_count() {
     let fewer_records = |bytes: &mut Vec<u8>| bytes[72] -= 1;
     let half_an_entry = |bytes: &mut Vec<u8>| bytes.extend([0; 5]);
     let no_entries = |bytes: &mut Vec<u8>| bytes.truncate(96);
-    let changes: [&dyn Fn(&mut Vec<u8>); 4] =
-        [&more_records, &fewer_records, &half_an_entry, &no_entries];
-    for (number, change) in changes.iter().enumerate() {
+    let changes: [fn(&mut Vec<u8>); 4] = [more_records, fewer_records, half_an_entry, no_entries];
+    for (number, change) in changes.into_iter().enumerate() {
         let mut bytes = sidecar.clone();
         change(&mut bytes);
         let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[96..]), &bytes[4..96]);

@@ -7,7 +7,7 @@ mod common;
 use std::sync::Arc;
 
 use common::damaged::{Log, alter};
-use common::{SEGMENT_BYTES, Seen, dir, open, open_with, segment_path, store};
+use common::{SEGMENT_BYTES, Seen, dir, open, open_with, segment_path, store, work_off};
 use millrace_journal::{
     Durability, Epoch, Fault, FileSystem, Gap, OpenError, RepairReport, SegmentId, SimFileSystem,
     check, repair,
@@ -148,16 +148,18 @@ fn records_in_front_of_what_hides_the_others_are_kept() {
 
 /// Where nothing was synced frame by frame, only a later segment tells that all of this one was.
 #[test]
-fn damage_before_a_lost_header_costs_one_record_with_any_durability() {
+fn damage_in_a_sealed_segment_costs_one_record_with_any_durability() {
     for durability in [Durability::Fsync, Durability::Os] {
-        for is_removed in [true, false] {
+        for (is_removed, is_damaged) in [(true, false), (false, true), (false, false)] {
             let (fs, all, active) = log(40, durability);
             assert!(active > 3);
             let victim = all.iter().find(|seen| seen.batch == 1).unwrap();
             damage(&fs, victim);
-            match is_removed {
-                true => fs.remove(&segment_path(2)).unwrap(),
-                false => alter(&fs, 2, |bytes| bytes[..64].fill(0)),
+            if is_removed {
+                fs.remove(&segment_path(2)).unwrap();
+            }
+            if is_damaged {
+                alter(&fs, 2, |bytes| bytes[..64].fill(0));
             }
 
             let (report, seen) = repaired(&fs, durability);
@@ -166,6 +168,35 @@ fn damage_before_a_lost_header_costs_one_record_with_any_durability() {
             assert_eq!((seen, report.cut), (without(&all, is_lost), None));
         }
     }
+}
+
+#[test]
+fn a_frames_damaged_header_costs_that_frame_with_any_durability() {
+    for durability in [Durability::Fsync, Durability::Os] {
+        let (fs, all, _) = log(40, durability);
+        let first = all.iter().find(|seen| seen.batch == 1).unwrap();
+        alter(&fs, 1, |bytes| bytes[first.position.offset() as usize - 40] ^= 1);
+
+        let (report, seen) = repaired(&fs, durability);
+
+        assert_eq!((seen, report.cut), (without(&all, |seen| seen.batch == 1), None));
+    }
+}
+
+/// They would be received, and found to have no bodies.
+#[test]
+fn a_sidecar_brings_no_records_of_a_missing_segment_back() {
+    let (fs, all, _) = log(40, Durability::Fsync);
+    let opening = open(&fs).unwrap();
+    work_off(&opening.group_commit);
+    drop(opening);
+    fs.remove(&segment_path(2)).unwrap();
+    fs.sync_dir(dir()).unwrap();
+
+    let (report, seen) = repaired(&fs, Durability::Fsync);
+
+    assert_eq!((report.missing, report.cut), (vec![SegmentId(2)], None));
+    assert_eq!(seen, without(&all, is_in(2)));
 }
 
 #[test]

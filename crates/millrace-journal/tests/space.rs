@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{
-    SEGMENT_BYTES, append, assert_readable, dir, fill, open, open_with, segment_path, store,
-    work_off,
+    Opening, SEGMENT_BYTES, append, assert_readable, dir, fill, open, open_with, segment_path,
+    store, work_off,
 };
 use millrace_journal::conformance;
 use millrace_journal::{
@@ -151,6 +151,60 @@ fn admitted_batches_fit_however_reservations_are_held() {
     for ticket in tickets {
         assert_eq!(group_commit.outcome(ticket), Some(Ok(())));
     }
+}
+
+#[test]
+fn the_largest_batch_is_as_large_as_refusals_say() {
+    let fs = SimFileSystem::new(1);
+    let Opening { group_commit, .. } = open(&fs).unwrap();
+    let Err(Unavailable::TooLarge { bytes, limit_bytes }) =
+        group_commit.reserve(SEGMENT_BYTES as usize, Purpose::Store)
+    else {
+        panic!("granted");
+    };
+
+    assert_eq!(bytes, u64::from(SEGMENT_BYTES));
+    assert!(group_commit.reserve(limit_bytes as usize + 1, Purpose::Store).is_err());
+    assert!(group_commit.reserve(limit_bytes as usize, Purpose::Store).is_ok());
+}
+
+/// What is left of a full disk is for what brings space back, and that gets most of it.
+#[test]
+fn a_full_disk_leaves_each_purpose_its_part_of_the_last_segment() {
+    let fs = SimFileSystem::new(1);
+    let Opening { group_commit, .. } = open(&fs).unwrap();
+    fs.set_capacity(0);
+    let data_end = SEGMENT_BYTES - 96;
+    let ends =
+        [Purpose::Store, Purpose::Lease, Purpose::Relocate, Purpose::Reclaim].map(|purpose| {
+            while let Ok((ticket, _)) = append(&group_commit, 0, &[0], purpose) {
+                group_commit.commit_step();
+                assert_eq!(group_commit.outcome(ticket), Some(Ok(())));
+            }
+            group_commit.tail().offset()
+        });
+
+    // A batch of one record, with its frame's header and padding.
+    let batch = 48 + 12 + 16 + 20 + 8;
+    let eighth = data_end / 8;
+    for (end, bound) in ends.iter().zip([0, 6 * eighth, 7 * eighth, data_end]).skip(1) {
+        assert!((bound - batch..=bound).contains(end), "{ends:?}: {bound}");
+    }
+    assert_eq!(ends[0], 64 + 48, "nothing but the frame of the start");
+}
+
+#[test]
+fn an_idle_journal_holds_no_spare() {
+    let fs = SimFileSystem::new(1);
+    let Opening { group_commit, .. } = open(&fs).unwrap();
+    work_off(&group_commit);
+    assert_eq!(fs.contents(&segment_path(2)), None);
+
+    fill(&group_commit, 0, 4);
+    work_off(&group_commit);
+
+    assert!(group_commit.tail().offset() > SEGMENT_BYTES / 8);
+    assert!(fs.contents(&segment_path(2)).is_some());
 }
 
 #[test]

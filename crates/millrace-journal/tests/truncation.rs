@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use common::{
-    SEGMENT_BYTES, assert_readable, fill, open, open_with, segment_path, store, work_off,
+    SEGMENT_BYTES, assert_readable, dir, fill, open, open_with, segment_path, store, work_off,
 };
-use millrace_journal::{Durability, Fault, SegmentId, SimFileSystem};
+use millrace_journal::{Durability, Fault, FileSystem, ReadError, SegmentId, SimFileSystem, check};
 
 #[test]
 fn truncated_files_are_recycled_and_disk_use_stays_bounded() {
@@ -217,4 +217,76 @@ fn segment_that_could_not_be_removed_is_removed_later() {
             assert_readable(&open(&fs.crashed(seed)).unwrap());
         }
     }
+}
+
+/// It would not have the size that its header says.
+#[test]
+fn a_file_of_another_size_is_not_used_again() {
+    let fs = SimFileSystem::new(1);
+    fill(&open_with(&fs, Durability::Fsync, 4096).unwrap().group_commit, 0, 40);
+    for segment_bytes in [16384, 4096] {
+        let opening = open_with(&fs, Durability::Fsync, segment_bytes).unwrap();
+        let group_commit = &opening.group_commit;
+        for id in 100..300 {
+            store(group_commit, id, &[id]).unwrap();
+            group_commit.truncate_before(group_commit.tail().segment()).unwrap();
+            work_off(group_commit);
+            let active = group_commit.tail().segment().0;
+            let size = fs.contents(&segment_path(active)).unwrap().len();
+            assert_eq!(size, segment_bytes as usize);
+        }
+        drop(opening);
+        assert!(check(&fs, dir()).unwrap().is_sound());
+    }
+}
+
+#[test]
+fn who_reads_a_segment_that_goes_finds_its_bytes_to_the_end() {
+    // More than is read at once.
+    const LARGE: u32 = 4 << 20;
+    let fs = SimFileSystem::new(1);
+    let opening = open_with(&fs, Durability::Fsync, LARGE).unwrap();
+    let group_commit = &opening.group_commit;
+    let mut stored = 0;
+    while group_commit.tail().segment() < SegmentId(2) {
+        let ids: Vec<u64> = (stored..stored + 500).collect();
+        store(group_commit, 0, &ids).unwrap();
+        stored += 500;
+    }
+    let mut read = Vec::new();
+
+    let replayed = group_commit.replay_segment(SegmentId(1), &mut |record| {
+        if read.is_empty() {
+            group_commit.truncate_before(SegmentId(2)).unwrap();
+            work_off(group_commit);
+            let mut id = stored;
+            while group_commit.tail().segment() < SegmentId(4) {
+                let ids: Vec<u64> = (id..id + 500).collect();
+                store(group_commit, 0, &ids).unwrap();
+                id += 500;
+                work_off(group_commit);
+            }
+        }
+        read.push(u64::from_le_bytes(record.index[..8].try_into().unwrap()));
+        ControlFlow::Continue(())
+    });
+
+    assert!(replayed.is_ok(), "{replayed:?}");
+    assert_eq!(read, (0..read.len() as u64).collect::<Vec<_>>());
+    assert!(read.len() as u64 >= stored - 500);
+}
+
+/// Who moves what is still needed out of a segment must not take what is left for all.
+#[test]
+fn replaying_a_damaged_segment_is_an_error() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    fill(&opening.group_commit, 0, 40);
+    let was = fs.contents(&segment_path(1)).unwrap()[1000];
+    fs.open(&segment_path(1)).unwrap().write_at(&[&[was ^ 1]], 1000).unwrap();
+
+    let replayed =
+        opening.group_commit.replay_segment(SegmentId(1), &mut |_| ControlFlow::Continue(()));
+
+    assert!(matches!(replayed, Err(ReadError::Corrupt(_))), "{replayed:?}");
 }
