@@ -23,7 +23,7 @@ use super::draft::Draft;
 use super::scan::{Stop, begun_at, is_blank, scan, search};
 use super::sealed::{Sealed, replay_sealed};
 use super::segment::{
-    SEGMENT_HEADER_BYTES, Segment, SegmentHeader, Zeroed, index_path, segment_path, temporary_path,
+    SEGMENT_HEADER_BYTES, Segment, SegmentHeader, Zeroed, segment_path, temporary_path,
 };
 use super::survey::{Corruption, Found, lock_dir, survey};
 use super::zero::write_zeros;
@@ -240,7 +240,6 @@ fn create_first(fs: &dyn FileSystem, dir: &Path, segment_bytes: u32) -> Result<F
         file.allocate(u64::from(segment_bytes))?;
         file.write_at(&[&header.encode()], 0)?;
         file.sync_data()?;
-        fs.remove_present(&index_path(dir, id))?;
         fs.rename(&temporary, &segment_path(dir, id))?;
         fs.sync_dir(dir)?;
         Ok(Found { header, file })
