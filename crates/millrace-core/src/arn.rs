@@ -137,9 +137,16 @@ mod tests {
 
     #[test]
     fn malformed_arns_are_refused() {
-        for text in
-            ["", "arn", "arn:aws:sqs", "arn:aws:sqs:r:a", "urn:aws:sqs:r:a:q", "arn:aws:sqs:r:a:"]
-        {
+        for text in [
+            "",
+            "arn",
+            "arn:aws:sqs",
+            "arn:aws:sqs:r:a",
+            "urn:aws:sqs:r:a:q",
+            "arn:aws:sqs:r:a:",
+            "arn::sqs:r:a:q",
+            "arn:aws::r:a:q",
+        ] {
             assert_eq!(Arn::parse(text), None, "{text}");
         }
         assert_eq!(Arn::parse("arn:aws:sns:r:a:t").unwrap().queue(), None);

@@ -97,8 +97,10 @@ mod tests {
     fn the_clock_shows_the_walls_time_until_it_is_moved() {
         let clock = SystemClock::new();
         assert!(clock.lag_ms().abs() < 1000, "{}", clock.lag_ms());
-
         let before = clock.now();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        assert!(before.seconds().abs_diff(wall.as_secs()) <= 1, "{before:?}, {wall:?}");
+
         clock.at_least(Timestamp(0));
         clock.at_least(before.plus_seconds(3600));
 

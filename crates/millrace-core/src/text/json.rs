@@ -318,15 +318,29 @@ mod tests {
     }
 
     #[test]
+    fn long_escapes_stand_for_characters_but_not_for_halves_of_pairs() {
+        for (digits, character) in [
+            ("043f!", Some('п')),
+            ("20AC", Some('€')),
+            ("d83d", None),
+            ("00g0", None),
+            ("20a", None),
+        ] {
+            assert_eq!(character_of(digits.as_bytes()), character, "{digits}");
+        }
+    }
+
+    #[test]
     #[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
     fn with_avx2_nearly_all_is_done_in_blocks() {
         if is_x86_feature_detected!("avx2") {
-            let text = [b'"'; 1000];
+            // More than is put together before it is appended.
+            let text = [b'"'; 4000];
             let mut out = Vec::new();
-            assert_eq!(escape_blocks(&mut out, &text), 960);
+            assert_eq!(escape_blocks(&mut out, &text), 3968);
             let mut back = Vec::new();
-            assert_eq!(unescape_blocks(&mut back, &out), 1856);
-            assert_eq!(back, text[..928]);
+            assert_eq!(unescape_blocks(&mut back, &out), 7872);
+            assert_eq!(back, text[..3936]);
         }
     }
 }
