@@ -113,8 +113,7 @@ fn fair_receive_does_not_depend_on_the_number_of_groups() {
     assert_same_cost(Kind::Standard, 10_000);
 }
 
-/// Time per message of a replay that shows each group's last message first.
-/// Of a message, where they stand in the log in this order of their sequences.
+/// Time per message of a replay of messages that stand in the log in this order of their sequences.
 fn replay_cost(order: &[u64]) -> Duration {
     let groups = ["a", "b"];
     let mut replay = Replay::default();
@@ -143,7 +142,9 @@ fn replay_cost(order: &[u64]) -> Duration {
 
 fn assert_same_replay_cost(order: impl Fn(u64) -> Vec<u64>) {
     let [short, long] = [2_000, 32_000].map(order);
-    let short = (0..ROUNDS).map(|_| replay_cost(&short)).min().unwrap_or_default();
+    // As many messages at a time as the long one, so that other work on the machine disturbs both alike.
+    let shorts = || (0..16).map(|_| replay_cost(&short)).sum::<Duration>() / 16;
+    let short = (0..4).map(|_| shorts()).min().unwrap_or_default();
     let longs = || replay_cost(&long);
     let is_as_quick = std::iter::repeat_with(longs).take(5).any(|long| long < short * 5);
     assert!(is_as_quick, "{short:?} each for 2,000");
