@@ -308,7 +308,11 @@ mod tests {
         window.expire(Timestamp(NOW.0 + 2_999), 2_000);
         assert_eq!(window.next_expiry(), Some(NOW.0 + 3_000));
         assert_eq!((window.count_to(3), window.count_to(9)), (0, 2_000));
-        window.expire(Timestamp(u64::MAX), 2_000);
+        window.insert(send(5_000), Some(position(5_000)));
+        for number in [3_000, 4_095, 4_096, 5_000] {
+            assert_eq!(window.get(key(number), NOW).map(|send| send.seq), Some(number));
+        }
+        window.expire(Timestamp(u64::MAX), 2_001);
         assert_eq!((window.next_expiry(), window.blocks.len()), (None, 0));
         window.insert(send(7), Some(position(7)));
         assert!(window.get(key(7), NOW).is_some());
@@ -330,6 +334,7 @@ mod tests {
     fn those_of_old_segments_are_found_in_pieces_until_later_records_tell_of_them() {
         let mut window = window(4_000);
         window.expire(Timestamp(NOW.0 + 9), 100);
+        assert_eq!(window.in_segments_to(2, &mut 0, 7).map(|piece| piece.len()), Some(7));
         assert_eq!(to(&window, 2), (10..2_000).collect::<Vec<_>>());
 
         for number in 10..1_990 {

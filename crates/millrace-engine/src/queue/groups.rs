@@ -388,6 +388,7 @@ mod tests {
         groups.leave(a);
 
         assert_eq!(groups.first(), None);
+        assert!(!groups.has_names() && groups.at(a).name.is_none());
         assert_eq!(groups.join(Some("b")), a, "its place is reused");
     }
 
@@ -410,6 +411,7 @@ mod tests {
         let numbers: Vec<u32> = names.iter().map(|name| groups.join(Some(name))).collect();
         let again: Vec<u32> = names.iter().map(|name| groups.join(Some(name))).collect();
         assert_eq!(again, numbers);
+        assert!(groups.iter().skip(1).map(|(number, _)| number).eq(numbers.iter().copied()));
 
         for number in numbers.iter().skip(1).flat_map(|number| [number; 2]) {
             groups.leave(*number);
@@ -443,5 +445,7 @@ mod tests {
         assert!(groups.chunks.len() <= 2, "{}", groups.chunks.len());
         assert_eq!(groups.iter().filter(|(_, group)| group.members > 0).count(), 0);
         assert!(!groups.has_members(*last));
+        let again: Vec<u32> = (0..3_000).map(|n| groups.join(Some(&n.to_string()))).collect();
+        assert!((0..3_000).all(|n| groups.join(Some(&n.to_string())) == again[n as usize]));
     }
 }
