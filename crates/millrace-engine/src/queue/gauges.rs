@@ -52,10 +52,6 @@ impl Queue {
 
     fn fairness(&self) -> Fairness {
         let noisy = self.groups.noisy();
-        if noisy.is_empty() {
-            let quiet_oldest_sent = self.oldest_of(|_| true);
-            return Fairness { noisy_groups: 0, quiet: self.counts, quiet_oldest_sent };
-        }
         let sum = |of: fn(&groups::Group) -> u32| -> u64 {
             noisy.iter().map(|number| u64::from(of(self.groups.at(*number)))).sum()
         };
@@ -91,7 +87,7 @@ mod tests {
 
     use super::super::{DeadLetters, Receive, Send};
     use super::*;
-    use crate::definition::Settings;
+    use crate::definition::{Redrive, Settings};
 
     const NOW: Timestamp = Timestamp(1_000_000);
 
@@ -126,8 +122,10 @@ mod tests {
         send(&mut queue, NOW.plus_seconds(1), Some("quiet"), 0);
         send(&mut queue, NOW.plus_seconds(2), None, 60);
 
-        let fairness = queue.gauges().fairness.unwrap();
+        let Gauges { fairness, groups_in_flight, .. } = queue.gauges();
+        let fairness = fairness.unwrap();
 
+        assert_eq!(groups_in_flight, 0, "only FIFO queues lock groups");
         let quiet = Counts { ready: 1, delayed: 1, in_flight: 0 };
         let quiet_oldest_sent = Some(NOW.plus_seconds(1));
         assert_eq!(fairness, Fairness { noisy_groups: 1, quiet, quiet_oldest_sent });
@@ -150,6 +148,28 @@ mod tests {
         receive(&mut queue, 3, 30);
 
         assert_eq!(queue.gauges().groups_in_flight, 2);
+    }
+
+    #[test]
+    fn the_oldest_message_may_be_one_that_was_moved_here() {
+        let mut dead = queue(Kind::Standard);
+        send(&mut dead, NOW.plus_seconds(7), None, 0);
+        let redrive = Redrive {
+            region: "r".to_owned(),
+            account: "000000000000".to_owned(),
+            name: "q".to_owned(),
+            max_receive_count: 1,
+        };
+        let settings = Settings { redrive: Some(redrive), ..Settings::default() };
+        let mut source = Queue::new(QueueId(2), "arn:aws:sqs:r:000000000000:s", settings, 1);
+        send(&mut source, NOW, None, 0);
+        receive(&mut source, 1, 0);
+
+        let again =
+            Receive { max: 1, visibility_timeout_s: None, attempt: None, in_flight_limit: 120_000 };
+        source.receive(NOW, &again, DeadLetters::Move(&mut dead)).unwrap();
+
+        assert_eq!(dead.gauges().oldest_sent, Some(NOW));
     }
 
     #[test]
