@@ -67,7 +67,6 @@ impl Queue {
             self.unlink(slot);
             let head = self.groups.at(group).head;
             self.link_before(slot, head);
-            self.refresh(group);
         }
     }
 
@@ -93,7 +92,6 @@ impl Queue {
                 self.groups.end_flight(group);
             }
         }
-        self.slab.at_mut(slot).set_state(MessageState::Free);
     }
 
     fn attach(&mut self, slot: u32, state: MessageState, deadline: u64) {
@@ -232,6 +230,39 @@ impl Queue {
         match newer {
             NONE => self.newest = older,
             newer => self.slab.at_mut(newer).older = older,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::{MessageId, QueueId, Timestamp};
+
+    use super::super::{Send, Sent};
+    use super::*;
+    use crate::definition::Settings;
+
+    /// More than stand in one piece of memory, which goes with the last of them.
+    #[test]
+    fn thousands_of_groups_end_with_their_messages() {
+        for kind in [Kind::Standard, Kind::Fifo] {
+            let settings = Settings { kind, ..Settings::default() };
+            let mut queue = Queue::new(QueueId(1), "arn", settings, 1);
+            let mut send = |group: u32| {
+                let group = group.to_string();
+                let id = MessageId::from_random(0);
+                let send = Send { id, group: Some(&group), dedup: None, delay_s: None };
+                match queue.send(Timestamp(1_000), &send) {
+                    Sent::Stored { at, .. } => at,
+                    Sent::Duplicate { .. } => panic!("it is no duplicate"),
+                }
+            };
+            let sent: Vec<SlotSeq> = (0..3_000).map(&mut send).collect();
+
+            assert!(sent.iter().all(|at| queue.take(*at)));
+
+            queue.assert_consistent();
+            assert_eq!(queue.counts().total(), 0);
         }
     }
 }
