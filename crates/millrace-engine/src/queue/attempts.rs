@@ -53,7 +53,11 @@ impl Attempts {
 
 #[cfg(test)]
 mod tests {
+    use millrace_core::QueueId;
+
+    use super::super::Queue;
     use super::*;
+    use crate::definition::{Kind, Settings};
 
     #[test]
     fn attempts_are_over_in_time_and_forgotten_piece_by_piece() {
@@ -71,5 +75,16 @@ mod tests {
         attempts.expire(over, 100);
         assert_eq!((attempts.receives.len(), attempts.order.len()), (1, 1));
         assert!(attempts.get(0, over).is_some(), "asked for again meanwhile");
+    }
+
+    #[test]
+    fn a_queue_forgets_attempts_with_time() {
+        let settings = Settings { kind: Kind::Fifo, ..Settings::default() };
+        let mut queue = Queue::new(QueueId(1), "arn", settings, 1);
+        queue.attempts.insert(1, Timestamp(0), Vec::new());
+
+        queue.tick(Timestamp(0).plus_seconds(limits::DEDUPLICATION_WINDOW_S), 10);
+
+        assert!(queue.attempts.receives.is_empty());
     }
 }

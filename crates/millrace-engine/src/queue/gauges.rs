@@ -125,6 +125,7 @@ mod tests {
         let Gauges { fairness, groups_in_flight, .. } = queue.gauges();
         let fairness = fairness.unwrap();
 
+        assert_eq!(queue.counts().total(), 43);
         assert_eq!(groups_in_flight, 0, "only FIFO queues lock groups");
         let quiet = Counts { ready: 1, delayed: 1, in_flight: 0 };
         let quiet_oldest_sent = Some(NOW.plus_seconds(1));

@@ -238,31 +238,65 @@ impl Queue {
 mod tests {
     use millrace_core::{MessageId, QueueId, Timestamp};
 
-    use super::super::{Send, Sent};
+    use super::super::{DeadLetters, Receive, Send};
     use super::*;
-    use crate::definition::Settings;
+    use crate::definition::{Redrive, Settings};
 
+    const NOW: Timestamp = Timestamp(1_000);
     /// More than stand in one piece of memory, which goes with the last of them.
+    const GROUPS: u64 = 3_000;
+
+    /// A queue with a message in each group.
+    fn queue(settings: Settings) -> Queue {
+        let mut queue = Queue::new(QueueId(1), "arn", settings, 1);
+        for group in 0..GROUPS {
+            let (id, group) = (MessageId::from_random(0), group.to_string());
+            queue.send(NOW, &Send { id, group: Some(&group), dedup: None, delay_s: None });
+        }
+        assert_eq!(queue.counts().total(), GROUPS);
+        queue
+    }
+
     #[test]
     fn thousands_of_groups_end_with_their_messages() {
         for kind in [Kind::Standard, Kind::Fifo] {
-            let settings = Settings { kind, ..Settings::default() };
-            let mut queue = Queue::new(QueueId(1), "arn", settings, 1);
-            let mut send = |group: u32| {
-                let group = group.to_string();
-                let id = MessageId::from_random(0);
-                let send = Send { id, group: Some(&group), dedup: None, delay_s: None };
-                match queue.send(Timestamp(1_000), &send) {
-                    Sent::Stored { at, .. } => at,
-                    Sent::Duplicate { .. } => panic!("it is no duplicate"),
-                }
-            };
-            let sent: Vec<SlotSeq> = (0..3_000).map(&mut send).collect();
+            let mut queue = queue(Settings { kind, ..Settings::default() });
+            let sent: Vec<SlotSeq> = queue.messages().map(|message| message.at).collect();
 
             assert!(sent.iter().all(|at| queue.take(*at)));
 
             queue.assert_consistent();
             assert_eq!(queue.counts().total(), 0);
+        }
+    }
+
+    #[test]
+    fn thousands_of_groups_end_when_their_messages_move() {
+        for kind in [Kind::Standard, Kind::Fifo] {
+            let redrive = Redrive {
+                region: "r".to_owned(),
+                account: "000000000000".to_owned(),
+                name: "dead".to_owned(),
+                max_receive_count: 1,
+            };
+            let settings = Settings { kind, ..Settings::default() };
+            let mut dead = Queue::new(QueueId(2), "arn", settings.clone(), 1);
+            let mut queue = queue(Settings { redrive: Some(redrive), ..settings });
+            let receive = Receive {
+                max: GROUPS as usize,
+                visibility_timeout_s: Some(0),
+                attempt: None,
+                in_flight_limit: GROUPS,
+            };
+            queue.receive(NOW, &receive, DeadLetters::Elsewhere).unwrap();
+
+            while queue.counts().total() > 0 {
+                let received = queue.receive(NOW, &receive, DeadLetters::Move(&mut dead)).unwrap();
+                assert!(received.deliveries.is_empty() && !received.moved.is_empty());
+            }
+
+            queue.assert_consistent();
+            assert_eq!(dead.counts().ready, GROUPS);
         }
     }
 }

@@ -255,11 +255,8 @@ impl Queue {
             match dead_letters {
                 DeadLetters::Elsewhere if self.is_received_too_often(slot) => return false,
                 DeadLetters::Move(target) if self.is_received_too_often(slot) => {
-                    let is_last = self.groups.at(group).members == 1;
+                    // With the last, the group ends.
                     done.moved.push(self.move_to(target, slot, now));
-                    if is_last {
-                        return true; // The group has ended.
-                    }
                 }
                 _ => {
                     done.deliveries.push(self.deliver(slot, now, done.deadline));
@@ -345,4 +342,33 @@ impl Queue {
 
 fn is_current(entry: &Entry, handle: &Handle) -> bool {
     entry.state() == MessageState::InFlight && entry.receive_count() == handle.receive_count
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::{MessageId, QueueId};
+
+    use super::super::Send;
+    use super::*;
+    use crate::definition::Settings;
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    /// Long polls are woken for what is ready, not for what a tick would make so.
+    #[test]
+    fn message_that_is_shown_is_ready_at_once() {
+        let mut queue = Queue::new(QueueId(1), "arn", Settings::default(), 1);
+        let id = MessageId::from_random(0);
+        queue.send(NOW, &Send { id, group: None, dedup: None, delay_s: None });
+        let one =
+            Receive { max: 1, visibility_timeout_s: None, attempt: None, in_flight_limit: 10 };
+        let received = queue.receive(NOW, &one, DeadLetters::Deliver).unwrap();
+        assert_eq!(queue.receivable(), 0);
+
+        let Delivery { at, receive_count, .. } = received.deliveries[0];
+        let handle = Handle { queue: QueueId(1), seq: at.seq, slot: at.slot, receive_count };
+        assert_eq!(queue.change_visibility(NOW, &handle, 0), Ok(NOW));
+
+        assert_eq!(queue.receivable(), 1);
+    }
 }

@@ -169,3 +169,35 @@ impl Queue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use millrace_core::QueueId;
+
+    use super::*;
+    use crate::definition::Kind;
+    use crate::record::SlotSeq;
+
+    #[test]
+    fn a_changed_delay_passes_over_slots_that_no_message_was_in() {
+        let settings = Settings { kind: Kind::Fifo, ..Settings::default() };
+        let mut queue = Queue::new(QueueId(1), "arn", settings.clone(), 1);
+        let sent = SentRecord {
+            queue: QueueId(1),
+            // Where the slots before it are absent.
+            at: SlotSeq { slot: 100_000, seq: 1 },
+            sent: Timestamp(1_000),
+            deadline: Timestamp(0),
+            id: MessageId::from_random(0),
+            is_fifo: true,
+            group: Some("g"),
+            dedup: 0,
+        };
+        queue.replay_sent(&sent, 0, 100);
+        queue.finish_replay(2);
+
+        queue.set_settings(Settings { delay_s: 60, ..settings }, Timestamp(1_000));
+
+        assert_eq!(queue.counts().delayed, 1);
+    }
+}
