@@ -126,7 +126,7 @@ fn send_three(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
 }
 
 /// A queue of so much that what was sent before stands in a segment that is done with.
-fn fill_segments(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
+pub(crate) fn fill_segments(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
     let filler = create(log, broker, "filler");
     let large = content(&"x".repeat(1_000));
     for _ in 0..300 {

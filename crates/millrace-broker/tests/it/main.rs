@@ -7,5 +7,6 @@ mod damage;
 mod drivers;
 mod fifo;
 mod full_disk;
+mod kept;
 mod moved;
 mod poison;
