@@ -176,24 +176,46 @@ mod tests {
 
     use super::*;
     use crate::definition::Kind;
-    use crate::record::SlotSeq;
+    use crate::record::{self, MovedSlot, Record, SlotSeq};
 
-    #[test]
-    fn a_changed_delay_passes_over_slots_that_no_message_was_in() {
-        let settings = Settings { kind: Kind::Fifo, ..Settings::default() };
-        let mut queue = Queue::new(QueueId(1), "arn", settings.clone(), 1);
-        let sent = SentRecord {
+    fn sent(slot: u32, seq: u64) -> SentRecord<'static> {
+        SentRecord {
             queue: QueueId(1),
-            // Where the slots before it are absent.
-            at: SlotSeq { slot: 100_000, seq: 1 },
+            at: SlotSeq { slot, seq },
             sent: Timestamp(1_000),
             deadline: Timestamp(0),
             id: MessageId::from_random(0),
             is_fifo: true,
             group: Some("g"),
             dedup: 0,
-        };
-        queue.replay_sent(&sent, 0, 100);
+        }
+    }
+
+    #[test]
+    fn a_message_may_move_to_where_another_was_of_which_no_record_tells_that_it_went() {
+        let settings = Settings { kind: Kind::Fifo, ..Settings::default() };
+        let [mut from, mut target] =
+            [1, 2].map(|id| Queue::new(QueueId(id), "arn", settings.clone(), 1));
+        from.replay_sent(&sent(0, 1), 0, 100);
+        target.replay_sent(&sent(3, 1), 100, 100);
+        let (mut index, at) = (Vec::new(), Timestamp(2_000));
+        let slots = [MovedSlot { from: sent(0, 1).at, to: sent(3, 2).at }];
+        record::moved(&mut index, from.id(), target.id(), at, "arn", slots.into_iter());
+        let Some(Record::Moved { slots, .. }) = Record::decode(&index) else { panic!("moved") };
+
+        from.replay_moved(&mut target, at, "arn", slots);
+
+        target.finish_replay(3);
+        target.assert_consistent();
+        assert_eq!((from.counts().total(), target.counts().total()), (0, 1));
+    }
+
+    #[test]
+    fn a_changed_delay_passes_over_slots_that_no_message_was_in() {
+        let settings = Settings { kind: Kind::Fifo, ..Settings::default() };
+        let mut queue = Queue::new(QueueId(1), "arn", settings.clone(), 1);
+        // The chunks before it are absent.
+        queue.replay_sent(&sent(100_000, 1), 0, 100);
         queue.finish_replay(2);
 
         queue.set_settings(Settings { delay_s: 60, ..settings }, Timestamp(1_000));

@@ -233,6 +233,30 @@ fn replay_tells_the_highest_queue_and_the_latest_time_of_what_is_left() {
     assert_eq!(finished.latest, broker.now);
 }
 
+#[test]
+fn replay_tells_the_time_of_whatever_was_done_last() {
+    let mut broker = Broker::new();
+    let queue = broker.create("q", Settings::default());
+    let assert_told = |broker: &mut Broker| {
+        let mut replay = millrace_engine::Replay::default();
+        for stored in &broker.journal.records {
+            replay.apply(&stored.index, stored.position, stored.len()).unwrap();
+        }
+        assert_eq!(replay.finish(0).latest, broker.now);
+        broker.now = broker.now.plus_seconds(1);
+    };
+
+    assert_told(&mut broker);
+    broker.send(queue, "a", NewMessage::default());
+    assert_told(&mut broker);
+    let received = broker.receive(queue, &ANY).unwrap().receipts;
+    assert_told(&mut broker);
+    broker.change_visibility(&received[0].handle, 60).unwrap();
+    assert_told(&mut broker);
+    assert_eq!(broker.give_back(&received), ["a"]);
+    assert_told(&mut broker);
+}
+
 /// The limit of 12 hours counts from the receive, and not from one before it, or from the send.
 #[test]
 fn a_receive_that_a_crash_has_forgotten_may_be_prolonged() {
@@ -322,6 +346,7 @@ fn recovered_queue_is_where_all_others_are_if_they_are_in_one_place() {
 
     let there = ("eu-west-1".to_owned(), "111122223333".to_owned());
     assert_eq!(home_of_recovered(&["111122223333", "111122223333"]), there);
+    assert_eq!(home_of_recovered(&["111122223333"]), there);
     let configured = ("us-east-1".to_owned(), "000000000000".to_owned());
     assert_eq!(home_of_recovered(&["111122223333", "444455556666"]), configured);
     assert_eq!(home_of_recovered(&[]), configured);
