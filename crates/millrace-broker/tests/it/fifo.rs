@@ -67,6 +67,25 @@ fn what_nobody_waits_for_any_more_comes_back_at_once() {
 }
 
 #[test]
+fn what_nobody_waits_for_any_more_goes_to_a_poll_that_waits() {
+    let (log, broker, queue) = start();
+    let long = ReceiveRequest { wait_time_s: Some(20), ..ANY };
+    let mut waiting = pin!(broker.receive(&queue, &long));
+    {
+        let mut receive = pin!(broker.receive(&queue, &ANY));
+        assert!(poll(receive.as_mut()).is_pending());
+        assert!(poll(waiting.as_mut()).is_pending(), "all is in flight");
+    }
+
+    // Woken, it receives, and waits for its commit.
+    assert!(poll(waiting.as_mut()).is_pending());
+    while log.commit_step() {}
+    let Poll::Ready(received) = poll(waiting) else { panic!("it waits still") };
+
+    assert_eq!(received.unwrap().len(), 2);
+}
+
+#[test]
 fn short_poll_waits_a_moment_for_the_group_of_what_is_there() {
     let (log, broker, queue) = start();
     let one = ReceiveRequest { max: 1, ..ANY };

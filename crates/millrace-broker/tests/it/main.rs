@@ -10,3 +10,4 @@ mod full_disk;
 mod kept;
 mod moved;
 mod poison;
+mod polls;
