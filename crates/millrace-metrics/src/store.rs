@@ -289,10 +289,16 @@ impl MetricStore {
         let skipped = (first_filled_s..next_s).step_by(BASE_PERIOD_S as usize);
         let filled: Vec<_> = skipped.map(|time_s| (time_s, idle.clone())).collect();
         let dir = self.dir.as_deref();
-        let mut written =
-            filled.iter().try_for_each(|(time_s, idle)| inner.write(dir, *time_s, idle));
-        written = written.and_then(|()| inner.write_unwritten(dir));
-        self.noted(written)
+        let mut filled = filled.iter();
+        let written =
+            filled.try_for_each(|(time_s, idle)| inner.write(dir, *time_s, idle).map(drop));
+        let written = written.and_then(|()| inner.write_unwritten(dir));
+        drop(inner);
+        self.noted(written).map(|left_out| {
+            if left_out > 0 {
+                tracing::warn!(left_out, "metrics are left out: there are too many series");
+            }
+        })
     }
 
     /// Remembers that nothing may be written any more, if that is the result.

@@ -15,6 +15,9 @@ use crate::{BASE_PERIOD_S, Sample, Summary, Unit};
 /// Minutes whose values are kept in memory while they cannot be written.
 const UNWRITTEN_MAX: usize = 60;
 
+/// Values by minute, entity and column.
+type Rows = BTreeMap<u64, BTreeMap<u32, BTreeMap<u16, Summary>>>;
+
 pub(super) struct Inner {
     pub catalog: Catalog,
     pub days: BTreeMap<u64, DayFile>,
@@ -26,16 +29,21 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    pub(super) fn write_unwritten(&mut self, dir: Option<&Path>) -> Result<(), StoreError> {
+    /// Returns how many values were left out, as [`Inner::write`] does.
+    pub(super) fn write_unwritten(&mut self, dir: Option<&Path>) -> Result<usize, StoreError> {
         let unwritten = std::mem::take(&mut self.unwritten);
+        let mut left_out = 0;
         for (number, (time_s, samples)) in unwritten.iter().enumerate() {
-            if let Err(error) = self.write(dir, *time_s, samples) {
-                self.unwritten = unwritten.get(number..).unwrap_or_default().to_vec();
-                self.forget_unwritten();
-                return Err(error);
+            match self.write(dir, *time_s, samples) {
+                Ok(count) => left_out += count,
+                Err(error) => {
+                    self.unwritten = unwritten.get(number..).unwrap_or_default().to_vec();
+                    self.forget_unwritten();
+                    return Err(error);
+                }
             }
         }
-        Ok(())
+        Ok(left_out)
     }
 
     /// Keeps the last hour only.
@@ -44,22 +52,26 @@ impl Inner {
         self.unwritten.drain(..excess);
     }
 
+    /// Stores what the source gathered in a minute. Values of series for which there is no room are
+    /// left out, so that the others are not lost with them; returns how many.
     pub(super) fn write(
         &mut self,
         dir: Option<&Path>,
         time_s: u64,
         samples: &[Sample],
-    ) -> Result<(), StoreError> {
-        let records = samples.iter().flat_map(|sample| {
-            sample.values.iter().map(move |value| Record {
-                entity: &sample.entity,
-                metric: value.metric,
-                unit: value.unit,
-                time_s,
-                summary: value.summary.clone(),
-            })
-        });
-        self.record(dir, &records.collect::<Vec<_>>())
+    ) -> Result<usize, StoreError> {
+        let mut rows = Rows::default();
+        let mut left_out = 0;
+        for sample in samples {
+            for value in &sample.values {
+                match self.catalog.series(&sample.entity, value.metric, value.unit) {
+                    Ok(series) => add_to_rows(&mut rows, time_s, series, &value.summary),
+                    Err(StoreError::TooManySeries) => left_out += 1,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        self.append_rows(dir, rows).map(|()| left_out)
     }
 
     pub(super) fn record(
@@ -67,16 +79,15 @@ impl Inner {
         dir: Option<&Path>,
         records: &[Record<'_>],
     ) -> Result<(), StoreError> {
-        let mut rows: BTreeMap<u64, BTreeMap<u32, BTreeMap<u16, Summary>>> = BTreeMap::new();
+        let mut rows = Rows::default();
         for record in records {
-            let id = self.catalog.entity(record.entity)?;
-            let column = self.catalog.column(id, record.metric, record.unit)?;
-            let cells = rows.entry(minute(record.time_s)).or_default().entry(id).or_default();
-            match cells.get_mut(&column) {
-                Some(known) => known.add(&record.summary),
-                None => drop(cells.insert(column, record.summary.clone())),
-            }
+            let series = self.catalog.series(record.entity, record.metric, record.unit)?;
+            add_to_rows(&mut rows, record.time_s, series, &record.summary);
         }
+        self.append_rows(dir, rows)
+    }
+
+    fn append_rows(&mut self, dir: Option<&Path>, rows: Rows) -> Result<(), StoreError> {
         let mut days: BTreeMap<u64, Vec<(u16, Vec<Row>)>> = BTreeMap::new();
         for (time_s, entities) in rows {
             let row = |(entity, cells): (u32, BTreeMap<u16, Summary>)| Row {
@@ -209,6 +220,14 @@ pub(super) fn add(to: &mut BTreeMap<(u64, Unit), Summary>, key: (u64, Unit), sum
     match to.get_mut(&key) {
         Some(known) => known.add(summary),
         None => drop(to.insert(key, summary.clone())),
+    }
+}
+
+fn add_to_rows(rows: &mut Rows, time_s: u64, (id, column): (u32, u16), summary: &Summary) {
+    let cells = rows.entry(minute(time_s)).or_default().entry(id).or_default();
+    match cells.get_mut(&column) {
+        Some(known) => known.add(summary),
+        None => drop(cells.insert(column, summary.clone())),
     }
 }
 

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::files::day_path;
 use super::*;
+use crate::catalog::SERIES_MAX;
 use crate::day::{DAY_S, Resolution};
 use crate::{FIVE_MINUTES_KEPT_S, HOURS_KEPT_S, MINUTES_KEPT_S, Statistic, Value};
 
@@ -387,4 +388,44 @@ fn nothing_is_written_after_a_failed_sync_and_the_last_hour_can_be_read() {
     let kept = sums(&store, "a", START_S + 60..START_S + 70 * 60, 60);
     assert_eq!(kept.len(), 60);
     assert!(kept.iter().all(|(_, sum)| *sum == 2.0));
+}
+
+/// Gathers a value for each of its names.
+struct Names(Mutex<Vec<String>>);
+
+impl crate::Source for Names {
+    fn peek(&self, _: &Entity, _: Timestamp) -> Vec<Value> {
+        Vec::new()
+    }
+
+    fn close(&self, _: Timestamp) -> Vec<Sample> {
+        let (metric, unit, summary) = ("Sales", Unit::Count, Summary::of(1.0));
+        let value = Value { metric, unit, summary, is_gauge: false };
+        let names = self.0.lock().unwrap();
+        names.iter().map(|n| Sample { entity: entity(n), values: vec![value.clone()] }).collect()
+    }
+}
+
+#[test]
+fn series_without_room_do_not_keep_others_from_being_stored() {
+    let store = MetricStore::open(None, at(START_S)).unwrap();
+    let names = Arc::new(Names(Mutex::default()));
+    store.set_source(names.clone(), at(START_S));
+    names.0.lock().unwrap().push("known".to_owned());
+    store.close_minute(at(START_S + 60)).unwrap();
+    names.0.lock().unwrap().splice(0..0, (0..SERIES_MAX).map(|number| number.to_string()));
+
+    for minute in 2..=3 {
+        store.close_minute(at(START_S + minute * 60)).unwrap();
+    }
+
+    assert!(store.inner().unwritten.is_empty());
+    let known = sums(&store, "known", START_S..START_S + 180, 60);
+    assert_eq!(known, [(START_S, 1.0), (START_S + 60, 1.0), (START_S + 120, 1.0)]);
+    let last = (SERIES_MAX - 1).to_string();
+    assert_eq!(sums(&store, &last, START_S..START_S + 180, 60), []);
+    let new = entity(&last);
+    let (metric, unit, summary) = ("Sales", Unit::Count, Summary::of(1.0));
+    let record = Record { entity: &new, metric, unit, time_s: START_S, summary };
+    assert!(matches!(store.record(&[record]), Err(StoreError::TooManySeries)));
 }
