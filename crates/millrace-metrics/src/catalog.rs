@@ -74,13 +74,7 @@ impl Catalog {
             }
         })?;
         drop(log);
-        catalog.entities.retain(|_, known| {
-            let seen_s = known.columns.iter().map(|column| column.seen_s).max().unwrap_or_default();
-            seen_s + HOURS_KEPT_S + DAY_S >= now_s
-        });
-        catalog.ids.retain(|_, id| catalog.entities.contains_key(id));
-        catalog.series = catalog.entities.values().map(|known| known.columns.len()).sum();
-        catalog.name_bytes = catalog.entities.values().map(Known::name_bytes).sum();
+        catalog.forget(now_s);
         if let Err(error) = Log::replace(path, catalog.frames().map(Ok)) {
             // As on a full disk. It holds more entities than are known, none of them otherwise.
             tracing::warn!(%error, "the catalog of metrics is used as it is");
@@ -158,6 +152,19 @@ impl Catalog {
             self.log.append(&frame)?;
         }
         Ok(())
+    }
+
+    /// Forgets entities without values since the oldest data point. The file keeps them until it is
+    /// opened, so that no other entity gets their numbers before.
+    pub(crate) fn forget(&mut self, now_s: u64) {
+        let known = self.entities.len();
+        self.entities.retain(|_, known| known.seen_s() + HOURS_KEPT_S + DAY_S >= now_s);
+        if self.entities.len() < known {
+            self.ids.retain(|_, id| self.entities.contains_key(id));
+            self.ids.shrink_to_fit();
+            self.series = self.entities.values().map(|known| known.columns.len()).sum();
+            self.name_bytes = self.entities.values().map(Known::name_bytes).sum();
+        }
     }
 
     pub(crate) fn log(&mut self) -> &mut Log {
@@ -239,6 +246,10 @@ impl Catalog {
 }
 
 impl Known {
+    fn seen_s(&self) -> u64 {
+        self.columns.iter().map(|column| column.seen_s).max().unwrap_or_default()
+    }
+
     fn name_bytes(&self) -> usize {
         let columns = self.columns.iter().map(|column| column_bytes(&self.entity, &column.metric));
         entity_bytes(&self.entity) + columns.sum::<usize>()

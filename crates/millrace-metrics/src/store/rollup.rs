@@ -15,7 +15,8 @@ use crate::row::Row;
 const MINUTES_OF_DAY: u16 = 1_440;
 
 impl Inner {
-    /// Rolls up or drops every day that has been kept long enough.
+    /// Rolls up or drops every day that has been kept long enough, and forgets series that only
+    /// days before had.
     pub(super) fn expire(&mut self, dir: Option<&Path>, now_s: u64) -> Result<(), StoreError> {
         let is_old =
             |day: u64, resolution: Resolution| (day + 1) * DAY_S + resolution.kept_s() <= now_s;
@@ -31,6 +32,7 @@ impl Inner {
                 }
             }
         }
+        self.catalog.forget(now_s);
         Ok(())
     }
 

@@ -102,6 +102,30 @@ fn series_are_listed_for_as_long_as_asked_and_after_a_restart() {
 }
 
 #[test]
+fn series_are_forgotten_with_their_last_data_point_and_make_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    for number in 0..SERIES_MAX {
+        record(&store, &number.to_string(), START_S, 1.0);
+    }
+    let end_s = START_S + DAY_S + HOURS_KEPT_S;
+    let listed = || store.list(&entity("").scope, &ListFilter::default(), at(START_S)).len();
+
+    store.expire(at(end_s)).unwrap();
+    assert_eq!(listed(), SERIES_MAX);
+    store.expire(at(end_s + 1)).unwrap();
+    assert_eq!(listed(), 0);
+    record(&store, "new", end_s, 2.0);
+    record(&store, "1", end_s, 3.0);
+    store.sync().unwrap();
+    drop(store);
+
+    let store = MetricStore::open(Some(dir.path()), at(end_s)).unwrap();
+    assert_eq!(sums(&store, "new", end_s - DAY_S..end_s + 60, 2 * DAY_S).len(), 1);
+    assert_eq!(sums(&store, "1", START_S..end_s + 60, 500 * DAY_S), [(START_S, 3.0)]);
+}
+
+#[test]
 fn a_crash_while_rolling_up_leaves_one_file_of_the_day() {
     let dir = tempfile::tempdir().unwrap();
     let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
