@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::day::DAY_S;
 use crate::log::Log;
@@ -17,10 +18,10 @@ use crate::number::{Reader, put_text, put_varint};
 use crate::store::StoreError;
 use crate::{Entity, HOURS_KEPT_S, Scope, Unit};
 
-/// Series at most, so that nobody fills memory with names.
+/// Series at most that clients give, so that nobody fills memory with names; and as many of the
+/// server's own, so that clients cannot keep queues from being measured.
 pub(crate) const SERIES_MAX: usize = if cfg!(test) { 2_000 } else { 1_000_000 };
-/// Bytes of the names that clients give, at most; they are in memory twice. The server's own series
-/// do not count, so that clients cannot keep queues from being measured.
+/// Bytes of the names that clients give, at most. The server's own series do not count.
 const NAME_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 128 << 20 };
 /// Series of one entity at most.
 const COLUMNS_MAX: usize = 10_000;
@@ -28,9 +29,10 @@ const COLUMNS_MAX: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Catalog {
     log: Log,
-    ids: HashMap<Entity, u32>,
+    ids: HashMap<Arc<Entity>, u32>,
     entities: BTreeMap<u32, Known>,
-    series: usize,
+    client_series: usize,
+    own_series: usize,
     name_bytes: usize,
     next_id: u32,
 }
@@ -38,7 +40,7 @@ pub(crate) struct Catalog {
 /// A known entity and its series; a column is the number of one of them.
 #[derive(Debug)]
 pub(crate) struct Known {
-    pub entity: Entity,
+    pub entity: Arc<Entity>,
     pub columns: Vec<Column>,
 }
 
@@ -58,7 +60,8 @@ impl Catalog {
             log: Log::in_memory(),
             ids: HashMap::new(),
             entities: BTreeMap::new(),
-            series: 0,
+            client_series: 0,
+            own_series: 0,
             name_bytes: 0,
             next_id: 0,
         }
@@ -162,7 +165,11 @@ impl Catalog {
         if self.entities.len() < known {
             self.ids.retain(|_, id| self.entities.contains_key(id));
             self.ids.shrink_to_fit();
-            self.series = self.entities.values().map(|known| known.columns.len()).sum();
+            let series = |of_own: bool| {
+                let known = self.entities.values().filter(|known| is_own(&known.entity) == of_own);
+                known.map(|known| known.columns.len()).sum()
+            };
+            (self.client_series, self.own_series) = (series(false), series(true));
             self.name_bytes = self.entities.values().map(Known::name_bytes).sum();
         }
     }
@@ -172,11 +179,15 @@ impl Catalog {
     }
 
     fn has_room_for(&self, entity: &Entity) -> bool {
-        self.series < SERIES_MAX && (self.name_bytes < NAME_BYTES_MAX || is_own(entity))
+        match is_own(entity) {
+            true => self.own_series < SERIES_MAX,
+            false => self.client_series < SERIES_MAX && self.name_bytes < NAME_BYTES_MAX,
+        }
     }
 
     fn insert(&mut self, id: u32, entity: Entity) {
         self.name_bytes += entity_bytes(&entity);
+        let entity = Arc::new(entity);
         self.ids.insert(entity.clone(), id);
         self.entities.insert(id, Known { entity, columns: Vec::new() });
         self.next_id = self.next_id.max(id.saturating_add(1));
@@ -186,8 +197,11 @@ impl Catalog {
         if let Some(known) = self.entities.get_mut(&id) {
             let metric = metric.to_owned();
             self.name_bytes += column_bytes(&known.entity, &metric);
+            match is_own(&known.entity) {
+                true => self.own_series += 1,
+                false => self.client_series += 1,
+            }
             known.columns.push(Column { metric, unit, seen_s: 0, noted_day: 0 });
-            self.series += 1;
         }
     }
 
@@ -313,6 +327,19 @@ mod tests {
         assert!(catalog.series(&long(0), "new", unit).is_err());
         assert!(catalog.series(&long(0), "m", unit).is_ok(), "it is known already");
         assert!(catalog.series(&entity("AWS/SQS", "jobs".into()), "Sent", unit).is_ok());
+    }
+
+    #[test]
+    fn as_many_series_of_clients_as_may_be_leave_room_for_the_servers_own() {
+        let mut catalog = Catalog::in_memory();
+        let of = |namespace, n: usize| entity(namespace, n.to_string());
+        let mut series = |namespace, n| catalog.series(&of(namespace, n), "m", Unit::Count).is_ok();
+
+        assert!((0..SERIES_MAX).all(|n| series("shop", n)));
+        assert!(!series("shop", SERIES_MAX));
+        assert!((0..SERIES_MAX).all(|n| series("AWS/SQS", n)));
+        assert!(!series("AWS/SQS", SERIES_MAX));
+        assert!(series("shop", 0) && series("AWS/SQS", 0), "they are known already");
     }
 
     #[test]
