@@ -57,7 +57,7 @@ pub(crate) struct Column {
 impl Catalog {
     pub(crate) fn in_memory() -> Catalog {
         Catalog {
-            log: Log::in_memory(),
+            log: Log::to_nowhere(),
             ids: HashMap::new(),
             entities: BTreeMap::new(),
             client_series: 0,

@@ -31,12 +31,18 @@ pub(crate) struct Log {
 enum Medium {
     File(Arc<File>),
     Memory(Vec<u8>),
+    Nowhere,
 }
 
 impl Log {
     /// An empty log that ends with the process.
     pub(crate) fn in_memory() -> Log {
         Log { medium: Medium::Memory(MAGIC.to_vec()), len: MAGIC.len() as u64, is_dirty: false }
+    }
+
+    /// A log of which nothing is kept, for those who never read what they append.
+    pub(crate) fn to_nowhere() -> Log {
+        Log { medium: Medium::Nowhere, ..Log::in_memory() }
     }
 
     /// Opens or creates a file, and shows each sound frame with its place and length in the file.
@@ -102,6 +108,7 @@ impl Log {
         frame.extend_from_slice(payload);
         let at = self.len;
         match &mut self.medium {
+            Medium::Nowhere => {}
             Medium::Memory(bytes) => bytes.extend_from_slice(&frame),
             Medium::File(file) => {
                 if let Err(error) = file.write_all_at(&frame, at) {
@@ -119,11 +126,16 @@ impl Log {
     /// Cuts off what was appended at `at` and after.
     pub(crate) fn cut(&mut self, at: u64) -> io::Result<()> {
         match &mut self.medium {
+            Medium::Nowhere => {}
             Medium::Memory(bytes) => bytes.truncate(at as usize),
             Medium::File(file) => file.set_len(at)?,
         }
         self.len = at;
         Ok(())
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len
     }
 
     /// The file to be synced, if anything was appended since this was last asked.
@@ -137,6 +149,7 @@ impl Log {
     /// Shows the payload of each sound frame within that part of the file.
     pub(crate) fn read(&self, at: u64, len: u32, mut frame: impl FnMut(&[u8])) -> io::Result<()> {
         match &self.medium {
+            Medium::Nowhere => {}
             Medium::Memory(bytes) => {
                 let end = (at as usize).saturating_add(len as usize).min(bytes.len());
                 scan(bytes.get(..end).unwrap_or_default(), at as usize, |_, p| frame(p));

@@ -31,6 +31,8 @@ const HISTORY_MAX: usize = 10_000;
 const HISTORY_KEPT_S: u64 = 30 * 86_400;
 /// Frames of a file beyond those that it would need when written anew.
 const OUTDATED_FRAMES_MAX: usize = 20_000;
+/// Bytes of a file beyond twice those that it had when it was written anew: an alarm may take 760 KB.
+const OUTDATED_BYTES_MAX: u64 = if cfg!(test) { 256 << 10 } else { 64 << 20 };
 
 /// The history, oldest first.
 pub type KeptHistory = VecDeque<HistoryItem>;
@@ -41,6 +43,8 @@ pub struct AlarmBook {
     path: Option<PathBuf>,
     log: Log,
     frames: usize,
+    /// Bytes of the file when it was opened.
+    opened_bytes: u64,
     alarms: BTreeMap<Scope, BTreeMap<String, Alarm>>,
     history: KeptHistory,
     outbox: Outbox,
@@ -79,8 +83,9 @@ impl AlarmBook {
     fn in_memory() -> AlarmBook {
         AlarmBook {
             path: None,
-            log: Log::in_memory(),
+            log: Log::to_nowhere(),
             frames: 0,
+            opened_bytes: 0,
             alarms: BTreeMap::new(),
             history: VecDeque::new(),
             outbox: Outbox::default(),
@@ -91,8 +96,7 @@ impl AlarmBook {
 
     /// Puts an alarm; of one that exists the state and the tags stay. Says whether it is new.
     pub fn put(&mut self, mut alarm: Alarm, now: Timestamp) -> Result<bool, AlarmError> {
-        let of_scope = self.alarms.entry(alarm.scope.clone()).or_default();
-        let known = of_scope.get(&alarm.name);
+        let known = self.alarm(&alarm.scope, &alarm.name);
         let (is_new, summary) = match known {
             Some(known) => {
                 alarm.state = known.state;
@@ -103,7 +107,7 @@ impl AlarmBook {
                 alarm.tags.clone_from(&known.tags);
                 (false, format!("Alarm \"{}\" updated", alarm.name))
             }
-            None if of_scope.len() >= ALARMS_MAX => return Err(AlarmError::TooMany),
+            None if self.count_of(&alarm.scope) >= ALARMS_MAX => return Err(AlarmError::TooMany),
             None => (true, format!("Alarm \"{}\" created", alarm.name)),
         };
         let data = configuration::data(if is_new { Step::Create } else { Step::Update }, &alarm);
@@ -294,7 +298,7 @@ impl AlarmBook {
     fn keep(&mut self, alarm: Alarm) -> io::Result<()> {
         self.append(&Frame::Alarm(Box::new(alarm.clone())))?;
         self.insert(alarm);
-        Ok(())
+        self.tidy()
     }
 
     fn insert(&mut self, alarm: Alarm) {
@@ -318,10 +322,14 @@ impl AlarmBook {
     fn remember(&mut self, item: HistoryItem, now: Timestamp) -> io::Result<()> {
         self.history.push_back(item);
         self.forget(now);
-        if self.frames > self.needed_frames() + OUTDATED_FRAMES_MAX {
-            self.rewrite()?;
-        }
-        Ok(())
+        self.tidy()
+    }
+
+    /// Writes the file anew if most of it is outdated. What was appended has to be applied before.
+    fn tidy(&mut self) -> io::Result<()> {
+        let has_frames = self.frames > self.needed_frames() + OUTDATED_FRAMES_MAX;
+        let has_bytes = self.log.len() > 2 * self.opened_bytes + OUTDATED_BYTES_MAX;
+        if has_frames || has_bytes { self.rewrite() } else { Ok(()) }
     }
 
     fn append(&mut self, frame: &Frame) -> io::Result<()> {
@@ -334,7 +342,12 @@ impl AlarmBook {
         match frame {
             Frame::Alarm(alarm) => self.insert(*alarm),
             Frame::Deleted { scope, name } => {
-                self.alarms.get_mut(&scope).and_then(|alarms| alarms.remove(&name));
+                if let Some(of_scope) = self.alarms.get_mut(&scope) {
+                    of_scope.remove(&name);
+                    if of_scope.is_empty() {
+                        self.alarms.remove(&scope);
+                    }
+                }
             }
             Frame::History(item) => self.history.push_back(item),
             Frame::Entered { id, change, item } => {
@@ -350,12 +363,17 @@ impl AlarmBook {
         }
     }
 
-    fn forget(&mut self, now: Timestamp) {
+    /// Forgets what the history need not hold any more.
+    pub fn forget(&mut self, now: Timestamp) {
         let is_over =
             |item: &HistoryItem| now.millis_since(Timestamp(item.at)) > HISTORY_KEPT_S * 1000;
         while self.history.len() > HISTORY_MAX || self.history.front().is_some_and(is_over) {
             self.history.pop_front();
         }
+    }
+
+    fn count_of(&self, scope: &Scope) -> usize {
+        self.alarms.get(scope).map_or(0, BTreeMap::len)
     }
 
     fn needed_frames(&self) -> usize {
@@ -367,6 +385,7 @@ impl AlarmBook {
         if let Some(path) = &self.path {
             self.log = Log::open(path, |_, _, _| ())?;
             self.frames = self.needed_frames();
+            self.opened_bytes = self.log.len();
         }
         Ok(())
     }

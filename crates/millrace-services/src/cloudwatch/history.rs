@@ -89,10 +89,13 @@ mod tests {
     #[tokio::test]
     async fn items_that_are_added_between_pages_repeat_nothing() {
         let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
-        let put = |at: u64, count: usize| {
+        // What is older than the history goes back is forgotten.
+        let start = service.broker.now();
+        let put = |after_ms: u64, count: usize| {
+            let at = start.plus_millis(after_ms);
             for _ in 0..count {
-                let alarm = alarm(&scope(), &example(), Timestamp(at)).unwrap();
-                lock(&service.alarms).put(alarm, Timestamp(at)).unwrap();
+                let alarm = alarm(&scope(), &example(), at).unwrap();
+                lock(&service.alarms).put(alarm, at).unwrap();
             }
         };
         let page = async |next_token: Option<String>| {
@@ -101,7 +104,8 @@ mod tests {
                 DescribeAlarmHistory { max_records, next_token, ..DescribeAlarmHistory::default() };
             match service.describe_alarm_history(&scope(), &input).await.unwrap() {
                 Answer::DescribeAlarmHistory { items, next_token } => {
-                    (items.iter().map(|item| item.timestamp_ms).collect::<Vec<_>>(), next_token)
+                    let after_ms = items.iter().map(|item| item.timestamp_ms - start.0);
+                    (after_ms.collect::<Vec<_>>(), next_token)
                 }
                 _ => panic!("another answer"),
             }

@@ -288,6 +288,7 @@ impl Worker {
         }
         if now >= self.next_expiry {
             self.next_expiry = now.plus_millis(EXPIRE_MS);
+            lock(&self.alarms).forget(now);
             if let Err(error) = self.store.expire(now) {
                 tracing::error!(%error, "old metrics are not rolled up");
             }

@@ -219,6 +219,40 @@ fn an_alarm_whose_deletion_cannot_be_written_stays() {
 }
 
 #[test]
+fn the_file_stays_short_whatever_is_changed_again_and_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+
+    for time in 0..1_000 {
+        let reason = ("x".repeat(1_000), Some(time.to_string()));
+        let state = State::InsufficientData;
+        book.set_state(&scope(), "a", state, reason, Timestamp(time)).unwrap();
+    }
+
+    let bytes = std::fs::metadata(dir.path().join("alarms.log")).unwrap().len();
+    assert!(bytes <= OUTDATED_BYTES_MAX + (16 << 10), "{bytes}");
+    drop(book);
+    let book = AlarmBook::open(Some(dir.path()), Timestamp(1_000)).unwrap();
+    assert_eq!(book.alarm(&scope(), "a").unwrap().reason_data.as_deref(), Some("999"));
+    assert_eq!(book.history().len(), 1);
+}
+
+#[test]
+fn an_alarm_that_is_deleted_leaves_its_history_for_thirty_days() {
+    let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+
+    book.delete(&scope(), "a", Timestamp(2)).unwrap();
+    assert!(book.alarms.is_empty(), "nothing of its scope is left");
+    let over = Timestamp(2).plus_seconds(HISTORY_KEPT_S);
+    book.forget(over);
+    assert_eq!(summaries(&book), ["Alarm \"a\" deleted"]);
+    book.forget(Timestamp(over.0 + 1));
+    assert!(book.history().is_empty());
+}
+
+#[test]
 fn tags_are_bounded_however_they_are_added() {
     let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
     book.put(alarm("a"), Timestamp(1)).unwrap();
