@@ -284,6 +284,7 @@ impl Broker {
             let (ticket, _) = append_index(&self.log, Purpose::Reclaim, &index)?;
             state.latest = Some(ticket);
             state.is_deleted = true;
+            self.timers.disarm_queue(queue.id(), state.armed_at);
             self.maintenance.free(state.queue.purge());
             state.waiters.wake_all();
             drop(state);

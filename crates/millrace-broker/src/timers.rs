@@ -43,6 +43,11 @@ impl Timers {
         self.insert(set, (at.0, 0, queue.0), Due::Queue(queue));
     }
 
+    /// Takes back the visit to the queue at that time.
+    pub(crate) fn disarm_queue(&self, queue: QueueId, at: Timestamp) {
+        self.disarm((at.0, 0, queue.0));
+    }
+
     /// A wake of the waiter at that time, to be taken back with [`Timers::disarm`].
     pub(crate) fn arm_waiter(&self, waiter: Arc<Waiter>, at: Timestamp) -> TimerKey {
         let mut set = self.set();

@@ -180,6 +180,18 @@ fn log_is_looked_at_again_although_nothing_is_freed() {
 }
 
 #[test]
+fn a_deleted_queue_is_not_visited_any_more() {
+    let mut bench = Bench::new();
+    let queue = bench.create("q", Settings::default());
+    bench.send(&queue, b"x", false);
+    assert_ne!(bench.broker.run_due(), Timestamp::NEVER, "the message expires");
+
+    wait(bench.broker.delete_queue(&queue), &bench).unwrap();
+
+    assert_eq!(bench.broker.run_due(), Timestamp::NEVER);
+}
+
+#[test]
 fn catching_up_lets_others_go_on() {
     let mut bench = Bench::new();
     let queue = bench.create("q", Settings { retention_s: 60, ..Settings::default() });
