@@ -28,6 +28,9 @@ const FRESH: Duration = Duration::from_millis(900);
 const MIN_APART: Duration = Duration::from_millis(400);
 /// Samples kept for browsers that come back.
 const KEPT_SAMPLES: usize = 5;
+/// How long they are kept when nobody looks: they hold queues that are deleted meanwhile. Pages without
+/// a stream ask every five seconds, and are told rates since the sample before.
+const KEPT_FOR: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 15_000 });
 /// Events that a browser may be behind; then it misses some and gets all changes at once later.
 const MAX_BEHIND: usize = 2;
 /// Tabs that look at a time. Beyond, they ask every few seconds instead.
@@ -41,13 +44,16 @@ pub(crate) struct Live {
     shared: Mutex<Shared>,
     /// One sample at a time.
     sampling: tokio::sync::Mutex<()>,
-    has_viewers: Notify,
+    /// There is a viewer, or a sample.
+    has_looked: Notify,
 }
 
 #[derive(Default)]
 struct Shared {
     /// The latest last.
     samples: VecDeque<Arc<Sample>>,
+    /// Of the latest sample, also if that is forgotten.
+    tick: u64,
     histories: Histories,
     viewers: Vec<Viewer>,
     is_closed: bool,
@@ -77,7 +83,7 @@ impl Live {
             process,
             shared: Mutex::default(),
             sampling: tokio::sync::Mutex::default(),
-            has_viewers: Notify::new(),
+            has_looked: Notify::new(),
         }
     }
 
@@ -89,12 +95,21 @@ impl Live {
         loop {
             ticks.tick().await;
             if self.shared().viewers.is_empty() {
-                self.has_viewers.notified().await;
+                self.rest().await;
                 ticks.reset();
                 continue;
             }
             let sample = self.sample(MIN_APART).await;
             self.send(&sample);
+        }
+    }
+
+    /// Waits until somebody looks. What was sampled is forgotten when nobody goes on from it any more.
+    async fn rest(&self) {
+        if tokio::time::timeout(KEPT_FOR, self.has_looked.notified()).await.is_err() {
+            let forgotten = std::mem::take(&mut self.shared().samples);
+            drop(forgotten);
+            self.has_looked.notified().await;
         }
     }
 
@@ -146,7 +161,7 @@ impl Live {
         let _ = sender.try_send(first);
         shared.viewers.push(Viewer { view, hold, sender, shown });
         drop(shared);
-        self.has_viewers.notify_one();
+        self.has_looked.notify_one();
         Some(Box::new(Events(events)))
     }
 
@@ -174,19 +189,25 @@ impl Live {
     /// The latest sample, or a new one if that is older than `max_age`.
     async fn sample(&self, max_age: Duration) -> Arc<Sample> {
         let _one_at_a_time = self.sampling.lock().await;
-        let latest = self.shared().samples.back().cloned();
+        let (latest, tick) = {
+            let shared = self.shared();
+            (shared.samples.back().cloned(), shared.tick + 1)
+        };
         if let Some(latest) = &latest
             && latest.age() < max_age
         {
             return latest.clone();
         }
-        let sample = Arc::new(Sample::take(&self.broker, latest.as_deref()).await);
+        let sample = Arc::new(Sample::take(&self.broker, tick, latest.as_deref()).await);
         let mut shared = self.shared();
+        shared.tick = tick;
         if shared.samples.len() == KEPT_SAMPLES {
             shared.samples.pop_front();
         }
         shared.samples.push_back(sample.clone());
         shared.histories.add(&sample);
+        drop(shared);
+        self.has_looked.notify_one();
         sample
     }
 

@@ -65,9 +65,8 @@ const MAX_FRAMES: usize = 256;
 
 impl Sample {
     /// Looks at every queue. Cancel safe.
-    pub(crate) async fn take(broker: &Broker, earlier: Option<&Sample>) -> Sample {
+    pub(crate) async fn take(broker: &Broker, tick: u64, earlier: Option<&Sample>) -> Sample {
         let taken_at = Instant::now();
-        let tick = earlier.map_or(0, |sample| sample.tick) + 1;
         let earlier = earlier.filter(|sample| taken_at - sample.taken_at < MAX_APART);
         let elapsed_s = earlier.map(|sample| (taken_at - sample.taken_at).as_secs_f64());
         let mut before = earlier.map(|sample| sample.queues.iter().peekable());

@@ -408,6 +408,32 @@ async fn places_are_where_queues_and_alarms_are() {
 }
 
 #[tokio::test]
+async fn samples_are_forgotten_when_nobody_looks() {
+    let browser = Browser::with_page().await;
+    browser.create("letters").await;
+    let queue = browser.console.broker.queue("us-east-1", "000000000000", "letters");
+    let queue = Arc::downgrade(&queue.unwrap());
+    let one = "/api/snapshot?view=queue&region=us-east-1&account=000000000000&name=letters";
+    let first = json(&browser.get(one).await);
+    let delete = json!({ "QueueUrl": url("letters") });
+    assert_eq!(browser.act("DeleteQueue", delete).await.status, 200);
+    assert!(queue.upgrade().is_some(), "a sample holds it");
+
+    let is_gone = async {
+        while queue.upgrade().is_some() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        () = browser.console.run() => unreachable!(),
+        gone = tokio::time::timeout(Duration::from_secs(30), is_gone) => gone.unwrap(),
+    }
+
+    let second = json(&browser.get("/api/snapshot?view=queues").await);
+    assert_ne!(first["id"], second["id"], "an event's id never names another sample");
+}
+
+#[tokio::test]
 async fn streams_end_when_the_server_drains() {
     let browser = Browser::with_page().await;
     let mut stream = browser.get("/events?view=overview").await.stream.unwrap();
