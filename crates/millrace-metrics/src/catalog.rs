@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::day::DAY_S;
@@ -23,12 +23,18 @@ use crate::{Entity, HOURS_KEPT_S, Scope, Unit};
 pub(crate) const SERIES_MAX: usize = if cfg!(test) { 2_000 } else { 1_000_000 };
 /// Bytes of the names that clients give, at most. The server's own series do not count.
 const NAME_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 128 << 20 };
+/// Bytes of the file beyond twice those that it had when it was opened.
+const OUTDATED_BYTES_MAX: u64 = if cfg!(test) { 4 << 10 } else { 16 << 20 };
 /// Series of one entity at most.
 const COLUMNS_MAX: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct Catalog {
+    /// None: in memory.
+    path: Option<PathBuf>,
     log: Log,
+    /// Bytes of the file when it was last opened.
+    opened_bytes: u64,
     ids: HashMap<Arc<Entity>, u32>,
     entities: BTreeMap<u32, Known>,
     client_series: usize,
@@ -57,7 +63,9 @@ pub(crate) struct Column {
 impl Catalog {
     pub(crate) fn in_memory() -> Catalog {
         Catalog {
+            path: None,
             log: Log::to_nowhere(),
+            opened_bytes: 0,
             ids: HashMap::new(),
             entities: BTreeMap::new(),
             client_series: 0,
@@ -82,7 +90,8 @@ impl Catalog {
             // As on a full disk. It holds more entities than are known, none of them otherwise.
             tracing::warn!(%error, "the catalog of metrics is used as it is");
         }
-        catalog.log = Log::open(path, |_, _, _| ())?;
+        catalog.path = Some(path.to_owned());
+        catalog.use_log(Log::open(path, |_, _, _| ())?);
         Ok(catalog)
     }
 
@@ -157,8 +166,30 @@ impl Catalog {
         Ok(())
     }
 
-    /// Forgets entities without values since the oldest data point. The file keeps them until it is
-    /// opened, so that no other entity gets their numbers before.
+    /// Writes the file anew if most of it is outdated: each day notes again what had values.
+    pub(crate) fn tidy(&mut self) -> Result<(), StoreError> {
+        let Some(path) = &self.path else { return Ok(()) };
+        if self.log.len() <= 2 * self.opened_bytes + OUTDATED_BYTES_MAX {
+            return Ok(());
+        }
+        let log = match Log::prepare(path, self.frames().map(Ok)) {
+            Ok(log) => log,
+            Err(error) => {
+                tracing::warn!(%error, "the catalog of metrics cannot be written anew yet");
+                return Ok(());
+            }
+        };
+        // What is appended later must be where a start looks for it: values bear the numbers.
+        Log::put_in_place(path).map_err(|error| {
+            tracing::error!(%error, "the catalog of metrics could not be replaced");
+            StoreError::Poisoned
+        })?;
+        self.use_log(log);
+        Ok(())
+    }
+
+    /// Forgets entities without values since the oldest data point. None of what is left gets their
+    /// numbers.
     pub(crate) fn forget(&mut self, now_s: u64) {
         let known = self.entities.len();
         self.entities.retain(|_, known| known.seen_s() + HOURS_KEPT_S + DAY_S >= now_s);
@@ -176,6 +207,11 @@ impl Catalog {
 
     pub(crate) fn log(&mut self) -> &mut Log {
         &mut self.log
+    }
+
+    fn use_log(&mut self, log: Log) {
+        self.opened_bytes = log.len();
+        self.log = log;
     }
 
     fn has_room_for(&self, entity: &Entity) -> bool {
@@ -340,6 +376,51 @@ mod tests {
         assert!((0..SERIES_MAX).all(|n| series("AWS/SQS", n)));
         assert!(!series("AWS/SQS", SERIES_MAX));
         assert!(series("shop", 0) && series("AWS/SQS", 0), "they are known already");
+    }
+
+    #[test]
+    fn the_file_stays_short_however_many_days_are_noted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("catalog.log");
+        let mut catalog = Catalog::open(&path, 0).unwrap();
+        let series = |catalog: &mut Catalog, name: &str| {
+            catalog.series(&entity("shop", name.to_owned()), "Sales", Unit::Count).unwrap()
+        };
+        let first: Vec<_> = (0..10).map(|n| series(&mut catalog, &n.to_string())).collect();
+
+        for day in 0..1_000 {
+            catalog.saw(day * DAY_S, &first).unwrap();
+            catalog.tidy().unwrap();
+        }
+        let after = series(&mut catalog, "after");
+        catalog.saw(999 * DAY_S, &[after]).unwrap();
+
+        let bytes = std::fs::metadata(&path).unwrap().len();
+        assert!(bytes < 2 * OUTDATED_BYTES_MAX, "{bytes}");
+        drop(catalog);
+        let mut catalog = Catalog::open(&path, 1_000 * DAY_S).unwrap();
+        assert_eq!((series(&mut catalog, "3"), series(&mut catalog, "after")), (first[3], after));
+        assert!(catalog.iter().all(|known| known.seen_s() == 1_000 * DAY_S - 1));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_anew_is_used_on_unless_it_may_be_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("catalog.log");
+        let mut catalog = Catalog::open(&path, 0).unwrap();
+        let series = catalog.series(&entity("shop", "a".into()), "Sales", Unit::Count).unwrap();
+        (0..1_000).for_each(|day| catalog.saw(day * DAY_S, &[series]).unwrap());
+        let new = path.with_extension("new");
+
+        std::fs::create_dir(&new).unwrap();
+        assert!(catalog.tidy().is_ok());
+        catalog.saw(1_000 * DAY_S, &[series]).unwrap();
+        let known = Catalog::open(&path, 0).unwrap();
+        assert_eq!(known.known(series.0).unwrap().seen_s(), 1_001 * DAY_S - 1);
+        std::fs::remove_dir(&new).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(matches!(catalog.tidy(), Err(StoreError::Poisoned)));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const MAGIC: &[u8; 8] = b"MRMETRC1";
@@ -88,16 +88,33 @@ impl Log {
         path: &Path,
         frames: impl Iterator<Item = io::Result<Vec<u8>>>,
     ) -> io::Result<()> {
-        let temporary = path.with_extension("new");
-        let mut file = io::BufWriter::new(private_file().truncate(true).open(&temporary)?);
+        Log::prepare(path, frames)?;
+        Log::put_in_place(path)
+    }
+
+    /// Writes the file that is to take the place of another.
+    pub(crate) fn prepare(
+        path: &Path,
+        frames: impl Iterator<Item = io::Result<Vec<u8>>>,
+    ) -> io::Result<Log> {
+        let file = private_file().read(true).truncate(true).open(temporary(path))?;
+        let mut file = io::BufWriter::new(file);
         file.write_all(MAGIC)?;
+        let mut len = MAGIC.len() as u64;
         for payload in frames {
             let payload = payload?;
             file.write_all(&head(&payload)?)?;
             file.write_all(&payload)?;
+            len += (HEAD_BYTES + payload.len()) as u64;
         }
-        file.into_inner()?.sync_all()?;
-        std::fs::rename(&temporary, path)?;
+        let file = file.into_inner()?;
+        file.sync_all()?;
+        Ok(Log { medium: Medium::File(Arc::new(file)), len, is_dirty: false })
+    }
+
+    /// Puts it there. After an error either of the two may be there.
+    pub(crate) fn put_in_place(path: &Path) -> io::Result<()> {
+        std::fs::rename(temporary(path), path)?;
         path.parent().map_or(Ok(()), sync_dir)
     }
 
@@ -162,6 +179,10 @@ impl Log {
         }
         Ok(())
     }
+}
+
+fn temporary(path: &Path) -> PathBuf {
+    path.with_extension("new")
 }
 
 pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {

@@ -189,7 +189,7 @@ impl MetricStore {
 
     /// Rolls up and drops what is old enough.
     pub fn expire(&self, now: Timestamp) -> Result<(), StoreError> {
-        self.inner_mut().expire(self.dir.as_deref(), now.seconds())
+        self.noted(self.inner_mut().expire(self.dir.as_deref(), now.seconds()))
     }
 
     /// The data points of series from `range.start` to before `range.end`, taken together to periods,

@@ -33,7 +33,7 @@ impl Inner {
             }
         }
         self.catalog.forget(now_s);
-        Ok(())
+        self.catalog.tidy()
     }
 
     fn roll_up(
