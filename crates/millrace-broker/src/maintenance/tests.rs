@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::task::{Context, Waker};
 
 use millrace_core::{MessageId, QueueKey, SystemClock};
-use millrace_engine::{NewContent, Receive, Redrive, Replay, Settings};
+use millrace_engine::{DeadLetters, NewContent, Receive, Redrive, Replay, Settings};
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 
 use super::*;
@@ -30,8 +30,10 @@ fn who_is_wanted_does_not_sleep_on() {
     assert!(thread.join().unwrap());
 }
 
+/// Over a journal whose records are read from their segments.
 fn open() -> (Arc<GroupCommit>, Arc<Broker>) {
-    let log = GroupCommit::new(Box::new(MemoryJournal::new(64 << 10)), GroupOptions::default());
+    let options = GroupOptions { recent_bytes: 0, ..GroupOptions::default() };
+    let log = GroupCommit::new(Box::new(MemoryJournal::new(64 << 10)), options);
     let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
     let (clock, options) = (Arc::new(SystemClock::new()), Options::default());
     let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
@@ -117,4 +119,35 @@ fn what_is_purged_or_deleted_is_freed_by_the_maintenance() {
     assert_eq!((held(), queues.iter().map(|queue| queue.counts().total()).sum()), (2_u64, 0_u64));
     broker.maintain();
     assert!(broker.maintenance.purged().is_empty());
+}
+
+/// Between a receive and the reading of what it received.
+#[test]
+fn a_message_is_read_where_its_record_has_moved() {
+    let (log, broker) = open();
+    let commit = || while log.commit_step() {};
+    let queue = create(&broker, "queue", Settings::default());
+    send(&broker, &queue, 1, b"precious");
+    let other = create(&broker, "other", Settings::default());
+    for id in 2..200 {
+        send(&broker, &other, id, &[b'x'; 1_000]);
+        commit();
+    }
+    let receive =
+        Receive { max: 1, visibility_timeout_s: None, attempt: None, in_flight_limit: u64::MAX };
+    let now = broker.now();
+    let received = queue.lock().queue.receive(now, &receive, DeadLetters::Deliver).unwrap();
+    let mut deleted = Box::pin(broker.delete_queue(&other));
+    let _ = deleted.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let oldest = log.segments()[0].id;
+
+    broker.relocate_messages(oldest, &mut None).unwrap();
+    while log.segments()[0].id == oldest {
+        commit();
+        broker.maintain();
+    }
+
+    let (incoming, left_out) = broker.read_deliveries(&queue, &received.deliveries);
+    let bodies: Vec<_> = incoming.iter().map(|incoming| incoming.content.body()).collect();
+    assert_eq!((bodies, left_out), (vec![&b"precious"[..]], 0));
 }
