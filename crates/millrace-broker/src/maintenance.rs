@@ -298,7 +298,7 @@ impl Broker {
         for queue in queues {
             let state = queue.lock();
             live_bytes += state.queue.live_bytes();
-            if let Some(segment) = state.queue.oldest_segment(false) {
+            if let Some(segment) = state.queue.oldest_segment() {
                 oldest = oldest.min(SegmentId(segment));
             }
         }

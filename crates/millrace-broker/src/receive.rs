@@ -232,7 +232,7 @@ impl Broker {
             if let (Some(target), Some(target_state)) = (&target, &mut target_state) {
                 target_state.latest = Some(ticket);
                 if !received.moved.is_empty() {
-                    self.maintenance.moved_from(target_state.queue.oldest_segment(false));
+                    self.maintenance.moved_from(target_state.queue.oldest_segment());
                     target_state.moved_in = Some(ticket);
                 }
                 target_state.wake(received.moved.len() as u64);

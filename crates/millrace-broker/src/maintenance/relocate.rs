@@ -162,7 +162,7 @@ fn messages_in(
 ) -> Option<Vec<(SlotSeq, u64)>> {
     let state = queue.lock();
     let slots = *next..state.queue.slots().min(next.saturating_add(SLOTS_AT_A_TIME));
-    if slots.is_empty() || state.queue.oldest_segment(false) != Some(segment.0) {
+    if slots.is_empty() || state.queue.oldest_segment() != Some(segment.0) {
         return None;
     }
     *next = slots.end;

@@ -176,11 +176,6 @@ impl DedupWindow {
         Some(found)
     }
 
-    /// The oldest segment that a remembered send needs.
-    pub(super) fn oldest_segment(&self) -> Option<u32> {
-        self.segments.oldest_segment()
-    }
-
     fn find(&self, key: u128) -> Option<u32> {
         self.by_key.find(hash(key), |number| self.at(number).key() == key)
     }
@@ -327,7 +322,7 @@ mod tests {
         window.expire(Timestamp(NOW.0 + 2), 10);
 
         assert_eq!(window.get(key(1), NOW).map(|send| send.seq), Some(9));
-        assert_eq!((window.oldest_segment(), to(&window, 99)), (Some(10), vec![9]));
+        assert_eq!((window.segments.oldest_segment(), to(&window, 99)), (Some(10), vec![9]));
     }
 
     #[test]
@@ -344,9 +339,9 @@ mod tests {
         window.place_at(4_000, position(0));
 
         assert_eq!(to(&window, 2), (1_990..2_000).collect::<Vec<_>>());
-        assert_eq!((window.count_to(2), window.oldest_segment()), (10, Some(2)));
+        assert_eq!((window.count_to(2), window.segments.oldest_segment()), (10, Some(2)));
         window = window.emptied();
-        assert_eq!((to(&window, 99), window.oldest_segment()), (vec![], None));
+        assert_eq!((to(&window, 99), window.segments.oldest_segment()), (vec![], None));
     }
 
     #[test]

@@ -282,10 +282,9 @@ impl Queue {
         self.live.in_segment(segment)
     }
 
-    /// The oldest journal segment that messages need, and remembered sends if they are asked for.
-    pub fn oldest_segment(&self, with_remembered: bool) -> Option<u32> {
-        let remembered = with_remembered.then(|| self.dedup.oldest_segment()).flatten();
-        [self.live.oldest_segment(), remembered].into_iter().flatten().min()
+    /// The oldest journal segment that messages need.
+    pub fn oldest_segment(&self) -> Option<u32> {
+        self.live.oldest_segment()
     }
 
     /// Gives messages of FIFO queues that were never received the queue's present delay.

@@ -387,8 +387,9 @@ impl Broker {
             if is_old(member.position) {
                 member.position = define(&mut self.journal, &member.definition);
             }
-            let oldest = member.queue.oldest_segment(true);
+            let oldest = member.queue.oldest_segment();
             assert!(oldest.is_none_or(|oldest| oldest > segment), "nothing is left behind");
+            assert_eq!(member.queue.remembered_count_to(segment), 0);
         }
         // A crash may leave both the old records and the new.
         assert_replay_is_live(self);

@@ -298,7 +298,7 @@ impl Pair {
         let bytes: u64 = needed.iter().map(|record| u64::from(record.len())).sum();
         let segment = needed.iter().map(|record| (record.position >> 32) as u32).min();
         assert_eq!(member.queue.live_bytes(), bytes);
-        assert_eq!(member.queue.oldest_segment(false), segment);
+        assert_eq!(member.queue.oldest_segment(), segment);
     }
 
     /// Receives and deletes until nothing is left; the model watches.

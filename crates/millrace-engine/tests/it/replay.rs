@@ -63,7 +63,7 @@ pub(crate) fn snapshot(member: &Member, journal: &Journal) -> Snapshot {
         oldest_sent: member.queue.oldest_sent(),
         next_deadline: member.queue.next_deadline(),
         live_bytes: member.queue.live_bytes(),
-        oldest_segment: member.queue.oldest_segment(true),
+        oldest_segment: member.queue.oldest_segment(),
     }
 }
 
