@@ -1,0 +1,93 @@
+use super::*;
+
+fn entity(namespace: &str, value: String) -> Entity {
+    let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+    Entity::new(scope, namespace, vec![("name".into(), value)])
+}
+
+#[test]
+fn names_of_clients_take_a_bounded_amount_of_memory() {
+    let mut catalog = Catalog::in_memory();
+    let long = |n: usize| entity("shop", format!("{n}{}", "x".repeat(4 << 10)));
+    let unit = Unit::Count;
+    let count = (0..).take_while(|n| catalog.series(&long(*n), "m", unit).is_ok()).count();
+
+    assert_eq!(count, NAME_BYTES_MAX / (4 << 10));
+    assert!(catalog.series(&long(0), "new", unit).is_err());
+    assert!(catalog.series(&long(0), "m", unit).is_ok(), "it is known already");
+    assert!(catalog.series(&entity("AWS/SQS", "jobs".into()), "Sent", unit).is_ok());
+}
+
+#[test]
+fn as_many_series_of_clients_as_may_be_leave_room_for_the_servers_own() {
+    let mut catalog = Catalog::in_memory();
+    let of = |namespace, n: usize| entity(namespace, n.to_string());
+    let mut series = |namespace, n| catalog.series(&of(namespace, n), "m", Unit::Count).is_ok();
+
+    assert!((0..SERIES_MAX).all(|n| series("shop", n)));
+    assert!(!series("shop", SERIES_MAX));
+    assert!((0..SERIES_MAX).all(|n| series("AWS/SQS", n)));
+    assert!(!series("AWS/SQS", SERIES_MAX));
+    assert!(series("shop", 0) && series("AWS/SQS", 0), "they are known already");
+}
+
+#[test]
+fn the_file_stays_short_however_many_days_are_noted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("catalog.log");
+    let mut catalog = Catalog::open(&path, 0).unwrap();
+    let series = |catalog: &mut Catalog, name: &str| {
+        catalog.series(&entity("shop", name.to_owned()), "Sales", Unit::Count).unwrap()
+    };
+    let first: Vec<_> = (0..10).map(|n| series(&mut catalog, &n.to_string())).collect();
+
+    for day in 0..1_000 {
+        catalog.saw(day * DAY_S, &first).unwrap();
+        catalog.tidy().unwrap();
+    }
+    let after = series(&mut catalog, "after");
+    catalog.saw(999 * DAY_S, &[after]).unwrap();
+
+    let bytes = std::fs::metadata(&path).unwrap().len();
+    assert!(bytes < 2 * OUTDATED_BYTES_MAX, "{bytes}");
+    drop(catalog);
+    let mut catalog = Catalog::open(&path, 1_000 * DAY_S).unwrap();
+    assert_eq!((series(&mut catalog, "3"), series(&mut catalog, "after")), (first[3], after));
+    assert!(catalog.iter().all(|known| known.seen_s() == 1_000 * DAY_S - 1));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_anew_is_used_on_unless_it_may_be_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("catalog.log");
+    let mut catalog = Catalog::open(&path, 0).unwrap();
+    let series = catalog.series(&entity("shop", "a".into()), "Sales", Unit::Count).unwrap();
+    (0..1_000).for_each(|day| catalog.saw(day * DAY_S, &[series]).unwrap());
+    let new = path.with_extension("new");
+
+    std::fs::create_dir(&new).unwrap();
+    assert!(catalog.tidy().is_ok());
+    catalog.saw(1_000 * DAY_S, &[series]).unwrap();
+    let known = Catalog::open(&path, 0).unwrap();
+    assert_eq!(known.known(series.0).unwrap().seen_s(), 1_001 * DAY_S - 1);
+    std::fs::remove_dir(&new).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert!(matches!(catalog.tidy(), Err(StoreError::Poisoned)));
+}
+
+#[test]
+fn a_catalog_that_cannot_be_written_anew_is_used_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("catalog.log");
+    let mut catalog = Catalog::open(&path, 0).unwrap();
+    let (id, _) = catalog.series(&entity("shop", "a".into()), "Sales", Unit::Count).unwrap();
+    drop(catalog);
+    std::fs::create_dir(path.with_extension("new")).unwrap();
+
+    let mut catalog = Catalog::open(&path, 0).unwrap();
+    assert_eq!(catalog.id(&entity("shop", "a".into())), Some(id));
+    let (other, _) = catalog.series(&entity("shop", "b".into()), "Sales", Unit::Count).unwrap();
+    drop(catalog);
+    assert_eq!(Catalog::open(&path, 0).unwrap().id(&entity("shop", "b".into())), Some(other));
+}
