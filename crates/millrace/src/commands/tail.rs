@@ -11,7 +11,7 @@ use super::connection::{ConnectionFlags, text};
 use super::export::count;
 use super::message::Form;
 use super::receive::{Asked, delete, receive};
-use super::{Sqs, interval, output, peek};
+use super::{interval, output, peek};
 use crate::logging::tell;
 
 /// The longest that SQS lets a receive wait.
@@ -66,13 +66,15 @@ pub(super) async fn run(flags: &TailFlags) -> Result<()> {
         }
         return Ok(());
     }
+    let held = count(&sqs, &url).await?;
     let mut seen = HashSet::new();
     let mut is_silent = !flags.from_start;
     let mut has_looked = false;
     loop {
         let Some(messages) = outages.pass(sqs.peek(&url, peek::ALL).await).await? else { continue };
         if !std::mem::replace(&mut has_looked, true) {
-            tell_of_more(&sqs, &url, messages.len()).await?;
+            // Counted before and after: what came or went meanwhile is not what is left out.
+            tell_of_more(messages.len(), held.min(count(&sqs, &url).await?));
         }
         let mut present = HashSet::with_capacity(messages.len());
         for message in &messages {
@@ -94,15 +96,13 @@ pub(super) async fn run(flags: &TailFlags) -> Result<()> {
 }
 
 /// The server shows the oldest, up to a bound.
-async fn tell_of_more(sqs: &Sqs, url: &str, shown: usize) -> Result<()> {
-    let held = count(sqs, url).await?;
+fn tell_of_more(shown: usize, held: u64) {
     if held > shown as u64 {
         tell(&format!(
             "the server shows {shown} of {held} messages: what stands behind them, also what comes \
              now, is seen once some of them are gone; --consume misses none"
         ));
     }
-    Ok(())
 }
 
 /// Lets a server be away that has answered before.
