@@ -221,6 +221,27 @@ fn a_copy_of_an_earlier_segment_costs_the_one_that_it_replaced() {
 }
 
 #[test]
+fn a_sidecar_of_what_stood_there_before_a_repair_does_not_stop_a_later_start() {
+    let (fs, all, active) = log(40, Durability::Fsync);
+    work_off(&open(&fs).unwrap().group_commit);
+    let sealed = active - 1;
+    assert!(fs.contents(&dir().join(format!("{sealed:08x}.idx"))).is_some());
+    // Longer than what it replaces.
+    let mut copy = fs.contents(&segment_path(1)).unwrap();
+    copy[4000..].fill(1);
+    fs.plant(&segment_path(sealed), &copy);
+    repair(Arc::new(fs.clone()), dir()).unwrap();
+    fs.plant(&segment_path(active), &vec![0; SEGMENT_BYTES as usize]);
+    let kept = without(&all, |seen| is_in(sealed)(seen) || is_in(active)(seen));
+
+    // The first start writes zeros over what the copy has behind the end.
+    for _ in 0..2 {
+        let opening = open(&fs.killed()).unwrap();
+        assert_eq!(opening.seen, kept);
+    }
+}
+
+#[test]
 fn however_many_segments_are_missing_the_others_are_kept() {
     let (fs, all, active) = log(600, Durability::Fsync);
     let gone = 2..=66;

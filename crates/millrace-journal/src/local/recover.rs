@@ -83,6 +83,10 @@ pub(super) fn open_locked(
     for name in &survey.temporary {
         fs.remove(&dir.join(name)).map_err(OpenError::io("removing a temporary file"))?;
     }
+    if !survey.temporary.is_empty() {
+        // Before the log is changed: a sidecar that is there again would tell of what is not.
+        fs.sync_dir(dir).map_err(OpenError::io("syncing the journal directory"))?;
+    }
     let is_new = survey.segments.is_empty();
     if is_new {
         survey.segments.push(create_first(&*fs, dir, options.segment_bytes)?);

@@ -143,9 +143,14 @@ impl Repair<'_> {
         let mut all = Vec::new();
         for id in segments_from(self.fs, self.dir, SegmentId(0))? {
             let file = self.fs.open(&segment_path(self.dir, id))?;
+            // An earlier repair may have been interrupted, or its sync may have failed: what counts is
+            // what the disk has.
+            file.sync_data()?;
+            file.forget_clean()?;
             let bad = blank(id, &*file, &mut self.backups)?;
             all.extend(bad.into_iter().map(|offset| (id, offset)));
         }
+        self.fs.sync_dir(self.dir)?;
         Ok(all)
     }
 

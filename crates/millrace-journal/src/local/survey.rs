@@ -59,7 +59,7 @@ pub(super) fn lock_dir(fs: &dyn FileSystem, dir: &Path) -> Result<Box<dyn Send +
 pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenError> {
     let names = fs.list(dir).map_err(OpenError::io("listing the journal directory"))?;
     let mut files = BTreeMap::new();
-    let (mut temporary, mut indexes) = (Vec::new(), Vec::new());
+    let (mut temporary, mut indexes) = (Vec::new(), BTreeMap::new());
     for name in names {
         match FileKind::of(&name) {
             FileKind::Segment(id) => {
@@ -69,14 +69,15 @@ pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenErro
                 files.insert(id, file);
             }
             FileKind::Temporary => temporary.push(name),
-            FileKind::Index(id) => indexes.push((id, name)),
+            FileKind::Index(id) => {
+                indexes.insert(id, name);
+            }
             FileKind::Foreign => {}
         }
     }
-    let indexed: Vec<SegmentId> = indexes.iter().map(|(id, _)| *id).collect();
     // Finished while its segment was being removed.
-    indexes.retain(|(id, _)| !files.contains_key(id));
-    temporary.extend(indexes.into_iter().map(|(_, name)| name));
+    let alone = indexes.iter().filter(|(id, _)| !files.contains_key(id));
+    temporary.extend(alone.map(|(_, name)| name.clone()));
     let mut headers = Vec::new();
     let mut has_last = false;
     for (id, file) in files.into_iter().rev() {
@@ -95,10 +96,16 @@ pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenErro
     let mut survey = sort_out(headers, temporary);
     if let Some(last) = survey.segments.last() {
         let last = last.header.segment;
-        if let Some(sealed) = indexed.into_iter().filter(|id| *id >= last).max()
-            && (sealed > last || survey.sealed_end(fs, dir, last)?.is_some())
+        if let Some((sealed, name)) = indexes.into_iter().next_back().filter(|(id, _)| *id >= last)
         {
-            survey.note(last.next(), format!("segment is missing, but segment {sealed} is sealed"));
+            if sealed > last || survey.sealed_end(fs, dir, last)?.is_some() {
+                let reason = format!("segment is missing, but segment {sealed} is sealed");
+                survey.note(last.next(), reason);
+            } else {
+                // Of what stood there before a repair. Where the log ends earlier now, nothing would be
+                // written behind its end, and it would tell of a missing segment.
+                survey.temporary.push(name);
+            }
         }
     }
     Ok(survey)
