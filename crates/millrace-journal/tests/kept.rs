@@ -242,6 +242,29 @@ fn a_sidecar_of_what_stood_there_before_a_repair_does_not_stop_a_later_start() {
 }
 
 #[test]
+fn a_short_file_without_its_header_costs_no_later_segment() {
+    let log = Log::of(120, 12 << 10);
+    assert!(log.active.0 > 2);
+    let is_in_front = |seen: &&Seen| is_in(2)(seen) && seen.position.offset() < 6000;
+    let last = log.all.iter().rfind(is_in_front).unwrap();
+    let end = log.frame_of(last).end;
+    for spared in [0, 8, 40] {
+        let fs = log.fs.fork();
+        fs.remove(&segment_path(1)).unwrap();
+        let mut short = fs.contents(&segment_path(2)).unwrap();
+        short[0] ^= 1;
+        short.truncate(end + spared);
+        fs.plant(&segment_path(2), &short);
+
+        let (report, seen) = repaired(&fs, Durability::Fsync);
+
+        assert_eq!(report.cut, None);
+        let is_lost = |seen: &Seen| is_in(2)(seen) && seen.position.offset() as usize > end;
+        assert_eq!(seen, without(&log.all, |seen| is_in(1)(seen) || is_lost(seen)));
+    }
+}
+
+#[test]
 fn however_many_segments_are_missing_the_others_are_kept() {
     let (fs, all, active) = log(600, Durability::Fsync);
     let gone = 2..=66;

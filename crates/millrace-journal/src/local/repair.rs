@@ -214,8 +214,10 @@ impl Repair<'_> {
         if done.any(|done| *done == segment) || is_far {
             return Ok(false);
         }
-        let usual = before.map_or(BLOCK_BYTES as u32, |found| found.header.segment_bytes);
-        let header = SegmentHeader { segment, salt, start: end, segment_bytes: usual };
+        // A file that is too short as well may have no room for a gap.
+        let usual = before.or(survey.segments.first()).map(|found| found.header.segment_bytes);
+        let segment_bytes = usual.unwrap_or(BLOCK_BYTES as u32);
+        let header = SegmentHeader { segment, salt, start: end, segment_bytes };
         let mut found = survey.segments.iter().map(|found| found.header);
         let own = found.find(|own| own.segment == segment);
         self.place_header(header, own).map_err(repairing())?;
