@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{ALGORITHM, AuthError};
 use crate::date;
-use crate::http::Request;
+use crate::http::{Header, Request};
 use crate::percent::{self, Plus};
 
 /// AWS: a presigned request lives for 7 days at most.
@@ -46,10 +46,12 @@ pub(super) struct Scope<'c> {
 }
 
 impl<'a> Claim<'a> {
-    /// Reads the claim of `request`; the header counts before the query string.
+    /// Reads the claim of `request`, which may be in the header or in the query string, not in both.
     pub(super) fn of(request: &Request<'a>) -> Result<Claim<'a>, AuthError> {
-        if let Some(authorization) = request.header("authorization") {
-            return Claim::of_header(request, authorization);
+        let is_authorization =
+            |header: &&Header<'_>| header.name.eq_ignore_ascii_case("authorization");
+        if let Some(header) = request.headers.iter().find(is_authorization) {
+            return Claim::of_header(request, str::from_utf8(header.value).unwrap_or_default());
         }
         let is_presigned = |pair: &str| {
             pair.starts_with("X-Amz-Signature=") || pair.starts_with("X-Amz-Algorithm=")
@@ -91,6 +93,12 @@ impl<'a> Claim<'a> {
         let (algorithm, parameters) =
             authorization.split_once(char::is_whitespace).unwrap_or((authorization, ""));
         check_algorithm(algorithm)?;
+        // Both forms sign the same text. Whoever sees a presigned request could use it after its
+        // end, as one of this form, of which nothing but the date counts.
+        if has_parameter(request.query, "X-Amz-Algorithm") {
+            let problem = "A request is signed in the Authorization header or in the query string.";
+            return Err(AuthError::Incomplete(problem.to_owned()));
+        }
         let find = |name: &str| {
             parameters.split(',').find_map(|pair| {
                 let (key, value) = pair.split_once('=')?;
@@ -183,6 +191,13 @@ fn date_of_headers<'a>(request: &Request<'a>) -> Option<(Cow<'a, str>, u64)> {
     let text = request.header("date")?;
     let instant = date::parse_http(text).or_else(|| date::parse_basic(text))?;
     Some((Cow::Owned(date::format_basic(instant)), instant))
+}
+
+/// Whether there is a parameter of that name, however it is spelled: the signature covers the name.
+fn has_parameter(query: &str, name: &str) -> bool {
+    let mut names =
+        query.split('&').map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
+    names.any(|spelled| *percent::decode(spelled.as_bytes(), Plus::Literal) == *name.as_bytes())
 }
 
 fn decoded(value: &str) -> Option<Cow<'_, str>> {

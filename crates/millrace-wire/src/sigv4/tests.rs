@@ -145,6 +145,37 @@ fn the_vector_of_the_presigned_form_verifies() {
     ));
 }
 
+/// Both forms sign the same text, but this one has no end of its own.
+#[test]
+fn a_presigned_request_cannot_be_sent_with_its_signature_in_the_header() {
+    let (_, signature) = PRESIGNED.split_once("X-Amz-Signature=").unwrap();
+    let authorization = format!(
+        "AWS4-HMAC-SHA256 Credential={KEY}/20260102/us-east-1/sqs/aws4_request,SignedHeaders=host,Signature={signature}"
+    );
+    let headers = [
+        header("host", "localhost:9324"),
+        header("x-amz-date", "20260102T030405Z"),
+        header("authorization", &authorization),
+    ];
+
+    for query in [PRESIGNED.to_owned(), PRESIGNED.replace("Algorithm", "%41lgorithm")] {
+        let request = request("GET", "/000000000000/q1", &query, &headers, b"");
+        let error = verifier().verify(&request, Some("sqs"), NOW + 301).unwrap_err();
+        assert!(matches!(error, AuthError::Incomplete(_)), "{query}: {error:?}");
+    }
+}
+
+/// What is found out about a request takes the header for its signature, too.
+#[test]
+fn an_authorization_header_that_is_no_text_counts_before_the_query_string() {
+    let garbage = Header { name: "Authorization", value: b"\xff" };
+    let headers = [header("host", "localhost:9324"), garbage];
+    let request = request("GET", "/000000000000/q1", PRESIGNED, &headers, b"");
+
+    let error = verifier().verify(&request, Some("sqs"), NOW).unwrap_err();
+    assert!(matches!(error, AuthError::Incomplete(_)), "{error:?}");
+}
+
 #[test]
 fn presigned_requests_need_all_their_parameters() {
     let headers = [header("host", "localhost:9324")];
