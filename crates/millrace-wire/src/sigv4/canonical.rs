@@ -68,12 +68,9 @@ impl CanonicalRequest<'_> {
 /// The path without empty and dot segments, each segment encoded once more than received, as
 /// every service but S3 wants it.
 fn put_path(out: &mut Vec<u8>, path: &str) {
-    let is_plain = |byte: u8| byte == b'/' || (percent::is_unreserved(byte) && byte != b'.');
+    let is_plain = |byte| byte == b'/' || percent::is_unreserved(byte);
     let has_dots_or_gaps = || path.contains("/.") || path.contains("//");
-    if path.starts_with('/')
-        && path.bytes().all(|byte| byte == b'.' || is_plain(byte))
-        && !has_dots_or_gaps()
-    {
+    if path.starts_with('/') && path.bytes().all(is_plain) && !has_dots_or_gaps() {
         out.extend_from_slice(path.as_bytes());
         return;
     }
@@ -131,7 +128,10 @@ fn encoded_anew(text: &str) -> Cow<'_, [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use super::*;
+    use crate::http::Header;
 
     fn path(text: &str) -> String {
         let mut out = Vec::new();
@@ -154,6 +154,33 @@ mod tests {
         assert_eq!(path("/a/./b/../c"), "/a/c");
         assert_eq!(path("/../.."), "/");
         assert_eq!(path("/a%20b"), "/a%2520b");
+    }
+
+    #[test]
+    fn values_of_headers_are_trimmed_and_joined() {
+        let headers = [
+            Header { name: "Host", value: b"h:1" },
+            Header { name: "x-a", value: b" b \t c  d " },
+            Header { name: "X-A", value: b"e\tf" },
+            Header { name: "x-b", value: b"not signed" },
+        ];
+        let request = Request {
+            method: "POST",
+            path: "/",
+            query: "",
+            headers: &headers,
+            body: b"",
+            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            is_tls: false,
+        };
+        let signed_headers = "host;x-a;x-none";
+        let canonical = CanonicalRequest { request: &request, signed_headers, payload_hash: b"00" };
+
+        for (host, shown) in [(None, "h:1"), (Some("other"), "other")] {
+            let expected =
+                format!("POST\n/\n\nhost:{shown}\nx-a:b c d,e f\nx-none:\n\nhost;x-a;x-none\n00");
+            assert_eq!(String::from_utf8(canonical.text(host)).unwrap(), expected);
+        }
     }
 
     #[test]

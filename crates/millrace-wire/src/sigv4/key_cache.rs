@@ -130,6 +130,15 @@ mod tests {
     }
 
     #[test]
+    fn a_generation_of_keys_is_kept() {
+        let cache = KeyCache::default();
+        let names = || (0..GENERATION_KEYS_MAX).map(|number| format!("key-{number}"));
+        names().for_each(|name| cache.remember(&name, "s", hmac(b"k")));
+
+        assert!(names().all(|name| cache.find(&name, "s").is_some()));
+    }
+
+    #[test]
     fn a_new_secret_makes_a_new_key() {
         let cache = KeyCache::default();
         cache.remember("c", "old", hmac(b"k"));

@@ -271,8 +271,9 @@ fn incomplete_headers_name_what_is_missing() {
     assert!(message(&short).starts_with("Credential must have exactly 5"));
     let many = AUTHORIZATION.replace("host;", &"host;".repeat(SIGNED_HEADERS_MAX));
     assert!(message(&many).starts_with("a signature covers at most"));
-    for names in ["host;host;", "host;a;b;a;", "host;Host;"] {
-        let repeated = AUTHORIZATION.replace("host;", names);
+    let all = "content-type;host;x-amz-date;x-amz-target";
+    for names in ["host;host", "content-type;host;host;x-amz-date", "host;a;b;a", "host;Host"] {
+        let repeated = AUTHORIZATION.replace(all, names);
         assert!(message(&repeated).contains("names each header once"), "{names}");
     }
 
@@ -340,6 +341,38 @@ fn a_wrong_signature_is_answered_at_bounded_length() {
     let AuthError::Mismatch { canonical_request, .. } = error.unwrap_err() else { panic!() };
     assert!(canonical_request.ends_with("xxx..."));
     assert_eq!(canonical_request.len(), SHOWN_BYTES + 3);
+}
+
+#[test]
+fn a_canonical_request_of_the_greatest_length_is_shown_whole() {
+    assert_eq!(shown(&[b'x'; SHOWN_BYTES]), "x".repeat(SHOWN_BYTES));
+    assert_eq!(shown(&[b'x'; SHOWN_BYTES + 1]), "x".repeat(SHOWN_BYTES) + "...");
+}
+
+/// Or whoever has no secret could push out the keys of others.
+#[test]
+fn only_keys_of_good_signatures_are_kept() {
+    let verifier = verifier();
+    let headers = vector_headers(AUTHORIZATION);
+    let credential = "AKIDEXAMPLE/20260102/us-east-1/sqs/aws4_request";
+    let verify = |body| verifier.verify(&request("POST", "/", "", &headers, body), None, NOW);
+
+    assert!(verify(b"{}").is_err());
+    assert!(verifier.keys.find(credential, SECRET).is_none());
+    assert!(verify(BODY).is_ok());
+    assert!(verifier.keys.find(credential, SECRET).is_some());
+    // With the key that was kept.
+    assert!(verify(BODY).is_ok());
+    assert!(verify(b"{}").is_err());
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let known = Credential { session_token: Some("token".to_owned()), ..credential() };
+    let shown = format!("{known:?} {:?} {:?}", verifier_of(known.clone()), SigningKeys::default());
+
+    assert!(shown.contains("root") && shown.contains("Verifier") && shown.contains("SigningKeys"));
+    assert!(!shown.contains(SECRET) && !shown.contains("token"), "{shown}");
 }
 
 #[test]

@@ -185,7 +185,7 @@ mod tests {
             let body = format!("{{\"MessageBody\": {body}}}");
             assert_eq!(code("SendMessage", &body), "SerializationException", "{body:?}");
         }
-        for body in ["\n\"\u{7f}\"\t", "\"\\n\\u0009\"\r\n", "\"\\\"\"\n"] {
+        for body in ["\n\"\u{7f}\"\t", "\"\\n\\u0009\"\r\n", "\"\\\"\"\n", "\n\"a b\""] {
             let body = format!("{{\"MessageBody\": {body}}}");
             assert!(decode_general("SendMessage", body.as_bytes()).is_ok(), "{body:?}");
         }
