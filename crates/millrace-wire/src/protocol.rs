@@ -63,9 +63,11 @@ pub fn detect<'a>(request: &Request<'a>) -> Result<Target<'a>, ApiError> {
     let protocol = protocol(request, &hints);
     let parameters = match protocol {
         Protocol::Query | Protocol::QueryAsJson if credential.is_some() => {
-            Parameters::parse_signed(request.query, form(request))?
+            Parameters::parse_signed(request.query, form(request, &hints))?
         }
-        Protocol::Query | Protocol::QueryAsJson => Parameters::parse(request.query, form(request))?,
+        Protocol::Query | Protocol::QueryAsJson => {
+            Parameters::parse(request.query, form(request, &hints))?
+        }
         Protocol::Json | Protocol::Cbor => Parameters::default(),
     };
 
@@ -154,7 +156,7 @@ fn credential_of(authorization: &str) -> Option<&str> {
     // As SDKs write it. Others may order the parameters in another way.
     if let Some(rest) = authorization.strip_prefix("AWS4-HMAC-SHA256 Credential=") {
         let end = memchr(b',', rest.as_bytes()).unwrap_or(rest.len());
-        return rest.get(..end).map(str::trim_end);
+        return rest.get(..end).map(str::trim);
     }
     // As the signature's check reads it: two readings would be of two credentials.
     let (_, parameters) = authorization.split_once(char::is_whitespace)?;
@@ -199,9 +201,8 @@ fn protocol(request: &Request<'_>, hints: &Hints<'_>) -> Protocol {
 }
 
 /// The form in the body. Clients may leave out its content type, but say so if it is no form.
-fn form<'a>(request: &Request<'a>) -> &'a [u8] {
-    let content_type = request.header("content-type").unwrap_or_default();
-    let media_type = media_type(content_type);
+fn form<'a>(request: &Request<'a>, hints: &Hints<'_>) -> &'a [u8] {
+    let media_type = media_type(hints.content_type);
     if media_type.is_empty() || media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded")
     {
         return request.body;

@@ -129,6 +129,7 @@ fn credentials_are_found_in_any_order_of_parameters() {
         format!("SignedHeaders=host, {credential} ,Signature=00"),
         format!("Signature=00,{credential}"),
         format!("\t{credential}"),
+        credential.replace('=', "= \t"),
     ] {
         let signed = format!("AWS4-HMAC-SHA256 {parameters}");
 
