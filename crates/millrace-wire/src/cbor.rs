@@ -212,16 +212,23 @@ mod tests {
             ("1b000000e8d4a51000", json!(1_000_000_000_000_u64)),
             ("29", json!(-10)),
             ("3903e7", json!(-1000)),
+            ("1bffffffffffffffff", json!(u64::MAX)),
+            ("3bffffffffffffffff", json!(-18_446_744_073_709_551_616.0)),
             ("f90000", json!(0.0)),
             ("f93e00", json!(1.5)),
             ("f97bff", json!(65504.0)),
             ("f90001", json!(5.960464477539063e-8)),
+            ("f90400", json!(0.00006103515625)),
+            ("f9c400", json!(-4.0)),
             ("fa47c35000", json!(100_000.0)),
             ("fb3ff199999999999a", json!(1.1)),
             ("f97c00", json!("Infinity")),
             ("f97e00", json!("NaN")),
             ("fbfff0000000000000", json!("-Infinity")),
+            ("f9fc00", json!("-Infinity")),
+            ("fa7f800000", json!("Infinity")),
             ("f4", json!(false)),
+            ("f5", json!(true)),
             ("f6", json!(null)),
             ("c11a514b67b0", json!(1_363_896_240)),
             ("6449455446", json!("IETF")),
@@ -244,8 +251,51 @@ mod tests {
         for bytes in [&b""[..], b"\x18", b"\x62a", b"\x81", b"\xa1\x01\x01", b"\x00\x00", b"\x1f"] {
             assert_eq!(decode(bytes), None, "{bytes:?}");
         }
+        // Lengths of no number, of numbers and tags; text in a list of bytes; a break alone; a
+        // simple value that has no meaning.
+        for bytes in [
+            &b"\x1c"[..],
+            b"\x3f",
+            b"\xdf\x00",
+            b"\x5f\x61a\xff",
+            b"\xff",
+            b"\xe0",
+            b"\x7f\x7f\x61a\xff\xff",
+        ] {
+            assert_eq!(decode(bytes), None, "{bytes:?}");
+        }
+        let nested = |depth: usize| [vec![0x81; depth - 1], vec![0]].concat();
+        assert!(decode(&nested(DEPTH_MAX)).is_some());
+        assert_eq!(decode(&nested(DEPTH_MAX + 1)), None);
         assert_eq!(decode(&[0x81; 10_000]), None);
         assert_eq!(decode(b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff"), None);
+    }
+
+    #[test]
+    fn numbers_are_written_as_short_as_can_be() {
+        // RFC 8949, section 4.1.
+        for (number, expected) in [
+            (0, &b"\x00"[..]),
+            (23, b"\x17"),
+            (24, b"\x18\x18"),
+            (0xff, b"\x18\xff"),
+            (0x100, b"\x19\x01\x00"),
+            (0xffff, b"\x19\xff\xff"),
+            (0x1_0000, b"\x1a\x00\x01\x00\x00"),
+            (0xffff_ffff, b"\x1a\xff\xff\xff\xff"),
+            (0x1_0000_0000, b"\x1b\x00\x00\x00\x01\x00\x00\x00\x00"),
+            (-1, b"\x20"),
+            (-0x1_0001, b"\x3a\x00\x01\x00\x00"),
+            (i64::MIN, b"\x3b\x7f\xff\xff\xff\xff\xff\xff\xff"),
+        ] {
+            let mut out = Vec::new();
+            put_integer(&mut out, number);
+            assert_eq!(out, expected, "{number}");
+        }
+        let mut out = Vec::new();
+        put_truth(&mut out, true);
+        put_truth(&mut out, false);
+        assert_eq!(out, b"\xf5\xf4");
     }
 
     proptest! {

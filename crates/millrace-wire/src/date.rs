@@ -210,8 +210,16 @@ mod tests {
         assert_eq!(parse_iso8601_ms("2026-01-02T03:04:05"), instant_ms);
         assert_eq!(parse_iso8601_ms("2026-01-02T04:04:05+01:00"), instant_ms);
         assert_eq!(parse_iso8601_ms("2026-01-01T22:04:05-0500"), instant_ms);
+        assert_eq!(parse_iso8601_ms("2026-01-02T08:34:05+05:30"), instant_ms);
+        assert_eq!(parse_iso8601_ms("2026-01-03T03:03:05+23:59"), instant_ms);
         assert_eq!(parse_iso8601_ms("2026-01-02T03:04:05.6789Z"), Some(INSTANT * 1000 + 678));
         assert_eq!(parse_iso8601_ms("2026-01-02T03:04:05.6Z"), Some(INSTANT * 1000 + 600));
+    }
+
+    #[test]
+    fn a_leap_second_counts_as_the_one_before() {
+        assert_eq!(parse_basic("20161231T235960Z"), parse_basic("20161231T235959Z"));
+        assert!(parse_basic("20161231T235960Z").is_some());
     }
 
     #[test]
@@ -225,6 +233,8 @@ mod tests {
             "20260100T000000Z",
             "20260001T000000Z",
             "20260102T240000Z",
+            "20260102T236000Z",
+            "20260102T235961Z",
             "19691231T235959Z",
             "2026+102T030405Z",
         ] {
@@ -238,6 +248,10 @@ mod tests {
             "2026-01-02T03:04:05.Z",
             "2026-01-02T03:04:05+1",
             "1970-01-01T00:00:00+01:00",
+            "2026-01-02T03:04:05+24:00",
+            "2026-01-02T03:04:05+01:60",
+            "2026-01-02T03:04:05+01:00Z",
+            "2026-01-02T03:04:05x",
         ] {
             assert_eq!(parse_iso8601_ms(text), None, "{text}");
         }

@@ -164,3 +164,36 @@ impl ServiceName {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A service without a scope of its own could be asked with a signature for any.
+    #[test]
+    fn services_have_a_scope_a_version_and_actions() {
+        for (service, scope, version, action) in [
+            (ServiceName::Sqs, "sqs", "2012-11-05", "SendMessage"),
+            (ServiceName::Sns, "sns", "2010-03-31", "Publish"),
+            (ServiceName::CloudWatch, "monitoring", "2010-08-01", "PutMetricData"),
+            (ServiceName::Sts, "sts", "2011-06-15", "GetCallerIdentity"),
+            (ServiceName::CloudFormation, "cloudformation", "2010-05-15", "CreateStack"),
+            (ServiceName::SimpleDb, "sdb", "2009-04-15", "Select"),
+        ] {
+            assert_eq!(service.scope(), Some(scope));
+            assert_eq!(ServiceName::of_scope(scope), Some(service));
+            assert_eq!(ServiceName::of_version(version), Some(service));
+            assert!(service.xml_namespace().contains(version), "{scope}");
+            assert_eq!(ServiceName::of_action(action), Some(service));
+        }
+        for (service, scope) in [(ServiceName::Iam, "iam"), (ServiceName::Kms, "kms")] {
+            assert_eq!(service.scope(), Some(scope));
+            assert_eq!(ServiceName::of_scope(scope), Some(service));
+        }
+        assert_eq!(ServiceName::Unknown.scope(), None);
+        assert_eq!(ServiceName::of_version("2010-05-08"), Some(ServiceName::Iam));
+        assert_eq!(ServiceName::of_target_prefix("TrentService"), Some(ServiceName::Kms));
+        assert_eq!(ServiceName::of_action("AddPermission"), None);
+        assert_eq!(ServiceName::of_action("Nope"), None);
+    }
+}

@@ -178,6 +178,20 @@ mod tests {
     }
 
     #[test]
+    fn hosts_name_regions_by_words_and_a_number() {
+        for label in ["us-east-1", "us-gov-west-1", "ap-southeast-12"] {
+            assert_eq!(region_of_host(&format!("sqs.{label}.h")), Some(label));
+            assert_eq!(region_of_host(&format!("{label}.queue.h:80")), Some(label));
+        }
+        for label in
+            ["us-1", "us--1", "-east-1", "us-east-", "us-east-1a", "us-East-1", "u2-east-1"]
+        {
+            assert_eq!(region_of_host(&format!("sqs.{label}.h")), None, "{label}");
+            assert_eq!(region_of_host(&format!("{label}.queue.h")), None, "{label}");
+        }
+    }
+
+    #[test]
     fn paths_name_queues_in_three_styles() {
         let queue = |region, account, name| Some(PathQueue { region, account, name });
 

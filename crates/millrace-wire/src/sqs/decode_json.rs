@@ -219,6 +219,7 @@ mod tests {
             r#"{"MessageBody":"\u12"}"#,
             r#"{"MessageBody":"\"#,
             "{\"MessageBody\":\"\n\"}",
+            "{\"MessageBody\":\"\\ta\u{1}}",
             r#"{"DelaySeconds":"5"}"#,
             r#"{"DelaySeconds":5.0}"#,
             r#"{"DelaySeconds":5e0}"#,
@@ -238,6 +239,30 @@ mod tests {
         assert!(is_hot("DeleteMessageBatch", &entries(10)));
         assert!(decode_twice("DeleteMessageBatch", entries(11).as_bytes()).is_none());
         assert!(decode_twice("DeleteMessageBatch", br#"{"Entries":[]}"#).is_none());
+    }
+
+    /// Wherever blocks and chunks of the quick decoder begin and end.
+    #[test]
+    fn escapes_may_stand_anywhere() {
+        for (escape, meaning) in [
+            (r#"\""#, "\""),
+            (r"\\", "\\"),
+            (r"\/", "/"),
+            (r"\u00e9", "é"),
+            (r"\uD83D\ude00", "😀"),
+            (r"\u0000\u0000", "\0\0"),
+        ] {
+            for (before, between) in (0..70).flat_map(|before| [(before, 0), (before, 45)]) {
+                let (before, between) = ("a".repeat(before), "b".repeat(between));
+                let raw = format!("{before}{escape}{between}\\t{escape}");
+                let body = format!("{{\"MessageBody\":\"{raw}\"}}");
+
+                assert!(is_hot("SendMessage", &body), "{body}");
+                let expected = format!("{before}{meaning}{between}\t{meaning}");
+                let decoded = send(&body).message_body.unwrap();
+                assert_eq!(decoded.as_str(), Some(&*expected), "{body}");
+            }
+        }
     }
 
     proptest! {
@@ -341,15 +366,14 @@ mod tests {
 
     #[test]
     fn map_values_may_be_numbers_and_truth_values_elsewhere_text_is_text() {
-        let body =
-            r#"{"QueueName":"q","Attributes":{"b":30,"a":true,"c":"x","d":null},"tags":{"k":""}}"#;
+        let body = r#"{"QueueName":"q","Attributes":{"b":30,"a":true,"c":"x","d":null,"e":-1,"f":1.5},"tags":{"k":""}}"#;
         let Ok(Action::CreateQueue(create)) = decode_json("CreateQueue", body.as_bytes()) else {
             panic!()
         };
         let attributes = create.attributes.unwrap();
         let pairs: Vec<_> = attributes.0.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
 
-        assert_eq!(pairs, [("b", "30"), ("a", "true"), ("c", "x")]);
+        assert_eq!(pairs, [("b", "30"), ("a", "true"), ("c", "x"), ("e", "-1"), ("f", "1.5")]);
         assert_eq!(create.tags.unwrap().get("k"), Some(""));
         assert_eq!(code("CreateQueue", r#"{"QueueName":1}"#), "SerializationException");
         assert_eq!(code("CreateQueue", r#"{"Attributes":{"a":{}}}"#), "SerializationException");

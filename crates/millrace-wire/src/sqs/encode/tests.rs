@@ -290,3 +290,34 @@ fn responses_carry_type_and_request_id() {
     assert_eq!(response.request_id, ID);
     assert_eq!(response.body, br#"{"QueueUrl":"http://h/1/a"}"#);
 }
+
+/// Growing a large answer copies it.
+#[test]
+fn answers_fit_the_room_that_is_made_for_them() {
+    let plain = |_| ReceivedMessage { body: Bytes::from_static(&[b'a'; 2000]), ..received() };
+    let attribute = |_| ReceivedAttribute {
+        name: Bytes::from_static(&[b'n'; 256]),
+        data_type: Bytes::from_static(b"Binary"),
+        value: Bytes::from_static(&[0; 3000]),
+    };
+    let tall = move |_| ReceivedMessage {
+        receipt_handle: "r".repeat(500),
+        message_attributes: (0..3).map(attribute).collect(),
+        ..received()
+    };
+    let ids = || (0..10).map(|number| number.to_string());
+    let sent = ids().map(|id| sent(Some(&id))).collect();
+    for answer in [
+        Answer::ReceiveMessage { messages: (0..10).map(plain).collect() },
+        Answer::ReceiveMessage { messages: (0..10).map(tall).collect() },
+        Answer::SendMessageBatch(BatchAnswer { successful: sent, failed: vec![] }),
+        Answer::DeleteMessageBatch(BatchAnswer { successful: ids().collect(), failed: vec![] }),
+        Answer::CreateQueue { queue_url: "http://h/1/a".to_owned() },
+    ] {
+        let room = estimated_bytes(&answer);
+        for protocol in [Protocol::Json, Protocol::Query] {
+            let used = encoded(&answer, "ReceiveMessage", protocol).len();
+            assert!((used..6000 + used * 3 / 2).contains(&room), "{used} of {room}");
+        }
+    }
+}

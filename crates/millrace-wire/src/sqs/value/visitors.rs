@@ -34,10 +34,6 @@ impl<'de> Visitor<'de> for TextVisitor {
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
         Ok(Cow::Owned(text.to_owned()))
     }
-
-    fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(text))
-    }
 }
 
 pub(super) struct BlobVisitor;
