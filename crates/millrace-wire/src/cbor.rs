@@ -208,6 +208,8 @@ mod tests {
         // RFC 8949, appendix A.
         for (hex, expected) in [
             ("00", json!(0)),
+            ("17", json!(23)),
+            ("1818", json!(24)),
             ("1864", json!(100)),
             ("1b000000e8d4a51000", json!(1_000_000_000_000_u64)),
             ("29", json!(-10)),
@@ -230,13 +232,17 @@ mod tests {
             ("f4", json!(false)),
             ("f5", json!(true)),
             ("f6", json!(null)),
+            ("f7", json!(null)),
             ("c11a514b67b0", json!(1_363_896_240)),
             ("6449455446", json!("IETF")),
+            ("4401020304", json!("\u{1}\u{2}\u{3}\u{4}")),
+            ("5f42010243030405ff", json!("\u{1}\u{2}\u{3}\u{4}\u{5}")),
             ("83010203", json!([1, 2, 3])),
             ("9f018202039f0405ffff", json!([1, [2, 3], [4, 5]])),
             ("a26161016162820203", json!({"a": 1, "b": [2, 3]})),
             ("bf61610161629f0203ffff", json!({"a": 1, "b": [2, 3]})),
             ("7f657374726561646d696e67ff", json!("streaming")),
+            ("a17f61616162ff01", json!({"ab": 1})),
         ] {
             let bytes: Vec<u8> = (0..hex.len())
                 .step_by(2)
@@ -251,16 +257,20 @@ mod tests {
         for bytes in [&b""[..], b"\x18", b"\x62a", b"\x81", b"\xa1\x01\x01", b"\x00\x00", b"\x1f"] {
             assert_eq!(decode(bytes), None, "{bytes:?}");
         }
-        // Lengths of no number, of numbers and tags; text in a list of bytes; a break alone; a
-        // simple value that has no meaning.
         for bytes in [
-            &b"\x1c"[..],
+            // Lengths that have no meaning, of a number and of others without one.
+            &b"\x1c\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"[..],
             b"\x3f",
             b"\xdf\x00",
+            // Text of bytes, of indefinite parts, and of what is no text; a key of bytes.
             b"\x5f\x61a\xff",
-            b"\xff",
-            b"\xe0",
             b"\x7f\x7f\x61a\xff\xff",
+            b"\x61\xff",
+            b"\xa1\x41a\x01",
+            // Simple values, and a break that ends nothing.
+            b"\xe0",
+            b"\xf8\x20",
+            b"\xff",
         ] {
             assert_eq!(decode(bytes), None, "{bytes:?}");
         }

@@ -200,6 +200,19 @@ mod tests {
         assert_eq!(format_iso8601_ms(INSTANT * 1000 + 67), "2026-01-02T03:04:05.067Z");
         assert_eq!(format_http(0), "Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(format_basic(u64::MAX), "99991231T235959Z");
+        assert_eq!(format_http(u64::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(format_basic(82_800), "19700101T230000Z");
+        for (days, name) in (0..).zip(["Fri", "Sat", "Sun", "Mon", "Tue", "Wed", "Thu", "Fri"]) {
+            assert!(format_http(INSTANT + days * SECONDS_PER_DAY).starts_with(name));
+        }
+    }
+
+    #[test]
+    fn dates_of_http_are_utc_under_three_names() {
+        for zone in ["GMT", "UTC", "+0000"] {
+            let text = format!("Fri, 02 Jan 2026 03:04:05 {zone}");
+            assert_eq!(parse_http(&text), Some(INSTANT), "{zone}");
+        }
     }
 
     #[test]
@@ -208,6 +221,7 @@ mod tests {
 
         assert_eq!(parse_iso8601_ms("2026-01-02T03:04:05Z"), instant_ms);
         assert_eq!(parse_iso8601_ms("2026-01-02T03:04:05"), instant_ms);
+        assert_eq!(parse_iso8601_ms("2026-01-02 03:04:05z"), instant_ms);
         assert_eq!(parse_iso8601_ms("2026-01-02T04:04:05+01:00"), instant_ms);
         assert_eq!(parse_iso8601_ms("2026-01-01T22:04:05-0500"), instant_ms);
         assert_eq!(parse_iso8601_ms("2026-01-02T08:34:05+05:30"), instant_ms);
@@ -237,10 +251,19 @@ mod tests {
             "20260102T235961Z",
             "19691231T235959Z",
             "2026+102T030405Z",
+            "2026010aT030405Z",
         ] {
             assert_eq!(parse_basic(text), None, "{text}");
         }
-        for text in ["Fri, 02 Foo 2026 03:04:05 GMT", "02 Jan 2026 03:04:05 GMT", "Fri, "] {
+        for text in [
+            "Fri, 02 Foo 2026 03:04:05 GMT",
+            "02 Jan 2026 03:04:05 GMT",
+            "Fri, ",
+            "Fri, Fri, 02 Jan 2026 03:04:05 GMT",
+            "Fri, 02 Jan 2026 03:04:05",
+            "Fri, 02 Jan 2026 03:04:05 EST",
+            "Fri, 02 Jan 2026 03:04:05 +0100",
+        ] {
             assert_eq!(parse_http(text), None, "{text}");
         }
         for text in [

@@ -88,6 +88,7 @@ mod tests {
     fn decode_leaves_broken_escapes_alone() {
         assert_eq!(decode(b"%4", Plus::Space), &b"%4"[..]);
         assert_eq!(decode(b"100%+%zz%41", Plus::Space), &b"100% %zzA"[..]);
+        assert_eq!(decode(b"%g0%0G%/0%:0%aF", Plus::Literal), &b"%g0%0G%/0%:0\xaf"[..]);
     }
 
     proptest! {

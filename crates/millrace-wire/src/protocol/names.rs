@@ -191,9 +191,13 @@ mod tests {
             assert_eq!(ServiceName::of_scope(scope), Some(service));
         }
         assert_eq!(ServiceName::Unknown.scope(), None);
+        for version in ["2011-10-01", "2009-02-01", "2008-01-01"] {
+            assert_eq!(ServiceName::of_version(version), Some(ServiceName::Sqs));
+        }
         assert_eq!(ServiceName::of_version("2010-05-08"), Some(ServiceName::Iam));
         assert_eq!(ServiceName::of_target_prefix("TrentService"), Some(ServiceName::Kms));
         assert_eq!(ServiceName::of_action("AddPermission"), None);
+        assert_eq!(ServiceName::of_action("RemovePermission"), None);
         assert_eq!(ServiceName::of_action("Nope"), None);
     }
 }

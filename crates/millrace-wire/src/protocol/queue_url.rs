@@ -68,11 +68,10 @@ pub(super) fn split(text: &str, place: Option<usize>) -> Option<(&str, &str)> {
 /// Empty segments are passed over.
 fn take_last_segment<'a>(path: &mut &'a str) -> Option<&'a str> {
     while !path.is_empty() {
-        let slash = memrchr(b'/', path.as_bytes());
-        let (before, segment) = split(path, slash).unwrap_or(("", path));
+        let (before, segment) = split(path, memrchr(b'/', path.as_bytes())).unwrap_or(("", path));
         *path = before;
-        if !segment.is_empty() || slash.is_none() {
-            return Some(segment).filter(|segment| !segment.is_empty());
+        if !segment.is_empty() {
+            return Some(segment);
         }
     }
     None
@@ -166,6 +165,8 @@ mod tests {
             ("http://localhost:9324/queue/q1", (None, None, "q1")),
             ("http://proxy/sqs/000000000000/q1?x=/y", (None, account, "q1")),
             ("http://sqs.localhost/q1", (None, None, "q1")),
+            ("HTTPS://h/000000000000/q1#/x", (None, account, "q1")),
+            ("//000000000000//q1//", (None, account, "q1")),
             ("/000000000000/q1", (None, account, "q1")),
             ("q1", (None, None, "q1")),
         ];
@@ -181,6 +182,7 @@ mod tests {
     fn hosts_name_regions_by_words_and_a_number() {
         for label in ["us-east-1", "us-gov-west-1", "ap-southeast-12"] {
             assert_eq!(region_of_host(&format!("sqs.{label}.h")), Some(label));
+            assert_eq!(region_of_host(&format!("sqs.{label}:9324")), Some(label));
             assert_eq!(region_of_host(&format!("{label}.queue.h:80")), Some(label));
         }
         for label in
@@ -204,5 +206,19 @@ mod tests {
             queue(Some("us-east-1"), Some("123456789012"), "q1")
         );
         assert_eq!(parse_path("/3/projects/p/queues/q"), None);
+        assert_eq!(parse_path("/queue/us-east-1/123456789012/q1/x"), None);
+        for (path, is_certain) in [
+            ("/123456789012/q", true),
+            ("/queue/q", true),
+            ("/12345678901/q", false),
+            ("/1234567890123/q", false),
+            ("/12345678901a/q", false),
+        ] {
+            assert_eq!(
+                parse_path(path).map(|queue| queue.is_certain()),
+                Some(is_certain),
+                "{path}"
+            );
+        }
     }
 }

@@ -130,6 +130,7 @@ fn credentials_are_found_in_any_order_of_parameters() {
         format!("Signature=00,{credential}"),
         format!("\t{credential}"),
         credential.replace('=', "= \t"),
+        format!("Signature=00,{}", credential.replace('=', "= \t")),
     ] {
         let signed = format!("AWS4-HMAC-SHA256 {parameters}");
 
@@ -138,6 +139,49 @@ fn credentials_are_found_in_any_order_of_parameters() {
         let (service, key) = (ServiceName::Sns, some("AKID"));
         assert_eq!((found.0, found.3, found.4), (service, some("eu-west-1"), key), "{signed}");
     }
+}
+
+/// As the signature's check reads them.
+#[test]
+fn access_keys_may_hold_what_separates() {
+    let header = "AWS4-HMAC-SHA256 Signature=00, Credential=a=b/c+d/20260102/r/sqs/aws4_request";
+    let query = "X-Amz-Credential=a=b/c+d%2F20260102/r/sqs/aws4_request";
+
+    assert_eq!(summary(("/", ""), &[("authorization", header)], "").4, some("a=b/c+d"));
+    assert_eq!(summary(("/", query), &[], "").4, some("a=b/c+d"));
+}
+
+#[test]
+fn media_types_are_read_in_any_case_and_without_parameters() {
+    let json = [
+        "application/x-amz-json-1.0",
+        "Application/X-Amz-JSON-1.1",
+        " application/x-amz-json-1.0 ; charset=utf-8; x=y",
+    ];
+    for content_type in json {
+        let found = summary(("/", ""), &[("content-type", content_type)], "");
+        assert_eq!(found.1, Protocol::Json, "{content_type}");
+    }
+    let form = [
+        ("content-type", "Application/X-WWW-Form-URLencoded;a;b"),
+        ("accept", "Application/JSON;q=1;x"),
+    ];
+    let found = summary(("/", ""), &form, "Action=ListQueues");
+    assert_eq!((found.1, &*found.2), (Protocol::QueryAsJson, "ListQueues"));
+}
+
+#[test]
+fn headers_that_are_no_text_say_nothing() {
+    let names =
+        ["host", "accept", "content-type", "x-amz-target", "authorization", "smithy-protocol"];
+    let headers = names.map(|name| Header { name, value: b"\xff" });
+    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let (method, path, query, body) = ("POST", "/", "", &b""[..]);
+    let request = Request { method, path, query, headers: &headers, body, peer, is_tls: false };
+
+    let target = detect(&request).unwrap();
+    assert_eq!((target.service, &*target.action), (ServiceName::Unknown, ""));
+    assert!(target.access_key.is_none());
 }
 
 /// As the signature covers them.
@@ -162,7 +206,9 @@ fn services_are_found_in_a_fixed_order() {
     assert_eq!(service(("/queue/q", ""), &[]), ServiceName::Sqs);
     assert_eq!(service(("/", "Version=2011-06-15&Action=ListQueues"), &[]), ServiceName::Sts);
     assert_eq!(service(("/", "Action=AddPermission&QueueUrl=q"), &[]), ServiceName::Sqs);
+    assert_eq!(service(("/", "Action=AddPermission&QueueName=q"), &[]), ServiceName::Sqs);
     assert_eq!(service(("/", "Action=AddPermission&TopicArn=t"), &[]), ServiceName::Sns);
+    assert_eq!(service(("/", "Action=AddPermission&SubscriptionArn=t"), &[]), ServiceName::Sns);
     assert_eq!(service(("/", "Action=AddPermission"), &[]), ServiceName::Unknown);
     let link = "Action=Unsubscribe&SubscriptionArn=a";
     assert_eq!(service(("/", link), &[]), ServiceName::Sns);

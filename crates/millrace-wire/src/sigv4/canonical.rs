@@ -149,6 +149,7 @@ mod tests {
     fn paths_are_normalised_and_encoded_twice() {
         assert_eq!(path(""), "/");
         assert_eq!(path("/"), "/");
+        assert_eq!(path("a"), "/a");
         assert_eq!(path("/000000000000/q.fifo"), "/000000000000/q.fifo");
         assert_eq!(path("//a//b/"), "/a/b/");
         assert_eq!(path("/a/./b/../c"), "/a/c");
@@ -188,6 +189,7 @@ mod tests {
         assert_eq!(query(""), "");
         assert_eq!(query("b=2&a=%7e&a=1&c"), "a=1&a=~&b=2&c=");
         assert_eq!(query("a+b=c%2fd e&X-Amz-Signature=00&&"), "a%2Bb=c%2Fd%20e");
+        assert_eq!(query("a=b=c"), "a=b%3Dc");
         // Sorted by encoded name first, although '=' sorts after digits.
         assert_eq!(query("a1=x&a=y"), "a=y&a1=x");
     }

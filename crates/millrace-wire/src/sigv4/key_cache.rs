@@ -146,5 +146,12 @@ mod tests {
         assert!(cache.locked(|all| all.find("c", "new")).is_none());
         cache.remember("c", "new", hmac(b"n"));
         assert!(cache.locked(|all| all.find("c", "new")).is_some());
+
+        // In the old generation, too.
+        for number in 0..GENERATION_KEYS_MAX {
+            cache.remember(&format!("key-{number}"), "s", hmac(b"k"));
+        }
+        assert!(cache.find("c", "old").is_none());
+        assert!(cache.find("c", "new").is_some());
     }
 }

@@ -145,6 +145,76 @@ fn the_vector_of_the_presigned_form_verifies() {
     ));
 }
 
+/// A query string, signed for a GET of `/`.
+fn presigned(query: &str) -> String {
+    let rest = "20260102/us-east-1/sqs/aws4_request";
+    let mut query = format!(
+        "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={KEY}/{rest}&X-Amz-Date=20260102T030405Z&X-Amz-SignedHeaders=host&{query}"
+    );
+    let headers = [header("host", "h")];
+    let hash = sha256_hex(b"");
+    let canonical = CanonicalRequest {
+        request: &request("GET", "/", &query, &headers, b""),
+        signed_headers: "host",
+        payload_hash: &hash,
+    };
+    let to_sign = string_to_sign("20260102T030405Z", rest, &canonical.text(None));
+    let key = key_cache::SigningKey::derive(SECRET, "20260102", "us-east-1", "sqs");
+    query.push_str("&X-Amz-Signature=");
+    query.push_str(str::from_utf8(&key.sign_hex(&to_sign)).unwrap());
+    query
+}
+
+fn verify_presigned(credential: Credential, query: &str, now: u64) -> Result<Verified, AuthError> {
+    let headers = [header("host", "h")];
+    verifier_of(credential).verify(&request("GET", "/", query, &headers, b""), Some("sqs"), now)
+}
+
+#[test]
+fn presigned_requests_live_for_a_second_to_a_week() {
+    for (expires_s, is_good) in [(0, false), (1, true), (604_800, true), (604_801, false)] {
+        let query = presigned(&format!("X-Amz-Expires={expires_s}"));
+        let verify = |now| verify_presigned(credential(), &query, now);
+        if is_good {
+            assert!(verify(NOW + expires_s).is_ok(), "{expires_s}");
+            assert_eq!(verify(NOW + expires_s + 1).unwrap_err(), AuthError::PresignedExpired);
+        } else {
+            assert_eq!(
+                verify(NOW).unwrap_err(),
+                AuthError::Incomplete(
+                    "X-Amz-Expires must be between 1 and 604800 seconds".to_owned()
+                )
+            );
+        }
+    }
+}
+
+#[test]
+fn presigned_requests_of_temporary_credentials_name_their_token() {
+    // Whoever writes a token into a URL as it is means the plus sign.
+    let temporary = || Credential {
+        session_token: Some("t+/==".to_owned()),
+        expires_at: Some(NOW + 1),
+        ..credential()
+    };
+    let verify = |credential, query: &str| {
+        verify_presigned(credential, &presigned(&format!("X-Amz-Expires=60&{query}")), NOW)
+    };
+
+    for token in ["t+/==", "t%2B%2f%3D="] {
+        assert!(verify(temporary(), &format!("X-Amz-Security-Token={token}")).is_ok(), "{token}");
+    }
+    for query in ["X-Amz-Security-Token=t", "X-Amz-Security-Token", "x-amz-security-token=t+/=="] {
+        assert_eq!(verify(temporary(), query).unwrap_err(), AuthError::BadToken, "{query}");
+    }
+    let ended = Credential { expires_at: Some(NOW), ..temporary() };
+    assert_eq!(verify(ended, "X-Amz-Security-Token=t+/==").unwrap_err(), AuthError::ExpiredToken);
+    assert_eq!(
+        verify(credential(), "X-Amz-Security-Token=t+/==").unwrap_err(),
+        AuthError::BadToken
+    );
+}
+
 /// Both forms sign the same text, but this one has no end of its own.
 #[test]
 fn a_presigned_request_cannot_be_sent_with_its_signature_in_the_header() {
@@ -173,6 +243,12 @@ fn an_authorization_header_that_is_no_text_counts_before_the_query_string() {
     let request = request("GET", "/000000000000/q1", PRESIGNED, &headers, b"");
 
     let error = verifier().verify(&request, Some("sqs"), NOW).unwrap_err();
+    assert!(matches!(error, AuthError::Incomplete(_)), "{error:?}");
+
+    let mut headers = vector_headers(AUTHORIZATION);
+    headers.insert(0, garbage);
+    let error =
+        verifier().verify(&self::request("POST", "/", "", &headers, BODY), None, NOW).unwrap_err();
     assert!(matches!(error, AuthError::Incomplete(_)), "{error:?}");
 }
 
@@ -265,10 +341,18 @@ fn incomplete_headers_name_what_is_missing() {
         message("AWS4-HMAC-SHA256 Signature=00"),
         "Authorization header requires 'Credential' parameter. Authorization header requires 'SignedHeaders' parameter."
     );
+    assert_eq!(
+        message("AWS4-HMAC-SHA256 Credential=a, SignedHeaders=host"),
+        "Authorization header requires 'Signature' parameter."
+    );
     assert!(message("Basic YTpi").starts_with("Unsupported AWS 'algorithm'"));
     assert!(message("").starts_with("Unsupported AWS 'algorithm'"));
     let short = AUTHORIZATION.replace("/aws4_request", "");
     assert!(message(&short).starts_with("Credential must have exactly 5"));
+    for part in ["AKIDEXAMPLE", "20260102", "us-east-1", "sqs", "aws4_request"] {
+        let empty = AUTHORIZATION.replacen(part, "", 1);
+        assert!(message(&empty).starts_with("Credential must have exactly 5"), "{part}");
+    }
     let many = AUTHORIZATION.replace("host;", &"host;".repeat(SIGNED_HEADERS_MAX));
     assert!(message(&many).starts_with("a signature covers at most"));
     let all = "content-type;host;x-amz-date;x-amz-target";
@@ -298,8 +382,51 @@ fn the_scope_must_fit() {
     assert!(verifier().verify(&request, None, NOW).is_ok());
     assert!(is_scope(verify_vector(&AUTHORIZATION.replace("aws4_request", "aws3"), BODY, NOW)));
     assert!(is_scope(verify_vector(&AUTHORIZATION.replace("/20260102/", "/20260103/"), BODY, NOW)));
-    assert!(is_scope(verify_vector(&AUTHORIZATION.replace("host;", ""), BODY, NOW)));
-    assert!(is_scope(verify_vector(&AUTHORIZATION.replace(";x-amz-target", ""), BODY, NOW)));
+    for (name, header) in [("host;", "'Host' or ':authority'"), (";x-amz-target", "'X-Amz-Target'")]
+    {
+        let unsigned = verify_vector(&AUTHORIZATION.replace(name, ""), BODY, NOW).unwrap_err();
+        let problem = format!("{header} must be a 'SignedHeader' in the AWS Authorization.");
+        assert_eq!(unsigned, AuthError::Scope(problem));
+    }
+}
+
+#[test]
+fn an_access_key_may_hold_slashes_and_equals_signs() {
+    let authorization = AUTHORIZATION.replace(KEY, "a=b/c");
+    let headers = vector_headers(&authorization);
+    let claim = Claim::of(&request("POST", "/", "", &headers, BODY)).unwrap();
+    let scope = claim.scope().unwrap();
+
+    assert_eq!(scope.access_key, "a=b/c");
+    assert_eq!(scope.rest, "20260102/us-east-1/sqs/aws4_request");
+}
+
+#[test]
+fn refusals_say_what_aws_says() {
+    for (error, code, status, message) in [
+        (AuthError::PresignedExpired, "RequestExpired", 400, "Request has expired."),
+        (
+            AuthError::PayloadMismatch,
+            "SignatureDoesNotMatch",
+            403,
+            "The provided 'x-amz-content-sha256' header does not match what was computed.",
+        ),
+        (
+            AuthError::ExpiredToken,
+            "ExpiredToken",
+            403,
+            "The security token included in the request is expired",
+        ),
+        (
+            AuthError::BadToken,
+            "InvalidClientTokenId",
+            403,
+            "The security token included in the request is invalid.",
+        ),
+    ] {
+        let error = ApiError::from(error);
+        assert_eq!((error.code, error.status, &*error.message), (code, status, message));
+    }
 }
 
 #[test]
@@ -450,23 +577,32 @@ fn a_proxy_may_change_the_host_to_a_known_one() {
     let known = verifier()
         .with_alternative_hosts(vec!["other".to_owned(), "queues.example.com".to_owned()]);
     let headers = [("host", "queues.example.com")];
+    let ninth = (1..ALTERNATIVE_HOSTS_MAX + 1).map(|number| number.to_string());
+    let ninth = ninth.chain(["queues.example.com".to_owned()]).collect();
+    let ninth = verifier().with_alternative_hosts(ninth);
 
     assert!(signed_and_verified(&known, None, &headers, rename).is_ok());
     assert!(signed_and_verified(&known, None, &headers, |_| {}).is_ok());
-    let error = signed_and_verified(&verifier(), None, &headers, rename).unwrap_err();
-    assert!(matches!(error, AuthError::Mismatch { .. }));
+    for others in [verifier(), ninth] {
+        let error = signed_and_verified(&others, None, &headers, rename).unwrap_err();
+        assert!(matches!(error, AuthError::Mismatch { .. }));
+    }
 }
 
 #[test]
 fn the_date_header_serves_if_there_is_no_other() {
-    let date = [header("Date", "Fri, 02 Jan 2026 03:04:05 GMT"), header("authorization", "x")];
-    let claim = |authorization: &str| {
-        let headers = [date[0], header("authorization", authorization)];
-        let request = request("POST", "/", "", &headers, b"");
-        Claim::of(&request).map(|claim| (claim.timestamp.into_owned(), claim.signed_at))
-    };
-
-    assert_eq!(claim(AUTHORIZATION).unwrap(), ("20260102T030405Z".to_owned(), NOW));
+    for date in ["Fri, 02 Jan 2026 03:04:05 GMT", "20260102T030405Z"] {
+        let headers = [header("Date", date), header("authorization", AUTHORIZATION)];
+        let claim = Claim::of(&request("POST", "/", "", &headers, b"")).unwrap();
+        assert_eq!((&*claim.timestamp, claim.signed_at), ("20260102T030405Z", NOW), "{date}");
+    }
+    // A wrong one is not made good by the other.
+    let headers = [
+        header("Date", "20260102T030405Z"),
+        header("X-Amz-Date", "now"),
+        header("authorization", AUTHORIZATION),
+    ];
+    assert!(Claim::of(&request("POST", "/", "", &headers, b"")).is_err());
 }
 
 #[test]
@@ -479,6 +615,8 @@ fn header_values_are_joined_and_their_spaces_collapsed() {
     let headers = [("host", "h"), ("x-amz-meta", "a b,c")];
 
     assert!(signed_and_verified(&verifier(), None, &headers, twice).is_ok());
+    let headers = [("host", "h"), ("x-amz-meta", "a"), ("X-Amz-Meta", "b")];
+    assert!(signed_and_verified(&verifier(), None, &headers, |_| {}).is_ok());
 }
 
 proptest! {
