@@ -1,4 +1,4 @@
-//! The JSON and the Query decoder make the same of the same logical request.
+//! The decoders, two of JSON and one of Query parameters, make the same of the same logical request.
 
 use std::borrow::Cow;
 
@@ -331,10 +331,18 @@ proptest! {
         let (in_url, in_body) = (urlencoded(in_url), urlencoded(in_body));
         let parameters = Parameters::parse(&in_url, in_body.as_bytes()).unwrap();
 
+        // Members that nobody knows are for the general decoder, with all that is around them.
+        let mut unusual = to_json(&members);
+        unusual["Other"] = json!([{"QueueUrl": 1}]);
+        let unusual = serde_json::to_string_pretty(&unusual).unwrap();
+
         let from_json = decode_json(action, body.as_bytes()).unwrap();
+        let from_unusual_json = decode_json(action, unusual.as_bytes()).unwrap();
         let from_query = decode_query(action, &parameters).unwrap();
 
-        prop_assert_eq!(format!("{from_json:?}"), format!("{from_query:?}"), "{} {}", action, body);
+        let meaning = format!("{from_json:?}");
+        prop_assert_eq!(&meaning, &format!("{from_query:?}"), "{} {}", action, body);
+        prop_assert_eq!(&meaning, &format!("{from_unusual_json:?}"), "{} {}", action, unusual);
     }
 }
 
