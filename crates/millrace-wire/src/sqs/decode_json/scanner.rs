@@ -102,8 +102,8 @@ impl<'a> Scanner<'a> {
         self.string().map(Blob)
     }
 
+    /// What follows is left to the object: nothing that goes on with a number ends a member.
     pub(super) fn integer(&mut self) -> Option<i64> {
-        self.peek()?;
         let is_negative = self.take(b'-').is_some();
         let digits = self.rest().iter().take_while(|byte| byte.is_ascii_digit());
         let (mut number, mut count) = (0, 0);
@@ -117,9 +117,7 @@ impl<'a> Scanner<'a> {
             _ => count > 0,
         };
         self.at += count;
-        let goes_on = |byte: &u8| matches!(byte, b'.' | b'e' | b'E' | b'0'..=b'9');
-        let is_whole = !self.rest().first().is_some_and(goes_on);
-        (is_plain && is_whole).then_some(if is_negative { -number } else { number })
+        is_plain.then_some(if is_negative { -number } else { number })
     }
 
     /// Any value but null, by the decoder that reads everything.
