@@ -284,6 +284,68 @@ mod tests {
     }
 
     #[test]
+    fn errors_of_the_front_end_have_the_codes_of_aws() {
+        let m = "m";
+        for (error, shape, code, status) in [
+            (
+                ApiError::unknown_operation(),
+                "UnknownOperationException",
+                "UnknownOperationException",
+                404,
+            ),
+            (ApiError::serialization(m), "SerializationException", "SerializationException", 400),
+            (ApiError::malformed_input(m), "SerializationException", "MalformedInput", 400),
+            (
+                ApiError::malformed_query_string(m),
+                "MalformedQueryString",
+                "MalformedQueryString",
+                404,
+            ),
+            (ApiError::invalid_action(m), "InvalidAction", "InvalidAction", 400),
+            (ApiError::method_not_allowed(), "MethodNotAllowed", "MethodNotAllowed", 405),
+            (ApiError::missing_action(), "MissingAction", "MissingAction", 400),
+            (
+                ApiError::missing_parameter(m),
+                "MissingRequiredParameterException",
+                "MissingParameter",
+                400,
+            ),
+            (
+                ApiError::invalid_parameter_value(m),
+                "InvalidParameterValueException",
+                "InvalidParameterValue",
+                400,
+            ),
+            (ApiError::access_denied(m), "AccessDeniedException", "AccessDenied", 403),
+            (
+                ApiError::incomplete_signature(m),
+                "IncompleteSignatureException",
+                "IncompleteSignature",
+                400,
+            ),
+            (ApiError::expired_token(), "ExpiredTokenException", "ExpiredToken", 403),
+            (
+                ApiError::missing_authentication_token(),
+                "MissingAuthenticationTokenException",
+                "MissingAuthenticationToken",
+                403,
+            ),
+            (ApiError::request_expired(m), "RequestExpired", "RequestExpired", 400),
+            (ApiError::throttling(m), "ThrottlingException", "Throttling", 400),
+            (ApiError::internal_failure(), "InternalFailure", "InternalFailure", 500),
+            (
+                ApiError::service_unavailable(m),
+                "ServiceUnavailableException",
+                "ServiceUnavailable",
+                503,
+            ),
+        ] {
+            assert_eq!((error.shape, error.code, error.status), (shape, code, status));
+            assert_eq!(error.namespace, "com.amazon.coral.service");
+        }
+    }
+
+    #[test]
     fn json_errors_carry_the_typed_name_and_the_legacy_code() {
         let response = missing_queue().response(ServiceName::Sqs, Protocol::Json, "id-1");
 
@@ -307,6 +369,7 @@ mod tests {
             ApiError::access_denied("a <b>\r").response(ServiceName::Sts, Protocol::Query, "2");
 
         assert_eq!(sqs.content_type, "text/xml");
+        assert!(sqs.headers.is_empty());
         assert_eq!(
             body(&sqs),
             "<?xml version=\"1.0\"?><ErrorResponse xmlns=\"http://queue.amazonaws.com/doc/2012-11-05/\">\
@@ -352,6 +415,28 @@ mod tests {
                 ("x-amzn-query-error", "Throttling;Sender".to_owned()),
             ]
         );
+    }
+
+    #[test]
+    fn an_empty_message_is_left_out() {
+        let error = ApiError::throttling("");
+
+        let json = error.response(ServiceName::CloudWatch, Protocol::Json, "id-1");
+        assert_eq!(body(&json), r#"{"__type":"com.amazon.coral.service#ThrottlingException"}"#);
+        let cbor = error.response(ServiceName::CloudWatch, Protocol::Cbor, "id-1");
+        assert_eq!(
+            cbor.body,
+            b"\xa1\x66__type\x78\x2ccom.amazon.coral.service#ThrottlingException"
+        );
+    }
+
+    #[test]
+    fn a_request_without_an_action_is_answered_in_xml() {
+        let response = no_action_response("id-1");
+
+        assert_eq!((response.status, response.content_type), (404, "text/xml"));
+        assert_eq!(response.request_id, "id-1");
+        assert_eq!(body(&response), "<UnknownOperationException/>");
     }
 
     #[test]

@@ -171,6 +171,19 @@ mod tests {
         }
     }
 
+    /// The longest escapes, as many as there may be before, in and behind a block.
+    #[test]
+    fn json_strings_may_be_all_escapes() {
+        for count in 0..200 {
+            for character in ["\u{1}", "\"", "a\n", "\u{7f}é"] {
+                let text = character.repeat(count);
+                let mut out = Vec::new();
+                json_string(&mut out, text.as_bytes());
+                assert_eq!(str::from_utf8(&out).unwrap(), serde_json::to_string(&text).unwrap());
+            }
+        }
+    }
+
     #[test]
     fn xml_text_replaces_what_xml_cannot_express() {
         let mut out = Vec::new();

@@ -204,6 +204,35 @@ mod tests {
     }
 
     #[test]
+    fn refusals_name_what_was_expected() {
+        for (action, body, expected) in [
+            ("SendMessage", r#"{"QueueUrl":1}"#, "a string"),
+            ("SendMessage", r#"{"MessageBody":1}"#, "a string"),
+            ("SendMessage", r#"{"DelaySeconds":[]}"#, "an integer"),
+            ("SendMessage", r#"{"MessageAttributes":1}"#, "an object of message attributes"),
+            ("SendMessage", r#"{"MessageAttributes":{"a":1}}"#, "an object"),
+            ("SendMessageBatch", r#"{"Entries":1}"#, "a list"),
+            ("ReceiveMessage", r#"{"AttributeNames":1}"#, "a list of strings"),
+            ("CreateQueue", r#"{"Attributes":1}"#, "an object of strings"),
+            ("CreateQueue", r#"{"Attributes":{"a":[]}}"#, "a string"),
+            ("TagQueue", r#"{"Tags":1}"#, "an object of strings"),
+        ] {
+            let refusal = decode_json(action, body.as_bytes()).unwrap_err();
+            let expected = format!("expected {expected} at line 1");
+            assert!(refusal.message.contains(&expected), "{body}: {}", refusal.message);
+        }
+    }
+
+    #[test]
+    fn of_pairs_of_the_same_name_the_last_counts() {
+        let body = r#"{"Attributes":{"a":"1","b":"2","a":"3"}}"#;
+        let Ok(Action::CreateQueue(create)) = decode_json("CreateQueue", body.as_bytes()) else {
+            panic!()
+        };
+        assert_eq!(create.attributes.unwrap().get("a"), Some("3"));
+    }
+
+    #[test]
     fn what_is_out_of_the_ordinary_is_left_to_the_general_decoder() {
         for body in [
             "",
@@ -219,6 +248,8 @@ mod tests {
             r#"{"MessageBody":"\ud800\u0041"}"#,
             r#"{"MessageBody":"\x"}"#,
             r#"{"MessageBody":"\u12"}"#,
+            r#"{"MessageBody":"\u00g0"}"#,
+            r#"{"MessageBody":"\ud83d\ug000"}"#,
             r#"{"MessageBody":"\"#,
             "{\"MessageBody\":\"\n\"}",
             "{\"MessageBody\":\"\\ta\u{1}}",
@@ -257,6 +288,7 @@ mod tests {
             (r"\\", "\\"),
             (r"\/", "/"),
             (r"\u00e9", "é"),
+            (r"\uFb01", "\u{fb01}"),
             (r"\uD83D\ude00", "😀"),
             (r"\u0000\u0000", "\0\0"),
         ] {
@@ -380,7 +412,13 @@ mod tests {
             let body = format!("{{\"DelaySeconds\":{text}}}");
             assert_eq!(send(&body).delay_seconds, Some(expected), "{text}");
         }
-        for text in ["\"x\"", "\"\"", "true", "[]", "1.5", "1e300", "18446744073709551615"] {
+        let (exact, inexact) = ("9007199254740992.0", "9007199254740994.0");
+        let body = format!("{{\"DelaySeconds\":{exact}}}");
+        assert_eq!(send(&body).delay_seconds, Some(1 << 53));
+        let below = "-9007199254740994.0";
+        for text in
+            ["\"x\"", "\"\"", "true", "[]", "1.5", inexact, below, "1e300", "18446744073709551615"]
+        {
             let body = format!("{{\"DelaySeconds\":{text}}}");
             assert_eq!(code("SendMessage", &body), "SerializationException", "{text}");
         }
@@ -400,14 +438,17 @@ mod tests {
 
     #[test]
     fn map_values_may_be_numbers_and_truth_values_elsewhere_text_is_text() {
-        let body = r#"{"QueueName":"q","Attributes":{"b":30,"a":true,"c":"x","d":null,"e":-1,"f":1.5},"tags":{"k":""}}"#;
+        let body = r#"{"QueueName":"q","Attributes":{"b":30,"a":true,"c":"x","d":null,"e":-1,"f":1.5,"g":false},"tags":{"k":""}}"#;
         let Ok(Action::CreateQueue(create)) = decode_json("CreateQueue", body.as_bytes()) else {
             panic!()
         };
         let attributes = create.attributes.unwrap();
         let pairs: Vec<_> = attributes.0.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
 
-        assert_eq!(pairs, [("b", "30"), ("a", "true"), ("c", "x"), ("e", "-1"), ("f", "1.5")]);
+        assert_eq!(
+            pairs,
+            [("b", "30"), ("a", "true"), ("c", "x"), ("e", "-1"), ("f", "1.5"), ("g", "false")]
+        );
         assert_eq!(create.tags.unwrap().get("k"), Some(""));
         assert_eq!(code("CreateQueue", r#"{"QueueName":1}"#), "SerializationException");
         assert_eq!(code("CreateQueue", r#"{"Attributes":{"a":{}}}"#), "SerializationException");
@@ -440,6 +481,12 @@ mod tests {
         let attributes = |count: usize| {
             format!("{{\"MessageAttributes\":{{{}\"z\":{{}}}}}}", "\"a\":{},".repeat(count - 1))
         };
+        let pairs = |count: usize| {
+            format!("{{\"Tags\":{{{}\"z\":\"\"}}}}", "\"a\":\"\",".repeat(count - 1))
+        };
+        assert!(decode_json("TagQueue", pairs(1000).as_bytes()).is_ok());
+        assert_eq!(code("TagQueue", &pairs(1001)), "SerializationException");
+
         assert_eq!(send(&attributes(100)).message_attributes.unwrap().0.len(), 100);
         assert_eq!(code("SendMessage", &attributes(101)), "SerializationException");
     }
