@@ -184,6 +184,28 @@ mod tests {
         }
     }
 
+    /// Alone, wherever blocks and strides of them begin and end.
+    #[test]
+    fn xml_text_may_have_one_escape_anywhere() {
+        for (character, entity) in [
+            ("&", "&amp;"),
+            ("<", "&lt;"),
+            (">", "&gt;"),
+            ("\"", "&quot;"),
+            ("\r", "&#xD;"),
+            ("\u{1f}", "\u{fffd}"),
+            ("\u{fffe}", "\u{fffd}"),
+            ("\t\n\u{7f}", "\t\n\u{7f}"),
+        ] {
+            for before in 0..300 {
+                let (before, behind) = ("a".repeat(before), "b".repeat(300 - before));
+                let mut out = Vec::new();
+                xml_text(&mut out, format!("{before}{character}{behind}").as_bytes());
+                assert_eq!(String::from_utf8(out).unwrap(), format!("{before}{entity}{behind}"));
+            }
+        }
+    }
+
     #[test]
     fn xml_text_replaces_what_xml_cannot_express() {
         let mut out = Vec::new();

@@ -112,3 +112,35 @@ pub trait Service: Send + Sync + 'static {
     /// Answers one request. Never fails: errors are responses.
     fn call(&self, request: Request<'_>) -> impl Future<Output = Response> + Send;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn the_first_header_of_a_name_counts() {
+        let header = |name, value| Header { name, value };
+        let headers = [
+            header("a", &b"other"[..]),
+            header("X-Amz-Date", b"first"),
+            header("x-amz-date", b"second"),
+            header("bytes", b"\xff"),
+            header("bytes", b"text"),
+        ];
+        let request = Request {
+            method: "GET",
+            path: "/",
+            query: "",
+            headers: &headers,
+            body: b"",
+            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            is_tls: false,
+        };
+
+        assert_eq!(request.header("x-AMZ-date"), Some("first"));
+        assert_eq!(request.header("bytes"), None);
+        assert_eq!(request.header("b"), None);
+    }
+}

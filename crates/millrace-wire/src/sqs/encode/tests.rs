@@ -201,6 +201,25 @@ fn an_empty_receive_has_an_empty_result() {
 }
 
 #[test]
+fn a_plain_message_shows_no_attributes() {
+    let plain = ReceivedMessage {
+        attributes: vec![],
+        md5_of_message_attributes: None,
+        message_attributes: vec![],
+        ..received()
+    };
+    let answer = Answer::ReceiveMessage { messages: vec![plain] };
+
+    let json = encoded(&answer, "ReceiveMessage", Protocol::Json);
+    assert!(json.ends_with(r#""Body":"\"hé\"\r\n<&>\\"}]}"#), "{json}");
+    let xml = encoded(&answer, "ReceiveMessage", Protocol::Query);
+    assert!(xml.contains("</Body></Message></ReceiveMessageResult>"), "{xml}");
+    let query_json = encoded(&answer, "ReceiveMessage", Protocol::QueryAsJson);
+    let absent = r#""Attributes":null,"MD5OfMessageAttributes":null,"MessageAttributes":null}]},"#;
+    assert!(query_json.contains(absent), "{query_json}");
+}
+
+#[test]
 fn only_dead_letter_sources_are_listed_even_if_there_are_none() {
     let sources = Answer::ListDeadLetterSourceQueues { queue_urls: vec![], next_token: None };
     let queues = Answer::ListQueues { queue_urls: vec![], next_token: None };
@@ -212,6 +231,12 @@ fn only_dead_letter_sources_are_listed_even_if_there_are_none() {
     let json = Protocol::Json;
     assert_eq!(encoded(&sources, "ListDeadLetterSourceQueues", json), r#"{"queueUrls":[]}"#);
     assert_eq!(encoded(&queues, "ListQueues", json), "{}");
+    let last =
+        Answer::ListDeadLetterSourceQueues { queue_urls: vec![], next_token: Some("t".to_owned()) };
+    assert_eq!(
+        encoded(&last, "ListDeadLetterSourceQueues", json),
+        r#"{"queueUrls":[],"NextToken":"t"}"#
+    );
     assert_eq!(
         encoded(&paged, "ListQueues", json),
         r#"{"QueueUrls":["http://h/1/a","http://h/1/b"],"NextToken":"t"}"#
@@ -278,6 +303,91 @@ fn move_tasks_have_numbers() {
         encoded(&moved, "CancelMessageMoveTask", Protocol::Json),
         r#"{"ApproximateNumberOfMessagesMoved":7}"#
     );
+}
+
+#[test]
+fn move_tasks_and_sources_have_elements() {
+    let task = MoveTaskResult {
+        task_handle: Some("h".to_owned()),
+        status: "FAILED",
+        source_arn: "arn:s".to_owned(),
+        destination_arn: Some("arn:d".to_owned()),
+        max_number_of_messages_per_second: None,
+        moved: 3,
+        to_move: None,
+        failure_reason: Some("<r>".to_owned()),
+        started_timestamp: 5,
+    };
+    let url = "http://h/1/a".to_owned();
+    let next_token = Some("t".to_owned());
+    let failed = FailedEntry {
+        id: "b".to_owned(),
+        code: "InternalError",
+        message: "m".into(),
+        sender_fault: false,
+    };
+    for (answer, action, xml, json) in [
+        (
+            Answer::ListMessageMoveTasks { results: vec![task] },
+            "ListMessageMoveTasks",
+            "<ListMessageMoveTasksResultEntry><TaskHandle>h</TaskHandle><Status>FAILED</Status>\
+             <SourceArn>arn:s</SourceArn><DestinationArn>arn:d</DestinationArn>\
+             <ApproximateNumberOfMessagesMoved>3</ApproximateNumberOfMessagesMoved>\
+             <FailureReason>&lt;r&gt;</FailureReason><StartedTimestamp>5</StartedTimestamp>\
+             </ListMessageMoveTasksResultEntry>",
+            r#""Results":[{"TaskHandle":"h","Status":"FAILED","SourceArn":"arn:s","DestinationArn":"arn:d","MaxNumberOfMessagesPerSecond":null,"ApproximateNumberOfMessagesMoved":3,"ApproximateNumberOfMessagesToMove":null,"FailureReason":"<r>","StartedTimestamp":5}]"#,
+        ),
+        (
+            Answer::StartMessageMoveTask { task_handle: "h".to_owned() },
+            "StartMessageMoveTask",
+            "<TaskHandle>h</TaskHandle>",
+            r#""TaskHandle":"h""#,
+        ),
+        (
+            Answer::ListDeadLetterSourceQueues { queue_urls: vec![url], next_token },
+            "ListDeadLetterSourceQueues",
+            "<QueueUrl>http://h/1/a</QueueUrl><NextToken>t</NextToken>",
+            r#""queueUrls":["http://h/1/a"],"NextToken":"t""#,
+        ),
+        (
+            Answer::ListQueues { queue_urls: vec![], next_token: None },
+            "ListQueues",
+            "",
+            r#""queueUrls":null,"NextToken":null"#,
+        ),
+        (
+            Answer::GetQueueAttributes { attributes: vec![] },
+            "GetQueueAttributes",
+            "",
+            r#""Attributes":null"#,
+        ),
+        (
+            Answer::CancelMessageMoveTask { moved: 7 },
+            "CancelMessageMoveTask",
+            "<ApproximateNumberOfMessagesMoved>7</ApproximateNumberOfMessagesMoved>",
+            r#""ApproximateNumberOfMessagesMoved":7"#,
+        ),
+        (
+            Answer::ChangeMessageVisibilityBatch(BatchAnswer {
+                successful: vec!["a".to_owned()],
+                failed: vec![failed],
+            }),
+            "ChangeMessageVisibilityBatch",
+            "<ChangeMessageVisibilityBatchResultEntry><Id>a</Id>\
+             </ChangeMessageVisibilityBatchResultEntry><BatchResultErrorEntry><Id>b</Id>\
+             <Code>InternalError</Code><Message>m</Message><SenderFault>false</SenderFault>\
+             </BatchResultErrorEntry>",
+            r#""Successful":[{"Id":"a"}],"Failed":[{"Id":"b","Code":"InternalError","Message":"m","SenderFault":false}]"#,
+        ),
+    ] {
+        let result = match xml {
+            "" => format!("<{action}Result/>"),
+            _ => format!("<{action}Result>{xml}</{action}Result>"),
+        };
+        assert_eq!(encoded(&answer, action, Protocol::Query), in_xml(action, &result));
+        let result = format!("\"{action}Result\":{{{json}}},");
+        assert_eq!(encoded(&answer, action, Protocol::QueryAsJson), in_query_json(action, &result));
+    }
 }
 
 #[test]
