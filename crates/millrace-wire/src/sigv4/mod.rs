@@ -190,12 +190,6 @@ impl Credentials for HashMap<String, Arc<Credential>> {
     }
 }
 
-impl<C: Credentials + ?Sized> Credentials for Arc<C> {
-    fn find(&self, access_key: &str) -> Option<Arc<Credential>> {
-        (**self).find(access_key)
-    }
-}
-
 fn check_scope(
     scope: &Scope<'_>,
     claim: &Claim<'_>,

@@ -111,39 +111,9 @@ impl<'a> Deref for Texts<'a> {
     }
 }
 
-impl AsRef<str> for Text<'_> {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Text<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
 impl<'a> From<&'a str> for Text<'a> {
     fn from(text: &'a str) -> Text<'a> {
         Text(Cow::Borrowed(text))
-    }
-}
-
-impl From<String> for Text<'_> {
-    fn from(text: String) -> Self {
-        Text(Cow::Owned(text))
-    }
-}
-
-impl<'a> From<&'a str> for Blob<'a> {
-    fn from(text: &'a str) -> Blob<'a> {
-        Blob(Cow::Borrowed(text.as_bytes()))
-    }
-}
-
-impl PartialEq<str> for Text<'_> {
-    fn eq(&self, other: &str) -> bool {
-        self.0 == other
     }
 }
 
