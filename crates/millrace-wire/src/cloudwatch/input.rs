@@ -198,3 +198,155 @@ fn wrong_type(name: &str, expected: &str) -> ApiError {
 fn malformed(name: &str, expected: &str) -> ApiError {
     ApiError::malformed_input(format!("parameter {name} is not {expected}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::query::Parameters;
+
+    /// What `read` makes of the member `M` of a tree, and of Query parameters.
+    fn of_tree<T>(
+        value: Value,
+        read: impl Fn(&Input<'_>) -> Result<T, ApiError>,
+    ) -> Result<T, String> {
+        let tree = json!({ "M": value });
+        read(&Input::Tree(&tree)).map_err(|error| format!("{}: {}", error.code, error.message))
+    }
+
+    fn of_query<T>(
+        form: &str,
+        read: impl Fn(&Input<'_>) -> Result<T, ApiError>,
+    ) -> Result<T, String> {
+        let parameters = Parameters::parse("", form.as_bytes()).unwrap();
+        read(&Input::Query(parameters.scope()))
+            .map_err(|error| format!("{}: {}", error.code, error.message))
+    }
+
+    fn not<T>(expected: &str) -> Result<T, String> {
+        Err(format!("SerializationException: M is not {expected}"))
+    }
+
+    fn no_parameter<T>(expected: &str) -> Result<T, String> {
+        Err(format!("MalformedInput: parameter M is not {expected}"))
+    }
+
+    #[test]
+    fn text_is_text_only() {
+        let read = |input: &Input<'_>| input.text("M");
+
+        assert_eq!(of_tree(json!("é"), read), Ok(Some("é".to_owned())));
+        assert_eq!(of_tree(json!(null), read), Ok(None));
+        assert_eq!(of_tree(json!(1), read), not("a string"));
+        assert_eq!(of_query("M=%C3%A9", read), Ok(Some("é".to_owned())));
+        assert_eq!(of_query("M=", read), Ok(Some(String::new())));
+        assert_eq!(of_query("N=1", read), Ok(None));
+        assert_eq!(of_query("M=%FF", read), no_parameter("UTF-8"));
+    }
+
+    #[test]
+    fn numbers_are_numbers_or_the_names_of_what_is_none() {
+        let read = |input: &Input<'_>| input.number("M");
+
+        for (value, number) in [
+            (json!(-2), -2.0),
+            (json!(2.5), 2.5),
+            (json!("Infinity"), f64::INFINITY),
+            (json!("-Infinity"), f64::NEG_INFINITY),
+        ] {
+            assert_eq!(of_tree(value, read), Ok(Some(number)));
+        }
+        assert!(of_tree(json!("NaN"), read).unwrap().unwrap().is_nan());
+        assert_eq!(of_tree(json!(null), read), Ok(None));
+        for value in [json!("2.5"), json!("inf"), json!(true)] {
+            assert_eq!(of_tree(value, read), not("a number"));
+        }
+        assert_eq!(of_query("M=-2.5", read), Ok(Some(-2.5)));
+        assert_eq!(of_query("M=", read), Ok(None));
+        assert_eq!(of_query("M=x", read), no_parameter("a number"));
+
+        let read = |input: &Input<'_>| input.numbers("M");
+        assert_eq!(of_tree(json!([1, 2.5]), read), Ok(vec![1.0, 2.5]));
+        assert_eq!(of_tree(json!(null), read), Ok(vec![]));
+        assert_eq!(of_tree(json!([1, null]), read), not("a number"));
+        assert_eq!(of_tree(json!({}), read), not("a list"));
+        assert_eq!(of_query("M.member.2=2.5&M.member.1=1", read), Ok(vec![1.0, 2.5]));
+        assert_eq!(of_query("M.member.1=x", read), no_parameter("a number"));
+    }
+
+    #[test]
+    fn integers_have_no_fraction() {
+        let read = |input: &Input<'_>| input.integer("M");
+
+        assert_eq!(of_tree(json!(-60), read), Ok(Some(-60)));
+        assert_eq!(of_tree(json!(null), read), Ok(None));
+        for value in [json!(1.5), json!("60"), json!(u64::MAX)] {
+            assert_eq!(of_tree(value, read), not("an integer"));
+        }
+        assert_eq!(of_query("M=-60", read), Ok(Some(-60)));
+        assert_eq!(of_query("M=1.5", read), no_parameter("an integer"));
+    }
+
+    #[test]
+    fn truth_is_true_or_false() {
+        let read = |input: &Input<'_>| input.truth("M");
+
+        for truth in [true, false] {
+            assert_eq!(of_tree(json!(truth), read), Ok(Some(truth)));
+            assert_eq!(of_query(&format!("M={truth}"), read), Ok(Some(truth)));
+        }
+        assert_eq!(of_tree(json!(null), read), Ok(None));
+        assert_eq!(of_tree(json!("true"), read), not("a boolean"));
+        assert_eq!(of_query("M=", read), Ok(None));
+        assert_eq!(of_query("N=", read), Ok(None));
+        assert_eq!(of_query("M=True", read), no_parameter("a boolean"));
+    }
+
+    #[test]
+    fn times_are_seconds_or_text() {
+        let read = |input: &Input<'_>| input.time_ms("M");
+
+        for (value, time_ms) in [
+            (json!(1), 1000),
+            (json!(1.0005), 1001),
+            (json!(-1), -1000),
+            (json!(1e300), i64::MAX),
+            (json!("1970-01-01T00:00:01.5Z"), 1500),
+        ] {
+            assert_eq!(of_tree(value, read), Ok(Some(time_ms)));
+        }
+        assert_eq!(of_tree(json!(null), read), Ok(None));
+        assert_eq!(of_tree(json!(true), read), not("a number"));
+        assert_eq!(of_tree(json!("1"), read), no_parameter("a time"));
+        assert_eq!(of_query("M=1970-01-01T00:00:01.5Z", read), Ok(Some(1500)));
+        assert_eq!(of_query("M=", read), Ok(None));
+        assert_eq!(of_query("M=1", read), no_parameter("a time"));
+    }
+
+    #[test]
+    fn lists_have_elements_of_their_kind() {
+        let texts = |input: &Input<'_>| input.texts("M");
+        let ab = || Ok(vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!(of_tree(json!(["a", "b"]), texts), ab());
+        assert_eq!(of_tree(json!(null), texts), Ok(vec![]));
+        assert_eq!(of_tree(json!(["a", 1]), texts), not("a list of strings"));
+        assert_eq!(of_tree(json!("a"), texts), not("a list"));
+        assert_eq!(of_query("M.member.2=b&M.member.1=a", texts), ab());
+        assert_eq!(of_query("M.1=a", texts), Ok(vec![]));
+
+        let pairs = |input: &Input<'_>| input.pairs("M");
+        let kv = || Ok(vec![("k".to_owned(), "v".to_owned()), (String::new(), String::new())]);
+        assert_eq!(of_tree(json!([{"Key": "k", "Value": "v"}, {}]), pairs), kv());
+        assert_eq!(of_tree(json!([1]), pairs), not("a list of structures"));
+        let form = "M.member.1.Key=k&M.member.1.Value=v&M.member.2.Other=x";
+        assert_eq!(of_query(form, pairs), kv());
+
+        let has_one = |input: &Input<'_>| Ok(input.structure("M")?.is_some());
+        assert_eq!(of_tree(json!({}), has_one), Ok(true));
+        assert_eq!(of_tree(json!(null), has_one), Ok(false));
+        assert_eq!(of_tree(json!([]), has_one), not("a structure"));
+        assert_eq!(of_query("M.Key=k", has_one), Ok(true));
+        assert_eq!(of_query("M=k", has_one), Ok(false));
+    }
+}
