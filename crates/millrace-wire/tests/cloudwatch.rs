@@ -166,6 +166,89 @@ fn lists_are_there_even_if_empty_except_the_messages_of_a_result() {
 }
 
 #[test]
+fn series_in_all_protocols() {
+    let result = MetricDataResult {
+        id: "m".to_owned(),
+        label: "<M>".to_owned(),
+        timestamps_ms: vec![60_000, 500],
+        values: vec![-0.5, 1e16],
+        status_code: "PartialData",
+        messages: vec![("c".to_owned(), "v".to_owned())],
+    };
+    let results = vec![result];
+    let answer = Answer::GetMetricData { results, messages: vec![], next_token: Some("t".into()) };
+
+    let json = r#"{"MetricDataResults":[{"Id":"m","Label":"<M>","Timestamps":[60.0,0.5],"Values":[-0.5,1e16],"StatusCode":"PartialData","Messages":[{"Code":"c","Value":"v"}]}],"Messages":[],"NextToken":"t"}"#;
+    assert_eq!(text(&answer, "GetMetricData", Protocol::Json), json);
+    assert_eq!(
+        text(&answer, "GetMetricData", Protocol::QueryAsJson),
+        format!(
+            r#"{{"GetMetricDataResponse":{{"GetMetricDataResult":{json},"ResponseMetadata":{{"RequestId":"id-1"}}}}}}"#
+        )
+    );
+    let xml = text(&answer, "GetMetricData", Protocol::Query);
+    assert!(
+        xml.contains(
+            "<MetricDataResults><member><Id>m</Id><Label>&lt;M&gt;</Label><Timestamps>\
+             <member>1970-01-01T00:01:00Z</member><member>1970-01-01T00:00:00.500Z</member>\
+             </Timestamps><Values><member>-0.5</member><member>1e16</member></Values>\
+             <StatusCode>PartialData</StatusCode><Messages><member><Code>c</Code>\
+             <Value>v</Value></member></Messages></member></MetricDataResults><Messages/>\
+             <NextToken>t</NextToken></GetMetricDataResult>"
+        ),
+        "{xml}"
+    );
+    let cbor = response(&answer, "GetMetricData", Protocol::Cbor, "id-1");
+    assert_eq!(cbor.headers, [("Smithy-Protocol", "rpc-v2-cbor".to_owned())]);
+    assert!(response(&answer, "GetMetricData", Protocol::Json, "id-1").headers.is_empty());
+    let mut values = b"\x66Values\x82\xfb".to_vec();
+    values.extend((-0.5_f64).to_be_bytes());
+    values.push(0xfb);
+    values.extend(1e16_f64.to_be_bytes());
+    assert!(cbor.body.windows(values.len()).any(|bytes| bytes == values));
+}
+
+#[test]
+fn several_extended_statistics_are_members_of_one_object() {
+    let datapoint = Datapoint {
+        timestamp_ms: 0,
+        statistics: vec![],
+        extended_statistics: vec![("p95".to_owned(), 1.5), ("p99".to_owned(), 2.0)],
+        unit: "None",
+    };
+    let answer = Answer::GetMetricStatistics { label: String::new(), datapoints: vec![datapoint] };
+
+    let json = text(&answer, "GetMetricStatistics", Protocol::Json);
+    assert!(json.contains(r#""ExtendedStatistics":{"p95":1.5,"p99":2.0}"#), "{json}");
+}
+
+/// A metric of a query is a structure within a structure.
+#[test]
+fn queries_name_metrics_alike_in_json_and_parameters() {
+    let of_json = json(
+        "GetMetricData",
+        r#"{"MetricDataQueries":[{"Id":"m","MetricStat":{"Metric":{"Namespace":"N","MetricName":"M",
+           "Dimensions":[{"Name":"A","Value":"1"}]},"Period":60,"Stat":"p95","Unit":"Count"},
+           "ReturnData":false}]}"#,
+    )
+    .unwrap();
+    let stat = "MetricDataQueries.member.1.MetricStat";
+    let of_query = query(&format!(
+        "Action=GetMetricData&MetricDataQueries.member.1.Id=m&{stat}.Metric.Namespace=N\
+         &{stat}.Metric.MetricName=M&{stat}.Metric.Dimensions.member.1.Name=A\
+         &{stat}.Metric.Dimensions.member.1.Value=1&{stat}.Period=60&{stat}.Stat=p95\
+         &{stat}.Unit=Count&MetricDataQueries.member.1.ReturnData=false"
+    ))
+    .unwrap();
+
+    let Action::GetMetricData(get) = &of_json else { panic!("{of_json:?}") };
+    let stat = get.queries[0].metric_stat.as_ref().unwrap();
+    assert_eq!(stat.metric_name.as_deref(), Some("M"));
+    assert_eq!((stat.dimensions.len(), stat.period_s), (1, Some(60)));
+    assert_eq!(of_json, of_query);
+}
+
+#[test]
 fn an_alarm_shows_what_was_put() {
     let dimension = Dimension { name: Some("QueueName".into()), value: Some("a&b".into()) };
     let alarm = MetricAlarm {
