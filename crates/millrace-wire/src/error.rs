@@ -386,6 +386,18 @@ mod tests {
     }
 
     #[test]
+    fn only_one_message_has_other_words_in_the_query_protocol() {
+        let message = "The specified queue does not exist.";
+        for error in [
+            ApiError { message: "Another.".into(), ..missing_queue() },
+            ApiError::invalid_parameter_value(message),
+        ] {
+            let response = error.response(ServiceName::Sqs, Protocol::QueryAsJson, "id-1");
+            assert!(body(&response).contains(&*error.message), "{}", body(&response));
+        }
+    }
+
+    #[test]
     fn query_errors_are_json_if_asked_for() {
         let error = ApiError::internal_failure();
         let response = error.response(ServiceName::Sqs, Protocol::QueryAsJson, "id-1");
