@@ -5,8 +5,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use millrace_wire::cloudwatch::{
-    Action, Answer, Datapoint, Dimension, MetricAlarm, MetricDataResult, PutMetricAlarm, decode,
-    response,
+    Action, AlarmHistoryItem, Answer, Datapoint, Dimension, MetricAlarm, MetricDataResult,
+    MetricId, PutMetricAlarm, decode, response,
 };
 use millrace_wire::protocol::{Protocol, detect};
 use millrace_wire::{ApiError, Header, Request};
@@ -136,7 +136,10 @@ fn an_answer_without_content_is_empty() {
     assert_eq!(of("PutMetricData", Protocol::Json), "{}");
     assert_eq!(body(&Answer::Done, "PutMetricData", Protocol::Cbor), b"\xa0");
     assert!(!of("PutMetricData", Protocol::Query).contains("Result"));
-    assert!(of("TagResource", Protocol::Query).contains("<TagResourceResult></TagResourceResult>"));
+    for action in ["TagResource", "UntagResource"] {
+        let result = format!("<{action}Result></{action}Result>");
+        assert!(of(action, Protocol::Query).contains(&result));
+    }
 }
 
 #[test]
@@ -163,6 +166,71 @@ fn lists_are_there_even_if_empty_except_the_messages_of_a_result() {
     assert!(xml.contains("</MetricDataResults><Messages/>"), "{xml}");
     let cbor = body(&answer, "GetMetricData", Protocol::Cbor);
     assert_eq!(cbor.windows(9).filter(|bytes| bytes == b"\x68Messages").count(), 1);
+}
+
+#[test]
+fn answers_have_the_members_of_their_action() {
+    let next_token = || Some("t".to_owned());
+    let item = AlarmHistoryItem {
+        alarm_name: "a".to_owned(),
+        timestamp_ms: 1500,
+        item_type: "StateUpdate",
+        summary: "s".to_owned(),
+        data: "{}".to_owned(),
+    };
+    let metric = MetricId {
+        namespace: "N".to_owned(),
+        metric_name: "M".to_owned(),
+        dimensions: vec![("d".to_owned(), "v".to_owned())],
+    };
+    let datapoint = Datapoint {
+        timestamp_ms: 0,
+        statistics: vec![],
+        extended_statistics: vec![],
+        unit: "None",
+    };
+    for (answer, expected) in [
+        (
+            Answer::DescribeAlarms { alarms: vec![], next_token: None },
+            r#"{"CompositeAlarms":[],"MetricAlarms":[]}"#,
+        ),
+        (Answer::DescribeAlarmsForMetric { alarms: vec![] }, r#"{"MetricAlarms":[]}"#),
+        (
+            Answer::DescribeAlarmHistory { items: vec![item], next_token: next_token() },
+            r#"{"AlarmHistoryItems":[{"AlarmName":"a","AlarmType":"MetricAlarm","Timestamp":1.5,"HistoryItemType":"StateUpdate","HistorySummary":"s","HistoryData":"{}"}],"NextToken":"t"}"#,
+        ),
+        (
+            Answer::ListMetrics { metrics: vec![metric], next_token: next_token() },
+            r#"{"Metrics":[{"Namespace":"N","MetricName":"M","Dimensions":[{"Name":"d","Value":"v"}]}],"NextToken":"t"}"#,
+        ),
+        (
+            Answer::ListTagsForResource { tags: vec![("k".to_owned(), "v".to_owned())] },
+            r#"{"Tags":[{"Key":"k","Value":"v"}]}"#,
+        ),
+        (
+            Answer::GetMetricStatistics { label: "L".to_owned(), datapoints: vec![datapoint] },
+            r#"{"Label":"L","Datapoints":[{"Timestamp":0.0,"Unit":"None"}]}"#,
+        ),
+    ] {
+        let response = response(&answer, "Any", Protocol::Json, "id-1");
+        assert_eq!(str::from_utf8(&response.body).unwrap(), expected);
+        assert_eq!((response.status, &*response.request_id), (200, "id-1"));
+    }
+}
+
+#[test]
+fn requests_without_a_body_are_empty() {
+    for (action, of_cbor) in [("", cbor("ListMetrics", b"")), ("{}", cbor("ListMetrics", b"\xa0"))]
+    {
+        assert_eq!(json("ListMetrics", action).unwrap(), of_cbor.unwrap());
+    }
+    for (refusal, message) in [
+        (cbor("ListMetrics", b"\x81"), "body is not CBOR"),
+        (cbor("ListMetrics", b"\x80"), "body is not a structure"),
+        (json("ListMetrics", "[]"), "body is not a structure"),
+    ] {
+        assert_eq!(refusal.unwrap_err().message, message);
+    }
 }
 
 #[test]
