@@ -1,3 +1,5 @@
+mod altered;
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use proptest::prelude::*;
