@@ -1,4 +1,5 @@
 mod altered;
+mod presigned;
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,7 +14,6 @@ const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 const NOW: u64 = 1_767_323_045;
 const BODY: &[u8] = br#"{"QueueUrl":"http://localhost:9324/000000000000/q1"}"#;
 const AUTHORIZATION: &str = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260102/us-east-1/sqs/aws4_request, SignedHeaders=content-type;host;x-amz-date;x-amz-target, Signature=8ff1173ec5fcd993b3594eadba9ce5ad52ba1f58789eb5e84c0ff68c5afdf0dd";
-const PRESIGNED: &str = "Action=ReceiveMessage&MaxNumberOfMessages=10&Version=2012-11-05&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIDEXAMPLE%2F20260102%2Fus-east-1%2Fsqs%2Faws4_request&X-Amz-Date=20260102T030405Z&X-Amz-Expires=300&X-Amz-SignedHeaders=host&X-Amz-Signature=93a0e3acbc533c9e5c5dddad14298174ea85c9107f5787871e94944a2614995f";
 
 fn credential() -> Credential {
     Credential {
@@ -127,148 +127,6 @@ fn the_signer_makes_the_vector() {
     }
     let tomorrow = signer.sign_keeping(&request, NOW + 86_400, &keys);
     assert_eq!(tomorrow, signer.sign(&request, NOW + 86_400));
-}
-
-#[test]
-fn the_vector_of_the_presigned_form_verifies() {
-    let headers = [header("host", "localhost:9324")];
-    let request = request("GET", "/000000000000/q1", PRESIGNED, &headers, b"");
-
-    assert!(verifier().verify(&request, Some("sqs"), NOW).is_ok());
-    assert!(verifier().verify(&request, Some("sqs"), NOW + 300).is_ok());
-    assert!(verifier().verify(&request, Some("sqs"), NOW - 900).is_ok());
-    assert_eq!(
-        verifier().verify(&request, Some("sqs"), NOW + 301).unwrap_err(),
-        AuthError::PresignedExpired
-    );
-    assert!(matches!(
-        verifier().verify(&request, Some("sqs"), NOW - 901).unwrap_err(),
-        AuthError::NotYetCurrent(_)
-    ));
-}
-
-/// A query string, signed for a GET of `/`.
-fn presigned(query: &str) -> String {
-    let rest = "20260102/us-east-1/sqs/aws4_request";
-    let mut query = format!(
-        "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={KEY}/{rest}&X-Amz-Date=20260102T030405Z&X-Amz-SignedHeaders=host&{query}"
-    );
-    let headers = [header("host", "h")];
-    let hash = sha256_hex(b"");
-    let canonical = CanonicalRequest {
-        request: &request("GET", "/", &query, &headers, b""),
-        signed_headers: "host",
-        payload_hash: &hash,
-    };
-    let to_sign = string_to_sign("20260102T030405Z", rest, &canonical.text(None));
-    let key = key_cache::SigningKey::derive(SECRET, "20260102", "us-east-1", "sqs");
-    query.push_str("&X-Amz-Signature=");
-    query.push_str(str::from_utf8(&key.sign_hex(&to_sign)).unwrap());
-    query
-}
-
-fn verify_presigned(credential: Credential, query: &str, now: u64) -> Result<Verified, AuthError> {
-    let headers = [header("host", "h")];
-    verifier_of(credential).verify(&request("GET", "/", query, &headers, b""), Some("sqs"), now)
-}
-
-#[test]
-fn presigned_requests_live_for_a_second_to_a_week() {
-    for (expires_s, is_good) in [(0, false), (1, true), (604_800, true), (604_801, false)] {
-        let query = presigned(&format!("X-Amz-Expires={expires_s}"));
-        let verify = |now| verify_presigned(credential(), &query, now);
-        if is_good {
-            assert!(verify(NOW + expires_s).is_ok(), "{expires_s}");
-            assert_eq!(verify(NOW + expires_s + 1).unwrap_err(), AuthError::PresignedExpired);
-        } else {
-            assert_eq!(
-                verify(NOW).unwrap_err(),
-                AuthError::Incomplete(
-                    "X-Amz-Expires must be between 1 and 604800 seconds".to_owned()
-                )
-            );
-        }
-    }
-}
-
-#[test]
-fn presigned_requests_of_temporary_credentials_name_their_token() {
-    // Whoever writes a token into a URL as it is means the plus sign.
-    let temporary = || Credential {
-        session_token: Some("t+/==".to_owned()),
-        expires_at: Some(NOW + 1),
-        ..credential()
-    };
-    let verify = |credential, query: &str| {
-        verify_presigned(credential, &presigned(&format!("X-Amz-Expires=60&{query}")), NOW)
-    };
-
-    for token in ["t+/==", "t%2B%2f%3D="] {
-        assert!(verify(temporary(), &format!("X-Amz-Security-Token={token}")).is_ok(), "{token}");
-    }
-    for query in ["X-Amz-Security-Token=t", "X-Amz-Security-Token", "x-amz-security-token=t+/=="] {
-        assert_eq!(verify(temporary(), query).unwrap_err(), AuthError::BadToken, "{query}");
-    }
-    let ended = Credential { expires_at: Some(NOW), ..temporary() };
-    assert_eq!(verify(ended, "X-Amz-Security-Token=t+/==").unwrap_err(), AuthError::ExpiredToken);
-    assert_eq!(
-        verify(credential(), "X-Amz-Security-Token=t+/==").unwrap_err(),
-        AuthError::BadToken
-    );
-}
-
-/// Both forms sign the same text, but this one has no end of its own.
-#[test]
-fn a_presigned_request_cannot_be_sent_with_its_signature_in_the_header() {
-    let (_, signature) = PRESIGNED.split_once("X-Amz-Signature=").unwrap();
-    let authorization = format!(
-        "AWS4-HMAC-SHA256 Credential={KEY}/20260102/us-east-1/sqs/aws4_request,SignedHeaders=host,Signature={signature}"
-    );
-    let headers = [
-        header("host", "localhost:9324"),
-        header("x-amz-date", "20260102T030405Z"),
-        header("authorization", &authorization),
-    ];
-
-    for query in [PRESIGNED.to_owned(), PRESIGNED.replace("Algorithm", "%41lgorithm")] {
-        let request = request("GET", "/000000000000/q1", &query, &headers, b"");
-        let error = verifier().verify(&request, Some("sqs"), NOW + 301).unwrap_err();
-        assert!(matches!(error, AuthError::Incomplete(_)), "{query}: {error:?}");
-    }
-}
-
-/// What is found out about a request takes the header for its signature, too.
-#[test]
-fn an_authorization_header_that_is_no_text_counts_before_the_query_string() {
-    let garbage = Header { name: "Authorization", value: b"\xff" };
-    let headers = [header("host", "localhost:9324"), garbage];
-    let request = request("GET", "/000000000000/q1", PRESIGNED, &headers, b"");
-
-    let error = verifier().verify(&request, Some("sqs"), NOW).unwrap_err();
-    assert!(matches!(error, AuthError::Incomplete(_)), "{error:?}");
-
-    let mut headers = vector_headers(AUTHORIZATION);
-    headers.insert(0, garbage);
-    let error =
-        verifier().verify(&self::request("POST", "/", "", &headers, BODY), None, NOW).unwrap_err();
-    assert!(matches!(error, AuthError::Incomplete(_)), "{error:?}");
-}
-
-#[test]
-fn presigned_requests_need_all_their_parameters() {
-    let headers = [header("host", "localhost:9324")];
-    for name in ["Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature"] {
-        let query = PRESIGNED.replace(&format!("X-Amz-{name}="), "Other=");
-        let request = request("GET", "/000000000000/q1", &query, &headers, b"");
-        let error = verifier().verify(&request, None, NOW).unwrap_err();
-        assert!(matches!(error, AuthError::Incomplete(_)), "{name}: {error:?}");
-    }
-    for expires in ["0", "604801", "x"] {
-        let query = PRESIGNED.replace("Expires=300", &format!("Expires={expires}"));
-        let request = request("GET", "/000000000000/q1", &query, &headers, b"");
-        let error = verifier().verify(&request, None, NOW).unwrap_err();
-        assert!(matches!(error, AuthError::Incomplete(_)), "{expires}: {error:?}");
-    }
 }
 
 #[test]

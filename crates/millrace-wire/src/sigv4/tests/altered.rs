@@ -1,5 +1,6 @@
 //! Signed requests that somebody altered on their way: they are refused, or do what they did.
 
+use super::presigned::presigned;
 use super::*;
 use crate::protocol::{Protocol, detect};
 
