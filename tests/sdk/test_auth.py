@@ -293,6 +293,22 @@ class TestPresigned:
 
         assert error.code in ("RequestExpired", "AccessDenied")
 
+    def test_expired_url_is_refused_with_its_signature_in_the_header(self, guarded, url):
+        signed = SIGNER.presigned("GET", url, 60, now() - datetime.timedelta(seconds=120))
+        parameters = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(signed).query))
+        authorization = ", ".join(
+            f"{name}={parameters[f'X-Amz-{name}']}" for name in ("Credential", "SignedHeaders", "Signature")
+        )
+        headers = {
+            "Authorization": f"AWS4-HMAC-SHA256 {authorization}",
+            "X-Amz-Date": parameters["X-Amz-Date"],
+        }
+
+        answer = request(guarded.endpoint, "GET", signed.removeprefix(guarded.endpoint), headers=headers)
+
+        error = xml_error(answer)
+        assert (error.status, error.code) == (400, "IncompleteSignature")
+
     def test_url_older_than_the_skew_but_not_expired_is_accepted(self, guarded, url):
         old = now() - datetime.timedelta(hours=2)
 
