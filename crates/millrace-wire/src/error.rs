@@ -419,6 +419,7 @@ mod tests {
         expected.extend_from_slice(b"__type\x78\x2ccom.amazon.coral.service#ThrottlingException");
         expected.extend_from_slice(b"\x67message\x79\x01\x2c");
         expected.extend_from_slice("x".repeat(300).as_bytes());
+        assert_eq!(response.content_type, "application/cbor");
         assert_eq!(response.body, expected);
         assert_eq!(
             response.headers,

@@ -166,6 +166,7 @@ mod tests {
             ("http://proxy/sqs/000000000000/q1?x=/y", (None, account, "q1")),
             ("http://sqs.localhost/q1", (None, None, "q1")),
             ("HTTPS://h/000000000000/q1#/x", (None, account, "q1")),
+            ("HTTPS://sqs.eu-west-1.h:9324/000000000000/q1", (Some("eu-west-1"), account, "q1")),
             ("//000000000000//q1//", (None, account, "q1")),
             ("/000000000000/q1", (None, account, "q1")),
             ("q1", (None, None, "q1")),
