@@ -316,6 +316,39 @@ mod tests {
     }
 
     #[test]
+    fn what_lacks_its_number_gives_way_to_what_has_one() {
+        let form = b"Attribute.Name=a&Attribute.Value=b&Attribute.1.Name=c&Attribute.1.Value=d\
+            &MessageAttribute.Name=e&MessageAttribute.Value.StringValue=f";
+        let parameters = Parameters::parse("", form).unwrap();
+        let Ok(Action::CreateQueue(create)) = decode_query("CreateQueue", &parameters) else {
+            panic!()
+        };
+        let attributes = create.attributes.unwrap();
+        assert_eq!((attributes.get("a"), attributes.get("c")), (None, Some("d")));
+        let Ok(Action::SendMessage(send)) = decode_query("SendMessage", &parameters) else {
+            panic!()
+        };
+        let attributes = send.message_attributes.unwrap().0;
+        assert_eq!(attributes[0].0, "e");
+        assert_eq!(attributes[0].1.string_value.as_ref().unwrap().as_bytes(), b"f");
+    }
+
+    #[test]
+    fn reserved_lists_are_noticed() {
+        for (list, has) in [("StringListValue", [true, false]), ("BinaryListValue", [false, true])]
+        {
+            let form = format!("MessageAttribute.1.Name=a&MessageAttribute.1.Value.{list}.1=");
+            let parameters = Parameters::parse("", form.as_bytes()).unwrap();
+            let Ok(Action::SendMessage(send)) = decode_query("SendMessage", &parameters) else {
+                panic!()
+            };
+            let value = &send.message_attributes.as_ref().unwrap().0[0].1;
+            let lists = [&value.string_list_values, &value.binary_list_values];
+            assert_eq!(lists.map(Option::is_some), has, "{list}");
+        }
+    }
+
+    #[test]
     fn elements_of_lists_have_numbers() {
         let list = "Start of list found where not expected";
         let element = "Start of list element found where not expected";
@@ -408,8 +441,18 @@ mod tests {
         assert_eq!(code("DeleteMessageBatch", &entries), "MalformedInput");
         let names: String = (1..1002).map(|n| format!("TagKey.{n}=a&")).collect();
         assert_eq!(code("UntagQueue", &names), "MalformedInput");
-        let no_value = "Attribute.1.Name=RedrivePolicy";
-        assert_eq!(code("SetQueueAttributes", no_value), "MissingParameter");
+        let attributes = |count: usize| -> String {
+            (1..=count).map(|n| format!("MessageAttribute.{n}.Name=a&")).collect()
+        };
+        let parameters = attributes(100);
+        let parameters = Parameters::parse("", parameters.as_bytes()).unwrap();
+        assert!(decode_query("SendMessage", &parameters).is_ok());
+        assert_eq!(code("SendMessage", &attributes(101)), "MalformedInput");
+        let tags: String = (1..1002).map(|n| format!("Tag.{n}.Key=a&")).collect();
+        assert_eq!(code("TagQueue", &tags), "MalformedInput");
+        let parameters = Parameters::parse("", b"Attribute.1.Name=RedrivePolicy").unwrap();
+        let refusal = decode_query("SetQueueAttributes", &parameters).unwrap_err();
+        assert_eq!(refusal, ApiError::missing_parameter("Attribute.Value"));
         assert_eq!(code("", ""), "MissingAction");
         assert_eq!(code("Nope", ""), "InvalidAction");
     }

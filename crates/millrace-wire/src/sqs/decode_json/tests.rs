@@ -47,7 +47,7 @@ fn what_sdks_write_is_decoded_without_the_general_decoder() {
             r#"{"QueueUrl":"u","ReceiptHandle":"r","VisibilityTimeout":-1}"#,
         ),
         ("SendMessage", r#"{"DelaySeconds":999999999999999999}"#),
-        ("SendMessage", "{\"DelaySeconds\":\n\t-0 }"),
+        ("SendMessage", "{\"DelaySeconds\":\r\n\t-0 }"),
         ("SendMessage", "{}"),
     ] {
         assert!(is_hot(action, body), "{body}");

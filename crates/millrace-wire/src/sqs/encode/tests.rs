@@ -356,6 +356,12 @@ fn move_tasks_and_sources_have_elements() {
             r#""queueUrls":null,"NextToken":null"#,
         ),
         (
+            Answer::ListDeadLetterSourceQueues { queue_urls: vec![], next_token: None },
+            "ListDeadLetterSourceQueues",
+            "",
+            r#""queueUrls":[],"NextToken":null"#,
+        ),
+        (
             Answer::GetQueueAttributes { attributes: vec![] },
             "GetQueueAttributes",
             "",
