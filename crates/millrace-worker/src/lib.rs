@@ -49,6 +49,7 @@ mod metrics;
 mod options;
 mod outcome;
 mod panics;
+mod patience;
 mod pipeline;
 mod poll_interval;
 mod prefetch;

@@ -30,7 +30,7 @@ use tokio::{
 
 use crate::{
     concurrency::Limit,
-    drain::{Asked, Progress, Stage},
+    drain::{self, Progress, Stage},
     handler::Handler,
     held::HeldMessages,
     lanes::Lanes,
@@ -45,7 +45,7 @@ use crate::{
     worker::Worker,
 };
 use handle::Unit;
-use receive::Receiver;
+use receive::{Asked, Receiver};
 
 /// Finished messages that may wait to be settled before the worker stops receiving: what a server
 /// that is slow to delete can make it hold.
@@ -54,8 +54,7 @@ const SETTLING: usize = 1_000;
 /// What a task reports.
 enum Event {
     Received {
-        asked: usize,
-        sent: Instant,
+        asked: Asked,
         result: Result<Vec<Delivery>, CallError>,
     },
     Handled(Result<Vec<Outcome>, HandlerError>),
@@ -125,7 +124,7 @@ pub(crate) struct Pipeline<P, H> {
     hides: Outbox,
     dead_letter_sends: Outbox,
 
-    asked: watch::Receiver<Asked>,
+    asked: watch::Receiver<drain::Asked>,
     progress: Progress,
     cut_off: u64,
     /// Messages no longer held that the server could not be told of.
@@ -276,9 +275,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             self.prefetch.on_call(now.saturating_duration_since(sent));
         }
         match joined {
-            Ok((_, Event::Received { asked, sent, result })) => {
-                self.on_received(asked, sent, result, now);
-            }
+            Ok((_, Event::Received { asked, result })) => self.on_received(asked, result, now),
             Ok((id, Event::Handled(result))) => self.on_handled(id, result, now),
             Ok((_, Event::Deleted { entries, handles, result, .. })) => {
                 self.on_deleted(entries, &handles, result, now);

@@ -25,12 +25,11 @@ use crate::{
     held::{Held, State},
     metrics::{Ended, Received},
     options::{Options, Until},
+    patience::Patience,
     poll_interval::PollInterval,
     settlement::{Settlement, Urgency},
 };
 
-/// How long the answer of a receive may take beyond the wait asked for.
-const ANSWER: Duration = Duration::from_secs(10);
 /// The wait of a receive that finds out whether the queue is empty: SQS asks all its servers only
 /// if a receive waits.
 const EMPTY_WAIT: Duration = Duration::from_secs(1);
@@ -61,14 +60,23 @@ const FIRST_THROTTLED_PAUSE: Duration = Duration::from_secs(1);
 /// … to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
+/// What one receive asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    messages: usize,
+    wait: Duration,
+    sent: Instant,
+}
+
 /// The receives under way and when there may be more.
 #[derive(Debug)]
 pub(super) struct Receiver {
     open: usize,
     /// Messages that the open receives may bring.
     asked: usize,
-    /// When the open receives have waited for long enough.
-    wait_ends: Instant,
+    /// When the open receives are given up.
+    gives_up: Instant,
+    patience: Patience,
     /// Messages that the last receive brought.
     brought: usize,
     /// How long after it is sent a receive may bring messages that were there already.
@@ -99,7 +107,8 @@ impl Receiver {
         Receiver {
             open: 0,
             asked: 0,
-            wait_ends: now,
+            gives_up: now,
+            patience: Patience::new(options.visibility_timeout),
             brought: 0,
             expects_until: None,
             allowed: 1,
@@ -131,7 +140,7 @@ impl Receiver {
 
     /// Whether a receive under way may bring what can be received at `at`.
     pub(super) fn may_bring(&self, at: Instant) -> bool {
-        self.open > 0 && at <= self.wait_ends + ANSWER
+        self.open > 0 && at <= self.gives_up
     }
 
     /// Messages that the receives under way are likely to bring at once.
@@ -221,16 +230,18 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let soon = (self.prefetch.round_trip() * EXPECTED_TRIPS).max(EXPECTED_AT_LEAST);
         self.receiver.expects_until = Some(now + soon);
         let wait = self.wait();
-        self.receiver.wait_ends = self.receiver.wait_ends.max(now + wait);
+        let longest = wait + self.receiver.patience.answer();
+        self.receiver.gives_up = self.receiver.gives_up.max(now + longest);
         let request = ReceiveRequest {
             max: u32::try_from(asked).unwrap_or(1),
             wait,
             visibility: Some(self.options.visibility_timeout),
             attributes: SystemAttributes::All,
         };
+        let asked = Asked { messages: asked, wait, sent: now };
         let peer = Arc::clone(&self.peer);
         self.tasks.spawn(async move {
-            let result = timeout(wait + ANSWER, peer.receive(request)).await;
+            let result = timeout(longest, peer.receive(request)).await;
             let result = result.unwrap_or_else(|_| Err(no_answer()));
             Event::Received { asked, sent: now, result }
         });
@@ -242,25 +253,28 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             Until::Empty => self.options.wait.min(EMPTY_WAIT),
             Until::Drained | Until::Once => self.options.wait,
         };
-        // A lease counts from the moment that its receive was sent: something must be left of it
-        // when a message comes at the end of the wait. Whole seconds, as SQS takes them.
-        let lease = Duration::from_secs(self.options.visibility_timeout.as_secs() * 2 / 3);
-        wait.min(lease).min(self.capabilities.long_poll.unwrap_or_default())
+        let longest = self.receiver.patience.longest_wait();
+        wait.min(longest).min(self.capabilities.long_poll.unwrap_or_default())
     }
 
     pub(super) fn on_received(
         &mut self,
-        asked: usize,
-        sent: Instant,
+        asked: Asked,
         result: Result<Vec<Delivery>, CallError>,
         now: Instant,
     ) {
+        let Asked { messages, wait, sent } = asked;
         self.receiver.open -= 1;
-        self.receiver.asked -= asked;
+        self.receiver.asked -= messages;
+        let late = now.saturating_duration_since(sent).saturating_sub(wait);
         let deliveries = match result {
             Ok(deliveries) => deliveries,
-            Err(error) => return self.on_receive_failed(&error, sent, now),
+            Err(error) => {
+                self.receiver.patience.on_failure(sent, late, now);
+                return self.on_receive_failed(&error, sent, now);
+            }
         };
+        self.receiver.patience.on_answer(late);
         let received = deliveries.len();
         self.receiver.failures = 0;
         self.receiver.refusals = 0;
@@ -300,16 +314,16 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.receiver.open == 0 && self.held.is_empty() && !gave_back
     }
 
-    fn pace(&mut self, received: usize, asked: usize, sent: Instant, now: Instant) {
-        if received >= asked {
+    fn pace(&mut self, received: usize, asked: Asked, now: Instant) {
+        let Asked { messages, wait, sent } = asked;
+        if received >= messages {
             self.prefetch.on_full_receive(now.saturating_duration_since(sent));
             self.receiver.allowed = (self.receiver.allowed + 1).min(self.options.max_receives_open);
         } else {
             self.receiver.allowed = 1;
         }
-        let pause = self.receiver.interval.after_receive(received, asked, now);
+        let pause = self.receiver.interval.after_receive(received, messages, now);
         // Some servers know no wait, others answer sooner than asked.
-        let wait = self.wait();
         let came_early = received == 0 && now.saturating_duration_since(sent) < wait / 2;
         if wait.is_zero() || came_early {
             self.receiver.not_before = self.receiver.not_before.max(now + pause);

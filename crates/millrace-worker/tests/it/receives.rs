@@ -202,6 +202,23 @@ async fn failing_receives_are_repeated_ever_more_slowly() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn server_that_is_always_slow_loses_no_receive_but_the_first() {
+    let peer = MemoryPeer::standard();
+    peer.put(bodies(20));
+    for _ in 0..100 {
+        peer.plan(Operation::Receive, Fault::Slow(12 * S));
+    }
+    let handler = Recorder::succeeding(MS);
+
+    run_for(&peer, &handler, Options::default(), 300).await;
+
+    assert_eq!(peer.deleted().len(), 20);
+    let receives = peer.calls_of(Operation::Receive);
+    let given_up = receives.windows(2).filter(|two| two[1].at - two[0].at > 29 * S).count();
+    assert!(given_up <= 2, "{given_up}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn server_says_how_long_to_pause_up_to_five_minutes() {
     let peer = MemoryPeer::standard();
     for seconds in [7, u64::MAX] {

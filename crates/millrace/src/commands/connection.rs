@@ -83,7 +83,7 @@ impl ConnectionFlags {
     /// A client of the server that `queue` is on if it is given as a URL, unless flags or
     /// environment say another.
     pub(crate) fn client_of(&self, queue: &str, protocol: Protocol) -> Result<SqsClient> {
-        self.client(if queue.contains("://") { queue } else { DEFAULT_ENDPOINT }, protocol)
+        self.client(queue, protocol, self.transport()?)
     }
 
     /// As [`ConnectionFlags::client_of`]; where no keys are found, requests are signed with what the
@@ -92,8 +92,9 @@ impl ConnectionFlags {
         &self,
         queue: &str,
         protocol: Protocol,
+        transport: TransportOptions,
     ) -> Result<SqsClient> {
-        let client = self.client_of(queue, protocol)?;
+        let client = self.client(queue, protocol, transport)?;
         #[cfg(feature = "aws-config")]
         if self.wants_chain(&client.transport().endpoint().host) {
             let chain = millrace_client::CredentialsChain::load(self.profile.as_deref()).await?;
@@ -146,7 +147,13 @@ impl ConnectionFlags {
 
     /// What flags leave open is taken from the environment and the files that the AWS tools read;
     /// without keys or a region in any of them requests are not signed.
-    fn client(&self, default: &str, protocol: Protocol) -> Result<SqsClient> {
+    fn client(
+        &self,
+        queue: &str,
+        protocol: Protocol,
+        transport: TransportOptions,
+    ) -> Result<SqsClient> {
+        let default = if queue.contains("://") { queue } else { DEFAULT_ENDPOINT };
         let aws = self.aws()?;
         let endpoint = self.named_endpoint(&aws).unwrap_or_else(|| default.to_owned());
         let endpoint = Endpoint::parse(&endpoint).map_err(|error| UsageError(error.to_string()))?;
@@ -159,7 +166,7 @@ impl ConnectionFlags {
             region,
             credentials: credentials.or_else(|| names_region.then(placeholder_credentials)),
             protocol,
-            transport: self.transport()?,
+            transport,
         };
         Ok(SqsClient::new(endpoint, options)?)
     }

@@ -1,14 +1,20 @@
 //! The queues that the flags name.
 
+use std::time::Duration;
+
 use anyhow::{Context, bail};
 use millrace_client::{
     CallErrorKind, QueuePeer,
     iron::{IronOptions, IronPeer, IronVersion},
     sqs::{Protocol, SqsClient, SqsPeer},
+    transport::TransportOptions,
 };
 
 use super::{WorkFlags, flags::Interface};
 use crate::config::UsageError;
+
+/// Longer than the worker waits for any answer: it knows better when to give up.
+const ANSWER_MAX: Duration = Duration::from_secs(65);
 
 /// A queue that was found, and where its dead letters go.
 #[derive(Debug)]
@@ -37,7 +43,8 @@ impl Found {
 }
 
 async fn find_in_sqs(queue: &str, flags: &WorkFlags) -> anyhow::Result<Found> {
-    let client = flags.connection.client_with_chain(queue, flags.protocol).await?;
+    let transport = transport(flags)?;
+    let client = flags.connection.client_with_chain(queue, flags.protocol, transport).await?;
     let peer = open(&client, queue, flags).await?;
     let arn = match flags.handler.lambda {
         Some(_) => arn_of(&peer).await.context("asking for the queue's ARN")?,
@@ -99,7 +106,7 @@ fn find_in_iron_mq(queue: &str, version: IronVersion, flags: &WorkFlags) -> anyh
         version,
         project_id: variable("IRON_PROJECT_ID")?,
         token: variable("IRON_TOKEN")?,
-        transport: flags.connection.transport()?,
+        transport: transport(flags)?,
     };
     let url = format!("{endpoint}/{queue}");
     let peer = |name: &str| {
@@ -111,6 +118,12 @@ fn find_in_iron_mq(queue: &str, version: IronVersion, flags: &WorkFlags) -> anyh
     }
     let dead_letters = flags.dead_letter_queue.as_deref().map(peer).transpose()?;
     Ok(Found { peer: peer(queue)?, url, arn: String::new(), dead_letters })
+}
+
+fn transport(flags: &WorkFlags) -> Result<TransportOptions, UsageError> {
+    let mut options = flags.connection.transport()?;
+    options.answer_timeout = ANSWER_MAX;
+    Ok(options)
 }
 
 fn variable(name: &str) -> Result<String, UsageError> {
