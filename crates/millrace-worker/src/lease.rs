@@ -25,6 +25,13 @@ use crate::{backoff::LONGEST_HELD, held::Key};
 
 /// The part of the timeout by which an extension may come early to share a call with others.
 const GATHER_PART: u32 = 10;
+/// The part of the timeout for which the answer to an extension is waited for: half of the timeout is
+/// left then, and a call without an answer must leave time for others …
+const ANSWER_PART: u32 = 8;
+/// … and as many times longer once that was too short: the server is slow.
+const ANSWER_TIMES: u32 = 2;
+/// An answer is not waited for longer than this, if the server is not slow.
+const LONGEST_ANSWER: Duration = Duration::from_secs(10);
 /// The part of the timeout between two attempts to extend.
 const RETRY_PART: u32 = 20;
 /// SQS counts in whole seconds; less than that cannot be asked for.
@@ -52,6 +59,8 @@ struct Lease {
     is_in_request: bool,
     /// Whether extending is of no use any more.
     is_final: bool,
+    /// Whether an extension had no answer in time.
+    is_slow: bool,
 }
 
 /// One extension to ask for.
@@ -60,6 +69,8 @@ pub(crate) struct Extension {
     pub(crate) key: Key,
     /// The visibility timeout from now on.
     pub(crate) timeout: Duration,
+    /// How long the answer is waited for.
+    pub(crate) answer: Duration,
 }
 
 impl Leases {
@@ -78,6 +89,7 @@ impl Leases {
             due: sent,
             is_in_request: false,
             is_final: false,
+            is_slow: false,
         };
         self.leases.insert(key, lease);
         self.schedule(key);
@@ -113,6 +125,19 @@ impl Leases {
             lease.is_in_request = false;
             self.schedule(extension.key);
         }
+    }
+
+    /// As [`Leases::extension_failed`], after so long that there may have been no time for an answer.
+    pub(crate) fn extension_timed_out(&mut self, key: Key, now: Instant) {
+        if let Some(lease) = self.leases.get_mut(&key) {
+            lease.is_slow = true;
+        }
+        self.extension_failed(key, now);
+    }
+
+    /// How long the answer to an extension is waited for at least.
+    pub(crate) fn answer(&self) -> Duration {
+        (self.timeout / ANSWER_PART).min(LONGEST_ANSWER)
     }
 
     /// An extension failed, but another attempt may succeed while the lease holds.
@@ -178,7 +203,8 @@ impl Leases {
         }
         // Parts of a second are rounded up on the wire.
         let longest = Duration::from_secs(lease.last.saturating_duration_since(now).as_secs());
-        Some(Extension { key, timeout: self.timeout.min(longest) })
+        let answer = self.answer() * if lease.is_slow { ANSWER_TIMES } else { 1 };
+        Some(Extension { key, timeout: self.timeout.min(longest), answer })
     }
 
     /// Puts a lease where its next step stands in the schedule.
@@ -245,7 +271,8 @@ mod tests {
             let now = sent + TIMEOUT / 2 * turn;
             assert_eq!(leases.take_ended(now), []);
             let extensions = leases.take_due(now, 10);
-            assert_eq!(extensions, [Extension { key: Key(1), timeout: TIMEOUT }]);
+            let answer = TIMEOUT / 8;
+            assert_eq!(extensions, [Extension { key: Key(1), timeout: TIMEOUT, answer }]);
             assert_eq!(leases.take_due(now, 10), [], "one request at a time");
             leases.extended(extensions[0], now);
         }

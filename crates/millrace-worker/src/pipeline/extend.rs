@@ -1,6 +1,6 @@
 //! Extending leases, and what happens when one is lost.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use millrace_client::{Delivery, EntryError, Peer, ReceiptHandle, Visibility};
 use tokio::time::{Instant, timeout};
@@ -13,9 +13,6 @@ use crate::{
     metrics::Ended,
     settlement::Settlement,
 };
-
-/// How long an extension may take at most.
-const LONGEST_CALL: Duration = Duration::from_secs(10);
 
 impl<P: Peer, H: Handler> Pipeline<P, H> {
     pub(super) fn start_extensions(&mut self, now: Instant) {
@@ -32,6 +29,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     fn start_extension(&mut self, extensions: Vec<Extension>, now: Instant) {
         let mut changes = Vec::with_capacity(extensions.len());
         let mut asked = Vec::with_capacity(extensions.len());
+        let longest = extensions.iter().map(|extension| extension.answer).max().unwrap_or_default();
         for extension in extensions {
             if let Some(held) = self.held.get_mut(extension.key) {
                 held.is_in_request = true;
@@ -40,8 +38,6 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                 changes.push(Visibility { handle, timeout: extension.timeout });
             }
         }
-        // Half of the timeout is left: a call without an answer must leave time for another.
-        let longest = LONGEST_CALL.min(self.options.visibility_timeout / 8);
         let peer = Arc::clone(&self.peer);
         self.tasks.spawn(async move {
             let result = timeout(longest, peer.change_visibility(&changes)).await;
@@ -57,6 +53,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         result: VisibilityResult,
         now: Instant,
     ) {
+        let is_late = now.saturating_duration_since(sent) >= self.leases.answer();
         let mut results = match result {
             Ok(results) => results.into_iter(),
             Err(error) => {
@@ -88,6 +85,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                     tracing::debug!(%error, "extension failed");
                     self.leases.extension_failed(extension.key, now);
                 }
+                None if is_late => self.leases.extension_timed_out(extension.key, now),
                 None => self.leases.extension_failed(extension.key, now),
             }
         }

@@ -88,6 +88,19 @@ async fn extension_is_tried_again_when_it_fails() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn leases_are_kept_at_a_server_that_is_slow() {
+    let peer = MemoryPeer::standard();
+    peer.set_latency(5 * S);
+    peer.put(["a"]);
+    let handler = Recorder::succeeding(200 * S);
+
+    let summary = run(&peer, &handler, until_empty(2)).await;
+
+    assert_eq!(handler.runs().len(), 1, "nothing was handled twice");
+    assert_eq!((summary.succeeded, summary.leases_lost), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn extension_without_an_answer_holds_up_no_other_where_each_is_a_call() {
     let one = Capabilities { max_visibility_batch: 1, ..MemoryPeer::standard().capabilities() };
     let peer = MemoryPeer::with_capabilities(one);
