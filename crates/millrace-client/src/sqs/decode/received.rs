@@ -5,7 +5,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use bytestring::ByteString;
 use millrace_wire::sqs::{Map, Text};
@@ -61,10 +62,39 @@ pub(in super::super) fn received(
         Protocol::Json => json(body)?,
         Protocol::Query => xml::received(body)?,
     };
-    let messages = received.messages.unwrap_or_default().into_iter();
-    messages.map(|message| delivery(body, message)).collect()
+    readable(
+        received.messages.unwrap_or_default().into_iter().map(|message| delivery(body, message)),
+    )
 }
 
+/// The messages that can be read. One that cannot takes nothing from those that came with it: it is
+/// left to its visibility timeout, and to the redrive policy in the end. An answer of nothing else is
+/// an error.
+fn readable(
+    messages: impl ExactSizeIterator<Item = Result<Delivery, CallError>>,
+) -> Result<Vec<Delivery>, CallError> {
+    let mut deliveries = Vec::with_capacity(messages.len());
+    let mut unread = None;
+    for message in messages {
+        match message {
+            Ok(delivery) => deliveries.push(delivery),
+            Err(error) => {
+                tracing::warn!(error = error.message, "a received message cannot be read");
+                unread = Some(error);
+            }
+        }
+    }
+    match unread {
+        Some(error) if deliveries.is_empty() => Err(error),
+        _ => Ok(deliveries),
+    }
+}
+
+/// Not every server pads.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 /// Smaller answers are shared whatever is kept of them.
 const SHARED_MIN_BYTES: usize = 64 << 10;
 /// Of larger ones a message shares what has at most that many times its size.
@@ -88,12 +118,13 @@ impl Texts<'_> {
         &self,
         name: Text<'_>,
         attribute: Attribute<'_>,
-    ) -> Result<MessageAttribute, CallError> {
+    ) -> Result<MessageAttribute, String> {
         let value = match (attribute.string_value, attribute.binary_value) {
             (Some(text), _) => AttributeValue::Text(self.keep(text)),
             (None, encoded) => {
-                let bytes = STANDARD.decode(encoded.unwrap_or_default().0.as_bytes());
-                AttributeValue::Binary(bytes.map_err(malformed)?.into())
+                let bytes = BASE64.decode(encoded.unwrap_or_default().0.as_bytes());
+                let bytes = bytes.map_err(|error| format!("attribute {name}: {error}"))?;
+                AttributeValue::Binary(bytes.into())
             }
         };
         Ok(MessageAttribute {
@@ -110,6 +141,10 @@ fn delivery(answer: &Bytes, message: Message<'_>) -> Result<Delivery, CallError>
     let texts = if may_share { Texts::Shared(answer) } else { Texts::Copied };
     let system = message.attributes.unwrap_or_default().0.into_iter();
     let attributes = message.message_attributes.unwrap_or_default().0.into_iter();
+    let attributes = attributes.map(|(name, attribute)| texts.attribute(name, attribute));
+    let attributes = attributes
+        .collect::<Result<_, _>>()
+        .map_err(|problem| malformed(format_args!("message {}: {problem}", message.message_id)))?;
     Ok(Delivery {
         handle: ReceiptHandle {
             message_id: texts.keep(message.message_id),
@@ -119,9 +154,7 @@ fn delivery(answer: &Bytes, message: Message<'_>) -> Result<Delivery, CallError>
         system_attributes: system
             .map(|(name, value)| (texts.keep(name), texts.keep(value)))
             .collect(),
-        attributes: attributes
-            .map(|(name, attribute)| texts.attribute(name, attribute))
-            .collect::<Result<_, _>>()?,
+        attributes,
     })
 }
 
@@ -268,6 +301,29 @@ mod tests {
 
         assert_eq!(delivery.body, "b");
         assert_eq!((delivery.system_attributes, delivery.attributes), (vec![], vec![]));
+    }
+
+    /// A message with a binary attribute that is written so.
+    fn with_binary(message_id: &str, written: &str) -> String {
+        format!(
+            r#"{{"MessageId":"{message_id}","ReceiptHandle":"r","Body":"b","MessageAttributes":
+            {{"a":{{"BinaryValue":"{written}","DataType":"Binary"}}}}}}"#
+        )
+    }
+
+    #[test]
+    fn message_that_cannot_be_read_takes_nothing_from_the_others() {
+        let [good, bad] = [with_binary("good", "AP8"), with_binary("bad", "?")];
+        let answer = |messages: &str| Bytes::from(format!(r#"{{"Messages":[{messages}]}}"#));
+
+        let some = received(Protocol::Json, &answer(&format!("{bad},{good},{bad}"))).unwrap();
+        let none = received(Protocol::Json, &answer(&bad)).unwrap_err();
+
+        assert_eq!(some.iter().map(|found| &**found.message_id()).collect::<Vec<_>>(), ["good"]);
+        let binary = AttributeValue::Binary(Bytes::from_static(&[0, 255]));
+        assert_eq!(some[0].attributes[0].value, binary);
+        assert_eq!(none.kind, CallErrorKind::Malformed);
+        assert!(none.message.contains("message bad: attribute a: "), "{}", none.message);
     }
 
     #[test]
