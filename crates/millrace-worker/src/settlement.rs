@@ -53,6 +53,8 @@ pub(crate) struct Outbox {
     failures: u32,
     /// No call before this: the last one failed.
     not_before: Option<Instant>,
+    /// Whether what was told last was not done.
+    is_failing: bool,
 }
 
 /// How a call ended.
@@ -103,7 +105,13 @@ impl Outbox {
             open: 0,
             failures: 0,
             not_before: None,
+            is_failing: false,
         }
+    }
+
+    /// Entries that wait, while the last call came to nothing; 0 while calls succeed.
+    pub(crate) fn stuck(&self) -> usize {
+        if self.is_failing { self.ready.len() + self.failed.len() } else { 0 }
     }
 
     pub(crate) fn push(&mut self, key: Key, urgency: Urgency, now: Instant) {
@@ -118,6 +126,7 @@ impl Outbox {
     /// A call is over. To be told before its entries are to be tried again.
     pub(crate) fn call_ended(&mut self, end: CallEnd, now: Instant) {
         self.open = self.open.saturating_sub(1);
+        self.is_failing = end != CallEnd::Answered;
         match end {
             CallEnd::Answered => self.failures = 0,
             CallEnd::OneFailed => {}

@@ -13,7 +13,7 @@ use millrace_client::{
 use tokio::time::{Instant, timeout};
 
 use super::{
-    Event, Pipeline, VisibilityResult,
+    Event, Pipeline, SETTLING, VisibilityResult,
     answers::{Answer, answers},
     no_answer,
     receive::Receiver,
@@ -32,6 +32,10 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How long one call may take.
 const CALL: Duration = Duration::from_secs(10);
+
+/// Dead letters that may wait for a queue that takes none. More of them would take the place of
+/// messages that can be handled.
+const STUCK_DEAD_LETTERS: usize = SETTLING / 4;
 
 /// Why entries are given up without an attempt of their own.
 const OUT_OF_TIME: &str = "no call has succeeded for too long";
@@ -75,6 +79,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
 
     /// Moves a message to the dead-letter queue.
     pub(super) fn dead_letter(&mut self, key: Key, reason: String, now: Instant) {
+        if self.dead_letter_sends.stuck() >= STUCK_DEAD_LETTERS {
+            return self.keep_from_dead_letters(key, "too many wait for it already", now);
+        }
         if let Some(held) = self.held.get(key) {
             let message_id = held.delivery.message_id();
             tracing::warn!(%message_id, reason, "moving to the dead-letter queue");

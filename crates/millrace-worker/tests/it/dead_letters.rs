@@ -173,3 +173,27 @@ async fn messages_that_no_dead_letter_queue_takes_are_all_given_back_in_time() {
     let sends = dead.calls_of(Operation::Send).len();
     assert!(sends < 250, "{sends} sends in five minutes");
 }
+
+#[tokio::test(start_paused = true)]
+async fn dead_letters_that_nobody_takes_leave_others_their_place() {
+    let (peer, dead) = (MemoryPeer::standard(), MemoryPeer::standard());
+    peer.put(bodies(1_500));
+    peer.put(["good"]);
+    dead.set_partitioned(true);
+    let handler = Recorder::new(|message| {
+        let is_good = message.body() == "good";
+        (MS, Ok(if is_good { Outcome::Ack } else { Outcome::reject("unreadable") }))
+    });
+    let worker = Worker::new(peer.clone(), handler.clone(), Options::default());
+    let drain = worker.drain();
+    let end = async {
+        tokio::time::sleep(60 * S).await;
+        drain.release_now();
+    };
+
+    tokio::join!(worker.with_dead_letter_queue(dead.clone()).run(), end);
+
+    assert_eq!(peer.deleted(), ["good"]);
+    let sends = dead.calls_of(Operation::Send).len();
+    assert!(sends < 50, "{sends} sends in a minute");
+}
