@@ -1,9 +1,19 @@
 //! Places for commands that stay, of all queues: never more commands than handlers may run.
 //!
 //! A command is given a place before it is looked for. Where idle commands of other queues fill the
-//! places, one of them is to be ended before a new one is started.
+//! places, one of them is to be ended before a new one is started. What a burst has left idle for
+//! [`IDLE_MAX`] is surplus, but for one command of each queue.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// Long enough for bursts that come every few minutes to find their commands started.
+pub(super) const IDLE_MAX: Duration = Duration::from_secs(300);
 
 /// The places, and the commands in them that wait for a message.
 #[derive(Debug)]
@@ -17,8 +27,15 @@ pub(super) struct Commands<C> {
 struct State<C> {
     /// Places of commands that have a message, or are about to be started.
     busy: usize,
-    /// With the URL of their queue; the one that has waited longest comes first.
-    idle: Vec<(String, C)>,
+    /// The one that has waited longest comes first.
+    idle: Vec<Idle<C>>,
+}
+
+#[derive(Debug)]
+struct Idle<C> {
+    queue_url: String,
+    since: Instant,
+    command: C,
 }
 
 /// A place that is taken, given back when dropped. To be dropped after its command.
@@ -55,10 +72,29 @@ impl<C> Commands<C> {
     /// The commands of the queue that wait, to be ended.
     pub(super) fn close(&self, queue_url: &str) -> Vec<C> {
         let mut state = self.state();
-        let (closed, kept) =
-            std::mem::take(&mut state.idle).into_iter().partition(|(url, _)| url == queue_url);
-        state.idle = kept;
-        Vec::into_iter(closed).map(|(_, command): (String, C)| command).collect()
+        state
+            .idle
+            .extract_if(.., |idle| idle.queue_url == queue_url)
+            .map(|idle| idle.command)
+            .collect()
+    }
+
+    /// The commands that have waited for too long, to be ended; their places are theirs until then.
+    /// The last of each queue that began to wait stays for the message to come.
+    pub(super) fn surplus(self: &Arc<Commands<C>>, now: Instant) -> Vec<(C, Place<C>)> {
+        let mut surplus = Vec::new();
+        let mut kept = HashSet::new();
+        let mut state = self.state();
+        for index in (0..state.idle.len()).rev() {
+            let Some(idle) = state.idle.get(index) else { continue };
+            let is_last = kept.insert(idle.queue_url.clone());
+            if !is_last && now.saturating_duration_since(idle.since) >= IDLE_MAX {
+                surplus.push(state.idle.remove(index));
+            }
+        }
+        drop(state);
+        let placed = |idle: Idle<C>| (idle.command, self.place(&idle.queue_url));
+        surplus.into_iter().map(placed).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State<C>> {
@@ -70,26 +106,27 @@ impl<C> Place<C> {
     /// A command for the place, or how to come by one.
     pub(super) fn next(&self) -> Next<C> {
         let mut state = self.commands.state();
-        if let Some(index) = state.idle.iter().rposition(|(url, _)| *url == self.queue_url) {
-            return Next::Take(state.idle.remove(index).1);
+        if let Some(index) = state.idle.iter().rposition(|idle| idle.queue_url == self.queue_url) {
+            return Next::Take(state.idle.remove(index).command);
         }
         if state.idle.is_empty() || state.busy + state.idle.len() <= self.commands.most {
             return Next::Start;
         }
-        Next::End(state.idle.remove(0).1)
+        Next::End(state.idle.remove(0).command)
     }
 
     /// A command to end where there is no room for another: the one that has waited longest.
     pub(super) fn make_room(&self) -> Option<C> {
         let mut state = self.commands.state();
-        (!state.idle.is_empty()).then(|| state.idle.remove(0).1)
+        (!state.idle.is_empty()).then(|| state.idle.remove(0).command)
     }
 
     /// The command waits for the next message in its place.
     pub(super) fn keep(mut self, command: C) {
         let mut state = self.commands.state();
         state.busy = state.busy.saturating_sub(1);
-        state.idle.push((self.queue_url.clone(), command));
+        let (queue_url, since) = (self.queue_url.clone(), Instant::now());
+        state.idle.push(Idle { queue_url, since, command });
         drop(state);
         self.is_kept = true;
     }
@@ -161,5 +198,25 @@ mod tests {
 
         assert_eq!(commands.close("b"), [0, 1]);
         assert!(matches!(commands.place("a").next(), Next::Take(0)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_too_long_is_surplus_but_for_one_of_each_queue() {
+        let commands = Arc::new(Commands::new(5));
+        idle(&commands, "a", 3);
+        idle(&commands, "b", 1);
+        tokio::time::advance(IDLE_MAX / 2).await;
+        idle(&commands, "b", 1);
+        let surplus = |commands: &Arc<Commands<u32>>| {
+            let surplus = commands.surplus(Instant::now());
+            surplus.into_iter().map(|(command, _)| command).collect::<Vec<_>>()
+        };
+
+        assert_eq!(surplus(&commands), [0; 0]);
+        tokio::time::advance(IDLE_MAX / 2).await;
+
+        assert_eq!(surplus(&commands), [0, 1, 0], "the one of b that waited first, two of a");
+        assert_eq!((commands.close("a"), commands.close("b")), (vec![2], vec![0]));
+        assert_eq!(commands.state().busy, 0);
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! The number ties the answer to the message: a stray line is never taken for a success.
 //!
-//! There are never more commands than handlers run. One that ends, says something else or takes too
+//! There are never more commands than handlers run, and those that a burst has left idle end after a
+//! while. One that ends, says something else or takes too
 //! long is killed with its process group; its message is retried, and a new one is started for the
 //! next message.
 
@@ -21,12 +22,12 @@ use serde_json::{Map, Value};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{Child, ChildStdin, ChildStdout, Command},
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use super::{
     WorkFlags,
-    commands::{Commands, Next, Place},
+    commands::{Commands, IDLE_MAX, Next, Place},
     process_group::ProcessGroup,
     room::{self, Room},
     trace,
@@ -163,6 +164,26 @@ impl Running {
     }
 }
 
+/// Lets commands end that have had nothing to do for long, until the work has `ended`.
+pub(super) async fn end_surplus(
+    commands: &Arc<Commands<Running>>,
+    kill_after: Duration,
+    ended: impl Future<Output = ()>,
+) {
+    let mut ended = pin!(ended);
+    while timeout(IDLE_MAX / 10, ended.as_mut()).await.is_err() {
+        end_surplus_at(Instant::now(), commands, kill_after).await;
+    }
+}
+
+async fn end_surplus_at(now: Instant, commands: &Arc<Commands<Running>>, kill_after: Duration) {
+    let (surplus, _places): (Vec<_>, Vec<_>) = commands.surplus(now).into_iter().unzip();
+    if !surplus.is_empty() {
+        tracing::debug!(commands = surplus.len(), "ending idle commands");
+        end(surplus, kill_after).await;
+    }
+}
+
 /// Lets commands end, and kills what is left of them after that long.
 async fn end(commands: Vec<Running>, kill_after: Duration) {
     let mut ending = Vec::with_capacity(commands.len());
@@ -293,6 +314,24 @@ mod tests {
         // Ended, and waited for: it is nobody's child any more.
         assert!(waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG).is_err());
         assert!(matches!(commands.place("a").next(), Next::Start));
+    }
+
+    #[tokio::test]
+    async fn command_that_has_nothing_to_do_for_long_ends_by_itself() {
+        let commands = Arc::new(Commands::new(9));
+        let lines = lines("read line", "q", &commands);
+        let pids = [(); 2].map(|()| {
+            let running = lines.spawn().unwrap();
+            let pid = Pid::from_raw(running.child.id().unwrap().cast_signed()).unwrap();
+            keep(&lines, running);
+            pid
+        });
+        let is_there =
+            |pid| waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG).is_ok();
+
+        end_surplus_at(Instant::now() + IDLE_MAX, &commands, Duration::from_secs(60)).await;
+
+        assert_eq!(pids.map(is_there), [false, true]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use millrace_otel::{Options as TraceOptions, StartError, Tracer};
 use millrace_worker::{Drain, Metrics, Slots, Summary, Worker};
-use tokio::task::JoinSet;
+use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{config::UsageError, end_signals::EndSignals, limits, logging};
 use commands::Commands;
@@ -158,7 +158,15 @@ async fn find_and_work(
             summary
         });
     }
-    Ok(running.join_all().await.into_iter().sum())
+    let done = Notify::new();
+    let all = async {
+        let summaries = running.join_all().await;
+        done.notify_one();
+        summaries
+    };
+    let surplus = lines::end_surplus(&commands, flags.kill_after, done.notified());
+    let (summaries, ()) = tokio::join!(all, surplus);
+    Ok(summaries.into_iter().sum())
 }
 
 /// The first signal drains, the second gives everything back at once.
