@@ -1,6 +1,12 @@
 //! What the user of the library writes: the work done for a message.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use bytestring::ByteString;
 use millrace_client::{Delivery, MessageAttribute};
@@ -21,6 +27,7 @@ pub struct Message {
     lane: Option<ByteString>,
     receive_count: u32,
     cancel: CancellationToken,
+    is_begun: Arc<AtomicBool>,
     /// Instead of the sender's.
     trace: Option<Trace>,
     has_dead_letters: bool,
@@ -33,6 +40,7 @@ impl Message {
             lane: held.group.clone(),
             receive_count: held.receive_count,
             cancel: held.cancel.clone(),
+            is_begun: Arc::clone(&held.is_begun),
             trace: None,
             has_dead_letters,
         }
@@ -47,6 +55,13 @@ impl Message {
             Outcome::Reject { .. } => self.has_dead_letters,
             _ => false,
         }
+    }
+
+    /// Notes whether work on it has begun. It counts as begun once a handler has it: only who works
+    /// through a batch, one message after the other, can tell better. Relaxed: it is read after the
+    /// handler's task has ended.
+    pub(crate) fn set_begun(&self, is_begun: bool) {
+        self.is_begun.store(is_begun, Ordering::Relaxed);
     }
 
     /// The body as sent.
@@ -190,10 +205,12 @@ where
     async fn handle(&self, messages: Vec<Message>) -> Result<Vec<Outcome>, HandlerError> {
         let mut outcomes = Vec::with_capacity(messages.len());
         let mut stopped = Stopped::default();
+        messages.iter().for_each(|message| message.set_begun(false));
         for message in messages {
             let outcome = if message.is_cancelled() || stopped.contains(message.lane()) {
                 Outcome::Release
             } else {
+                message.set_begun(true);
                 // A panic of the whole batch would lose the outcomes so far.
                 let work = panics::caught(async { (self.function)(message.clone()).await });
                 work.await.unwrap_or_else(|error| panics::decide(self, &message, &error))

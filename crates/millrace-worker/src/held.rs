@@ -1,6 +1,10 @@
 //! The messages that the worker holds: received, and neither settled nor lost.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use bytestring::ByteString;
 use millrace_client::{AttributeValue, Delivery, MessageAttribute};
@@ -38,6 +42,9 @@ pub(crate) struct Held {
     pub(crate) is_cut_off: bool,
     /// Tells its handler to stop.
     pub(crate) cancel: CancellationToken,
+    /// Whether work on it has begun: in a batch it may still wait for others when that ends. Shared
+    /// with the handler that works through the batch.
+    pub(crate) is_begun: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

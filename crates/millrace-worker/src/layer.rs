@@ -54,11 +54,13 @@ impl<L: Layer, H: Handler> Handler for Behind<L, H> {
         let mut decided = Vec::with_capacity(messages.len());
         let mut prepared = Vec::with_capacity(messages.len());
         let mut stopped = Stopped::default();
+        messages.iter().for_each(|message| message.set_begun(false));
         for message in messages {
             if stopped.contains(message.lane()) {
                 decided.push((message, Some(Outcome::Release)));
                 continue;
             }
+            message.set_begun(true);
             let prepare = panics::caught(async { self.layer.prepare(message.clone()).await });
             let outcome = match prepare.await {
                 Ok(ControlFlow::Continue(changed)) => {

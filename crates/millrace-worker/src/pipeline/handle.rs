@@ -2,7 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -106,6 +106,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         for key in &keys {
             if let Some(held) = self.held.get_mut(*key) {
                 held.state = State::Running;
+                held.is_begun.store(true, Ordering::Relaxed);
                 messages.push(held.message(self.dead_letters.is_some()));
             }
         }
@@ -172,9 +173,10 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
                 self.settle(key, Settlement::Delete, Urgency::Linger, Ended::Succeeded, now);
             }
             Outcome::Release => {
-                // Its handler was dropped, or told to stop and has heeded that.
+                // Its handler was dropped, or told to stop and has heeded that, in mid-work.
                 if self.progress.stage() >= Stage::Cancelling
                     && let Some(held) = self.held.get_mut(key)
+                    && held.is_begun.load(Ordering::Relaxed)
                 {
                     held.is_cut_off = true;
                     self.cut_off += 1;

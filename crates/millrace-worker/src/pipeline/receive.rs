@@ -243,7 +243,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.tasks.spawn(async move {
             let result = timeout(longest, peer.receive(request)).await;
             let result = result.unwrap_or_else(|_| Err(no_answer()));
-            Event::Received { asked, sent: now, result }
+            Event::Received { asked, result }
         });
     }
 
@@ -283,7 +283,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let result = if received == 0 { Received::Nothing } else { Received::Messages };
         self.metrics.receive_answered(result);
         self.metrics.last_receive.set(unix_time_s());
-        self.pace(received, asked, sent, now);
+        self.pace(received, asked, now);
         if let Some(left) = &mut self.receiver.left {
             *left = left.saturating_sub(received as u64);
             self.receiver.is_closed |= *left == 0;
@@ -386,6 +386,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             is_in_request: false,
             is_cut_off: false,
             cancel: CancellationToken::new(),
+            is_begun: Arc::default(),
         });
         self.leases.hold(key, sent);
         if self.progress.stage() == Stage::Running {

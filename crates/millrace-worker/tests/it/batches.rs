@@ -1,13 +1,15 @@
 //! Batches: when they are full, and that each of their messages has an outcome of its own.
 
 use std::{
+    future::pending,
     ops::ControlFlow,
     sync::{Arc, Mutex},
 };
 
 use millrace_client::testing::MemoryPeer;
 use millrace_worker::{
-    Backoff, Concurrency, Handler, HandlerError, Message, Options, Outcome, Until, Worker, each,
+    Backoff, Concurrency, Drain, Handler, HandlerError, Message, Options, Outcome, Until, Worker,
+    each,
 };
 use tokio::time::{Instant, sleep};
 
@@ -186,7 +188,41 @@ async fn messages_of_a_batch_are_not_begun_once_they_are_cancelled() {
         let (summary, ()) = tokio::join!(worker.run(), end);
 
         assert_eq!(*handled.lock().unwrap(), ["a"]);
-        assert_eq!((summary.released, summary.cut_off), (3, 3));
+        assert_eq!((summary.released, summary.cut_off), (3, 1), "one was in mid-work");
+        assert_eq!(peer.available(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_message_in_mid_work_is_cut_off_with_its_batch() {
+    let pass = |message: Message| async move { Ok(ControlFlow::Continue(message)) };
+    let slow_layer = |_: Message| async move { pending().await };
+    for (has_work, begun) in [(true, 2), (false, 1)] {
+        let peer = MemoryPeer::standard();
+        peer.put(["a", "b", "c"]);
+        let handler = each(|message: Message| async move {
+            match &**message.body() {
+                "a" => Ok(Outcome::Ack),
+                _ => pending().await,
+            }
+        });
+        let options = Options { batch_window: MS, ..options(10) };
+        let drain = Drain::new();
+        let end = async {
+            sleep(5 * S).await;
+            drain.release_now();
+        };
+
+        let summary = if has_work {
+            let worker = Worker::new(peer.clone(), handler.behind(pass), options);
+            tokio::join!(worker.with_drain(drain.clone()).run(), end).0
+        } else {
+            let worker = Worker::new(peer.clone(), handler.behind(slow_layer), options);
+            tokio::join!(worker.with_drain(drain.clone()).run(), end).0
+        };
+
+        // The outcome of the first is lost with the batch.
+        assert_eq!((summary.succeeded, summary.cut_off), (0, begun));
         assert_eq!(peer.available(), 3);
     }
 }
