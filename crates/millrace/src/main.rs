@@ -10,6 +10,7 @@ mod commands;
 mod config;
 mod console;
 mod end_signals;
+mod end_soon;
 mod figures;
 mod inherited;
 mod journal;

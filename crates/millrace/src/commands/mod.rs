@@ -25,7 +25,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Subcommand;
 
-use crate::config::UsageError;
+use crate::{config::UsageError, end_soon::end_soon};
 pub(crate) use connection::ConnectionFlags;
 use connection::Sqs;
 
@@ -65,7 +65,7 @@ pub(crate) fn run(command: ClientCommand) -> Result<()> {
         ClientCommand::Man(flags) => shell::man(&flags),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.context("starting the runtime")?.block_on(over_the_wire(command))
+            end_soon(runtime.context("starting the runtime")?, over_the_wire(command))
         }
     };
     match outcome {

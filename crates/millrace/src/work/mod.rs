@@ -34,7 +34,7 @@ use millrace_otel::{Options as TraceOptions, StartError, Tracer};
 use millrace_worker::{Drain, Metrics, Slots, Summary, Worker};
 use tokio::{sync::Notify, task::JoinSet};
 
-use crate::{config::UsageError, end_signals::EndSignals, limits, logging};
+use crate::{config::UsageError, end_signals::EndSignals, end_soon::end_soon, limits, logging};
 use commands::Commands;
 pub(crate) use flags::WorkFlags;
 use job::Job;
@@ -53,7 +53,7 @@ pub(crate) fn work(flags: &WorkFlags) -> anyhow::Result<()> {
     limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let tracer = start_tracing(flags)?;
-    let summary = runtime.block_on(run(flags, &tracer));
+    let summary = end_soon(runtime, run(flags, &tracer));
     tracer.close();
     let summary = summary?;
     tracing::info!(
