@@ -323,3 +323,33 @@ def test_other_scenarios_end_early_too(endpoint, scenario):
 
     interrupted(command, has_begun)
     assert of(seen["series"], "connections_opened_total") > 0
+
+
+@pytest.mark.parametrize(
+    ("scenario", "first", "second"),
+    [
+        (["drain", "--scheme", "http", "--pool", "on", "--workers", "2,1", "--backlog", "20000"],
+         "drain.http.kept.2.rate", "drain, HTTP 1 kept"),
+        (["poll", "--delay", "0s", "--model", "serial", "--batch", "1,2", "--handler", "10ms", "--interval", "0s"],
+         "poll.serial.1.rate", "poll, serial, batch 2"),
+    ],
+)  # fmt: skip
+def test_an_interrupt_leaves_the_runs_that_are_done(endpoint, scenario, first, second):
+    command = [str(binary()), "bench", *scenario, "--endpoint", endpoint, "--json", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            url = process.stderr.readline().removeprefix("metrics at ").strip()
+            deadline = time.monotonic() + 60
+            while f'"{second}"' not in (page := urllib.request.urlopen(url).read().decode()):
+                assert time.monotonic() < deadline, page
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+
+    report = json.loads(out)
+    assert process.returncode == 1 and "the run was ended early" in err
+    rates = [metric["name"] for metric in report["metrics"] if metric["name"].endswith(".rate")]
+    assert rates == [first]
+    assert any("ended early" in warning for warning in report["warnings"])

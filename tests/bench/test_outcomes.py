@@ -242,6 +242,15 @@ def test_what_was_measured_before_a_part_that_could_not_begin_is_reported(make_s
     assert b"creating queue" in err and b"is left" in err
 
 
+def test_what_a_drain_has_finished_is_reported_though_a_later_run_fails(endpoint):
+    few = ["--backlog", "1000", "--workers", "1", "--pool", "on", "--scheme", "http,https"]
+    nowhere = ["--https-endpoint", "https://127.0.0.1:1", "--insecure-tls"]
+    outcome = bench("drain", *few, *nowhere, "--json", endpoint=endpoint, code=1)
+
+    assert outcome.metric("drain.http.kept.1.rate") > 0
+    assert any("A later part failed" in warning for warning in outcome.report["warnings"])
+
+
 def test_a_queue_is_named_that_a_drain_had_to_leave(make_server):
     server = make_server()
     sqs = sdk_client(server)

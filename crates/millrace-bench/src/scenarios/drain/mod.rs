@@ -20,7 +20,9 @@ use clap::Args;
 use millrace_client::{Peer, ReceiveRequest, SystemAttributes, transport::TransportOptions};
 use tokio::{runtime, task::JoinSet, time};
 
-use super::{Findings, Flags, Setting, conduct, connections::Connections, queue::Queue};
+use super::{
+    Findings, Flags, Setting, conduct, connections::Connections, parts::Parts, queue::Queue,
+};
 use crate::{
     access::{Access, Interface},
     certificate::Certificate,
@@ -105,28 +107,32 @@ pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
 }
 
 pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
-    let mut all = Vec::new();
+    let mut parts = Parts::new();
     let mut notes = vec![
         "CPU is that of a message, user and system: of this process, and of the server's if it \
          runs here. Filling the queue is not counted."
             .to_owned(),
     ];
-    for scheme in &plan.scheme {
+    'plan: for scheme in &plan.scheme {
         let secure = match scheme {
             Scheme::Http if setting.endpoint.tls.is_some() => {
                 notes.push("HTTP was left out: the endpoint speaks HTTPS.".to_owned());
                 continue;
             }
             Scheme::Http => None,
-            Scheme::Https => match Secure::find(setting, plan)? {
-                None => {
+            Scheme::Https => match Secure::find(setting, plan) {
+                Err(error) => {
+                    parts.add(&setting.progress, Err(error))?;
+                    break 'plan;
+                }
+                Ok(None) => {
                     notes.push(
                         "HTTPS was left out: for this interface, name one with --https-endpoint."
                             .to_owned(),
                     );
                     continue;
                 }
-                found => found,
+                Ok(found) => found,
             },
         };
         if secure.as_ref().is_some_and(|secure| secure.own.is_some()) {
@@ -136,20 +142,25 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
         let setting = secure.as_ref().map_or(setting, |secure| &secure.setting);
         for pool in &plan.pool {
             for workers in &plan.workers {
-                all.push(measure(setting, plan, *workers, *pool, *scheme)?);
+                let measured = measure(setting, plan, *workers, *pool, *scheme);
+                if !parts.add(&setting.progress, measured)? {
+                    break 'plan;
+                }
             }
         }
     }
-    if all.is_empty() {
+    if parts.all.is_empty() {
         bail!("there is nothing to measure: {}", notes.join(" "));
     }
-    Ok(Findings {
+    let mut findings = Findings {
         title: "Draining a queue".to_owned(),
-        metrics: all.iter().flat_map(Measured::metrics).collect(),
-        sections: vec![section::section(&all, notes)],
-        recordings: all.into_iter().flat_map(|measured| measured.recordings).collect(),
+        metrics: parts.all.iter().flat_map(Measured::metrics).collect(),
+        sections: vec![section::section(&parts.all, notes)],
         ..Findings::default()
-    })
+    };
+    findings.note_failure(&parts);
+    findings.recordings = parts.all.into_iter().flat_map(|one| one.recordings).collect();
+    Ok(findings)
 }
 
 impl Secure {

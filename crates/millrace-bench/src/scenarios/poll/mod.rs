@@ -24,7 +24,7 @@ use tokio::{
     time::{self, sleep},
 };
 
-use super::{Findings, Flags, Setting, conduct, queue::Queue, setting::duration};
+use super::{Findings, Flags, Setting, conduct, parts::Parts, queue::Queue, setting::duration};
 use crate::{delay::Delay, report::Recording};
 
 #[derive(Args, Clone, Debug)]
@@ -105,27 +105,32 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
         None => setting.url.clone(),
         Some(delay) => setting.url_at(delay.address),
     };
-    let mut all = Vec::new();
-    for model in &plan.model {
-        // How much the worker receives is not asked of us.
-        let batches = match model {
-            Model::Worker => vec![None],
-            Model::Serial | Model::Timer => plan.batch.iter().copied().map(Some).collect(),
-        };
-        for batch in batches {
-            all.push(measure(setting, &url, plan, *model, batch)?);
-        }
-    }
-    Ok(Findings {
+    let runs = plan.model.iter().flat_map(|model| plan.batches(*model));
+    let parts = Parts::measure(&setting.progress, runs, |(model, batch)| {
+        measure(setting, &url, plan, model, batch)
+    })?;
+    let mut findings = Findings {
         title: "Working off slow messages".to_owned(),
-        metrics: all.iter().flat_map(Measured::metrics).collect(),
-        sections: vec![section::section(&all, plan, round_trip)],
-        recordings: all.into_iter().flat_map(|measured| measured.recordings).collect(),
+        metrics: parts.all.iter().flat_map(Measured::metrics).collect(),
+        sections: vec![section::section(&parts.all, plan, round_trip)],
         ..Findings::default()
-    })
+    };
+    findings.note_failure(&parts);
+    findings.recordings = parts.all.into_iter().flat_map(|one| one.recordings).collect();
+    Ok(findings)
 }
 
 impl Plan {
+    /// What a model is to be measured with; how much the worker receives is not asked of us.
+    fn batches(&self, model: Model) -> Vec<(Model, Option<u64>)> {
+        match model {
+            Model::Worker => vec![(model, None)],
+            Model::Serial | Model::Timer => {
+                self.batch.iter().map(|batch| (model, Some(*batch))).collect()
+            }
+        }
+    }
+
     fn round_trip(&self, setting: &Setting) -> Duration {
         let is_here = setting.endpoint.address.ip().is_loopback();
         self.delay.unwrap_or(if is_here { ROUND_TRIP } else { Duration::ZERO })
