@@ -15,7 +15,7 @@ use super::{
     clients::Client,
     endpoint::OwnQueue,
     pace::Pace,
-    patience::{PATIENCE, Patience},
+    patience::{PATIENCE, Patience, Vitals},
     report::{Report, Snapshot},
     run::{COUNTS, Count, Phase, Run},
     scenario::{Mode, Scenario},
@@ -66,19 +66,27 @@ pub(crate) fn run_on(scenario: &Scenario, queue: &str) -> Result<Report> {
 impl Run {
     /// Measures for the scenario's duration, then lets consumers catch up.
     fn watch_clock(&self) -> Result<(Snapshot, Snapshot)> {
-        self.warm_up()?;
+        let mut vitals = Vitals::new(Instant::now(), self.scenario.gone_after);
+        self.warm_up(&mut vitals)?;
         self.enter(Phase::Measure);
         let before = self.snapshot();
-        self.measure(&before);
-        let after = self.snapshot();
+        let gone = self.measure(&before, &mut vitals);
+        let mut after = self.snapshot();
         self.enter(Phase::Settle);
+        if let Err(gone) = gone {
+            // What came after its last answer would only make the figures worse.
+            after.at = vitals.since().max(before.at);
+            self.note_gone(gone.to_string());
+        }
         self.scenario.progress.at(1.0, || "consumers catch up".to_owned());
-        self.wait_for_answers();
+        if self.gone().is_none() {
+            self.wait_for_answers();
+        }
         if let Some(together) = &self.scenario.together {
             (together.all_sent)().context("waiting for the other processes")?;
             self.enter(Phase::Dry);
         }
-        if self.scenario.consumers > 0 {
+        if self.scenario.consumers > 0 && self.gone().is_none() {
             // What is missing then is the verdict's business.
             let _ = self.wait_for_progress(Count::Received, || self.is_settled());
         }
@@ -96,11 +104,12 @@ impl Run {
     }
 
     /// Lets the time of warm-up pass.
-    fn warm_up(&self) -> Result<()> {
+    fn warm_up(&self, vitals: &mut Vitals) -> Result<()> {
         let (start, progress) = (Instant::now(), &self.scenario.progress);
         progress.at(0.0, || "warm-up".to_owned());
         while start.elapsed() < self.scenario.warm_up {
             progress.go_on()?;
+            self.check_server(vitals)?;
             thread::sleep(EARLY_TURN.min(self.scenario.warm_up.saturating_sub(start.elapsed())));
         }
         Ok(())
@@ -108,7 +117,11 @@ impl Run {
 
     /// Lets the scenario's duration pass, or less if asked to end early, and keeps account of every
     /// second.
-    fn measure(&self, before: &Snapshot) {
+    ///
+    /// # Errors
+    ///
+    /// If the server is gone.
+    fn measure(&self, before: &Snapshot, vitals: &mut Vitals) -> Result<()> {
         let (duration, mut last) = (self.scenario.duration, before.counts);
         let mut second_end = Duration::from_secs(1);
         while before.at.elapsed() < duration {
@@ -116,6 +129,7 @@ impl Run {
             while before.at.elapsed() < next && self.scenario.progress.go_on().is_ok() {
                 let share = before.at.elapsed().as_secs_f64() / duration.as_secs_f64();
                 self.scenario.progress.at(share, String::new);
+                self.check_server(vitals)?;
                 thread::sleep(EARLY_TURN.min(next.saturating_sub(before.at.elapsed())));
             }
             let counts = self.snapshot_counts();
@@ -124,7 +138,7 @@ impl Run {
                 live.stands(self.ledger.standing());
             }
             if self.scenario.progress.go_on().is_err() {
-                return;
+                return Ok(());
             }
             if next == second_end {
                 self.seconds.lock().unwrap_or_else(PoisonError::into_inner).push(passed);
@@ -132,6 +146,20 @@ impl Run {
             last = counts;
             second_end += Duration::from_secs(1);
         }
+        Ok(())
+    }
+
+    /// Fails once the server is gone. Not by a schedule: there what fails is measured.
+    fn check_server(&self, vitals: &mut Vitals) -> Result<()> {
+        let failed = self.count(Count::FailedRequests);
+        let succeeded = self.count(Count::Requests).saturating_sub(failed);
+        if self.scenario.pace.stages().is_empty() && !vitals.last(Instant::now(), succeeded, failed)
+        {
+            let why = self.last_error().unwrap_or_else(|| "no error".to_owned());
+            let longest = self.scenario.gone_after;
+            bail!("the server is gone: no request has succeeded for {longest:?}: {why}");
+        }
+        Ok(())
     }
 
     fn is_settled(&self) -> bool {
@@ -304,8 +332,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_queue_that_was_not_filled_is_not_drained() {
+    /// The URL of a server that refuses all.
+    fn refusing() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         thread::spawn(move || {
@@ -314,6 +342,35 @@ mod tests {
                 .flatten()
                 .for_each(|socket| drop(thread::spawn(|| refuse_all(socket))));
         });
+        url
+    }
+
+    #[test]
+    fn a_run_ends_when_the_server_is_gone() {
+        let url = refusing();
+        let endpoint = Endpoint::new(&url, &Access::open(), &Trust::default()).unwrap();
+        let long = Duration::from_secs(600);
+        let run = |warm_up| {
+            let scenario = Scenario {
+                warm_up,
+                duration: long,
+                gone_after: Duration::from_millis(100),
+                ..Scenario::new(Mode::Pc, endpoint.clone(), 2)
+            };
+            run_on(&scenario, &format!("{url}/000000000000/q"))
+        };
+
+        let (unmeasured, measured) = (run(long).unwrap_err(), run(Duration::ZERO).unwrap());
+
+        for why in [unmeasured.to_string(), measured.reason_for_less().unwrap()] {
+            assert!(why.starts_with("the server is gone: ") && why.contains("500"), "{why}");
+        }
+        assert!(measured.elapsed < Duration::from_secs(1), "the time without answers is left out");
+    }
+
+    #[test]
+    fn a_queue_that_was_not_filled_is_not_drained() {
+        let url = refusing();
         let endpoint = Endpoint::new(&url, &Access::open(), &Trust::default()).unwrap();
         let scenario = Scenario { count: 10, ..Scenario::new(Mode::Drain, endpoint, 1) };
 

@@ -124,7 +124,7 @@ pub(crate) fn run_command(flags: &Flags) -> Result<()> {
         format!("{report}\n")
     })?;
     let mut broken = report.violations();
-    broken.extend(report.reason_for_nothing());
+    broken.extend(report.reason_for_less());
     broken.extend(scenario.progress.left());
     broken.extend(ended.map(|ended| ended.to_string()));
     if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join(", ")) }

@@ -2,7 +2,8 @@
 //!
 //! A server that answers, and gives nothing, has nothing more: it gets [`PATIENCE`]. One that does
 //! not answer at all may be in the middle of a stall, and that is what is measured: it gets as long
-//! as a request may take, and when it goes on, the whole of [`PATIENCE`] again.
+//! as a request may take, and when it goes on, the whole of [`PATIENCE`] again. One that lets requests
+//! fail and none succeed is gone.
 
 use std::time::{Duration, Instant};
 
@@ -56,9 +57,58 @@ impl Patience {
     }
 }
 
+/// Finds out that the server is gone: requests fail, and none has succeeded for long. One
+/// that is only silent may be in the middle of a stall.
+pub(super) struct Vitals {
+    succeeded: u64,
+    /// Those that had failed when one last succeeded.
+    failed: u64,
+    since: Instant,
+    longest: Duration,
+}
+
+impl Vitals {
+    /// Of a server that is gone after requests have failed for `longest`.
+    pub(super) fn new(now: Instant, longest: Duration) -> Vitals {
+        Vitals { succeeded: 0, failed: 0, since: now, longest }
+    }
+
+    /// When a request was last seen to have succeeded.
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Whether there is any use in going on, with so many requests that have succeeded and failed.
+    pub(super) fn last(&mut self, now: Instant, succeeded: u64, failed: u64) -> bool {
+        if succeeded != self.succeeded {
+            *self = Vitals { succeeded, failed, since: now, ..*self };
+        }
+        failed == self.failed || now.duration_since(self.since) <= self.longest
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_gone_when_requests_fail_and_none_succeeds() {
+        let start = Instant::now();
+        let gone_after = |counts: &dyn Fn(u64) -> (u64, u64)| {
+            let mut vitals = Vitals::new(start, Duration::from_secs(15));
+            (0..1000).find(|second| {
+                let (succeeded, failed) = counts(*second);
+                !vitals.last(start + Duration::from_secs(*second), succeeded, failed)
+            })
+        };
+
+        assert_eq!(gone_after(&|second| (0, second)), Some(16));
+        assert_eq!(gone_after(&|second| (second.min(100), second)), Some(116));
+        // Stalls, comes back sooner, or fails now and then.
+        assert_eq!(gone_after(&|second| (second.min(100), 7)), None);
+        assert_eq!(gone_after(&|second| (second / 15, second)), None);
+        assert_eq!(gone_after(&|second| (second, second)), None);
+    }
 
     /// Looks every second, at counts that a second comes to; after how many it was given up.
     fn given_up_after(

@@ -53,6 +53,8 @@ pub(crate) struct Report {
     /// Of `drain`: how long filling took, and what it cost.
     pub(crate) preload: Option<(Duration, Cost)>,
     pub(crate) first_error: Option<String>,
+    /// Why the run ended before its time, if the server was gone.
+    gone: Option<String>,
     /// Counters by whole second, in the order of [`Count`].
     pub(crate) seconds: Vec<[u64; COUNTS]>,
     /// What this process knows of everyone's messages; only where there are several.
@@ -103,6 +105,7 @@ impl Report {
             verdict: run.ledger.verdict(),
             preload: None,
             first_error: run.first_error(),
+            gone: run.gone().cloned(),
             seconds: run.seconds(),
             tallies: run
                 .scenario
@@ -134,6 +137,7 @@ impl Report {
             all.verdict.foreign += report.verdict.foreign;
             all.verdict.out_of_order += report.verdict.out_of_order;
             all.first_error = all.first_error.or(report.first_error);
+            all.gone = all.gone.or(report.gone);
             for (index, second) in report.seconds.iter().enumerate() {
                 match all.seconds.get_mut(index) {
                     Some(all) => *all = sum(all, second),
@@ -279,8 +283,11 @@ impl Report {
             .collect()
     }
 
-    /// Why nothing could be measured, if that is so.
-    pub(crate) fn reason_for_nothing(&self) -> Option<String> {
+    /// Why nothing could be measured, or not as much as was asked for, if that is so.
+    pub(crate) fn reason_for_less(&self) -> Option<String> {
+        if self.gone.is_some() {
+            return self.gone.clone();
+        }
         let error = self.first_error.as_ref().filter(|_| self.rate() == 0.0)?;
         Some(format!("no message got through: {error}"))
     }

@@ -9,7 +9,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -75,6 +75,9 @@ pub(crate) struct Run {
     /// Where somebody watches.
     pub(super) live: Option<Arc<Live>>,
     first_error: Mutex<Option<String>>,
+    last_error: Mutex<Option<String>>,
+    /// Why the run ended before its time.
+    gone: OnceLock<String>,
     /// When a message was last sent, received or deleted, in µs since `started`.
     progress_us: AtomicU64,
 }
@@ -104,6 +107,8 @@ impl Run {
             seconds: Mutex::default(),
             live: scenario.progress.live().if_watched(),
             first_error: Mutex::default(),
+            last_error: Mutex::default(),
+            gone: OnceLock::new(),
             progress_us: AtomicU64::new(0),
         }
     }
@@ -223,15 +228,31 @@ impl Run {
         self.seconds.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts a failed request and keeps the first error's text.
+    /// Counts a failed request and keeps the texts of the first error and of the last.
     pub(crate) fn fail(&self, error: &anyhow::Error) {
         self.add(Count::FailedRequests, 1);
+        let text = format!("{error:#}");
         let mut first = self.first_error.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert_with(|| format!("{error:#}"));
+        first.get_or_insert_with(|| text.clone());
+        drop(first);
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    }
+
+    pub(super) fn last_error(&self) -> Option<String> {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn first_error(&self) -> Option<String> {
         self.first_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn note_gone(&self, why: String) {
+        self.gone.get_or_init(|| why);
+    }
+
+    /// Why the run ended before its time, if the server was gone.
+    pub(super) fn gone(&self) -> Option<&String> {
+        self.gone.get()
     }
 
     pub(super) fn count(&self, count: Count) -> u64 {

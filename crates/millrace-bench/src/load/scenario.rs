@@ -49,6 +49,8 @@ pub(crate) struct Scenario {
     pub(crate) wait_s: u32,
     pub(crate) settle: Settle,
     pub(crate) server_pid: Option<u32>,
+    /// How long requests may fail, and none succeed, before the server is given up.
+    pub(crate) gone_after: Duration,
     /// Other processes that use the same queue.
     pub(crate) together: Option<Together>,
     pub(crate) progress: Progress,
@@ -75,6 +77,9 @@ impl std::fmt::Debug for Together {
 /// queue and not the rate at which a backlog grows.
 pub(crate) const BACKLOG_MAX: u64 = 10_000;
 
+/// A server that is started anew is back sooner.
+const GONE_AFTER: Duration = Duration::from_secs(15);
+
 impl Scenario {
     /// A scenario with the usual values: single messages of 1 KB, 5 s after 1 s of warm-up.
     pub(crate) fn new(mode: Mode, endpoint: Endpoint, connections: usize) -> Scenario {
@@ -100,6 +105,7 @@ impl Scenario {
             wait_s: 1,
             settle: Settle::DeleteAll,
             server_pid: None,
+            gone_after: GONE_AFTER,
             together: None,
             progress: Progress::default(),
         }

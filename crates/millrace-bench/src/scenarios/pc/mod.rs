@@ -127,7 +127,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
             ..Findings::default()
         };
         let failures = |one: &Measured| match flags.no_verify {
-            true => Vec::from_iter(one.report.reason_for_nothing()),
+            true => Vec::from_iter(one.report.reason_for_less()),
             false => violations(&one.report),
         };
         findings.violations = all.iter().flat_map(failures).collect();
@@ -229,7 +229,7 @@ pub(crate) fn violations(report: &load::Report) -> Vec<String> {
         // Standard queues deliver at least once; the count is in the table.
         found.retain(|text| !text.ends_with("duplicated"));
     }
-    found.extend(report.reason_for_nothing());
+    found.extend(report.reason_for_less());
     found
 }
 
