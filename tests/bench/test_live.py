@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -353,3 +354,35 @@ def test_an_interrupt_leaves_the_runs_that_are_done(endpoint, scenario, first, s
     rates = [metric["name"] for metric in report["metrics"] if metric["name"].endswith(".rate")]
     assert rates == [first]
     assert any("ended early" in warning for warning in report["warnings"])
+
+
+def children(pid):
+    """Process ids of what a process has started."""
+    tasks = pathlib.Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def has_ended(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state in "ZX"
+
+
+def test_what_a_run_has_started_ends_with_it_however_that_ends(endpoint):
+    command = [str(binary()), "bench", "drain", "--scheme", "https", "--backlog", "1000000", "--endpoint", endpoint]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + 20
+            while not (started := children(process.pid)):
+                assert process.poll() is None and time.monotonic() < deadline, "no server was ever started"
+                time.sleep(0.02)
+        finally:
+            process.kill()
+
+    [server] = started
+    deadline = time.monotonic() + 20
+    while not has_ended(server):
+        assert time.monotonic() < deadline, "the server goes on"
+        time.sleep(0.02)

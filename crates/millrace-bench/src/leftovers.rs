@@ -1,6 +1,7 @@
 //! What would stay behind a process that leaves at once: children, and directories for data.
 //!
-//! Who exits at a second signal runs no destructors, so what they would do is written down here. A
+//! Who exits at a second signal runs no destructors, so what they would do is written down here. Who
+//! is killed cannot even do that: children then end by themselves, and directories stay. A
 //! child is killed and gone before directories are removed: it may write there.
 
 use std::{
@@ -15,6 +16,8 @@ use std::{
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tempfile::TempDir;
+
+use crate::parent::end_with_us;
 
 /// Is removed at the latest when this process leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +47,7 @@ impl Registered {
     /// Starts a child of this process. To be dropped as soon as that has been waited for: its number
     /// may be another process's some time.
     pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Registered)> {
+        end_with_us(command);
         // Locked before: who leaves meanwhile would not know of the child.
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn()?;

@@ -17,6 +17,7 @@ mod load;
 mod micro;
 mod node;
 mod output;
+mod parent;
 mod process;
 mod progress;
 mod report;
@@ -27,4 +28,5 @@ mod targets;
 mod tls;
 
 pub use cli::{Command, UsageError, run};
+pub use parent::follow_parent;
 pub use process::ignores_hang_up;

@@ -37,6 +37,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// 0: done. 1: failed. 2: asked for something that cannot be, or a journal was not checked. 4: a
 /// worker gave work back unfinished.
 fn main() -> ExitCode {
+    millrace_bench::follow_parent();
     let code = match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
