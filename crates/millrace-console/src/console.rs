@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use millrace_broker::{Broker, BrokerError, SharedQueue};
+use millrace_core::hex_text;
 use millrace_services::{AccessKey, Principal, Services};
 use millrace_wire::query::Parameters;
 use millrace_wire::{ApiError, Header, Request, Response, Service};
@@ -66,7 +67,7 @@ struct Login {
 
 impl Console {
     pub fn new(broker: Arc<Broker>, services: Arc<Services>, options: Options) -> Console {
-        let process: String = options.secret[24..].iter().map(|b| format!("{b:02x}")).collect();
+        let process = hex_text(&options.secret[24..]);
         Console {
             // Tokens are sealed with the whole secret; its end alone names the process.
             sessions: Sessions::new(options.access_keys.clone(), options.secret),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit, Mac};
+use millrace_core::hex_text;
 use millrace_services::AccessKey;
 use millrace_wire::{Request, sigv4::equal_in_constant_time};
 use sha2::Sha256;
@@ -185,7 +186,7 @@ impl Sessions {
             return String::new();
         };
         mac.update(id.as_bytes());
-        mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex_text(&mac.finalize().into_bytes())
     }
 }
 
@@ -248,7 +249,7 @@ fn is_id(text: &str) -> bool {
 fn random_id() -> Option<String> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).ok()?;
-    Some(bits.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex_text(&bits))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -30,20 +30,27 @@ pub fn md5_of_each(messages: &[&[u8]]) -> Vec<[u8; 16]> {
 /// SHA-256 of `bytes` as 64 lower-case hexadecimal digits: what content-based deduplication takes
 /// for the MessageDeduplicationId.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    let digest: [u8; 32] = Sha256::digest(bytes).into();
-    let halves = digest.as_chunks::<16>().0;
-    halves.iter().flat_map(hex).map(char::from).collect()
+    hex_text(&Sha256::digest(bytes))
+}
+
+/// `bytes` as lower-case hexadecimal digits.
+pub fn hex_text(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+    digits.map(char::from).collect()
 }
 
 /// 16 bytes as lower-case hexadecimal digits. Reckoned, not looked up, which the compiler turns
 /// into vector instructions.
 pub fn hex(bytes: &[u8; 16]) -> [u8; 32] {
-    let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
     let mut out = [0; 32];
     for (pair, byte) in out.as_chunks_mut().0.iter_mut().zip(bytes) {
         *pair = [digit(byte >> 4), digit(byte & 15)];
     }
     out
+}
+
+fn digit(nibble: u8) -> u8 {
+    nibble + if nibble < 10 { b'0' } else { b'a' - 10 }
 }
 
 /// MD5OfMessageAttributes and MD5OfMessageSystemAttributes: attributes are added in ascending

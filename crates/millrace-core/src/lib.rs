@@ -13,6 +13,6 @@ mod time;
 
 pub use arn::{Arn, QueueKey, partition};
 pub use date::Date;
-pub use digest::{AttributeDigest, hex, md5, md5_of_each, sha256_hex};
+pub use digest::{AttributeDigest, hex, hex_text, md5, md5_of_each, sha256_hex};
 pub use ids::{MessageId, QueueId};
 pub use time::{Clock, SystemClock, Timestamp};

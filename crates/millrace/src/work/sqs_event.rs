@@ -2,7 +2,7 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use millrace_client::{AttributeValue, MessageAttribute};
-use millrace_core::{AttributeDigest, hex, md5};
+use millrace_core::{AttributeDigest, hex_text, md5};
 use millrace_worker::Message;
 use serde_json::{Map, Value, json};
 
@@ -81,10 +81,6 @@ fn digest(attributes: &[MessageAttribute]) -> String {
         digest.add(&attribute.name, &attribute.data_type, value);
     }
     hex_text(&digest.finish())
-}
-
-fn hex_text(digest: &[u8; 16]) -> String {
-    hex(digest).iter().copied().map(char::from).collect()
 }
 
 fn message_attribute(attribute: &MessageAttribute) -> Value {
