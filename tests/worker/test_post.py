@@ -1,5 +1,6 @@
 """`--post`: headers, answers, Retry-After."""
 
+import base64
 import email.utils
 import hmac
 import threading
@@ -40,14 +41,24 @@ def test_body_is_signed_with_a_key(queue, work, send, http_server):
     seen = []
 
     def answer(path, headers, body):
-        seen.append((headers["X-Millrace-Signature"], body))
-        return 200, {}, b""
+        seen.append((headers, body))
+        return (500 if len(seen) == 1 else 200), {}, b""
 
     target = http_server(answer).url
-    assert work(url, "--post", target, *ALWAYS, env={"MILLRACE_POST_KEY": "secret"}).wait() == 0
+    flags = ["--post", target, "--max-messages", "2", "--backoff", "1s"]
+    before = time.time()
+    assert work(url, *flags, env={"MILLRACE_POST_KEY": "secret"}).wait() == 0
 
-    [(signature, body)] = seen
-    assert signature == "sha256=" + hmac.new(b"secret", body, "sha256").hexdigest()
+    for headers, body in seen:
+        assert headers["X-Millrace-Signature"] == "sha256=" + hmac.new(b"secret", body, "sha256").hexdigest()
+        sent_at = headers["Webhook-Timestamp"]
+        assert int(before) <= int(sent_at) <= time.time()
+        signed = f"{headers['Webhook-Id']}.{sent_at}.".encode() + body
+        signature = base64.b64encode(hmac.new(b"secret", signed, "sha256").digest()).decode()
+        assert headers["Webhook-Signature"] == f"v1,{signature}"
+    [first, second] = [headers for headers, _ in seen]
+    assert first["Webhook-Id"] == second["Webhook-Id"] == first["X-Aws-Sqsd-Msgid"]
+    assert int(second["Webhook-Timestamp"]) > int(first["Webhook-Timestamp"])
 
 
 def test_only_success_deletes(queue, work, send, http_server, counts):

@@ -5,14 +5,16 @@
 //! listed answers reject the message; everything else is a failure and retried with back-off. With
 //! `--sqsd` answers mean what they mean to that daemon: 200 is a success, everything else a failure.
 
-use std::{fmt::Write, time::Duration};
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
+use base64::{Engine, prelude::BASE64_STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 use millrace_client::{
     AttributeValue, attribute,
     transport::{Answer, Call, Head, HeadError, Lane, Repeat},
 };
+use millrace_core::hex_text;
 use millrace_wire::date;
 use millrace_worker::{HandlerError, Message, Outcome};
 use sha2::Sha256;
@@ -89,7 +91,13 @@ impl Post {
         head.header("X-Aws-Sqsd-Queue", &self.queue_name)?;
         head.header("X-Aws-Sqsd-Receive-Count", &message.receive_count().to_string())?;
         if let Some(key) = &self.key {
-            head.header("X-Millrace-Signature", &signature(key.clone(), message.body()))?;
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let signature =
+                Signature { id: message.id(), at_s: now.as_secs(), body: message.body() };
+            head.header("Webhook-Id", signature.id)?;
+            head.header("Webhook-Timestamp", &signature.at_s.to_string())?;
+            head.header("Webhook-Signature", &signature.of_request(key.clone()))?;
+            head.header("X-Millrace-Signature", &signature.of_body(key.clone()))?;
         }
         let delivery = message.delivery();
         if let Some(at) = delivery.first_received_at() {
@@ -154,15 +162,29 @@ fn key() -> anyhow::Result<Option<Hmac<Sha256>>> {
     Ok(Some(key.context("reading MILLRACE_POST_KEY")?))
 }
 
-/// `sha256=` and the HMAC of the body in hexadecimal digits.
-fn signature(mut key: Hmac<Sha256>, body: &str) -> String {
-    key.update(body.as_bytes());
-    let digest = key.finalize().into_bytes();
-    let mut text = "sha256=".to_owned();
-    for byte in digest {
-        let _ = write!(text, "{byte:02x}");
+/// What a receiver learns of the sender of a request, if both know the key.
+struct Signature<'a> {
+    id: &'a str,
+    /// When the request is made, since 1970.
+    at_s: u64,
+    body: &'a str,
+}
+
+impl Signature<'_> {
+    /// As the specification Standard Webhooks has it: whoever has seen a request cannot make it again
+    /// later, or under another id.
+    fn of_request(&self, mut key: Hmac<Sha256>) -> String {
+        for part in [self.id, ".", &self.at_s.to_string(), ".", self.body] {
+            key.update(part.as_bytes());
+        }
+        format!("v1,{}", BASE64_STANDARD.encode(key.finalize().into_bytes()))
     }
-    text
+
+    /// `sha256=` and the HMAC of the body in hexadecimal digits.
+    fn of_body(&self, mut key: Hmac<Sha256>) -> String {
+        key.update(self.body.as_bytes());
+        format!("sha256={}", hex_text(&key.finalize().into_bytes()))
+    }
 }
 
 #[cfg(test)]
@@ -170,15 +192,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signature_is_the_hmac_of_the_body() {
+    fn signature_of_the_body_is_its_hmac() {
         // RFC 4231, test case 2.
         let key = Hmac::new_from_slice(b"Jefe").unwrap();
+        let body = "what do ya want for nothing?";
 
-        let signature = signature(key, "what do ya want for nothing?");
+        let signature = Signature { id: "1", at_s: 2, body }.of_body(key);
 
         assert_eq!(
             signature,
             "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
         );
+    }
+
+    #[test]
+    fn signature_of_the_request_is_that_of_standard_webhooks() {
+        // The example of its libraries' tests.
+        let key = BASE64_STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let key = Hmac::new_from_slice(&key).unwrap();
+        let (id, body) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", r#"{"test": 2432232314}"#);
+
+        let signature = Signature { id, at_s: 1_614_265_330, body }.of_request(key);
+
+        assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 }
