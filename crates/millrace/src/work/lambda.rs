@@ -73,9 +73,10 @@ impl Handler for Lambda {
             let (event, count) = self.source.event(rest, PAYLOAD_BYTES);
             let (part, behind) = rest.split_at_checked(count).unwrap_or((rest, &[]));
             rest = behind;
-            // Messages behind one that failed are not tried before it.
-            if part.iter().any(|message| message.lane().is_some_and(|lane| stopped.contains(lane)))
-            {
+            // Messages behind one that failed are not tried before it, and at the end nothing is begun.
+            let is_behind =
+                |message: &Message| message.lane().is_some_and(|lane| stopped.contains(lane));
+            if part.iter().any(is_behind) || part.iter().all(Message::is_cancelled) {
                 outcomes.extend(part.iter().map(|_| Outcome::Release));
                 continue;
             }
