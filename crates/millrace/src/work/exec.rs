@@ -27,7 +27,7 @@ use super::{
     environment::{self, Names},
     flags::ExitCodes,
     process_group::ProcessGroup,
-    room::Room,
+    room::{Room, Turns},
 };
 
 /// BSD's sysexits: the input data was incorrect.
@@ -44,6 +44,8 @@ pub(super) struct Exec {
     retry_delay: Duration,
     timeout: Duration,
     kill_after: Duration,
+    /// Of messages that wait for room.
+    turns: Turns,
 }
 
 impl Exec {
@@ -55,11 +57,12 @@ impl Exec {
             retry_delay: flags.retry_delay,
             timeout: flags.timeout(),
             kill_after: flags.kill_after,
+            turns: Turns::default(),
         }
     }
 
     pub(super) async fn run(&self, message: &Message) -> Result<Outcome, HandlerError> {
-        let mut room = Room::new(self.timeout);
+        let mut room = Room::new(&self.turns, self.timeout);
         let mut child = loop {
             match self.spawn(message) {
                 Ok(child) => break child,
@@ -70,6 +73,7 @@ impl Exec {
                 }
             }
         };
+        drop(room);
         let mut group = ProcessGroup::of(&child)?;
         let ended = async {
             tokio::select! {

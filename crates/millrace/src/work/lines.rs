@@ -29,7 +29,7 @@ use super::{
     WorkFlags,
     commands::{Commands, IDLE_MAX, Next, Place},
     process_group::ProcessGroup,
-    room::{self, Room},
+    room::{self, Room, Turns},
     trace,
 };
 
@@ -43,6 +43,8 @@ pub(super) struct Lines {
     queue_url: String,
     timeout: Duration,
     kill_after: Duration,
+    /// Of messages that wait for room.
+    turns: Turns,
     /// Those of all queues.
     commands: Arc<Commands<Running>>,
 }
@@ -70,6 +72,7 @@ impl Lines {
             queue_url: queue_url.to_owned(),
             timeout: flags.timeout(),
             kill_after: flags.kill_after,
+            turns: Turns::default(),
             commands,
         }
     }
@@ -102,7 +105,7 @@ impl Lines {
         cancelled: impl Future<Output = ()>,
     ) -> Result<Option<(Place<Running>, Running)>, HandlerError> {
         let mut cancelled = pin!(cancelled);
-        let mut room = Room::new(self.timeout);
+        let mut room = Room::new(&self.turns, self.timeout);
         let place = self.commands.place(&self.queue_url);
         loop {
             match place.next() {
@@ -271,6 +274,7 @@ mod tests {
             queue_url: queue_url.to_owned(),
             timeout: Duration::from_secs(60),
             kill_after: Duration::from_secs(60),
+            turns: Turns::default(),
             commands: Arc::clone(commands),
         }
     }
