@@ -13,7 +13,8 @@ use crate::{
     panics,
 };
 
-/// One step before a handler.
+/// One step before a handler. Of a batch no message is prepared once it is
+/// [cancelled](Message::cancelled): it is released.
 pub trait Layer: Send + Sync + 'static {
     /// The message that goes on, or what becomes of it without a handler. An error is treated as one
     /// of the handler.
@@ -56,7 +57,7 @@ impl<L: Layer, H: Handler> Handler for Behind<L, H> {
         let mut stopped = Stopped::default();
         messages.iter().for_each(|message| message.set_begun(false));
         for message in messages {
-            if stopped.contains(message.lane()) {
+            if message.is_cancelled() || stopped.contains(message.lane()) {
                 decided.push((message, Some(Outcome::Release)));
                 continue;
             }

@@ -194,6 +194,34 @@ async fn messages_of_a_batch_are_not_begun_once_they_are_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn messages_of_a_batch_meet_no_layer_once_they_are_cancelled() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a", "b", "c"]);
+    let prepared: Arc<Mutex<Vec<String>>> = Arc::default();
+    let memory = Arc::clone(&prepared);
+    let layer = move |message: Message| {
+        memory.lock().unwrap().push(message.body().to_string());
+        async move {
+            message.cancelled().await;
+            Ok(ControlFlow::Continue(message))
+        }
+    };
+    let handler = each(|_: Message| async { Ok(Outcome::Ack) }).behind(layer);
+    let worker = Worker::new(peer.clone(), handler, Options { batch_window: MS, ..options(10) });
+    let drain = worker.drain();
+    let end = async {
+        sleep(5 * S).await;
+        drain.drain();
+    };
+
+    let (summary, ()) = tokio::join!(worker.run(), end);
+
+    assert_eq!(*prepared.lock().unwrap(), ["a"]);
+    assert_eq!((summary.released, summary.succeeded), (3, 0));
+    assert_eq!(peer.available(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_the_message_in_mid_work_is_cut_off_with_its_batch() {
     let pass = |message: Message| async move { Ok(ControlFlow::Continue(message)) };
     let slow_layer = |_: Message| async move { pending().await };
