@@ -113,7 +113,8 @@ impl Report {
                 .as_ref()
                 .map(|_| run.ledger.tallies())
                 .unwrap_or_default(),
-            checks_losses: run.scenario.consumers > 0,
+            // What is still in a server that is gone is not lost yet.
+            checks_losses: run.scenario.consumers > 0 && run.gone().is_none(),
             batch: run.scenario.shape.batch,
             is_ordered: run.scenario.shape.grouping == Grouping::Fifo,
         }
@@ -144,7 +145,7 @@ impl Report {
                     None => all.seconds.push(*second),
                 }
             }
-            all.checks_losses |= report.checks_losses;
+            all.checks_losses = (all.checks_losses || report.checks_losses) && all.gone.is_none();
             all
         });
         joined.map(|all| {
@@ -244,9 +245,15 @@ impl Report {
         self.per_second(if is_kept { Count::Received } else { headline })
     }
 
+    /// Whether the run ended before its time because the server was gone.
+    pub(crate) fn ended_with_server(&self) -> bool {
+        self.gone.is_some()
+    }
+
+    /// `None` also if the server is gone: its account has gone with it.
     pub(crate) fn server_cpu_us_per_message(&self) -> Option<f64> {
         let messages = self.count(self.headline());
-        (self.is_server_known && messages > 0)
+        (self.is_server_known && self.gone.is_none() && messages > 0)
             .then(|| self.cost.server_cpu.as_secs_f64() * 1e6 / messages as f64)
     }
 

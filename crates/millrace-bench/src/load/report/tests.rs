@@ -8,6 +8,11 @@ use crate::{
 /// Of a run in which five messages were acknowledged, none came, and so many receives had no
 /// answer.
 fn report(batch: u64, unanswered: u64) -> Report {
+    report_of(batch, unanswered, None)
+}
+
+/// The same, of a server that is gone.
+fn report_of(batch: u64, unanswered: u64, gone: Option<&str>) -> Report {
     let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
     let shape = Shape { batch, ..Shape::default() };
     let run = Run::new(&Scenario { shape, ..Scenario::new(Mode::Pc, endpoint.unwrap(), 2) }, "q");
@@ -15,6 +20,7 @@ fn report(batch: u64, unanswered: u64) -> Report {
     (0..5).for_each(|sequence| run.ledger.acknowledge(sequence));
     // Before it is measured, as a failure may be.
     run.add(Count::Unanswered, unanswered);
+    gone.into_iter().for_each(|why| run.note_gone(why.to_owned()));
     let snapshot = run.snapshot();
     Report::new(&run, &snapshot, &snapshot, vec![Latencies::new()])
 }
@@ -32,4 +38,16 @@ fn what_an_answer_held_that_did_not_arrive_is_not_lost() {
     assert!(report(2, 3).violations().is_empty());
     assert!(report(2, 1).note_on_given_out().unwrap().starts_with("2 messages count as"));
     assert_eq!(report(2, 0).note_on_given_out(), None);
+}
+
+#[test]
+fn what_is_still_in_a_server_that_is_gone_is_not_lost() {
+    let gone = || report_of(1, 0, Some("gone"));
+
+    let one = Report::join(vec![gone(), report(1, 0)]).unwrap();
+
+    for report in [gone(), one] {
+        assert_eq!((report.lost(), report.reason_for_less()), (0, Some("gone".to_owned())));
+        assert_eq!(report.violations(), [""; 0]);
+    }
 }

@@ -70,7 +70,13 @@ fn finding(all: &[Measured]) -> String {
         .map(|one| format!("{}: {} messages/s", one.name, thousands(one.report.rate())))
         .collect();
     let lost: u64 = all.iter().map(|one| one.report.lost()).sum();
-    let lost = if lost == 0 { "none was lost".to_owned() } else { format!("{lost} were lost") };
+    let lost = match lost {
+        0 if all.iter().any(|one| one.report.ended_with_server()) => {
+            "the server went away with what was in it".to_owned()
+        }
+        0 => "none was lost".to_owned(),
+        lost => format!("{lost} were lost"),
+    };
     format!("{}; {lost}.", parts.join("; "))
 }
 
