@@ -123,7 +123,7 @@ impl Texts<'_> {
             (Some(text), _) => AttributeValue::Text(self.keep(text)),
             (None, encoded) => {
                 let bytes = BASE64.decode(encoded.unwrap_or_default().0.as_bytes());
-                let bytes = bytes.map_err(|error| format!("attribute {name}: {error}"))?;
+                let bytes = bytes.map_err(|error| format!("attribute {}: {error}", name.0))?;
                 AttributeValue::Binary(bytes.into())
             }
         };
@@ -142,9 +142,9 @@ fn delivery(answer: &Bytes, message: Message<'_>) -> Result<Delivery, CallError>
     let system = message.attributes.unwrap_or_default().0.into_iter();
     let attributes = message.message_attributes.unwrap_or_default().0.into_iter();
     let attributes = attributes.map(|(name, attribute)| texts.attribute(name, attribute));
-    let attributes = attributes
-        .collect::<Result<_, _>>()
-        .map_err(|problem| malformed(format_args!("message {}: {problem}", message.message_id)))?;
+    let attributes = attributes.collect::<Result<_, _>>().map_err(|problem| {
+        malformed(format_args!("message {}: {problem}", message.message_id.0))
+    })?;
     Ok(Delivery {
         handle: ReceiptHandle {
             message_id: texts.keep(message.message_id),
