@@ -90,9 +90,6 @@ fn positions_are_final_and_ascend(journal: Box<dyn Journal>) {
         if number % 7 == 0 {
             group_commit.commit_step();
         }
-        if number % 17 == 0 {
-            group_commit.roll();
-        }
     }
     while group_commit.commit_step() {}
 
@@ -145,9 +142,6 @@ fn reads_several_in_any_order(journal: Box<dyn Journal>) {
         wanted.extend(positions.iter().map(|at| (number, (*at, record.encoded_bytes() as u32))));
         if number % 5 == 0 {
             group_commit.commit_step();
-        }
-        if number % 40 == 0 {
-            group_commit.roll();
         }
     }
     while group_commit.commit_step() {}

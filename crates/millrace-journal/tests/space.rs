@@ -4,7 +4,6 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -15,7 +14,7 @@ use common::{
 use millrace_journal::conformance;
 use millrace_journal::{
     Durability, Fault, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions,
-    OpenError, Purpose, RealFileSystem, Record, SegmentId, SimFileSystem, Unavailable, check,
+    OpenError, Purpose, RealFileSystem, Record, SimFileSystem, Unavailable, check,
 };
 
 #[test]
@@ -286,28 +285,6 @@ fn second_opener_is_refused() {
     assert!(matches!(open(), Err(OpenError::Locked { .. })));
     drop(first);
     assert!(open().is_ok());
-}
-
-#[test]
-fn roll_seals_the_active_segment() {
-    let fs = SimFileSystem::new(1);
-    let opening = open(&fs).unwrap();
-    let group_commit = &opening.group_commit;
-    store(group_commit, 0, &[0]).unwrap();
-
-    group_commit.roll();
-    group_commit.roll();
-    while group_commit.commit_step() {}
-    store(group_commit, 1, &[1]).unwrap();
-
-    let segments: BTreeMap<_, _> =
-        group_commit.segments().iter().map(|info| (info.id, info.is_sealed)).collect();
-    assert_eq!(segments, BTreeMap::from([(SegmentId(1), true), (SegmentId(2), false)]));
-    group_commit.truncate_before(SegmentId(2)).unwrap();
-    group_commit.close();
-    drop(opening);
-    let seen = open(&fs).unwrap().seen;
-    assert_eq!(seen.iter().map(|seen| seen.id).collect::<Vec<_>>(), [1]);
 }
 
 #[test]

@@ -28,8 +28,6 @@ pub(super) struct Gather {
     records: u32,
     batches: u32,
     number: u64,
-    /// The gathering frame is to be written even without records, to seal the segment before.
-    is_wanted_empty: bool,
     closed: VecDeque<Group>,
     /// Ascending by place. Contains what is closed, being written and was written recently.
     recent: VecDeque<Recent>,
@@ -87,7 +85,6 @@ impl Gather {
             records: 0,
             batches: 0,
             number: 1,
-            is_wanted_empty: false,
             closed: VecDeque::new(),
             recent: VecDeque::new(),
             recent_bytes: 0,
@@ -125,22 +122,9 @@ impl Gather {
         position
     }
 
-    /// Moves on to the next segment. False if this one is still empty.
-    pub(super) fn roll(&mut self) -> bool {
-        if self.records > 0 {
-            self.close();
-        }
-        if self.base == self.placement.start(self.base.segment()) {
-            return false;
-        }
-        self.base = self.placement.roll(self.base);
-        self.is_wanted_empty = true;
-        true
-    }
-
     /// The oldest group that nobody has taken, closing the gathering one if need be.
     pub(super) fn take(&mut self) -> Option<Group> {
-        if self.closed.is_empty() && (self.records > 0 || self.is_wanted_empty) {
+        if self.closed.is_empty() && self.records > 0 {
             self.close();
         }
         self.closed.pop_front()
@@ -187,12 +171,12 @@ impl Gather {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.closed.is_empty() && self.records == 0 && !self.is_wanted_empty
+        self.closed.is_empty() && self.records == 0
     }
 
     /// Whether to commit without delay.
     pub(super) fn is_due(&self) -> bool {
-        !self.closed.is_empty() || self.is_wanted_empty || (self.records > 0 && self.is_awaited)
+        !self.closed.is_empty() || (self.records > 0 && self.is_awaited)
     }
 
     /// Somebody waits for the group of this number, or may.
@@ -205,7 +189,6 @@ impl Gather {
         self.batches >= self.wanted
             || self.body.len() >= self.enough_bytes
             || !self.closed.is_empty()
-            || self.is_wanted_empty
             || self.is_closed
     }
 
@@ -291,7 +274,6 @@ impl Gather {
         self.records = 0;
         self.batches = 0;
         self.is_awaited = false;
-        self.is_wanted_empty = false;
     }
 
     /// Where the gathering frame would stand with `bytes` more in it.

@@ -256,24 +256,6 @@ impl GroupCommit {
         Ok(())
     }
 
-    /// Seals the active segment early, by placing an empty frame in the next. Does nothing if the
-    /// active segment is still empty or no further segment can be had.
-    pub fn roll(&self) {
-        let next = self.lock_gather().tail().segment().next();
-        if self.is_poisoned.load(Ordering::Acquire) || self.journal.prepare(next).is_err() {
-            return;
-        }
-        let mut gather = self.lock_gather();
-        if !self.journal.is_ready(gather.tail().segment().next()) || !gather.roll() {
-            return;
-        }
-        let must_wake = gather.must_wake();
-        drop(gather);
-        if must_wake {
-            self.gathered.notify_one();
-        }
-    }
-
     #[must_use]
     pub fn stats(&self) -> Stats {
         let waiting_bytes = self.lock_gather().waiting_bytes;
