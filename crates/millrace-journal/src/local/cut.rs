@@ -57,7 +57,7 @@ pub(super) fn cut_at(
         later.retain(|id| *id != damaged);
     }
     let end = if keeps_beginning { damaged.next() } else { damaged };
-    if let Some(kept) = survey.last_in_order(end) {
+    if let Some(kept) = survey.last_before(end) {
         // Before anything is changed: there may be no room for it.
         backups.copy(kept.header.segment, &*kept.file)?;
         fs.remove_present(&index_path(dir, kept.header.segment))?;

@@ -188,7 +188,7 @@ impl Repair<'_> {
     /// before it, or gives one its length again.
     fn mend_header(&mut self, survey: &Survey, at: &Corruption) -> Result<bool, OpenError> {
         let repairing = || OpenError::io("repairing the journal");
-        let before = survey.last_in_order(at.segment);
+        let before = survey.last_before(at.segment);
         let salt = match survey.salt {
             None => find_salt(self.fs, self.dir, at.segment).map_err(repairing())?,
             known => known,

@@ -166,15 +166,9 @@ fn sort_out(headers: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
 }
 
 impl Survey {
-    /// The last segment before this one up to which none is missing.
-    pub(super) fn last_in_order(&self, id: SegmentId) -> Option<&Found> {
-        let mut expected = self.segments.first()?.header.segment;
-        let in_order = self.segments.iter().take_while(|found| {
-            let fits = found.header.segment == expected && found.header.segment < id;
-            expected = expected.next();
-            fits
-        });
-        in_order.last()
+    /// The last segment before this one. Before the first damage none is missing.
+    pub(super) fn last_before(&self, id: SegmentId) -> Option<&Found> {
+        self.segments.iter().rfind(|found| found.header.segment < id)
     }
 
     /// The chain with which the next segment starts, if its header is to be believed.
