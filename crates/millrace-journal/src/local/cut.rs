@@ -8,8 +8,7 @@ use bytes::Bytes;
 use super::backup::Backups;
 use super::scan::{end_of, search};
 use super::segment::{FileKind, SEGMENT_HEADER_BYTES, SegmentHeader, index_path, segment_path};
-use super::survey::{Corruption, Found, Survey};
-use super::zero::write_zeros;
+use super::survey::{Corruption, Survey};
 use crate::frame::{Chain, Frame, FrameKind, Prior};
 use crate::fs::{File, FileSystem};
 use crate::position::{Epoch, Position, SegmentId};
@@ -61,7 +60,10 @@ pub(super) fn cut_at(
         // Before anything is changed: there may be no room for it.
         backups.copy(kept.header.segment, &*kept.file)?;
         fs.remove_present(&index_path(dir, kept.header.segment))?;
-        end_with_epoch(kept, latest)?;
+        // Whoever starts from here can be in none of the epochs that were cut, and what is left behind
+        // the end is of earlier ones.
+        let stop = end_of(&*kept.file, &kept.header)?;
+        write_epoch(&*kept.file, &kept.header, (stop.offset, &stop.chain), latest)?;
     }
     // From the youngest on: until the last of them is gone, the one before has another end than they
     // say, so that an interrupted repair leaves damage that is found again.
@@ -71,17 +73,6 @@ pub(super) fn cut_at(
         cut.removed.push(id);
     }
     Ok((cut, latest))
-}
-
-/// Ends a segment behind its last good frame, with one that opens an epoch later than `latest`: who
-/// starts from here can be in none that was cut.
-fn end_with_epoch(kept: &Found, latest: Epoch) -> io::Result<()> {
-    let (file, header) = (&*kept.file, &kept.header);
-    let stop = end_of(file, header)?;
-    let size = u32::try_from(file.size()?).unwrap_or(u32::MAX);
-    write_epoch(file, header, (stop.offset, &stop.chain), latest)?;
-    let stop = end_of(file, header)?;
-    write_zeros(file, stop.offset, size)
 }
 
 /// Writes and syncs a frame that opens an epoch later than `latest` at the end of a segment's chain, if
