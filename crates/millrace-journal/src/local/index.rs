@@ -32,7 +32,7 @@ impl LocalJournal {
         true
     }
 
-    /// Writes the sidecar of a sealed segment.
+    /// Writes the sidecar of a sealed segment, unless that is truncated.
     pub(super) fn write_sidecar(&self, id: SegmentId) -> bool {
         let (segment, next) = {
             let state = self.state();

@@ -139,7 +139,7 @@ struct State {
     /// Of the active one.
     active_blocks: Arc<BlockFile>,
     spares: BTreeMap<SegmentId, Spare>,
-    /// Sealed without a sidecar.
+    /// Sealed without a sidecar; of the oldest, some may be truncated meanwhile.
     unindexed: VecDeque<SegmentId>,
     /// Of the sidecars of segments that were read or appended to since the start.
     drafts: BTreeMap<SegmentId, Arc<Draft>>,
@@ -374,7 +374,6 @@ impl Journal for LocalJournal {
         }
         let kept = state.segments.split_off(&segment);
         let gone = std::mem::replace(&mut state.segments, kept);
-        state.unindexed.retain(|id| *id >= segment);
         state.doomed.extend(gone.into_values());
         drop(state);
         self.ahead.forget_before(segment);
