@@ -3,7 +3,7 @@
 use std::sync::{Arc, MutexGuard};
 
 use millrace_core::Timestamp;
-use millrace_engine::record::{self, MovedSlot};
+use millrace_engine::record;
 use millrace_engine::{DeadLetters, Delivery, Handle, Kind, Receive, ReceiveError, Received};
 use millrace_journal::{Purpose, Ticket};
 
@@ -295,7 +295,7 @@ impl Broker {
             record::received(&mut receive_index, queue.id(), now, received.deadline, slots);
         }
         if let Some(target) = target.filter(|_| !received.moved.is_empty()) {
-            let moved = received.moved.iter().map(|m| MovedSlot { from: m.from, to: m.to });
+            let moved = received.moved.iter().copied();
             record::moved(&mut move_index, queue.id(), target.id(), now, queue.arn(), moved);
         }
         let both = [&move_index, &receive_index]

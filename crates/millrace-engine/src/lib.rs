@@ -32,8 +32,8 @@ pub use content::{Attribute, Content, NewContent};
 pub use definition::{DeduplicationScope, Definition, Kind, Redrive, Settings};
 pub use queue::{
     BrowseCursor, BrowseFilter, BrowsePage, Counts, DeadLetters, Delivery, Expired, Fairness,
-    Gauges, MessageState, MessageView, Moved, Queue, Receive, ReceiveError, Received,
-    RememberedSend, Send, Sent, VisibilityError,
+    Gauges, MessageState, MessageView, Queue, Receive, ReceiveError, Received, RememberedSend,
+    Send, Sent, VisibilityError,
 };
 pub use receipt::{Handle, ReceiptKey};
 pub use replay::{Finished, Replay, ReplayError, ReplayedQueue};

@@ -41,7 +41,7 @@ pub struct SlotSeq {
     pub seq: u64,
 }
 
-/// A message of a source queue and its new place in the dead-letter queue.
+/// A message that left for the dead-letter queue, and its place there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MovedSlot {
     pub from: SlotSeq,

@@ -22,7 +22,7 @@ use millrace_core::{MessageId, QueueId, Timestamp, limits};
 
 pub use browse::{BrowseCursor, BrowseFilter, BrowsePage};
 pub use gauges::{Fairness, Gauges};
-pub use moves::{MessageView, Moved, RememberedSend};
+pub use moves::{MessageView, RememberedSend};
 pub use receive::{
     DeadLetters, Delivery, Expired, Receive, ReceiveError, Received, VisibilityError,
 };

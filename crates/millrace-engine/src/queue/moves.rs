@@ -9,14 +9,7 @@ use super::dedup::Remembered;
 use super::slab::{Entry, MessageState, NONE};
 use super::{Origin, Queue};
 use crate::definition::Kind;
-use crate::record::{RelocatedRecord, SentRecord, SlotSeq};
-
-/// A message that left for the dead-letter queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
-    pub from: SlotSeq,
-    pub to: SlotSeq,
-}
+use crate::record::{MovedSlot, RelocatedRecord, SentRecord, SlotSeq};
 
 /// A send that a FIFO queue remembers.
 #[derive(Clone, Copy, Debug)]
@@ -179,12 +172,12 @@ impl Queue {
     /// Moves a message to the dead-letter queue: id, content, receive count and times stay. On
     /// standard queues retention goes on from the send, on FIFO queues it begins anew (developer
     /// guide, "Using dead-letter queues").
-    pub(super) fn move_to(&mut self, target: &mut Queue, slot: u32, now: Timestamp) -> Moved {
+    pub(super) fn move_to(&mut self, target: &mut Queue, slot: u32, now: Timestamp) -> MovedSlot {
         let from = SlotSeq { slot, seq: self.slab.at(slot).seq };
         let to = SlotSeq { slot: target.slab.take(), seq: target.next_seq };
         target.next_seq += 1;
         self.move_into(target, from, to, now);
-        Moved { from, to }
+        MovedSlot { from, to }
     }
 
     /// As [`Queue::move_to`], to a slot that is taken already.

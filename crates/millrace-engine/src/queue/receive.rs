@@ -5,11 +5,11 @@ use std::sync::Arc;
 use millrace_core::{Timestamp, limits};
 use thiserror::Error;
 
+use super::Queue;
 use super::slab::{Entry, MessageState, NONE};
-use super::{Moved, Queue};
 use crate::definition::Kind;
 use crate::receipt::Handle;
-use crate::record::SlotSeq;
+use crate::record::{MovedSlot, SlotSeq};
 
 /// Dead-letter moves in one receive; the next goes on where it stopped.
 const MOVES_PER_RECEIVE: usize = 64;
@@ -60,7 +60,7 @@ pub struct Received {
     /// The deliveries repeat those of an earlier attempt: only their deadline changed.
     pub is_repeated: bool,
     /// Messages moved to the dead-letter queue.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<MovedSlot>,
 }
 
 /// One received message.

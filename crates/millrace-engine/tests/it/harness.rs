@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
-use millrace_engine::record::{self, MovedSlot, Record, SentRecord, SlotSeq};
+use millrace_engine::record::{self, Record, SentRecord, SlotSeq};
 use millrace_engine::{
     DeadLetters, Definition, Delivery, Expired, Handle, Kind, Queue, ReceiptKey, Receive,
     ReceiveError, Received, RememberedSend, Replay, Send, Sent, Settings, VisibilityError,
@@ -445,7 +445,7 @@ impl Broker {
         if !received.moved.is_empty() {
             let to = target.expect("moves have a target");
             let mut out = Vec::new();
-            let slots = received.moved.iter().map(|m| MovedSlot { from: m.from, to: m.to });
+            let slots = received.moved.iter().copied();
             let to = self.members[to].queue.id();
             record::moved(&mut out, from.queue.id(), to, self.now, &from.arn(), slots);
             self.journal.append(out, "");
