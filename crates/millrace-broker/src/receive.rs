@@ -113,7 +113,7 @@ impl Broker {
                 self.committed(Some(ticket)).await?;
                 // Others may have deleted or purged some meanwhile.
                 let state = queue.lock();
-                incoming.retain(|message| state.queue.find(message.delivery.at).is_some());
+                incoming.retain(|message| state.queue.contains(message.delivery.at));
             }
             std::mem::forget(undelivered);
             if !incoming.is_empty() || left_out == 0 {

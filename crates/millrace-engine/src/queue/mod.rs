@@ -162,7 +162,7 @@ impl Queue {
         if let Some(key) = dedup {
             self.dedup.place(key, position);
         }
-        if self.slab.find(at.slot, at.seq).is_some() {
+        if self.contains(at) {
             let entry = self.slab.at_mut(at.slot);
             (entry.position, entry.record_len) = (position, record_len);
             self.live.add(position, record_len);

@@ -81,14 +81,19 @@ impl Queue {
         Some(self.view(self.groups.at(group).head))
     }
 
+    /// Whether the message still is in the queue.
+    pub fn contains(&self, at: SlotSeq) -> bool {
+        self.slab.find(at.slot, at.seq).is_some()
+    }
+
     /// The message, if it still is in the queue.
     pub fn find(&self, at: SlotSeq) -> Option<MessageView> {
-        self.slab.find(at.slot, at.seq).map(|_| self.view(at.slot))
+        self.contains(at).then(|| self.view(at.slot))
     }
 
     /// Takes a message out, in whatever state it is; false if it is gone.
     pub fn take(&mut self, at: SlotSeq) -> bool {
-        let is_there = self.slab.find(at.slot, at.seq).is_some();
+        let is_there = self.contains(at);
         if is_there {
             self.remove(at.slot);
         }
@@ -131,7 +136,7 @@ impl Queue {
 
     /// Notes that a message's record now stands elsewhere.
     pub fn relocated(&mut self, at: SlotSeq, position: u64, record_len: u32) {
-        if self.slab.find(at.slot, at.seq).is_none() {
+        if !self.contains(at) {
             return;
         }
         let entry = self.slab.at_mut(at.slot);

@@ -34,7 +34,7 @@ impl Queue {
     /// `Received`.
     pub(crate) fn replay_received(&mut self, at: Timestamp, deadline: Timestamp, slots: Slots<'_>) {
         for message in slots.iter() {
-            if self.slab.find(message.slot, message.seq).is_some() {
+            if self.contains(message) {
                 self.count_receive(message.slot, at);
                 self.replay_deadline(message.slot, at, deadline);
             }
@@ -49,7 +49,7 @@ impl Queue {
         slots: Slots<'_>,
     ) {
         for message in slots.iter() {
-            if self.slab.find(message.slot, message.seq).is_some() {
+            if self.contains(message) {
                 self.replay_deadline(message.slot, at, deadline);
             }
         }
@@ -58,7 +58,7 @@ impl Queue {
     /// `Returned`.
     pub(crate) fn replay_returned(&mut self, slots: Slots<'_>) {
         for message in slots.iter() {
-            if self.slab.find(message.slot, message.seq).is_some() {
+            if self.contains(message) {
                 let entry = self.slab.at_mut(message.slot);
                 entry.set_receive_count(entry.receive_count().saturating_sub(1));
                 self.change_to_ready_first(message.slot);
@@ -84,7 +84,7 @@ impl Queue {
         self.arn = Arc::from(source);
         for moved in slots.iter() {
             target.next_seq = target.next_seq.max(moved.to.seq.saturating_add(1));
-            if self.slab.find(moved.from.slot, moved.from.seq).is_some() {
+            if self.contains(moved.from) {
                 target.vacate(moved.to.slot);
                 target.slab.take_at(moved.to.slot);
                 self.move_into(target, moved.from, moved.to, at);
@@ -100,7 +100,7 @@ impl Queue {
         record_len: u32,
     ) {
         let message = &relocated.message;
-        if self.slab.find(message.at.slot, message.at.seq).is_some() {
+        if self.contains(message.at) {
             self.relocated(message.at, position, record_len);
             return;
         }
