@@ -59,7 +59,7 @@ impl Broker {
                 state.queue.browse(browse.filter, from, wanted, at_a_time)
             };
             for view in page.messages {
-                bytes += view.record_len as usize;
+                bytes += view.delivery.record_len as usize;
                 browsed.messages.extend(self.look_at(queue, view)?);
             }
             browsed.next = page.next;
@@ -107,10 +107,10 @@ impl Broker {
     }
 
     fn read_back(&self, view: MessageView) -> Result<Peeked, ReadError> {
-        let position = Position(view.position);
-        let record = self.log.read(position, view.record_len)?;
+        let MessageView { delivery, state, deadline } = view;
+        let position = Position(delivery.position);
+        let record = self.log.read(position, delivery.record_len)?;
         let (id, content) = crate::deliver::decode(position, record)?;
-        let MessageView { state, deadline, .. } = view;
-        Ok(Peeked { id, content, state, deadline, delivery: view.into() })
+        Ok(Peeked { id, content, delivery, state, deadline })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use millrace_core::MessageId;
 use millrace_engine::record::{self, Record as EngineRecord, SlotSeq};
-use millrace_engine::{Content, Delivery, Handle, MessageView};
+use millrace_engine::{Content, Delivery, Handle};
 use millrace_journal::{Position, Purpose, ReadError, RecordBytes};
 
 use crate::broker::Broker;
@@ -149,7 +149,7 @@ impl Broker {
 /// moved the record out of a segment that is gone. None: others have deleted or purged the message.
 fn find_again(queue: &SharedQueue, delivery: &Delivery) -> Option<Delivery> {
     let state = queue.lock();
-    let MessageView { position, record_len, .. } = state.queue.find(delivery.at)?;
+    let Delivery { position, record_len, .. } = state.queue.find(delivery.at)?.delivery;
     Some(Delivery { position, record_len, ..delivery.clone() })
 }
 

@@ -70,18 +70,21 @@ impl Broker {
         position: Position,
         unreadable: &mut Option<(SegmentId, Timestamp)>,
     ) -> Result<usize, BrokerError> {
-        let find = |state: &State| state.queue.find(at).filter(|view| view.position == position.0);
+        let find = |state: &State| {
+            let found = state.queue.find(at).map(|view| view.delivery);
+            found.filter(|message| message.position == position.0)
+        };
         // Read without the lock: old records come from the disk.
-        let Some(view) = find(&queue.lock()) else { return Ok(0) };
-        let (id, payload) = self.stored_message(queue, position, view.record_len, unreadable)?;
-        let source_bytes = view.source.as_ref().map_or(0, |source| source.len());
-        let bytes = view.record_len as usize + RELOCATION_BYTES + source_bytes;
+        let Some(message) = find(&queue.lock()) else { return Ok(0) };
+        let (id, payload) = self.stored_message(queue, position, message.record_len, unreadable)?;
+        let source_bytes = message.source.as_ref().map_or(0, |source| source.len());
+        let bytes = message.record_len as usize + RELOCATION_BYTES + source_bytes;
         // As long as there is no further segment, the last of this one is left to deletes.
         let reservation = self.log.reserve(bytes, Purpose::Relocate)?;
         let mut state = queue.lock();
-        let Some(view) = find(&state) else { return Ok(0) };
+        let Some(message) = find(&state) else { return Ok(0) };
         let mut index = Vec::new();
-        record::relocated(&mut index, &state.queue.relocation(at, id, &view));
+        record::relocated(&mut index, &state.queue.relocation(id, &message));
         let record = Record { index: &index, payload: &payload };
         let mut positions = Vec::new();
         let ticket = self.log.append(reservation, &[record], &mut positions);

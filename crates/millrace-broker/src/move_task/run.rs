@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use millrace_core::{MessageId, Timestamp};
 use millrace_engine::record::{self, SentRecord, SlotSeq};
-use millrace_engine::{Content, Kind, MessageView, Receive, Send, Sent};
+use millrace_engine::{Content, Delivery, Kind, Receive, Send, Sent};
 use millrace_journal::{Position, Purpose, ReadError, Record};
 
 use super::{Entry, MoveTask, MoveTaskFailure, MoveTaskStatus, is_that, running, task_record};
@@ -113,23 +113,27 @@ impl Broker {
                 break state.queue.first_ready();
             }
         };
-        let Some(view) = next.filter(|_| task.moved < task.to_move) else { return Ok(Turn::Done) };
-        let destination = task.destination.as_deref().or(view.source.as_deref());
+        let Some(message) = next.filter(|_| task.moved < task.to_move) else {
+            return Ok(Turn::Done);
+        };
+        let destination = task.destination.as_deref().or(message.source.as_deref());
         let Some(destination) = destination else { return Ok(Turn::NoSource) };
         let destination = self.queue_by_arn(destination)?;
         // A queue that dead-letters to itself: its lock cannot be taken twice.
         if destination.id() == source.id() || !is_that(task.destination_id, &destination) {
             return Err(BrokerError::QueueDoesNotExist);
         }
-        let position = Position(view.position);
-        let stored = self.log.read(position, view.record_len);
+        let position = Position(message.position);
+        let stored = self.log.read(position, message.record_len);
         match stored.and_then(|record| decode(position, record)) {
-            Ok((_, content)) => self.move_message(task, &source, &destination, &view, &content)?,
+            Ok((_, content)) => {
+                self.move_message(task, &source, &destination, &message, &content)?
+            }
             // The disk may read it the next time.
             Err(error @ ReadError::Io { .. }) => return Err(unreadable(&error)),
             Err(error) => {
                 tracing::error!(queue = %source.key(), %error, "message not moved");
-                self.pass_over(&source, view.at)?;
+                self.pass_over(&source, message.at)?;
             }
         }
         Ok(Turn::Moved)
@@ -156,12 +160,12 @@ impl Broker {
         task: &MoveTask,
         source: &SharedQueue,
         destination: &SharedQueue,
-        view: &MessageView,
+        message: &Delivery,
         content: &Content,
     ) -> Result<(), BrokerError> {
         let counted = MoveTask { moved: task.moved + 1, ..task.clone() };
         let task_index = task_record(&counted)?;
-        let bytes = view.record_len as usize + task_index.len() + 1024;
+        let bytes = message.record_len as usize + task_index.len() + 1024;
         let reservation = self.log.reserve(bytes, Purpose::Store)?;
         let id = MessageId::from_random(self.random_bits());
 
@@ -171,11 +175,11 @@ impl Broker {
         let Some(mut to) = to.filter(|to| !to.is_deleted) else {
             return Err(BrokerError::QueueDoesNotExist);
         };
-        if from.queue.first_ready().is_none_or(|first| first.at != view.at) {
+        if from.queue.first_ready().is_none_or(|first| first.at != message.at) {
             return Ok(()); // Received or expired meanwhile; the next turn sees what is next.
         }
         let now = self.now();
-        let group = view.group.as_deref();
+        let group = message.group.as_deref();
         let send = Send { id, group, dedup: None, delay_s: None };
         let Sent::Stored { at, sent, deadline } = to.queue.send(now, &send) else { return Ok(()) };
         let is_fifo = to.queue.settings().kind == Kind::Fifo;
@@ -183,7 +187,7 @@ impl Broker {
         let (mut sent_index, mut deleted_index) = (Vec::new(), Vec::new());
         let new = SentRecord { queue, at, sent, deadline, id, is_fifo, group, dedup: 0 };
         record::sent(&mut sent_index, &new);
-        record::deleted(&mut deleted_index, source.id(), std::iter::once(view.at));
+        record::deleted(&mut deleted_index, source.id(), std::iter::once(message.at));
         let records = [
             Record { index: &sent_index, payload: content.stored() },
             Record { index: &deleted_index, payload: &[] },
@@ -196,7 +200,7 @@ impl Broker {
             entry.position = task.0;
         }
         entry.task = counted;
-        from.queue.take(view.at);
+        from.queue.take(message.at);
         (from.latest, to.latest) = (Some(ticket), Some(ticket));
         to.moved_in = Some(ticket);
         to.sends.add(content.size_bytes());

@@ -222,7 +222,7 @@ mod tests {
         loop {
             let page = queue.browse(filter, from, limit, visits);
             assert!(page.messages.len() <= limit);
-            seen.extend(page.messages.iter().map(|view| view.at.seq));
+            seen.extend(page.messages.iter().map(|view| view.delivery.at.seq));
             match page.next {
                 Some(next) => from = BrowseCursor::decode(&next.encode()).unwrap(),
                 None => return seen,
@@ -305,11 +305,8 @@ mod tests {
             let mut from = BrowseCursor::default();
             loop {
                 let page = target.browse(BrowseFilter::All, from, sizes.0, sizes.1);
-                times.extend(
-                    page.messages
-                        .iter()
-                        .map(|view| target.slab.find(view.at.slot, view.at.seq).unwrap().sent),
-                );
+                let at = page.messages.iter().map(|view| view.delivery.at);
+                times.extend(at.map(|at| target.slab.find(at.slot, at.seq).unwrap().sent));
                 let Some(next) = page.next else { break };
                 from = next;
             }

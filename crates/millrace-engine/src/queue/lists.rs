@@ -261,7 +261,7 @@ mod tests {
     fn thousands_of_groups_end_with_their_messages() {
         for kind in [Kind::Standard, Kind::Fifo] {
             let mut queue = queue(Settings { kind, ..Settings::default() });
-            let sent: Vec<SlotSeq> = queue.messages().map(|message| message.at).collect();
+            let sent: Vec<SlotSeq> = queue.messages().map(|message| message.delivery.at).collect();
 
             assert!(sent.iter().all(|at| queue.take(*at)));
 

@@ -7,7 +7,7 @@ use millrace_core::{MessageId, Timestamp};
 
 use super::dedup::Remembered;
 use super::slab::{Entry, MessageState, NONE};
-use super::{Origin, Queue};
+use super::{Delivery, Origin, Queue};
 use crate::definition::Kind;
 use crate::record::{MovedSlot, RelocatedRecord, SentRecord, SlotSeq};
 
@@ -26,19 +26,11 @@ pub struct RememberedSend {
 /// A message as seen without receiving it.
 #[derive(Clone, Debug)]
 pub struct MessageView {
-    pub at: SlotSeq,
+    /// As it was last received.
+    pub delivery: Delivery,
     pub state: MessageState,
-    pub position: u64,
-    pub record_len: u32,
-    pub receive_count: u32,
-    pub sent: Timestamp,
-    /// Meaningless before the first receive.
-    pub first_received: Timestamp,
     /// End of delay or visibility timeout.
     pub deadline: Timestamp,
-    pub group: Option<Arc<str>>,
-    /// ARN of the queue that it was dead-lettered from.
-    pub source: Option<Arc<str>>,
 }
 
 impl Queue {
@@ -76,9 +68,9 @@ impl Queue {
     }
 
     /// The message that the next receive would get.
-    pub fn first_ready(&self) -> Option<MessageView> {
+    pub fn first_ready(&self) -> Option<Delivery> {
         let group = self.groups.first()?;
-        Some(self.view(self.groups.at(group).head))
+        Some(self.delivery(self.groups.at(group).head))
     }
 
     /// Whether the message still is in the queue.
@@ -101,13 +93,8 @@ impl Queue {
     }
 
     /// All that a record must say to restore the message of that id without its earlier records.
-    pub fn relocation<'a>(
-        &self,
-        at: SlotSeq,
-        id: MessageId,
-        view: &'a MessageView,
-    ) -> RelocatedRecord<'a> {
-        let entry = self.slab.at(at.slot);
+    pub fn relocation<'a>(&self, id: MessageId, message: &'a Delivery) -> RelocatedRecord<'a> {
+        let entry = self.slab.at(message.at.slot);
         let is_ready = entry.state() == MessageState::Ready;
         let deadline = if is_ready { 0 } else { entry.deadline_at() };
         let last_received = match entry.has(Entry::RECEIVED) {
@@ -117,20 +104,20 @@ impl Queue {
         RelocatedRecord {
             message: SentRecord {
                 queue: self.id,
-                at,
+                at: message.at,
                 sent: Timestamp(entry.sent),
                 deadline: Timestamp(deadline),
                 id,
                 is_fifo: self.settings.kind == Kind::Fifo,
-                group: view.group.as_deref(),
+                group: message.group.as_deref(),
                 dedup: 0,
             },
-            first_received: view.first_received,
+            first_received: message.first_received,
             last_received: Timestamp(last_received),
             receive_count: entry.receive_count(),
             state: entry.state() as u8,
-            source: view.source.as_deref().unwrap_or_default(),
-            original_sent: view.sent,
+            source: message.source.as_deref().unwrap_or_default(),
+            original_sent: message.sent,
         }
     }
 
@@ -193,22 +180,22 @@ impl Queue {
         to: SlotSeq,
         now: Timestamp,
     ) {
-        let view = self.view(from.slot);
+        let delivery = self.delivery(from.slot);
         let entry = self.slab.at(from.slot);
         let sent = if target.settings.kind == Kind::Fifo { now.0 } else { entry.sent };
         let last_received = entry.sent + u64::from(entry.last_received);
         let source = self.arn.clone();
         self.remove(from.slot);
-        target.insert(to, sent, view.group.as_deref(), MessageState::Ready, 0);
+        target.insert(to, sent, delivery.group.as_deref(), MessageState::Ready, 0);
         let entry = target.slab.at_mut(to.slot);
-        entry.position = view.position;
-        entry.record_len = view.record_len;
-        entry.set_receive_count(view.receive_count);
-        entry.first_received = entry.offset(view.first_received.0);
+        entry.position = delivery.position;
+        entry.record_len = delivery.record_len;
+        entry.set_receive_count(delivery.receive_count);
+        entry.first_received = entry.offset(delivery.first_received.0);
         entry.last_received = entry.offset(last_received);
         entry.set(Entry::RECEIVED);
-        target.live.add(view.position, view.record_len);
-        target.set_origin(to.slot, source, view.sent.0, view.first_received.0);
+        target.live.add(delivery.position, delivery.record_len);
+        target.set_origin(to.slot, source, delivery.sent.0, delivery.first_received.0);
     }
 
     pub(super) fn set_origin(
@@ -224,33 +211,10 @@ impl Queue {
 
     pub(super) fn view(&self, slot: u32) -> MessageView {
         let entry = self.slab.at(slot);
-        let delivery = self.delivery(slot);
         MessageView {
-            at: delivery.at,
+            delivery: self.delivery(slot),
             state: entry.state(),
-            position: entry.position,
-            record_len: entry.record_len,
-            receive_count: entry.receive_count(),
-            sent: delivery.sent,
-            first_received: delivery.first_received,
             deadline: Timestamp(entry.deadline_at()),
-            group: delivery.group,
-            source: delivery.source,
-        }
-    }
-}
-
-impl From<MessageView> for super::Delivery {
-    fn from(view: MessageView) -> super::Delivery {
-        super::Delivery {
-            at: view.at,
-            position: view.position,
-            record_len: view.record_len,
-            receive_count: view.receive_count,
-            sent: view.sent,
-            first_received: view.first_received,
-            group: view.group,
-            source: view.source,
         }
     }
 }

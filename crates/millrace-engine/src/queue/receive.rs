@@ -73,6 +73,7 @@ pub struct Delivery {
     /// Including this receive.
     pub receive_count: u32,
     pub sent: Timestamp,
+    /// Meaningless before the first receive.
     pub first_received: Timestamp,
     pub group: Option<Arc<str>>,
     /// ARN of the queue that it was dead-lettered from.

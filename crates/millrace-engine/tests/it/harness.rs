@@ -311,10 +311,10 @@ impl Broker {
     pub(crate) fn take_oldest(&mut self, queue: usize) -> Option<String> {
         self.tick();
         let member = &mut self.members[queue];
-        let view = member.queue.messages().next()?;
-        assert!(member.queue.take(view.at) && !member.queue.take(view.at));
-        journal_deleted(&mut self.journal, member.queue.id(), vec![view.at]);
-        Some(self.journal.at(view.position).body.clone())
+        let Delivery { at, position, .. } = member.queue.messages().next()?.delivery;
+        assert!(member.queue.take(at) && !member.queue.take(at));
+        journal_deleted(&mut self.journal, member.queue.id(), vec![at]);
+        Some(self.journal.at(position).body.clone())
     }
 
     pub(crate) fn purge(&mut self, queue: usize) {
@@ -367,15 +367,16 @@ impl Broker {
         // Nothing may be appended to a segment that is to go.
         self.journal.in_segment = RECORDS_PER_SEGMENT;
         for member in &mut self.members {
-            let views: Vec<_> = member.queue.messages().filter(|v| is_old(v.position)).collect();
-            for view in views {
-                let stored = self.journal.at(view.position).clone();
-                let message = sent_record(&stored);
-                let relocation = member.queue.relocation(view.at, message.id, &view);
+            let messages = member.queue.messages().map(|view| view.delivery);
+            let old: Vec<_> = messages.filter(|message| is_old(message.position)).collect();
+            for message in old {
+                let stored = self.journal.at(message.position).clone();
+                let id = sent_record(&stored).id;
+                let relocation = member.queue.relocation(id, &message);
                 let mut out = Vec::new();
                 record::relocated(&mut out, &relocation);
                 let (position, len) = self.journal.append(out, &stored.body);
-                member.queue.relocated(view.at, position, len);
+                member.queue.relocated(message.at, position, len);
             }
             for send in remembered_to(&member.queue, segment) {
                 let RememberedSend { key, id, seq, expires, .. } = send;
@@ -430,7 +431,7 @@ impl Broker {
         let moved = received.moved.iter().map(|moved| {
             let target = &self.members[target.expect("moves have a target")];
             let view = target.queue.find(moved.to).expect("just moved");
-            self.journal.at(view.position).body.clone()
+            self.journal.at(view.delivery.position).body.clone()
         });
         Outcome {
             receipts: received.deliveries.iter().map(receipt).collect(),

@@ -265,7 +265,8 @@ impl Pair {
             assert_eq!(queue.oldest_sent(), oldest.map(Timestamp));
             assert_eq!(queue.next_deadline().0, model.next_deadline());
             let first_ready = queue.first_ready();
-            assert!(first_ready.is_none_or(|view| view.state == MessageState::Ready));
+            let is_ready = |at| queue.find(at).is_some_and(|v| v.state == MessageState::Ready);
+            assert!(first_ready.is_none_or(|first| is_ready(first.at)));
 
             let seen = snapshot(member, &self.broker.journal).messages;
             assert_eq!(seen.len(), model.messages.len());

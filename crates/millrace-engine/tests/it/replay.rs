@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
 use millrace_engine::{
-    Counts, DeduplicationScope, Definition, Kind, MessageState, Receive, Redrive, Settings, record,
+    Counts, DeduplicationScope, Definition, Delivery, Kind, MessageState, MessageView, Receive,
+    Redrive, Settings, record,
 };
 
 use crate::harness::{Broker, Journal, Member, NewMessage, START, remembered_to};
@@ -37,18 +38,19 @@ pub(crate) struct Snapshot {
 
 pub(crate) fn snapshot(member: &Member, journal: &Journal) -> Snapshot {
     member.queue.assert_consistent();
-    let messages = member.queue.messages().map(|view| {
+    let messages = member.queue.messages().map(|MessageView { delivery, state, deadline }| {
+        let Delivery { at, position, record_len, receive_count, .. } = delivery;
         let seen = Seen {
-            state: view.state,
-            receive_count: view.receive_count,
-            sent: view.sent,
-            first_received: (view.receive_count > 0).then_some(view.first_received),
-            deadline: (view.state != MessageState::Ready).then_some(view.deadline),
-            group: view.group.as_deref().map(str::to_owned),
-            source: view.source.as_deref().map(str::to_owned),
-            place: (view.at.slot, view.at.seq, view.position, view.record_len),
+            state,
+            receive_count,
+            sent: delivery.sent,
+            first_received: (receive_count > 0).then_some(delivery.first_received),
+            deadline: (state != MessageState::Ready).then_some(deadline),
+            group: delivery.group.as_deref().map(str::to_owned),
+            source: delivery.source.as_deref().map(str::to_owned),
+            place: (at.slot, at.seq, position, record_len),
         };
-        (journal.at(view.position).body.clone(), seen)
+        (journal.at(position).body.clone(), seen)
     });
     let messages: BTreeMap<_, _> = messages.collect();
     let remembered = remembered_to(&member.queue, u32::MAX).into_iter();

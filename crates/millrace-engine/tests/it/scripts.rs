@@ -231,7 +231,7 @@ impl Script {
         let journal = &self.broker.journal;
         let view = queue
             .messages()
-            .find(|view| journal.at(view.position).body == line.words[0])
+            .find(|view| journal.at(view.delivery.position).body == line.words[0])
             .expect("the message is there");
         for (name, value) in &line.options {
             let is_so = match *name {
@@ -244,12 +244,12 @@ impl Script {
                     };
                     state == *value
                 }
-                "count" => view.receive_count.to_string() == *value,
-                "sent" => view.sent == at(value),
-                "first" => view.first_received == at(value),
+                "count" => view.delivery.receive_count.to_string() == *value,
+                "sent" => view.delivery.sent == at(value),
+                "first" => view.delivery.first_received == at(value),
                 "deadline" => view.deadline == at(value),
-                "group" => view.group.as_deref() == Some(value),
-                "from" => view.source.as_deref().is_some_and(|arn| arn.ends_with(value)),
+                "group" => view.delivery.group.as_deref() == Some(value),
+                "from" => view.delivery.source.as_deref().is_some_and(|arn| arn.ends_with(value)),
                 other => panic!("no such option: {other}"),
             };
             assert!(is_so, "{name} is not {value}: {view:?}");
