@@ -45,6 +45,7 @@ struct Origin {
     source: Arc<str>,
     /// SentTimestamp; on FIFO queues retention begins anew with the move.
     sent: u64,
+    /// In place of the entry's, which cannot tell of what was before.
     first_received: u64,
 }
 

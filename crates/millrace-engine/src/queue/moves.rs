@@ -191,7 +191,6 @@ impl Queue {
         entry.position = delivery.position;
         entry.record_len = delivery.record_len;
         entry.set_receive_count(delivery.receive_count);
-        entry.first_received = entry.offset(delivery.first_received.0);
         entry.last_received = entry.offset(last_received);
         entry.set(Entry::RECEIVED);
         target.live.add(delivery.position, delivery.record_len);
