@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub waiters: Waiters,
     /// When the timers next visit the queue.
     pub armed_at: Timestamp,
-    /// Of the latest append: who repeats a change waits for the change that it repeats.
+    /// Of the latest change: who repeats a change waits for the one that it repeats.
     pub latest: Option<Ticket>,
     /// Of the latest move of messages to here, until it is seen to be committed.
     pub moved_in: Option<Ticket>,

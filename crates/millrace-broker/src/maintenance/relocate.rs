@@ -87,11 +87,10 @@ impl Broker {
         record::relocated(&mut index, &state.queue.relocation(id, &message));
         let record = Record { index: &index, payload: &payload };
         let mut positions = Vec::new();
-        let ticket = self.log.append(reservation, &[record], &mut positions);
+        self.log.append(reservation, &[record], &mut positions);
         if let Some(position) = positions.first() {
             state.queue.relocated(at, position.0, record.encoded_bytes() as u32);
         }
-        state.latest = Some(ticket);
         Ok(record.encoded_bytes())
     }
 
