@@ -174,6 +174,7 @@ impl Queue {
 mod tests {
     use millrace_core::QueueId;
 
+    use super::super::{Send, Sent};
     use super::*;
     use crate::definition::Kind;
     use crate::record::{self, MovedSlot, Record, SlotSeq};
@@ -191,34 +192,61 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_message_may_move_to_where_another_was_of_which_no_record_tells_that_it_went() {
+    fn fifo(id: u64) -> Queue {
         let settings = Settings { kind: Kind::Fifo, ..Settings::default() };
-        let [mut from, mut target] =
-            [1, 2].map(|id| Queue::new(QueueId(id), "arn", settings.clone(), 1));
+        Queue::new(QueueId(id), "arn", settings, 0)
+    }
+
+    /// The move of a message that was sent to the first queue's first slot.
+    fn move_sent(from: &mut Queue, target: &mut Queue, to: SlotSeq) {
         from.replay_sent(&sent(0, 1), 0, 100);
-        target.replay_sent(&sent(3, 1), 100, 100);
         let (mut index, at) = (Vec::new(), Timestamp(2_000));
-        let slots = [MovedSlot { from: sent(0, 1).at, to: sent(3, 2).at }];
+        let slots = [MovedSlot { from: sent(0, 1).at, to }];
         record::moved(&mut index, from.id(), target.id(), at, "arn", slots.into_iter());
         let Some(Record::Moved { slots, .. }) = Record::decode(&index) else { panic!("moved") };
+        from.replay_moved(target, at, "arn", slots);
+    }
 
-        from.replay_moved(&mut target, at, "arn", slots);
+    #[test]
+    fn a_message_may_move_to_where_another_was_of_which_no_record_tells_that_it_went() {
+        let (mut from, mut target) = (fifo(1), fifo(2));
+        target.replay_sent(&sent(3, 1), 100, 100);
+
+        move_sent(&mut from, &mut target, sent(3, 2).at);
 
         target.finish_replay(3);
         target.assert_consistent();
         assert_eq!((from.counts().total(), target.counts().total()), (0, 1));
     }
 
+    /// A run may give out more sequences than lie between where it begins and where the next does.
+    #[test]
+    fn sequences_go_on_behind_all_that_records_tell_of() {
+        let [mut sent_to, mut moved_to, mut remembers] = [1, 2, 3].map(fifo);
+        sent_to.replay_sent(&sent(0, 9), 0, 100);
+        move_sent(&mut fifo(4), &mut moved_to, sent(0, 9).at);
+        remembers.replay_remembered(7, 9, MessageId::from_random(0), Timestamp(5_000), 0);
+
+        for mut queue in [sent_to, moved_to, remembers] {
+            queue.finish_replay(3);
+            let id = MessageId::from_random(1);
+            let send = Send { id, group: Some("g"), dedup: None, delay_s: None };
+            let Sent::Stored { at, .. } = queue.send(Timestamp(3_000), &send) else {
+                panic!("stored")
+            };
+            assert_eq!(at.seq, 10);
+        }
+    }
+
     #[test]
     fn a_changed_delay_passes_over_slots_that_no_message_was_in() {
-        let settings = Settings { kind: Kind::Fifo, ..Settings::default() };
-        let mut queue = Queue::new(QueueId(1), "arn", settings.clone(), 1);
+        let mut queue = fifo(1);
         // The chunks before it are absent.
         queue.replay_sent(&sent(100_000, 1), 0, 100);
         queue.finish_replay(2);
 
-        queue.set_settings(Settings { delay_s: 60, ..settings }, Timestamp(1_000));
+        let settings = Settings { delay_s: 60, ..queue.settings().clone() };
+        queue.set_settings(settings, Timestamp(1_000));
 
         assert_eq!(queue.counts().delayed, 1);
     }

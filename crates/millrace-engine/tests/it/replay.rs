@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
 use millrace_engine::{
     Counts, DeduplicationScope, Definition, Delivery, Kind, MessageState, MessageView, Receive,
-    Redrive, Settings, record,
+    Redrive, Replay, Settings, record,
 };
 
 use crate::harness::{Broker, Journal, Member, NewMessage, START, remembered_to};
@@ -366,6 +366,17 @@ fn queue_emptied_of_ready_messages_has_no_first() {
 
     assert!(broker.members[queue].queue.first_ready().is_none());
     broker.members[queue].queue.assert_consistent();
+}
+
+/// The record of its receive does so too, but a repaired journal may have lost that.
+#[test]
+fn a_move_tells_the_time() {
+    let (mut replay, mut index, at) = (Replay::default(), Vec::new(), START.plus_seconds(1));
+    record::moved(&mut index, QueueId(1), QueueId(2), at, "arn", [].into_iter());
+
+    replay.apply(&index, 0, 0).unwrap();
+
+    assert_eq!(replay.finish(1).latest, at);
 }
 
 #[test]
