@@ -2,7 +2,7 @@
 //!
 //! Two implementations are here, [`crate::LocalJournal`] (segment files) and
 //! [`crate::MemoryJournal`]; a replicated stream is to be a third. Every one passes
-//! [`crate::conformance`]. What callers hold is [`crate::GroupCommit`], which turns many appenders
+//! `tests/conformance.rs`. What callers hold is [`crate::GroupCommit`], which turns many appenders
 //! into one frame at a time; nobody else appends.
 //!
 //! The contract:

@@ -20,8 +20,6 @@ pub mod memory;
 pub mod position;
 pub mod record;
 
-pub mod conformance;
-
 pub use error::{AppendError, OpenError, ReadError, TruncateError, Unavailable};
 pub use fs::{Fault, FileSystem, RealFileSystem, SimFileSystem};
 pub use group::{

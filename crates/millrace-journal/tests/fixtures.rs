@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
+mod common;
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use millrace_journal::conformance;
+use common::append_records;
 use millrace_journal::{
     GroupCommit, GroupOptions, LocalJournal, LocalOptions, RealFileSystem, Record, check, repair,
 };
@@ -119,7 +121,7 @@ fn write_log(dir: &Path) {
             let payload = "abcdefghij".repeat(number * 4);
             let record = Record { index: index.as_bytes(), payload: payload.as_bytes() };
             let count = number % 3 + 1;
-            conformance::append(&group_commit, &vec![record; count], &mut positions);
+            append_records(&group_commit, &vec![record; count], &mut positions);
             if number % 2 == 0 {
                 group_commit.commit_step();
             }

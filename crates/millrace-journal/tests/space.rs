@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{
-    Opening, SEGMENT_BYTES, append, assert_readable, dir, fill, open, open_with, store, work_off,
+    Opening, SEGMENT_BYTES, append, append_records, assert_readable, dir, fill, open, open_with,
+    store, work_off,
 };
-use millrace_journal::conformance;
 use millrace_journal::{
     Durability, Fault, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions,
     OpenError, Purpose, RealFileSystem, Record, SimFileSystem, Unavailable, check,
@@ -373,12 +373,12 @@ fn recent_records_are_served_without_the_disk() {
     let record = Record { index: b"i", payload: &payload };
     let mut positions = Vec::new();
     for _ in 0..10 {
-        conformance::append(&group_commit, &[record], &mut positions);
+        append_records(&group_commit, &[record], &mut positions);
         group_commit.commit_step();
     }
     // What is on disk no longer matters for the newest, and does for the oldest.
     fs.fail_next(millrace_journal::Fault::PowerLoss);
-    conformance::append(&group_commit, &[record], &mut positions);
+    append_records(&group_commit, &[record], &mut positions);
     group_commit.commit_step();
 
     let length = record.encoded_bytes() as u32;

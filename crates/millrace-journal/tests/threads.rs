@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests")]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -9,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use millrace_journal::conformance;
+use common::append_records;
 use millrace_journal::{
     Durability, GroupCommit, GroupOptions, LocalJournal, LocalOptions, Position, Purpose,
     RealFileSystem, Record, SimFileSystem, Ticket, Unavailable,
@@ -149,7 +151,7 @@ fn truncation_runs_beside_appends() {
     for id in 0..4000_u64 {
         let index = id.to_le_bytes();
         let record = Record { index: &index, payload: &payload };
-        let ticket = conformance::append(&group_commit, &[record], &mut positions);
+        let ticket = append_records(&group_commit, &[record], &mut positions);
         if id % 16 == 0 {
             group_commit.wait(ticket).unwrap();
         }
@@ -255,7 +257,7 @@ fn what_nobody_waits_for_is_committed_soon_all_the_same() {
         append_unawaited(&group_commit, id);
         let ticket = append_unawaited(&group_commit, 10 + id);
 
-        settled.wait(&group_commit, ticket);
+        settled.group_commit.wait(ticket);
     }
 
     let last = append_unawaited(&group_commit, 20);

@@ -88,6 +88,17 @@ pub(crate) fn append(
     Ok((ticket, positions))
 }
 
+/// Appends one batch, which is admitted, and does not commit it.
+pub(crate) fn append_records(
+    group_commit: &GroupCommit,
+    records: &[Record<'_>],
+    positions: &mut Vec<Position>,
+) -> Ticket {
+    let bytes = records.iter().map(Record::encoded_bytes).sum();
+    let reservation = group_commit.reserve(bytes, Purpose::Store).unwrap();
+    group_commit.append(reservation, records, positions)
+}
+
 /// Appends and commits one batch.
 pub(crate) fn store(
     group_commit: &Arc<GroupCommit>,
