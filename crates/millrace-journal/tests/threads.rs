@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use common::append_records;
+use common::{append_records, wait};
 use millrace_journal::{
     Durability, GroupCommit, GroupOptions, LocalJournal, LocalOptions, Position, Purpose,
     RealFileSystem, Record, SimFileSystem, Ticket, Unavailable,
@@ -80,7 +80,7 @@ fn appender(group_commit: &Arc<GroupCommit>, number: u64) {
             ));
         }
         if batch % 3 != 0 {
-            group_commit.wait(ticket).unwrap();
+            wait(group_commit, ticket).unwrap();
         }
         // Reads of what gathers, what is being written, what was written, and of the disk.
         for step in [1, 2, 7, 61, 401] {
@@ -153,7 +153,7 @@ fn truncation_runs_beside_appends() {
         let record = Record { index: &index, payload: &payload };
         let ticket = append_records(&group_commit, &[record], &mut positions);
         if id % 16 == 0 {
-            group_commit.wait(ticket).unwrap();
+            wait(&group_commit, ticket).unwrap();
         }
         let segments = group_commit.segments();
         if segments.len() > 2 {
@@ -257,7 +257,7 @@ fn what_nobody_waits_for_is_committed_soon_all_the_same() {
         append_unawaited(&group_commit, id);
         let ticket = append_unawaited(&group_commit, 10 + id);
 
-        settled.group_commit.wait(ticket);
+        settled.wait(&group_commit, ticket);
     }
 
     let last = append_unawaited(&group_commit, 20);

@@ -364,15 +364,18 @@ fn dead_letters_are_committed_although_their_receive_goes_on_to_wait() {
     let committer = bench.log.spawn_committer().unwrap();
     // So that the committing thread has begun, and sleeps again.
     bench.create("other", Settings::default());
-    bench.log.wait(bench.log.latest()).unwrap();
+    let await_latest = |log: &GroupCommit| {
+        let ticket = log.latest();
+        while log.outcome(ticket).is_none() {
+            commits.recv_timeout(Duration::from_secs(10)).unwrap();
+        }
+    };
+    await_latest(&bench.log);
 
     assert!(bench.broker.try_receive(&queue, &ANY).unwrap().is_none());
 
     assert_eq!(dead.counts().ready, 1);
-    let ticket = bench.log.latest();
-    while bench.log.outcome(ticket).is_none() {
-        commits.recv_timeout(Duration::from_secs(10)).unwrap();
-    }
+    await_latest(&bench.log);
     bench.log.close();
     committer.join().unwrap();
 }

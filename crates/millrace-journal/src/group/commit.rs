@@ -48,7 +48,7 @@ impl GroupCommit {
         let read = std::thread::Builder::new().name("journal-read".into());
         self.reading.started(read.spawn(move || this.reading.run(|| this.read_ahead_step()))?);
         self.has_threads.store(true, Ordering::Relaxed);
-        lock(&self.settling).committers += 1;
+        *lock(&self.committers) += 1;
         let this = Arc::clone(self);
         let spawned = std::thread::Builder::new().name("journal-commit".into()).spawn(move || {
             // Also when unwinding, so that `close` does not wait for ever.
@@ -56,7 +56,7 @@ impl GroupCommit {
             this.run_committer();
         });
         if spawned.is_err() {
-            lock(&self.settling).committers -= 1;
+            *lock(&self.committers) -= 1;
         }
         spawned
     }
@@ -204,13 +204,8 @@ impl GroupCommit {
         self.is_poisoned.store(true, Ordering::Release);
     }
 
-    /// Wakes those who wait. The lock orders the store before against a waiter that has looked and
-    /// is about to sleep.
+    /// Calls the listeners.
     fn tell(&self) {
-        let has_waiters = lock(&self.settling).waiters > 0;
-        if has_waiters {
-            self.settled.notify_all();
-        }
         let listeners = Arc::clone(&self.listeners.read().unwrap_or_else(PoisonError::into_inner));
         for listener in listeners.iter() {
             listener();
@@ -287,7 +282,7 @@ struct LeaveOnDrop<'a>(&'a GroupCommit);
 
 impl Drop for LeaveOnDrop<'_> {
     fn drop(&mut self) {
-        lock(&self.0.settling).committers -= 1;
-        self.0.settled.notify_all();
+        *lock(&self.0.committers) -= 1;
+        self.0.left.notify_all();
     }
 }

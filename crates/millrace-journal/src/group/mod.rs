@@ -18,7 +18,7 @@
 //! [`GroupOptions::recent_bytes`].
 //!
 //! Locks, in their order: `committing` (held over write and sync, by whoever commits), then
-//! `gather` (microseconds), then `settling` or one of `preparing` and `reading` (to wake). Listeners
+//! `gather` (microseconds), then `committers`, or one of `preparing` and `reading` (to wake). Listeners
 //! are called with none of them held.
 
 mod admission;
@@ -92,21 +92,15 @@ pub struct GroupCommit {
     awaited: AtomicU64,
     is_poisoned: AtomicBool,
     poison: Mutex<Option<Unavailable>>,
-    /// With `settling`: for those who block in `wait` or `close`.
-    settled: Condvar,
-    settling: Mutex<Threads>,
+    /// Threads that commit.
+    committers: Mutex<u32>,
+    /// With `committers`: one has ended.
+    left: Condvar,
     has_threads: AtomicBool,
     preparing: Background,
     reading: Background,
     listeners: RwLock<Arc<Vec<Listener>>>,
     counters: Counters,
-}
-
-#[derive(Default)]
-struct Threads {
-    committers: u32,
-    /// In `wait`.
-    waiters: u32,
 }
 
 impl GroupCommit {
@@ -132,8 +126,8 @@ impl GroupCommit {
             awaited: AtomicU64::new(0),
             is_poisoned: AtomicBool::new(false),
             poison: Mutex::new(None),
-            settled: Condvar::new(),
-            settling: Mutex::new(Threads::default()),
+            committers: Mutex::new(0),
+            left: Condvar::new(),
             has_threads: AtomicBool::new(false),
             preparing: Background::default(),
             reading: Background::default(),
@@ -175,21 +169,6 @@ impl GroupCommit {
             return Some(Ok(()));
         }
         Some(Err(self.poison().unwrap_or(Unavailable::Closed)))
-    }
-
-    /// Blocks until the ticket is settled. Somebody else must be committing.
-    pub fn wait(&self, ticket: Ticket) -> Result<(), Unavailable> {
-        self.set_awaited(ticket);
-        self.commit_elsewhere();
-        let mut settling = lock(&self.settling);
-        settling.waiters += 1;
-        loop {
-            if let Some(outcome) = self.outcome(ticket) {
-                settling.waiters -= 1;
-                return outcome;
-            }
-            settling = self.settled.wait(settling).unwrap_or_else(PoisonError::into_inner);
-        }
     }
 
     /// The listener is called by whoever commits, after each commit and after poisoning.
@@ -268,11 +247,11 @@ impl GroupCommit {
     pub fn close(&self) {
         self.lock_gather().is_closed = true;
         self.gathered.notify_all();
-        let mut settling = lock(&self.settling);
-        while settling.committers > 0 {
-            settling = self.settled.wait(settling).unwrap_or_else(PoisonError::into_inner);
+        let mut committers = lock(&self.committers);
+        while *committers > 0 {
+            committers = self.left.wait(committers).unwrap_or_else(PoisonError::into_inner);
         }
-        drop(settling);
+        drop(committers);
         while self.commit_step() {}
         self.has_threads.store(false, Ordering::Relaxed);
         self.preparing.stop();

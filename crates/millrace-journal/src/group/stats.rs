@@ -30,22 +30,6 @@ pub struct Stats {
     pub poison: Option<Unavailable>,
 }
 
-impl Stats {
-    /// The upper bound of the bucket in which this share of the appends has ended.
-    #[must_use]
-    pub fn sync_quantile(&self, share: f64) -> Duration {
-        let wanted = (self.groups as f64 * share).ceil() as u64;
-        let mut seen = 0;
-        for (bucket, count) in self.sync_buckets.iter().enumerate() {
-            seen += count;
-            if seen >= wanted {
-                return Duration::from_micros(SYNC_FIRST_BUCKET_US << bucket);
-            }
-        }
-        Duration::ZERO
-    }
-}
-
 #[derive(Default)]
 pub(super) struct Counters {
     groups: AtomicU64,
