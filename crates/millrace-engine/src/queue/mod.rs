@@ -14,6 +14,7 @@ mod replayed;
 mod segments;
 mod slab;
 mod timers;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,11 +23,12 @@ use millrace_core::{MessageId, QueueId, Timestamp, limits};
 
 pub use browse::{BrowseCursor, BrowseFilter, BrowsePage};
 pub use gauges::{Fairness, Gauges};
-pub use moves::{MessageView, RememberedSend};
+pub use moves::RememberedSend;
 pub use receive::{
     DeadLetters, Delivery, Expired, Receive, ReceiveError, Received, VisibilityError,
 };
 pub use slab::MessageState;
+pub use view::MessageView;
 
 use crate::definition::{DeduplicationScope, Kind, Settings};
 use crate::receipt::ReceiptKey;

@@ -1,12 +1,12 @@
 //! Messages that change place: to a dead-letter queue, to a later part of the journal, or out of
-//! the queue by a message move task; and looking at messages without receiving them.
+//! the queue by a message move task.
 
 use std::sync::Arc;
 
 use millrace_core::{MessageId, Timestamp};
 
 use super::dedup::Remembered;
-use super::slab::{Entry, MessageState, NONE};
+use super::slab::{Entry, MessageState};
 use super::{Delivery, Origin, Queue};
 use crate::definition::Kind;
 use crate::record::{MovedSlot, RelocatedRecord, SentRecord, SlotSeq};
@@ -23,66 +23,7 @@ pub struct RememberedSend {
     pub expires: Timestamp,
 }
 
-/// A message as seen without receiving it.
-#[derive(Clone, Debug)]
-pub struct MessageView {
-    /// As it was last received.
-    pub delivery: Delivery,
-    pub state: MessageState,
-    /// End of delay or visibility timeout.
-    pub deadline: Timestamp,
-}
-
 impl Queue {
-    /// Messages from the oldest to the newest, then those moved here out of order.
-    pub fn messages(&self) -> impl Iterator<Item = MessageView> + '_ {
-        let out_of_order = self.out_of_order.iter().map(|(_, slot)| *slot);
-        self.by_age().chain(out_of_order).map(|slot| self.view(slot))
-    }
-
-    /// Slots of the messages from the oldest to the newest, but for those moved here out of order.
-    pub(super) fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
-        let mut slot = self.oldest;
-        std::iter::from_fn(move || {
-            let this = (slot != NONE).then_some(slot)?;
-            slot = self.slab.at(this).newer;
-            Some(this)
-        })
-    }
-
-    /// Behind the highest slot that a message stands in.
-    pub fn slots(&self) -> u32 {
-        self.slab.len()
-    }
-
-    /// Messages in those slots whose records stand in that journal segment, with their positions.
-    pub fn in_segment(
-        &self,
-        segment: u32,
-        slots: std::ops::Range<u32>,
-    ) -> impl Iterator<Item = (SlotSeq, u64)> + '_ {
-        slots.filter(|slot| self.slab.is_used(*slot)).filter_map(move |slot| {
-            let Entry { seq, position, .. } = *self.slab.at(slot);
-            (position >> 32 == u64::from(segment)).then_some((SlotSeq { slot, seq }, position))
-        })
-    }
-
-    /// The message that the next receive would get.
-    pub fn first_ready(&self) -> Option<Delivery> {
-        let group = self.groups.first()?;
-        Some(self.delivery(self.groups.at(group).head))
-    }
-
-    /// Whether the message still is in the queue.
-    pub fn contains(&self, at: SlotSeq) -> bool {
-        self.slab.find(at.slot, at.seq).is_some()
-    }
-
-    /// The message, if it still is in the queue.
-    pub fn find(&self, at: SlotSeq) -> Option<MessageView> {
-        self.contains(at).then(|| self.view(at.slot))
-    }
-
     /// Takes a message out, in whatever state it is; false if it is gone.
     pub fn take(&mut self, at: SlotSeq) -> bool {
         let is_there = self.contains(at);
@@ -206,14 +147,5 @@ impl Queue {
     ) {
         self.slab.at_mut(slot).set(Entry::DEAD_LETTERED);
         self.origins.insert(slot, Origin { source, sent, first_received });
-    }
-
-    pub(super) fn view(&self, slot: u32) -> MessageView {
-        let entry = self.slab.at(slot);
-        MessageView {
-            delivery: self.delivery(slot),
-            state: entry.state(),
-            deadline: Timestamp(entry.deadline_at()),
-        }
     }
 }
