@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use super::hash_index::HashIndex;
-use super::slab::NONE;
+use super::slab::{NONE, linked};
 
 /// Messages without a group: never noisy, whatever is in flight of them.
 pub(super) const UNGROUPED: u32 = 0;
@@ -269,9 +269,8 @@ impl Groups {
 
     /// Ring and number of every group that stands in one, in the order of their turns.
     pub(super) fn turns(&self) -> impl Iterator<Item = (u8, u32)> + '_ {
-        let some = |group: u32| (group != NONE).then_some(group);
         (0..).zip(&self.rings).flat_map(move |(number, ring)| {
-            std::iter::successors(some(ring.head), move |g| some(self.at(*g).ring_next))
+            std::iter::successors(linked(ring.head), |group| linked(self.at(*group).ring_next))
                 .map(move |group| (number, group))
         })
     }

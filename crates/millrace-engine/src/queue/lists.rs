@@ -1,7 +1,7 @@
 //! How a message enters, changes state and leaves: the only code that touches links and counts.
 
 use super::Queue;
-use super::slab::{Entry, MessageState, NONE};
+use super::slab::{Entry, MessageState, NONE, linked};
 use crate::definition::Kind;
 use crate::record::SlotSeq;
 
@@ -154,9 +154,8 @@ impl Queue {
         let unsorted = self.groups.iter().filter(|(_, group)| group.is_unsorted);
         let unsorted: Vec<u32> = unsorted.map(|(number, _)| number).collect();
         for number in unsorted {
-            let head = self.groups.at(number).head;
-            let next = |slot: &u32| Some(self.slab.at(*slot).next).filter(|next| *next != NONE);
-            let first = Some(head).filter(|head| *head != NONE);
+            let first = linked(self.groups.at(number).head);
+            let next = |slot: &u32| linked(self.slab.at(*slot).next);
             let mut slots: Vec<u32> = std::iter::successors(first, next).collect();
             // A few runs, each in order.
             slots.sort_by_key(|slot| self.slab.at(*slot).seq);

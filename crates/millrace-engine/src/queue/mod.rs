@@ -37,7 +37,7 @@ use attempts::Attempts;
 use dedup::{DedupWindow, Remembered};
 use groups::Groups;
 use segments::PerSegment;
-use slab::{Entry, NONE, Slab};
+use slab::{Entry, NONE, Slab, linked};
 use timers::Timers;
 
 /// What a message that was dead-lettered here remembers of its earlier life.
@@ -314,7 +314,7 @@ impl Queue {
     }
 
     fn oldest_message(&self) -> Option<(u64, u32)> {
-        let listed = (self.oldest != NONE).then(|| (self.slab.at(self.oldest).sent, self.oldest));
+        let listed = linked(self.oldest).map(|slot| (self.slab.at(slot).sent, slot));
         [listed, self.out_of_order.first().copied()].into_iter().flatten().min()
     }
 }

@@ -4,7 +4,7 @@
 //! its own chunk of 2 MiB and 24 bytes for each absent one below (3 MB at most), not 64 bytes a
 //! slot. Smaller chunks would leave 7 % of the allocator's pages unused.
 
-/// No slot.
+/// No slot, and no group.
 pub(super) const NONE: u32 = u32::MAX;
 
 const CHUNK_BITS: u32 = 15;
@@ -50,6 +50,11 @@ pub(super) struct Entry {
 }
 
 const _: () = assert!(size_of::<Entry>() == 64);
+
+/// Where a link leads, if anywhere.
+pub(super) fn linked(link: u32) -> Option<u32> {
+    (link != NONE).then_some(link)
+}
 
 impl Entry {
     const FREE: Entry = Entry {
@@ -175,8 +180,7 @@ impl Slab {
         }
         match self.free {
             Some(slot) => {
-                let next = self.at(slot).newer;
-                self.free = (next != NONE).then_some(next);
+                self.free = linked(self.at(slot).newer);
                 slot
             }
             None => self.push(),
@@ -229,7 +233,7 @@ impl Slab {
 
     /// Free slots that are linked, those of absent chunks left out; reads all of them.
     pub(super) fn free_slots(&self) -> impl Iterator<Item = u32> + '_ {
-        std::iter::successors(self.free, |slot| Some(self.at(*slot).newer).filter(|s| *s != NONE))
+        std::iter::successors(self.free, |slot| linked(self.at(*slot).newer))
     }
 
     /// Puts the free slots of one chunk before those that are linked already.

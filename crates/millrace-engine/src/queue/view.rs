@@ -1,10 +1,11 @@
 //! Looking at messages without receiving them.
 
+use std::iter::successors;
 use std::ops::Range;
 
 use millrace_core::Timestamp;
 
-use super::slab::{Entry, MessageState, NONE};
+use super::slab::{Entry, MessageState, linked};
 use super::{Delivery, Queue};
 use crate::record::SlotSeq;
 
@@ -27,12 +28,7 @@ impl Queue {
 
     /// Slots of the messages from the oldest to the newest, but for those moved here out of order.
     pub(super) fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
-        let mut slot = self.oldest;
-        std::iter::from_fn(move || {
-            let this = (slot != NONE).then_some(slot)?;
-            slot = self.slab.at(this).newer;
-            Some(this)
-        })
+        successors(linked(self.oldest), |slot| linked(self.slab.at(*slot).newer))
     }
 
     /// Behind the highest slot that a message stands in.
