@@ -14,23 +14,9 @@ use crate::commit::CommitWaits;
 use crate::error::BrokerError;
 use crate::maintenance::Maintenance;
 use crate::move_task::MoveTasks;
-use crate::queue::{SharedQueue, State};
-use crate::timers::{Due, Timers};
+use crate::queue::SharedQueue;
+use crate::timers::Timers;
 
-/// Ends of delays, visibility timeouts and lives that whoever comes for them handles at a time,
-/// before others may have the queue.
-pub(crate) const VISIT_BUDGET: usize = 1_000;
-/// The same for whoever comes for something else, such as a receive: its client is waiting.
-pub(crate) const PASSING_BUDGET: usize = 256;
-/// A queue that nobody waits for is visited at most this often.
-const UNWATCHED_VISIT_MS: u64 = 1_000;
-/// Until a queue is visited again whose expired messages the journal had no room to tell of.
-const REFUSED_VISIT_MS: u64 = 1_000;
-/// The same if somebody waits and only too much waits for its commit, which is over soon.
-const BACKLOG_VISIT_MS: u64 = 5;
-/// Messages that expire by one record, and what that takes: 12 bytes each, and headers.
-const EXPIRED_AT_A_TIME: usize = 256;
-const EXPIRY_BYTES: usize = 64 + 12 * EXPIRED_AT_A_TIME;
 /// Queue ids of one epoch; sequences of one epoch.
 const EPOCH_SHIFT: u32 = 40;
 
@@ -172,22 +158,6 @@ impl Broker {
         self.commits.driver(self.log.clone(), pause)
     }
 
-    /// Visits everything that is due now and returns when something will be next.
-    pub fn run_due(&self) -> Timestamp {
-        let now = self.now();
-        while let Some(due) = self.timers.pop(now) {
-            match due {
-                Due::Waiter(waiter) => waiter.wake(),
-                Due::Queue(id) => {
-                    if let Some(queue) = self.catalog.by_id(id) {
-                        self.visit(&queue, now);
-                    }
-                }
-            }
-        }
-        self.timers.next()
-    }
-
     /// Has `listener` told of each queue that is deleted: its last figures would be lost with it.
     /// The first listener stays.
     pub fn on_delete(&self, listener: OnDelete) {
@@ -252,89 +222,6 @@ impl Broker {
         match ticket {
             Some(ticket) => Ok(self.commits.wait(&self.log, ticket).await?),
             None => Ok(()),
-        }
-    }
-
-    /// Ends delays, visibility timeouts and lives that are over, and wakes those who wait.
-    fn visit(&self, queue: &SharedQueue, now: Timestamp) {
-        let mut state = queue.lock();
-        state.armed_at = Timestamp::NEVER;
-        if let Err(error) = self.tick(queue, &mut state, now, VISIT_BUDGET) {
-            tracing::debug!(queue = %queue.key(), %error, "expiry has to wait");
-            // Who waits for a message would be refused, too.
-            let is_over_soon =
-                matches!(error, Unavailable::Backlog { .. }) && !state.waiters.is_empty();
-            let wait_ms = if is_over_soon { BACKLOG_VISIT_MS } else { REFUSED_VISIT_MS };
-            let again_at = now.plus_millis(wait_ms);
-            self.timers.arm_queue(queue.id(), again_at, state.armed_at);
-            state.armed_at = again_at;
-            return;
-        }
-        state.wake(u64::MAX);
-        self.arm(queue, &mut state);
-    }
-
-    /// Ticks the queue, drops what expired and journals that. If the journal refuses, the expired
-    /// messages stay: memory never runs ahead of what a restart would show. They must not be
-    /// delivered, so receiving fails with the same error.
-    pub(crate) fn tick(
-        &self,
-        queue: &SharedQueue,
-        state: &mut State,
-        now: Timestamp,
-        budget: usize,
-    ) -> Result<(), Unavailable> {
-        state.queue.tick(now, budget);
-        if !state.queue.has_expired(now) {
-            return Ok(());
-        }
-        let reservation = self.log.reserve(EXPIRY_BYTES, Purpose::Reclaim)?;
-        let expired = state.queue.expire(now, budget.min(EXPIRED_AT_A_TIME));
-        crate::figures::Counters::add(&queue.counters.messages_expired, expired.len());
-        let mut index = Vec::with_capacity(32 + 12 * expired.len());
-        record::deleted(&mut index, queue.id(), expired.into_iter());
-        let record = Record { index: &index, payload: &[] };
-        state.latest = Some(self.log.append(reservation, &[record], &mut Vec::new()));
-        self.maintenance.want();
-        Ok(())
-    }
-
-    /// As [`Broker::tick`], however much has expired.
-    pub(crate) fn tick_whole(
-        &self,
-        queue: &SharedQueue,
-        state: &mut State,
-        now: Timestamp,
-    ) -> Result<(), Unavailable> {
-        loop {
-            self.tick(queue, state, now, VISIT_BUDGET)?;
-            if !state.queue.has_expired(now) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Sees to it that the timers visit the queue when it next has something to do.
-    pub(crate) fn arm(&self, queue: &SharedQueue, state: &mut State) {
-        if state.is_deleted {
-            return;
-        }
-        let next = state.queue.next_deadline();
-        if next >= state.armed_at {
-            return;
-        }
-        let now = self.now();
-        let at = if next <= now {
-            // More is due than one visit does; others that are due come first.
-            now.plus_millis(1)
-        } else if state.waiters.is_empty() {
-            next.max(now.plus_millis(UNWATCHED_VISIT_MS))
-        } else {
-            next
-        };
-        if at < state.armed_at {
-            self.timers.arm_queue(queue.id(), at, state.armed_at);
-            state.armed_at = at;
         }
     }
 

@@ -1,17 +1,15 @@
 //! Queues by name: creating, changing, purging, deleting, listing. Every change is journaled.
 
 use std::collections::{BTreeMap, HashMap};
-use std::future::poll_fn;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::task::Poll;
 
 use hashbrown::Equivalent;
 use millrace_core::{QueueId, QueueKey, Timestamp, limits};
 use millrace_engine::{Counts, Definition, Queue, ReplayedQueue, Settings, record};
 use millrace_journal::{GroupCommit, Purpose, Record};
 
-use crate::broker::{Broker, VISIT_BUDGET, append_index};
+use crate::broker::{Broker, append_index};
 use crate::error::BrokerError;
 use crate::queue::{SharedQueue, State};
 
@@ -305,32 +303,6 @@ impl Broker {
         (state.queue.counts(), state.queue.oldest_sent())
     }
 
-    /// Does all that is due, in steps between which other tasks of the thread get their turn: after
-    /// a long time without the server a million messages may have expired.
-    pub async fn catch_up(&self, queue: &SharedQueue) {
-        while self.lock_in_step(queue).is_none() {
-            give_way().await;
-        }
-    }
-
-    /// Locks a queue once all that is due is done, in steps between which others get the lock. What
-    /// has expired is left if the journal takes no changes.
-    pub(crate) fn lock_up_to_date<'q>(&self, queue: &'q SharedQueue) -> MutexGuard<'q, State> {
-        loop {
-            if let Some(state) = self.lock_in_step(queue) {
-                return state;
-            }
-        }
-    }
-
-    /// Does some of what is due. None: there is more.
-    fn lock_in_step<'q>(&self, queue: &'q SharedQueue) -> Option<MutexGuard<'q, State>> {
-        let mut state = queue.lock();
-        let now = self.now();
-        let is_refused = self.tick(queue, &mut state, now, VISIT_BUDGET).is_err();
-        (is_refused || state.queue.next_deadline() > now).then_some(state)
-    }
-
     /// Forgets everything (test mode). Resolves after the commit.
     pub async fn reset(&self) -> Result<(), BrokerError> {
         for queue in self.catalog.all() {
@@ -363,19 +335,6 @@ impl Broker {
         state.latest = Some(ticket);
         Ok(ticket)
     }
-}
-
-/// Lets other tasks of the thread go first.
-async fn give_way() {
-    let mut has_given = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut has_given, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// The `Defined` record of a queue.

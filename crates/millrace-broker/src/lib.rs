@@ -9,13 +9,15 @@
 //! Locks: in the order that ARCHITECTURE.md gives. None is held across an await.
 //!
 //! In reading order: [`Broker`] and how it opens, [`SharedQueue`], sends, receives, deletes, the
-//! catalog, then what runs behind: waits for commits, waiters, timers, move tasks, maintenance.
+//! catalog, then what runs behind: what is due, waits for commits, waiters, timers, move tasks,
+//! maintenance.
 
 mod broker;
 mod browse;
 mod catalog;
 mod commit;
 mod deliver;
+mod due;
 mod error;
 mod figures;
 mod maintenance;

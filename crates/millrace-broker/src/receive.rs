@@ -7,8 +7,9 @@ use millrace_engine::record;
 use millrace_engine::{DeadLetters, Delivery, Handle, Kind, Receive, ReceiveError, Received};
 use millrace_journal::{Purpose, Ticket};
 
-use crate::broker::{Broker, PASSING_BUDGET};
+use crate::broker::Broker;
 use crate::deliver::Undelivered;
+use crate::due::PASSING_BUDGET;
 use crate::error::BrokerError;
 use crate::figures::Counters;
 use crate::message::Incoming;

@@ -5,7 +5,8 @@ use millrace_engine::{Handle, VisibilityError};
 use millrace_journal::{Purpose, Ticket};
 use smallvec::SmallVec;
 
-use crate::broker::{Broker, PASSING_BUDGET};
+use crate::broker::Broker;
+use crate::due::PASSING_BUDGET;
 use crate::error::BrokerError;
 use crate::figures::Counters;
 use crate::queue::SharedQueue;

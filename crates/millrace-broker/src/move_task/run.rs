@@ -9,8 +9,9 @@ use millrace_engine::{Content, Delivery, Kind, Receive, Send, Sent};
 use millrace_journal::{Position, Purpose, ReadError, Record};
 
 use super::{Entry, MoveTask, MoveTaskFailure, MoveTaskStatus, is_that, running, task_record};
-use crate::broker::{Broker, PASSING_BUDGET};
+use crate::broker::Broker;
 use crate::deliver::{decode, unreadable};
+use crate::due::PASSING_BUDGET;
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;
 use crate::receive::lock_both;

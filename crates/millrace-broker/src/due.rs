@@ -1,0 +1,169 @@
+//! What is due in queues: ends of delays, visibility timeouts and lives.
+
+use std::future::poll_fn;
+use std::sync::MutexGuard;
+use std::task::Poll;
+
+use millrace_core::Timestamp;
+use millrace_engine::record;
+use millrace_journal::{Purpose, Record, Unavailable};
+
+use crate::broker::Broker;
+use crate::figures::Counters;
+use crate::queue::{SharedQueue, State};
+use crate::timers::Due;
+
+/// Ends of delays, visibility timeouts and lives that whoever comes for them handles at a time,
+/// before others may have the queue.
+const VISIT_BUDGET: usize = 1_000;
+/// The same for whoever comes for something else, such as a receive: its client is waiting.
+pub(crate) const PASSING_BUDGET: usize = 256;
+/// A queue that nobody waits for is visited at most this often.
+const UNWATCHED_VISIT_MS: u64 = 1_000;
+/// Until a queue is visited again whose expired messages the journal had no room to tell of.
+const REFUSED_VISIT_MS: u64 = 1_000;
+/// The same if somebody waits and only too much waits for its commit, which is over soon.
+const BACKLOG_VISIT_MS: u64 = 5;
+/// Messages that expire by one record, and what that takes: 12 bytes each, and headers.
+const EXPIRED_AT_A_TIME: usize = 256;
+const EXPIRY_BYTES: usize = 64 + 12 * EXPIRED_AT_A_TIME;
+
+impl Broker {
+    /// Visits everything that is due now and returns when something will be next.
+    pub fn run_due(&self) -> Timestamp {
+        let now = self.now();
+        while let Some(due) = self.timers.pop(now) {
+            match due {
+                Due::Waiter(waiter) => waiter.wake(),
+                Due::Queue(id) => {
+                    if let Some(queue) = self.catalog.by_id(id) {
+                        self.visit(&queue, now);
+                    }
+                }
+            }
+        }
+        self.timers.next()
+    }
+
+    /// Does all that is due, in steps between which other tasks of the thread get their turn: after
+    /// a long time without the server a million messages may have expired.
+    pub async fn catch_up(&self, queue: &SharedQueue) {
+        while self.lock_in_step(queue).is_none() {
+            give_way().await;
+        }
+    }
+
+    /// Locks a queue once all that is due is done, in steps between which others get the lock. What
+    /// has expired is left if the journal takes no changes.
+    pub(crate) fn lock_up_to_date<'q>(&self, queue: &'q SharedQueue) -> MutexGuard<'q, State> {
+        loop {
+            if let Some(state) = self.lock_in_step(queue) {
+                return state;
+            }
+        }
+    }
+
+    /// Does some of what is due. None: there is more.
+    fn lock_in_step<'q>(&self, queue: &'q SharedQueue) -> Option<MutexGuard<'q, State>> {
+        let mut state = queue.lock();
+        let now = self.now();
+        let is_refused = self.tick(queue, &mut state, now, VISIT_BUDGET).is_err();
+        (is_refused || state.queue.next_deadline() > now).then_some(state)
+    }
+
+    /// Ends delays, visibility timeouts and lives that are over, and wakes those who wait.
+    pub(crate) fn visit(&self, queue: &SharedQueue, now: Timestamp) {
+        let mut state = queue.lock();
+        state.armed_at = Timestamp::NEVER;
+        if let Err(error) = self.tick(queue, &mut state, now, VISIT_BUDGET) {
+            tracing::debug!(queue = %queue.key(), %error, "expiry has to wait");
+            // Who waits for a message would be refused, too.
+            let is_over_soon =
+                matches!(error, Unavailable::Backlog { .. }) && !state.waiters.is_empty();
+            let wait_ms = if is_over_soon { BACKLOG_VISIT_MS } else { REFUSED_VISIT_MS };
+            let again_at = now.plus_millis(wait_ms);
+            self.timers.arm_queue(queue.id(), again_at, state.armed_at);
+            state.armed_at = again_at;
+            return;
+        }
+        state.wake(u64::MAX);
+        self.arm(queue, &mut state);
+    }
+
+    /// Ticks the queue, drops what expired and journals that. If the journal refuses, the expired
+    /// messages stay: memory never runs ahead of what a restart would show. They must not be
+    /// delivered, so receiving fails with the same error.
+    pub(crate) fn tick(
+        &self,
+        queue: &SharedQueue,
+        state: &mut State,
+        now: Timestamp,
+        budget: usize,
+    ) -> Result<(), Unavailable> {
+        state.queue.tick(now, budget);
+        if !state.queue.has_expired(now) {
+            return Ok(());
+        }
+        let reservation = self.log.reserve(EXPIRY_BYTES, Purpose::Reclaim)?;
+        let expired = state.queue.expire(now, budget.min(EXPIRED_AT_A_TIME));
+        Counters::add(&queue.counters.messages_expired, expired.len());
+        let mut index = Vec::with_capacity(32 + 12 * expired.len());
+        record::deleted(&mut index, queue.id(), expired.into_iter());
+        let record = Record { index: &index, payload: &[] };
+        state.latest = Some(self.log.append(reservation, &[record], &mut Vec::new()));
+        self.maintenance.want();
+        Ok(())
+    }
+
+    /// As [`Broker::tick`], however much has expired.
+    pub(crate) fn tick_whole(
+        &self,
+        queue: &SharedQueue,
+        state: &mut State,
+        now: Timestamp,
+    ) -> Result<(), Unavailable> {
+        loop {
+            self.tick(queue, state, now, VISIT_BUDGET)?;
+            if !state.queue.has_expired(now) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sees to it that the timers visit the queue when it next has something to do.
+    pub(crate) fn arm(&self, queue: &SharedQueue, state: &mut State) {
+        if state.is_deleted {
+            return;
+        }
+        let next = state.queue.next_deadline();
+        if next >= state.armed_at {
+            return;
+        }
+        let now = self.now();
+        let at = if next <= now {
+            // More is due than one visit does; others that are due come first.
+            now.plus_millis(1)
+        } else if state.waiters.is_empty() {
+            next.max(now.plus_millis(UNWATCHED_VISIT_MS))
+        } else {
+            next
+        };
+        if at < state.armed_at {
+            self.timers.arm_queue(queue.id(), at, state.armed_at);
+            state.armed_at = at;
+        }
+    }
+}
+
+/// Lets other tasks of the thread go first.
+async fn give_way() {
+    let mut has_given = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_given, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
