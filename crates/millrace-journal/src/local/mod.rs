@@ -29,6 +29,7 @@ mod index;
 mod read;
 mod recover;
 mod release;
+mod remove;
 mod repair;
 mod salt;
 mod scan;

@@ -41,7 +41,7 @@ impl LocalJournal {
         true
     }
 
-    /// Removes all such files, for those who need space or time at once. With `preparing` held.
+    /// Removes all such files. With `preparing` held.
     pub(super) fn release_all(&self) {
         let all = std::mem::take(&mut self.state_mut().released);
         all.into_iter().for_each(|released| self.remove_released(released));

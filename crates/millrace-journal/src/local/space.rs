@@ -1,4 +1,4 @@
-//! Space: segments made ahead of use, zeroed ahead of the tail, recycled and removed.
+//! Space: segments made ahead of use, and zeroed ahead of the tail.
 //!
 //! Overwriting what is on disk costs half the sync time of writing into space that was only set
 //! aside (the file system then need not record where the data went). So:
@@ -7,12 +7,8 @@
 //!   space aside, which is quick and is what admission needs; zeroing follows at the pace of
 //!   the appends.
 //! * A first segment is appended to at once, and zeroed some way ahead.
-//! * A truncated segment's file is kept, one at most, and becomes a later spare. It loses its
-//!   header, under a temporary name; its older frames stay and do not count, for their place names
-//!   another segment. Others go [bit by bit](super::release).
-//!
-//! Truncated files leave one by one from the oldest, each removal durable before the next, so
-//! that a crash never leaves a hole.
+//! * A truncated segment's file is kept, one at most, and becomes a later spare. Its older frames stay
+//!   and do not count, for their place names another segment.
 
 use std::io;
 use std::path::Path;
@@ -22,12 +18,8 @@ use std::time::Duration;
 
 use super::blocks::BlockFile;
 use super::index::due_draft;
-use super::release::Released;
-use super::segment::{
-    SEGMENT_HEADER_BYTES, Segment, Zeroed, index_path, segment_path, temporary_path,
-};
-use super::zero::write_zeros;
-use super::{LocalJournal, Removals, Spare, lock};
+use super::segment::{Segment, Zeroed, segment_path, temporary_path};
+use super::{LocalJournal, Spare, lock};
 use crate::error::Unavailable;
 use crate::fs::{File, is_out_of_files, is_out_of_space};
 use crate::journal::Journal;
@@ -37,44 +29,17 @@ use crate::position::SegmentId;
 /// only when somebody needs it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// A segment that could not be removed is tried again no sooner than this.
-const REMOVE_AGAIN_AFTER: Duration = Duration::from_secs(10);
-
 /// A file and the segment that it was.
-type NamedFile = (SegmentId, Arc<dyn File>);
+pub(super) type NamedFile = (SegmentId, Arc<dyn File>);
 
 /// What only one at a time does.
 #[derive(Default)]
 pub(super) struct Preparing {
     /// A file without a header under a temporary name.
-    recycled: Option<NamedFile>,
-    failed_at: Option<(Duration, Unavailable)>,
+    pub(super) recycled: Option<NamedFile>,
+    pub(super) failed_at: Option<(Duration, Unavailable)>,
     /// Whether the log has told that there is no further segment, and not yet that there is.
     is_told: bool,
-}
-
-/// Why a truncated segment was not removed.
-enum NotRemoved {
-    /// Nothing happened to it.
-    Kept(Arc<Segment>, io::Error),
-    /// Its name is gone, but maybe not on disk.
-    InDoubt(io::Error),
-}
-
-/// How a truncated segment is removed.
-#[derive(Clone, Copy)]
-enum Removal {
-    /// It only loses its name: its file is used again, or goes bit by bit.
-    Gentle,
-    AtOnce,
-}
-
-/// What was a truncated segment, under a temporary name.
-struct Removed {
-    file: NamedFile,
-    bytes: u64,
-    /// As a spare.
-    is_wanted: bool,
 }
 
 impl LocalJournal {
@@ -94,8 +59,7 @@ impl LocalJournal {
             if made.as_ref().is_err_and(is_out_of_space)
                 && (self.has_doomed() || self.has_released())
             {
-                self.release_all();
-                while self.remove_doomed(&mut preparing, Removal::AtOnce).is_some() {}
+                self.remove_all(&mut preparing);
                 made = self.make_spare(&mut preparing, next);
             }
             match made {
@@ -183,8 +147,7 @@ impl LocalJournal {
             return;
         }
         let mut preparing = lock(&self.preparing);
-        self.release_all();
-        while self.remove_doomed(&mut preparing, Removal::AtOnce).is_some() {}
+        self.remove_all(&mut preparing);
         drop(preparing);
         loop {
             let Some(segment) = self.state().unindexed.front().copied() else { return };
@@ -315,123 +278,5 @@ impl LocalJournal {
     fn spare(&self, path: &Path, file: Arc<dyn File>, zeroed: u32) -> io::Result<Spare> {
         let blocks = BlockFile::open(&*self.fs, path, &file, self.options.durability)?;
         Ok(Spare { file, blocks, zeroed: Zeroed::up_to(zeroed) })
-    }
-
-    fn has_doomed(&self) -> bool {
-        let state = self.state();
-        !state.doomed.is_empty()
-            && match state.removals {
-                Removals::Possible => true,
-                Removals::NotBefore(time) => self.fs.now() >= time,
-                Removals::InDoubt => false,
-            }
-    }
-
-    /// Takes the oldest truncated segment away, and its header off its file if that is to be used
-    /// again.
-    fn recycle_step(&self) -> bool {
-        // Held until the file is where whoever needs its space finds it.
-        let mut preparing = lock(&self.preparing);
-        let removed = self.remove_doomed(&mut preparing, Removal::Gentle);
-        let Some(Some(Removed { file: (id, file), bytes, is_wanted })) = removed else {
-            return true;
-        };
-        if is_wanted {
-            match write_zeros(&*file, 0, SEGMENT_HEADER_BYTES as u32) {
-                Ok(()) => {
-                    preparing.recycled = Some((id, file));
-                    return true;
-                }
-                Err(error) => tracing::warn!(%error, segment = %id, "file was not recycled"),
-            }
-        }
-        let path = temporary_path(&self.dir, id, "old");
-        self.state_mut().released.push_back(Released { path, file, bytes });
-        true
-    }
-
-    /// Removes the oldest truncated segment. None if there is none, or it cannot go now; what is left
-    /// of it, if it only lost its name.
-    fn remove_doomed(
-        &self,
-        preparing: &mut Preparing,
-        removal: Removal,
-    ) -> Option<Option<Removed>> {
-        if !self.has_doomed() {
-            return None;
-        }
-        // What is still needed of it was appended again; if that is not on disk it must not go.
-        self.flush();
-        if self.has_failed.load(Ordering::Acquire) {
-            return None;
-        }
-        let segment = self.state_mut().doomed.pop_front()?;
-        let id = segment.header.segment;
-        // Until it has gone nothing younger may: the next start must not find a hole.
-        let removed = match self.remove_segment(preparing, segment, removal) {
-            Ok(removed) => removed,
-            Err(NotRemoved::Kept(segment, error)) => {
-                tracing::warn!(%error, segment = %id, "truncated segment could not be removed yet");
-                let mut state = self.state_mut();
-                state.doomed.push_front(segment);
-                state.removals = Removals::NotBefore(self.fs.now() + REMOVE_AGAIN_AFTER);
-                return None;
-            }
-            Err(NotRemoved::InDoubt(error)) => {
-                tracing::error!(%error, segment = %id, "segments are removed again after a restart");
-                self.state_mut().removals = Removals::InDoubt;
-                None
-            }
-        };
-        self.state_mut().index_bytes.remove(&id);
-        // Space may have come back.
-        preparing.failed_at = None;
-        self.is_full.store(false, Ordering::Relaxed);
-        Some(removed)
-    }
-
-    fn remove_segment(
-        &self,
-        preparing: &Preparing,
-        mut segment: Arc<Segment>,
-        removal: Removal,
-    ) -> Result<Option<Removed>, NotRemoved> {
-        let id = segment.header.segment;
-        let path = segment_path(&self.dir, id);
-        let draft = self.state_mut().drafts.remove(&id);
-        if draft.is_some_and(|draft| draft.give_up()) {
-            // A leftover is removed at the next start too.
-            let _ = self.fs.remove(&temporary_path(&self.dir, id, "idx"));
-        }
-        if let Err(error) = self.fs.remove_present(&index_path(&self.dir, id)) {
-            return Err(NotRemoved::Kept(segment, error));
-        }
-        let (has_spare, is_short) = {
-            let state = self.state();
-            (!state.spares.is_empty(), state.segments.len() == 1)
-        };
-        // Beside a spare only where the active segment is all there is, as when messages are
-        // deleted as fast as they come: three files take turns then.
-        let is_wanted = preparing.recycled.is_none()
-            && (!has_spare || is_short)
-            && segment.header.segment_bytes == self.options.segment_bytes;
-        // A reader that still holds the segment must keep finding its bytes: then the file is
-        // unlinked. None can come anew, since it is in no list any more.
-        let only_loses_name =
-            matches!(removal, Removal::Gentle) && Arc::get_mut(&mut segment).is_some();
-        let removed = if only_loses_name {
-            self.fs.rename(&path, &temporary_path(&self.dir, id, "old"))
-        } else {
-            self.fs.remove_present(&path)
-        };
-        if let Err(error) = removed {
-            return Err(NotRemoved::Kept(segment, error));
-        }
-        self.fs.sync_dir(&self.dir).map_err(NotRemoved::InDoubt)?;
-        Ok(only_loses_name.then(|| Removed {
-            file: (id, Arc::clone(&segment.file)),
-            bytes: u64::from(segment.header.segment_bytes),
-            is_wanted,
-        }))
     }
 }
