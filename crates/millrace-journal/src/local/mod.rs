@@ -17,6 +17,7 @@
 //! then `ahead`, `state` and a draft's `waiting` (microseconds).
 
 mod ahead;
+mod append;
 mod backup;
 mod blocks;
 mod check;
@@ -50,13 +51,14 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::error::{AppendError, OpenError, ReadError, TruncateError, Unavailable};
-use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, Prior, Verdict};
+use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, Prior};
 use crate::fs::{File, FileSystem};
 use crate::journal::{Journal, Placement, SegmentInfo, Visitor};
 use crate::position::{Durability, Opened, Position, SegmentId};
 use crate::record::Replayed;
 use ahead::ReadAhead;
-use blocks::{BlockFile, TailBlock};
+use append::Active;
+use blocks::BlockFile;
 pub use check::{CheckReport, SegmentReport, SidecarState, check};
 pub use cut::Cut;
 use draft::Draft;
@@ -65,7 +67,7 @@ pub use recover::fuzz_recovery;
 use release::Released;
 pub use repair::{RepairReport, repair};
 pub use segment::SEGMENT_HEADER_BYTES;
-use segment::{Segment, SegmentHeader, Zeroed, end_mark};
+use segment::{Segment, Zeroed};
 use sidecar::Sidecar;
 use space::Preparing;
 pub use survey::Corruption;
@@ -123,17 +125,6 @@ fn placement_in(segment_bytes: u32) -> Placement {
     }
 }
 
-/// What only the appender touches.
-struct Active {
-    segment: Arc<Segment>,
-    chain: Chain,
-    tail: Position,
-    blocks: Arc<BlockFile>,
-    tail_block: TailBlock,
-    /// Of the segment's sidecar.
-    draft: Arc<Draft>,
-}
-
 /// What readers share. Files, never their contents.
 struct State {
     segments: BTreeMap<SegmentId, Arc<Segment>>,
@@ -184,90 +175,6 @@ impl LocalJournal {
         let journal = recover::open(fs, dir, options, visitor)?;
         let opened = journal.opened;
         Ok((journal, opened))
-    }
-
-    /// Appends what follows what is there.
-    fn append_behind(&self, active: &mut Active, frame: &Frame) -> Result<(), AppendError> {
-        let Verdict::Valid(chain) = active.chain.judge(&frame.header, frame.crc) else {
-            return Err(AppendError::Fenced(active.chain.epoch));
-        };
-        let place = frame.header.place;
-        if place.segment() != active.segment.header.segment {
-            let next = active.segment.header.segment.next();
-            assert!(place == self.placement.start(next), "frame at {place} skips a segment");
-            self.activate(active, next)?;
-        }
-        assert!(place == active.tail, "frame at {place} does not follow {}", active.tail);
-        let segment_bytes = active.segment.header.segment_bytes;
-        assert!(frame.end().offset() <= segment_bytes, "frame exceeds its segment");
-        let mark = end_mark(frame.end().offset(), segment_bytes);
-        active.segment.zeroed.claim(frame.end().offset() + mark.len() as u32);
-        let Active { blocks, tail_block, .. } = active;
-        tail_block
-            .write(blocks, place.offset(), [&frame.head, &frame.body], mark)
-            .map_err(|error| unknown(&error))?;
-        self.sync(&*active.segment.file)?;
-        if let Some(reason) = self.failure() {
-            // A sync in the background has failed meanwhile: this one may have nothing to tell.
-            return Err(AppendError::Unknown(reason));
-        }
-        active.chain = chain;
-        active.tail = frame.end();
-        active.segment.end.store(active.tail.offset(), Ordering::Release);
-        active.draft.add(frame);
-        Ok(())
-    }
-
-    /// Starts the segment after the active one: its header is durable before any frame is in it,
-    /// so an unreadable header with frames behind it is damage, not a crash.
-    fn activate(&self, active: &mut Active, next: SegmentId) -> Result<(), AppendError> {
-        self.prepare(next).map_err(|refusal| unavailable(&refusal))?;
-        let spare = self.state_mut().spares.remove(&next);
-        let spare = spare.ok_or_else(|| unavailable(&"segment was not prepared"))?;
-        let header = SegmentHeader {
-            segment: next,
-            salt: self.salt,
-            start: active.chain,
-            segment_bytes: self.options.segment_bytes,
-        };
-        if self.options.durability != Durability::Fsync {
-            // The new header says where the old segment ends, so that must not be lost.
-            active.segment.file.sync_data().map_err(|error| unknown(&error))?;
-        }
-        let mark = end_mark(SEGMENT_HEADER_BYTES as u32, header.segment_bytes);
-        spare.zeroed.claim((SEGMENT_HEADER_BYTES + mark.len()) as u32);
-        active.tail_block.clear();
-        active
-            .tail_block
-            .write(&spare.blocks, 0, [&header.encode(), &[]], mark)
-            .map_err(|error| unknown(&error))?;
-        spare.file.sync_data().map_err(|error| unknown(&error))?;
-        let segment = Arc::new(Segment {
-            header,
-            file: spare.file,
-            end: AtomicU32::new(SEGMENT_HEADER_BYTES as u32),
-            flushed: AtomicU32::new(0),
-            zeroed: spare.zeroed,
-        });
-        let mut state = self.state_mut();
-        state.unindexed.push_back(active.segment.header.segment);
-        state.segments.insert(next, Arc::clone(&segment));
-        state.active_blocks = Arc::clone(&spare.blocks);
-        let draft = Arc::new(Draft::new());
-        state.drafts.insert(next, Arc::clone(&draft));
-        drop(state);
-        active.draft = draft;
-        active.segment = segment;
-        active.blocks = spare.blocks;
-        active.tail = self.placement.start(next);
-        Ok(())
-    }
-
-    fn sync(&self, file: &dyn File) -> Result<(), AppendError> {
-        match self.options.durability {
-            Durability::Fsync => file.sync_data().map_err(|error| unknown(&error)),
-            Durability::Os | Durability::Memory => Ok(()),
-        }
     }
 
     fn segment(&self, id: SegmentId) -> Option<Arc<Segment>> {
@@ -324,15 +231,7 @@ impl Journal for LocalJournal {
     }
 
     fn append(&self, frame: &Frame) -> Result<(), AppendError> {
-        let mut active = lock(&self.active);
-        if let Some(reason) = self.failure() {
-            return Err(AppendError::Unknown(reason));
-        }
-        let appended = self.append_behind(&mut active, frame);
-        if matches!(appended, Err(AppendError::Unknown(_))) {
-            self.has_failed.store(true, Ordering::Release);
-        }
-        appended
+        self.append_frame(frame)
     }
 
     fn read(&self, position: Position, record_len: u32) -> Result<Bytes, ReadError> {
@@ -424,14 +323,6 @@ impl Journal for LocalJournal {
     fn now(&self) -> Duration {
         self.fs.now()
     }
-}
-
-fn unknown(reason: &dyn std::fmt::Display) -> AppendError {
-    AppendError::Unknown(reason.to_string().into())
-}
-
-fn unavailable(reason: &dyn std::fmt::Display) -> AppendError {
-    AppendError::Unavailable(reason.to_string().into())
 }
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
