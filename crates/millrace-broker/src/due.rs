@@ -74,7 +74,10 @@ impl Broker {
     /// Ends delays, visibility timeouts and lives that are over, and wakes those who wait.
     pub(crate) fn visit(&self, queue: &SharedQueue, now: Timestamp) {
         let mut state = queue.lock();
-        state.armed_at = Timestamp::NEVER;
+        // Otherwise its timer is still there: the clock was advanced.
+        if state.armed_at <= now {
+            state.armed_at = Timestamp::NEVER;
+        }
         if let Err(error) = self.tick(queue, &mut state, now, VISIT_BUDGET) {
             tracing::debug!(queue = %queue.key(), %error, "expiry has to wait");
             // Who waits for a message would be refused, too.

@@ -5,6 +5,7 @@
 mod behind;
 mod damage;
 mod drivers;
+mod due;
 mod fifo;
 mod full_disk;
 mod kept;
