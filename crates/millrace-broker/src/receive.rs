@@ -230,15 +230,12 @@ impl Broker {
             let ticket =
                 self.journal_receive(queue, target.as_deref(), now, &received, reservation);
             state.latest = Some(ticket);
-            if let (Some(target), Some(target_state)) = (&target, &mut target_state) {
-                target_state.latest = Some(ticket);
-                if !received.moved.is_empty() {
-                    self.maintenance.moved_from(target_state.queue.oldest_segment());
-                    target_state.moved_in = Some(ticket);
-                }
-                target_state.wake(received.moved.len() as u64);
-                Counters::add(&queue.counters.messages_dead_lettered, received.moved.len());
-                self.arm(target, target_state);
+            let moved = received.moved.len();
+            if moved > 0
+                && let (Some(target), Some(target_state)) = (&target, &mut target_state)
+            {
+                Counters::add(&queue.counters.messages_dead_lettered, moved);
+                self.take_in(target, target_state, moved, ticket);
             }
             if received.deliveries.is_empty() {
                 continue; // Only dead letters so far.
@@ -254,6 +251,14 @@ impl Broker {
             candidate.waiter.wake();
         }
         Ok(Look::Nothing { stands_in_line: candidate.is_some() })
+    }
+
+    /// Messages have moved to this dead-letter queue.
+    fn take_in(&self, target: &SharedQueue, state: &mut State, moved: usize, ticket: Ticket) {
+        self.maintenance.moved_from(state.queue.oldest_segment());
+        (state.latest, state.moved_in) = (Some(ticket), Some(ticket));
+        state.wake(moved as u64);
+        self.arm(target, state);
     }
 
     fn wait_in_line(
