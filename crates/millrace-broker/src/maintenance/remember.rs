@@ -8,7 +8,7 @@ use millrace_engine::{RememberedSend, record};
 use millrace_journal::record::RECORD_HEADER_BYTES;
 use millrace_journal::{Purpose, Record, SegmentId};
 
-use super::{COMMIT_PAUSE, LogState};
+use super::shorten::{COMMIT_PAUSE, LogState};
 use crate::broker::Broker;
 use crate::error::BrokerError;
 use crate::queue::SharedQueue;

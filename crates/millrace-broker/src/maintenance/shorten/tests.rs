@@ -8,28 +8,6 @@ use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 use super::*;
 use crate::{Creation, NewQueue, Options, Outgoing};
 
-#[test]
-fn who_is_wanted_does_not_sleep_on() {
-    let maintenance = Arc::new(Maintenance::new(([0; 16], 0)));
-    let (awake, woken) = std::sync::mpsc::channel();
-    let sleeper = Arc::clone(&maintenance);
-    let far_off = Instant::now() + Duration::from_secs(3_600);
-    let thread = std::thread::spawn(move || {
-        let first = sleeper.sleep(far_off, far_off);
-        awake.send(matches!(first, Wake::Wanted)).unwrap();
-        // One is due within a second: that is soon enough.
-        let soon = Instant::now() + PAUSE / 2;
-        matches!(sleeper.sleep(far_off, soon), Wake::Closed)
-    });
-
-    maintenance.want();
-
-    assert!(woken.recv_timeout(Duration::from_secs(30)).unwrap());
-    maintenance.want();
-    maintenance.close();
-    assert!(thread.join().unwrap());
-}
-
 /// Over a journal whose records are read from their segments.
 fn open() -> (Arc<GroupCommit>, Arc<Broker>) {
     let options = GroupOptions { recent_bytes: 0, ..GroupOptions::default() };

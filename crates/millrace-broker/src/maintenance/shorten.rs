@@ -1,0 +1,244 @@
+//! Keeps the log short: drops segments that nothing needs and moves stragglers out of the oldest.
+//!
+//! Only the tail of the log goes, so a delete always outlives the send that it cancels. What still
+//! counts in a segment about to go (definitions, tasks, remembered sends, the secret) is appended
+//! again first. When the log is longer than twice the live bytes plus a slack, the live messages of
+//! the oldest segment are appended again, too.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use millrace_core::Timestamp;
+use millrace_engine::record;
+use millrace_journal::record::RECORD_HEADER_BYTES;
+use millrace_journal::{Purpose, SegmentId, SegmentInfo, Ticket, Unavailable};
+
+use super::LONGEST_PAUSE;
+use super::remember::{REMEMBERED_BYTES, Remembering};
+use crate::broker::{Broker, append_index};
+use crate::catalog::definition_record;
+use crate::error::BrokerError;
+use crate::move_task::MoveTask;
+use crate::queue::SharedQueue;
+
+/// Until a commit under way is looked at again.
+pub(super) const COMMIT_PAUSE: Duration = Duration::from_millis(5);
+/// Until sends that are remembered for five minutes are fewer, or the log is longer.
+const REST_MS: u64 = 10_000;
+/// Bytes of a definition's record beside its index, and of a frame of its own.
+const DEFINITION_OVERHEAD_BYTES: usize = RECORD_HEADER_BYTES + 64;
+
+/// How far the log is looked after.
+pub(super) struct LogState {
+    secret: ([u8; 16], u64),
+    /// What must be committed before all segments before that one may go.
+    pub(super) pending: Option<(Ticket, SegmentId)>,
+    /// Of the latest piece that was appended again.
+    pub(super) appended: Option<Ticket>,
+    pub(super) remembering: Option<Remembering>,
+    /// Until then remembered sends are left where they are.
+    rests_until: Timestamp,
+    /// A segment that is to go, and since when something in it could not be read.
+    unreadable: Option<(SegmentId, Timestamp)>,
+}
+
+/// Whether what is not a message was appended again.
+enum Again {
+    /// All but the remembered sends, which follow piece by piece.
+    Begun,
+    /// Not before further segments can go with these: their messages are to be moved first.
+    WhenMoreIsFreed,
+    /// No further segment can be had, and what is left of the active one is too little.
+    NoRoom,
+    Later,
+}
+
+impl LogState {
+    pub(super) fn new(secret: ([u8; 16], u64)) -> LogState {
+        LogState {
+            secret,
+            pending: None,
+            appended: None,
+            remembering: None,
+            rests_until: Timestamp(0),
+            unreadable: None,
+        }
+    }
+}
+
+impl Broker {
+    /// Returns how soon to look again.
+    pub(super) fn shorten_log(&self) -> Result<Duration, BrokerError> {
+        let mut log = self.maintenance.log.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.waits_for_commit(&mut log) {
+            return Ok(COMMIT_PAUSE);
+        }
+        if let Some(remembering) = log.remembering.take() {
+            return self.remember_again(&mut log, remembering);
+        }
+        let rest_ms = log.rests_until.millis_since(self.now());
+        if rest_ms > 0 {
+            return Ok(Duration::from_millis(rest_ms));
+        }
+        let (segments, queues) = self.log_and_queues();
+        // Also if nothing can go: those who were refused may have given up, and nobody else would find
+        // out that there is room again.
+        let lacks_segment = self.lacks_segment();
+        // What makes the log longer need not be what tells.
+        let [oldest, .., active] = segments.as_slice() else { return Ok(LONGEST_PAUSE) };
+        let active = active.id;
+        let (live_bytes, mut boundary) = self.live(&queues, active);
+        let mut straggling = oldest.id;
+        if boundary > oldest.id {
+            let mut again = self.append_catalog_again(&mut log, &queues, &segments, boundary)?;
+            if matches!(again, Again::NoRoom) {
+                // One segment less has to be made, and less stands before that one.
+                boundary = oldest.id.next();
+                again = self.append_catalog_again(&mut log, &queues, &segments, boundary)?;
+            }
+            match again {
+                Again::Begun => return Ok(Duration::ZERO),
+                Again::WhenMoreIsFreed if boundary < active => straggling = boundary,
+                Again::WhenMoreIsFreed | Again::NoRoom | Again::Later => {
+                    log.rests_until = self.now().plus_millis(REST_MS);
+                    return Ok(Duration::from_millis(REST_MS));
+                }
+            }
+        }
+        let log_bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
+        // Where no further segment can be had there is no slack: it is what is wanted.
+        let slack_bytes = if lacks_segment { 0 } else { self.options.slack_bytes };
+        let is_long = log_bytes > live_bytes.saturating_mul(2).saturating_add(slack_bytes);
+        if is_long || (lacks_segment && self.is_worth_its_room(&queues, &segments, straggling)) {
+            self.relocate_messages(straggling, &mut log.unreadable)?;
+            log.appended = Some(self.log.latest());
+            return Ok(COMMIT_PAUSE);
+        }
+        Ok(LONGEST_PAUSE)
+    }
+
+    /// Whether what was appended for the log's sake is still on its way. Once it is there, the
+    /// segments that it stands for go.
+    fn waits_for_commit(&self, log: &mut LogState) -> bool {
+        if let Some((ticket, boundary)) = log.pending {
+            let Some(outcome) = self.log.outcome(ticket) else { return true };
+            log.pending = None;
+            if outcome.is_ok()
+                && let Err(error) = self.log.truncate_before(boundary)
+            {
+                tracing::warn!(%error, "old segments could not be dropped");
+            }
+        }
+        if log.appended.is_some_and(|ticket| self.log.outcome(ticket).is_none()) {
+            return true;
+        }
+        log.appended = None;
+        false
+    }
+
+    /// Segments, and the queues that may need them. What a message's move takes to a queue that is made
+    /// later is told from here on.
+    fn log_and_queues(&self) -> (Vec<SegmentInfo>, Vec<Arc<SharedQueue>>) {
+        self.maintenance.moved_from.store(u32::MAX, Ordering::Release);
+        // A queue that is being made is in the log before it is in the catalog.
+        let _changes = self.catalog.changes();
+        (self.log.segments(), self.catalog.all())
+    }
+
+    /// Bytes that messages need, and the oldest segment that one is in, `active` if there is none.
+    fn live(&self, queues: &[Arc<SharedQueue>], active: SegmentId) -> (u64, SegmentId) {
+        // Queues are looked at one after the other: what moves on meanwhile from one that is still
+        // to come to one that was seen already, or is not among them, tells of itself.
+        let (mut live_bytes, mut oldest) = (0, active);
+        for queue in queues {
+            let state = queue.lock();
+            live_bytes += state.queue.live_bytes();
+            if let Some(segment) = state.queue.oldest_segment() {
+                oldest = oldest.min(SegmentId(segment));
+            }
+        }
+        let moved_from = self.maintenance.moved_from.load(Ordering::Acquire);
+        (live_bytes, oldest.min(SegmentId(moved_from)))
+    }
+
+    fn lacks_segment(&self) -> bool {
+        let asked = self.log.reserve(0, Purpose::Store);
+        matches!(asked, Err(Unavailable::DiskFull | Unavailable::TooManyFiles))
+    }
+
+    /// Whether a segment is at most half live, and there is room left for that half. However much
+    /// is live behind it: a few messages must not keep a full disk full.
+    fn is_worth_its_room(
+        &self,
+        queues: &[Arc<SharedQueue>],
+        segments: &[SegmentInfo],
+        id: SegmentId,
+    ) -> bool {
+        let live = queues.iter().map(|queue| queue.lock().queue.live_bytes_in(id.0)).sum::<u64>();
+        let segment = segments.iter().find(|segment| segment.id == id);
+        let is_half_dead = segment.is_some_and(|segment| live <= segment.bytes / 2);
+        is_half_dead && self.log.reserve(live as usize, Purpose::Relocate).is_ok()
+    }
+
+    /// Appends again what is not a message and stands before `boundary`.
+    fn append_catalog_again(
+        &self,
+        log: &mut LogState,
+        queues: &[Arc<SharedQueue>],
+        segments: &[SegmentInfo],
+        boundary: SegmentId,
+    ) -> Result<Again, BrokerError> {
+        let last = boundary.0.saturating_sub(1);
+        let is_before = |position: u64| (position >> 32) < u64::from(boundary.0);
+        let (mut sends, mut definition_bytes) = (0, 0);
+        for queue in queues {
+            let state = queue.lock();
+            if is_before(state.definition_position) {
+                let index = definition_record(&queue.definition())?;
+                definition_bytes += (DEFINITION_OVERHEAD_BYTES + index.len()) as u64;
+            }
+            sends += state.queue.remembered_count_to(last);
+        }
+        let freed = segments.iter().filter(|segment| segment.id < boundary);
+        let freed_bytes: u64 = freed.map(|segment| segment.bytes).sum();
+        // Copying more than a third would hardly free anything, and again and again.
+        if definition_bytes > freed_bytes / 3 {
+            return Ok(Again::WhenMoreIsFreed);
+        }
+        let bytes = sends * REMEMBERED_BYTES + definition_bytes;
+        if bytes > freed_bytes / 3 {
+            return Ok(Again::Later); // Sends expire soon.
+        }
+        // Begun and not ended, it would take what is left for deletes, and free nothing.
+        if self.lacks_segment() && self.log.reserve(bytes as usize, Purpose::Reclaim).is_err() {
+            return Ok(Again::NoRoom);
+        }
+        if is_before(log.secret.1) {
+            let mut index = Vec::new();
+            record::secret(&mut index, &log.secret.0);
+            log.secret.1 = self.append_again(&index)?;
+        }
+        for queue in queues {
+            let mut state = queue.lock();
+            if !state.is_deleted && is_before(state.definition_position) {
+                let index = definition_record(&queue.definition())?;
+                state.definition_position = self.append_again(&index)?;
+            }
+        }
+        let is_there = |task: &MoveTask| {
+            self.queue_by_arn(&task.source).is_ok_and(|source| task.is_of(&source))
+        };
+        self.move_tasks.append_again(is_before, is_there, |index| self.append_again(index))?;
+        log.remembering = Some(Remembering::new(queues, boundary));
+        Ok(Again::Begun)
+    }
+
+    fn append_again(&self, index: &[u8]) -> Result<u64, BrokerError> {
+        let (_, position) = append_index(&self.log, Purpose::Reclaim, index)?;
+        Ok(position)
+    }
+}
+
+#[cfg(test)]
+mod tests;
