@@ -34,7 +34,7 @@ pub trait FileSystem: Send + Sync {
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// The same for reads and writes past the page cache: their parts start at multiples of
-    /// [`BLOCK_BYTES`], in memory and in the file, and are whole multiples long. `InvalidInput`, here
+    /// `BLOCK_BYTES`, in memory and in the file, and are whole multiples long. `InvalidInput`, here
     /// or from one of them, where there is no such thing.
     fn open_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.open(path)
