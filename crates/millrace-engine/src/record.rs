@@ -22,13 +22,15 @@
 //! | 12 | MoveTask | task as JSON |
 //! | 13 | Secret | 16 bytes |
 //!
-//! `group` and texts are length u16 and bytes; an absent group is length 65535.
+//! `group` and texts are length u16 and bytes; an absent group is length 65535. A state is 1 for
+//! delayed, 2 for ready, 3 for in flight.
 
 mod decode;
 mod encode;
 
 use millrace_core::{MessageId, QueueId, Timestamp};
 
+use crate::queue::MessageState;
 pub use encode::{
     defined, deleted, move_task, moved, purged, queue_deleted, received, relocated, remembered,
     returned, secret, sent, visibility_changed,
@@ -71,8 +73,8 @@ pub struct RelocatedRecord<'a> {
     /// 0 if it never was.
     pub last_received: Timestamp,
     pub receive_count: u32,
-    /// 1 delayed, 2 ready, 3 in flight; the deadline is `message.deadline`.
-    pub state: u8,
+    /// Never free; its deadline is `message.deadline`.
+    pub state: MessageState,
     /// The queue that it was dead-lettered from, empty if none.
     pub source: &'a str,
     /// SentTimestamp, if it differs from when retention began.
@@ -167,7 +169,7 @@ mod tests {
             first_received: Timestamp(11),
             last_received: Timestamp(12),
             receive_count: 2,
-            state: 3,
+            state: MessageState::InFlight,
             source: "arn",
             original_sent: Timestamp(4),
         }
@@ -214,6 +216,19 @@ mod tests {
         }
         for (i, record) in all.iter().enumerate() {
             assert!(Record::decode(record).is_some(), "kind {}", i + 1);
+        }
+    }
+
+    #[test]
+    fn a_relocated_message_is_in_a_state() {
+        let mut index = Vec::new();
+        relocated(&mut index, &relocated_record());
+        // Behind it are a text and a time.
+        let state = index.len() - (2 + 3) - 8 - 1;
+
+        for unknown in [0, 4] {
+            index[state] = unknown;
+            assert_eq!(Record::decode(&index), None);
         }
     }
 

@@ -56,7 +56,7 @@ impl Queue {
             first_received: message.first_received,
             last_received: Timestamp(last_received),
             receive_count: entry.receive_count(),
-            state: entry.state() as u8,
+            state: entry.state(),
             source: message.source.as_deref().unwrap_or_default(),
             original_sent: message.sent,
         }

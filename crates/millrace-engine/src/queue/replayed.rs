@@ -115,9 +115,10 @@ impl Queue {
             entry.set(Entry::RECEIVED);
         }
         match relocated.state {
-            1 => self.change(slot, MessageState::Delayed, message.deadline.0),
-            3 => self.change(slot, MessageState::InFlight, message.deadline.0),
-            _ => {}
+            state @ (MessageState::Delayed | MessageState::InFlight) => {
+                self.change(slot, state, message.deadline.0);
+            }
+            MessageState::Ready | MessageState::Free => {}
         }
         if !relocated.source.is_empty() {
             let source = Arc::from(relocated.source);

@@ -3,6 +3,7 @@
 use millrace_core::{MessageId, QueueId, Timestamp};
 
 use super::{MovedSlots, NO_GROUP, Record, RelocatedRecord, SentRecord, SlotSeq, Slots};
+use crate::queue::MessageState;
 
 impl<'a> Record<'a> {
     /// Decodes a record's index part; `None` if it is not one that this version knows.
@@ -44,7 +45,7 @@ impl<'a> Record<'a> {
                 first_received: input.time()?,
                 last_received: input.time()?,
                 receive_count: u32::from_le_bytes(input.array()?),
-                state: input.byte()?,
+                state: input.state()?,
                 source: input.text()?,
                 original_sent: input.time()?,
             }),
@@ -80,6 +81,12 @@ impl<'a> Input<'a> {
 
     fn byte(&mut self) -> Option<u8> {
         self.array().map(|[byte]| byte)
+    }
+
+    fn state(&mut self) -> Option<MessageState> {
+        let known = [MessageState::Delayed, MessageState::Ready, MessageState::InFlight];
+        let byte = self.byte()?;
+        known.into_iter().find(|state| *state as u8 == byte)
     }
 
     fn u64(&mut self) -> Option<u64> {

@@ -88,7 +88,7 @@ pub fn relocated(out: &mut Vec<u8>, record: &RelocatedRecord<'_>) {
     put_message(out, &record.message);
     put_u64s(out, [record.first_received.0, record.last_received.0]);
     out.extend_from_slice(&record.receive_count.to_le_bytes());
-    out.push(record.state);
+    out.push(record.state as u8);
     put_text(out, record.source);
     put_u64s(out, [record.original_sent.0]);
 }
