@@ -27,6 +27,7 @@ pub const FRAME_ALIGN: usize = 8;
 const MAGIC: [u8; 4] = *b"MRFR";
 const VERSION: u8 = 1;
 const FLAG_PRIOR_DURABLE: u16 = 1;
+const CHAIN_BYTES: usize = 20;
 
 /// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,28 @@ impl Chain {
             FrameKind::Data | FrameKind::Gap => header.epoch,
         };
         Self { epoch, counter: header.counter.saturating_sub(1), previous: header.previous }
+    }
+
+    /// As the headers of segments and sidecars have it: epoch, counter, previous.
+    pub(crate) fn encode(&self) -> [u8; CHAIN_BYTES] {
+        let mut bytes = [0; CHAIN_BYTES];
+        bytes[..8].copy_from_slice(&self.epoch.0.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.counter.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.previous.to_le_bytes());
+        bytes
+    }
+
+    /// The chain at the start of `bytes`, and what is behind it.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (epoch, rest) = bytes.split_first_chunk::<8>()?;
+        let (counter, rest) = rest.split_first_chunk::<8>()?;
+        let (previous, rest) = rest.split_first_chunk::<4>()?;
+        let chain = Self {
+            epoch: Epoch(u64::from_le_bytes(*epoch)),
+            counter: u64::from_le_bytes(*counter),
+            previous: u32::from_le_bytes(*previous),
+        };
+        Some((chain, rest))
     }
 
     fn behind(header: &FrameHeader, crc: u32) -> Self {

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::frame::{Chain, FRAME_HEADER_BYTES};
 use crate::fs::{BLOCK_BYTES, File};
-use crate::position::{Epoch, SegmentId};
+use crate::position::SegmentId;
 
 pub const SEGMENT_HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 4] = *b"MRSG";
@@ -113,9 +113,7 @@ impl SegmentHeader {
         put(&VERSION.to_le_bytes());
         put(&self.segment.0.to_le_bytes());
         put(&self.salt.to_le_bytes());
-        put(&self.start.epoch.0.to_le_bytes());
-        put(&self.start.counter.to_le_bytes());
-        put(&self.start.previous.to_le_bytes());
+        put(&self.start.encode());
         put(&self.segment_bytes.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[4..]);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
@@ -140,19 +138,13 @@ impl SegmentHeader {
         let (version, rest) = rest.split_first_chunk::<4>()?;
         let (segment, rest) = rest.split_first_chunk::<4>()?;
         let (salt, rest) = rest.split_first_chunk::<8>()?;
-        let (epoch, rest) = rest.split_first_chunk::<8>()?;
-        let (counter, rest) = rest.split_first_chunk::<8>()?;
-        let (previous, rest) = rest.split_first_chunk::<4>()?;
+        let (start, rest) = Chain::decode(rest)?;
         let (segment_bytes, _) = rest.split_first_chunk::<4>()?;
         let is_ours = *magic == MAGIC && u32::from_le_bytes(*version) == VERSION;
         is_ours.then(|| Self {
             segment: SegmentId(u32::from_le_bytes(*segment)),
             salt: u64::from_le_bytes(*salt),
-            start: Chain {
-                epoch: Epoch(u64::from_le_bytes(*epoch)),
-                counter: u64::from_le_bytes(*counter),
-                previous: u32::from_le_bytes(*previous),
-            },
+            start,
             segment_bytes: u32::from_le_bytes(*segment_bytes),
         })
     }

@@ -22,7 +22,7 @@ use super::scan::{Stop, scan};
 use super::segment::{SegmentHeader, index_path, temporary_path};
 use crate::frame::Chain;
 use crate::fs::{File, FileSystem, read_all};
-use crate::position::{Epoch, Position, SegmentId};
+use crate::position::{Position, SegmentId};
 use crate::record::{RECORD_HEADER_BYTES, Replayed};
 
 const HEADER_BYTES: usize = 96;
@@ -164,11 +164,8 @@ fn encode_header(header: &SegmentHeader, stop: &Stop, entries_crc: u32) -> [u8; 
     put(&VERSION.to_le_bytes());
     put(&header.segment.0.to_le_bytes());
     put(&header.salt.to_le_bytes());
-    for chain in [&header.start, &stop.chain] {
-        put(&chain.epoch.0.to_le_bytes());
-        put(&chain.counter.to_le_bytes());
-        put(&chain.previous.to_le_bytes());
-    }
+    put(&header.start.encode());
+    put(&stop.chain.encode());
     put(&stop.offset.to_le_bytes());
     put(&(stop.frames as u32).to_le_bytes());
     put(&stop.records.to_le_bytes());
@@ -189,8 +186,8 @@ fn decode(bytes: &[u8], header: &SegmentHeader) -> Option<Stop> {
     let (version, rest) = rest.split_first_chunk::<4>()?;
     let (segment, rest) = rest.split_first_chunk::<4>()?;
     let (salt, rest) = rest.split_first_chunk::<8>()?;
-    let (start, rest) = decode_chain(rest)?;
-    let (chain, rest) = decode_chain(rest)?;
+    let (start, rest) = Chain::decode(rest)?;
+    let (chain, rest) = Chain::decode(rest)?;
     let (offset, rest) = rest.split_first_chunk::<4>()?;
     let (frames, rest) = rest.split_first_chunk::<4>()?;
     let (records, _) = rest.split_first_chunk::<8>()?;
@@ -206,18 +203,6 @@ fn decode(bytes: &[u8], header: &SegmentHeader) -> Option<Stop> {
         records: u64::from_le_bytes(*records),
     };
     (is_ours && entries_are_whole(entries, header.segment, stop.records)).then_some(stop)
-}
-
-fn decode_chain(bytes: &[u8]) -> Option<(Chain, &[u8])> {
-    let (epoch, rest) = bytes.split_first_chunk::<8>()?;
-    let (counter, rest) = rest.split_first_chunk::<8>()?;
-    let (previous, rest) = rest.split_first_chunk::<4>()?;
-    let chain = Chain {
-        epoch: Epoch(u64::from_le_bytes(*epoch)),
-        counter: u64::from_le_bytes(*counter),
-        previous: u32::from_le_bytes(*previous),
-    };
-    Some((chain, rest))
 }
 
 fn entries_are_whole(entries: &[u8], segment: SegmentId, records: u64) -> bool {
