@@ -30,7 +30,7 @@ const HISTORY_MAX: usize = 10_000;
 /// CloudWatch keeps the history of alarms for 30 days.
 const HISTORY_KEPT_S: u64 = 30 * 86_400;
 /// Frames of a file beyond those that it would need when written anew.
-const OUTDATED_FRAMES_MAX: usize = 20_000;
+const OUTDATED_FRAMES_MAX: usize = if cfg!(test) { 60 } else { 20_000 };
 /// Bytes of a file beyond twice those that it had when it was written anew: an alarm may take 760 KB.
 const OUTDATED_BYTES_MAX: u64 = if cfg!(test) { 256 << 10 } else { 64 << 20 };
 

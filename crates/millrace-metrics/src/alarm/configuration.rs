@@ -179,6 +179,23 @@ mod tests {
     }
 
     #[test]
+    fn a_metric_is_told_as_it_was_put() {
+        let mut percentile = alarm("a");
+        if let QueryKind::Metric { statistic, unit, .. } = &mut percentile.queries[0].kind {
+            (*statistic, *unit) = ("p99".into(), Some("Count".into()));
+        }
+        let shown = told(Step::Create, &percentile)["createdAlarm"].take();
+        assert_eq!((&shown["extendedStatistic"], &shown["unit"]), (&json!("p99"), &json!("Count")));
+        assert!(shown.get("statistic").is_none() && shown.get("metrics").is_none());
+
+        let listed = Alarm { says_queries: true, ..percentile };
+        let shown = told(Step::Create, &listed)["createdAlarm"].take();
+        let stat = &shown["metrics"][0]["metricStat"];
+        assert_eq!((&stat["stat"], &stat["unit"]), (&json!("p99"), &json!("Count")));
+        assert!(shown.get("metricName").is_none() && shown.get("dimensions").is_none());
+    }
+
+    #[test]
     fn an_alarm_on_expressions_has_metrics() {
         let kind = QueryKind::Expression { text: "m * 2".into(), period_s: Some(300) };
         let double = Query {

@@ -157,3 +157,22 @@ pub struct Change {
     pub alarm: Alarm,
     pub before: State,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alarm::book::tests::alarm;
+
+    #[test]
+    fn data_points_are_a_minute_apart_at_least() {
+        let of = |period_s| Alarm { period_s, ..alarm("a") }.evaluated_period_s();
+        assert_eq!([10, 60, 300].map(of), [60, 60, 300]);
+    }
+
+    #[test]
+    fn kinds_of_history_read_back() {
+        let names = ["ConfigurationUpdate", "StateUpdate", "Action"];
+        assert_eq!(names.map(|name| HistoryKind::of_name(name).unwrap().name()), names);
+        assert_eq!(HistoryKind::of_name("action"), None);
+    }
+}

@@ -53,7 +53,6 @@ impl Outbox {
 
     /// An action is done, or cannot be done.
     pub(super) fn settle(&mut self, id: u64, arn: &str) {
-        self.last_id = self.last_id.max(id);
         let Some(owed) = self.owed.get_mut(&id) else { return };
         if let Some(at) = owed.arns.iter().position(|owed| owed == arn) {
             owed.arns.remove(at);

@@ -278,6 +278,9 @@ mod tests {
                     (01/01/70 00:01:00), 2.0 (01/01/70 00:00:00)";
         let five = rule(5, 5, MissingData::Missing);
 
+        let four = of_rule(rule(4, 4, MissingData::Missing));
+        let named = reason(&four, "XXXX", State::Ok);
+        assert!(named.starts_with("4 datapoints [2.0") && named.ends_with("threshold (1.0)."));
         assert_eq!(
             reason(&of_rule(five), "XXXXX", State::Ok),
             format!(
@@ -342,6 +345,17 @@ mod tests {
             "1 out of the last 20 datapoints [2.0 (01/01/70 00:04:00)] was greater than the \
              threshold (1.0) and 19 missing datapoints were treated as [NonBreaching] (minimum 1 \
              datapoint for OK -> ALARM transition)."
+        );
+        assert_eq!(
+            reason(&of_some(rule(3, 2, MissingData::Breaching)), "----0", retained),
+            "1 datapoint was received for 3 periods and 2 missing datapoints were treated as \
+             [Breaching].",
+            "no minimum of what does not say why"
+        );
+        assert_eq!(
+            reason(&of(1, 1, MissingData::Breaching), "X", State::Ok),
+            "1 datapoint [2.0 (01/01/70 00:00:00)] was greater than the threshold (1.0).",
+            "nothing is missing"
         );
         assert_eq!(
             reason(&of(3, 1, MissingData::Missing), "----X", State::Ok),

@@ -297,6 +297,49 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_crosses_is_said_by_the_comparison() {
+        // Below the threshold, at it, above it.
+        for (name, expected) in [
+            ("GreaterThanOrEqualToThreshold", [false, true, true]),
+            ("GreaterThanThreshold", [false, false, true]),
+            ("LessThanThreshold", [true, false, false]),
+            ("LessThanOrEqualToThreshold", [true, true, false]),
+        ] {
+            let comparison = Comparison::of_name(name).unwrap();
+            assert_eq!([0.5, 1.0, 1.5].map(|value| comparison.crosses(value, 1.0)), expected);
+            assert_eq!(comparison.name(), name);
+        }
+    }
+
+    #[test]
+    fn names_read_back() {
+        let states = ["OK", "ALARM", "INSUFFICIENT_DATA"];
+        assert_eq!(states.map(|name| State::of_name(name).unwrap().name()), states);
+        let kinds = ["missing", "ignore", "breaching", "notBreaching"];
+        assert_eq!(kinds.map(|name| MissingData::of_name(name).unwrap().name()), kinds);
+        assert!(State::of_name("ok").is_none() && MissingData::of_name("Missing").is_none());
+    }
+
+    /// The user guide's example: an alarm over three periods looks at five.
+    #[test]
+    fn two_periods_more_are_looked_at_than_count() {
+        assert_eq!(rule(3, 2, MissingData::Missing).range_periods(), 5);
+    }
+
+    #[test]
+    fn a_verdict_names_the_periods_that_counted_without_a_data_point() {
+        let rule = rule(4, 2, MissingData::Breaching);
+        let changed = judged(&rule, "XX-0--", State::Ok);
+        assert_eq!(changed.state, State::Alarm);
+        // Three data points are there, so that one period is missing: the latest without any.
+        assert_eq!(changed.missing, [5 * 60]);
+        let changed = judged(&rule, "---0--", State::Ok);
+        assert_eq!((changed.state, changed.missing), (State::Alarm, vec![300, 240, 120]));
+        let stays = judged(&rule, "---0--", State::Alarm);
+        assert_eq!((stays.state, stays.missing), (State::Alarm, Vec::new()));
+    }
+
+    #[test]
     fn few_samples_change_nothing_if_they_are_to_be_ignored() {
         let two = rule(2, 2, MissingData::Missing);
         let judged = |samples: [f64; 2], samples_min| {

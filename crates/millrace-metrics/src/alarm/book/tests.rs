@@ -73,14 +73,64 @@ fn states_and_history_survive_a_restart() {
     assert!(!book.delete(&scope(), "b", Timestamp(4)).unwrap());
     drop(book);
 
-    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(5)).unwrap();
+    let book = AlarmBook::open(Some(dir.path()), Timestamp(5)).unwrap();
     let kept = book.alarm(&scope(), "a").unwrap();
     assert_eq!((kept.state, kept.state_entered_at), (State::Alarm, 3));
     let all = ["\"a\" created", "\"b\" created"].map(|what| format!("Alarm {what}"));
     let rest = ["Alarm updated from INSUFFICIENT_DATA to ALARM", "Alarm \"b\" deleted"];
     assert_eq!(summaries(&book), [&all[0][..], &all[1], rest[0], rest[1]]);
-    assert!(!book.put(alarm("a"), Timestamp(6)).unwrap(), "it is there already");
-    assert_eq!(book.alarm(&scope(), "a").unwrap().state, State::Alarm, "the state stays");
+}
+
+#[test]
+fn an_alarm_that_is_put_again_keeps_its_state_and_tags() {
+    let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+    book.tag(&scope(), "a", |tags| drop(tags.insert("team".into(), "x".into()))).unwrap();
+    book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(2)).unwrap();
+    let before = book.alarm(&scope(), "a").unwrap().clone();
+
+    let again = Alarm { description: Some("new".into()), ..alarm("a") };
+    assert!(!book.put(again, Timestamp(3)).unwrap(), "it is there already");
+    let expected = Alarm { description: Some("new".into()), ..before };
+    assert!(expected.reason_data.is_some() && expected.state_updated_at == 2);
+    assert_eq!(book.alarm(&scope(), "a"), Some(&expected));
+}
+
+#[test]
+fn a_scope_has_a_bounded_number_of_alarms() {
+    let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+    for number in 0..ALARMS_MAX {
+        book.insert(alarm(&number.to_string()));
+    }
+
+    let refused = book.put(alarm("more"), Timestamp(1));
+    assert!(matches!(refused, Err(AlarmError::TooMany)));
+    assert!(!book.put(alarm("0"), Timestamp(1)).unwrap(), "it may be changed");
+    let elsewhere = Scope { region: "eu-west-1".into(), ..scope() };
+    assert!(book.put(Alarm { scope: elsewhere, ..alarm("more") }, Timestamp(1)).unwrap());
+    book.delete(&scope(), "0", Timestamp(1)).unwrap();
+    assert!(book.put(alarm("more"), Timestamp(1)).unwrap(), "there is room again");
+}
+
+#[test]
+fn changes_owe_their_actions_one_beside_the_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+    let mut enter = |name| {
+        book.put(alarm(name), Timestamp(1)).unwrap();
+        book.judged(&scope(), name, &verdict(State::Alarm), Timestamp(2)).unwrap().unwrap()
+    };
+    let (a, b) = (enter("a"), enter("b"));
+
+    book.acted(&a, "arn:alarm", None, Timestamp(3)).unwrap();
+    assert!(!book.owes(a.id, "arn:alarm") && book.owes(b.id, "arn:alarm"));
+    assert!(!book.owes(b.id, "arn:ok"), "of another state");
+    drop(book);
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(4)).unwrap();
+    assert_eq!(book.owed().collect::<Vec<_>>(), [&b]);
+    let next = book.judged(&scope(), "a", &verdict(State::Ok), Timestamp(5)).unwrap().unwrap();
+    assert_ne!(next.id, b.id);
+    assert!(book.owes(next.id, "arn:ok") && book.owes(b.id, "arn:alarm"));
 }
 
 #[test]
@@ -239,6 +289,49 @@ fn the_file_stays_short_whatever_is_changed_again_and_again() {
 }
 
 #[test]
+fn the_file_holds_few_frames_that_are_outdated_and_is_not_written_anew_for_those_that_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("alarms.log");
+    let frames = || {
+        let mut count = 0;
+        Log::open(&path, |_, _, _| count += 1).unwrap();
+        count
+    };
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+    let touch = |book: &mut AlarmBook| book.tag(&scope(), "a", |_| ()).unwrap();
+
+    (0..OUTDATED_FRAMES_MAX).for_each(|_| touch(&mut book));
+    assert_eq!(frames(), OUTDATED_FRAMES_MAX + 2, "with the alarm and its history");
+    touch(&mut book);
+    assert_eq!(frames(), 2);
+    // All of these count: alarms, history, what is owed.
+    for number in 0..OUTDATED_FRAMES_MAX {
+        let name = number.to_string();
+        book.insert(alarm(&name));
+        book.judged(&scope(), &name, &verdict(State::Alarm), Timestamp(2)).unwrap();
+    }
+    book.rewrite().unwrap();
+    assert_eq!(frames(), 3 * OUTDATED_FRAMES_MAX + 2);
+    (0..OUTDATED_FRAMES_MAX).for_each(|_| touch(&mut book));
+    assert_eq!(frames(), 4 * OUTDATED_FRAMES_MAX + 2);
+}
+
+#[test]
+fn the_history_is_bounded_and_loses_the_oldest_items() {
+    let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+    let item = book.history()[0].clone();
+    book.history.extend(std::iter::repeat_n(item, HISTORY_MAX - 2));
+
+    book.delete(&scope(), "a", Timestamp(1)).unwrap();
+    assert_eq!(book.history().len(), HISTORY_MAX);
+    book.put(alarm("b"), Timestamp(1)).unwrap();
+    assert_eq!(book.history().len(), HISTORY_MAX);
+    assert_eq!(book.history()[HISTORY_MAX - 1].summary, "Alarm \"b\" created");
+}
+
+#[test]
 fn an_alarm_that_is_deleted_leaves_its_history_for_thirty_days() {
     let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
     book.put(alarm("a"), Timestamp(1)).unwrap();
@@ -263,6 +356,10 @@ fn tags_are_bounded_however_they_are_added() {
     let refused = book.tag(&scope(), "a", |known| known.extend(tags(1)));
     assert!(matches!(refused, Err(AlarmError::TooManyTags)));
     assert_eq!(book.alarm(&scope(), "a").unwrap().tags.len(), 50);
+    // The file may hold one with more.
+    book.insert(Alarm { tags: tags(0).chain(tags(50)).collect(), ..alarm("a") });
+    book.tag(&scope(), "a", |known| known.retain(|key, _| key != "7")).unwrap();
+    assert_eq!(book.alarm(&scope(), "a").unwrap().tags.len(), 99);
 }
 
 #[test]
@@ -293,7 +390,7 @@ fn percentiles_need_samples_by_the_share_beyond_them() {
     let ignored = |name: &str| of(name, Some("ignore"));
     assert_eq!(ignored("p99"), 1_000.0);
     assert_eq!(ignored("p99.9"), 10_000.0);
-    assert_eq!((ignored("p50"), ignored("p10")), (20.0, 100.0));
+    assert_eq!((ignored("p50"), ignored("p50.5"), ignored("p10")), (20.0, 21.0, 100.0));
     assert_eq!((of("p99", None), of("p99", Some("evaluate"))), (0.0, 0.0));
     assert_eq!((ignored("Maximum"), ignored("tm99")), (0.0, 0.0));
 }
@@ -301,22 +398,30 @@ fn percentiles_need_samples_by_the_share_beyond_them() {
 #[test]
 fn reason_data_tell_what_was_looked_at() {
     let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
-    book.put(alarm("a"), Timestamp(1)).unwrap();
+    let mut watching = alarm("a");
+    if let QueryKind::Metric { unit, .. } = &mut watching.queries[0].kind {
+        *unit = Some("Count".into());
+    }
+    book.put(watching, Timestamp(1)).unwrap();
 
-    let owed = book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(180_500)).unwrap();
+    let verdict = Verdict { points: vec![point(60, 11.0), point(0, 9.0)], ..verdict(State::Alarm) };
+    let verdict = Verdict { missing: vec![120], ..verdict };
+    let owed = book.judged(&scope(), "a", &verdict, Timestamp(180_500)).unwrap();
     let data: serde_json::Value =
         serde_json::from_str(owed.unwrap().alarm().reason_data.as_deref().unwrap()).unwrap();
     let evaluated = serde_json::json!([
+        {"timestamp": "1970-01-01T00:02:00.000+0000"},
         {"timestamp": "1970-01-01T00:01:00.000+0000", "sampleCount": 1.0, "value": 11.0},
-        {"timestamp": "1970-01-01T00:00:00.000+0000"},
+        {"timestamp": "1970-01-01T00:00:00.000+0000", "sampleCount": 1.0, "value": 9.0},
     ]);
     let expected = serde_json::json!({
         "version": "1.0",
         "queryDate": "1970-01-01T00:03:00.500+0000",
-        "startDate": "1970-01-01T00:01:00.000+0000",
+        "startDate": "1970-01-01T00:00:00.000+0000",
         "statistic": "Maximum",
+        "unit": "Count",
         "period": 60,
-        "recentDatapoints": [11.0],
+        "recentDatapoints": [9.0, 11.0],
         "threshold": 10.0,
         "evaluatedDatapoints": evaluated,
     });
