@@ -26,7 +26,7 @@ const NAME_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 128 << 20 };
 /// Bytes of the file beyond twice those that it had when it was opened.
 const OUTDATED_BYTES_MAX: u64 = if cfg!(test) { 4 << 10 } else { 16 << 20 };
 /// Series of one entity at most.
-const COLUMNS_MAX: usize = 10_000;
+const COLUMNS_MAX: usize = if cfg!(test) { 200 } else { 10_000 };
 
 #[derive(Debug)]
 pub(crate) struct Catalog {

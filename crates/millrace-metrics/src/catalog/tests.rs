@@ -91,3 +91,60 @@ fn a_catalog_that_cannot_be_written_anew_is_used_as_it_is() {
     drop(catalog);
     assert_eq!(Catalog::open(&path, 0).unwrap().id(&entity("shop", "b".into())), Some(other));
 }
+
+#[test]
+fn an_entity_has_a_bounded_number_of_series() {
+    let mut catalog = Catalog::in_memory();
+    let mut series = |value: &str, metric: usize| {
+        let entity = entity("shop", value.to_owned());
+        catalog.series(&entity, &metric.to_string(), Unit::Count).is_ok()
+    };
+
+    assert!((0..COLUMNS_MAX).all(|metric| series("a", metric)));
+    assert!(!series("a", COLUMNS_MAX) && series("a", 0));
+    assert!(series("b", COLUMNS_MAX));
+}
+
+#[test]
+fn a_day_is_noted_once_for_each_series() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut catalog = Catalog::open(&dir.path().join("catalog.log"), 0).unwrap();
+    let series = catalog.series(&entity("shop", "a".into()), "Sales", Unit::Count).unwrap();
+    catalog.saw(5 * DAY_S, &[series]).unwrap();
+    let bytes = catalog.log.len();
+
+    catalog.saw(5 * DAY_S + 60, &[series]).unwrap();
+    catalog.saw(4 * DAY_S, &[series]).unwrap();
+    assert_eq!(catalog.log.len(), bytes);
+    assert_eq!(catalog.known(series.0).unwrap().seen_s(), 5 * DAY_S + 60);
+    catalog.saw(6 * DAY_S, &[series]).unwrap();
+    assert!(catalog.log.len() > bytes);
+}
+
+#[test]
+fn what_is_forgotten_makes_room_and_is_new_when_it_comes_back() {
+    let mut catalog = Catalog::in_memory();
+    let see = |catalog: &mut Catalog, namespace, value: &str, time_s| {
+        let entity = entity(namespace, value.to_owned());
+        let series = catalog.series(&entity, "m", Unit::Count).unwrap();
+        catalog.saw(time_s, &[series]).unwrap();
+        series.0
+    };
+    let counted = |catalog: &Catalog| {
+        (catalog.client_series, catalog.own_series, catalog.name_bytes, catalog.ids.len())
+    };
+    for value in ["a", "b"] {
+        see(&mut catalog, "shop", value, 0);
+        see(&mut catalog, "AWS/SQS", value, 0);
+    }
+    let end_s = HOURS_KEPT_S + DAY_S;
+    let kept = ["shop", "AWS/SQS"].map(|namespace| see(&mut catalog, namespace, "b", end_s));
+
+    catalog.forget(end_s);
+    assert_eq!(counted(&catalog).3, 4, "none is too old yet");
+    catalog.forget(end_s + 1);
+    assert_eq!(counted(&catalog), (1, 1, "shop".len() + "name".len() + 1 + 1, 2));
+    let again = see(&mut catalog, "shop", "a", end_s);
+    assert!(!kept.contains(&again) && catalog.known(again).is_some());
+    assert_eq!(see(&mut catalog, "shop", "b", end_s), kept[0], "the number stays");
+}
