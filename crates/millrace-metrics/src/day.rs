@@ -205,3 +205,71 @@ impl Chunk {
         self.last = self.last.max(minute);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Summary;
+
+    fn rows(entity: u32) -> Vec<Row> {
+        vec![Row { entity, cells: vec![(0, Summary::of(f64::from(entity)))] }]
+    }
+
+    fn found(day: &Day, minutes: Range<u16>) -> Vec<(u16, u32)> {
+        let mut found = Vec::new();
+        day.read(minutes, |_| true, |minute, row| found.push((minute, row.entity))).unwrap();
+        found
+    }
+
+    #[test]
+    fn a_read_looks_at_no_more_than_the_chunks_of_its_minutes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("day");
+        let mut day = Day::open(&path).unwrap();
+        // Some frames a chunk.
+        for minute in 0..100 {
+            day.append(&[(minute, (0..500).flat_map(rows).collect())]).unwrap();
+        }
+        day.append(&[(3, rows(1)), (50, rows(2))]).unwrap();
+        let reopened = Day::open(&path).unwrap();
+
+        for day in [day, reopened] {
+            let bytes: u64 = day.chunks.iter().map(|chunk| u64::from(chunk.bytes)).sum();
+            assert_eq!(bytes + day.chunks[0].at, day.log.len(), "each frame is in one");
+            assert!((5..90).contains(&day.chunks.len()), "{}", day.chunks.len());
+            assert!(day.chunks.iter().all(|chunk| chunk.bytes < CHUNK_BYTES));
+            let (last, others) = day.chunks.split_last().unwrap();
+            assert!(others.iter().all(|chunk| chunk.last - chunk.first < 20));
+            assert_eq!((last.first, last.last), (3, 99));
+            let of_50 = found(&day, 50..51);
+            assert_eq!((of_50.len(), of_50[500]), (501, (50, 2)));
+            assert_eq!(found(&day, 3..4).len(), 501);
+            assert!(found(&day, 100..1_440).is_empty() && found(&day, 3..3).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_frame_beyond_a_chunk_is_one_of_its_own() {
+        let mut day = Day::in_memory();
+        let large: Vec<Row> = (0..20_000).flat_map(rows).collect();
+        for minute in 0..3 {
+            day.append(&[(minute, large.clone())]).unwrap();
+        }
+
+        assert_eq!(day.chunks.len(), 3);
+        assert_eq!(found(&day, 1..2).len(), 20_000);
+    }
+
+    #[test]
+    fn what_is_taken_back_is_gone_and_what_follows_is_found() {
+        let mut day = Day::in_memory();
+        day.append(&[(1, rows(1))]).unwrap();
+        let at = day.append(&[(2, rows(2)), (3, rows(3))]).unwrap();
+        day.take_back(at).unwrap();
+        assert_eq!(found(&day, 0..1_440), [(1, 1)]);
+        day.append(&[(4, rows(4))]).unwrap();
+        assert_eq!(found(&day, 0..1_440), [(1, 1), (4, 4)]);
+        day.take_back(0).unwrap();
+        assert!(day.chunks.is_empty());
+    }
+}

@@ -271,6 +271,66 @@ mod tests {
     }
 
     #[test]
+    fn what_is_cut_off_never_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let len = || std::fs::metadata(&path).unwrap().len();
+        let (_, mut log) = frames(&path);
+        log.append(b"first").unwrap();
+        let whole = log.len;
+        // Zeros, and a whole frame whose checksum is wrong: both end what was being written.
+        for torn in [&[0; 40][..], &[9, 0, 0, 0, 1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 7, 8, 9]] {
+            let bytes = std::fs::read(&path).unwrap();
+            std::fs::write(&path, [&bytes[..whole as usize], torn].concat()).unwrap();
+            let (found, log) = frames(&path);
+            assert_eq!((found, len(), log.len), (vec![b"first".to_vec()], whole, whole));
+        }
+        let (_, mut log) = frames(&path);
+        log.append(b"taken back").unwrap();
+        log.cut(whole).unwrap();
+        log.append(b"2").unwrap();
+        assert_eq!(len(), log.len());
+        assert_eq!(frames(&path).0, [&b"first"[..], b"2"]);
+    }
+
+    #[test]
+    fn a_damaged_frame_costs_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let (_, mut log) = frames(&path);
+        let written = [&b"first"[..], b"second", b"third"];
+        let places = written.map(|payload| log.append(payload).unwrap().0 as usize);
+        let bytes = std::fs::read(&path).unwrap();
+
+        for (damaged, at) in places.into_iter().enumerate() {
+            let mut bytes = bytes.clone();
+            bytes[at + HEAD_BYTES] ^= 1;
+            std::fs::write(&path, &bytes).unwrap();
+            let kept =
+                (0..).zip(written).filter(|(n, _)| *n != damaged).map(|(_, payload)| payload);
+            assert_eq!(frames(&path).0, kept.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_file_that_a_crash_left_at_its_beginning_is_begun_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        for len in 0..=MAGIC.len() {
+            std::fs::write(&path, &MAGIC[..len]).unwrap();
+            let (_, mut log) = frames(&path);
+            assert_eq!(log.take_dirty().is_some(), len < MAGIC.len(), "the beginning is synced");
+            log.append(b"first").unwrap();
+            assert!(log.take_dirty().is_some() && log.take_dirty().is_none());
+            assert_eq!(frames(&path).0, [b"first"], "{len}");
+        }
+        for other in [&b"x"[..], &MAGIC[1..], b"MRMETRC2"] {
+            std::fs::write(&path, other).unwrap();
+            assert!(Log::open(&path, |_, _, _| ()).is_err());
+        }
+    }
+
+    #[test]
     fn a_frame_that_would_not_be_read_is_not_written() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");

@@ -69,3 +69,21 @@ impl<'a> Reader<'a> {
         str::from_utf8(self.bytes(count)?).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_hold_any_number_and_no_more() {
+        for (value, len) in [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3), (u64::MAX, 10)] {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, value);
+            assert_eq!((Reader(&bytes).varint(), bytes.len()), (Some(value), len));
+        }
+        let ten = |last: u8| [[0xff; 9].as_slice(), &[last]].concat();
+        assert_eq!(Reader(&ten(1)).varint(), Some(u64::MAX));
+        assert_eq!(Reader(&ten(2)).varint(), None, "more than 64 bits");
+        assert_eq!(Reader(&ten(0x80)).varint(), None, "more than ten bytes");
+    }
+}

@@ -185,6 +185,28 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_takes_the_smallest_form_that_holds_it() {
+        for (summary, len) in [
+            (Summary::of(0.0), 4),
+            (Summary::of(7.0), 4),
+            (Summary::of(-7.0), 11),
+            (Summary::of(0.5), 11),
+            (Summary::of(WHOLE_MAX), 11),
+            (Summary::of(WHOLE_MAX - 1.0), 11),
+            (Summary::of_set(1.0, 7.0, 3.0, 3.0), 7),
+            (Summary::of_set(2.0, 7.0, 3.0, 4.0), 7),
+            (Summary::of_set(2.0, 0.5, 0.0, 0.5), 35),
+            (Summary::of_set(2.0, -1.0, -1.0, 0.0), 35),
+        ] {
+            let row = Row { entity: 1, cells: vec![(2, summary.clone())] };
+            let mut bytes = Vec::new();
+            row.put(&mut bytes);
+            assert_eq!(bytes.len(), len, "{summary:?}");
+            assert_eq!(Row::take(&mut Reader(&bytes), |_| true).unwrap(), Some(row));
+        }
+    }
+
+    #[test]
     fn an_idle_queue_takes_four_bytes() {
         let cells = (0..9).map(|column| (column, Summary::of(0.0))).collect();
         let mut bytes = Vec::new();

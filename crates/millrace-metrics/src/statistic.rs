@@ -117,6 +117,8 @@ mod tests {
     fn names_are_those_of_cloudwatch() {
         assert_eq!(Statistic::of_name("Sum"), Some(Statistic::Sum));
         assert_eq!(Statistic::of_name("p99.9"), Some(Statistic::Percentile(99.9)));
+        assert_eq!(Statistic::of_name("P5"), Some(Statistic::Percentile(5.0)));
+        assert_eq!(Statistic::of_name("tm90"), Statistic::of_name("TM90"));
         assert_eq!(Statistic::of_name("tm90"), Some(Statistic::TrimmedMean(90.0)));
         for name in ["", "p", "p101", "sum", "p-1", "pinf", "p1e1", "q5"] {
             assert_eq!(Statistic::of_name(name), None, "{name}");
@@ -132,7 +134,10 @@ mod tests {
         assert_eq!(value("Average"), 5.5);
         assert_eq!((value("Minimum"), value("Maximum"), value("Sum")), (1.0, 10.0, 55.0));
         assert_eq!((value("p50"), value("p90"), value("p0"), value("p100")), (5.0, 9.0, 1.0, 10.0));
-        assert_eq!(value("tm50"), 3.0);
+        assert_eq!((value("p10"), value("p10.1"), value("p99")), (1.0, 2.0, 10.0));
+        assert_eq!((value("tm50"), value("tm0"), value("tm100")), (3.0, 1.0, 5.5));
+        // A value on the border counts in part.
+        assert_eq!(value("tm25"), (1.0 + 2.0 + 3.0 * 0.5) / 2.5);
         assert_eq!(value("IQM"), 5.5);
     }
 

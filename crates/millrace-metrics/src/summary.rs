@@ -150,6 +150,53 @@ mod tests {
     }
 
     #[test]
+    fn values_are_known_in_their_order_whatever_came_first() {
+        let mut all = Summary::of(5.0);
+        for value in [1.0, 9.0, 5.0, 1.0, 5.0] {
+            all.add(&Summary::of(value));
+        }
+        assert_eq!(all.values().unwrap(), [(1.0, 2.0), (5.0, 3.0), (9.0, 1.0)]);
+        let listed = Summary::of_values([(9.0, 1.0), (1.0, 2.0), (7.0, 0.0), (5.0, 3.0)]).unwrap();
+        assert_eq!((listed, Summary::of_values([(7.0, 0.0)])), (all, None));
+
+        let mut same = Summary::of(3.0);
+        same.add(&Summary::of_set(2.0, 6.0, 3.0, 3.0));
+        assert_eq!(same, Summary::of_values([(3.0, 3.0)]).unwrap());
+        assert_eq!(same.known_values(), None, "they take no room of their own");
+        for (a, b) in [((3.0, 3.0), (3.0, 4.0)), ((3.0, 4.0), (3.0, 3.0)), ((2.0, 2.0), (3.0, 3.0))]
+        {
+            let of = |(min, max): (f64, f64)| Summary::of_values([(min, 1.0), (max, 1.0)]).unwrap();
+            let mut both = of(a);
+            both.add(&of(b));
+            assert_eq!(both.values().unwrap().iter().map(|(_, n)| n).sum::<f64>(), 4.0);
+            assert_eq!((both.min, both.max), (a.0.min(b.0), a.1.max(b.1)));
+        }
+    }
+
+    #[test]
+    fn few_values_are_known_exactly_and_too_many_not_at_all() {
+        let of = |count: i32, value: fn(i32) -> f64| {
+            let mut all = Summary::of(value(0));
+            (1..count).for_each(|n| all.add(&Summary::of(value(n))));
+            all.values()
+        };
+        let exact = of(64, |n| f64::from(n) + 0.5).unwrap();
+        assert_eq!(exact, (0..64).map(|n| (f64::from(n) + 0.5, 1.0)).collect::<Vec<_>>());
+        assert!(of(65, |n| f64::from(n) + 0.5).unwrap().len() < 65, "near ones are taken together");
+        // Zero and negative values stay what they are; large ones are within a percent.
+        let mixed = of(200, |n| f64::from(n - 100)).unwrap();
+        assert!(mixed.contains(&(0.0, 1.0)) && mixed[0].0 < -99.0);
+        let far = |value: f64| mixed.iter().all(|(known, _)| (known - value).abs() > value / 100.0);
+        assert!(!(1..100).any(|n| far(f64::from(n))));
+
+        let many = |count: u32| {
+            let values = (0..count).map(|n| (STEP.powf(f64::from(n) - 2_000.0), 1.0));
+            Summary::of_values(values).unwrap().values().is_some()
+        };
+        assert!(many(4_096) && !many(4_097));
+    }
+
+    #[test]
     fn sets_of_statistics_hide_how_values_were_distributed() {
         let mut all = Summary::of_set(3.0, 9.0, 1.0, 5.0);
         assert_eq!(all.values(), None);

@@ -197,6 +197,102 @@ fn functions_over_one_series() {
 }
 
 #[test]
+fn each_function_and_operator_does_what_it_is_called() {
+    for (text, expected) in [
+        ("ABS(0 - m1)", [1.0, 2.0, -1.0, 4.0]),
+        ("CEIL(m2 / 25)", [1.0, 0.0, 2.0, 2.0]),
+        ("FLOOR(m2 / 25)", [0.0, 0.0, 1.0, 1.0]),
+        ("FLOOR(LOG10(m2 * 10))", [2.0, -1.0, 2.0, 2.0]),
+        ("LOG(m1 / m1)", [0.0, 0.0, -1.0, 0.0]),
+        ("MIN(METRICS())", [1.0, 0.0, 30.0, 4.0]),
+        ("m2 - MIN(m1)", [9.0, -1.0, 29.0, 39.0]),
+        ("m2 - MAX(m1)", [6.0, -4.0, 26.0, 36.0]),
+        ("m2 + SUM(m1)", [17.0, 7.0, 37.0, 47.0]),
+        // Of 10, 0, 30 and 40 the mean is 20.
+        ("m1 * STDDEV(m2) ^ 2", [250.0, 500.0, -1.0, 1_000.0]),
+        ("STDDEV([m1, m2])", [4.5, 1.0, 0.0, 18.0]),
+        ("m1 * METRIC_COUNT(m1)", [1.0, 2.0, -1.0, 4.0]),
+        ("FIRST([m1, m2])", [1.0, 2.0, -1.0, 4.0]),
+        ("LAST([m1, m2])", [10.0, 0.0, 30.0, 40.0]),
+        ("m1 != 2", [1.0, 0.0, -1.0, 1.0]),
+        ("m1 <= 2", [1.0, 1.0, -1.0, 0.0]),
+        ("m1 < 2 || m1 == 4", [1.0, 0.0, -1.0, 1.0]),
+        ("m1 >= 2 && m1 > 2", [0.0, 0.0, -1.0, 1.0]),
+        ("m1 * 2.5e+1 * 4E-2 + .5", [1.5, 2.5, -1.0, 4.5]),
+    ] {
+        let known = |value: f64| (value >= 0.0 || text.starts_with("m2 -")).then_some(value);
+        assert_eq!(one(text), expected.map(known), "{text}");
+    }
+    assert_eq!(values("REMOVE_EMPTY([m1, m1 * (1 / 0)])").unwrap().len(), 1);
+    assert!(values("FILL(m1, 1, 2)").is_err());
+}
+
+#[test]
+fn periods_are_those_asked_for_and_a_minute_at_least() {
+    let store = store(&[("orders", &[Some(1.0), Some(2.0), None, Some(4.0)])]);
+    let of = |id: &str, period: u64| {
+        let mut query = Query { is_returned: true, ..metric(id, "orders") };
+        if let QueryKind::Metric { period_s, .. } = &mut query.kind {
+            *period_s = period;
+        }
+        query
+    };
+    let math = |id: &str, text: &str, period_s: Option<u64>| {
+        let kind = QueryKind::Expression { text: text.into(), period_s };
+        Query { id: id.into(), kind, ..expression("") }
+    };
+    let queries = [
+        of("m1", 10),
+        of("m2", 120),
+        math("e1", "m1 + m2", None),
+        math("e2", "m1", Some(300)),
+        math("e3", "m1", Some(1)),
+        math("e4", "TIME_SERIES(PERIOD(m2))", None),
+    ];
+
+    let span = Span { origin_s: START_S, ..span(4) };
+    let found = answer(&store, &queries, &span).unwrap();
+    let series = |at: usize| &found[at].series[0];
+    let periods: Vec<u64> = (0..6).map(|at| series(at).period_s).collect();
+    assert_eq!(periods, [60, 120, 120, 300, 60, 60]);
+    let points = |at: usize| series(at).points.iter().map(|(s, v)| (s - START_S, *v)).collect();
+    let expected: Vec<Vec<(u64, f64)>> = vec![
+        vec![(0, 1.0), (60, 2.0), (180, 4.0)],
+        vec![(0, 3.0), (120, 4.0)],
+        vec![(0, 4.0), (120, 4.0)],
+    ];
+    assert_eq!((0..3).map(points).collect::<Vec<Vec<_>>>(), expected);
+    assert_eq!(series(5).points[&START_S], 120.0);
+    assert_eq!(series(0).label, "Sent 10", "what tells it from the other");
+}
+
+#[test]
+fn expressions_are_bounded() {
+    let spaced = |len: usize| format!("m1{}", " ".repeat(len - 2));
+    assert!(check_expression(&spaced(2_048)).is_ok() && check_expression(&spaced(2_049)).is_err());
+    let list = |of: &str, count: usize| {
+        let queries =
+            [metric("m1", "orders"), expression(&format!("[{}]", [of].repeat(count).join(",")))];
+        let store = store(&[("orders", &[Some(1.0)])]);
+        answer(&store, &queries, &span(1)).map(|found| found[0].series.len())
+    };
+    assert_eq!(list("m1", SERIES_MAX).unwrap(), SERIES_MAX);
+    assert!(list("m1", SERIES_MAX + 1).is_err());
+    let mut budget = budget::Budget::new();
+    assert!(budget.take(4_999_999).is_ok() && budget.take(2).is_err());
+    assert!(budget.take(1).is_ok() && budget.take(0).is_ok() && budget.take(1).is_err());
+}
+
+#[test]
+fn an_alarm_may_use_what_it_does_not_watch() {
+    let unused = |text: &str| Query { id: "e2".into(), is_returned: false, ..expression(text) };
+    for text in ["METRICS()", "SUM(m1)", "'text'"] {
+        let queries = [metric("m1", "orders"), expression("m1 * 2"), unused(text)];
+        assert!(check_watched(&scope(), &queries).is_ok(), "{text}");
+    }
+}
+
+#[test]
 fn functions_of_time_have_values_at_all_periods() {
     // 2023-11-14, a Tuesday, 22:14:00.
     for (text, expected) in [

@@ -3,7 +3,7 @@ use std::sync::Mutex;
 
 use proptest::prelude::*;
 
-use super::files::day_path;
+use super::files::{day_path, find_days};
 use super::*;
 use crate::catalog::SERIES_MAX;
 use crate::day::{DAY_S, Resolution};
@@ -57,6 +57,86 @@ fn values_of_a_minute_add_up_and_survive_a_restart() {
     assert_eq!(sums(&store, "a", START_S..START_S + 600, 300), [(START_S, 31.0)]);
     assert_eq!(sums(&store, "b", START_S..START_S + 600, 60), [(START_S, 100.0)]);
     assert_eq!(sums(&store, "c", START_S..START_S + 600, 60), []);
+}
+
+#[test]
+fn queries_and_filters_tell_series_apart() {
+    let store = MetricStore::open(None, at(START_S)).unwrap();
+    let scope = entity("a").scope;
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    };
+    let shop = Entity::new(scope.clone(), "Shop", pairs(&[("City", "x"), ("Name", "a")]));
+    let bank = Entity::new(scope.clone(), "Bank", pairs(&[("Name", "x")]));
+    let put = |entity: &Entity, metric, unit, value| {
+        let summary = Summary::of(value);
+        store.record(&[Record { entity, metric, unit, time_s: START_S, summary }]).unwrap();
+    };
+    put(&shop, "Sales", Unit::Count, 1.0);
+    put(&shop, "Sales", Unit::Bytes, 2.0);
+    put(&shop, "Returns", Unit::Count, 4.0);
+    put(&bank, "Sales", Unit::Count, 8.0);
+
+    for (entity, metric, unit, expected) in [
+        (&shop, "Sales", None, 3.0),
+        (&shop, "Sales", Some(Unit::Bytes), 2.0),
+        (&shop, "Returns", None, 4.0),
+        (&shop, "Returns", Some(Unit::Bytes), 0.0),
+        (&bank, "Sales", Some(Unit::Count), 8.0),
+    ] {
+        let periods = Periods { origin_s: 0, period_s: 60 };
+        let query = SeriesQuery { entity, metric, unit, periods };
+        let points = store.points(&[query], START_S..START_S + 60, at(START_S)).unwrap().remove(0);
+        assert_eq!(points.iter().map(|point| point.summary.sum).sum::<f64>(), expected);
+    }
+    let count = |namespace, metric, dimensions: &[(&str, Option<&str>)]| {
+        let dimensions: Vec<_> =
+            dimensions.iter().map(|(n, v)| ((*n).to_owned(), v.map(str::to_owned))).collect();
+        let filter = ListFilter { namespace, metric, dimensions: &dimensions };
+        store.list(&scope, &filter, at(START_S)).len()
+    };
+    assert_eq!(count(None, None, &[]), 3);
+    assert_eq!((count(Some("Shop"), None, &[]), count(Some("Bank"), Some("Returns"), &[])), (2, 0));
+    assert_eq!(count(Some("Bank"), None, &[("City", None)]), 0);
+    assert_eq!(count(None, None, &[("Name", Some("a"))]), 2);
+    assert_eq!(count(None, None, &[("Name", Some("x"))]), 1);
+    assert_eq!(count(None, None, &[("Name", Some("a")), ("City", Some("y"))]), 0);
+}
+
+#[test]
+fn periods_begin_at_their_origin_and_none_before_the_first() {
+    let start_of = |origin_s, time_s| Periods { origin_s, period_s: 300 }.start_of(time_s);
+    assert_eq!([0, 299, 300, 301].map(|time_s| start_of(0, time_s)), [0, 0, 300, 300]);
+    assert_eq!([640, 939, 940].map(|time_s| start_of(1_240, time_s)), [640, 640, 940]);
+    assert_eq!(start_of(1_240, 39), 0);
+    let store = MetricStore::open(None, at(START_S)).unwrap();
+    assert_eq!(sums(&store, "a", 0..0, 60), []);
+}
+
+#[test]
+fn a_sync_leaves_nothing_behind_and_more_may_be_stored_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("below").join("metrics");
+    let store = MetricStore::open(Some(&path), at(START_S)).unwrap();
+    let is_dirty = || {
+        let mut inner = store.inner_mut();
+        let catalog = inner.catalog.log().take_dirty().is_some();
+        let is_dirty = |file: &mut super::files::DayFile| {
+            file.opened.get_mut().unwrap().as_mut().unwrap().log().take_dirty().is_some()
+        };
+        let days = inner.days.values_mut().map(is_dirty).collect::<Vec<_>>();
+        (catalog, days, inner.has_new_file)
+    };
+    record_days(&store).unwrap();
+    assert_eq!(is_dirty(), (true, vec![true, true], true));
+    record_days(&store).unwrap();
+
+    store.sync().unwrap();
+    assert_eq!(is_dirty(), (false, vec![false, false], false));
+    record_days(&store).unwrap();
+    assert_eq!(is_dirty(), (false, vec![true, true], false), "the series are known");
+    let files = std::fs::read_dir(&path).unwrap().map(|file| file.unwrap().metadata().unwrap());
+    assert_eq!(store.disk_bytes(), files.map(|file| file.len()).sum::<u64>());
 }
 
 #[test]
@@ -117,6 +197,8 @@ fn series_are_forgotten_with_their_last_data_point_and_make_room() {
     assert_eq!(listed(), 0);
     record(&store, "new", end_s, 2.0);
     record(&store, "1", end_s, 3.0);
+    assert_eq!(listed(), 2);
+    assert_eq!(sums(&store, "1", START_S..end_s + 60, 500 * DAY_S), [(START_S, 3.0)]);
     store.sync().unwrap();
     drop(store);
 
@@ -145,6 +227,61 @@ fn a_crash_while_rolling_up_leaves_one_file_of_the_day() {
 }
 
 #[test]
+fn of_two_files_of_a_day_the_coarser_stays_and_what_is_no_day_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: String| dir.path().join(name);
+    for day in 1..=9 {
+        std::fs::write(path(format!("{day}-1m.log")), b"").unwrap();
+        std::fs::write(path(format!("{day}-1h.log")), b"").unwrap();
+    }
+    let others = [
+        "10-1m.new",
+        "11-2m.log",
+        "x-1m.log",
+        "alarms.log",
+        "12-1m",
+        "13.log",
+        "4294967296-1m.log",
+    ];
+    others.iter().for_each(|name| std::fs::write(path((*name).to_owned()), b"").unwrap());
+
+    let days = find_days(dir.path()).unwrap();
+    let found = days.iter().map(|(day, file)| (*day, file.resolution)).collect::<Vec<_>>();
+    assert_eq!(found, (1..=9).map(|day| (day, Resolution::Hour)).collect::<Vec<_>>());
+    assert!((1..=9).all(|day| !path(format!("{day}-1m.log")).exists()));
+    assert!(others.iter().all(|name| path((*name).to_owned()).exists()));
+}
+
+#[test]
+fn data_points_are_as_far_apart_as_their_age_says() {
+    for dir in [None, Some(tempfile::tempdir().unwrap())] {
+        let path = dir.as_ref().map(|dir| dir.path());
+        let store = MetricStore::open(path, at(START_S)).unwrap();
+        // Two hours from 01:00 on, and the last minute of the day.
+        for minute in (60..180).chain([1_439]) {
+            record(&store, "a", START_S + minute * 60, 1.0);
+        }
+        let found_after = |age_s: u64| {
+            store.expire(at(START_S + DAY_S + age_s)).unwrap();
+            let found = sums(&store, "a", START_S..START_S + DAY_S, 60);
+            let starts: Vec<u64> =
+                found.iter().map(|(time_s, _)| (time_s - START_S) / 60).collect();
+            let values: Vec<f64> = found.iter().map(|(_, sum)| *sum).collect();
+            (starts, values)
+        };
+        let every = |step: usize, last: u64| -> Vec<u64> {
+            (60..180).step_by(step).chain([last]).collect()
+        };
+        let sums = |sum: usize| [vec![sum as f64; 120 / sum], vec![1.0]].concat();
+
+        assert_eq!(found_after(MINUTES_KEPT_S - 1), (every(1, 1_439), sums(1)));
+        assert_eq!(found_after(MINUTES_KEPT_S), (every(5, 1_435), sums(5)));
+        assert_eq!(found_after(FIVE_MINUTES_KEPT_S - 1), (every(5, 1_435), sums(5)));
+        assert_eq!(found_after(FIVE_MINUTES_KEPT_S), (every(60, 1_380), sums(60)));
+    }
+}
+
+#[test]
 fn data_points_are_dropped_after_455_days() {
     for dir in [None, Some(tempfile::tempdir().unwrap())] {
         let path = dir.as_ref().map(|dir| dir.path());
@@ -156,6 +293,9 @@ fn data_points_are_dropped_after_455_days() {
         assert_eq!(sums(&store, "a", all.clone(), 3_600), [(START_S + 3_600, 7.0)]);
         store.expire(at(START_S + DAY_S + HOURS_KEPT_S)).unwrap();
         assert_eq!(sums(&store, "a", all, 3_600), []);
+        let files = path.into_iter().flat_map(|path| std::fs::read_dir(path).unwrap());
+        let names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+        assert!(names.iter().all(|name| name == "catalog.log"), "{names:?}");
     }
 }
 
@@ -288,6 +428,52 @@ fn minutes_that_the_clock_skips_count_as_idle() {
     assert_eq!(sums(&store, "a", START_S..START_S + 600, 60), minutes);
 }
 
+#[test]
+fn of_a_long_gap_six_hours_count_as_idle() {
+    let tally = Arc::new(Tally(Mutex::new(4.0)));
+    let store = MetricStore::open(None, at(START_S)).unwrap();
+    store.set_source(tally, at(START_S));
+
+    store.close_minute(at(START_S + 7 * 3_600 + 30)).unwrap();
+
+    let found = sums(&store, "a", START_S..START_S + DAY_S, 60);
+    let idle = (60..420).map(|minute| (START_S + minute * 60, 0.0));
+    // The minute that is open is seen as well.
+    let expected = std::iter::once((START_S, 4.0)).chain(idle).chain([(START_S + 25_200, 0.0)]);
+    assert_eq!(found, expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn minutes_that_could_not_be_written_are_seen_and_written_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let tally = Arc::new(Tally(Mutex::new(0.0)));
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    store.set_source(tally.clone(), at(START_S));
+    // Cannot be opened as a file.
+    let blocked = day_path(dir.path(), START_S / DAY_S, Resolution::Minute);
+    std::fs::create_dir(&blocked).unwrap();
+    let close = |minute: u64| {
+        *tally.0.lock().unwrap() = minute as f64;
+        store.close_minute(at(START_S + minute * 60))
+    };
+    let found = || {
+        let found = sums(&store, "a", START_S..START_S + DAY_S, 60);
+        found.into_iter().filter(|(_, sum)| *sum > 0.0).collect::<Vec<_>>()
+    };
+    let minutes = |first: u64, last: u64| -> Vec<(u64, f64)> {
+        (first..=last).map(|minute| (START_S + (minute - 1) * 60, minute as f64)).collect()
+    };
+
+    for minute in 1..=70 {
+        assert!(matches!(close(minute), Err(StoreError::Io(_))));
+    }
+    assert_eq!(found(), minutes(11, 70), "an hour of them");
+    std::fs::remove_dir(&blocked).unwrap();
+    assert_eq!(close(71).unwrap(), at(START_S + 72 * 60));
+    assert!(store.inner().unwritten.is_empty());
+    assert_eq!(found(), minutes(11, 71));
+}
+
 /// Values of three minutes on two days, in one request.
 fn record_days(store: &MetricStore) -> Result<(), StoreError> {
     let entity = entity("a");
@@ -408,6 +594,7 @@ fn nothing_is_written_after_a_failed_sync_and_the_last_hour_can_be_read() {
         assert!(matches!(closed, Err(StoreError::Poisoned)));
         *tally.0.lock().unwrap() = 2.0;
     }
+    assert!(matches!(record_days(&store), Err(StoreError::Poisoned)));
     assert_eq!(std::fs::metadata(&path).unwrap().len(), bytes);
     let kept = sums(&store, "a", START_S + 60..START_S + 70 * 60, 60);
     assert_eq!(kept.len(), 60);
