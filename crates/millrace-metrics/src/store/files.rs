@@ -51,7 +51,8 @@ pub(super) fn find_days(dir: &Path) -> io::Result<BTreeMap<u64, DayFile>> {
             continue;
         };
         let resolution = Resolution::ALL.into_iter().find(|r| r.name() == name);
-        let Some((day, resolution)) = day.parse().ok().zip(resolution) else { continue };
+        let Some((day, resolution)) = day.parse::<u32>().ok().zip(resolution) else { continue };
+        let day = u64::from(day);
         let Some(other) = days.insert(day, DayFile::unopened(resolution)) else { continue };
         let (finer, coarser) = (other.resolution.min(resolution), other.resolution.max(resolution));
         std::fs::remove_file(day_path(dir, day, finer))?;

@@ -16,24 +16,30 @@ const MINUTES_OF_DAY: u16 = 1_440;
 
 impl Inner {
     /// Rolls up or drops every day that has been kept long enough, and forgets series that only
-    /// days before had.
+    /// days before had. A day for which that fails keeps no other from it.
     pub(super) fn expire(&mut self, dir: Option<&Path>, now_s: u64) -> Result<(), StoreError> {
-        let is_old =
-            |day: u64, resolution: Resolution| (day + 1) * DAY_S + resolution.kept_s() <= now_s;
-        let old: Vec<u64> =
-            self.days.iter().filter(|(d, f)| is_old(**d, f.resolution)).map(|(d, _)| *d).collect();
-        for day in old {
-            while let Some(file) = self.days.get(&day)
-                && is_old(day, file.resolution)
-            {
-                match file.resolution.coarser() {
-                    Some(coarser) => self.roll_up(dir, day, coarser)?,
-                    None => self.drop_day(dir, day)?,
-                }
-            }
+        let days: Vec<u64> = self.days.keys().copied().collect();
+        let mut expired = Ok(());
+        for day in days {
+            expired = expired.and(self.expire_day(dir, day, now_s));
         }
         self.catalog.forget(now_s);
-        self.catalog.tidy()
+        // Its failure first: nothing may be written after some of them.
+        self.catalog.tidy().and(expired)
+    }
+
+    fn expire_day(&mut self, dir: Option<&Path>, day: u64, now_s: u64) -> Result<(), StoreError> {
+        let is_old = |resolution: Resolution| (day + 1) * DAY_S + resolution.kept_s() <= now_s;
+        while let Some(file) = self.days.get(&day)
+            && is_old(file.resolution)
+        {
+            // What is too old for any is dropped unread, as it may be that it cannot be read.
+            match file.resolution.coarser().filter(|_| !is_old(Resolution::Hour)) {
+                Some(coarser) => self.roll_up(dir, day, coarser)?,
+                None => self.drop_day(dir, day)?,
+            }
+        }
+        Ok(())
     }
 
     fn roll_up(

@@ -474,6 +474,29 @@ fn minutes_that_could_not_be_written_are_seen_and_written_later() {
     assert_eq!(found(), minutes(11, 71));
 }
 
+#[test]
+fn a_day_that_cannot_be_read_keeps_no_other_from_being_rolled_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    for day in 0..3 {
+        record(&store, "a", START_S + day * DAY_S, 1.0);
+    }
+    store.sync().unwrap();
+    drop(store);
+    let path = |day: u64, resolution| day_path(dir.path(), START_S / DAY_S + day, resolution);
+    let damaged = path(1, Resolution::Minute);
+    std::fs::write(&damaged, b"no file of metrics").unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+
+    let expired = store.expire(at(START_S + 3 * DAY_S + MINUTES_KEPT_S));
+    assert!(matches!(expired, Err(StoreError::Io(_))), "it is told");
+    let rolled_up = [0, 1, 2].map(|day| path(day, Resolution::FiveMinutes).exists());
+    assert_eq!(rolled_up, [true, false, true]);
+    // It goes with its time, or it would stay for ever.
+    store.expire(at(START_S + 2 * DAY_S + HOURS_KEPT_S)).unwrap();
+    assert!(!damaged.exists() && path(2, Resolution::Hour).exists());
+}
+
 /// Values of three minutes on two days, in one request.
 fn record_days(store: &MetricStore) -> Result<(), StoreError> {
     let entity = entity("a");
