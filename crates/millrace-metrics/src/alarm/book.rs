@@ -27,6 +27,8 @@ use crate::log::{Log, create_private_dir};
 
 /// Items of the history that are kept at most, of all alarms together.
 const HISTORY_MAX: usize = 10_000;
+/// Changes whose actions wait at most, of all alarms together: each holds its alarm.
+const OWED_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
 /// CloudWatch keeps the history of alarms for 30 days.
 const HISTORY_KEPT_S: u64 = 30 * 86_400;
 /// Frames of a file beyond those that it would need when written anew.
@@ -292,7 +294,20 @@ impl AlarmBook {
         self.insert(owed.alarm().clone());
         self.outbox.add(owed.clone());
         self.remember(item, now)?;
+        self.give_up(now)?;
         Ok(Some(owed))
+    }
+
+    /// Gives up the actions that have waited longest where too many do: alarms go on changing
+    /// however long the journal takes nothing.
+    fn give_up(&mut self, now: Timestamp) -> io::Result<()> {
+        while self.outbox.len() > OWED_MAX {
+            let Some(oldest) = self.owed().next().cloned() else { break };
+            for arn in &oldest.arns {
+                self.acted(&oldest, arn, Some("too many actions wait"), now)?;
+            }
+        }
+        Ok(())
     }
 
     fn keep(&mut self, alarm: Alarm) -> io::Result<()> {

@@ -240,6 +240,32 @@ fn a_crash_at_any_byte_never_parts_a_change_of_state_from_its_actions() {
 }
 
 #[test]
+fn a_bounded_number_of_changes_waits_for_its_actions() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+    let two = Alarm { alarm_actions: vec!["arn:x".into(), "arn:x".into()], ..alarm("a") };
+    book.put(two, Timestamp(1)).unwrap();
+    let mut states = [State::Alarm, State::Ok].into_iter().cycle();
+    let mut enter = |book: &mut AlarmBook| {
+        let verdict = verdict(states.next().unwrap());
+        book.judged(&scope(), "a", &verdict, Timestamp(2)).unwrap().unwrap()
+    };
+    let first = enter(&mut book);
+    let second = enter(&mut book);
+    (2..OWED_MAX).for_each(|_| drop(enter(&mut book)));
+    assert!(book.owed().count() == OWED_MAX && book.owes(first.id, "arn:x"));
+
+    let last = enter(&mut book);
+    assert!(!book.owes(first.id, "arn:x") && book.owes(last.id, "arn:x"));
+    let told = "Failed to execute action arn:x: too many actions wait";
+    assert_eq!(summaries(&book)[OWED_MAX + 2..], [told; 2]);
+    drop(book);
+    let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
+    let kept: Vec<u64> = book.owed().map(|owed| owed.id).collect();
+    assert_eq!((kept.len(), kept[0], kept[OWED_MAX - 1]), (OWED_MAX, second.id, last.id));
+}
+
+#[test]
 fn what_a_failed_sync_left_unknown_is_written_anew() {
     let dir = tempfile::tempdir().unwrap();
     let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
