@@ -71,7 +71,6 @@ impl Log {
             );
             file.set_len(sound as u64)?;
         }
-        file.flush()?;
         Ok(Log { medium: Medium::File(Arc::new(file)), len: sound as u64, is_dirty: false })
     }
 

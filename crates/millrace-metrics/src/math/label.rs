@@ -189,6 +189,9 @@ mod tests {
         for (label, expected) in [
             ("${MAX} at ${MAX_TIME}", "10.5 at 2026-01-02 03:05 UTC"),
             ("${MIN} ${SUM} ${AVG} ${DATAPOINT_COUNT}", "1 13.5 4.5 3"),
+            ("${FIRST_TIME}, ${LAST_TIME}", "2026-01-02 03:04 UTC, 2026-01-02 03:06 UTC"),
+            ("${MIN_TIME}", "2026-01-02 03:06 UTC"),
+            ("${PROP('Namespace')} ${PROP('AccountId')}", "AWS/SQS 000000000000"),
             ("${FIRST} ${LAST} ${FIRST_LAST_RANGE} ${MIN_MAX_RANGE}", "2 1 1 9.5"),
             ("${PROP('Dim.QueueName')}: ${PROP('MetricName')}", "jobs: Sent"),
             ("${PROP('Stat')} ${PROP('Period')} ${PROP('Region')}", "Sum 60 us-east-1"),

@@ -228,6 +228,48 @@ fn each_function_and_operator_does_what_it_is_called() {
 }
 
 #[test]
+fn what_has_a_value_at_all_periods_ends_with_the_span() {
+    let store = store(&[("orders", &[Some(1.0)])]);
+    for text in ["FILL(m1, 0)", "TIME_SERIES(1)", "EPOCH(m1)", "FILL(FIRST(SEARCH('x', 'Sum')), 0)"]
+    {
+        let queries = [metric("m1", "orders"), expression(text)];
+        let found = answer(&store, &queries, &span(4)).unwrap();
+        let times: Vec<u64> = found[0].series[0].points.keys().copied().collect();
+        assert_eq!(times, [0, 60, 120, 180].map(|after_s| START_S + after_s), "{text}");
+        assert_eq!(found[0].series[0].period_s, 60, "{text}");
+    }
+}
+
+#[test]
+fn series_are_told_apart_by_what_differs() {
+    let store = store(&[("orders", &[Some(1.0)]), ("mails", &[Some(1.0)])]);
+    let of = |id: &str, queue: &str, by: &str| {
+        let mut query = Query { is_returned: true, ..metric(id, queue) };
+        if let QueryKind::Metric { statistic, .. } = &mut query.kind {
+            by.clone_into(statistic);
+        }
+        query
+    };
+    let found = |queries: &[Query]| {
+        let found = answer(&store, queries, &span(4)).unwrap();
+        let series = found.into_iter().flat_map(|found| found.series);
+        series.map(|series| (series.label.clone(), series.identity())).collect::<Vec<_>>()
+    };
+    let identity = |queue: &str| format!("AWS/SQS\0Sent\0QueueName\0{queue}");
+
+    let alone = found(&[of("m1", "orders", "Sum")]);
+    assert_eq!(alone, [("Sent".to_owned(), identity("orders"))]);
+    let labels =
+        |queries: &[Query]| found(queries).into_iter().map(|(label, _)| label).collect::<Vec<_>>();
+    let (sum, most) = (of("m1", "orders", "Sum"), of("m2", "orders", "Maximum"));
+    assert_eq!(labels(&[sum.clone(), most.clone()]), ["Sent Sum", "Sent Maximum"]);
+    let all = [sum, most, of("m3", "mails", "Sum")];
+    assert_eq!(labels(&all), ["orders Sent Sum", "orders Sent Maximum", "mails Sent Sum"]);
+    let made = Query { id: "e1".into(), ..expression("m1 + m2") };
+    assert_eq!(found(&[metric("m1", "orders"), metric("m2", "mails"), made])[0].1, "");
+}
+
+#[test]
 fn periods_are_those_asked_for_and_a_minute_at_least() {
     let store = store(&[("orders", &[Some(1.0), Some(2.0), None, Some(4.0)])]);
     let of = |id: &str, period: u64| {

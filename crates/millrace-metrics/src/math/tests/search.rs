@@ -26,6 +26,30 @@ fn search_finds_series_by_schema_and_words() {
 }
 
 #[test]
+fn a_word_may_be_of_one_dimension_only() {
+    let store = store(&[]);
+    for (city, queue) in [("rome", "orders"), ("orders", "mails")] {
+        let pairs = [("City", city), ("QueueName", queue)];
+        let dimensions = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let entity = Entity::new(scope(), "AWS/SQS", dimensions);
+        let (metric, unit, summary) = ("Sent", Unit::Count, Summary::of(1.0));
+        store
+            .record(&[Record { entity: &entity, metric, unit, time_s: START_S, summary }])
+            .unwrap();
+    }
+    let count = |text: &str| {
+        let query = expression(&format!("SEARCH('{text}', 'Sum')"));
+        answer(&store, &[query], &span(1)).unwrap()[0].series.len()
+    };
+
+    assert_eq!((count("orders"), count("QueueName=orders"), count("City=orders")), (2, 1, 1));
+    assert_eq!((count("rome"), count("City=mails"), count("Town=rome")), (1, 0, 0));
+    assert_eq!((count("Orders"), count(r#""Orders""#), count(r#""orders""#)), (2, 0, 2));
+    assert_eq!(count("{AWS/SQS,QueueName,City}"), 2);
+    assert_eq!(count("{AWS/SQS,QueueName}"), 0);
+}
+
+#[test]
 fn a_period_of_search_is_rounded_up_to_minutes() {
     let of = |period: &str| one(&format!("SUM(SEARCH('orders', 'Sum', {period}))"));
 
@@ -37,8 +61,18 @@ fn a_period_of_search_is_rounded_up_to_minutes() {
 
 #[test]
 fn faults_of_search_are_told() {
-    for text in ["(orders", "orders)", "{AWS/SQS", "{}", "OR orders", "orders OR", "a=", "\"a", "-"]
-    {
+    for text in [
+        "(orders",
+        "orders)",
+        "{AWS/SQS",
+        "{}",
+        "OR orders",
+        "AND orders",
+        "orders OR",
+        "a=",
+        "\"a",
+        "-",
+    ] {
         assert!(values(&format!("SEARCH('{text}', 'Sum')")).is_err(), "{text}");
     }
     let deep = format!("SEARCH('{}a{}', 'Sum')", "(".repeat(900), ")".repeat(900));
