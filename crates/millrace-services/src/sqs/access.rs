@@ -225,6 +225,75 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_evaluated_allows_nothing_and_denies() {
+        let all = r#"{"Effect":"Allow","Principal":"*","Action":"sqs:*"}"#;
+        for members in [
+            r#""Principal":"*","Action":"sqs:*","Condition":{"Bool":{"aws:SecureTransport":"true"}}"#,
+            r#""Principal":"*","Action":"sqs:*","Condition":{}"#,
+            r#""Principal":"*","NotAction":"sqs:ReceiveMessage""#,
+            r#""Principal":"*","Action":"sqs:*","NotResource":"orders""#,
+            r#""NotPrincipal":{"AWS":"222222222222"},"Action":"sqs:*""#,
+            r#""Principal":{"CanonicalUser":"*"},"Action":"sqs:*""#,
+        ] {
+            let of = |effect: &str| format!(r#"{{"Effect":"{effect}",{members}}}"#);
+            let allowed = format!(r#"{{"Statement":{}}}"#, of("Allow"));
+            assert!(!allows(Some(&allowed), "3", "SendMessage"), "{members}");
+            let denied = format!(r#"{{"Statement":[{},{all}]}}"#, of("Deny"));
+            assert!(!allows(Some(&denied), "3", "SendMessage"), "{members}");
+        }
+        for other in ["Sometimes", "allow", ""] {
+            let statement = all.replace("Allow", other);
+            assert!(!allows(Some(&format!(r#"{{"Statement":{statement}}}"#)), "3", "SendMessage"));
+        }
+        for broken in ["", "[]", "{}", "null", r#"{"Statement":null}"#, all] {
+            assert!(!allows(Some(broken), "3", "SendMessage"), "{broken}");
+        }
+        // A service is no account, beside whatever else the statement names.
+        let denied = r#"{"Effect":"Deny","Principal":{"Service":"x","AWS":"111111111111"},"Action":"sqs:*"}"#;
+        let policy = format!(r#"{{"Statement":[{denied},{all}]}}"#);
+        assert!(allows(Some(&policy), "3", "SendMessage"));
+        let policy = policy.replace("111111111111", "AIDABOB");
+        assert!(!allows(Some(&policy), "3", "SendMessage"));
+    }
+
+    #[test]
+    fn what_owners_alone_may_do_no_policy_allows() {
+        let all = policy("Allow", "*", "*");
+        for action in super::OWNER_ONLY {
+            assert!(!allows(Some(&all), "3", action), "{action}");
+        }
+        for action in ["ChangeMessageVisibilityBatch", "DeleteMessageBatch", "GetQueueAttributes"] {
+            assert!(allows(Some(&all), "3", action), "{action}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_matched_whole() {
+        for (text, pattern, expected) in [
+            ("", "", true),
+            ("", "*", true),
+            ("", "?", false),
+            ("ab", "a*b", true),
+            ("ab", "a?b", false),
+            ("ab", "ab**", true),
+            ("ab", "a*c", false),
+            ("abab", "*ab", true),
+            ("aab", "*ab", true),
+            ("aaab", "*aab", true),
+            ("abcab", "a*ab", true),
+            ("abcabd", "a*ab", false),
+            ("abcbc", "a*bc*c", true),
+            ("abc", "a*bc*c", false),
+            ("abc", "?b?", true),
+            ("a*c", "a?c", true),
+            ("mississippi", "m*iss*ip*", true),
+            ("mississippi", "m*iss*iss*iss*", false),
+        ] {
+            assert_eq!(super::is_like(text, pattern), expected, "{text} {pattern}");
+        }
+    }
+
+    #[test]
     fn a_statement_is_about_its_resource() {
         let of = |effect: &str, key: &str, resource: &str| {
             format!(

@@ -45,3 +45,35 @@ pub(crate) fn failed(id: Option<&Text<'_>>, error: ApiError) -> FailedEntry {
         message: error.message,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_small_and_their_ids_differ() {
+        let code = |ids: &[Option<&str>]| {
+            let ids: Vec<Option<Text<'_>>> = ids.iter().map(|id| id.map(Into::into)).collect();
+            check(ids.iter().map(Option::as_ref), "Entry").err().map(|error| error.code)
+        };
+        let numbered: Vec<String> = (0..11).map(|number| number.to_string()).collect();
+        let numbered: Vec<Option<&str>> = numbered.iter().map(|id| Some(&**id)).collect();
+        let long = "x".repeat(81);
+
+        assert_eq!(code(&numbered[..10]), None);
+        assert_eq!(code(&[Some(&long[..80])]), None);
+        assert_eq!(code(&[Some("aZ_-9")]), None);
+        for (ids, part) in [
+            (&[][..], "EmptyBatchRequest"),
+            (&numbered, "TooManyEntriesInBatchRequest"),
+            (&[None], "MissingParameter"),
+            (&[Some("")], "InvalidBatchEntryId"),
+            (&[Some(&*long)], "InvalidBatchEntryId"),
+            (&[Some("a b")], "InvalidBatchEntryId"),
+            (&[Some("a"), Some("b"), Some("a")], "BatchEntryIdsNotDistinct"),
+        ] {
+            let code = code(ids).unwrap();
+            assert!(code.contains(part), "{code} for {ids:?}");
+        }
+    }
+}

@@ -157,3 +157,18 @@ fn open_task_handle(handle: &str) -> Option<(String, String)> {
     let text = |name: &str| Some(document.get(name)?.as_str()?.to_owned());
     Some((text("taskId")?, text("sourceArn")?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_of_tasks_open_and_what_is_none_does_not() {
+        let handle = task_handle("id", "arn");
+        assert_eq!(open_task_handle(&handle), Some(("id".to_owned(), "arn".to_owned())));
+        let encoded = |text: &str| STANDARD.encode(text);
+        for other in ["", "x", &encoded("x"), &encoded("{}"), &encoded(r#"{"taskId":"id"}"#)] {
+            assert_eq!(open_task_handle(other), None, "{other}");
+        }
+    }
+}

@@ -244,4 +244,44 @@ mod tests {
             r#"{"Version":"2008-10-17","Id":"i","Statement":[{"Sid":"s","Effect":"Allow","Principal":{"AWS":"p"},"Action":["x","a"],"Resource":"r","Condition":{"StringLike":{"a":"2","b":"1"}}}]}"#
         );
     }
+
+    #[test]
+    fn labels_actions_and_accounts_are_bounded() {
+        let label = |text: &str| checked_label(Some(&text.into())).is_ok();
+        let long = "x".repeat(81);
+        assert!(label("aZ_-9") && label(&long[..80]));
+        assert!(!label(&long) && !label("a b") && !label("a.b"));
+        assert!(checked_label(None).is_err());
+
+        assert!(check_actions(&ACTIONS[..7]).is_ok() && check_actions(&["*"]).is_ok());
+        let code = |actions: &[&str]| check_actions(actions).unwrap_err();
+        assert_eq!(code(&ACTIONS[..8]).code, "OverLimit");
+        assert!(code(&["SendMessage", "DeleteQueue"]).message.contains("Only the queue owner"));
+        assert!(code(&["sendmessage"]).message.contains("WSDL"));
+
+        let account = "123456789012";
+        assert!(check_accounts(&[account, "000000000000"]).is_ok());
+        for accounts in [&[][..], &["12345678901"], &[account, "x"], &["1234567890123"]] {
+            assert!(check_accounts(accounts).is_err(), "{accounts:?}");
+        }
+        assert!(check_accounts(&[account, "x", "y"]).unwrap_err().message.contains("[x, y]"));
+    }
+
+    #[test]
+    fn statements_are_a_list_however_they_were_written() {
+        for (policy, count) in [
+            (json!({}), 0),
+            (json!({"Statement": []}), 0),
+            (json!({"Statement": {"Sid": "a"}}), 1),
+            (json!({"Statement": [{"Sid": "a"}, {"Sid": "b"}]}), 2),
+        ] {
+            let mut changed = policy.clone();
+            assert_eq!(statements(&mut changed).len(), count, "{policy}");
+            assert!(changed["Statement"].is_array());
+        }
+        assert_eq!(one_or_many(vec!["a".into()]), json!("a"));
+        assert_eq!(one_or_many(vec!["a".into(), "b".into()]), json!(["a", "b"]));
+        let policy = |text: &str| policy_of(Some(&text.to_owned()));
+        assert!(policy("{}").is_some() && policy("[]").is_none() && policy("x").is_none());
+    }
 }

@@ -214,6 +214,7 @@ mod tests {
             with("byQueue", "[]"),
             with("byQueue", &arns(11)),
             with("byQueue", "[\"q\"]"),
+            with("byQueue", &arns(1).replace(']', ",\"q\"]")),
             with("allowAll", &arns(1)),
         ] {
             let refusal = RedriveAllowPolicy::parse(&text).unwrap_err();
@@ -225,6 +226,48 @@ mod tests {
             assert!(refusal.message.starts_with(&prefix), "{}", refusal.message);
         }
         assert!(RedriveAllowPolicy::parse(&with("byQueue", &arns(10))).is_ok());
+    }
+
+    #[test]
+    fn who_may_use_a_dead_letter_queue_is_what_its_policy_says() {
+        let queue = |name: &str| {
+            let (region, account) = ("us-east-1".to_owned(), "000000000000".to_owned());
+            QueueKey { region, account, name: name.to_owned() }
+        };
+        let allowed = |text: &str| {
+            let policy = RedriveAllowPolicy::parse(text).unwrap().unwrap();
+            ["a", "b", "c"].map(|name| policy.allows(&queue(name)))
+        };
+        let arn = |name: &str| format!("\"arn:aws:sqs:us-east-1:000000000000:{name}\"");
+
+        assert_eq!(allowed(r#"{"redrivePermission":"allowAll"}"#), [true; 3]);
+        assert_eq!(allowed(r#"{"redrivePermission":"denyAll"}"#), [false; 3]);
+        let some = format!(
+            r#"{{"redrivePermission":"byQueue","sourceQueueArns":[{},{}]}}"#,
+            arn("a"),
+            arn("c")
+        );
+        assert_eq!(allowed(&some), [true, false, true]);
+        let elsewhere = some.replace("us-east-1", "eu-west-1");
+        assert_eq!(allowed(&elsewhere), [false; 3]);
+        assert_eq!(RedriveAllowPolicy::parse("").unwrap(), None);
+        assert_eq!(RedrivePolicy::parse("").unwrap(), None);
+    }
+
+    #[test]
+    fn documents_are_of_bounded_length() {
+        let fitting = |text: &str, more: usize| {
+            let spaces = " ".repeat(limits::POLICY_BYTES - text.len() + more);
+            format!("{text}{spaces}")
+        };
+        let arn = "arn:aws:sqs:us-east-1:000000000000:dead";
+        let redrive = format!("{{\"deadLetterTargetArn\":\"{arn}\",\"maxReceiveCount\":3}}");
+        let allow = r#"{"redrivePermission":"denyAll"}"#;
+
+        assert!(RedrivePolicy::parse(&fitting(&redrive, 0)).is_ok());
+        assert!(RedrivePolicy::parse(&fitting(&redrive, 1)).is_err());
+        assert!(RedriveAllowPolicy::parse(&fitting(allow, 0)).is_ok());
+        assert!(RedriveAllowPolicy::parse(&fitting(allow, 1)).is_err());
     }
 
     #[test]

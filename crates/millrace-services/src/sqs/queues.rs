@@ -397,3 +397,36 @@ fn token_name(token: Option<&Text<'_>>) -> Result<Option<String>, ApiError> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_and_the_attribute_agree_on_the_kind() {
+        let kind = |name: &str, fifo: Option<&str>| {
+            let given: Vec<(&str, &str)> =
+                fifo.map(|value| ("FifoQueue", value)).into_iter().collect();
+            kind_of(name, &given).map_err(|error| error.code)
+        };
+        let long = "x".repeat(81);
+        let long_fifo = format!("{}.fifo", &long[..75]);
+
+        for name in ["a", "aZ_-9", &long[..80]] {
+            assert_eq!(kind(name, None), Ok(Kind::Standard), "{name}");
+        }
+        for name in ["a.fifo", &long_fifo] {
+            assert_eq!(kind(name, Some("True")), Ok(Kind::Fifo), "{name}");
+            assert!(kind(name, None).is_err(), "{name}");
+            assert_eq!(kind(name, Some("false")), Err("InvalidAttributeValue"), "{name}");
+        }
+        for name in ["", "a b", "a.b", &long] {
+            assert_eq!(kind(name, None), Err("InvalidParameterValue"), "{name}");
+        }
+        for name in ["", "a", ".fifo", "fifo.a", ".fifoa", "a b.fifo", &format!("x{long_fifo}")] {
+            assert_eq!(kind(name, Some("true")), Err("InvalidParameterValue"), "{name}");
+        }
+        assert_eq!(kind("a", Some("false")), Err("InvalidAttributeName"));
+        assert_eq!(kind("a", Some("yes")), Err("InvalidAttributeValue"));
+    }
+}

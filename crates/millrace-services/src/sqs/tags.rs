@@ -109,3 +109,38 @@ pub(super) fn check(
     }
     Ok(tags)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_few_and_of_bounded_texts() {
+        let long = |len: usize| "\u{e9}".repeat(len);
+        let is_taken = |key: &str, value: &str| {
+            check("jobs", vec![(key, value)], &BTreeMap::new()).is_ok_and(|tags| tags[key] == value)
+        };
+        for (key, value) in [("a", ""), (&long(128), &long(256)), ("a _.:/=+-@", "a _.:/=+-@")] {
+            assert!(is_taken(key, value), "{key}");
+        }
+        for (key, value) in [
+            ("", ""),
+            (&long(129), ""),
+            ("a", &long(257)),
+            ("a!", ""),
+            ("a", "#"),
+            ("aws:a", ""),
+            ("AWS:a", ""),
+        ] {
+            assert!(!is_taken(key, value), "{key} {value}");
+        }
+
+        let of = |count: usize| (0..count).map(|n| (n.to_string(), String::new()));
+        let full: BTreeMap<String, String> = of(limits::TAGS).collect();
+        let added = |key, current| check("jobs", vec![(key, "new")], current);
+        assert_eq!(added("0", &full).unwrap()["0"], "new", "it replaces one");
+        assert!(added("more", &full).is_err());
+        let but_one = of(limits::TAGS - 1).collect();
+        assert_eq!(added("more", &but_one).unwrap().len(), limits::TAGS);
+    }
+}
