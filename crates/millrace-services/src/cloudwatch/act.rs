@@ -263,6 +263,50 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn an_alarm_looks_at_minutes_that_have_ended_and_two_more_than_count() {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let store = MetricStore::open(None, Timestamp(1)).unwrap();
+        let entity = Entity::new(scope.clone(), "AWS/SQS", Vec::new());
+        let (metric, unit, summary) = ("NumberOfMessagesSent", Unit::Count, Summary::of(5.0));
+        store.record(&[Record { entity: &entity, metric, unit, time_s: 540, summary }]).unwrap();
+        let state_at = |now_s: u64, period_s: i64, periods: i64| {
+            let input = PutMetricAlarm {
+                period_s: Some(period_s),
+                evaluation_periods: Some(periods),
+                datapoints_to_alarm: Some(1),
+                ..example()
+            };
+            let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+            book.put(alarm(&scope, &input, Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
+            let book: SharedBook = Arc::new(Mutex::new(book));
+            let has_changed = evaluate(&store, &book, Timestamp(now_s * 1000));
+            let state = lock(&book).alarm(&scope, "many").unwrap().state;
+            assert_eq!(has_changed, state != State::InsufficientData);
+            state
+        };
+
+        for (now_s, period_s, periods, expected) in [
+            (599, 60, 1, State::InsufficientData),
+            (600, 60, 1, State::Alarm),
+            (779, 60, 1, State::Alarm),
+            (780, 60, 1, State::InsufficientData),
+            (839, 60, 2, State::Alarm),
+            (840, 60, 2, State::InsufficientData),
+            // Periods end with the minute, whenever that is; those below one are one.
+            (1_499, 300, 1, State::Alarm),
+            (1_500, 300, 1, State::InsufficientData),
+            (779, 10, 1, State::Alarm),
+            (780, 10, 1, State::InsufficientData),
+        ] {
+            assert_eq!(
+                state_at(now_s, period_s, periods),
+                expected,
+                "{now_s} {period_s} {periods}"
+            );
+        }
+    }
+
+    #[test]
     fn a_percentile_of_few_values_changes_nothing_if_it_is_to_be_ignored() {
         let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
         let input = |low: &str| PutMetricAlarm {

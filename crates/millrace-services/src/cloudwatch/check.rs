@@ -231,6 +231,90 @@ mod tests {
     }
 
     #[test]
+    fn texts_have_a_bounded_length() {
+        let long = |len: usize| "\u{e9}".repeat(len);
+        let named = |len: usize| name(Some(&long(len)), "N").is_ok();
+        assert_eq!([0, 1, 255, 256].map(named), [false, true, true, false]);
+        assert_eq!(name(None, "N").unwrap_err().code, "MissingParameter");
+        let fits = |len: usize| at_most(Some(&long(len)), 3, "N").is_ok();
+        assert!(fits(0) && fits(3) && !fits(4) && at_most(None, 0, "N").is_ok());
+        let list = |len: usize| at_most_of(&vec![String::new(); len], 2, "n").is_ok();
+        assert!(list(0) && list(2) && !list(3));
+        for (key, value, expected) in
+            [(1, 0, true), (128, 256, true), (0, 1, false), (129, 1, false), (1, 257, false)]
+        {
+            let tag = (long(key), long(value));
+            assert_eq!(tags(&[tag]).is_ok(), expected, "{key} {value}");
+        }
+    }
+
+    #[test]
+    fn dimensions_are_few_and_have_names_and_values() {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let found = |dimensions: &[(Option<&str>, Option<&str>)]| {
+            let text = |text: Option<&str>| text.map(str::to_owned);
+            let dimension =
+                |(name, value): &(_, _)| Dimension { name: text(*name), value: text(*value) };
+            let all: Vec<Dimension> = dimensions.iter().map(dimension).collect();
+            entity(&scope, "Shop", &all, "Dimensions").map(|entity| entity.dimensions().len())
+        };
+        let long = "x".repeat(1_025);
+        let many = |count| found(&vec![(Some("n"), Some("v")); count]).ok();
+
+        assert_eq!([0, 1, 30, 31].map(many), [Some(0), Some(1), Some(30), None]);
+        assert!(found(&[(Some("n"), Some(&long[1..]))]).is_ok());
+        for wrong in
+            [(None, Some("v")), (Some("n"), None), (Some("n"), Some("")), (Some("n"), Some(&*long))]
+        {
+            let refused = found(&[(Some("n"), Some("v")), wrong]).unwrap_err();
+            assert!(refused.message.contains("Dimensions.member.2."), "{}", refused.message);
+        }
+    }
+
+    #[test]
+    fn periods_pages_and_orders_are_those_that_cloudwatch_has() {
+        let periods = [1, 5, 10, 20, 30, 60, 120, 86_400];
+        for period_s in periods {
+            assert_eq!(period(Some(period_s), "Period").unwrap(), period_s as u64);
+        }
+        let other = [-60, 0, 2, 45, 59, 61, 90, i64::MIN];
+        assert!(other.iter().all(|period_s| period(Some(*period_s), "Period").is_err()));
+        let of_alarms: Vec<i64> =
+            periods.into_iter().filter(|s| alarm_period(*s as u64).is_ok()).collect();
+        assert_eq!(of_alarms, periods[2..]);
+        assert_eq!(
+            [0, 1, 100, 101, -1].map(|n| max_records(Some(n)).ok()),
+            [None, Some(1), Some(100), None, None]
+        );
+        assert_eq!(max_records(None).unwrap(), 100);
+        let ascending = |by| is_ascending(by).ok();
+        assert_eq!(ascending(None), Some(false));
+        assert_eq!(ascending(Some("TimestampAscending")), Some(true));
+        assert_eq!(ascending(Some("TimestampDescending")), Some(false));
+        assert_eq!(ascending(Some("Ascending")), None);
+        let kinds = |names: &[&str]| {
+            has_metric_alarms(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).ok()
+        };
+        assert_eq!(kinds(&[]), Some(true));
+        assert_eq!(kinds(&["CompositeAlarm", "MetricAlarm"]), Some(true));
+        assert_eq!((kinds(&["LogAlarm"]), kinds(&["MetricAlarm", "x"])), (Some(false), None));
+    }
+
+    #[test]
+    fn a_span_ends_after_it_begins_and_tokens_read_back() {
+        let code = |start, end| span(start, end, 0).unwrap_err().code;
+        assert_eq!(
+            (code(None, Some(1)), code(Some(1), None)),
+            ("MissingParameter", "MissingParameter")
+        );
+        assert_eq!(code(Some(5), Some(5)), "InvalidParameterValue");
+        assert_eq!(span(Some(-5), Some(59_999), 0).unwrap(), (0, 0), "of no whole minute");
+        let read = place::<u64>(token(&7_u64).as_ref());
+        assert_eq!((read.unwrap(), place::<u64>(None).unwrap()), (Some(7), None));
+        assert_eq!(place::<u64>(Some(&"x".into())).unwrap_err().code, "InvalidNextToken");
+    }
+
+    #[test]
     fn periods_are_counted_between_times_that_are_not_rounded() {
         let start_ms = 1_700_000_030_500;
         let count = |length_ms: i64, period_s| {

@@ -264,4 +264,86 @@ mod tests {
         let wrong = MetricDatum { counts: vec![1.0], ..both };
         assert_eq!(summary(&wrong, &at).unwrap_err().code, "InvalidParameterValue");
     }
+
+    fn at() -> At {
+        At("MetricData.member.1".into())
+    }
+
+    #[test]
+    fn times_are_two_weeks_old_at_most_and_two_hours_ahead() {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let now = Timestamp(2_000_000_000_123);
+        let time_s = |after_ms: Option<i64>, resolution| {
+            let timestamp_ms = after_ms.map(|after_ms| now.0 as i64 + after_ms);
+            let datum = MetricDatum { timestamp_ms, storage_resolution: resolution, ..datum() };
+            checked(&scope, "Shop", &datum, &at(), now).map(|datum| datum.time_s).ok()
+        };
+
+        assert_eq!(time_s(None, None), Some(2_000_000_000));
+        assert_eq!(time_s(Some(-14 * 86_400_000), Some(1)), Some(2_000_000_000 - 14 * 86_400));
+        assert_eq!(time_s(Some(7_200_000), Some(60)), Some(2_000_007_200));
+        assert_eq!(time_s(Some(-14 * 86_400_000 - 1), None), None);
+        assert_eq!(time_s(Some(7_200_001), None), None);
+        assert_eq!((time_s(None, Some(0)), time_s(None, Some(30))), (None, None));
+        let of_unit = |unit: &str| {
+            let datum = MetricDatum { unit: Some(unit.into()), ..datum() };
+            checked(&scope, "Shop", &datum, &at(), now).map(|datum| datum.unit).ok()
+        };
+        assert_eq!((of_unit("Bytes"), of_unit("bytes")), (Some(Unit::Bytes), None));
+    }
+
+    #[test]
+    fn values_are_few_and_within_bounds() {
+        let of = |values: &[f64], counts: &[f64]| {
+            let (values, counts) = (values.to_vec(), counts.to_vec());
+            let datum = MetricDatum { value: None, values, counts, ..datum() };
+            summary(&datum, &at()).map(|it| (it.count, it.sum, it.min, it.max)).ok()
+        };
+
+        assert_eq!(of(&[1.0, 3.0], &[]), Some((2.0, 4.0, 1.0, 3.0)));
+        assert_eq!(of(&[1.0, 3.0], &[2.0, 0.5]), Some((2.5, 3.5, 1.0, 3.0)));
+        assert_eq!(of(&[1.0, 3.0], &[2.0, 0.0]), Some((2.0, 2.0, 1.0, 1.0)));
+        assert_eq!(of(&[1.0; 150], &[]).map(|it| it.0), Some(150.0));
+        assert_eq!(of(&[1.0; 151], &[]), None);
+        for (values, counts) in [
+            (&[1.0][..], &[0.0][..]),
+            (&[1.0, 2.0], &[1.0, -1.0]),
+            (&[1.0, 2.0], &[1.0]),
+            (&[1.0], &[1.0, 1.0]),
+            (&[f64::NAN], &[]),
+            (&[1.0], &[f64::INFINITY]),
+            (&[], &[]),
+        ] {
+            assert_eq!(of(values, counts), None, "{values:?} {counts:?}");
+        }
+        // 2^360.
+        let most = 2.0_f64.powi(360);
+        for (value, expected) in [
+            (most, true),
+            (-most, true),
+            (most * 1.001, false),
+            (-most * 1.001, false),
+            (f64::INFINITY, false),
+            (f64::NAN, false),
+        ] {
+            assert_eq!(number(value, &at(), "Value").is_ok(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn sets_of_statistics_are_complete_and_in_order() {
+        let set = |count, minimum, maximum| StatisticSet {
+            sample_count: Some(count),
+            sum: Some(5.0),
+            minimum: Some(minimum),
+            maximum: Some(maximum),
+        };
+        let is_taken = |set: &StatisticSet| statistic_set(set, &at()).is_ok();
+
+        assert!(is_taken(&set(0.5, 1.0, 1.0)) && is_taken(&set(2.0, -1.0, 6.0)));
+        assert!(!is_taken(&set(0.0, 1.0, 2.0)) && !is_taken(&set(-1.0, 1.0, 2.0)));
+        assert!(!is_taken(&set(2.0, 2.0, 1.0)));
+        let missing = StatisticSet { sum: None, ..set(2.0, 1.0, 2.0) };
+        assert_eq!(statistic_set(&missing, &at()).unwrap_err().code, "MissingParameter");
+    }
 }
