@@ -59,21 +59,25 @@ pub struct AlarmBook {
 impl AlarmBook {
     /// Opens or creates `alarms.log` in `dir`; without one the book lives in memory.
     pub fn open(dir: Option<&Path>, now: Timestamp) -> io::Result<AlarmBook> {
-        let mut book = AlarmBook::in_memory();
-        if let Some(dir) = dir {
-            create_private_dir(dir)?;
-            let path = dir.join("alarms.log");
-            drop(Log::open(&path, |_, _, payload| match serde_json::from_slice(payload) {
-                Ok(frame) => book.apply(frame),
-                Err(error) => tracing::warn!(%error, "a frame of the alarms is left out"),
-            })?);
-            book.path = Some(path);
-            book.forget(now);
-            if let Err(error) = book.rewrite() {
-                tracing::warn!(%error, "the file of alarms is used as it is");
-                book.open_log()?;
-            }
+        let Some(dir) = dir else { return Ok(AlarmBook::in_memory()) };
+        create_private_dir(dir)?;
+        let mut book = AlarmBook::read(dir.join("alarms.log"))?;
+        book.forget(now);
+        if let Err(error) = book.rewrite() {
+            tracing::warn!(%error, "the file of alarms is used as it is");
+            book.open_log()?;
         }
+        Ok(book)
+    }
+
+    /// What the file says; it is not open for changes yet.
+    fn read(path: PathBuf) -> io::Result<AlarmBook> {
+        let mut book = AlarmBook::in_memory();
+        drop(Log::open(&path, |_, _, payload| match serde_json::from_slice(payload) {
+            Ok(frame) => book.apply(frame),
+            Err(error) => tracing::warn!(%error, "a frame of the alarms is left out"),
+        })?);
+        book.path = Some(path);
         Ok(book)
     }
 

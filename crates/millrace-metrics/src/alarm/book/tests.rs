@@ -219,22 +219,27 @@ fn a_crash_at_any_byte_never_parts_a_change_of_state_from_its_actions() {
     let bytes = std::fs::read(&path).unwrap();
     drop(book);
 
+    let check = |book: &AlarmBook, end: u64| {
+        let found = (book.alarm(&scope(), "a").unwrap().state, owed(book));
+        let owes = |arns: &[&str]| {
+            vec![(State::Alarm, arns.iter().map(|arn| (*arn).to_owned()).collect())]
+        };
+        let expected = match end {
+            end if end < changed => (State::InsufficientData, Vec::new()),
+            end if end < acted => (State::Alarm, owes(&["arn:x", "arn:y"])),
+            end if end < bytes.len() as u64 => (State::Alarm, owes(&["arn:y"])),
+            _ => (State::Alarm, Vec::new()),
+        };
+        assert_eq!(found, expected, "cut at {end}");
+    };
     for end in created..=bytes.len() as u64 {
         std::fs::write(&path, &bytes[..end as usize]).unwrap();
-        // The second time what the first has written anew.
-        for _ in 0..2 {
-            let book = AlarmBook::open(Some(dir.path()), Timestamp(4)).unwrap();
-            let found = (book.alarm(&scope(), "a").unwrap().state, owed(&book));
-            let owes = |arns: &[&str]| {
-                vec![(State::Alarm, arns.iter().map(|arn| (*arn).to_owned()).collect())]
-            };
-            let expected = match end {
-                end if end < changed => (State::InsufficientData, Vec::new()),
-                end if end < acted => (State::Alarm, owes(&["arn:x", "arn:y"])),
-                end if end < bytes.len() as u64 => (State::Alarm, owes(&["arn:y"])),
-                _ => (State::Alarm, Vec::new()),
-            };
-            assert_eq!(found, expected, "cut at {end}");
+        check(&AlarmBook::read(path.clone()).unwrap(), end);
+        // What is written anew is synced: too slow for each byte.
+        if [changed, acted, bytes.len() as u64].iter().any(|whole| end.abs_diff(*whole) <= 1) {
+            // The second time what the first has written anew.
+            check(&AlarmBook::open(Some(dir.path()), Timestamp(4)).unwrap(), end);
+            check(&AlarmBook::open(Some(dir.path()), Timestamp(4)).unwrap(), end);
         }
     }
 }
