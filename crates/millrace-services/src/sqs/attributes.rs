@@ -276,7 +276,8 @@ fn is_same(a: Option<String>, b: Option<String>) -> bool {
 }
 
 fn number(name: &str, value: &str, allowed: &RangeInclusive<u64>) -> Result<u32, ApiError> {
-    let digits_only = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    // `parse` takes a sign, too.
+    let digits_only = value.bytes().all(|byte| byte.is_ascii_digit());
     let number = value.parse::<u64>().ok().filter(|n| digits_only && allowed.contains(n));
     number.map(|n| n as u32).ok_or_else(|| error::invalid_attribute_value(name))
 }

@@ -324,17 +324,13 @@ fn check_system_attributes<'r>(
 fn is_number(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else { return false };
     let text = text.trim();
-    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
     let only = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E');
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     let digits = mantissa.bytes().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0');
     let last = digits.enumerate().filter(|(_, digit)| *digit != b'0').last();
     let significant = last.map_or(0, |(place, _)| place + 1);
     let has_magnitude = |number: f64| significant == 0 || (1e-128..=1e126).contains(&number.abs());
-    has_digit
-        && text.bytes().all(only)
-        && significant <= 38
-        && text.parse().is_ok_and(has_magnitude)
+    text.bytes().all(only) && significant <= 38 && text.parse().is_ok_and(has_magnitude)
 }
 
 #[cfg(test)]

@@ -30,14 +30,22 @@ fn policies_are_compared_as_documents() {
     assert!(dead.has("RedriveAllowPolicy", r#" { "redrivePermission": "denyAll" } "#));
     assert!(!dead.has("RedriveAllowPolicy", r#"{"redrivePermission":"allowAll"}"#));
     assert!(!dead.has("RedriveAllowPolicy", ""));
+    let redrive = |count: &str| {
+        let arn = "arn:aws:sqs:us-east-1:000000000000:dead";
+        format!("{{\"deadLetterTargetArn\":\"{arn}\",\"maxReceiveCount\":{count}}}")
+    };
+    let source = queue(Kind::Standard, &[("RedrivePolicy", &redrive("3"))]);
+    assert!(source.has("RedrivePolicy", &redrive("\"3\"")), "the count may be a text");
+    assert!(!source.has("RedrivePolicy", &redrive("4")));
 }
 
 #[test]
 fn numbers_are_digits_within_their_limits() {
     let is_taken = |name: &str, value: &str| {
         let mut attributes = Attributes::default();
-        attributes.set([("KmsMasterKeyId", "k"), (name, value)].into_iter()).is_ok()
-            && attributes.value(name).as_deref() == Some(value)
+        let set = attributes.set([("KmsMasterKeyId", "k"), (name, value)].into_iter());
+        assert!(set.is_err() || attributes.value(name).as_deref() == Some(value));
+        set.is_ok()
     };
     for (name, least, most) in [
         ("VisibilityTimeout", 0, 43_200),
@@ -80,6 +88,8 @@ fn attributes_of_fifo_queues_are_of_no_others() {
     assert_eq!(values.map(|name| fifo.value(name).unwrap()), ["true", "true", "queue"]);
     assert_eq!(fifo.value("FifoThroughputLimit").as_deref(), Some("perQueue"));
     assert!(fifo.set([("FifoQueue", "false")].into_iter()).is_err(), "it stays one");
+    fifo.set([("DeduplicationScope", "queue"), ("FifoThroughputLimit", "perQueue")].into_iter())
+        .unwrap();
     let scope = ("DeduplicationScope", "messageGroup");
     fifo.set([scope, ("FifoThroughputLimit", "perMessageGroupId")].into_iter()).unwrap();
     let refused = fifo.set([("DeduplicationScope", "queue")].into_iter()).unwrap_err();
@@ -105,6 +115,8 @@ fn messages_are_encrypted_in_one_way_at_a_time() {
     }
     standard.set([(key, ""), (sse, "true")].into_iter()).unwrap();
     assert_eq!(shown(&standard), [None, some("true"), None], "the period goes with the key");
+    let other = ("ContentBasedDeduplication", "true");
+    assert_eq!(shown(&queue(Kind::Fifo, &[(key, "k"), other]))[1], some("false"));
     let long = "k".repeat(limits::KMS_KEY_ID_BYTES);
     assert!(standard.set([(key, &*long)].into_iter()).is_ok());
     assert!(standard.set([(key, &*format!("{long}k"))].into_iter()).is_err());
@@ -123,6 +135,7 @@ fn documents_are_checked_and_go_when_they_are_empty() {
         let mut attributes = queue(Kind::Standard, &[(name, document)]);
         assert_eq!(attributes.value(name).as_deref(), Some(document));
         assert_eq!(attributes.settings.redrive.is_some(), name == "RedrivePolicy");
+        assert!(attributes.has(name, document) && !attributes.has(name, ""), "{name}");
         assert!(attributes.set([(name, "x")].into_iter()).is_err(), "{name}");
         attributes.set([(name, "")].into_iter()).unwrap();
         assert_eq!((attributes.value(name), attributes.settings.redrive), (None, None));

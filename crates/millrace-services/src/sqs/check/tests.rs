@@ -4,7 +4,9 @@ use super::*;
 
 #[test]
 fn forbidden_characters_are_found_anywhere() {
-    for allowed in ["a", "\t\n\r ~", "h\u{e9}", "\u{d7ff}\u{e000}\u{fffd}\u{10000}\u{10ffff}"] {
+    for allowed in
+        ["a", "\t\n\r ~", "\u{e9}\t\n\r ~", "\u{d7ff}\u{e000}\u{fffd}\u{10000}\u{10ffff}"]
+    {
         assert!(is_allowed_text(allowed.as_bytes()), "{allowed:?}");
     }
     let long = "x".repeat(200);
@@ -149,6 +151,19 @@ fn attributes_are_few_named_well_and_of_a_known_type() {
     ] {
         assert_eq!(is_taken(&[("a", kind, string, binary)]), expected, "{kind} {string:?}");
     }
+    let with_list = |count: usize| {
+        let mut value = MessageAttributeValue {
+            data_type: Some("String".into()),
+            string_value: Some("v".into()),
+            ..MessageAttributeValue::default()
+        };
+        let list = || Some((0..count).map(|_| serde::de::IgnoredAny).collect());
+        value.string_list_values = list();
+        let of_strings = check_attribute("a", &value, "user").is_ok();
+        (value.string_list_values, value.binary_list_values) = (None, list());
+        [of_strings, check_attribute("a", &value, "user").is_ok()]
+    };
+    assert_eq!((with_list(0), with_list(1)), ([true; 2], [false; 2]));
     let names: Vec<String> = (0..11).map(|n| n.to_string()).collect();
     let many: Vec<_> = names.iter().map(|name| (&**name, "String", Some("v"), None)).collect();
     assert!(is_taken(&many[..10]) && !is_taken(&many));
@@ -209,6 +224,8 @@ fn numbers_are_recognised_as_aws_does() {
     }
     for text in [
         "",
+        ".",
+        "+",
         "x",
         "inf",
         "NaN",
