@@ -461,6 +461,71 @@ mod tests {
         assert_eq!(["0", "999", "1,440", "1,234,567"], [0, 999, 1_440, 1_234_567].map(grouped));
     }
 
+    #[tokio::test]
+    async fn as_many_data_points_may_be_asked_for_as_a_day_has_minutes() {
+        let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+        let asked = async |minutes: i64, period_s: i64| {
+            let end_ms = service.broker.now().0 as i64;
+            let input = GetMetricStatistics {
+                namespace: Some("Shop".into()),
+                metric_name: Some("Sales".into()),
+                start_time_ms: Some(end_ms - minutes * 60_000),
+                end_time_ms: Some(end_ms),
+                period_s: Some(period_s),
+                statistics: vec!["Sum".into()],
+                ..GetMetricStatistics::default()
+            };
+            service.get_metric_statistics(&scope(), &input).await.err().map(|error| error.code)
+        };
+
+        // A period below a minute counts as one.
+        assert_eq!((asked(1_440, 60).await, asked(1_440, 10).await), (None, None));
+        assert_eq!(asked(1_441, 60).await, Some("InvalidParameterCombination"));
+        assert_eq!((asked(7_200, 300).await, asked(7_205, 300).await.is_some()), (None, true));
+    }
+
+    #[test]
+    fn queries_have_ids_of_their_own_and_are_few() {
+        let checked = |ids: &[&str], max| {
+            let of =
+                |id: &&str| MetricDataQuery { id: Some((*id).into()), ..count_of("Sales", 60) };
+            let all: Vec<MetricDataQuery> = ids.iter().map(of).collect();
+            queries(&scope(), &all, "Q", max).map(|queries| queries.len()).ok()
+        };
+        assert_eq!(checked(&["a", "aB_9"], 2), Some(2));
+        assert_eq!((checked(&["a", "b"], 1), checked(&[], 1)), (None, None));
+        for id in ["", "A", "9", "_a", "a-b", "a b", "\u{e9}", "aé"] {
+            assert_eq!(checked(&[id], 1), None, "{id}");
+        }
+        let labelled = |len: usize| {
+            let label = Some("x".repeat(len));
+            queries(&scope(), &[MetricDataQuery { label, ..count_of("Sales", 60) }], "Q", 1)
+                .map(|queries| queries[0].label.as_ref().map(String::len))
+                .ok()
+        };
+        assert_eq!([0, 1_024, 1_025].map(labelled), [Some(None), Some(Some(1_024)), None]);
+        let text = |text: &str| {
+            let (id, expression) = (Some("e".into()), Some(text.to_owned()));
+            let query = MetricDataQuery { id, expression, ..MetricDataQuery::default() };
+            queries(&scope(), &[query], "Q", 1).is_ok()
+        };
+        assert!(text("1 + 1") && !text("1 +"));
+    }
+
+    #[test]
+    fn what_is_not_shown_is_told() {
+        let mut series = Series::default();
+        assert_eq!(messages(&series), []);
+        series.units = vec![Unit::Seconds, Unit::None];
+        series.has_dropped = true;
+        let told = messages(&series);
+        assert_eq!(told[0].1, "Multiple units returned: '[Seconds, None]'");
+        assert_eq!(
+            told.iter().map(|(code, _)| &**code).collect::<Vec<_>>(),
+            ["MultipleUnits", "ArithmeticError"]
+        );
+    }
+
     #[test]
     fn statistics_are_few_and_each_is_given_once() {
         let asked = |simple: &[&str], extended: &[&str]| {
@@ -476,6 +541,8 @@ mod tests {
         };
 
         assert_eq!(asked(&["Sum", "Sum"], &["p9", "p9", "p90"]), Ok((1, 2)));
+        assert_eq!(asked(&["Sum"; 5], &["p9"; 10]), Ok((1, 1)));
+        assert_eq!(asked(&[], &[]), Err("InvalidParameterCombination"));
         assert_eq!(asked(&["Sum"; 6], &[]), Err("ValidationError"));
         assert_eq!(asked(&[], &["p9"; 11]), Err("ValidationError"));
     }

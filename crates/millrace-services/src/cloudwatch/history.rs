@@ -78,7 +78,8 @@ fn shown(item: &HistoryItem) -> AlarmHistoryItem {
 #[cfg(test)]
 mod tests {
     use millrace_core::Timestamp;
-    use millrace_metrics::alarm::AlarmBook;
+    use millrace_metrics::alarm::{AlarmBook, State};
+    use millrace_wire::cloudwatch::PutMetricAlarm;
 
     use super::*;
     use crate::cloudwatch::alarms::lock;
@@ -125,5 +126,49 @@ mod tests {
         assert!(
             matches!(composite, Answer::DescribeAlarmHistory { items, .. } if items.is_empty())
         );
+    }
+
+    #[tokio::test]
+    async fn items_are_told_by_alarm_kind_and_time_in_either_direction() {
+        let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+        let start = service.broker.now();
+        for (after_ms, name) in [(1, "a"), (2, "b"), (3, "a")] {
+            let at = start.plus_millis(after_ms);
+            // The thread, which may evaluate it at any time, leaves its state alone.
+            let treat_missing_data = Some("ignore".to_owned());
+            let alarm_name = Some(name.to_owned());
+            let input = PutMetricAlarm { alarm_name, treat_missing_data, ..example() };
+            lock(&service.alarms).put(alarm(&scope(), &input, at).unwrap(), at).unwrap();
+        }
+        let at = start.plus_millis(4);
+        let why = ("by hand".to_owned(), None);
+        lock(&service.alarms).set_state(&scope(), "a", State::Ok, why, at).unwrap();
+        let told = async |change: &dyn Fn(&mut DescribeAlarmHistory)| {
+            let mut input = DescribeAlarmHistory::default();
+            change(&mut input);
+            match service.describe_alarm_history(&scope(), &input).await.unwrap() {
+                Answer::DescribeAlarmHistory { items, next_token } => {
+                    let after_ms = items.iter().map(|item| item.timestamp_ms - start.0);
+                    (after_ms.collect::<Vec<_>>(), next_token)
+                }
+                _ => panic!("another answer"),
+            }
+        };
+        let times = async |change: &dyn Fn(&mut DescribeAlarmHistory)| told(change).await.0;
+
+        assert_eq!(times(&|_| ()).await, [4, 3, 2, 1]);
+        assert_eq!(times(&|input| input.alarm_name = Some("a".into())).await, [4, 3, 1]);
+        let kind = "StateUpdate".to_owned();
+        assert_eq!(times(&|input| input.history_item_type = Some(kind.clone())).await, [4]);
+        let ms = |after_ms: u64| Some((start.0 + after_ms) as i64);
+        assert_eq!(times(&|input| input.start_date_ms = ms(3)).await, [4, 3]);
+        assert_eq!(times(&|input| input.end_date_ms = ms(2)).await, [2, 1]);
+        let ascending = |input: &mut DescribeAlarmHistory, token: Option<String>| {
+            input.scan_by = Some("TimestampAscending".into());
+            (input.max_records, input.next_token) = (Some(3), token);
+        };
+        let (first, token) = told(&|input| ascending(input, None)).await;
+        assert_eq!(first, [1, 2, 3]);
+        assert_eq!(told(&|input| ascending(input, token.clone())).await, (vec![4], None));
     }
 }

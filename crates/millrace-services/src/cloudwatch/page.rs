@@ -160,6 +160,29 @@ mod tests {
     }
 
     #[test]
+    fn pages_go_on_in_either_direction_and_say_what_is_left() {
+        let page = |times: &[u64], is_ascending: bool, token: Option<&String>| {
+            let place = check::place(token).unwrap();
+            let curves = vec![curve(0, 0, "a", times), curve(1, 0, "a", &[])];
+            let Answer::GetMetricData { results, next_token, .. } =
+                one_page(curves, place.as_ref(), is_ascending, 2)
+            else {
+                panic!("another answer");
+            };
+            let first = results.into_iter().next().unwrap();
+            (first.timestamps_ms, first.status_code, next_token)
+        };
+
+        for (times, is_ascending) in [([1, 2, 3, 4], true), ([4, 3, 2, 1], false)] {
+            let (first, status, token) = page(&times, is_ascending, None);
+            assert_eq!((first, status), (vec![times[0] * 1000, times[1] * 1000], "PartialData"));
+            let (second, status, token) = page(&times, is_ascending, token.as_ref());
+            assert_eq!((second, status), (vec![times[2] * 1000, times[3] * 1000], "Complete"));
+            assert_eq!(token, None, "of the other there is nothing to show");
+        }
+    }
+
+    #[test]
     fn data_that_arrive_between_pages_repeat_nothing() {
         let before = [curve(0, 0, "a", &[3, 2, 1])];
         let (_, token) = page(&before, None, 2);

@@ -265,6 +265,25 @@ mod tests {
         assert_eq!(summary(&wrong, &at).unwrap_err().code, "InvalidParameterValue");
     }
 
+    #[tokio::test]
+    async fn nobody_puts_data_beside_those_of_the_server() {
+        let book = millrace_metrics::alarm::AlarmBook::open(None, Timestamp(1)).unwrap();
+        let service = crate::cloudwatch::alarms::tests::service(book);
+        let scope = crate::cloudwatch::alarms::tests::scope();
+        let put = async |namespace: &str| {
+            let (namespace, metric_data) = (Some(namespace.to_owned()), vec![datum()]);
+            let input = PutMetricData { namespace, metric_data, ..PutMetricData::default() };
+            service.put_metric_data(&scope, &input).await.map_err(|error| error.code).map(drop)
+        };
+
+        for namespace in ["Shop", "MyAWS/", "AWS", "Shop:"] {
+            assert_eq!(put(namespace).await, Ok(()), "{namespace}");
+        }
+        for namespace in ["AWS/SQS", "AWS/", ":Shop"] {
+            assert_eq!(put(namespace).await, Err("InvalidParameterValue"), "{namespace}");
+        }
+    }
+
     fn at() -> At {
         At("MetricData.member.1".into())
     }
