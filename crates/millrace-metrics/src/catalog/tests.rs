@@ -139,11 +139,14 @@ fn what_is_forgotten_makes_room_and_is_new_when_it_comes_back() {
     }
     let end_s = HOURS_KEPT_S + DAY_S;
     let kept = ["shop", "AWS/SQS"].map(|namespace| see(&mut catalog, namespace, "b", end_s));
+    see(&mut catalog, "AWS/SQS", "c", end_s);
+    // Name space, dimension, value and metric of what clients gave.
+    let bytes = "shop".len() + "name".len() + "b".len() + "m".len();
 
     catalog.forget(end_s);
-    assert_eq!(counted(&catalog).3, 4, "none is too old yet");
+    assert_eq!(counted(&catalog), (2, 3, 2 * bytes, 5), "none is too old yet");
     catalog.forget(end_s + 1);
-    assert_eq!(counted(&catalog), (1, 1, "shop".len() + "name".len() + 1 + 1, 2));
+    assert_eq!(counted(&catalog), (1, 2, bytes, 3));
     let again = see(&mut catalog, "shop", "a", end_s);
     assert!(!kept.contains(&again) && catalog.known(again).is_some());
     assert_eq!(see(&mut catalog, "shop", "b", end_s), kept[0], "the number stays");
