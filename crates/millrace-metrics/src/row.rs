@@ -80,8 +80,7 @@ fn put_cell(out: &mut Vec<u8>, column: u16, summary: &Summary) {
     let Summary { count, sum, min, max, .. } = *summary;
     let is_one = count == 1.0 && sum == min && min == max;
     let numbers = [count, sum, min, max];
-    let is_whole =
-        |n: &f64| *n >= 0.0 && *n < WHOLE_MAX && n.fract() == 0.0 && n.is_sign_positive();
+    let is_whole = |n: &f64| n.is_sign_positive() && *n < WHOLE_MAX && n.fract() == 0.0;
     if let Some(values) = summary.known_values() {
         put_varint(out, tag(5));
         numbers.iter().for_each(|number| put_float(out, *number));
