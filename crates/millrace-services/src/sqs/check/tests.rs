@@ -1,6 +1,12 @@
+use std::borrow::Cow;
+
 use millrace_wire::sqs::{Blob, Text};
 
 use super::*;
+
+fn blob(text: &str) -> Blob<'_> {
+    Blob(Cow::Borrowed(text.as_bytes()))
+}
 
 #[test]
 fn forbidden_characters_are_found_anywhere() {
@@ -21,7 +27,7 @@ fn settings(kind: Kind) -> Settings {
 }
 
 fn message(body: &str) -> SendMessage<'_> {
-    SendMessage { message_body: Some(body.into()), ..SendMessage::default() }
+    SendMessage { message_body: Some(blob(body)), ..SendMessage::default() }
 }
 
 /// What is wrong with a message; none: nothing.
@@ -37,7 +43,7 @@ fn a_message_has_a_body_of_a_bounded_size() {
     assert!(fault(&message("a\0"), &standard).is_some());
     let value = MessageAttributeValue {
         data_type: Some("String".into()),
-        string_value: Some("12345".into()),
+        string_value: Some(blob("12345")),
         ..MessageAttributeValue::default()
     };
     let attributes = Some(MessageAttributes(vec![("name".into(), value)]));
@@ -111,7 +117,7 @@ fn attributes_are_few_named_well_and_of_a_known_type() {
         for (name, kind, string, binary) in given {
             let value = MessageAttributeValue {
                 data_type: (!kind.is_empty()).then(|| Text::from(*kind)),
-                string_value: string.map(Blob::from),
+                string_value: string.map(blob),
                 binary_value: binary.map(<[u8]>::to_vec),
                 ..MessageAttributeValue::default()
             };
@@ -154,7 +160,7 @@ fn attributes_are_few_named_well_and_of_a_known_type() {
     let with_list = |count: usize| {
         let mut value = MessageAttributeValue {
             data_type: Some("String".into()),
-            string_value: Some("v".into()),
+            string_value: Some(blob("v")),
             ..MessageAttributeValue::default()
         };
         let list = || Some((0..count).map(|_| serde::de::IgnoredAny).collect());
@@ -175,7 +181,7 @@ fn the_trace_header_is_the_only_system_attribute() {
     let is_taken = |name: &str, kind: &str, header: &str| {
         let value = MessageAttributeValue {
             data_type: Some(kind.into()),
-            string_value: Some(header.into()),
+            string_value: Some(blob(header)),
             ..MessageAttributeValue::default()
         };
         let given = MessageAttributes(vec![(name.into(), value)]);
