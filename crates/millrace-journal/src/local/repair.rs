@@ -248,7 +248,9 @@ impl Repair<'_> {
             self.lengthened.push(segment);
             return Ok(());
         }
-        file.allocate(u64::from(header.segment_bytes))?;
+        // Whole blocks are written: what ends within one was cut short.
+        let whole = size.next_multiple_of(BLOCK_BYTES as u64);
+        file.allocate(whole.max(u64::from(header.segment_bytes)))?;
         let segment_bytes = u32::try_from(file.size()?).unwrap_or(u32::MAX);
         match write_header(&*file, SegmentHeader { segment_bytes, ..header }, is_last)? {
             Contents::Frames => self.headers.push(segment),
