@@ -111,6 +111,13 @@ fn without_any_header_two_frames_are_enough() {
     let (report, seen) = repaired(&without_header(log.frame_of(&one[0]).end));
     assert_eq!((report.cut, seen), (None, one.clone()));
 
+    // A frame whose length is damaged hides no others.
+    let fs = log.with(1, |bytes| {
+        bytes[..64].fill(0);
+        bytes[64 + 13] ^= 3;
+    });
+    assert_eq!(repaired(&fs).1, log.all);
+
     let fs = without_header(log.frame_of(&one[0]).start);
     let report = repair(Arc::new(fs.clone()), dir()).unwrap();
     assert_eq!(report.cut.unwrap().lost_frames, None, "the one frame may be anything");

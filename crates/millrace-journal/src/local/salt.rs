@@ -4,9 +4,9 @@ use std::io;
 use std::path::Path;
 
 use super::cut::segments_from;
-use super::scan::search;
+use super::scan::{fit, search};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_path};
-use crate::frame::{Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, fitting_salt};
+use crate::frame::{Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, fitting_salt};
 use crate::fs::{File, FileSystem};
 use crate::position::{Position, SegmentId};
 
@@ -52,9 +52,13 @@ fn agreed(file: &dyn File, id: SegmentId) -> io::Result<Option<u64>> {
         && salts.len() < FRAMES_MAX
     {
         let header = FrameHeader::decode(head, Position::new(id, offset as u32));
-        let length = header.map_or(0, |(header, _)| header.length as usize);
-        let frame = bytes.get(offset..offset + length).filter(|frame| !frame.is_empty());
-        let Some(frame) = frame else {
+        // A length that is damaged would hide the frames behind this one.
+        let whole = header.and_then(|(header, _)| {
+            let frame = bytes.get(offset..offset + header.length as usize)?;
+            let body = frame.get(FRAME_HEADER_BYTES..)?;
+            (header.kind == FrameKind::Gap || fit(body, header.records)).then_some(frame)
+        });
+        let Some(frame) = whole else {
             offset += FRAME_ALIGN;
             continue;
         };
@@ -64,7 +68,7 @@ fn agreed(file: &dyn File, id: SegmentId) -> io::Result<Option<u64>> {
             }
             salts.push(salt);
         }
-        offset += length;
+        offset += frame.len();
     }
     Ok(None)
 }
