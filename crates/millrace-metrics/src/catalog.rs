@@ -4,8 +4,10 @@
 //! frame  1 | entity (varint) | region | account | name space | dimensions (varint) | name | value …
 //!        2 | entity (varint) | column (varint) | unit (byte) | metric
 //!        3 | day (varint) | entity (varint) | column (varint) …      had values on that day
+//!        4 | entity (varint)                                         the next one's number at least
 //! ```
-//! Texts stand behind their length.
+//! Texts stand behind their length. A number whose name is lost to damage is given to no other: its
+//! values would be taken for the other's.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -241,6 +243,12 @@ impl Catalog {
         }
     }
 
+    /// Has the entity's next column be this one at least. Those between have lost their names.
+    fn skip_columns(&mut self, id: u32, next: usize) -> Option<()> {
+        let len = self.entities.get(&id)?.columns.len();
+        (next <= COLUMNS_MAX).then(|| (len..next).for_each(|_| self.add_column(id, "", Unit::None)))
+    }
+
     fn apply(&mut self, payload: &[u8]) -> Option<()> {
         let mut reader = Reader(payload);
         match reader.byte()? {
@@ -259,27 +267,36 @@ impl Catalog {
                 let (id, column) = (reader.number()?, reader.number::<usize>()?);
                 let unit = Unit::of_code(reader.byte()?)?;
                 let metric = reader.text()?;
-                if self.entities.get(&id)?.columns.len() != column {
+                if column < self.entities.get(&id)?.columns.len() {
                     return None;
                 }
+                self.skip_columns(id, column)?;
                 self.add_column(id, metric, unit);
             }
             3 => {
                 let day = reader.varint()?;
                 while !reader.is_empty() {
-                    let (id, column) = (reader.number()?, reader.number::<usize>()?);
-                    let column = self.entities.get_mut(&id)?.columns.get_mut(column)?;
+                    let (id, column) = (reader.number::<u32>()?, reader.number::<usize>()?);
+                    self.next_id = self.next_id.max(id.saturating_add(1));
+                    self.skip_columns(id, column.saturating_add(1));
+                    let known = self.entities.get_mut(&id);
+                    let Some(column) = known.and_then(|known| known.columns.get_mut(column)) else {
+                        continue;
+                    };
                     column.noted_day = column.noted_day.max(day);
                     column.seen_s = column.noted_day * DAY_S + DAY_S - 1;
                 }
             }
+            4 => self.next_id = self.next_id.max(reader.number()?),
             _ => return None,
         }
         Some(())
     }
 
     fn frames(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        self.entities.iter().flat_map(|(id, known)| {
+        let mut next_id = vec![4];
+        put_varint(&mut next_id, u64::from(self.next_id));
+        let known = self.entities.iter().flat_map(|(id, known)| {
             let entity = std::iter::once(entity_frame(*id, &known.entity));
             let numbered = || (0..).zip(&known.columns);
             let columns = numbered().map(|(n, c)| column_frame(*id, n, &c.metric, c.unit));
@@ -291,11 +308,17 @@ impl Catalog {
                 frame
             });
             entity.chain(columns).chain(seen).collect::<Vec<_>>()
-        })
+        });
+        std::iter::once(next_id).chain(known)
     }
 }
 
 impl Known {
+    /// Those whose names are not lost.
+    pub(crate) fn named_columns(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().filter(|column| !column.metric.is_empty())
+    }
+
     fn seen_s(&self) -> u64 {
         self.columns.iter().map(|column| column.seen_s).max().unwrap_or_default()
     }

@@ -4,8 +4,9 @@
 //! file   "MRMETRC1" | frame …
 //! frame  length u32 | CRC32C of the payload u32 | payload
 //! ```
-//! Integers are little-endian. A frame that is not whole at the end of the file is what was being
-//! written during a crash; it is cut off. A frame with a wrong checksum elsewhere is skipped.
+//! Integers are little-endian. What is not sound at the end of the file is what was being written
+//! during a crash; it is cut off. With a sound frame behind it, it is damage: it is skipped, whatever
+//! of it is wrong, and so is a damaged beginning of the file.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -17,6 +18,10 @@ const MAGIC: &[u8; 8] = b"MRMETRC1";
 const HEAD_BYTES: usize = 8;
 /// Bytes of a frame at most; a longer length is damage.
 const FRAME_BYTES_MAX: usize = 64 << 20;
+/// Of the beginning of a file that says its version.
+const VERSION_AT: usize = MAGIC.len() - 1;
+/// Bytes that are checked at most while a sound frame is looked for behind damage: half a second.
+const SEARCHED_BYTES_MAX: usize = 2 << 30;
 
 /// A file of frames, or the same in memory.
 #[derive(Debug)]
@@ -56,13 +61,24 @@ impl Log {
             let len = MAGIC.len() as u64;
             return Ok(Log { medium: Medium::File(Arc::new(file)), len, is_dirty: true });
         }
-        if !bytes.starts_with(MAGIC) {
+        let is_damaged = !bytes.starts_with(MAGIC);
+        if is_damaged && !is_ours(&bytes) {
             let what = format!("{} is no file of metrics", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        let sound = scan(&bytes, MAGIC.len(), |at, payload| {
+        let Scanned { end: sound, skipped } = scan(&bytes, MAGIC.len(), |at, payload| {
             frame(at as u64, (HEAD_BYTES + payload.len()) as u32, payload);
         });
+        if is_damaged || skipped > 0 {
+            tracing::error!(
+                file = %path.display(),
+                bytes = skipped,
+                "a file of metrics is damaged: what cannot be read is left out"
+            );
+        }
+        if is_damaged {
+            file.write_all_at(MAGIC, 0)?;
+        }
         if sound < bytes.len() {
             tracing::warn!(
                 file = %path.display(),
@@ -71,7 +87,7 @@ impl Log {
             );
             file.set_len(sound as u64)?;
         }
-        Ok(Log { medium: Medium::File(Arc::new(file)), len: sound as u64, is_dirty: false })
+        Ok(Log { medium: Medium::File(Arc::new(file)), len: sound as u64, is_dirty: is_damaged })
     }
 
     /// A log that reads and fails to write.
@@ -201,28 +217,56 @@ fn head(payload: &[u8]) -> io::Result<[u8; HEAD_BYTES]> {
     Ok(head)
 }
 
-/// Shows each sound frame from `at` on, with its place, and returns where the whole ones end.
-fn scan(bytes: &[u8], mut at: usize, mut frame: impl FnMut(usize, &[u8])) -> usize {
-    loop {
-        let Some(head) = bytes.get(at..).and_then(|rest| rest.first_chunk::<HEAD_BYTES>()) else {
-            return at;
-        };
-        let [a, b, c, d, checksum @ ..] = *head;
-        let len = u32::from_le_bytes([a, b, c, d]) as usize;
-        let start = at + HEAD_BYTES;
-        let Some(payload) =
-            bytes.get(start..start.saturating_add(len)).filter(|_| len <= FRAME_BYTES_MAX)
-        else {
-            return at;
-        };
-        let is_sound = crc32c::crc32c(payload) == u32::from_le_bytes(checksum) && len > 0;
-        if is_sound {
-            frame(at, payload);
-        } else if start + len == bytes.len() || len == 0 {
-            return at;
-        }
-        at = start + len;
+struct Scanned {
+    /// Where the last sound frame ends.
+    end: usize,
+    /// Bytes before it that are in no sound frame.
+    skipped: usize,
+}
+
+/// Shows each sound frame from `from` on, with its place.
+fn scan(bytes: &[u8], from: usize, mut frame: impl FnMut(usize, &[u8])) -> Scanned {
+    let mut scanned = Scanned { end: from, skipped: 0 };
+    let mut searched = 0;
+    while let Some((at, payload)) = sound_from(bytes, scanned.end, &mut searched) {
+        frame(at, payload);
+        scanned.skipped += at - scanned.end;
+        scanned.end = at + HEAD_BYTES + payload.len();
     }
+    scanned
+}
+
+/// The first sound frame from `from` on and its place. `searched`: bytes checked in vain so far.
+fn sound_from<'a>(bytes: &'a [u8], from: usize, searched: &mut usize) -> Option<(usize, &'a [u8])> {
+    // Where its payload alone is damaged, what looks like a frame within it belongs to it.
+    let behind = frame_at(bytes, from).map(|(_, payload)| from + HEAD_BYTES + payload.len());
+    for at in [Some(from), behind].into_iter().flatten().chain(from + 1..bytes.len()) {
+        let Some((checksum, payload)) = frame_at(bytes, at) else { continue };
+        if crc32c::crc32c(payload) == checksum {
+            return Some((at, payload));
+        }
+        *searched += payload.len();
+        if *searched > SEARCHED_BYTES_MAX {
+            return None;
+        }
+    }
+    None
+}
+
+/// The checksum and the payload of a frame that would begin there.
+fn frame_at(bytes: &[u8], at: usize) -> Option<(u32, &[u8])> {
+    let [a, b, c, d, checksum @ ..] = *bytes.get(at..)?.first_chunk::<HEAD_BYTES>()?;
+    let len = u32::from_le_bytes([a, b, c, d]) as usize;
+    let start = at + HEAD_BYTES;
+    let payload = bytes.get(start..start.checked_add(len)?)?;
+    let is_possible = (1..=FRAME_BYTES_MAX).contains(&len);
+    is_possible.then_some((u32::from_le_bytes(checksum), payload))
+}
+
+/// Whether a file that does not begin as it should is one of ours that is damaged.
+fn is_ours(bytes: &[u8]) -> bool {
+    let is_of_another_version = bytes.starts_with(&MAGIC[..VERSION_AT]);
+    !is_of_another_version && sound_from(bytes, MAGIC.len(), &mut 0).is_some()
 }
 
 /// Creates a directory and those above it that are missing. Names of queues are in it: for nobody
@@ -293,22 +337,59 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_frame_costs_no_other() {
+    fn a_flipped_bit_costs_the_frame_that_it_is_in_and_no_other() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let (_, mut log) = frames(&path);
-        let written = [&b"first"[..], b"second", b"third"];
-        let places = written.map(|payload| log.append(payload).unwrap().0 as usize);
+        // The second holds what looks like a frame.
+        let lure = [b"->", &head(b"lure").unwrap()[..], b"lure"].concat();
+        let written = [&b"first"[..], &lure, b"third"];
+        let places = written.map(|payload| log.append(payload).unwrap());
         let bytes = std::fs::read(&path).unwrap();
 
-        for (damaged, at) in places.into_iter().enumerate() {
-            let mut bytes = bytes.clone();
-            bytes[at + HEAD_BYTES] ^= 1;
-            std::fs::write(&path, &bytes).unwrap();
-            let kept =
-                (0..).zip(written).filter(|(n, _)| *n != damaged).map(|(_, payload)| payload);
-            assert_eq!(frames(&path).0, kept.collect::<Vec<_>>());
+        for (damaged, (at, len)) in places.into_iter().enumerate() {
+            for bit in at * 8..(at + u64::from(len)) * 8 {
+                let mut bytes = bytes.clone();
+                bytes[bit as usize / 8] ^= 1 << (bit % 8);
+                std::fs::write(&path, &bytes).unwrap();
+                let (found, mut log) = frames(&path);
+                // Nothing tells where a frame ends whose length is damaged.
+                let is_lured = damaged == 1 && bit < (at + 4) * 8;
+                let mut kept = written.to_vec();
+                match is_lured {
+                    true => kept[damaged] = b"lure",
+                    false => drop(kept.remove(damaged)),
+                }
+                assert_eq!(found, kept, "bit {bit}");
+                log.append(b"fourth").unwrap();
+                kept.push(b"fourth");
+                assert_eq!(frames(&path).0, kept, "bit {bit}");
+            }
         }
+    }
+
+    #[test]
+    fn a_damaged_beginning_costs_nothing_and_is_mended() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let (_, mut log) = frames(&path);
+        log.append(b"first").unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+
+        for at in 0..VERSION_AT {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 4;
+            std::fs::write(&path, &damaged).unwrap();
+            let (found, mut log) = frames(&path);
+            assert_eq!(found, [b"first"], "{at}");
+            assert!(log.take_dirty().is_some());
+            assert_eq!(std::fs::read(&path).unwrap(), bytes, "{at}");
+        }
+        let mut newer = bytes.clone();
+        newer[VERSION_AT] = b'2';
+        std::fs::write(&path, &newer).unwrap();
+        assert!(Log::open(&path, |_, _, _| ()).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), newer);
     }
 
     #[test]
@@ -342,26 +423,6 @@ mod tests {
         assert_eq!(frames(&path).0, [&b"first"[..], b"second"]);
         assert!(Log::replace(&path, [Ok(too_long)].into_iter()).is_err());
         assert_eq!(frames(&path).0, [&b"first"[..], b"second"]);
-    }
-
-    #[test]
-    fn a_flipped_bit_never_gives_wrong_bytes() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("log");
-        let (_, mut log) = frames(&path);
-        let written = [&b"first"[..], b"second", b"third"];
-        for payload in written {
-            log.append(payload).unwrap();
-        }
-        let bytes = std::fs::read(&path).unwrap();
-
-        for at in MAGIC.len()..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 0x10;
-            std::fs::write(&path, &damaged).unwrap();
-            let (found, _) = frames(&path);
-            assert!(found.len() < 3 && found.iter().all(|f| written.contains(&&f[..])), "{at}");
-        }
     }
 
     #[test]

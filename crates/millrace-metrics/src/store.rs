@@ -230,9 +230,8 @@ impl MetricStore {
                 continue;
             }
             let is_wanted = |metric: &str| filter.metric.is_none_or(|wanted| wanted == metric);
-            let columns = known
-                .columns
-                .iter()
+            let columns = known.named_columns();
+            let columns = columns
                 .filter(|column| column.seen_s >= since.seconds() && is_wanted(&column.metric));
             listed.extend(columns.map(|column| Listed {
                 namespace: entity.namespace.clone(),

@@ -151,3 +151,46 @@ fn what_is_forgotten_makes_room_and_is_new_when_it_comes_back() {
     assert!(!kept.contains(&again) && catalog.known(again).is_some());
     assert_eq!(see(&mut catalog, "shop", "b", end_s), kept[0], "the number stays");
 }
+
+#[test]
+fn what_damage_takes_the_name_of_is_no_other_and_costs_no_other_its_days() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("catalog.log");
+    let names = || ["a", "b", "c"].into_iter().flat_map(|e| ["x", "y", "z"].map(|m| (e, m)));
+    let series = |catalog: &mut Catalog, (value, metric): (&str, &str)| {
+        catalog.series(&entity("shop", value.into()), metric, Unit::Count).unwrap()
+    };
+    let mut catalog = Catalog::open(&path, 0).unwrap();
+    let given: Vec<_> = names().map(|name| series(&mut catalog, name)).collect();
+    catalog.saw(DAY_S, &given).unwrap();
+    drop(catalog);
+    let bytes = std::fs::read(&path).unwrap();
+    let mut frames = Vec::new();
+    drop(Log::open(&path, |at, _, payload| frames.push((at as usize, payload[0]))).unwrap());
+
+    for (at, kind) in frames {
+        let mut damaged = bytes.clone();
+        damaged[at + 8] ^= 1;
+        std::fs::write(&path, damaged).unwrap();
+        drop(Catalog::open(&path, DAY_S).unwrap());
+        let mut catalog = Catalog::open(&path, DAY_S).unwrap();
+        let mut known: Vec<_> = catalog.iter().map(|known| known.named_columns().count()).collect();
+        known.sort_unstable();
+        let expected: &[usize] = match kind {
+            1 => &[3, 3],
+            2 => &[2, 3, 3],
+            _ => &[3, 3, 3],
+        };
+        assert_eq!(known, expected, "{at}");
+        if kind != 3 {
+            assert!(catalog.iter().all(|known| known.seen_s() == 2 * DAY_S - 1), "{at}");
+        }
+        for name in ["a", "b", "c", "new"].map(|value| (value, "new")) {
+            assert!(!given.contains(&series(&mut catalog, name)), "{name:?} of {at}");
+        }
+        for (name, number) in names().zip(&given) {
+            let now = series(&mut catalog, name);
+            assert!(now == *number || !given.contains(&now), "{name:?} of {at}");
+        }
+    }
+}
