@@ -21,10 +21,10 @@ pub(crate) fn open(fs: Arc<dyn FileSystem>, dir: &Path) -> (Arc<GroupCommit>, Ar
     open_at(fs, dir, Arc::new(SystemClock::new()))
 }
 
-fn open_at(
+pub(crate) fn open_at(
     fs: Arc<dyn FileSystem>,
     dir: &Path,
-    clock: Arc<SystemClock>,
+    clock: Arc<dyn Clock>,
 ) -> (Arc<GroupCommit>, Arc<Broker>) {
     let options = LocalOptions {
         durability: Durability::Os,

@@ -6,6 +6,7 @@ mod behind;
 mod damage;
 mod drivers;
 mod due;
+mod earlier;
 mod fifo;
 mod full_disk;
 mod kept;

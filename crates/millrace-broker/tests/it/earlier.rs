@@ -1,0 +1,113 @@
+//! Queues that earlier versions have stored, kept for ever: each version shows what was in them.
+
+use std::fmt::Write;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use millrace_broker::{Broker, Browse, BrowseCursor, BrowseFilter, Outgoing};
+use millrace_core::{Clock, MessageId, QueueKey, Timestamp};
+use millrace_journal::{GroupCommit, RealFileSystem};
+
+use crate::damage::{content, message, open_at, run};
+
+/// Of version 0.1.0, as its last message was sent.
+const STORED_AT: Timestamp = Timestamp(1795751770380);
+/// Zeros behind what was written are not kept.
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+struct StoppedClock;
+
+impl Clock for StoppedClock {
+    fn now(&self) -> Timestamp {
+        STORED_AT
+    }
+
+    fn advance(&self, _: Duration) {}
+}
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/0.1.0")
+}
+
+/// Opens a copy of what version 0.1.0 left behind when it was killed.
+fn opened(dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) {
+    let segment = dir.join("00000001.seg");
+    std::fs::copy(fixture().join("journal/00000001.seg"), &segment).unwrap();
+    File::options().write(true).open(segment).unwrap().set_len(SEGMENT_BYTES).unwrap();
+    open_at(RealFileSystem::new(), dir, Arc::new(StoppedClock))
+}
+
+/// What there is, as text: queues, messages, message move tasks. A field that a version adds is to
+/// be added to what is expected, too.
+fn dump(broker: &Broker) -> String {
+    let mut text = String::new();
+    let mut queues = broker.queues();
+    queues.sort_by_key(|queue| queue.arn().to_owned());
+    for queue in queues {
+        writeln!(text, "{} {:?}", queue.arn(), queue.definition()).unwrap();
+        let all = Browse {
+            filter: BrowseFilter::All,
+            from: BrowseCursor::default(),
+            limit: 100,
+            max_visits: 1_000,
+            max_bytes: 1 << 20,
+        };
+        for found in broker.browse(&queue, &all).unwrap().messages {
+            let body = String::from_utf8_lossy(found.content.body());
+            let attributes: Vec<_> = found.content.attributes().collect();
+            let texts = [found.content.trace_header(), found.content.deduplication_id()];
+            let delivery = &found.delivery;
+            writeln!(text, "- {} {:.30}", found.id, body).unwrap();
+            writeln!(text, "  {:?} {:?} {attributes:?}", found.state, found.deadline).unwrap();
+            writeln!(text, "  {:?}", texts.map(String::from_utf8_lossy)).unwrap();
+            writeln!(
+                text,
+                "  {:?} {:?} {} {:?}",
+                delivery.group, delivery.source, delivery.receive_count, delivery.sent
+            )
+            .unwrap();
+        }
+        for task in broker.move_tasks(queue.key(), 10) {
+            writeln!(text, "{task:?}").unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn queues_of_the_first_version_are_as_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, broker) = opened(dir.path());
+
+    let found = dump(&broker);
+
+    let expected = std::fs::read_to_string(fixture().join("queues.txt")).unwrap();
+    assert!(found == expected, "{found}");
+}
+
+#[test]
+fn receipt_handles_and_deduplication_ids_of_the_first_version_count() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, broker) = opened(dir.path());
+    let queue = |name| broker.queue_by_key(&QueueKey::new("us-east-1", "000000000000", name));
+    let [jobs, orders] = ["jobs", "orders.fifo"].map(|name| queue(name).unwrap());
+    let [jobs_before, orders_before] = [&jobs, &orders].map(|queue| queue.counts());
+
+    let handle = std::fs::read_to_string(fixture().join("handle.txt")).unwrap();
+    let handle = broker.open_receipt_handle(handle.trim()).unwrap();
+    run(&log, broker.delete(&jobs, &[handle])).unwrap();
+    let content = content("order 5");
+    let repeated = Outgoing {
+        id: MessageId::from_random(7),
+        group: Some("b"),
+        deduplication_id: Some("f5248a7a7dd9c6b6f82b06a53559886b588efa3d37dc2048fd5590103cefb08c"),
+        ..message("order 5", &content)
+    };
+    let accepted = run(&log, broker.send(&orders, &[repeated])).unwrap();
+
+    assert_eq!(jobs.counts().in_flight, jobs_before.in_flight - 1);
+    assert_ne!(accepted[0].id, MessageId::from_random(7), "it was sent already");
+    assert_eq!(orders.counts(), orders_before);
+}
