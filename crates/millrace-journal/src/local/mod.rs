@@ -29,6 +29,7 @@ mod gap;
 mod index;
 mod read;
 mod recover;
+mod recovered;
 mod release;
 mod remove;
 mod repair;

@@ -10,29 +10,26 @@
 //! torn tail is zeroed, what was read is synced (it may be in the page cache only, and the OPEN frame
 //! is about to say that it is durable), and the OPEN frame starts the epoch.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 
-use super::ahead::ReadAhead;
-use super::blocks::{BlockFile, TailBlock};
+use super::blocks::BlockFile;
 use super::draft::Draft;
+use super::recovered::Recovered;
 use super::scan::{Stop, begun_at, is_blank, scan, search};
-use super::sealed::{Sealed, replay_sealed};
-use super::segment::{
-    SEGMENT_HEADER_BYTES, Segment, SegmentHeader, Zeroed, segment_path, temporary_path,
-};
+use super::sealed::replay_sealed;
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, Zeroed, segment_path, temporary_path};
 use super::survey::{Corruption, Found, lock_dir, survey};
 use super::zero::write_zeros;
-use super::{Active, LocalJournal, LocalOptions, Removals, Spare, State, placement_in};
+use super::{LocalJournal, LocalOptions, Spare};
 use crate::error::OpenError;
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind, Prior};
-use crate::fs::{BLOCK_BYTES, File, FileSystem, SimFileSystem, is_out_of_space};
+use crate::fs::{File, FileSystem, SimFileSystem, is_out_of_space};
 use crate::journal::Journal;
-use crate::position::{Durability, Epoch, Opened, Position, SegmentId, TornTail};
+use crate::position::{Durability, Epoch, Position, SegmentId, TornTail};
 use crate::record::Replayed;
 
 const MIN_SEGMENT_BYTES: u32 = 4 << 10;
@@ -119,7 +116,8 @@ pub(super) fn open_locked(
     let spares = keep_spares(&*fs, dir, last.header.segment, &survey.spares, &options)
         .map_err(OpenError::io("looking at spare segments"))?;
     fs.sync_dir(dir).map_err(OpenError::io("syncing the journal directory"))?;
-    let mut journal = build(fs, dir, options, lock, survey.segments, spares, sealed, draft, &end)?;
+    let recovered = Recovered { segments: survey.segments, spares, sealed, draft, end };
+    let mut journal = recovered.into_journal(fs, dir, options, lock)?;
     start_epoch(&mut journal, latest)?;
     Ok(journal)
 }
@@ -251,85 +249,6 @@ fn create_first(fs: &dyn FileSystem, dir: &Path, segment_bytes: u32) -> Result<F
     create().map_err(OpenError::io("creating the first segment"))
 }
 
-#[expect(clippy::too_many_arguments, reason = "the parts of one journal, put together once")]
-fn build(
-    fs: Arc<dyn FileSystem>,
-    dir: &Path,
-    options: LocalOptions,
-    lock: Box<dyn Send + Sync>,
-    found: Vec<Found>,
-    spares: BTreeMap<SegmentId, Spare>,
-    sealed: Sealed,
-    draft: Draft,
-    end: &End,
-) -> Result<LocalJournal, OpenError> {
-    let placement = placement_in(options.segment_bytes);
-    let ends = sealed.ends.into_iter().chain([end.stop.offset]);
-    let segments: Vec<Arc<Segment>> = found
-        .into_iter()
-        .zip(ends)
-        .map(|(found, end)| Arc::new(Segment::found(found, end)))
-        .collect();
-    let first = segments.first().ok_or_else(no_segment)?.header.segment;
-    let last = Arc::clone(segments.last().ok_or_else(no_segment)?);
-    let last_id = last.header.segment;
-    let tail = Position::new(last_id, end.stop.offset);
-    let ready_until = spares.keys().next_back().map_or(last_id, |id| *id);
-    let salt = last.header.salt;
-    let last_path = segment_path(dir, last_id);
-    let blocks = BlockFile::open(&*fs, &last_path, &last.file, options.durability)
-        .map_err(OpenError::io("opening the last segment"))?;
-    let draft = Arc::new(draft);
-    let mut drafts = sealed.drafts;
-    drafts.insert(last_id, Arc::clone(&draft));
-    let mut index_bytes = sealed.index_bytes;
-    index_bytes.extend(drafts.iter().map(|(id, draft)| (*id, draft.file_bytes())));
-    let tail_block = TailBlock::read(&*last.file, tail.offset())
-        .map_err(OpenError::io("reading the last block"))?;
-    Ok(LocalJournal {
-        fs,
-        dir: dir.to_owned(),
-        options,
-        placement,
-        salt,
-        opened: Opened {
-            epoch: end.stop.chain.epoch,
-            first: placement.start(first),
-            tail,
-            torn_tail: end.torn_tail,
-        },
-        opened_chain: end.stop.chain,
-        active: Mutex::new(Active {
-            segment: last,
-            chain: end.stop.chain,
-            tail,
-            blocks: Arc::clone(&blocks),
-            tail_block,
-            draft: Arc::clone(&draft),
-        }),
-        preparing: Mutex::default(),
-        state: RwLock::new(State {
-            segments: segments
-                .into_iter()
-                .map(|segment| (segment.header.segment, segment))
-                .collect(),
-            active_blocks: blocks,
-            spares,
-            unindexed: sealed.unindexed,
-            drafts,
-            doomed: VecDeque::new(),
-            released: VecDeque::new(),
-            removals: Removals::default(),
-            index_bytes,
-        }),
-        ahead: ReadAhead::new(options.segment_bytes),
-        ready_until: AtomicU32::new(ready_until.0),
-        is_full: AtomicBool::new(false),
-        has_failed: AtomicBool::new(false),
-        _lock: lock,
-    })
-}
-
 /// Appends the OPEN frame of an epoch later than all before and than `latest`. What is before it was
 /// synced, whatever the durability.
 fn start_epoch(journal: &mut LocalJournal, latest: Epoch) -> Result<(), OpenError> {
@@ -366,23 +285,9 @@ pub(super) fn check_segment_bytes(bytes: u32) -> Result<(), OpenError> {
     Err(OpenError::SegmentSize { bytes, min, max, multiple: min })
 }
 
-fn no_segment() -> OpenError {
+pub(super) fn no_segment() -> OpenError {
     OpenError::Io {
         doing: "opening the journal".into(),
         source: io::Error::other("there is no segment"),
-    }
-}
-
-impl Segment {
-    fn found(found: Found, end: u32) -> Self {
-        Self {
-            header: found.header,
-            file: found.file,
-            end: AtomicU32::new(end),
-            flushed: AtomicU32::new(end),
-            // Frames reach this far; what is behind may be zeroed or only set aside. The block in
-            // which they end is written whole with the next.
-            zeroed: Zeroed::up_to(end.next_multiple_of(BLOCK_BYTES as u32)),
-        }
     }
 }
