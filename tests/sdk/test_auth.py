@@ -5,6 +5,7 @@ import gzip
 import shutil
 import socket
 import subprocess
+import time
 import urllib.parse
 
 import pytest
@@ -359,3 +360,33 @@ def test_bad_secret_is_seen_by_the_sdk(guarded):
         sqs.list_queues()
 
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+
+
+def wait_for_log(server, text, count=1):
+    deadline = time.monotonic() + 30
+    while server.log.read_text().count(text) < count:
+        assert time.monotonic() < deadline, server.log_tail()
+        time.sleep(0.05)  # Nothing else announces what the server reads.
+
+
+def test_access_keys_change_without_a_restart(make_server):
+    server = make_server(config=CONFIG)
+    file = server.directory / "millrace.toml"
+    new = Signer("AKIDNEW", "SECRET2")
+    statuses = lambda: [post_json(server, signer).status for signer in (SIGNER, new)]
+    assert statuses() == [200, 403]
+
+    # As most editors and all orchestrators do it: another file in its place.
+    both = CONFIG + '[[credentials]]\naccess_key = "AKIDNEW"\nsecret_key = "SECRET2"\n'
+    (server.directory / "new").write_text(both)
+    (server.directory / "new").rename(file)
+    wait_for_log(server, "access keys changed")
+    assert statuses() == [200, 200]
+    file.write_text(both.replace("SECRET2", "SECRET3").replace("AKID\"", "AKIDOLD\""))
+    wait_for_log(server, "access keys changed", 2)
+    new = Signer("AKIDNEW", "SECRET3")
+    assert statuses() == [403, 200]
+
+    file.write_text("")
+    wait_for_log(server, "changed access keys not taken")
+    assert statuses() == [403, 200]

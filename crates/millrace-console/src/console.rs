@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use millrace_broker::{Broker, BrokerError, SharedQueue};
 use millrace_core::hex_text;
-use millrace_services::{AccessKey, Principal, Services};
+use millrace_services::{AccessKeys, Principal, Services};
 use millrace_wire::query::Parameters;
 use millrace_wire::{ApiError, Header, Request, Response, Service};
 use serde::Deserialize;
@@ -34,7 +34,7 @@ use crate::{assets, browse};
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Who may log in; none: everybody who reaches the console may do anything.
-    pub access_keys: Vec<AccessKey>,
+    pub access_keys: AccessKeys,
     /// Of requests that name none.
     pub region: String,
     pub account: String,

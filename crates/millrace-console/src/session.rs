@@ -2,8 +2,8 @@
 //!
 //! Without configured credentials everybody who reaches the console may do anything; the cookie
 //! then only ties the token to the browser. With credentials a session is opened by an access key
-//! and its secret; it lives in memory and ends after [`IDLE`] without a request, or with the
-//! process.
+//! and its secret; it lives in memory and ends after [`IDLE`] without a request, with its access key,
+//! or with the process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit, Mac};
 use millrace_core::hex_text;
-use millrace_services::AccessKey;
+use millrace_services::{AccessKey, AccessKeys};
 use millrace_wire::{Request, sigv4::equal_in_constant_time};
 use sha2::Sha256;
 
@@ -55,7 +55,7 @@ pub(crate) struct Session {
 pub(crate) enum Hold {
     /// Nobody logged in: nothing to end.
     Unbounded,
-    Session(Weak<Mutex<Instant>>),
+    Session(Weak<Open>, AccessKeys),
 }
 
 /// Why a login failed.
@@ -66,24 +66,28 @@ pub(crate) enum LoginError {
 }
 
 pub(crate) struct Sessions {
-    keys: Vec<AccessKey>,
+    keys: AccessKeys,
     secret: [u8; 32],
-    open: Mutex<HashMap<String, Open>>,
+    /// What points to one sees its end.
+    open: Mutex<HashMap<String, Arc<Open>>>,
     failures: Failures,
 }
 
-struct Open {
-    key: usize,
-    /// The only one: what points to it sees the session's end. Locked last, for a moment, also while
-    /// a stream that has to know is held.
-    used_at: Arc<Mutex<Instant>>,
+#[derive(Debug)]
+pub(crate) struct Open {
+    /// As it was at the login.
+    key: AccessKey,
+    /// Locked last, for a moment, also while a stream that has to know is held.
+    used_at: Mutex<Instant>,
 }
 
 impl Hold {
     pub(crate) fn has_ended(&self, now: Instant) -> bool {
         match self {
             Hold::Unbounded => false,
-            Hold::Session(used_at) => used_at.upgrade().is_none_or(|at| is_over(*lock(&at), now)),
+            Hold::Session(session, keys) => {
+                session.upgrade().is_none_or(|session| session.is_over(keys, now))
+            }
         }
     }
 }
@@ -92,16 +96,20 @@ impl Open {
     fn used_at(&self) -> Instant {
         *lock(&self.used_at)
     }
+
+    fn is_over(&self, keys: &AccessKeys, now: Instant) -> bool {
+        now.duration_since(self.used_at()) > IDLE || !keys.all().contains(&self.key)
+    }
 }
 
 impl Sessions {
     /// `secret` seals tokens: unguessable, new for each process.
-    pub(crate) fn new(keys: Vec<AccessKey>, secret: [u8; 32]) -> Sessions {
+    pub(crate) fn new(keys: AccessKeys, secret: [u8; 32]) -> Sessions {
         Sessions { keys, secret, open: Mutex::default(), failures: Failures::default() }
     }
 
     pub(crate) fn need_login(&self) -> bool {
-        !self.keys.is_empty()
+        self.keys.is_on()
     }
 
     /// The session that a request belongs to; none if it needs a login first.
@@ -120,13 +128,13 @@ impl Sessions {
         let id = id?;
         let mut open = lock(&self.open);
         let session = open.get(id)?;
-        if is_over(session.used_at(), now) {
+        if session.is_over(&self.keys, now) {
             open.remove(id);
             return None;
         }
         *lock(&session.used_at) = now;
-        let hold = Hold::Session(Arc::downgrade(&session.used_at));
-        let key = self.keys.get(session.key)?;
+        let hold = Hold::Session(Arc::downgrade(session), self.keys.clone());
+        let key = &session.key;
         let viewer = Viewer {
             account: Some(key.account.clone()),
             access_key: Some(key.access_key.clone()),
@@ -146,14 +154,15 @@ impl Sessions {
             return Err(LoginError::TooManyFailures);
         }
         // Every pair is compared, so that the time tells nothing about which keys there are.
+        let keys = self.keys.all();
         let mut found = None;
-        for (index, key) in self.keys.iter().enumerate() {
+        for key in keys.iter() {
             let is_same =
                 |given: &str, kept: &str| equal_in_constant_time(given.as_bytes(), kept.as_bytes());
             let is_key = is_same(access_key, &key.access_key);
             let is_secret = is_same(secret_key, &key.secret_key);
             if is_key & is_secret {
-                found = Some(index);
+                found = Some(key);
             }
         }
         let (Some(key), Some(id)) = (found, random_id()) else {
@@ -161,13 +170,14 @@ impl Sessions {
             return Err(LoginError::WrongKey);
         };
         let mut open = lock(&self.open);
-        if open.values().filter(|session| session.key == key).count() >= MAX_SESSIONS_OF_KEY {
-            end_oldest(&mut open, |session| session.key == key);
+        if open.values().filter(|session| session.key == *key).count() >= MAX_SESSIONS_OF_KEY {
+            end_oldest(&mut open, |session| session.key == *key);
         }
         if open.len() >= MAX_SESSIONS {
             end_oldest(&mut open, |_| true);
         }
-        open.insert(id.clone(), Open { key, used_at: Arc::new(Mutex::new(now)) });
+        let session = Open { key: key.clone(), used_at: Mutex::new(now) };
+        open.insert(id.clone(), Arc::new(session));
         Ok(set_cookie(&id, request))
     }
 
@@ -190,12 +200,8 @@ impl Sessions {
     }
 }
 
-fn is_over(used_at: Instant, now: Instant) -> bool {
-    now.duration_since(used_at) > IDLE
-}
-
 /// Ends the session among `those` that is unused for longest.
-fn end_oldest(open: &mut HashMap<String, Open>, those: impl Fn(&Open) -> bool) {
+fn end_oldest(open: &mut HashMap<String, Arc<Open>>, those: impl Fn(&Open) -> bool) {
     let those = open.iter().filter(|(_, session)| those(session));
     let oldest = those.min_by_key(|(_, session)| session.used_at()).map(|(id, _)| id.clone());
     if let Some(oldest) = oldest {

@@ -2,37 +2,17 @@
 //! tells the region. On as soon as credentials are configured: every request must be signed.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use millrace_wire::protocol::{ServiceName, Target};
-use millrace_wire::sigv4::{Credential, Credentials, Verifier};
+use millrace_wire::sigv4::Verifier;
 use millrace_wire::{ApiError, Request};
 
+use crate::access_keys::AccessKeys;
 use crate::sqs::is_account;
 
-/// Configured credentials.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccessKey {
-    pub access_key: String,
-    pub secret_key: String,
-    /// Twelve digits.
-    pub account: String,
-    /// User name, for ARNs and logs.
-    pub name: String,
-}
-
-struct Known(HashMap<String, Arc<Credential>>);
-
-impl Credentials for Known {
-    fn find(&self, access_key: &str) -> Option<Arc<Credential>> {
-        self.0.get(access_key).cloned()
-    }
-}
-
 pub(crate) struct Auth {
-    verifier: Option<Verifier<Known>>,
+    verifier: Option<Verifier<AccessKeys>>,
     region: String,
     account: String,
 }
@@ -51,20 +31,8 @@ const REGION_BYTES: usize = 64;
 const ANONYMOUS_SENDER: &str = "AIDAMILLRACEANONYMOUS";
 
 impl Auth {
-    pub(crate) fn new(keys: &[AccessKey], hosts: Vec<String>, region: &str, account: &str) -> Auth {
-        let known = keys.iter().map(|key| {
-            let credential = Credential {
-                secret: key.secret_key.clone(),
-                account: key.account.clone(),
-                principal: format!("arn:aws:iam::{}:user/{}", key.account, key.name),
-                session_token: None,
-                expires_at: None,
-            };
-            (key.access_key.clone(), Arc::new(credential))
-        });
-        let known: HashMap<_, _> = known.collect();
-        let verifier =
-            (!known.is_empty()).then(|| Verifier::new(Known(known)).with_alternative_hosts(hosts));
+    pub(crate) fn new(keys: AccessKeys, hosts: Vec<String>, region: &str, account: &str) -> Auth {
+        let verifier = keys.is_on().then(|| Verifier::new(keys).with_alternative_hosts(hosts));
         Auth { verifier, region: region.to_owned(), account: account.to_owned() }
     }
 

@@ -11,8 +11,9 @@ use millrace_otel::{RequestSpan, Tracer};
 use millrace_wire::protocol::{Protocol, ServiceName, Target, detect};
 use millrace_wire::{ApiError, Request, Response, Service, no_action_response, sqs as wire_sqs};
 
+use crate::access_keys::AccessKeys;
 use crate::admin::Admin;
-use crate::auth::{self, AccessKey, Auth};
+use crate::auth::{self, Auth};
 use crate::caller::Caller;
 use crate::cloudwatch::{CloudWatch, Monitor, inflated};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
@@ -29,7 +30,7 @@ pub struct Options {
     /// Account of callers that are not authenticated.
     pub account: String,
     /// None: requests are not authenticated.
-    pub access_keys: Vec<AccessKey>,
+    pub access_keys: AccessKeys,
     /// Further names under which clients may have signed for this server.
     pub host_names: Vec<String>,
     /// The clock may be advanced and the state reset over HTTP.
@@ -64,7 +65,7 @@ impl Services {
         let Options { region, account, access_keys, host_names, .. } = options;
         let requests = Arc::new(RequestCounts::new());
         Services {
-            auth: Auth::new(access_keys, host_names.clone(), region, account),
+            auth: Auth::new(access_keys.clone(), host_names.clone(), region, account),
             sqs: Sqs::new(broker.clone(), options.sqs.clone()),
             cloudwatch: CloudWatch::new(broker.clone(), monitor.clone()),
             telemetry: Telemetry::new(

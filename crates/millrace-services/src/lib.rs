@@ -2,6 +2,7 @@
 //! ([`millrace_wire::protocol`]), authenticated ([`auth`]), dispatched ([`dispatch`]) and acted
 //! upon; services reach one another only through the broker.
 
+mod access_keys;
 mod admin;
 mod auth;
 mod caller;
@@ -10,7 +11,8 @@ mod dispatch;
 mod sqs;
 mod telemetry;
 
-pub use auth::{AccessKey, is_region};
+pub use access_keys::{AccessKey, AccessKeys, TurnsAuthentication};
+pub use auth::is_region;
 pub use cloudwatch::{Alarms, Monitor, QueueAccess};
 pub use dispatch::{Options, Principal, Services};
 pub use sqs::{DeclaredQueue, SqsOptions};

@@ -17,7 +17,7 @@ use millrace_metrics::{MetricStore, StoreError};
 use millrace_otel::Tracer;
 use millrace_server::{Drain, Hooks};
 use millrace_services::{
-    AccessKey, Alarms, DeclaredQueue, MetricsOptions, Monitor, Options, QueueAccess, SqsOptions,
+    AccessKeys, Alarms, DeclaredQueue, MetricsOptions, Monitor, Options, QueueAccess, SqsOptions,
 };
 
 use crate::{
@@ -37,6 +37,7 @@ pub(crate) struct Services {
 /// Opens the data and the services on it. Held requests are answered when `drain` starts.
 pub(crate) fn open_services(
     config: &Config,
+    access_keys: &AccessKeys,
     drain: &Drain,
     tracer: &Tracer,
 ) -> anyhow::Result<Services> {
@@ -77,7 +78,7 @@ pub(crate) fn open_services(
     let services = Arc::new(millrace_services::Services::new(
         broker.clone(),
         monitor.clone(),
-        &options_of(config, tracer),
+        &options_of(config, access_keys, tracer),
     ));
     declare_queues(config, &services, &log)?;
 
@@ -233,24 +234,13 @@ fn open_local(
     }
 }
 
-/// Who may sign, and log in to the console.
-pub(crate) fn access_keys(config: &Config) -> Vec<AccessKey> {
-    let access_key = |credential: &crate::config::Credential| AccessKey {
-        access_key: credential.access_key.clone(),
-        secret_key: credential.secret_key.clone(),
-        account: credential.account.clone(),
-        name: credential.name.clone(),
-    };
-    config.credentials.iter().map(access_key).collect()
-}
-
-fn options_of(config: &Config, tracer: &Tracer) -> Options {
+fn options_of(config: &Config, access_keys: &AccessKeys, tracer: &Tracer) -> Options {
     let public_host = config.public_url.as_deref().and_then(|url| url.split("://").nth(1));
     let public_host = public_host.map(|rest| rest.split('/').next().unwrap_or(rest).to_owned());
     Options {
         region: config.region.clone(),
         account: config.account.clone(),
-        access_keys: access_keys(config),
+        access_keys: access_keys.clone(),
         host_names: public_host.into_iter().collect(),
         is_test: config.is_test,
         metrics: MetricsOptions {

@@ -8,8 +8,8 @@ use anyhow::Context;
 use millrace_broker::Broker;
 use millrace_console::{Console, Options};
 use millrace_server::{BindError, Drain, Hooks, Limits, Server, Timeouts};
+use millrace_services::AccessKeys;
 
-use crate::assemble::access_keys;
 use crate::config::Config;
 use crate::limits;
 use crate::serve::{durability, url};
@@ -60,13 +60,14 @@ impl Bound {
         self,
         config: &Config,
         (broker, services): (Arc<Broker>, Arc<millrace_services::Services>),
+        access_keys: AccessKeys,
         endpoint: String,
         drain: &Drain,
     ) -> anyhow::Result<Running> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).context("drawing random bits")?;
         let options = Options {
-            access_keys: access_keys(config),
+            access_keys,
             region: config.region.clone(),
             account: config.account.clone(),
             endpoint,

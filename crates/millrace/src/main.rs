@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod config;
 mod console;
+mod credentials;
 mod end_signals;
 mod end_soon;
 mod figures;
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Serve(flags) => serve::serve(Config::load(&flags)?),
+        Command::Serve(flags) => serve::serve(*flags),
         Command::Work(flags) => work::work(&flags),
         Command::Config(ConfigCommand::Show { json, flags }) => {
             let format = if json { show::Format::Json } else { show::Format::Text };

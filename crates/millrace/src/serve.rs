@@ -12,12 +12,15 @@ use anyhow::Context;
 use millrace_journal::Durability;
 use millrace_otel::Tracer;
 use millrace_server::{Drain, Limits, Options, Server, Timeouts};
+use millrace_services::AccessKeys;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     assemble,
+    cli::Flags,
     config::{Config, LogFormat, UsageError},
     console,
+    credentials::{self, access_keys},
     end_signals::EndSignals,
     figures::ServerFigures,
     inherited, limits,
@@ -30,7 +33,8 @@ use crate::{
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// Runs until a signal asks to stop, then drains.
-pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
+pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
+    let config = Config::load(&flags)?;
     let mut inherited = inherited::sockets(&config)?;
     logging::start(&config.log_level, config.log_format)?;
     limits::raise_open_files();
@@ -43,7 +47,8 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
     let drain = Drain::new();
     start_on_signals(drain.clone()).context("watching for signals")?;
     let tracer = start_tracing(&config)?;
-    let services = assemble::open_services(&config, &drain, &tracer)
+    let keys = AccessKeys::new(access_keys(&config));
+    let services = assemble::open_services(&config, &keys, &drain, &tracer)
         .with_context(|| format!("opening the data in {}", config.data.display()))?;
     let data = (config.durability != Durability::Memory).then(|| config.data.clone());
     let figures = ServerFigures { counters: server.counters(), data };
@@ -82,10 +87,17 @@ pub(crate) fn serve(config: Config) -> anyhow::Result<()> {
         (Some(console), Some(address)) => {
             tracing::info!(url = console.url(&config), "console");
             let parts = (services.broker, services.service.clone());
-            Some(console.start(&config, parts, endpoint(&config, *address), &drain)?)
+            Some(console.start(
+                &config,
+                parts,
+                keys.clone(),
+                endpoint(&config, *address),
+                &drain,
+            )?)
         }
         _ => None,
     };
+    credentials::follow(flags, &config, &keys).context("watching the access keys")?;
     let ran = server.run(services.service, drain, services.hooks);
     let console_ran = console.map_or(Ok(()), console::Running::join);
     // Also after a failure: what was acknowledged is to be durable.
@@ -105,7 +117,9 @@ pub(crate) fn check(mut config: Config) -> anyhow::Result<()> {
     if let Some(tls) = &config.tls {
         tls.check()?;
     }
-    let services = assemble::open_services(&config, &Drain::new(), &start_tracing(&config)?)?;
+    let keys = AccessKeys::new(access_keys(&config));
+    let tracer = start_tracing(&config)?;
+    let services = assemble::open_services(&config, &keys, &Drain::new(), &tracer)?;
     (services.close)()?;
     print("a server can start with it\n")
 }

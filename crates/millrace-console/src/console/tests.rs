@@ -7,7 +7,7 @@ use std::time::Duration;
 use millrace_core::SystemClock;
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
-use millrace_services::SqsOptions;
+use millrace_services::{AccessKey, SqsOptions};
 use serde_json::Value;
 
 use super::*;
@@ -29,6 +29,7 @@ impl Drop for Browser {
 
 impl Browser {
     fn new(access_keys: Vec<AccessKey>) -> Browser {
+        let access_keys = AccessKeys::new(access_keys);
         let journal = Box::new(MemoryJournal::new(SEGMENT_BYTES));
         let log = GroupCommit::new(journal, GroupOptions::default());
         let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));

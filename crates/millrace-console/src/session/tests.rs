@@ -36,7 +36,7 @@ fn pair(set_cookie: &str) -> &str {
 
 #[test]
 fn without_credentials_a_browser_gets_a_cookie_and_a_token_that_belongs_to_it() {
-    let sessions = Sessions::new(Vec::new(), [7; 32]);
+    let sessions = Sessions::new(AccessKeys::default(), [7; 32]);
     let now = Instant::now();
     let first = with(&[], |request| sessions.of(request, now)).unwrap();
     let cookie = first.new_cookie.clone().unwrap();
@@ -51,7 +51,7 @@ fn without_credentials_a_browser_gets_a_cookie_and_a_token_that_belongs_to_it() 
 
 #[test]
 fn behind_a_proxy_that_ends_tls_the_cookie_is_for_tls_only() {
-    let sessions = Sessions::new(keys(), [7; 32]);
+    let sessions = Sessions::new(AccessKeys::new(keys()), [7; 32]);
     let is_secure = |proto: &str| {
         let headers = [("X-Forwarded-Proto", proto)];
         let now = Instant::now();
@@ -77,19 +77,19 @@ fn a_cookie_is_found_in_any_field() {
 
 #[test]
 fn a_change_needs_its_own_sessions_token() {
-    let sessions = Sessions::new(Vec::new(), [7; 32]);
+    let sessions = Sessions::new(AccessKeys::default(), [7; 32]);
     let session = with(&[], |request| sessions.of(request, Instant::now())).unwrap();
 
     assert!(with(&[("X-CSRF-Token", &session.token)], |r| has_token(r, &session)));
     assert!(!with(&[("X-CSRF-Token", "")], |r| has_token(r, &session)));
     assert!(!with(&[], |r| has_token(r, &session)));
-    let forged = Sessions::new(Vec::new(), [8; 32]).token("0".repeat(32).as_str());
+    let forged = Sessions::new(AccessKeys::default(), [8; 32]).token("0".repeat(32).as_str());
     assert!(!with(&[("X-CSRF-Token", &forged)], |r| has_token(r, &session)));
 }
 
 #[test]
 fn with_credentials_only_a_login_opens_a_session_and_logout_ends_it() {
-    let sessions = Sessions::new(keys(), [7; 32]);
+    let sessions = Sessions::new(AccessKeys::new(keys()), [7; 32]);
     let now = Instant::now();
     let made_up = "millrace_console=00000000000000000000000000000000";
     assert!(with(&[], |request| sessions.of(request, now)).is_none());
@@ -108,8 +108,32 @@ fn with_credentials_only_a_login_opens_a_session_and_logout_ends_it() {
 }
 
 #[test]
+fn a_session_ends_with_its_access_key() {
+    let keys_of = |secret: &str| {
+        keys().into_iter().map(|key| AccessKey { secret_key: secret.into(), ..key }).collect()
+    };
+    let shared = AccessKeys::new(keys_of("long-secret"));
+    let sessions = Sessions::new(shared.clone(), [7; 32]);
+    let now = Instant::now();
+    let log_in = |secret| with(&[], |request| sessions.log_in(("AKIDOPS", secret), request, now));
+    let cookie = log_in("long-secret").unwrap();
+    let of = || with(&[("Cookie", pair(&cookie))], |request| sessions.of(request, now));
+    let hold = of().unwrap().hold;
+
+    shared.replace(keys_of("another-secret")).unwrap();
+
+    assert!(hold.has_ended(now));
+    assert!(of().is_none());
+    assert_eq!(log_in("long-secret"), Err(LoginError::WrongKey));
+    assert!(log_in("another-secret").is_ok());
+}
+
+#[test]
 fn consoles_on_two_ports_of_a_host_leave_each_others_sessions_alone() {
-    let sessions = [Sessions::new(keys(), [7; 32]), Sessions::new(keys(), [8; 32])];
+    let sessions = [
+        Sessions::new(AccessKeys::new(keys()), [7; 32]),
+        Sessions::new(AccessKeys::new(keys()), [8; 32]),
+    ];
     let hosts = [("Host", "127.0.0.1:4567"), ("Host", "127.0.0.1:4568")];
     let now = Instant::now();
     let log_in = |at: usize| {
@@ -128,7 +152,7 @@ fn consoles_on_two_ports_of_a_host_leave_each_others_sessions_alone() {
 
 #[test]
 fn a_session_ends_when_nobody_uses_it() {
-    let sessions = Sessions::new(keys(), [7; 32]);
+    let sessions = Sessions::new(AccessKeys::new(keys()), [7; 32]);
     let start = Instant::now();
     let set = with(&[], |r| sessions.log_in(("AKIDOPS", "long-secret"), r, start)).unwrap();
     let cookie = [("Cookie", pair(&set))];
@@ -144,7 +168,7 @@ fn a_session_ends_when_nobody_uses_it() {
 #[test]
 fn many_logins_with_a_key_end_sessions_of_that_key_only() {
     let other = AccessKey { access_key: "AKIDOTHER".into(), ..keys().remove(0) };
-    let sessions = Sessions::new([keys(), vec![other]].concat(), [7; 32]);
+    let sessions = Sessions::new(AccessKeys::new([keys(), vec![other]].concat()), [7; 32]);
     let start = Instant::now();
     let log_in = |access_key, now| {
         with(&[], |r| sessions.log_in((access_key, "long-secret"), r, now)).unwrap()
@@ -167,7 +191,7 @@ fn many_logins_with_a_key_end_sessions_of_that_key_only() {
 #[test]
 fn guessing_is_slowed_down_for_the_key_that_is_guessed() {
     let other = AccessKey { access_key: "AKIDOTHER".into(), ..keys().remove(0) };
-    let sessions = Sessions::new([keys(), vec![other]].concat(), [7; 32]);
+    let sessions = Sessions::new(AccessKeys::new([keys(), vec![other]].concat()), [7; 32]);
     let start = Instant::now();
     let log_in = |keys, now| with(&[], |r| sessions.log_in(keys, r, now));
     for _ in 0..MAX_OF_KEY {

@@ -36,6 +36,8 @@ pub(crate) struct UsageError(pub(crate) String);
 /// Everything that can be set.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
+    /// The file that was read, if there is one.
+    pub(crate) file: Option<PathBuf>,
     pub(crate) listen: Vec<SocketAddr>,
     /// None: no console.
     pub(crate) console_listen: Option<SocketAddr>,
@@ -127,8 +129,8 @@ impl Config {
         let named =
             environment.iter().find(|(name, path)| name == "MILLRACE_CONFIG" && !path.is_empty());
         let path = flags.config.clone().or_else(|| named.map(|(_, path)| PathBuf::from(path)));
-        let file = path.map(|path| File::read(&path)).transpose()?.unwrap_or_default();
-        Ok(Config::from_layers(flags, &environment, &file)?)
+        let file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
+        Ok(Config { file: path, ..Config::from_layers(flags, &environment, &file)? })
     }
 
     fn from_layers(
@@ -162,6 +164,7 @@ impl Config {
             })?),
         };
         Ok(Config {
+            file: None,
             console_listen,
             is_console_optional: layers.is_default("console_listen"),
             console_hosts: console_hosts(&layers)?,
