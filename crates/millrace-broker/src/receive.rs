@@ -168,8 +168,9 @@ impl Broker {
             if place.timer.is_none() {
                 place.timer = Some(self.timers.arm_waiter(place.waiter.clone(), until));
             }
-            // A drain that began meanwhile may have woken all before this one stood in line.
-            if !self.is_draining() {
+            // A drain that began meanwhile may have woken all before this one stood in line; and the
+            // timer, which wakes once, may have done so when it was awake for a message that is gone.
+            if !self.is_draining() && self.now() < until {
                 place.waiter.woken().await;
             }
         }
