@@ -14,6 +14,7 @@ use millrace_core::limits;
 use millrace_journal::{GroupCommit, Ticket};
 
 use crate::model::{Change, Model};
+use crate::receives::Asked;
 
 /// Number of a change since the start of the world.
 pub type Serial = u64;
@@ -169,9 +170,11 @@ impl Oracle {
         Ok(())
     }
 
-    /// What a repeated attempt must get: its messages, if none has changed since.
-    pub fn repeated(&self, now: u64, queue: u64, attempt: Option<&str>) -> Option<Vec<u64>> {
-        let attempt = self.attempts.get(&(queue, attempt?.to_owned()))?;
+    /// What a repeated attempt must get: its messages, if none has changed since and it does not ask
+    /// for fewer.
+    pub fn repeated(&self, now: u64, asked: &Asked) -> Option<Vec<u64>> {
+        let queue = asked.queue;
+        let attempt = self.attempts.get(&(queue, asked.attempt.clone()?))?;
         let messages = &self.live.queues.get(&queue)?.messages;
         let is_unchanged = |&(seq, count, deadline): &(u64, u32, u64)| {
             messages.get(&seq).is_some_and(|message| {
@@ -181,7 +184,9 @@ impl Oracle {
                     && deadline > now
             })
         };
-        let is_alive = attempt.expires > now && attempt.given.iter().all(is_unchanged);
+        let is_alive = attempt.expires > now
+            && attempt.given.len() <= asked.max
+            && attempt.given.iter().all(is_unchanged);
         is_alive.then(|| attempt.given.iter().map(|given| given.0).collect())
     }
 

@@ -110,7 +110,7 @@ impl World {
         let (Some(before), Some(queue)) = (before, self.queue_by_id(id)?) else { return Ok(None) };
         let attempt = asked.attempt.as_deref();
         if answer == Answer::Given
-            && let Some(seqs) = self.oracle.repeated(now, id, attempt)
+            && let Some(seqs) = self.oracle.repeated(now, asked)
         {
             let settings = &before.definition.settings;
             let timeout_s = asked.visibility_timeout_s.unwrap_or(settings.visibility_timeout_s);

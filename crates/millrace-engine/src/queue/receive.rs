@@ -108,7 +108,7 @@ impl Queue {
         let deadline = now.plus_seconds(u64::from(timeout_s));
         let mut done = Received { deadline, ..Received::default() };
         if let Some(key) = receive.attempt
-            && self.repeat_attempt(key, now, &mut done)
+            && self.repeat_attempt(key, now, receive.max, &mut done)
         {
             return Ok(done);
         }
@@ -308,9 +308,17 @@ impl Queue {
     }
 
     /// ReceiveRequestAttemptId: the same messages again, hidden anew, unless one of them was
-    /// deleted, has become visible or had its visibility changed.
-    fn repeat_attempt(&mut self, key: u128, now: Timestamp, done: &mut Received) -> bool {
-        let Some(attempt) = self.attempts.get(key, now) else { return false };
+    /// deleted, has become visible or had its visibility changed. Who asks for fewer than they are
+    /// asks for something else: nobody is given more than asked for.
+    fn repeat_attempt(
+        &mut self,
+        key: u128,
+        now: Timestamp,
+        max: usize,
+        done: &mut Received,
+    ) -> bool {
+        let attempt = self.attempts.get(key, now).filter(|attempt| attempt.messages.len() <= max);
+        let Some(attempt) = attempt else { return false };
         let messages = attempt.messages.clone();
         let is_unchanged = messages.iter().all(|&(slot, seq, count, deadline)| {
             self.slab.find(slot, seq).is_some_and(|entry| {

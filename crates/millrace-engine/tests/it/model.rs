@@ -250,7 +250,9 @@ impl Model {
         let model = &mut self.queues[queue];
         let timeout_s = receive.visibility_timeout_s.unwrap_or(model.settings.visibility_timeout_s);
         let deadline = now + u64::from(timeout_s) * 1000;
-        if let Some(given) = receive.attempt.and_then(|key| model.valid_attempt(key, now)) {
+        if let Some(given) =
+            receive.attempt.and_then(|key| model.valid_attempt(key, now, receive.max))
+        {
             let outcome = result.as_ref().expect("a repeated attempt is answered");
             assert!(outcome.is_repeated, "attempt was not repeated");
             let names: Vec<_> = given.iter().map(|(name, receives, _)| (name, *receives)).collect();
@@ -333,8 +335,9 @@ impl Model {
 }
 
 impl ModelQueue {
-    fn valid_attempt(&self, key: u128, now: u64) -> Option<Vec<(String, u32, u64)>> {
-        let attempt = self.attempts.get(&key).filter(|attempt| attempt.expires > now)?;
+    fn valid_attempt(&self, key: u128, now: u64, max: usize) -> Option<Vec<(String, u32, u64)>> {
+        let is_valid = |attempt: &&Attempt| attempt.expires > now && attempt.given.len() <= max;
+        let attempt = self.attempts.get(&key).filter(is_valid)?;
         let is_unchanged = |(name, receives, deadline): &(String, u32, u64)| {
             self.at(name).is_some_and(|at| {
                 let message = &self.messages[at];
