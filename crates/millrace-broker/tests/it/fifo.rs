@@ -7,6 +7,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use millrace_broker::{Broker, Outgoing, ReceiveRequest, SharedQueue};
+use millrace_core::QueueKey;
+use millrace_engine::{Receive, Redrive};
 use millrace_journal::{GroupCommit, SimFileSystem};
 
 use crate::damage::{ANY, content, create, message, open, run};
@@ -21,6 +23,23 @@ fn start() -> (Arc<GroupCommit>, Arc<Broker>, Arc<SharedQueue>) {
         run(&log, broker.send(&queue, &[sent])).unwrap();
     }
     (log, broker, queue)
+}
+
+/// A new dead-letter queue, for messages that were received once.
+fn dead_letter_to(
+    log: &GroupCommit,
+    broker: &Broker,
+    queue: &SharedQueue,
+    name: &str,
+) -> Arc<SharedQueue> {
+    let dead = create(log, broker, name);
+    let QueueKey { region, account, name } = dead.key().clone();
+    let set = broker.update_queue(queue, |definition| {
+        definition.settings.redrive = Some(Redrive { region, account, name, max_receive_count: 1 });
+        Ok::<_, ()>(())
+    });
+    run(log, set).unwrap().unwrap();
+    dead
 }
 
 fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
@@ -43,6 +62,38 @@ fn messages_are_delivered_when_their_receive_is_committed() {
 #[test]
 fn what_is_purged_meanwhile_is_not_delivered() {
     let (log, broker, queue) = start();
+    let mut receive = pin!(broker.receive(&queue, &ANY));
+    assert!(poll(receive.as_mut()).is_pending());
+
+    run(&log, broker.purge_queue(&queue)).unwrap();
+
+    let Poll::Ready(received) = poll(receive) else { panic!("it is committed") };
+    assert!(received.unwrap().is_empty());
+}
+
+/// Shown again at once, it is taken by the next receive, as one that was received too often.
+#[test]
+fn what_is_dead_lettered_meanwhile_is_delivered() {
+    let (log, broker, queue) = start();
+    let dead = dead_letter_to(&log, &broker, &queue, "dead.fifo");
+    let shown = ReceiveRequest { visibility_timeout_s: Some(0), ..ANY };
+    let mut receive = pin!(broker.receive(&queue, &shown));
+    assert!(poll(receive.as_mut()).is_pending());
+
+    let others = Receive { max: 1, visibility_timeout_s: None, attempt: None, in_flight_limit: 10 };
+    assert!(broker.try_receive(&queue, &others).unwrap().is_none());
+    assert_eq!(dead.counts().ready, 2);
+
+    assert!(log.commit_step());
+    let Poll::Ready(received) = poll(receive) else { panic!("it is committed") };
+    let counts: Vec<_> = received.unwrap().iter().map(|m| m.delivery.receive_count).collect();
+    assert_eq!(counts, [1, 1]);
+}
+
+#[test]
+fn what_is_purged_after_its_last_receive_is_not_delivered() {
+    let (log, broker, queue) = start();
+    dead_letter_to(&log, &broker, &queue, "dead.fifo");
     let mut receive = pin!(broker.receive(&queue, &ANY));
     assert!(poll(receive.as_mut()).is_pending());
 

@@ -111,6 +111,8 @@ pub struct Queue {
     /// Bytes of the messages' records.
     live: PerSegment,
     next_seq: u64,
+    /// Messages of lower sequences were purged.
+    purged_to: u64,
     counts: Counts,
 }
 
@@ -133,6 +135,7 @@ impl Queue {
             origins: BTreeMap::new(),
             live: PerSegment::default(),
             next_seq: first_seq,
+            purged_to: 0,
             counts: Counts::default(),
         }
     }
@@ -223,7 +226,7 @@ impl Queue {
     pub fn purge(&mut self) -> Queue {
         let emptied = Queue::new(self.id, &self.arn, self.settings.clone(), self.next_seq);
         let dedup = self.dedup.emptied();
-        std::mem::replace(self, Queue { dedup, ..emptied })
+        std::mem::replace(self, Queue { dedup, purged_to: self.next_seq, ..emptied })
     }
 
     /// Changes the settings. On FIFO queues a changed delay also applies to messages that were

@@ -59,6 +59,11 @@ impl Queue {
         self.slab.find(at.slot, at.seq).is_some()
     }
 
+    /// Whether the queue was purged since the message was in it. A start forgets purges.
+    pub fn is_purged(&self, at: SlotSeq) -> bool {
+        at.seq < self.purged_to
+    }
+
     /// The message, if it still is in the queue.
     pub fn find(&self, at: SlotSeq) -> Option<MessageView> {
         self.contains(at).then(|| self.view(at.slot))
