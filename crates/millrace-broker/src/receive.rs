@@ -116,6 +116,9 @@ impl Broker {
                 self.committed(Some(ticket)).await?;
                 // Others may have deleted or purged some meanwhile.
                 let state = queue.lock();
+                if state.is_deleted {
+                    return Err(BrokerError::QueueDoesNotExist);
+                }
                 incoming.retain(|message| {
                     state.queue.contains(message.delivery.at)
                         || may_be_dead_letter(&state.queue, &message.delivery)

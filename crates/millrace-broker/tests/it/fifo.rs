@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use millrace_broker::{Broker, Outgoing, ReceiveRequest, SharedQueue};
+use millrace_broker::{Broker, BrokerError, Outgoing, ReceiveRequest, SharedQueue};
 use millrace_core::QueueKey;
 use millrace_engine::{Receive, Redrive};
 use millrace_journal::{GroupCommit, SimFileSystem};
@@ -69,6 +69,18 @@ fn what_is_purged_meanwhile_is_not_delivered() {
 
     let Poll::Ready(received) = poll(receive) else { panic!("it is committed") };
     assert!(received.unwrap().is_empty());
+}
+
+#[test]
+fn who_receives_from_a_queue_that_is_deleted_meanwhile_learns_that() {
+    let (log, broker, queue) = start();
+    let mut receive = pin!(broker.receive(&queue, &ANY));
+    assert!(poll(receive.as_mut()).is_pending());
+
+    run(&log, broker.delete_queue(&queue)).unwrap();
+
+    let Poll::Ready(received) = poll(receive) else { panic!("it is committed") };
+    assert!(matches!(received, Err(BrokerError::QueueDoesNotExist)));
 }
 
 /// Shown again at once, it is taken by the next receive, as one that was received too often.
