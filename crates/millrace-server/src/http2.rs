@@ -2,7 +2,8 @@
 //!
 //! Streams are bounded in number and in body; each is a task that hyper drops when the client
 //! resets it, which drops the service's future. An idle connection is told to go after the idle
-//! timeout, all are told when we drain.
+//! timeout, all are told when we drain. hyper waits for the client's answer to that; those that read
+//! only while they have a request under way give none.
 
 mod convert;
 mod io;
@@ -100,7 +101,7 @@ where
             has_looked = false;
             let is_active = streams.active.load(Relaxed) > 0;
             if is_active && context.deadline.has_passed() {
-                context.deadline.set_after(context.timeouts.write);
+                context.deadline.set_after(patience(goodbye, &context.timeouts));
             }
             let is_late = context.deadline.has_passed();
             let reason = match goodbye {
@@ -119,10 +120,18 @@ where
             }
             connection.as_mut().graceful_shutdown();
             goodbye = Some(reason);
-            context.deadline.set_after(context.timeouts.write);
+            context.deadline.set_after(patience(goodbye, &context.timeouts));
         }
     })
     .await
+}
+
+/// How long a connection may take for its next step, after that goodbye.
+fn patience(goodbye: Option<Closed>, timeouts: &Timeouts) -> Duration {
+    match goodbye {
+        Some(Closed::Drain) => timeouts.farewell,
+        _ => timeouts.write,
+    }
 }
 
 /// The streams of one connection.

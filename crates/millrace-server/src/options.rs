@@ -74,6 +74,8 @@ pub struct Timeouts {
     pub idle: Duration,
     /// From the start of a drain to the end of the slowest request.
     pub drain: Duration,
+    /// Meanwhile, from an HTTP/2 connection's goodbye, or the end of its last stream, to its end.
+    pub farewell: Duration,
     /// How often deadlines are looked at: their precision.
     pub sweep: Duration,
     /// Between two looks at the certificate's files, which may have been renewed.
@@ -144,6 +146,8 @@ impl Default for Timeouts {
             // The pools of SDKs keep idle connections for 60 s and more; the client closes first.
             idle: Duration::from_secs(600),
             drain: Duration::from_secs(20),
+            // Round trips, and what the system has yet to send.
+            farewell: Duration::from_secs(5),
             sweep: Duration::from_secs(1),
             certificates: Duration::from_secs(10),
         }

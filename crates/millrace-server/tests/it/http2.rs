@@ -163,6 +163,23 @@ async fn drain_answers_held_streams() {
     assert_eq!(server.stop().cut_off, 0);
 }
 
+/// As those do that read only while they have a request under way.
+#[test]
+fn drain_does_not_wait_long_for_a_client_that_does_not_answer_its_goodbye() {
+    let mut options = options();
+    options.timeouts.farewell = Duration::from_millis(50);
+    options.timeouts.drain = Duration::from_secs(5);
+    let server = start_with(options, Hooks::default());
+    let mut client = server.connect();
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+    std::io::Read::read_exact(&mut client.stream, &mut [0; 9]).unwrap();
+    let counters = server.counters.clone();
+
+    let drained = server.stop();
+
+    assert_eq!((drained.cut_off, counters.totals().closed_for(Closed::Drain)), (0, 1));
+}
+
 #[test]
 fn a_preface_that_trickles_is_recognised() {
     let server = start();
