@@ -146,13 +146,15 @@ impl Server {
     }
 
     /// Serves on the workers' threads until `drain` is started and all connections
-    /// are closed or the time for that is over.
+    /// are closed or the time for that is over. Starts the drain if it fails.
     pub fn run<S: Service>(
         self,
         service: Arc<S>,
         drain: Drain,
         hooks: Hooks,
     ) -> Result<Drained, RunError> {
+        // Also where not even a worker can be started: others may serve until the drain.
+        let _stops_all = StopsAll(drain.clone());
         if let Some(tls) = &self.tls {
             tls.watch(self.timeouts.certificates)?;
         }
@@ -211,8 +213,8 @@ impl Server {
     }
 }
 
-/// When a worker ends, all end: normally we drain by then, and otherwise something is wrong that
-/// must not leave every other connection unanswered.
+/// When a worker ends, or none can be started, all end: normally we drain by then, and otherwise
+/// something is wrong that must not leave every other connection unanswered.
 struct StopsAll(Drain);
 
 impl Drop for StopsAll {
