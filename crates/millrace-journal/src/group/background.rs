@@ -26,10 +26,10 @@ impl Background {
     }
 
     /// Takes steps, until one says that there is nothing to be done, each time it is woken; returns
-    /// after `stop`.
+    /// after `stop`, whatever is left to be done.
     pub(super) fn run(&self, step: impl Fn() -> bool) {
         loop {
-            while step() {}
+            while !lock(&self.state).is_stopping && step() {}
             let mut state = lock(&self.state);
             while !state.is_wanted && !state.is_stopping {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -84,5 +84,27 @@ mod tests {
 
         background.stop();
         assert!(steps.recv().is_err(), "the thread has ended");
+    }
+
+    #[test]
+    fn stop_waits_for_one_step_and_not_for_all_that_is_left() {
+        let background = Arc::new(Background::default());
+        let ((taken, steps), (go, go_on)) = (mpsc::channel(), mpsc::channel());
+        let this = Arc::clone(&background);
+        let thread = std::thread::spawn(move || {
+            this.run(|| {
+                taken.send(()).unwrap();
+                go_on.recv().is_ok()
+            });
+        });
+        background.started(thread);
+        steps.recv().unwrap();
+
+        lock(&background.state).is_stopping = true;
+        go.send(()).unwrap();
+        drop(go);
+        background.stop();
+
+        assert!(steps.recv().is_err(), "no further step is taken");
     }
 }
