@@ -19,8 +19,9 @@ pub enum Unavailable {
     /// No further segment can be had. Ends when space returns.
     #[error("disk is full, no room for another journal segment")]
     DiskFull,
-    /// No file can be opened for a further segment. Ends when the process, or another, closes some.
-    #[error("too many open files for another journal segment")]
+    /// No file can be opened for a further segment, for want of descriptors or memory. Ends when the
+    /// process, or another, gives some back.
+    #[error("no file can be opened for another journal segment")]
     TooManyFiles,
     /// More bytes wait for their commit than may wait.
     #[error("{waiting_bytes} bytes wait for their commit, limit {limit_bytes}")]

@@ -111,6 +111,33 @@ fn too_many_open_files_refuse_stores_and_poison_nothing() {
 }
 
 #[test]
+fn want_of_memory_for_another_segment_poisons_nothing_whichever_call_has_none() {
+    let mut refused = 0;
+    for call in 0.. {
+        let fs = SimFileSystem::new(1);
+        let opening = open(&fs).unwrap();
+        let group_commit = &opening.group_commit;
+        let failing = fs.calls() + call;
+        fs.fail_call(failing, Fault::NoMemory);
+        // The first to ask has the second segment made.
+        let reserved = group_commit.reserve(100, Purpose::Store).map(drop);
+        if fs.calls() <= failing {
+            reserved.unwrap();
+            break;
+        }
+        if let Err(refusal) = reserved {
+            assert_eq!(refusal, Unavailable::TooManyFiles, "call {call}");
+            refused += 1;
+        }
+        assert!(group_commit.poison().is_none(), "call {call}");
+        fs.advance(Duration::from_secs(1));
+        fill(group_commit, 0, 40);
+        assert_eq!(open(&fs.fork()).unwrap().seen.len(), 40, "call {call}");
+    }
+    assert!(refused > 0);
+}
+
+#[test]
 fn admitted_batches_fit_however_reservations_are_held() {
     let fs = SimFileSystem::new(1);
     fs.set_capacity(4 * u64::from(SEGMENT_BYTES));

@@ -93,10 +93,11 @@ pub(crate) fn is_out_of_space(error: &io::Error) -> bool {
     )
 }
 
-/// Whether an error says that no further file can be opened: EMFILE or ENFILE.
+/// Whether an error says that no further file can be opened: EMFILE or ENFILE, or ENOMEM where the
+/// system, or a container's limit, leaves none for it.
 pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
-    let errno = rustix::io::Errno::from_io_error(error);
-    matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM))
 }
 
 /// The whole file, which must not be longer than `limit_bytes`.

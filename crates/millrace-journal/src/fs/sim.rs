@@ -22,6 +22,8 @@ pub enum Fault {
     Io,
     /// Fails with ENOSPC, without effect.
     NoSpace,
+    /// Fails with ENOMEM; a write leaves half of itself.
+    NoMemory,
     /// A write past the page cache fails with EINVAL and leaves a part of itself.
     Refusal,
     /// As if the machine had lost power in the middle of the call: it and all later calls fail.

@@ -71,6 +71,7 @@ impl World {
             None => Ok(()),
             Some(Fault::Io) => Err(io::Error::other("simulated i/o error")),
             Some(Fault::NoSpace) => Err(io::ErrorKind::StorageFull.into()),
+            Some(Fault::NoMemory) => Err(rustix::io::Errno::NOMEM.into()),
             Some(Fault::Refusal) => Err(io::ErrorKind::InvalidInput.into()),
             Some(Fault::PowerLoss) => {
                 self.is_off = true;
