@@ -59,6 +59,16 @@ impl TlsFiles {
     }
 }
 
+impl TlsError {
+    /// Whether a file could not be read, which says nothing about what is in it.
+    fn is_unread(&self) -> bool {
+        let (TlsError::Certificate(_, error) | TlsError::Key(_, error)) = self else {
+            return false;
+        };
+        matches!(error, pem::Error::Io(_))
+    }
+}
+
 /// What handshakes are accepted with.
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
@@ -105,8 +115,16 @@ impl std::fmt::Debug for Tls {
 struct Certificates {
     files: TlsFiles,
     current: RwLock<Arc<CertifiedKey>>,
+    seen: Mutex<Seen>,
+}
+
+/// What the last look found.
+#[derive(Debug)]
+struct Seen {
     /// Of the files when they were last read, whether they could be used or not.
-    seen: Mutex<Stamps>,
+    stamps: Stamps,
+    /// They could not be read, for want of descriptors, say: they may be the next time, as they are.
+    is_unread: bool,
 }
 
 /// What tells one version of each file from another (inode, time of its last change); `None` where it
@@ -116,7 +134,7 @@ type Stamps = [Option<(u64, i64, i64)>; 2];
 impl Certificates {
     fn read(files: &TlsFiles) -> Result<Certificates, TlsError> {
         // Before the files: what changes while they are read is seen later.
-        let seen = Mutex::new(stamps(files));
+        let seen = Mutex::new(Seen { stamps: stamps(files), is_unread: false });
         let current = RwLock::new(Arc::new(certified_key(files)?));
         Ok(Certificates { files: files.clone(), current, seen })
     }
@@ -124,14 +142,20 @@ impl Certificates {
     /// Takes the files if they changed and fit. Certificate and key may be replaced one after the other:
     /// until they fit, the ones before are used.
     fn refresh(&self) {
+        self.refresh_with(certified_key);
+    }
+
+    fn refresh_with(&self, read: impl FnOnce(&TlsFiles) -> Result<CertifiedKey, TlsError>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = stamps(&self.files);
-        if *seen == now {
+        let is_changed = seen.stamps != now;
+        if !is_changed && !seen.is_unread {
             return;
         }
-        *seen = now;
+        let read = read(&self.files);
+        *seen = Seen { stamps: now, is_unread: read.as_ref().is_err_and(TlsError::is_unread) };
         let file = self.files.certificate.display();
-        match certified_key(&self.files) {
+        match read {
             Ok(key) => {
                 let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
                 if current.cert != key.cert {
@@ -139,6 +163,8 @@ impl Certificates {
                     tracing::info!(%file, "certificate renewed");
                 }
             }
+            // Told once.
+            Err(_) if !is_changed => {}
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::error!(%file, error, "changed certificate not taken, the one before stays");
@@ -206,5 +232,37 @@ mod tests {
 
         assert_eq!([&without, &broken, &certificate_only], [old.cert.der(); 3]);
         assert_eq!(&both, new.cert.der());
+    }
+
+    #[test]
+    fn files_that_could_not_be_read_are_read_again_as_they_are() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let files = TlsFiles { certificate: path("cert.pem"), key: path("key.pem") };
+        let write = || {
+            let made = rcgen::generate_simple_self_signed(Vec::new()).unwrap();
+            for (name, content) in
+                [("cert.pem", made.cert.pem()), ("key.pem", made.signing_key.serialize_pem())]
+            {
+                // By a file of its own, as renewals do: its inode tells them apart.
+                fs::write(path("new"), content).unwrap();
+                fs::rename(path("new"), path(name)).unwrap();
+            }
+            made.cert.der().clone()
+        };
+        let old = write();
+        let certificates = Certificates::read(&files).unwrap();
+        let shown =
+            || certificates.current.read().unwrap().end_entity_cert().unwrap().clone().into_owned();
+        let new = write();
+
+        certificates.refresh_with(|files| {
+            let error = io::Error::other("too many open files");
+            Err(TlsError::Certificate(files.certificate.clone(), pem::Error::Io(error)))
+        });
+        assert_eq!(shown(), old);
+        certificates.refresh();
+        assert_eq!(shown(), new);
+        certificates.refresh_with(|_| panic!("nothing has changed"));
     }
 }
