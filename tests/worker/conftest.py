@@ -13,8 +13,8 @@ def work(server, tmp_path):
     """Starts workers on the shared server, or on another endpoint: `work(url, "--exec", …)`."""
     started = []
 
-    def start(queue, *args, endpoint=None, env=None) -> Work:
-        worker = Work(tmp_path, endpoint or server.endpoint, queue, *args, env=env)
+    def start(queue, *args, endpoint=None, **more) -> Work:
+        worker = Work(tmp_path, endpoint or server.endpoint, queue, *args, **more)
         started.append(worker)
         return worker
 

@@ -21,10 +21,17 @@ STOP_TIMEOUT_S = 40
 class Work:
     """One `millrace work` process; its log is kept."""
 
-    def __init__(self, directory: Path, endpoint: str, queue: str, *args, env=None):
+    def __init__(self, directory: Path, endpoint: str, queue: str, *args, env=None, ignored=()):
         self.log = directory / f"work-{time.monotonic_ns()}.log"
         command = [str(binary()), "work", "--endpoint", endpoint, "--queue", queue, *args]
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("AWS_", "MILLRACE_"))}
+
+        def set_signals():
+            # The tests themselves may have been started with nohup.
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            for number in ignored:
+                signal.signal(number, signal.SIG_IGN)
+
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command,
@@ -33,8 +40,7 @@ class Work:
                 stderr=subprocess.STDOUT,
                 cwd=directory,
                 env=environment | (env or {}),
-                # The tests themselves may have been started with nohup.
-                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+                preexec_fn=set_signals,
             )
 
     def wait(self, timeout=STOP_TIMEOUT_S) -> int:

@@ -87,6 +87,18 @@ def test_success_deletes_and_failure_does_not(queue, work, send, counts):
     assert counts(url) == (0, 1, 0)
 
 
+def test_exit_code_counts_whatever_signals_were_ignored_before(queue, work, send, counts, tmp_path):
+    url = queue()
+    send(url, ["a"])
+
+    worker = work(url, "--exec", "echo ran >> runs", *ALWAYS, ignored=[signal.SIGCHLD])
+    assert worker.wait() == 0
+
+    # While nobody waits for children, the system keeps no exit code.
+    assert lines(tmp_path / "runs") == ["ran"]
+    assert counts(url) == (0, 0, 0)
+
+
 def test_exit_65_moves_to_the_dead_letter_queue(queue, work, send, counts, receive):
     url, dead = queue(), queue()
     send(url, ["bad"])

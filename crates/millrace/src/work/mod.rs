@@ -32,7 +32,11 @@ use std::sync::Arc;
 use anyhow::bail;
 use millrace_otel::{Options as TraceOptions, StartError, Tracer};
 use millrace_worker::{Drain, Metrics, Slots, Summary, Worker};
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::Notify,
+    task::JoinSet,
+};
 
 use crate::{config::UsageError, end_signals::EndSignals, end_soon::end_soon, limits, logging};
 use commands::Commands;
@@ -95,6 +99,8 @@ fn start_tracing(flags: &WorkFlags) -> anyhow::Result<Tracer> {
 }
 
 async fn run(flags: &WorkFlags, tracer: &Tracer) -> anyhow::Result<Summary> {
+    // Whoever starts us may ignore it, and that is inherited: the system would forget how commands ended.
+    drop(signal(SignalKind::child())?);
     let drain = Drain::new();
     let signals = tokio::spawn(end_on_signals(EndSignals::watch()?, drain.clone()));
     let summary = find_and_work(flags, drain, tracer).await;
