@@ -11,6 +11,9 @@ use std::{
 /// Lines that are not written yet and would take more than this are left out.
 const MOST_BYTES: usize = 1 << 20;
 
+/// Between two attempts to write to what takes nothing for now and does not wait.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Takes lines; each call of `write` is one.
 #[derive(Clone, Default)]
 pub(super) struct Lines(Arc<Shared>);
@@ -45,7 +48,7 @@ impl Lines {
             loop {
                 let left_out = this.take(&mut bytes);
                 // That they cannot be written, as into a file on a full disk, is no reason to end.
-                let _ = to.write_all(&bytes);
+                let _ = write_all(&mut to, &bytes);
                 bytes.clear();
                 if left_out > 0 {
                     tell_left_out(left_out);
@@ -100,6 +103,21 @@ impl Write for Lines {
     }
 }
 
+/// Writes all, also where writing does not wait: whoever shares the pipe or terminal may have asked for
+/// that (`O_NONBLOCK`), and it goes for all of them.
+fn write_all(to: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match to.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(PAUSE),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
@@ -143,5 +161,39 @@ mod tests {
 
         assert_eq!(is_left_out.recv().unwrap(), 2);
         lines.finish(Duration::MAX);
+    }
+
+    /// Takes a few bytes at a time, and nothing every other time.
+    struct NonBlocking {
+        written: Sender<Vec<u8>>,
+        is_full: bool,
+    }
+
+    impl Write for NonBlocking {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.is_full = !self.is_full;
+            if self.is_full {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let taken = bytes.len().min(4);
+            self.written.send(bytes[..taken].to_vec()).map_err(io::Error::other)?;
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn reader_that_is_not_waited_for_by_writing_loses_nothing() {
+        let (written, is_written) = channel();
+        let to = NonBlocking { written, is_full: false };
+        let mut lines = Lines::start(to, |_| ()).unwrap();
+
+        lines.write_all(b"first line\n").unwrap();
+        lines.finish(Duration::MAX);
+
+        assert_eq!(is_written.try_iter().collect::<Vec<_>>().concat(), b"first line\n");
     }
 }
