@@ -175,19 +175,21 @@ fn random_bits() -> u128 {
 
 /// Opens the history of metrics and has it gather.
 fn start_monitor(config: &Config, broker: &Arc<Broker>) -> anyhow::Result<Arc<Monitor>> {
-    let dir = config.data.join("metrics");
-    let dir = (config.durability != Durability::Memory).then_some(dir.as_path());
+    let path = config.data.join("metrics");
+    let dir = (config.durability != Durability::Memory).then_some(path.as_path());
     let now = broker.now();
     let store = match MetricStore::open(dir, now) {
         // On a full disk, say: queues matter more than their history.
         Err(StoreError::Io(error)) => {
-            tracing::warn!(%error, "metrics of this run are kept in memory only");
+            let dir = path.display();
+            tracing::warn!(%dir, %error, "metrics of this run are kept in memory only");
             MetricStore::open(None, now)
         }
         opened => opened,
     };
     let book = AlarmBook::open(dir, now).unwrap_or_else(|error| {
-        tracing::error!(%error, "there are no alarms in this run, and none can be set");
+        let dir = path.display();
+        tracing::error!(%dir, %error, "there are no alarms in this run, and none can be set");
         AlarmBook::unavailable()
     });
     let store = Arc::new(store.context("opening the metrics")?);

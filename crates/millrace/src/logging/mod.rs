@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Context;
 use tracing_subscriber::{
     Layer, Registry,
     filter::{LevelFilter, ParseError, Targets},
@@ -30,7 +31,8 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
     let targets = levels(level)?;
     let lines = Lines::start(io::stderr(), |lines| {
         tracing::warn!(lines, "left out of the log, as it was not read in time");
-    })?;
+    })
+    .context("starting the log")?;
     let _ = LOG.set((format, lines.clone()));
     let writer = move || lines.clone();
     let layer: Box<dyn Layer<_> + Send + Sync> = match format {
