@@ -1,8 +1,9 @@
 //! Running to an end that waits for nobody.
 //!
-//! A look-up of a name is a call that cannot be given up: it blocks a thread of the runtime for as
-//! long as the resolver tries, half a minute and more where no name server answers. Whoever drops a
-//! runtime waits for that, though nobody wants the answer any more.
+//! A look-up of a name is a call that cannot be given up: where it blocks a thread of the runtime, as
+//! that of servers of credentials does, it does so for as long as the resolver tries, half a minute and
+//! more where no name server answers. Whoever drops a runtime waits for that, though nobody wants the
+//! answer any more.
 
 use tokio::runtime::Runtime;
 

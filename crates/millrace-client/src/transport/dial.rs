@@ -11,12 +11,13 @@ use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme, version::TLS12,
     version::TLS13,
 };
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
 use super::connection::{Connection, Stream};
 use super::ledger::Ledger;
+use super::look_up::LookUps;
 use super::race::first_of;
 use super::{Endpoint, TransportError};
 
@@ -70,6 +71,7 @@ pub(super) struct Dialer {
     pub(super) endpoint: Endpoint,
     tls: Option<Tls>,
     timeout: Duration,
+    look_ups: LookUps,
 }
 
 struct Tls {
@@ -84,7 +86,7 @@ impl Dialer {
         timeout: Duration,
     ) -> Result<Dialer, TransportError> {
         let tls = if endpoint.is_tls { Some(Tls::new(&endpoint, options)?) } else { None };
-        Ok(Dialer { endpoint, tls, timeout })
+        Ok(Dialer { endpoint, tls, timeout, look_ups: LookUps::new() })
     }
 
     /// A new connection, counted in the ledger.
@@ -104,9 +106,10 @@ impl Dialer {
 
     /// The name is looked up each time, so that a server that moved is found.
     async fn connect(&self) -> Result<Connection, TransportError> {
-        let name = (self.endpoint.host.as_str(), self.endpoint.port);
-        let addresses = lookup_host(name).await.map_err(TransportError::Connect)?;
-        let attempts = addresses.map(TcpStream::connect);
+        let Endpoint { host, port, .. } = &self.endpoint;
+        let addresses = self.look_ups.addresses(host, *port).await;
+        let addresses = addresses.map_err(TransportError::Connect)?;
+        let attempts = addresses.into_iter().map(TcpStream::connect);
         let stream = first_of(attempts).await.map_err(TransportError::Connect)?;
         stream.set_nodelay(true).map_err(TransportError::Connect)?;
         let stream = match &self.tls {

@@ -45,12 +45,15 @@ impl TransportError {
         !matches!(self, Connect(_) | ConnectTimeout { .. } | LaneTimeout { .. } | Tls(_) | Head(_))
     }
 
-    /// Whether the process, or the system, has too many open files.
-    pub(super) fn is_for_lack_of_descriptors(&self) -> bool {
+    /// Whether the process, or the system, has too many open files, or too many threads to look up a
+    /// name.
+    pub(super) fn is_for_lack_of_room(&self) -> bool {
         // EMFILE and ENFILE, which have these numbers on every Unix.
         let numbers = if cfg!(unix) { &[24, 23][..] } else { &[] };
         let TransportError::Connect(error) = self else { return false };
-        error.raw_os_error().is_some_and(|number| numbers.contains(&number))
+        // EAGAIN, of a thread.
+        error.kind() == io::ErrorKind::WouldBlock
+            || error.raw_os_error().is_some_and(|number| numbers.contains(&number))
     }
 
     fn code(&self) -> &'static str {

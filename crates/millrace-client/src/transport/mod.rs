@@ -16,6 +16,7 @@ mod error;
 mod http1;
 mod ledger;
 mod lifetime;
+mod look_up;
 mod pool;
 mod race;
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub(super) const SILENT_AFTER: Duration = Duration::from_millis(250);
 /// Often enough for what a server closes, seldom enough to cost nothing.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// Between two attempts to come by a connection while there are no descriptors.
+/// Between two attempts to come by a connection while there is no room for one.
 const SHARE_PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
@@ -137,13 +137,13 @@ impl Pool {
         Ok(Taken { connection, lane, permit })
     }
 
-    /// A new connection. Where the process has no descriptor left for one, one that others of the lane
-    /// have done with is as good.
+    /// A new connection. Where the process has no descriptor or thread left for one, one that others of
+    /// the lane have done with is as good.
     async fn open_or_share(&self, lane: Lane) -> Result<Connection, TransportError> {
         let give_up = Instant::now() + self.lane_timeout;
         loop {
             match self.dialer.open(&self.ledger).await {
-                Err(error) if error.is_for_lack_of_descriptors() && Instant::now() < give_up => {
+                Err(error) if error.is_for_lack_of_room() && Instant::now() < give_up => {
                     tokio::time::sleep(SHARE_PAUSE).await;
                     if let Some(connection) = self.idle(lane) {
                         return Ok(connection);
