@@ -1,7 +1,9 @@
 //! Paths outside the AWS protocols: what tools of other servers look for, and, in test mode, the
 //! clock and a reset. All of them begin with `/_`.
 
+use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use millrace_broker::Broker;
@@ -10,8 +12,7 @@ use millrace_wire::query::Parameters;
 use millrace_wire::sqs::ReceivedMessage;
 use millrace_wire::{ApiError, Request, Response, sqs as wire_sqs};
 use serde::Deserialize;
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::auth::Auth;
 use crate::caller::Caller;
@@ -140,7 +141,16 @@ impl Admin {
         let _turn = self.peeks.acquire().await;
         let messages = sqs.peek(&sqs.admin_request(request, caller), peek).await?;
         let (protocol, request_id) = (target.protocol, request_id.to_owned());
-        let encoded = spawn_blocking(move || encode(messages, protocol, &request_id)).await;
+        let (encoded, response) = oneshot::channel();
+        // A thread may be refused, where tokio's `spawn_blocking` would panic.
+        let encoding = thread::Builder::new().name("peek".to_owned()).spawn(move || {
+            // Nobody may wait any more.
+            let _ = encoded.send(encode(messages, protocol, &request_id));
+        });
+        let encoded = match encoding {
+            Ok(_) => response.await.map_err(io::Error::other),
+            Err(error) => Err(error),
+        };
         encoded.map_err(|error| {
             tracing::error!(%error, "messages were not encoded");
             ApiError::internal_failure()
