@@ -1,6 +1,8 @@
 """The everyday commands as a shell runs them, against the shared server."""
 
 import os
+import resource
+import signal
 import subprocess
 
 import pytest
@@ -11,9 +13,14 @@ from support.server import binary
 @pytest.fixture
 def millrace(server):
     """`millrace("queue", "list")` → the finished process; fails unless it ends with `expect`.
-    `endpoint=None`: no environment names a server."""
+    `endpoint=None`: no environment names a server. `file_bytes`: as a disk does that has no more,
+    the system refuses to make a file longer."""
 
-    def run(*arguments, expect=0, stdin="", endpoint=server.endpoint):
+    def run(*arguments, expect=0, stdin="", endpoint=server.endpoint, file_bytes=None):
+        def limit_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -22,7 +29,13 @@ def millrace(server):
         if endpoint is not None:
             environment["MILLRACE_ENDPOINT"] = endpoint
         done = subprocess.run(
-            [binary(), *arguments], input=stdin, env=environment, capture_output=True, text=True, timeout=60
+            [binary(), *arguments],
+            input=stdin,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            preexec_fn=limit_files if file_bytes is not None else None,
         )
         assert done.returncode == expect, (done.args, done.stdout, done.stderr)
         return done

@@ -269,6 +269,20 @@ def test_failed_export_leaves_no_file_in_the_way_of_the_next(millrace, queue, tm
     assert file.read_text() == ""
 
 
+@pytest.mark.parametrize("more", [[], ["--consume"]])
+def test_export_that_finds_the_disk_full_leaves_no_file_and_all_messages(
+    millrace, queue, tmp_path, counts, more
+):
+    url, file = queue(), tmp_path / "messages.jsonl"
+    millrace("send", url, "a")
+
+    full = millrace("export", url, "-o", str(file), *more, file_bytes=10, expect=1)
+
+    assert "File too large" in full.stderr
+    assert not file.exists()
+    assert sum(counts(url)) == 1
+
+
 def test_export_takes_messages_out_if_told_to(millrace, queue, counts):
     url = queue()
     millrace("send", url, "--lines", stdin="".join(f"{n}\n" for n in range(23)))

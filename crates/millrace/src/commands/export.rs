@@ -39,7 +39,7 @@ pub(super) async fn run(flags: &ExportFlags) -> Result<()> {
     let mut written = 0;
     let outcome = write_all(flags.consume, &sqs, &url, &mut out, &mut written).await;
     if let (Err(_), 0, Some(path)) = (&outcome, written, &flags.output) {
-        // It holds nothing, and would be in the way of the next attempt.
+        // It holds nothing that counts, and would be in the way of the next attempt.
         let _ = std::fs::remove_file(path);
     }
     outcome?;
@@ -57,7 +57,8 @@ pub(super) async fn run(flags: &ExportFlags) -> Result<()> {
     Ok(())
 }
 
-/// Counts in `written` the messages that may be in the output.
+/// Counts in `written` the messages that are in the output. What else is there when this fails is still
+/// in the queue, too.
 async fn write_all(
     consume: bool,
     sqs: &Sqs,
@@ -72,8 +73,8 @@ async fn write_all(
             if messages.is_empty() {
                 break;
             }
-            *written += messages.len();
             out.write(&messages)?;
+            *written += messages.len();
             delete(sqs, url, &messages).await?;
         }
     } else {
@@ -88,8 +89,8 @@ async fn write_all(
                 messages.len()
             );
         }
-        *written += messages.len();
         out.write(&messages)?;
+        *written += messages.len();
     }
     Ok(())
 }
@@ -114,7 +115,10 @@ impl Sink {
         // A file is on disk when its name is.
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let named = File::open(parent.unwrap_or(Path::new("."))).and_then(|dir| dir.sync_all());
-        named.with_context(|| format!("writing the name {}", path.display()))?;
+        if let Err(error) = named {
+            let _ = std::fs::remove_file(path);
+            return Err(error).with_context(|| format!("writing the name {}", path.display()));
+        }
         Ok(Sink::File(BufWriter::new(file)))
     }
 
