@@ -33,9 +33,15 @@ pub(crate) fn follow(flags: Flags, config: &Config, keys: &AccessKeys) -> std::i
     thread::Builder::new().name("credentials".to_owned()).spawn(move || {
         // What changed between the start and here is seen: the keys are compared.
         let mut watched = Watched::default();
+        let mut told = String::new();
         loop {
             if watched.is_to_be_read(Stamp::of(&file)) {
-                take(&flags, &file, &keys);
+                let failure = look(&flags, &file, &keys);
+                if failure.is_some() {
+                    // It may be for want of descriptors, and be read the next time as it is.
+                    watched.read = None;
+                }
+                tell(&file, failure.unwrap_or_default(), &mut told);
             }
             thread::sleep(PAUSE);
         }
@@ -43,24 +49,37 @@ pub(crate) fn follow(flags: Flags, config: &Config, keys: &AccessKeys) -> std::i
     Ok(())
 }
 
-fn take(flags: &Flags, file: &Path, keys: &AccessKeys) {
-    let file = file.display();
-    let taken = Config::load(flags).and_then(|config| {
-        let new = access_keys(&config);
-        let is_change = *keys.all() != *new;
-        if is_change {
-            keys.replace(new)?;
-        }
-        Ok(is_change)
-    });
-    match taken {
-        Ok(true) => tracing::info!(%file, keys = keys.all().len(), "access keys changed"),
+/// Returns why the file's keys do not count.
+fn look(flags: &Flags, file: &Path, keys: &AccessKeys) -> Option<String> {
+    match take(flags, keys) {
+        Ok(true) => tracing::info!(
+            file = %file.display(),
+            keys = keys.all().len(),
+            "access keys changed"
+        ),
         Ok(false) => {}
-        Err(error) => {
-            let error = format!("{error:#}");
-            tracing::error!(%file, error, "changed access keys not taken, those before stay");
-        }
+        Err(error) => return Some(format!("{error:#}")),
     }
+    None
+}
+
+/// Tells of a failure once; of none, nothing.
+fn tell(file: &Path, failure: String, told: &mut String) {
+    if !failure.is_empty() && failure != *told {
+        let file = file.display();
+        tracing::error!(%file, error = failure, "changed access keys not taken, those before stay");
+    }
+    *told = failure;
+}
+
+/// Says whether others count now.
+fn take(flags: &Flags, keys: &AccessKeys) -> anyhow::Result<bool> {
+    let new = access_keys(&Config::load(flags)?);
+    let is_change = *keys.all() != *new;
+    if is_change {
+        keys.replace(new)?;
+    }
+    Ok(is_change)
 }
 
 /// What tells one version of the file from another: inode, time of its last change. `None` where it is
