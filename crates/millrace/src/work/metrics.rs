@@ -64,7 +64,8 @@ pub(super) fn listen(address: SocketAddr, workers: Vec<Metrics>) -> anyhow::Resu
     let for_server = drain.clone();
     let run = move || {
         if let Err(error) = server.run(Arc::new(Exposition { registry }), for_server, hooks) {
-            tracing::error!(%error, "metrics are no longer served");
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "metrics are no longer served");
         }
     };
     let thread = thread::Builder::new().name("metrics".to_owned()).spawn(run)?;
