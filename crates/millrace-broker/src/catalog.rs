@@ -11,6 +11,7 @@ use millrace_journal::{GroupCommit, Purpose, Record};
 
 use crate::broker::{Broker, append_index};
 use crate::error::BrokerError;
+use crate::figures::QueueTotals;
 use crate::queue::{SharedQueue, State};
 
 pub(crate) struct Catalog {
@@ -29,6 +30,8 @@ struct Maps {
     by_id: HashMap<QueueId, Arc<SharedQueue>>,
     /// The same, found without building a key.
     by_parts: hashbrown::HashMap<QueueKey, Arc<SharedQueue>>,
+    /// Of the queues that were here: each is counted there as soon as it is not found any more.
+    totals_of_deleted: QueueTotals,
 }
 
 /// A key, borrowed. Hashes as [`QueueKey`] does: the same parts in the same order.
@@ -116,7 +119,8 @@ impl Maps {
         self.by_key.insert(queue.key().clone(), queue);
     }
 
-    fn remove(&mut self, queue: &SharedQueue) {
+    fn remove(&mut self, queue: &SharedQueue, totals: QueueTotals) {
+        self.totals_of_deleted += totals;
         self.by_parts.remove(queue.key());
         self.by_id.remove(&queue.id());
         self.by_key.remove(queue.key());
@@ -137,6 +141,13 @@ impl Broker {
     /// Every queue, by key.
     pub fn queues(&self) -> Vec<Arc<SharedQueue>> {
         self.catalog.all()
+    }
+
+    /// Every queue, by key, and what all queues have done that were deleted since the process
+    /// started, as of one moment: none is missing, and none is in both.
+    pub fn queues_and_totals_of_deleted(&self) -> (Vec<Arc<SharedQueue>>, QueueTotals) {
+        let maps = self.catalog.maps();
+        (maps.by_key.values().cloned().collect(), maps.totals_of_deleted)
     }
 
     /// Up to `limit` queues of an account and region whose names begin with `prefix`, in order of
@@ -285,8 +296,9 @@ impl Broker {
             self.timers.disarm_queue(queue.id(), state.armed_at);
             self.maintenance.free(state.queue.purge());
             state.waiters.wake_all();
+            let totals = state.close_totals(queue);
             drop(state);
-            self.catalog.maps_mut().remove(queue);
+            self.catalog.maps_mut().remove(queue, totals);
             ticket
         };
         if let Some(listener) = self.on_delete.get() {

@@ -112,6 +112,16 @@ impl Sends {
     }
 }
 
+impl State {
+    /// What a queue has done that is being deleted: that stays what is told of it, for it is part of
+    /// sums that never fall.
+    pub(crate) fn close_totals(&mut self, queue: &SharedQueue) -> QueueTotals {
+        let totals = totals(queue, self);
+        self.last_totals = Some(Box::new(totals));
+        totals
+    }
+}
+
 impl Broker {
     /// What the queue has done and holds. Ends delays and visibility timeouts that are over first;
     /// O(noisy groups), and O(hidden messages) while there is one, so not for requests.
@@ -151,6 +161,9 @@ fn figures(queue: &SharedQueue, state: &State) -> QueueFigures {
 }
 
 fn totals(queue: &SharedQueue, state: &State) -> QueueTotals {
+    if let Some(last) = &state.last_totals {
+        return **last;
+    }
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     QueueTotals {
         messages_sent: state.sends.messages,
@@ -162,5 +175,54 @@ fn totals(queue: &SharedQueue, state: &State) -> QueueTotals {
         messages_dead_lettered: read(&queue.counters.messages_dead_lettered),
         messages_expired: read(&queue.counters.messages_expired),
         messages_left_out: read(&queue.counters.messages_left_out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::task::{Context, Waker};
+
+    use millrace_core::{QueueKey, SystemClock};
+    use millrace_engine::{Replay, Settings};
+    use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+
+    use super::*;
+    use crate::{Creation, NewQueue, Options};
+
+    #[test]
+    fn a_queue_is_counted_once_though_it_is_deleted_meanwhile() {
+        let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
+        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let (clock, options) = (Arc::new(SystemClock::new()), Options::default());
+        let broker = Broker::new(log, clock, options, replayed, Box::new(|| 1)).unwrap();
+        let new = NewQueue {
+            key: QueueKey::new("us-east-1", "000000000000", "jobs"),
+            settings: Settings::default(),
+            attributes: std::collections::BTreeMap::new(),
+            tags: std::collections::BTreeMap::new(),
+        };
+        let (Creation::Created(queue) | Creation::Existing(queue), _) =
+            broker.begin_create_queue(&new).unwrap();
+        let count = |count| Counters::add(&queue.counters.messages_received, count);
+        let sum = |queues: &[Arc<SharedQueue>], mut totals: QueueTotals| {
+            queues.iter().for_each(|queue| totals += broker.queue_figures(queue).totals);
+            totals.messages_received
+        };
+        count(5);
+
+        let (before, deleted_before) = broker.queues_and_totals_of_deleted();
+        let mut deletion = pin!(broker.delete_queue(&queue));
+        assert!(deletion.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let (after, deleted_after) = broker.queues_and_totals_of_deleted();
+        // By a receive that was under way.
+        count(1);
+
+        assert_eq!((before.len(), after.len()), (1, 0));
+        assert_eq!(sum(&before, deleted_before), 5);
+        assert_eq!(sum(&after, deleted_after), 5);
     }
 }

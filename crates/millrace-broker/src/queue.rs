@@ -7,7 +7,7 @@ use millrace_core::{QueueId, QueueKey, Timestamp};
 use millrace_engine::{Counts, Definition, Kind, Queue};
 use millrace_journal::Ticket;
 
-use crate::figures::{Counters, Sends};
+use crate::figures::{Counters, QueueTotals, Sends};
 use crate::waiter::Waiters;
 
 /// A queue behind its short lock. Kept alive by those who use it; a deleted queue refuses them.
@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub moved_in: Option<Ticket>,
     pub is_deleted: bool,
     pub sends: Sends,
+    /// Of a deleted queue: what is counted later is not told.
+    pub last_totals: Option<Box<QueueTotals>>,
 }
 
 impl State {
@@ -67,6 +69,7 @@ impl SharedQueue {
                 moved_in: None,
                 is_deleted: false,
                 sends: Sends::default(),
+                last_totals: None,
             }),
             counters: Counters::default(),
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use millrace_broker::{Broker, QueueTotals};
+use millrace_broker::Broker;
 use millrace_core::Timestamp;
 use millrace_metrics::alarm::{AlarmBook, Owed, State};
 use millrace_metrics::{MetricStore, StoreError};
@@ -60,7 +60,6 @@ pub struct Alarms {
 /// The store of metrics and the thread that works on it.
 pub struct Monitor {
     store: Arc<MetricStore>,
-    queues: Arc<QueueMetrics>,
     actions: Actions,
     sender: SyncSender<Message>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -96,7 +95,7 @@ impl Monitor {
         let worker = Worker {
             broker,
             store: store.clone(),
-            queues: queues.clone(),
+            queues,
             alarms: book,
             actions: actions.clone(),
             receiver,
@@ -106,17 +105,12 @@ impl Monitor {
         };
         let thread = std::thread::Builder::new().name("metrics".into()).stack_size(STACK_BYTES);
         let thread = thread.spawn(|| worker.run())?;
-        Ok(Monitor { store, queues, actions, sender, thread: Mutex::new(Some(thread)) })
+        Ok(Monitor { store, actions, sender, thread: Mutex::new(Some(thread)) })
     }
 
     /// The store, for those who may wait for the disk.
     pub fn store(&self) -> &Arc<MetricStore> {
         &self.store
-    }
-
-    /// What all queues that are gone have done since the process started.
-    pub(crate) fn totals_of_deleted(&self) -> QueueTotals {
-        self.queues.totals_of_deleted()
     }
 
     /// How many alarms are in each state.

@@ -26,8 +26,6 @@ struct Gathered {
     queues: HashMap<QueueId, Seen>,
     /// Of queues deleted since the last close.
     deleted: Vec<Sample>,
-    /// Of all queues deleted since the process started.
-    totals_of_deleted: QueueTotals,
 }
 
 /// A queue as it was at the last close.
@@ -66,16 +64,10 @@ impl QueueMetrics {
         }
     }
 
-    /// What all queues that are gone have done since the process started.
-    pub(super) fn totals_of_deleted(&self) -> QueueTotals {
-        self.gathered().totals_of_deleted
-    }
-
     /// Its last figures would be lost with the queue.
     fn queue_deleted(&self, queue: &SharedQueue) {
         let mut gathered = self.gathered();
         let figures = self.broker.queue_figures(queue);
-        gathered.totals_of_deleted += figures.totals;
         let seen = gathered.queues.remove(&queue.id()).unwrap_or_default();
         if figures.totals != seen.totals {
             let values = values(queue, &figures, &seen.totals, self.broker.now());

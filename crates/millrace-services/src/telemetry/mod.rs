@@ -66,7 +66,6 @@ impl Telemetry {
         let figures = Arc::new(OnceLock::new());
         let queues = QueueSeries {
             broker: broker.clone(),
-            monitor: monitor.clone(),
             top: options.top_queues,
             always: options.queues.clone(),
         };

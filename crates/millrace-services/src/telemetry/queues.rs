@@ -13,11 +13,8 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use crate::cloudwatch::Monitor;
-
 pub(super) struct QueueSeries {
     pub(super) broker: Arc<Broker>,
-    pub(super) monitor: Arc<Monitor>,
     /// So many queues with most messages have series of their own,
     pub(super) top: usize,
     /// and those with these names.
@@ -129,55 +126,6 @@ impl QueueSeries {
         queues
     }
 
-    fn encode_all(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        queues: &[Seen],
-        now: Timestamp,
-    ) -> Result<(), fmt::Error> {
-        let help = "Queues that exist";
-        let gauge = encoder.encode_descriptor("millrace_queues", help, None, MetricType::Gauge)?;
-        ConstGauge::new(queues.len() as u64).encode(gauge)?;
-        let help = "Messages in all queues by state";
-        let mut messages =
-            encoder.encode_descriptor("millrace_messages", help, None, MetricType::Gauge)?;
-        let mut sums = [("ready", 0), ("delayed", 0), ("in_flight", 0)];
-        for seen in queues {
-            let counts = seen.figures.gauges.counts;
-            for ((_, sum), count) in
-                sums.iter_mut().zip([counts.ready, counts.delayed, counts.in_flight])
-            {
-                *sum += count;
-            }
-        }
-        for (state, sum) in sums {
-            ConstGauge::new(sum).encode(messages.encode_family(&[("state", state)])?)?;
-        }
-        let waits =
-            |seen: &&Seen| seen.dead_letter_sources == 0 && seen.figures.gauges.counts.ready > 0;
-        let ages_s = queues.iter().filter(waits).map(|seen| seen.figures.oldest_age_s(now));
-        let gauge = encoder.encode_descriptor(
-            "millrace_oldest_message_age",
-            "The largest of all queues that have messages ready and are no dead-letter queue",
-            Some(&Unit::Seconds),
-            MetricType::Gauge,
-        )?;
-        ConstGauge::new(ages_s.max().unwrap_or(0)).encode(gauge)?;
-        let deleted = self.monitor.totals_of_deleted();
-        for counted in COUNTED {
-            let sum = queues.iter().map(|seen| (counted.of)(&seen.figures.totals)).sum::<u64>();
-            let name = format!("millrace_{}", counted.name);
-            let counter = encoder.encode_descriptor(
-                &name,
-                counted.help,
-                counted.unit.as_ref(),
-                MetricType::Counter,
-            )?;
-            ConstCounter::new(sum + (counted.of)(&deleted)).encode(counter)?;
-        }
-        Ok(())
-    }
-
     fn encode_each(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -242,7 +190,7 @@ impl fmt::Debug for QueueSeries {
 
 impl Collector for QueueSeries {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let queues = self.broker.queues();
+        let (queues, mut totals) = self.broker.queues_and_totals_of_deleted();
         let mut sources: HashMap<QueueKey, u64> = HashMap::new();
         for queue in &queues {
             if let Some(redrive) = &queue.definition().settings.redrive {
@@ -258,7 +206,139 @@ impl Collector for QueueSeries {
             })
             .collect();
         let now = self.broker.now();
-        self.encode_all(&mut encoder, &queues, now)?;
+        queues.iter().for_each(|seen| totals += seen.figures.totals);
+        encode_all(&mut encoder, &queues, now)?;
+        encode_totals(&mut encoder, &totals)?;
         self.encode_each(&mut encoder, &self.shown(queues), now)
+    }
+}
+
+fn encode_all(
+    encoder: &mut DescriptorEncoder<'_>,
+    queues: &[Seen],
+    now: Timestamp,
+) -> Result<(), fmt::Error> {
+    let help = "Queues that exist";
+    let gauge = encoder.encode_descriptor("millrace_queues", help, None, MetricType::Gauge)?;
+    ConstGauge::new(queues.len() as u64).encode(gauge)?;
+    let help = "Messages in all queues by state";
+    let mut messages =
+        encoder.encode_descriptor("millrace_messages", help, None, MetricType::Gauge)?;
+    let mut sums = [("ready", 0), ("delayed", 0), ("in_flight", 0)];
+    for seen in queues {
+        let counts = seen.figures.gauges.counts;
+        for ((_, sum), count) in
+            sums.iter_mut().zip([counts.ready, counts.delayed, counts.in_flight])
+        {
+            *sum += count;
+        }
+    }
+    for (state, sum) in sums {
+        ConstGauge::new(sum).encode(messages.encode_family(&[("state", state)])?)?;
+    }
+    let waits =
+        |seen: &&Seen| seen.dead_letter_sources == 0 && seen.figures.gauges.counts.ready > 0;
+    let ages_s = queues.iter().filter(waits).map(|seen| seen.figures.oldest_age_s(now));
+    let gauge = encoder.encode_descriptor(
+        "millrace_oldest_message_age",
+        "The largest of all queues that have messages ready and are no dead-letter queue",
+        Some(&Unit::Seconds),
+        MetricType::Gauge,
+    )?;
+    ConstGauge::new(ages_s.max().unwrap_or(0)).encode(gauge)
+}
+
+fn encode_totals(
+    encoder: &mut DescriptorEncoder<'_>,
+    totals: &QueueTotals,
+) -> Result<(), fmt::Error> {
+    for counted in COUNTED {
+        let name = format!("millrace_{}", counted.name);
+        let counter = encoder.encode_descriptor(
+            &name,
+            counted.help,
+            counted.unit.as_ref(),
+            MetricType::Counter,
+        )?;
+        ConstCounter::new((counted.of)(totals)).encode(counter)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Context, Waker};
+
+    use millrace_broker::{Creation, NewContent, NewQueue, Outgoing, Settings};
+    use millrace_core::{MessageId, SystemClock};
+    use millrace_engine::Replay;
+    use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+    use prometheus_client::encoding::text::encode_registry;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    const QUEUES: u64 = 2_000;
+
+    /// Makes a queue, sends it a message and deletes it.
+    fn come_and_go(broker: &Broker) {
+        let new = NewQueue {
+            key: QueueKey::new("us-east-1", "000000000000", "job"),
+            settings: Settings::default(),
+            attributes: std::collections::BTreeMap::new(),
+            tags: std::collections::BTreeMap::new(),
+        };
+        let (Creation::Created(queue) | Creation::Existing(queue), _) =
+            broker.begin_create_queue(&new).unwrap();
+        let mut content = Vec::new();
+        NewContent::default().encode(&mut content);
+        let message = Outgoing {
+            id: MessageId::from_random(1),
+            content: &content,
+            size_bytes: 0,
+            group: None,
+            deduplication_id: None,
+            delay_s: None,
+        };
+        broker.begin_send(&queue, &[message]).unwrap();
+        let mut deletion = pin!(broker.delete_queue(&queue));
+        while deletion.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            broker.log().commit_step();
+        }
+    }
+
+    #[test]
+    fn totals_never_fall_while_queues_come_and_go() {
+        let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
+        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let (clock, options) = (Arc::new(SystemClock::new()), Default::default());
+        let broker = Broker::new(log, clock, options, replayed, Box::new(|| 1)).unwrap();
+        let mut registry = Registry::default();
+        let series = QueueSeries { broker: broker.clone(), top: 0, always: Vec::new() };
+        registry.register_collector(Box::new(series));
+        let sent = || {
+            let mut text = String::new();
+            encode_registry(&mut text, &registry).unwrap();
+            let count = text.lines().find_map(|l| l.strip_prefix("millrace_messages_sent_total "));
+            count.unwrap().parse::<u64>().unwrap()
+        };
+
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                (0..QUEUES).for_each(|_| come_and_go(&broker));
+                is_over.store(true, Ordering::Relaxed);
+            });
+            let mut before = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let now = sent();
+                assert!(now >= before, "{now} after {before}");
+                before = now;
+            }
+        });
+
+        assert_eq!(sent(), QUEUES);
     }
 }
