@@ -177,6 +177,12 @@ impl Broker {
             self.count_messages(&queue);
             self.visit(&queue, self.now());
         }
+        self.clock_leapt();
+    }
+
+    /// Has the threads look at the clock again, which somebody has moved forward: they sleep until
+    /// what they expect would be due by the old one.
+    pub fn clock_leapt(&self) {
         self.timers.poke();
         self.maintenance.hurry();
     }

@@ -96,7 +96,7 @@ pub(crate) fn open_services(
                 };
                 let watched = async {
                     if worker == 0 {
-                        watch_clock(&clock).await;
+                        watch_clock(&clock, &broker).await;
                     }
                 };
                 tokio::join!(driver, drained, watched);
@@ -128,7 +128,7 @@ const CLOCK_SLACK_MS: u64 = 5000;
 ///
 /// Tells when the wall's clock was set. Ours goes on as it did until the next start, which goes by the
 /// wall's again: it is then that messages may be older, or timeouts over, all at once.
-async fn watch_clock(clock: &SystemClock) {
+async fn watch_clock(clock: &SystemClock, broker: &Broker) {
     let mut suspended = suspended_so_far();
     let mut told_ms = 0;
     loop {
@@ -136,6 +136,7 @@ async fn watch_clock(clock: &SystemClock) {
         // Not what lies between two looks at two clocks.
         if slept > SUSPEND_LEAST {
             clock.advance(slept);
+            broker.clock_leapt();
             suspended += slept;
         }
         let lag_ms = clock.lag_ms();

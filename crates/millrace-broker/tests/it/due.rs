@@ -1,11 +1,17 @@
 //! When queues are visited for what is due.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
 
-use millrace_broker::{Broker, Creation, NewContent, NewQueue, Options, Outgoing, Settings};
+use millrace_broker::{
+    Broker, Creation, NewContent, NewQueue, Options, Outgoing, ReceiveRequest, Settings,
+    SharedQueue,
+};
 use millrace_core::{Clock, MessageId, QueueKey, Timestamp};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
@@ -23,9 +29,8 @@ impl Clock for Still {
     }
 }
 
-#[test]
-fn a_clock_that_is_advanced_leaves_each_queue_one_visit() {
-    let clock = Arc::new(Still(AtomicU64::new(1_000_000)));
+/// A queue whose messages are delayed by a minute, with one that was just sent.
+fn with_a_delayed_message(clock: &Arc<Still>) -> (Arc<Broker>, Arc<SharedQueue>, NewQueue) {
     let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
     let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
     let (options, random) = (Options::default(), Box::new(|| 1));
@@ -49,6 +54,13 @@ fn a_clock_that_is_advanced_leaves_each_queue_one_visit() {
         delay_s: None,
     };
     broker.begin_send(&queue, &[message]).unwrap();
+    (broker, queue, new)
+}
+
+#[test]
+fn a_clock_that_is_advanced_leaves_each_queue_one_visit() {
+    let clock = Arc::new(Still(AtomicU64::new(1_000_000)));
+    let (broker, queue, new) = with_a_delayed_message(&clock);
     let expiry = broker.now().plus_seconds(u64::from(new.settings.retention_s));
 
     // Half a second before the delay ends; a visit is not asked for within less than a second.
@@ -57,4 +69,47 @@ fn a_clock_that_is_advanced_leaves_each_queue_one_visit() {
     let next = broker.run_due();
 
     assert_eq!((queue.counts().ready, next), (1, expiry));
+}
+
+struct Unpark(Thread, AtomicBool);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.1.store(true, Ordering::Release);
+        self.0.unpark();
+    }
+}
+
+/// As when the machine was suspended: the threads have not noticed.
+#[test]
+fn a_poll_is_woken_for_what_is_due_since_the_clock_leapt() {
+    const LONG: Duration = Duration::from_secs(10);
+    let clock = Arc::new(Still(AtomicU64::new(1_000_000)));
+    let (broker, queue, _) = with_a_delayed_message(&clock);
+    broker.spawn_threads().unwrap();
+    let request = ReceiveRequest {
+        max: 1,
+        visibility_timeout_s: None,
+        wait_time_s: Some(20),
+        attempt_id: None,
+    };
+    let waker = Arc::new(Unpark(std::thread::current(), AtomicBool::new(false)));
+    let task = Waker::from(waker.clone());
+    let mut context = Context::from_waker(&task);
+    let mut poll = pin!(broker.receive(&queue, &request));
+    assert!(poll.as_mut().poll(&mut context).is_pending());
+    // Time enough for the threads to fall asleep.
+    std::thread::sleep(Duration::from_millis(100));
+
+    clock.advance(Duration::from_secs(60));
+    broker.clock_leapt();
+
+    let began = Instant::now();
+    while !waker.1.load(Ordering::Acquire) {
+        std::thread::park_timeout(LONG);
+        assert!(began.elapsed() < LONG, "it sleeps on");
+    }
+    let Poll::Ready(received) = poll.as_mut().poll(&mut context) else { panic!("it waits still") };
+    assert_eq!(received.unwrap().len(), 1);
+    broker.close();
 }
