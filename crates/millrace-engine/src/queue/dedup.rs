@@ -121,9 +121,13 @@ impl DedupWindow {
     }
 
     /// Restores the order, oldest first: records that remember sends again stand behind those of
-    /// later sends.
+    /// later sends. Drops sends whose ids later ones have, which records tell of as long as they
+    /// have not expired only where that of a purge is lost.
     pub(super) fn sort(&mut self) {
-        if self.iter(self.front()).is_sorted_by_key(|(_, send)| send.expires) {
+        let sends = || self.iter(self.front()).map(|(_, send)| send);
+        if sends().all(|send| send.position != NOWHERE)
+            && sends().is_sorted_by_key(|send| send.expires)
+        {
             return;
         }
         let sends = self.iter(self.front()).map(|(_, send)| *send);
@@ -342,6 +346,17 @@ mod tests {
         assert_eq!((window.count_to(2), window.segments.oldest_segment()), (10, Some(2)));
         window = window.emptied();
         assert_eq!((to(&window, 99), window.segments.oldest_segment()), (vec![], None));
+    }
+
+    #[test]
+    fn sorting_drops_a_send_whose_id_a_later_one_has() {
+        let mut window = window(2);
+        let again = Remembered { expires: NOW.0 + 5, seq: 5, ..send(0) };
+        window.insert(again, Some(position(5)));
+
+        window.sort();
+
+        assert_eq!((window.next_expiry(), to(&window, 99)), (Some(NOW.0 + 1), vec![1, 5]));
     }
 
     #[test]
