@@ -84,6 +84,9 @@ impl Replay {
             }
             Record::Moved { from, to, at, source, slots } => {
                 self.latest = self.latest.max(at);
+                if let Some(target) = self.queues.get_mut(&to) {
+                    target.queue.replay_taken(slots);
+                }
                 if let Some(mut taken) = self.queues.remove(&from) {
                     let is_fifo = taken.queue.settings().kind == Kind::Fifo;
                     let target = self.queue(to, is_fifo);

@@ -4,7 +4,7 @@ use millrace_engine::{DeduplicationScope, Kind, Receive, Settings};
 use proptest::prelude::*;
 
 use crate::harness::{Broker, NewMessage};
-use crate::props::{Command, Pair, command};
+use crate::props::{Command, Pair, command, redrive};
 use crate::replay::assert_replay_is_live;
 
 /// Receives and deletes all that is there, however long that takes.
@@ -63,6 +63,35 @@ fn a_queue_whose_deletion_is_lost_stays_away_even_when_its_successor_is_deleted(
     broker.delete_queue(0);
     broker.restart();
     assert!(broker.members.is_empty());
+}
+
+/// Its first record is truncated, and its queue's name is told of further on only.
+#[test]
+fn what_was_in_the_slot_of_a_moved_message_stays_away_when_that_is_gone() {
+    let mut broker = Broker::new();
+    let settings =
+        Settings { visibility_timeout_s: 0, redrive: Some(redrive(1)), ..Settings::default() };
+    let source = broker.create("jobs", settings);
+    let dead = broker.create("dead", Settings::default());
+    broker.send(source, "moved", NewMessage::default());
+    broker.create("fills the segment", Settings::default());
+    broker.send(dead, "deleted", NewMessage::default());
+    assert_eq!(broker.journal.tail_segment(), 1);
+    broker.take_oldest(dead);
+    let deletion = broker.journal.records.len() - 1;
+    let receive =
+        Receive { max: 1, visibility_timeout_s: None, attempt: None, in_flight_limit: u64::MAX };
+    broker.receive(source, &receive).expect("no limit");
+    assert_eq!(broker.receive(source, &receive).expect("no limit").moved, ["moved"]);
+    broker.take_oldest(dead);
+    broker.journal.records.remove(deletion);
+
+    for _ in 0..2 {
+        broker.restart();
+        assert_replay_is_live(&mut broker);
+        assert_eq!(broker.members[dead].queue.counts().total(), 0);
+        broker.truncate(0);
+    }
 }
 
 /// The purge between two sends of one deduplication id in the same millisecond: the later counts.

@@ -329,7 +329,7 @@ impl Pair {
     }
 }
 
-fn redrive(max_receive_count: u32) -> Redrive {
+pub(crate) fn redrive(max_receive_count: u32) -> Redrive {
     Redrive {
         region: "us-east-1".to_owned(),
         account: "000000000000".to_owned(),
