@@ -149,10 +149,10 @@ impl Queue {
                 self.change(delivery.at.slot, MessageState::Ready, 0);
             }
         }
-        // What is shown again at once is never given to the same attempt again.
+        // Also what is shown again at once, which cannot be repeated: an earlier receive of this
+        // attempt can no longer be, either.
         if let Some(key) = receive.attempt
             && !done.deliveries.is_empty()
-            && timeout_s > 0
         {
             self.remember_attempt(key, now, &done);
         }
