@@ -20,6 +20,7 @@ mod clock;
 mod connection;
 mod counters;
 mod drain;
+mod file_version;
 mod http1;
 mod http2;
 mod idle_poll;
@@ -36,6 +37,7 @@ mod worker;
 
 pub use counters::{Closed, Counters, Totals};
 pub use drain::Drain;
+pub use file_version::FileVersion;
 #[doc(hidden)]
 pub use http1::fuzz;
 pub use listen::{BindError, Drained, RunError, Server};

@@ -2,9 +2,8 @@
 //! and HTTP/1.1.
 
 use std::{
-    fs, io,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    io,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError, RwLock, Weak},
     thread,
     time::Duration,
@@ -22,7 +21,7 @@ use rustls::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::TlsFiles;
+use crate::{FileVersion, TlsFiles};
 
 /// What ALPN calls HTTP/2.
 pub(crate) const H2: &[u8] = b"h2";
@@ -121,20 +120,16 @@ struct Certificates {
 /// What the last look found.
 #[derive(Debug)]
 struct Seen {
-    /// Of the files when they were last read, whether they could be used or not.
-    stamps: Stamps,
+    /// Of certificate and key when they were last read, whether they could be used or not.
+    versions: [FileVersion; 2],
     /// They could not be read, for want of descriptors, say: they may be the next time, as they are.
     is_unread: bool,
 }
 
-/// What tells one version of each file from another (inode, time of its last change); `None` where it
-/// is not there.
-type Stamps = [Option<(u64, i64, i64)>; 2];
-
 impl Certificates {
     fn read(files: &TlsFiles) -> Result<Certificates, TlsError> {
         // Before the files: what changes while they are read is seen later.
-        let seen = Mutex::new(Seen { stamps: stamps(files), is_unread: false });
+        let seen = Mutex::new(Seen { versions: versions(files), is_unread: false });
         let current = RwLock::new(Arc::new(certified_key(files)?));
         Ok(Certificates { files: files.clone(), current, seen })
     }
@@ -147,13 +142,13 @@ impl Certificates {
 
     fn refresh_with(&self, read: impl FnOnce(&TlsFiles) -> Result<CertifiedKey, TlsError>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = stamps(&self.files);
-        let is_changed = seen.stamps != now;
+        let now = versions(&self.files);
+        let is_changed = seen.versions != now;
         if !is_changed && !seen.is_unread {
             return;
         }
         let read = read(&self.files);
-        *seen = Seen { stamps: now, is_unread: read.as_ref().is_err_and(TlsError::is_unread) };
+        *seen = Seen { versions: now, is_unread: read.as_ref().is_err_and(TlsError::is_unread) };
         let file = self.files.certificate.display();
         match read {
             Ok(key) => {
@@ -179,12 +174,8 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-fn stamps(files: &TlsFiles) -> Stamps {
-    let stamp = |path: &Path| {
-        let found = fs::metadata(path).ok()?;
-        Some((found.ino(), found.ctime(), found.ctime_nsec()))
-    };
-    [stamp(&files.certificate), stamp(&files.key)]
+fn versions(files: &TlsFiles) -> [FileVersion; 2] {
+    [&files.certificate, &files.key].map(|file| FileVersion::of(file))
 }
 
 fn certified_key(files: &TlsFiles) -> Result<CertifiedKey, TlsError> {
@@ -203,6 +194,8 @@ fn certified_key(files: &TlsFiles) -> Result<CertifiedKey, TlsError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -1,11 +1,10 @@
 //! Access keys of the configuration file, which may be changed while the server runs.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use millrace_server::FileVersion;
 use millrace_services::{AccessKey, AccessKeys};
 
 use crate::cli::Flags;
@@ -35,7 +34,7 @@ pub(crate) fn follow(flags: Flags, config: &Config, keys: &AccessKeys) -> std::i
         let mut watched = Watched::default();
         let mut told = String::new();
         loop {
-            if watched.is_to_be_read(Stamp::of(&file)) {
+            if watched.is_to_be_read(FileVersion::of(&file)) {
                 let failure = look(&flags, &file, &keys);
                 if failure.is_some() {
                     // It may be for want of descriptors, and be read the next time as it is.
@@ -82,27 +81,15 @@ fn take(flags: &Flags, keys: &AccessKeys) -> anyhow::Result<bool> {
     Ok(is_change)
 }
 
-/// What tells one version of the file from another: inode, time of its last change. `None` where it is
-/// not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp(Option<(u64, i64, i64)>);
-
-impl Stamp {
-    fn of(file: &Path) -> Stamp {
-        let stamp = |found: fs::Metadata| (found.ino(), found.ctime(), found.ctime_nsec());
-        Stamp(fs::metadata(file).ok().map(stamp))
-    }
-}
-
 /// When the file is to be read: when it is as it was at the look before, so that nobody is writing it.
 #[derive(Debug, Default)]
 struct Watched {
-    seen: Option<Stamp>,
-    read: Option<Stamp>,
+    seen: Option<FileVersion>,
+    read: Option<FileVersion>,
 }
 
 impl Watched {
-    fn is_to_be_read(&mut self, now: Stamp) -> bool {
+    fn is_to_be_read(&mut self, now: FileVersion) -> bool {
         let rests = self.seen.replace(now) == Some(now);
         rests && self.read.replace(now) != Some(now)
     }
@@ -114,10 +101,17 @@ mod tests {
 
     #[test]
     fn a_file_is_read_once_it_rests_and_when_it_has_changed() {
-        let at = |change| Stamp(Some((7, change, 0)));
+        let directory = tempfile::TempDir::new().unwrap();
+        let written = ["a", "b", "c"].map(|name| {
+            let file = directory.path().join(name);
+            std::fs::write(&file, "").unwrap();
+            FileVersion::of(&file)
+        });
+        let [a, b, c] = written;
+        let none = FileVersion::of(&directory.path().join("none"));
         let mut watched = Watched::default();
-        let looks = [at(1), at(1), at(1), at(2), at(3), at(3), at(3), Stamp(None), Stamp(None)];
 
+        let looks = [a, a, a, b, c, c, c, none, none];
         let read: Vec<bool> = looks.into_iter().map(|look| watched.is_to_be_read(look)).collect();
 
         assert_eq!(read, [false, true, false, false, false, true, false, false, true]);

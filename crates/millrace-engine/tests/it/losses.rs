@@ -4,7 +4,7 @@ use millrace_engine::{DeduplicationScope, Kind, Receive, Settings};
 use proptest::prelude::*;
 
 use crate::harness::{Broker, NewMessage};
-use crate::props::{Command, Pair, command, redrive};
+use crate::props::{Command, Pair, cases_or, command, redrive};
 use crate::replay::assert_replay_is_live;
 
 /// Receives and deletes all that is there, however long that takes.
@@ -110,7 +110,7 @@ fn a_send_behind_a_lost_purge_is_another_send() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: cases_or(150), failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn queues_without_some_of_their_records_are_consistent(

@@ -355,7 +355,7 @@ fn receipts_queue(handles: &[Handle]) -> usize {
 fn check(cases: u32, kind: Kind, scope: DeduplicationScope) {
     let drawn = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let seed = number("MILLRACE_SEED").unwrap_or(drawn);
-    let cases = number("MILLRACE_CASES").map_or(cases, |cases| cases as u32);
+    let cases = cases_or(cases);
     println!("MILLRACE_SEED={seed}");
     let config = Config {
         cases,
@@ -375,6 +375,11 @@ fn check(cases: u32, kind: Kind, scope: DeduplicationScope) {
     if let Err(failure) = outcome {
         panic!("MILLRACE_SEED={seed}\n{failure}");
     }
+}
+
+/// How many are asked for, or these.
+pub(crate) fn cases_or(usual: u32) -> u32 {
+    number("MILLRACE_CASES").map_or(usual, |cases| cases as u32)
 }
 
 fn number(variable: &str) -> Option<u64> {
