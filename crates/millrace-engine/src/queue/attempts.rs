@@ -44,6 +44,11 @@ impl Attempts {
         }
     }
 
+    /// Its end stays noted until it comes.
+    pub(super) fn forget(&mut self, key: u128) {
+        self.receives.remove(&key);
+    }
+
     pub(super) fn insert(&mut self, key: u128, now: Timestamp, messages: Vec<Given>) {
         let expires = now.plus_seconds(limits::DEDUPLICATION_WINDOW_S).0;
         self.order.insert((expires, key));

@@ -149,12 +149,14 @@ impl Queue {
                 self.change(delivery.at.slot, MessageState::Ready, 0);
             }
         }
-        // Also what is shown again at once, which cannot be repeated: an earlier receive of this
-        // attempt can no longer be, either.
         if let Some(key) = receive.attempt
             && !done.deliveries.is_empty()
         {
-            self.remember_attempt(key, now, &done);
+            match timeout_s {
+                // What is shown again at once is never given to the same attempt again.
+                0 => self.attempts.forget(key),
+                _ => self.remember_attempt(key, now, &done),
+            }
         }
         Ok(done)
     }
