@@ -66,7 +66,8 @@ impl Layer for SnsEnvelope {
 
 impl NotificationAttribute {
     fn named(self, name: String) -> Result<MessageAttribute, HandlerError> {
-        let value = if self.r#type == "Binary" {
+        // A label may follow the type, as in `Binary.gif`.
+        let value = if self.r#type.starts_with("Binary") {
             AttributeValue::Binary(BASE64_STANDARD.decode(self.value)?.into())
         } else {
             AttributeValue::Text(self.value.into())

@@ -69,7 +69,8 @@ async fn notification_is_unwrapped_and_other_bodies_are_not() {
         "Type": "Notification", "MessageId": "1", "TopicArn": "arn:aws:sns:r:1:t", "Subject": "s",
         "Message": "published", "Timestamp": "2026-01-01T00:00:00.000Z",
         "MessageAttributes": {
-            "color": {"Type": "String", "Value": "red"}, "raw": {"Type": "Binary", "Value": "AAE="}
+            "color": {"Type": "String", "Value": "red"}, "raw": {"Type": "Binary", "Value": "AAE="},
+            "icon": {"Type": "Binary.gif", "Value": "AgM="}
         }
     }"#;
     peer.put([notification, "raw", r#"{"Type":"Other","TopicArn":"t","Message":"m"}"#]);
@@ -83,8 +84,11 @@ async fn notification_is_unwrapped_and_other_bodies_are_not() {
     assert_eq!(text(&seen[0], "color").as_deref(), Some("red"));
     assert_eq!(text(&seen[0], "TopicArn").as_deref(), Some("arn:aws:sns:r:1:t"));
     assert_eq!(text(&seen[0], "Subject").as_deref(), Some("s"));
-    let raw = seen[0].delivery().attributes.iter().find(|known| known.name == "raw").unwrap();
-    assert_eq!(raw.value, AttributeValue::Binary(vec![0, 1].into()));
+    for (name, data_type, value) in [("raw", "Binary", [0, 1]), ("icon", "Binary.gif", [2, 3])] {
+        let found = seen[0].delivery().attributes.iter().find(|known| known.name == name).unwrap();
+        assert_eq!(found.data_type, data_type);
+        assert_eq!(found.value, AttributeValue::Binary(value.to_vec().into()), "{name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
