@@ -9,6 +9,7 @@ use super::*;
 use crate::error::CallErrorKind;
 use crate::message::{Outgoing, ReceiptHandle};
 use crate::peer::{Peer, ReceiveRequest, Visibility};
+use crate::retry::{RetryOptions, Retrying};
 use crate::testing::{FaultServer, MemoryPeer, Reply, Request, ServerFault};
 use crate::transport::{Endpoint, TransportOptions};
 
@@ -31,6 +32,9 @@ async fn iron(memory: MemoryPeer, request: Request) -> Reply {
     }
     let parts: Vec<&str> = path.split('/').collect();
     match (request.method.as_str(), parts.as_slice()) {
+        ("POST", ["messages"]) if request.body.len() > 256 << 10 => {
+            reply(400, json!({ "msg": "Too large" }))
+        }
         ("POST", ["messages"]) => {
             let bodies = input["messages"].as_array().unwrap().iter();
             let messages: Vec<_> =
@@ -241,6 +245,29 @@ async fn an_answer_without_all_ids_is_no_success() {
     let error = peer.send(&[Outgoing::new("a"), Outgoing::new("b")]).await.unwrap_err();
 
     assert!(error.kind == CallErrorKind::Malformed && error.is_ambiguous);
+}
+
+#[tokio::test]
+async fn a_batch_is_divided_where_its_request_would_be_too_large() {
+    let Rig { memory, peer, server } = rig(IronVersion::V3, "a b", "tok").await;
+    // The bodies are within the limit; what stands around them and before quotes is too much.
+    let bodies: Vec<ByteString> =
+        (0..100).map(|n| format!("{n:02}{:\"<2600}", "").into()).collect();
+    let messages: Vec<_> = bodies.iter().cloned().map(Outgoing::new).collect();
+    let size: usize = messages.iter().map(Outgoing::size_bytes).sum();
+    assert!(size < peer.capabilities().max_batch_bytes);
+
+    let error = peer.send(&messages).await.unwrap_err();
+    assert_eq!((error.kind, error.is_ambiguous), (CallErrorKind::BatchTooLarge, false));
+    assert_eq!(server.requests().len(), 0);
+
+    let peer = Retrying::new(peer, RetryOptions::default());
+    assert!(peer.send(&messages).await.unwrap().iter().all(Result::is_ok));
+    assert_eq!(memory.bodies(), bodies);
+
+    // Nothing can be divided here: the server decides.
+    let large = Outgoing::new("x".repeat(300_000));
+    assert_eq!(peer.send(&[large]).await.unwrap_err().message, "Too large");
 }
 
 #[tokio::test]
