@@ -146,6 +146,9 @@ pub struct Capabilities {
     pub max_batch: usize,
     /// Entries of one visibility call or release.
     pub max_visibility_batch: usize,
+    /// How long a visibility change is sure to hide a message, whatever longer time is asked for;
+    /// `None` where that is what counts.
+    pub sure_extension: Option<Duration>,
     /// Bytes of bodies and attributes in one send call.
     pub max_batch_bytes: usize,
     /// Messages of one receive.

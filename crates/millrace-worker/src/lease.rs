@@ -11,6 +11,9 @@
 //!                      ├───────────────────┼─────────────┤  after an extension
 //! ```
 //!
+//! Where the server extends by less than the visibility timeout, the time of an extension stands in
+//! the timeout's place after the receive, and what follows is drawn to its scale.
+//!
 //! While a request about a message is under way (an extension or a settlement) no other is sent: an
 //! extension that overtakes a delete would answer with a false error.
 
@@ -41,6 +44,8 @@ const SHORTEST_EXTENSION: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Leases {
     timeout: Duration,
+    /// What an extension asks for; all other times are parts of it.
+    extension: Duration,
     longest: Duration,
     leases: HashMap<Key, Lease>,
     /// What happens next to each lease: an extension or its end. Leases with a request under way
@@ -77,7 +82,14 @@ impl Leases {
     /// Leases of `timeout` each time, `longest` in all.
     pub(crate) fn new(timeout: Duration, longest: Duration) -> Leases {
         let longest = longest.min(LONGEST_HELD);
-        Leases { timeout, longest, leases: HashMap::new(), schedule: BTreeSet::new() }
+        let (leases, schedule) = (HashMap::new(), BTreeSet::new());
+        Leases { timeout, extension: timeout, longest, leases, schedule }
+    }
+
+    /// Extensions hold for `sure`, if it is given and less than the timeout.
+    pub(crate) fn with_sure_extension(self, sure: Option<Duration>) -> Leases {
+        let extension = sure.map_or(self.timeout, |sure| self.timeout.min(sure));
+        Leases { extension, ..self }
     }
 
     /// Holds a message that came with a receive sent at `sent`, anew if it was held before.
@@ -137,12 +149,12 @@ impl Leases {
 
     /// How long the answer to an extension is waited for at least.
     pub(crate) fn answer(&self) -> Duration {
-        (self.timeout / ANSWER_PART).min(LONGEST_ANSWER)
+        (self.extension / ANSWER_PART).min(LONGEST_ANSWER)
     }
 
     /// An extension failed, but another attempt may succeed while the lease holds.
     pub(crate) fn extension_failed(&mut self, key: Key, now: Instant) {
-        let retry = now + self.timeout / RETRY_PART;
+        let retry = now + self.extension / RETRY_PART;
         if let Some(lease) = self.leases.get_mut(&key) {
             lease.is_in_request = false;
             self.schedule.remove(&(lease.due, key));
@@ -183,7 +195,7 @@ impl Leases {
             return Vec::new();
         }
         // What is due soon joins what is due now.
-        let soon = now + self.timeout / GATHER_PART;
+        let soon = now + self.extension / GATHER_PART;
         let extensions: Vec<Extension> = self
             .schedule
             .range(..=(soon, Key::LAST))
@@ -204,14 +216,14 @@ impl Leases {
         // Parts of a second are rounded up on the wire.
         let longest = Duration::from_secs(lease.last.saturating_duration_since(now).as_secs());
         let answer = self.answer() * if lease.is_slow { ANSWER_TIMES } else { 1 };
-        Some(Extension { key, timeout: self.timeout.min(longest), answer })
+        Some(Extension { key, timeout: self.extension.min(longest), answer })
     }
 
     /// Puts a lease where its next step stands in the schedule.
     fn schedule(&mut self, key: Key) {
         let Some(lease) = self.leases.get_mut(&key) else { return };
         self.schedule.remove(&(lease.due, key));
-        let half = lease.ends.checked_sub(self.timeout / 2).unwrap_or(lease.ends);
+        let half = lease.ends.checked_sub(self.extension / 2).unwrap_or(lease.ends);
         // Nothing is gained by an extension to less than now, or to less than a second.
         lease.is_final = lease.last < lease.ends + SHORTEST_EXTENSION;
         lease.due = if lease.is_in_request || lease.is_final { lease.ends } else { half };
@@ -276,6 +288,26 @@ mod tests {
             assert_eq!(leases.take_due(now, 10), [], "one request at a time");
             leases.extended(extensions[0], now);
         }
+    }
+
+    #[test]
+    fn leases_end_no_later_than_the_server_extends_them() {
+        let sent = Instant::now();
+        let sure = Some(TIMEOUT);
+        let mut leases = Leases::new(10 * TIMEOUT, HOUR).with_sure_extension(sure);
+        leases.hold(Key(1), sent);
+
+        for turn in 0..5 {
+            let now = sent + 10 * TIMEOUT - TIMEOUT / 2 + TIMEOUT / 2 * turn;
+            assert_eq!(leases.next_due(), Some(now));
+            let extension = leases.take_due(now, 10)[0];
+            assert_eq!((extension.timeout, extension.answer), (TIMEOUT, TIMEOUT / 8));
+            leases.extended(extension, now);
+        }
+
+        let mut shorter = Leases::new(TIMEOUT / 3, HOUR).with_sure_extension(sure);
+        shorter.hold(Key(1), sent);
+        assert_eq!(shorter.take_due(sent + TIMEOUT / 6, 10)[0].timeout, TIMEOUT / 3);
     }
 
     #[test]

@@ -23,6 +23,9 @@ const BATCH_ENTRIES: usize = 100;
 const REQUEST_BYTES: usize = 256 << 10;
 /// IronMQ: longest `wait` of a reserve call.
 const WAIT: Duration = Duration::from_secs(30);
+/// IronMQ, version 1: a touch extends by the message's own timeout, which is the sender's choice, 60 s
+/// unless it makes one, and 30 s at least.
+const TOUCH: Duration = Duration::from_secs(30);
 /// What stays as it is in a path segment (RFC 3986, unreserved).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -269,6 +272,7 @@ impl Peer for IronPeer {
         Capabilities {
             max_batch: BATCH_ENTRIES,
             max_visibility_batch: 1,
+            sure_extension: (self.version == IronVersion::V1).then_some(TOUCH),
             max_batch_bytes: REQUEST_BYTES,
             max_receive: BATCH_ENTRIES as u32,
             long_poll: Some(WAIT),

@@ -271,6 +271,14 @@ async fn a_batch_is_divided_where_its_request_would_be_too_large() {
 }
 
 #[tokio::test]
+async fn a_touch_of_version_1_is_not_sure_to_extend_by_what_is_asked_for() {
+    let of = async |version| rig(version, "q", "tok").await.peer.capabilities().sure_extension;
+
+    assert_eq!(of(IronVersion::V1).await, Some(Duration::from_secs(30)));
+    assert_eq!(of(IronVersion::V3).await, None);
+}
+
+#[tokio::test]
 async fn long_polls_wait_at_the_server() {
     let Rig { memory, peer, server } = rig(IronVersion::V3, "a b", "tok").await;
     let poll = tokio::spawn(async move { peer.receive(ReceiveRequest::default()).await });

@@ -179,6 +179,7 @@ impl Peer for SqsPeer {
         Capabilities {
             max_batch: limits::BATCH_ENTRIES,
             max_visibility_batch: limits::BATCH_ENTRIES,
+            sure_extension: None,
             max_batch_bytes: limits::MESSAGE_SIZE_BYTES,
             max_receive: *limits::RECEIVE_MESSAGES.end() as u32,
             long_poll: Some(Duration::from_secs(*limits::WAIT_TIME_S.end())),

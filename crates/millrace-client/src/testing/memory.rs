@@ -41,6 +41,7 @@ impl MemoryPeer {
         MemoryPeer::with_capabilities(Capabilities {
             max_batch: 10,
             max_visibility_batch: 10,
+            sure_extension: None,
             max_batch_bytes: 1 << 20,
             max_receive: 10,
             long_poll: Some(Duration::from_secs(20)),

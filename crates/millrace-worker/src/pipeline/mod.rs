@@ -144,7 +144,8 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             held: HeldMessages::default(),
             lanes: Lanes::default(),
             gathering_since: None,
-            leases: Leases::new(options.visibility_timeout, options.max_lease),
+            leases: Leases::new(options.visibility_timeout, options.max_lease)
+                .with_sure_extension(capabilities.sure_extension),
             limit: Limit::new(options.concurrency, now),
             prefetch: Prefetch::new(max_receive(&capabilities), options.max_receives_open),
             receiver: Receiver::new(&options, now),

@@ -117,6 +117,22 @@ async fn extension_without_an_answer_holds_up_no_other_where_each_is_a_call() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn leases_are_kept_where_an_extension_is_shorter_than_a_receive() {
+    let short =
+        Capabilities { sure_extension: Some(30 * S), ..MemoryPeer::standard().capabilities() };
+    let peer = MemoryPeer::with_capabilities(short);
+    peer.put(["a"]);
+    let handler = Recorder::succeeding(400 * S);
+
+    let options = Options { visibility_timeout: 300 * S, ..until_empty(1) };
+    let summary = run(&peer, &handler, options).await;
+
+    let extensions = peer.calls_of(Operation::ChangeVisibility).len();
+    assert_eq!(extensions, 8, "at 285 s, and every 15 s");
+    assert_eq!((summary.succeeded, summary.leases_lost), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn handler_is_told_when_its_lease_is_lost() {
     let peer = MemoryPeer::standard();
     peer.put(["a"]);
