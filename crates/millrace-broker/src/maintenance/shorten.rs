@@ -110,7 +110,15 @@ impl Broker {
         // Where no further segment can be had there is no slack: it is what is wanted.
         let slack_bytes = if lacks_segment { 0 } else { self.options.slack_bytes };
         let is_long = log_bytes > live_bytes.saturating_mul(2).saturating_add(slack_bytes);
-        if is_long || (lacks_segment && self.is_worth_its_room(&queues, &segments, straggling)) {
+        let is_worth_it = if lacks_segment {
+            let straggling_bytes = live_bytes_in(&queues, straggling);
+            // However much is live behind it: a few messages must not keep a full disk full.
+            (is_long || is_half_dead(&segments, straggling, straggling_bytes))
+                && self.has_room_for(straggling_bytes)
+        } else {
+            is_long
+        };
+        if is_worth_it {
             self.relocate_messages(straggling, &mut log.unreadable)?;
             log.appended = Some(self.log.latest());
             return Ok(COMMIT_PAUSE);
@@ -167,18 +175,12 @@ impl Broker {
         matches!(asked, Err(Unavailable::DiskFull | Unavailable::TooManyFiles))
     }
 
-    /// Whether a segment is at most half live, and there is room left for that half. However much
-    /// is live behind it: a few messages must not keep a full disk full.
-    fn is_worth_its_room(
-        &self,
-        queues: &[Arc<SharedQueue>],
-        segments: &[SegmentInfo],
-        id: SegmentId,
-    ) -> bool {
-        let live = queues.iter().map(|queue| queue.lock().queue.live_bytes_in(id.0)).sum::<u64>();
-        let segment = segments.iter().find(|segment| segment.id == id);
-        let is_half_dead = segment.is_some_and(|segment| live <= segment.bytes / 2);
-        is_half_dead && self.log.reserve(live as usize, Purpose::Relocate).is_ok()
+    /// Whether all messages of a segment fit into what is left on a full disk. A part frees nothing,
+    /// and takes the room of those who could free the rest by receiving and deleting.
+    fn has_room_for(&self, live_bytes: u64) -> bool {
+        // Records grow when they are appended again.
+        let bytes = live_bytes + live_bytes / 4;
+        self.log.reserve(bytes as usize, Purpose::Relocate).is_ok()
     }
 
     /// Appends again what is not a message and stands before `boundary`.
@@ -238,6 +240,16 @@ impl Broker {
         let (_, position) = append_index(&self.log, Purpose::Reclaim, index)?;
         Ok(position)
     }
+}
+
+/// Bytes of a segment that messages need.
+fn live_bytes_in(queues: &[Arc<SharedQueue>], id: SegmentId) -> u64 {
+    queues.iter().map(|queue| queue.lock().queue.live_bytes_in(id.0)).sum()
+}
+
+fn is_half_dead(segments: &[SegmentInfo], id: SegmentId, live_bytes: u64) -> bool {
+    let segment = segments.iter().find(|segment| segment.id == id);
+    segment.is_some_and(|segment| live_bytes <= segment.bytes / 2)
 }
 
 #[cfg(test)]

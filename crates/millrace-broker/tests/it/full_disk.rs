@@ -10,7 +10,7 @@ use millrace_journal::{GroupCommit, Purpose, SimFileSystem, Unavailable};
 use crate::damage::{ANY, content, create, drain_ten, message, open, run};
 
 #[test]
-fn messages_that_are_moved_out_of_the_way_leave_room_for_deletes() {
+fn segment_that_cannot_be_emptied_leaves_the_room_to_its_consumers() {
     let fs = SimFileSystem::new(1);
     fs.set_capacity(12 * (64 << 10));
     let (log, broker) = open(Arc::new(fs), Path::new("/journal"));
@@ -26,6 +26,7 @@ fn messages_that_are_moved_out_of_the_way_leave_room_for_deletes() {
         }
     };
     assert!(matches!(refusal, BrokerError::Unavailable(Unavailable::DiskFull)), "{refusal}");
+    // Most of the log is dead, but behind two segments that are live.
     run(&log, broker.delete_queue(&filler)).unwrap();
     // What is left of the last segment is less than the first holds.
     let again = ReceiveRequest { visibility_timeout_s: Some(0), ..ANY };
@@ -39,11 +40,10 @@ fn messages_that_are_moved_out_of_the_way_leave_room_for_deletes() {
         while log.commit_step() {}
     }
 
-    assert!(log.tail().0 > tail.0 + (16 << 10), "some were moved");
-    assert!(log.reserve(8 << 10, Purpose::Reclaim).is_ok(), "no room for deletes");
-    run(&log, broker.purge_queue(&kept)).unwrap();
-    while broker.maintain().as_secs() == 0 {
-        while log.background_step() || log.commit_step() {}
+    assert!(log.tail().0 < tail.0 + 1_000, "a part of a segment frees nothing");
+    for _ in 0..15 {
+        drain_ten(&log, &broker, &kept);
+        maintain(&log, &broker);
     }
     run(&log, broker.send(&kept, &[message("x", &large)])).unwrap();
 }
