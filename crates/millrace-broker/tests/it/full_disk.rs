@@ -130,3 +130,31 @@ fn definitions_that_do_not_fit_leave_room_for_deletes() {
 
     run(&log, broker.send(&filler, &[message("x", &large)])).unwrap();
 }
+
+/// Their records grow by a quarter when they are moved, and deleting one takes as much as it frees.
+#[test]
+fn small_messages_on_a_full_disk_can_be_received_one_at_a_time() {
+    let fs = SimFileSystem::new(1);
+    fs.set_capacity(12 * (64 << 10));
+    let (log, broker) = open(Arc::new(fs), Path::new("/journal"));
+    let queue = create(&log, &broker, "queue");
+    let small = content(&"x".repeat(100));
+    while run(&log, broker.send(&queue, &[message("x", &small)])).is_ok() {}
+    assert!(log.stats().is_full);
+    let one = ReceiveRequest { max: 1, ..ANY };
+
+    let mut refusals = 0;
+    while queue.counts().ready > 0 && refusals < 10 {
+        match run(&log, broker.receive(&queue, &one)) {
+            Ok(received) => {
+                let handle = broker.open_receipt_handle(&received[0].receipt_handle).unwrap();
+                run(&log, broker.delete(&queue, &[handle])).unwrap();
+                refusals = 0;
+            }
+            Err(_) => refusals += 1,
+        }
+        maintain(&log, &broker);
+    }
+
+    assert_eq!(queue.counts().ready, 0);
+}
