@@ -84,14 +84,19 @@ impl Replay {
             }
             Record::Moved { from, to, at, source, slots } => {
                 self.latest = self.latest.max(at);
-                if let Some(target) = self.queues.get_mut(&to) {
-                    target.queue.replay_taken(slots);
-                }
-                if let Some(mut taken) = self.queues.remove(&from) {
-                    let is_fifo = taken.queue.settings().kind == Kind::Fifo;
-                    let target = self.queue(to, is_fifo);
-                    taken.queue.replay_moved(target, at, source, slots);
-                    self.queues.insert(from, taken);
+                match self.queues.remove(&from) {
+                    Some(mut taken) => {
+                        let is_fifo = taken.queue.settings().kind == Kind::Fifo;
+                        let target = self.queue(to, is_fifo);
+                        target.replay_taken(slots);
+                        taken.queue.replay_moved(target, at, source, slots);
+                        self.queues.insert(from, taken);
+                    }
+                    None => {
+                        if let Some(target) = self.queues.get_mut(&to) {
+                            target.queue.replay_taken(slots);
+                        }
+                    }
                 }
             }
             Record::Remembered { queue, expires, seq, id, dedup } => {

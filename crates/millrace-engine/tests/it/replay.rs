@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
 use millrace_engine::{
     Counts, DeduplicationScope, Definition, Delivery, Kind, MessageState, MessageView, Receive,
-    Redrive, Replay, Settings, record,
+    Redrive, Replay, Sent, Settings, record,
 };
 
 use crate::harness::{Broker, Journal, Member, NewMessage, START, remembered_to};
@@ -377,6 +377,45 @@ fn a_move_tells_the_time() {
     replay.apply(&index, 0, 0).unwrap();
 
     assert_eq!(replay.finish(1).latest, at);
+}
+
+/// A queue's definition may have been appended again behind what was moved to it.
+#[test]
+fn sequences_go_on_behind_what_was_moved_to_a_queue_not_yet_defined() {
+    let (from, to) = (QueueId(1), QueueId(2));
+    let at = |seq| record::SlotSeq { slot: 0, seq };
+    let [mut sent, mut moved] = [Vec::new(), Vec::new()];
+    let message = record::SentRecord {
+        queue: from,
+        at: at(1),
+        sent: START,
+        deadline: Timestamp(0),
+        id: MessageId([0; 16]),
+        is_fifo: false,
+        group: None,
+        dedup: 0,
+    };
+    record::sent(&mut sent, &message);
+    let slots = [record::MovedSlot { from: at(1), to: at(9) }];
+    record::moved(&mut moved, from, to, START, "arn", slots.into_iter());
+    let definitions = [(from, "jobs"), (to, "dead")].map(|(id, name)| {
+        let key = QueueKey::new("us-east-1", "000000000000", name);
+        let definition = Definition::new(id, &key, Settings::default(), START);
+        let mut index = Vec::new();
+        record::defined(&mut index, &serde_json::to_vec(&definition).unwrap());
+        index
+    });
+    let mut replay = Replay::default();
+    for (index, number) in [sent, moved].iter().chain(&definitions).zip(0..) {
+        replay.apply(index, number, 100).unwrap();
+    }
+
+    let mut dead = replay.finish(3).queues.pop().unwrap().queue;
+
+    assert_eq!(dead.counts().ready, 1);
+    let id = MessageId([1; 16]);
+    let send = millrace_engine::Send { id, group: None, dedup: None, delay_s: None };
+    assert!(matches!(dead.send(START, &send), Sent::Stored { at, .. } if at.seq == 10));
 }
 
 #[test]
