@@ -121,8 +121,8 @@ impl DedupWindow {
     }
 
     /// Restores the order, oldest first: records that remember sends again stand behind those of
-    /// later sends. Drops sends whose ids later ones have, which records tell of as long as they
-    /// have not expired only where that of a purge is lost.
+    /// later sends. Drops sends whose ids later ones have: two with one id are within the window only
+    /// where the record of a purge between them is lost.
     pub(super) fn sort(&mut self) {
         let sends = || self.iter(self.front()).map(|(_, send)| send);
         if sends().all(|send| send.position != NOWHERE)
