@@ -14,7 +14,7 @@ import {
   SendMessageCommand,
   SQSClient,
 } from "@aws-sdk/client-sqs";
-import { CONSOLE_HOST, Relay, Server, launchBrowser, openPage } from "./server.mjs";
+import { CONSOLE_HOST, Relay, Server, endServersLeft, launchBrowser, openPage } from "./server.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const ACCOUNT = "000000000000";
@@ -30,7 +30,11 @@ before(async () => {
 
 after(async () => {
   await browser?.close();
-  await server?.close();
+  try {
+    await server?.close();
+  } finally {
+    endServersLeft();
+  }
 });
 
 function clientOf(region) {
@@ -522,9 +526,14 @@ test("configured credentials are asked for, and open the console", async () => {
   const other = await page.context().newPage();
   await other.goto(`${guarded.console}/`);
   await hasText(other.locator("#live"), "Live");
+  const ways = [];
+  for (const each of [page, other]) {
+    each.on("request", (request) => request.isNavigationRequest() && ways.push(new URL(request.url()).pathname));
+  }
   await page.getByRole("button", { name: "Log out" }).click();
   await page.waitForURL(/login/);
   await other.waitForURL(/login/);
+  assert.deepEqual(ways, ["/login", "/login"]);
   await page.goto(guarded.console);
   await page.waitForURL(/login/);
   assert.deepEqual(problems.filter((text) => !text.includes("403 (Forbidden)")), []);

@@ -35,6 +35,15 @@ async function freePort() {
   }
 }
 
+/** Servers that run. One that outlives its test would keep this process from ending. */
+const running = new Set();
+
+export function endServersLeft() {
+  running.forEach((child) => child.kill("SIGKILL"));
+}
+
+process.on("exit", endServersLeft);
+
 /** A server: `endpoint` of SQS, `console` of the pages. */
 export class Server {
   #directory = mkdtempSync(join(tmpdir(), "millrace-console-"));
@@ -62,9 +71,10 @@ export class Server {
     });
     closeSync(output);
     const child = this.#child;
+    running.add(child);
     this.#ended = new Promise((resolve) => child.on("exit", resolve));
-    child.on("error", () => {});
-    process.on("exit", () => child.kill("SIGKILL"));
+    child.on("exit", () => running.delete(child));
+    child.on("error", () => running.delete(child));
     const deadline = Date.now() + 20_000;
     while (!(await isHealthy(this.endpoint)) || !(await isHealthy(this.console))) {
       if (child.exitCode !== null || child.pid === undefined || Date.now() > deadline) {
@@ -98,7 +108,7 @@ export class Relay {
   static async start(console) {
     const relay = new Relay();
     const { port } = new URL(console);
-    relay.#listener = createServer((client) => relay.#pass(client, connect(port, "127.0.0.1")));
+    relay.#listener = createServer((client) => relay.#pass(client, connect(port, "127.0.0.1"))).unref();
     await new Promise((resolve) => relay.#listener.listen(0, "127.0.0.1", resolve));
     relay.console = `http://127.0.0.1:${relay.#listener.address().port}`;
     return relay;

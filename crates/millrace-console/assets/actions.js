@@ -62,8 +62,27 @@ async function typeOf(response) {
   }
 }
 
-export function toLogin() {
+let isLeaving = false;
+// The browser may show a page again that it has kept.
+addEventListener("pageshow", () => { isLeaving = false; });
+
+/** Once: with the session all that the page asks for is refused, and a second way there stops the first. */
+function toLogin() {
+  if (isLeaving) return;
+  isLeaving = true;
   location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+}
+
+/** Ends the session, and with it that of other pages. */
+export async function logOut() {
+  isLeaving = true;
+  try {
+    await fetch("/api/logout", { method: "POST" });
+    location.assign("/login");
+  } catch (error) {
+    isLeaving = false;
+    throw error;
+  }
 }
 
 /** Where clients reach a queue. */

@@ -1,6 +1,6 @@
 // Figures that move: one stream of server-sent events for the tab, with what to do without it.
 
-import { data, read, toLogin } from "./actions.js";
+import { data, read } from "./actions.js";
 import { clock } from "./format.js";
 import { setText } from "./dom.js";
 
@@ -106,8 +106,8 @@ export class Live {
       this.#apply(await read(`/api/snapshot?${this.#query}`), true);
       this.#lastEventAt = Date.now();
       if (!this.#isPaused) this.#setStatus("polling");
-    } catch (error) {
-      if (error.status === 401) toLogin();
+    } catch {
+      // Asked for again, or the way to the login has begun.
     }
     if (!this.#isPaused && Date.now() > this.#retryAt) this.#open();
   }

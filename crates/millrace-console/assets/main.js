@@ -1,6 +1,6 @@
 // What every page begins with; then the page's own module.
 
-import { data, toast } from "./actions.js";
+import { data, logOut, toast } from "./actions.js";
 import { startKeyboard } from "./keyboard.js";
 import { show as alarms } from "./alarms.js";
 import { show as login } from "./login.js";
@@ -34,8 +34,7 @@ function startTheme() {
 function startLogout() {
   document.getElementById("logout")?.addEventListener("click", async () => {
     try {
-      await fetch("/api/logout", { method: "POST" });
-      location.assign("/login");
+      await logOut();
     } catch (error) {
       toast(`You are still logged in: ${error.message}`);
     }
