@@ -259,6 +259,23 @@ fn replay_tells_the_time_of_whatever_was_done_last() {
     assert_told(&mut broker);
 }
 
+/// The record of a queue's first message, in slot 0 with sequence 1.
+fn first_sent_to(queue: QueueId) -> Vec<u8> {
+    let sent = record::SentRecord {
+        queue,
+        at: record::SlotSeq { slot: 0, seq: 1 },
+        sent: START,
+        deadline: Timestamp(0),
+        id: MessageId([0; 16]),
+        is_fifo: false,
+        group: None,
+        dedup: 0,
+    };
+    let mut index = Vec::new();
+    record::sent(&mut index, &sent);
+    index
+}
+
 /// The limit of 12 hours counts from the receive, and not from one before it, or from the send.
 #[test]
 fn a_receive_that_a_crash_has_forgotten_may_be_prolonged() {
@@ -328,19 +345,7 @@ fn recovered_queue_is_where_all_others_are_if_they_are_in_one_place() {
             record::defined(&mut index, &serde_json::to_vec(&known).unwrap());
             replay.apply(&index, number as u64, 100).unwrap();
         }
-        let sent = record::SentRecord {
-            queue: QueueId(1),
-            at: record::SlotSeq { slot: 0, seq: 1 },
-            sent: START,
-            deadline: Timestamp(0),
-            id: MessageId([0; 16]),
-            is_fifo: false,
-            group: None,
-            dedup: 0,
-        };
-        let mut index = Vec::new();
-        record::sent(&mut index, &sent);
-        replay.apply(&index, 100, 100).unwrap();
+        replay.apply(&first_sent_to(QueueId(1)), 100, 100).unwrap();
         replay.recover_definitions("us-east-1", "000000000000");
         let recovered = replay.finish(2).queues.swap_remove(0).definition;
         (recovered.region, recovered.account)
@@ -384,18 +389,7 @@ fn a_move_tells_the_time() {
 fn sequences_go_on_behind_what_was_moved_to_a_queue_not_yet_defined() {
     let (from, to) = (QueueId(1), QueueId(2));
     let at = |seq| record::SlotSeq { slot: 0, seq };
-    let [mut sent, mut moved] = [Vec::new(), Vec::new()];
-    let message = record::SentRecord {
-        queue: from,
-        at: at(1),
-        sent: START,
-        deadline: Timestamp(0),
-        id: MessageId([0; 16]),
-        is_fifo: false,
-        group: None,
-        dedup: 0,
-    };
-    record::sent(&mut sent, &message);
+    let (sent, mut moved) = (first_sent_to(from), Vec::new());
     let slots = [record::MovedSlot { from: at(1), to: at(9) }];
     record::moved(&mut moved, from, to, START, "arn", slots.into_iter());
     let definitions = [(from, "jobs"), (to, "dead")].map(|(id, name)| {
