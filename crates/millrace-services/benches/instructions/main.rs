@@ -111,19 +111,21 @@ fn count(name: &str, operations: u32) -> Result<(u64, String)> {
 
 /// What decides which code runs where several versions of it exist.
 fn processor() -> String {
-    let mut words = vec![std::env::consts::ARCH];
+    let words = std::iter::once(std::env::consts::ARCH);
     #[cfg(target_arch = "x86_64")]
-    for (name, is_there) in [
-        ("sse4.2", std::is_x86_feature_detected!("sse4.2")),
-        ("avx2", std::is_x86_feature_detected!("avx2")),
-        ("avx512f", std::is_x86_feature_detected!("avx512f")),
-        ("bmi2", std::is_x86_feature_detected!("bmi2")),
-        ("pclmulqdq", std::is_x86_feature_detected!("pclmulqdq")),
-        ("sha", std::is_x86_feature_detected!("sha")),
-    ] {
-        words.extend(is_there.then_some(name));
-    }
-    words.join(" ")
+    let words = words.chain(
+        [
+            ("sse4.2", std::is_x86_feature_detected!("sse4.2")),
+            ("avx2", std::is_x86_feature_detected!("avx2")),
+            ("avx512f", std::is_x86_feature_detected!("avx512f")),
+            ("bmi2", std::is_x86_feature_detected!("bmi2")),
+            ("pclmulqdq", std::is_x86_feature_detected!("pclmulqdq")),
+            ("sha", std::is_x86_feature_detected!("sha")),
+        ]
+        .into_iter()
+        .filter_map(|(name, is_there)| is_there.then_some(name)),
+    );
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn compiler() -> Result<String> {
