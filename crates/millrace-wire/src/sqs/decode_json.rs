@@ -4,7 +4,6 @@ mod hot;
 mod scanner;
 
 use serde::Deserialize;
-use serde::de::DeserializeSeed;
 
 use super::types::Action;
 use super::value::{NULL_TAG_VALUE, Object, STRING_FOR_INTEGER};
@@ -63,7 +62,7 @@ fn object<'a, T: Deserialize<'a> + Default>(body: &'a [u8]) -> Result<T, ApiErro
         return Ok(T::default());
     }
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    let decoded = Object::new().deserialize(&mut deserializer).map_err(serialization)?;
+    let Object(decoded) = Object::deserialize(&mut deserializer).map_err(serialization)?;
     deserializer.end().map_err(serialization)?;
     if has_bare_control(body) {
         return Err(ApiError::serialization(

@@ -8,14 +8,13 @@ mod object;
 mod visitors;
 
 use std::borrow::Cow;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use serde::de::{Error, Visitor};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 pub(super) use object::Object;
@@ -178,26 +177,16 @@ pub(super) fn base64_bytes<'de, D: Deserializer<'de>>(
 pub(super) fn tags<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Map<'de>>, D::Error> {
-    struct OptionalTags;
+    struct Tags<'a>(Map<'a>);
 
-    impl<'de> Visitor<'de> for OptionalTags {
-        type Value = Option<Map<'de>>;
-
-        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            formatter.write_str("an object of strings")
-        }
-
-        fn visit_none<E>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-
-        fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
+    impl<'de: 'a, 'a> Deserialize<'de> for Tags<'a> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
             let visitor = MapVisitor { null: Some(NULL_TAG_VALUE) };
-            inner.deserialize_map(visitor).map(|pairs| Some(Map(pairs)))
+            deserializer.deserialize_map(visitor).map(|pairs| Tags(Map(pairs)))
         }
     }
 
-    deserializer.deserialize_option(OptionalTags)
+    Ok(Option::<Tags<'de>>::deserialize(deserializer)?.map(|Tags(tags)| tags))
 }
 
 /// A list of JSON objects with at most [`ELEMENTS_MAX`] elements; `null` is none.
@@ -206,25 +195,15 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    struct OptionalEntries<T>(PhantomData<T>);
+    struct Entries<T>(Vec<T>);
 
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for OptionalEntries<T> {
-        type Value = Option<Vec<T>>;
-
-        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            formatter.write_str("a list")
-        }
-
-        fn visit_none<E>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-
-        fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
-            inner.deserialize_seq(EntriesVisitor(PhantomData)).map(Some)
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_seq(EntriesVisitor(PhantomData)).map(Entries)
         }
     }
 
-    deserializer.deserialize_option(OptionalEntries(PhantomData))
+    Ok(Option::<Entries<T>>::deserialize(deserializer)?.map(|Entries(entries)| entries))
 }
 
 /// Decodes standard base64, padded or not.

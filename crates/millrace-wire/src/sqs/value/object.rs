@@ -1,59 +1,14 @@
 //! Structs from JSON objects only.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::{DeserializeSeed, Visitor};
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 
-/// Deserializes a struct from a JSON object only. Derived structs accept arrays too, which no
-/// AWS protocol does.
-pub(in crate::sqs) struct Object<T>(PhantomData<T>);
+/// A struct from a JSON object. Derived structs accept arrays too, which no AWS protocol does.
+pub(in crate::sqs) struct Object<T>(pub(in crate::sqs) T);
 
-impl<T> Object<T> {
-    pub(in crate::sqs) fn new() -> Self {
-        Object(PhantomData)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Object<T> {
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        T::deserialize(ObjectOnly(deserializer))
-    }
-}
-
-/// Like [`Object`], with `null` as none.
-pub(super) struct OptionalObject<T>(PhantomData<T>);
-
-impl<T> OptionalObject<T> {
-    pub(super) fn new() -> Self {
-        OptionalObject(PhantomData)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for OptionalObject<T> {
-    type Value = Option<T>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
-        deserializer.deserialize_option(self)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for OptionalObject<T> {
-    type Value = Option<T>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_none<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
-        T::deserialize(ObjectOnly(inner)).map(Some)
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(ObjectOnly(deserializer)).map(Object)
     }
 }
 

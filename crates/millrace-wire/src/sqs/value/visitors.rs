@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::object::{Object, OptionalObject};
+use super::object::Object;
 use super::{ELEMENTS_MAX, MAP_PAIRS_MAX, MESSAGE_ATTRIBUTES_MAX, Text};
 use crate::sqs::types::MessageAttributeValue;
 
@@ -145,8 +145,7 @@ impl<'de> Visitor<'de> for MessageAttributesVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut pairs = Vec::new();
         while let Some(name) = map.next_key::<Text<'de>>()? {
-            let value = map.next_value_seed(OptionalObject::new())?;
-            let Some(value) = value else { continue };
+            let Some(Object(value)) = map.next_value()? else { continue };
             if pairs.len() == MESSAGE_ATTRIBUTES_MAX {
                 return Err(A::Error::custom("too many message attributes"));
             }
@@ -168,7 +167,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for EntriesVisitor<T> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
         // SQS: ten entries at most in a good batch.
         let mut entries = Vec::with_capacity(10);
-        while let Some(entry) = sequence.next_element_seed(Object::new())? {
+        while let Some(Object(entry)) = sequence.next_element()? {
             if entries.len() == ELEMENTS_MAX {
                 return Err(A::Error::custom("too many entries in a batch"));
             }
