@@ -1,10 +1,9 @@
 //! Answers to bytes. Each answer is described once, as members with their JSON and XML names; a
 //! writer per protocol renders the description, chosen at compile time.
 //!
-//! Nothing is allocated beyond the growth of the output.
+//! Nothing is allocated beyond the growth of the output, but for two names in Query answers as JSON.
 
 mod json;
-mod query_json;
 mod xml;
 
 use super::types::{
@@ -26,7 +25,7 @@ pub fn encode(
     match protocol {
         Protocol::Json | Protocol::Cbor => json::encode(answer, out),
         Protocol::Query => xml::encode(answer, action, request_id, out),
-        Protocol::QueryAsJson => query_json::encode(answer, action, request_id, out),
+        Protocol::QueryAsJson => json::encode_of_query(answer, action, request_id, out),
     }
 }
 
@@ -73,9 +72,6 @@ trait Writer {
 
     /// A list of texts that is written even if it is empty, where the protocol can.
     fn texts(&mut self, names: ListNames, values: &[String]);
-
-    /// An empty list of texts or objects.
-    fn empty_list(&mut self, names: ListNames);
 
     /// A list of objects, left out if it is empty.
     fn objects<T>(&mut self, names: ListNames, items: &[T], members: impl Fn(&mut Self, &T));
@@ -135,7 +131,7 @@ fn describe<W: Writer>(writer: &mut W, answer: &Answer) {
         Answer::ListQueues { queue_urls, next_token } => {
             let names = ListNames { json: "QueueUrls", query_json: "queueUrls", xml: "QueueUrl" };
             if queue_urls.is_empty() {
-                writer.empty_list(names);
+                writer.absent(names.query_json);
             } else {
                 writer.texts(names, queue_urls);
             }

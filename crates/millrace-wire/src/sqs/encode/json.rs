@@ -1,33 +1,58 @@
-//! AWS JSON 1.0: empty lists and maps and absent members are left out.
+//! Both forms of JSON: AWS JSON 1.0, in which empty lists and maps and absent members are left out,
+//! and Query answers as JSON, with the envelope of XML, null for what is absent or empty, and maps as
+//! lists of pairs.
 
 use super::{Answer, ListNames, MapNames, Writer, append_base64, describe};
 use crate::escape::json_string;
 use millrace_core::text::json_clean_bytes;
 
-pub(super) struct JsonWriter<'o> {
-    pub(super) out: &'o mut Vec<u8>,
-    /// Whether the object being written has a member already.
-    pub(super) has_members: bool,
-}
-
 pub(super) fn encode(answer: &Answer, out: &mut Vec<u8>) {
-    let mut writer = JsonWriter { out, has_members: false };
+    let mut writer = JsonWriter::<false> { out, has_members: false };
     writer.object(|writer| describe(writer, answer));
 }
 
-impl JsonWriter<'_> {
-    /// Starts a member. Inlined, like `text` and `plain`, so that each name is copied as a constant.
+pub(super) fn encode_of_query(answer: &Answer, action: &str, request_id: &str, out: &mut Vec<u8>) {
+    let mut writer = JsonWriter::<true> { out, has_members: false };
+    writer.object(|writer| {
+        writer.key(format!("{action}Response").as_bytes());
+        writer.object(|writer| {
+            if !matches!(answer, Answer::Void) {
+                writer.key(format!("{action}Result").as_bytes());
+                writer.object(|writer| describe(writer, answer));
+            }
+            writer.name("ResponseMetadata");
+            writer.object(|writer| writer.text("RequestId", request_id.as_bytes()));
+        });
+    });
+}
+
+struct JsonWriter<'o, const OF_QUERY: bool> {
+    out: &'o mut Vec<u8>,
+    /// Whether the object being written has a member already.
+    has_members: bool,
+}
+
+impl<const OF_QUERY: bool> JsonWriter<'_, OF_QUERY> {
+    /// Starts a member. Inlined, like `text`, `plain` and `absent`, so that each name is copied as a
+    /// constant.
     #[inline(always)]
-    pub(super) fn name(&mut self, name: &str) {
+    fn name(&mut self, name: &str) {
         self.separate();
         self.out.push(b'"');
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b"\":");
     }
 
+    /// Starts a member whose name may need escapes.
+    fn key(&mut self, key: &[u8]) {
+        self.separate();
+        self.string(key);
+        self.out.push(b':');
+    }
+
     /// A comma unless this is the first member or item.
     #[inline(always)]
-    pub(super) fn separate(&mut self) {
+    fn separate(&mut self) {
         if self.has_members {
             self.out.push(b',');
         }
@@ -35,7 +60,7 @@ impl JsonWriter<'_> {
     }
 
     /// Writes an object around `members`.
-    pub(super) fn object(&mut self, members: impl FnOnce(&mut Self)) {
+    fn object(&mut self, members: impl FnOnce(&mut Self)) {
         self.out.push(b'{');
         self.has_members = false;
         members(self);
@@ -43,21 +68,30 @@ impl JsonWriter<'_> {
         self.has_members = true;
     }
 
-    /// Writes an array around `items`.
-    pub(super) fn array(&mut self, items: impl FnOnce(&mut Self)) {
+    fn list<T>(&mut self, name: &str, items: &[T], item: impl Fn(&mut Self, &T)) {
+        self.name(name);
         self.out.push(b'[');
         self.has_members = false;
-        items(self);
+        for each in items {
+            self.separate();
+            item(self, each);
+        }
         self.out.push(b']');
         self.has_members = true;
     }
 
-    pub(super) fn string(&mut self, value: &[u8]) {
+    fn string(&mut self, value: &[u8]) {
         json_string(self.out, value);
     }
 }
 
-impl Writer for JsonWriter<'_> {
+impl ListNames {
+    fn in_json(self, is_of_query: bool) -> &'static str {
+        if is_of_query { self.query_json } else { self.json }
+    }
+}
+
+impl<const OF_QUERY: bool> Writer for JsonWriter<'_, OF_QUERY> {
     #[inline(always)]
     fn text(&mut self, name: &'static str, value: &[u8]) {
         self.name(name);
@@ -90,43 +124,42 @@ impl Writer for JsonWriter<'_> {
         self.out.push(b'"');
     }
 
-    fn absent(&mut self, _name: &'static str) {}
-
-    fn texts(&mut self, names: ListNames, values: &[String]) {
-        self.name(names.json);
-        self.array(|writer| {
-            for value in values {
-                writer.separate();
-                writer.string(value.as_bytes());
-            }
-        });
+    #[inline(always)]
+    fn absent(&mut self, name: &'static str) {
+        if OF_QUERY {
+            self.name(name);
+            self.out.extend_from_slice(b"null");
+        }
     }
 
-    fn empty_list(&mut self, _names: ListNames) {}
+    fn texts(&mut self, names: ListNames, values: &[String]) {
+        self.list(names.in_json(OF_QUERY), values, |writer, text| writer.string(text.as_bytes()));
+    }
 
     fn objects<T>(&mut self, names: ListNames, items: &[T], members: impl Fn(&mut Self, &T)) {
+        let name = names.in_json(OF_QUERY);
         if items.is_empty() {
-            return;
+            return self.absent(name);
         }
-        self.name(names.json);
-        self.array(|writer| {
-            for item in items {
-                writer.separate();
-                writer.object(|writer| members(writer, item));
-            }
-        });
+        self.list(name, items, |writer, item| writer.object(|writer| members(writer, item)));
     }
 
     fn map<K: AsRef<[u8]>, V: AsRef<str>>(&mut self, names: MapNames, pairs: &[(K, V)]) {
         if pairs.is_empty() {
-            return;
+            return self.absent(names.json);
+        }
+        if OF_QUERY {
+            return self.list(names.json, pairs, |writer, (key, value)| {
+                writer.object(|writer| {
+                    writer.text(names.key, key.as_ref());
+                    writer.text("Value", value.as_ref().as_bytes());
+                });
+            });
         }
         self.name(names.json);
         self.object(|writer| {
             for (key, value) in pairs {
-                writer.separate();
-                writer.string(key.as_ref());
-                writer.out.push(b':');
+                writer.key(key.as_ref());
                 writer.string(value.as_ref().as_bytes());
             }
         });
@@ -140,14 +173,21 @@ impl Writer for JsonWriter<'_> {
         members: impl Fn(&mut Self, &T),
     ) {
         if items.is_empty() {
-            return;
+            return self.absent(names.json);
+        }
+        if OF_QUERY {
+            return self.list(names.json, items, |writer, item| {
+                writer.object(|writer| {
+                    writer.text(names.key, key(item));
+                    writer.name("Value");
+                    writer.object(|writer| members(writer, item));
+                });
+            });
         }
         self.name(names.json);
         self.object(|writer| {
             for item in items {
-                writer.separate();
-                writer.string(key(item));
-                writer.out.push(b':');
+                writer.key(key(item));
                 writer.object(|writer| members(writer, item));
             }
         });

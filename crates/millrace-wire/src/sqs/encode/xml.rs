@@ -88,8 +88,6 @@ impl Writer for XmlWriter<'_> {
         }
     }
 
-    fn empty_list(&mut self, _names: ListNames) {}
-
     fn objects<T>(&mut self, names: ListNames, items: &[T], members: impl Fn(&mut Self, &T)) {
         for item in items {
             self.element(names.xml, |writer| members(writer, item));
