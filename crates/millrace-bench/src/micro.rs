@@ -126,13 +126,7 @@ fn requests(text: &str) -> Result<()> {
     let (headers, body) = (headers.as_slice(), body.as_bytes());
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let request = Request { method, path, query, headers, body, peer, is_tls: false };
-    let credential = Credential {
-        secret: secret.to_owned(),
-        account: "000000000000".to_owned(),
-        principal: "arn:aws:iam::000000000000:root".to_owned(),
-        session_token: None,
-        expires_at: None,
-    };
+    let credential = Credential { secret: secret.to_owned(), account: "000000000000".to_owned() };
     let verifier = Verifier::new(HashMap::from([(access_key.to_owned(), Arc::new(credential))]));
     report("find the action of a JSON request", || {
         black_box(detect(black_box(&request)).is_ok());

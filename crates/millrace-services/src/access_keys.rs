@@ -14,7 +14,7 @@ pub struct AccessKey {
     pub secret_key: String,
     /// Twelve digits.
     pub account: String,
-    /// User name, for ARNs and logs.
+    /// User name, for people.
     pub name: String,
 }
 
@@ -85,13 +85,8 @@ impl fmt::Debug for AccessKey {
 impl Known {
     fn new(keys: Vec<AccessKey>) -> Known {
         let by_name = keys.iter().map(|key| {
-            let credential = Credential {
-                secret: key.secret_key.clone(),
-                account: key.account.clone(),
-                principal: format!("arn:aws:iam::{}:user/{}", key.account, key.name),
-                session_token: None,
-                expires_at: None,
-            };
+            let credential =
+                Credential { secret: key.secret_key.clone(), account: key.account.clone() };
             (key.access_key.clone(), Arc::new(credential))
         });
         Known { by_name: by_name.collect(), keys: keys.into() }

@@ -93,16 +93,10 @@ impl ApiError {
         front_end("IncompleteSignatureException", "IncompleteSignature", 400, message)
     }
 
-    /// The access key or its session token is not known.
+    /// The access key or a session token is not known.
     pub fn invalid_client_token_id() -> ApiError {
         let message = "The security token included in the request is invalid.";
         front_end("UnrecognizedClientException", "InvalidClientTokenId", 403, message)
-    }
-
-    /// The session token is too old.
-    pub fn expired_token() -> ApiError {
-        let message = "The security token included in the request is expired";
-        front_end("ExpiredTokenException", "ExpiredToken", 403, message)
     }
 
     /// There is no signature at all.

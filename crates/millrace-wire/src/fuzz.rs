@@ -57,13 +57,7 @@ pub fn sigv4(input: &[u8]) {
 
     let _ = detect(&request);
     let _ = parse_queue_url(path);
-    let credential = Credential {
-        secret: "secret".to_owned(),
-        account: "000000000000".to_owned(),
-        principal: "arn:aws:iam::000000000000:root".to_owned(),
-        session_token: None,
-        expires_at: None,
-    };
+    let credential = Credential { secret: "secret".to_owned(), account: "000000000000".to_owned() };
     let verifier = Verifier::new(HashMap::from([("key".to_owned(), Arc::new(credential))]))
         .with_alternative_hosts(vec!["other".to_owned()]);
     // 2026-01-02T03:04:05Z.

@@ -104,13 +104,7 @@ pub(crate) fn md5_of_ten(operations: u32) -> Result<()> {
 
 pub(crate) fn verify_signature(operations: u32) -> Result<()> {
     let (access_key, secret) = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
-    let credential = Credential {
-        secret: secret.to_owned(),
-        account: "000000000000".to_owned(),
-        principal: "arn:aws:iam::000000000000:root".to_owned(),
-        session_token: None,
-        expires_at: None,
-    };
+    let credential = Credential { secret: secret.to_owned(), account: "000000000000".to_owned() };
     let verifier = Verifier::new(HashMap::from([(access_key.to_owned(), Arc::new(credential))]));
     let body = send_request();
     let given = [

@@ -49,7 +49,6 @@ fn errors_of_the_front_end_have_the_codes_of_aws() {
             "IncompleteSignature",
             400,
         ),
-        (ApiError::expired_token(), "ExpiredTokenException", "ExpiredToken", 403),
         (
             ApiError::missing_authentication_token(),
             "MissingAuthenticationTokenException",

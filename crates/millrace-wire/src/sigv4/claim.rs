@@ -21,7 +21,8 @@ pub(super) struct Claim<'a> {
     pub(super) timestamp: Cow<'a, str>,
     /// The same instant.
     pub(super) signed_at: u64,
-    pub(super) token: Option<Cow<'a, str>>,
+    /// There is a session token, too.
+    pub(super) has_token: bool,
     pub(super) form: Form,
 }
 
@@ -128,7 +129,7 @@ impl<'a> Claim<'a> {
             signature: Cow::Borrowed(signature),
             timestamp,
             signed_at,
-            token: request.header("x-amz-security-token").map(Cow::Borrowed),
+            has_token: request.header("x-amz-security-token").is_some(),
             form: Form::Header,
         })
     }
@@ -168,7 +169,7 @@ impl<'a> Claim<'a> {
             signature: required("X-Amz-Signature")?,
             timestamp,
             signed_at,
-            token: find("X-Amz-Security-Token"),
+            has_token: find("X-Amz-Security-Token").is_some(),
             form: Form::Presigned { expires_s },
         })
     }

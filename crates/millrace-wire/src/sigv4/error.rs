@@ -15,12 +15,9 @@ pub enum AuthError {
     /// No such access key.
     #[error("access key is not known")]
     UnknownKey,
-    /// The session token is not that of the access key.
+    /// There is a session token: only temporary credentials have one, and none are given out.
     #[error("session token is not valid")]
     BadToken,
-    /// The temporary credentials have ended.
-    #[error("session token has expired")]
-    ExpiredToken,
     /// The signature is for something else: another service, region, date or set of headers.
     #[error("{0}")]
     Scope(String),
@@ -47,7 +44,6 @@ impl From<AuthError> for ApiError {
             AuthError::Missing => ApiError::missing_authentication_token(),
             AuthError::Incomplete(problem) => ApiError::incomplete_signature(problem),
             AuthError::UnknownKey | AuthError::BadToken => ApiError::invalid_client_token_id(),
-            AuthError::ExpiredToken => ApiError::expired_token(),
             AuthError::Scope(problem)
             | AuthError::Expired(problem)
             | AuthError::NotYetCurrent(problem) => ApiError::signature_does_not_match(problem),

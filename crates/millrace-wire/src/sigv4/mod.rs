@@ -51,12 +51,6 @@ pub struct Credential {
     pub secret: String,
     /// Twelve digits.
     pub account: String,
-    /// ARN of the user or role.
-    pub principal: String,
-    /// What temporary credentials must present besides the signature.
-    pub session_token: Option<String>,
-    /// When temporary credentials end.
-    pub expires_at: Option<u64>,
 }
 
 /// Finds credentials by access key.
@@ -112,8 +106,9 @@ impl<C: Credentials> Verifier<C> {
         check_signed_headers(request, &claim.signed_headers)?;
         check_time(&claim, now)?;
         let credential = self.credentials.find(scope.access_key).ok_or(AuthError::UnknownKey)?;
-        check_token(&credential, claim.token.as_deref(), now)?;
-
+        if claim.has_token {
+            return Err(AuthError::BadToken);
+        }
         self.check_signature(request, &claim, &scope, &credential)?;
         Ok(Verified {
             access_key: scope.access_key.to_owned(),
@@ -173,14 +168,10 @@ impl<C> fmt::Debug for Verifier<C> {
     }
 }
 
-/// Without the secrets.
+/// Without the secret.
 impl fmt::Debug for Credential {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Credential")
-            .field("account", &self.account)
-            .field("principal", &self.principal)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Credential").field("account", &self.account).finish_non_exhaustive()
     }
 }
 
@@ -283,23 +274,6 @@ fn check_time(claim: &Claim<'_>, now: u64) -> Result<(), AuthError> {
             Err(AuthError::PresignedExpired)
         }
     }
-}
-
-fn check_token(credential: &Credential, token: Option<&str>, now: u64) -> Result<(), AuthError> {
-    let is_right = match (&credential.session_token, token) {
-        (Some(expected), Some(given)) => {
-            equal_in_constant_time(expected.as_bytes(), given.as_bytes())
-        }
-        (None, None) => true,
-        _ => false,
-    };
-    if !is_right {
-        return Err(AuthError::BadToken);
-    }
-    if credential.expires_at.is_some_and(|expires_at| expires_at <= now) {
-        return Err(AuthError::ExpiredToken);
-    }
-    Ok(())
 }
 
 /// `rest` is the credential scope without the access key.
