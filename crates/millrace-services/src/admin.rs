@@ -14,8 +14,7 @@ use millrace_wire::{ApiError, Request, Response, sqs as wire_sqs};
 use serde::Deserialize;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::auth::Auth;
-use crate::caller::Caller;
+use crate::auth::{Auth, Caller};
 use crate::cloudwatch::Monitor;
 use crate::sqs::{Peek, Sqs, as_json};
 
@@ -68,14 +67,7 @@ impl Admin {
                 r#"{{"services":{{"sqs":"running","cloudwatch":"running"}},"edition":"millrace","version":"{version}"}}"#
             )));
         }
-        let identity = auth.identify(request, target)?;
-        let caller = Caller {
-            region: &identity.region,
-            is_region_given: auth.is_on() || target.access_key.is_some(),
-            account: &identity.account,
-            sender_id: &identity.sender_id,
-            is_authenticated: auth.is_on(),
-        };
+        let caller = auth.identify(request, target)?;
         match (request.method, request.path) {
             (_, path) if is_of_messages(path) => {
                 self.messages(request, target, &caller, sqs, request_id).await

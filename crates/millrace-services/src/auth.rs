@@ -17,11 +17,17 @@ pub(crate) struct Auth {
     account: String,
 }
 
-/// An authenticated caller.
-pub(crate) struct Identity<'a> {
+/// Who asks: region, account and sender, from the signature or the configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller<'a> {
     pub region: Cow<'a, str>,
+    /// A signature, or the console, names the region: what a queue's URL says does not count.
+    pub is_region_given: bool,
     pub account: Cow<'a, str>,
+    /// What messages show as their SenderId.
     pub sender_id: Cow<'a, str>,
+    /// Whether a signature vouches for it; otherwise nobody is refused anything.
+    pub is_authenticated: bool,
 }
 
 /// No region of AWS has a name half as long.
@@ -53,14 +59,16 @@ impl Auth {
         &'a self,
         request: &Request<'_>,
         target: &'a Target<'_>,
-    ) -> Result<Identity<'a>, ApiError> {
+    ) -> Result<Caller<'a>, ApiError> {
         let region = target.region.as_deref().unwrap_or(&self.region);
         check_region(region)?;
         let Some(verifier) = &self.verifier else {
-            return Ok(Identity {
+            return Ok(Caller {
                 region: region.into(),
+                is_region_given: target.access_key.is_some(),
                 account: claimed_account(target).unwrap_or(&self.account).into(),
                 sender_id: sender_id(None),
+                is_authenticated: false,
             });
         };
         // What no other service answers is for SQS.
@@ -71,10 +79,12 @@ impl Auth {
         let verified = verifier.verify(request, scope, now_s()).map_err(ApiError::from)?;
         // A header that is spelled otherwise than the first look at it expects.
         check_region(&verified.region)?;
-        Ok(Identity {
+        Ok(Caller {
             region: verified.region.into(),
+            is_region_given: true,
             account: verified.credential.account.clone().into(),
             sender_id: sender_id(Some(&verified.access_key)),
+            is_authenticated: true,
         })
     }
 }

@@ -13,8 +13,7 @@ use millrace_wire::{ApiError, Request, Response, Service, no_action_response, sq
 
 use crate::access_keys::AccessKeys;
 use crate::admin::Admin;
-use crate::auth::{self, Auth};
-use crate::caller::Caller;
+use crate::auth::{self, Auth, Caller};
 use crate::cloudwatch::{CloudWatch, Monitor, inflated};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::telemetry::{Figures, MetricsOptions, RequestCounts, Telemetry, known_action};
@@ -143,21 +142,14 @@ impl Services {
         }
         let span = self.span(request, &target);
         let began = Instant::now();
-        let identity = match self.auth.identify(request, &target) {
-            Ok(identity) => identity,
+        let caller = match self.auth.identify(request, &target) {
+            Ok(caller) => caller,
             Err(error) => {
                 span.refused(error.code);
                 span.answered(error.status, request_id);
                 self.requests.add(service, &target.action, error.status, began.elapsed());
                 return error.response(service, protocol, request_id);
             }
-        };
-        let caller = Caller {
-            region: &identity.region,
-            is_region_given: self.auth.is_on() || target.access_key.is_some(),
-            account: &identity.account,
-            sender_id: &identity.sender_id,
-            is_authenticated: self.auth.is_on(),
         };
         let response = self.act(&meant, &target, &caller, (request_id, &span)).await;
         span.answered(response.status, request_id);
@@ -184,15 +176,14 @@ impl Services {
             Ok(target) => target,
             Err(error) => return error.response(ServiceName::Sqs, Protocol::Json, request_id),
         };
-        let sender_id = auth::sender_id(principal.access_key);
         if let Err(error) = auth::check_region(principal.region) {
             return error.response(target.service, target.protocol, request_id);
         }
         let caller = Caller {
-            region: principal.region,
+            region: principal.region.into(),
             is_region_given: true,
-            account: principal.account,
-            sender_id: &sender_id,
+            account: principal.account.into(),
+            sender_id: auth::sender_id(principal.access_key),
             is_authenticated: principal.access_key.is_some(),
         };
         self.act(&request, &target, &caller, (request_id, RequestSpan::none())).await

@@ -5,7 +5,6 @@
 mod access_keys;
 mod admin;
 mod auth;
-mod caller;
 mod cloudwatch;
 mod dispatch;
 mod sqs;

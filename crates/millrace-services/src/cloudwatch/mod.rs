@@ -33,7 +33,7 @@ pub use act::QueueAccess;
 pub(crate) use gzip::inflated;
 pub use monitor::{Alarms, Monitor};
 
-use crate::caller::Caller;
+use crate::auth::Caller;
 use alarms::{SharedBook, Switch, lock};
 
 /// The service.
@@ -58,7 +58,8 @@ impl CloudWatch {
         request_id: &str,
     ) -> Result<Response, ApiError> {
         let action = cloudwatch::decode(target, request.body)?;
-        let scope = Scope { region: caller.region.to_owned(), account: caller.account.to_owned() };
+        let (region, account) = (caller.region.to_string(), caller.account.to_string());
+        let scope = Scope { region, account };
         let answer = self.act(&scope, &action).await?;
         Ok(cloudwatch::response(&answer, &target.action, target.protocol, request_id))
     }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use millrace_broker::{Broker, SharedQueue};
 use millrace_core::{QueueKey, Timestamp, limits, partition};
 use millrace_otel::RequestSpan;
-use millrace_wire::protocol::{Protocol, Target, parse_queue_url};
+use millrace_wire::protocol::{PathQueue, Protocol, Target, parse_queue_url};
 use millrace_wire::sqs::{Action, Answer, Text, decode_json, decode_query};
 use millrace_wire::{ApiError, Request};
 
@@ -33,7 +33,7 @@ pub(crate) use access::allows;
 pub use declare::DeclaredQueue;
 pub(crate) use peek::{Peek, as_json};
 
-use crate::caller::Caller;
+use crate::auth::Caller;
 
 /// What of SQS is a matter of configuration.
 #[derive(Clone, Debug, Default)]
@@ -53,20 +53,14 @@ pub(crate) struct Sqs {
 
 /// One request, apart from its action's parameters.
 pub(crate) struct SqsRequest<'a> {
-    pub region: &'a str,
-    pub is_region_given: bool,
-    pub account: &'a str,
-    /// SenderId of messages.
-    pub sender_id: &'a str,
+    pub caller: &'a Caller<'a>,
     /// X-Ray header, if the client set it; else the span's, if the request is traced.
     pub trace_header: Option<&'a str>,
     pub span: &'a RequestSpan,
     /// Where queue URLs come from.
     pub http: &'a Request<'a>,
     pub action: &'a str,
-    /// A signature vouches for region and account.
-    pub is_authenticated: bool,
-    pub path_queue: Option<millrace_wire::protocol::PathQueue<'a>>,
+    pub path_queue: Option<PathQueue<'a>>,
 }
 
 impl Sqs {
@@ -93,15 +87,11 @@ impl Sqs {
         let trace_header = trace_header.filter(|text| text.len() <= check::TRACE_HEADER_BYTES);
         let own_trace_header = trace::header_of_messages(span, &action);
         let sqs_request = SqsRequest {
-            region: caller.region,
-            is_region_given: caller.is_region_given,
-            account: caller.account,
-            sender_id: caller.sender_id,
+            caller,
             trace_header: trace_header.or(own_trace_header.as_deref()),
             span,
             http: request,
             action: &target.action,
-            is_authenticated: caller.is_authenticated,
             path_queue: target.path_queue,
         };
         trace::asked(span, &action);
@@ -166,14 +156,15 @@ impl Sqs {
             (_, Some(path)) => (path.region, path.account, path.name),
             _ => return Err(ApiError::missing_parameter("QueueUrl")),
         };
-        let region = region.filter(|_| !request.is_region_given).unwrap_or(request.region);
+        let caller = request.caller;
+        let region = region.filter(|_| !caller.is_region_given).unwrap_or(&caller.region);
         // A word may be a part of a proxy's path; a number can only be meant for an account.
         let account = match account.filter(|a| a.bytes().all(|byte| byte.is_ascii_digit())) {
             Some(account) if !is_account(account) => {
                 let text = format!("The account {account} of the queue's address is not valid.");
                 return Err(error::invalid_address(text));
             }
-            account => account.unwrap_or(request.account),
+            account => account.unwrap_or(&caller.account),
         };
         trace::destination(request.span, name);
         let queue = self.broker.queue(region, account, name);
@@ -184,13 +175,14 @@ impl Sqs {
 
     /// Callers of another account need the queue's policy.
     fn check_access(&self, request: &SqsRequest<'_>, queue: &SharedQueue) -> Result<(), ApiError> {
-        if !request.is_authenticated || queue.key().account == request.account {
+        let caller = request.caller;
+        if !caller.is_authenticated || queue.key().account == caller.account {
             return Ok(());
         }
         let definition = queue.definition();
         let policy = definition.attributes.get("Policy").map(String::as_str);
         let arn = queue.arn();
-        if access::allows(policy, arn, request.account, request.action) {
+        if access::allows(policy, arn, &caller.account, request.action) {
             return Ok(());
         }
         let action = access::permission(request.action).to_ascii_lowercase();
@@ -198,7 +190,7 @@ impl Sqs {
             "User: arn:{}:iam::{}:root is not authorized to perform: sqs:{action} on resource: \
              {arn} because no resource-based policy allows the sqs:{action} action",
             partition(&queue.key().region),
-            request.account
+            caller.account
         )))
     }
 

@@ -94,18 +94,14 @@ impl Sqs {
     pub(crate) fn admin_request<'a>(
         &'a self,
         request: &'a millrace_wire::Request<'a>,
-        caller: &crate::caller::Caller<'a>,
+        caller: &'a crate::auth::Caller<'a>,
     ) -> SqsRequest<'a> {
         SqsRequest {
-            region: caller.region,
-            is_region_given: caller.is_region_given,
-            account: caller.account,
-            sender_id: caller.sender_id,
+            caller,
             trace_header: None,
             span: millrace_otel::RequestSpan::none(),
             http: request,
             action: "ReceiveMessage",
-            is_authenticated: caller.is_authenticated,
             path_queue: None,
         }
     }

@@ -16,7 +16,9 @@ use millrace_wire::sqs::{
 
 use super::attributes::{self, Attributes};
 use super::policies::RedriveAllowPolicy;
-use super::{Sqs, SqsRequest, error, is_account, is_within_cool_down, max_results, required, tags};
+use super::{
+    Caller, Sqs, SqsRequest, error, is_account, is_within_cool_down, max_results, required, tags,
+};
 
 /// When queues were deleted, for the 60 seconds in which their names rest.
 #[derive(Default)]
@@ -50,7 +52,7 @@ impl Sqs {
         if name.is_empty() {
             return Err(ApiError::invalid_parameter_value("Queue name cannot be empty"));
         }
-        let key = QueueKey::new(request.region, request.account, name);
+        let key = QueueKey::new(&request.caller.region, &request.caller.account, name);
         let given = pairs(input.attributes.as_ref());
         let tags = tags::check(name, pairs(input.tags.as_ref()), &BTreeMap::new())?;
         let queue = self.create(key, &given, tags).await?;
@@ -148,10 +150,11 @@ impl Sqs {
         if owner.is_some_and(|owner| !is_account(owner)) {
             return Err(error::queue_does_not_exist());
         }
-        let account = owner.unwrap_or(request.account);
-        let queue = self.broker.queue(request.region, account, name);
+        let caller = request.caller;
+        let account = owner.unwrap_or(&caller.account);
+        let queue = self.broker.queue(&caller.region, account, name);
         // Whether others have a queue of that name is theirs to tell.
-        let queue = if request.is_authenticated && account != request.account {
+        let queue = if caller.is_authenticated && account != caller.account {
             let permitted = queue.filter(|queue| self.check_access(request, queue).is_ok());
             permitted.ok_or_else(error::queue_is_not_yours)?
         } else {
@@ -245,7 +248,7 @@ impl Sqs {
         let limit = max_results(input.max_results)?;
         let prefix = input.queue_name_prefix.as_ref().map(Text::as_str).unwrap_or_default();
         let after = token_name(input.next_token.as_ref())?;
-        let SqsRequest { region, account, .. } = *request;
+        let Caller { region, account, .. } = request.caller;
         // One more than asked for tells whether there is a next page.
         let found = self.broker.list_queues(region, account, prefix, after.as_deref(), limit + 1);
         let (queue_urls, next_token) =

@@ -172,7 +172,7 @@ fn new_content<'r>(
         body_md5,
         attributes: checked.attributes.clone(),
         trace_header: checked.trace_header.or(request.trace_header).unwrap_or_default(),
-        sender: request.sender_id,
+        sender: &request.caller.sender_id,
         deduplication_id: checked.deduplication_id.or(content_id).unwrap_or_default(),
     }
 }
