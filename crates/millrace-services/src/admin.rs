@@ -131,7 +131,7 @@ impl Admin {
             },
         };
         let _turn = self.peeks.acquire().await;
-        let messages = sqs.peek(&sqs.admin_request(request, caller), peek).await?;
+        let messages = sqs.peek(request, caller, peek).await?;
         let (protocol, request_id) = (target.protocol, request_id.to_owned());
         let (encoded, response) = oneshot::channel();
         // A thread may be refused, where tokio's `spawn_blocking` would panic.

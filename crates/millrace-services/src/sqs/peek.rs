@@ -7,13 +7,14 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millrace_broker::{Browse, BrowseCursor, BrowseFilter, Incoming, Kind, MessageState, Peeked};
-use millrace_core::{AttributeDigest, hex};
-use millrace_wire::ApiError;
+use millrace_core::hex;
+use millrace_otel::RequestSpan;
 use millrace_wire::sqs::{ReceivedAttribute, ReceivedMessage, Text};
+use millrace_wire::{ApiError, Request};
 use serde_json::{Value, json};
 
-use super::receive::{ALL_ATTRIBUTES, received_attribute, system_attributes, text};
-use super::{Sqs, SqsRequest, error};
+use super::receive::{ALL_ATTRIBUTES, received};
+use super::{Caller, Sqs, SqsRequest, error};
 
 /// Messages looked at at the most, shown or not, and their stored bytes.
 const SEEN_MAX: usize = 10_000;
@@ -44,11 +45,20 @@ impl Sqs {
     /// The oldest messages of a queue.
     pub(crate) async fn peek(
         &self,
-        request: &SqsRequest<'_>,
+        http: &Request<'_>,
+        caller: &Caller<'_>,
         peek: Peek<'_>,
     ) -> Result<Vec<ReceivedMessage>, ApiError> {
-        let url = peek.queue_url.map(|url| Text(url.into()));
-        let queue = self.queue(request, url.as_ref())?;
+        let request = SqsRequest {
+            caller,
+            trace_header: None,
+            span: RequestSpan::none(),
+            http,
+            action: "ReceiveMessage",
+            path_queue: None,
+        };
+        let url = peek.queue_url.map(Text::from);
+        let queue = self.queue(&request, url.as_ref())?;
         let kind = queue.kind();
         let is_shown = |message: &Peeked| match message.state {
             MessageState::Ready => true,
@@ -88,22 +98,6 @@ impl Sqs {
         }
         messages.truncate(peek.limit);
         Ok(messages)
-    }
-
-    /// What the admin paths need of a request.
-    pub(crate) fn admin_request<'a>(
-        &'a self,
-        request: &'a millrace_wire::Request<'a>,
-        caller: &'a crate::auth::Caller<'a>,
-    ) -> SqsRequest<'a> {
-        SqsRequest {
-            caller,
-            trace_header: None,
-            span: millrace_otel::RequestSpan::none(),
-            http: request,
-            action: "ReceiveMessage",
-            path_queue: None,
-        }
     }
 }
 
@@ -170,28 +164,12 @@ fn json_bytes(text: &[u8]) -> usize {
 fn as_received(peeked: Peeked, kind: Kind) -> ReceivedMessage {
     let Peeked { id, content, delivery, state, .. } = peeked;
     let message = Incoming { id, receipt_handle: String::new(), content, delivery };
-    let mut attributes = system_attributes(&message, ALL_ATTRIBUTES, kind);
-    let is_visible = (state == MessageState::Ready).to_string();
-    attributes.push(("IsVisible", is_visible.into()));
-    attributes.push(("IsDelayed", (state == MessageState::Delayed).to_string().into()));
-    shown(message, attributes)
-}
-
-fn shown(message: Incoming, attributes: Vec<(&'static str, Cow<'static, str>)>) -> ReceivedMessage {
-    let mut digest = AttributeDigest::default();
-    let content = message.content;
-    for [name, data_type, value] in content.attributes() {
-        digest.add(text(name), text(data_type), value);
+    let mut shown = received(message, ALL_ATTRIBUTES, &["All".into()], kind);
+    for (name, wanted) in [("IsVisible", MessageState::Ready), ("IsDelayed", MessageState::Delayed)]
+    {
+        shown.attributes.push((name, (state == wanted).to_string().into()));
     }
-    ReceivedMessage {
-        message_id: message.id.text(),
-        receipt_handle: message.receipt_handle,
-        md5_of_body: content.body_md5(),
-        md5_of_message_attributes: content.has_attributes().then(|| digest.finish()),
-        message_attributes: content.shared_attributes(|_| true).map(received_attribute).collect(),
-        body: content.into_body(),
-        attributes,
-    }
+    shown
 }
 
 #[cfg(test)]

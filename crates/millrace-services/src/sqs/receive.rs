@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
 use millrace_broker::{Incoming, Kind, ReceiveRequest};
 use millrace_core::{AttributeDigest, limits};
 use millrace_wire::sqs::{Answer, ReceiveMessage, ReceivedAttribute, ReceivedMessage, Text, Texts};
@@ -121,7 +120,12 @@ pub(super) fn check_visibility_timeout(timeout: i64, reason: &str) -> Result<u32
 }
 
 /// A message with just the attributes that were asked for.
-fn received(message: Incoming, wish: u16, filter: &[Text<'_>], kind: Kind) -> ReceivedMessage {
+pub(super) fn received(
+    message: Incoming,
+    wish: u16,
+    filter: &[Text<'_>],
+    kind: Kind,
+) -> ReceivedMessage {
     let message_attributes = wanted_attributes(&message, filter);
     let md5_of_message_attributes = (!message_attributes.is_empty()).then(|| {
         let mut digest = AttributeDigest::default();
@@ -142,7 +146,7 @@ fn received(message: Incoming, wish: u16, filter: &[Text<'_>], kind: Kind) -> Re
 }
 
 /// System attributes of a message that `wish` names and it has.
-pub(super) fn system_attributes(
+fn system_attributes(
     message: &Incoming,
     wish: u16,
     kind: Kind,
@@ -194,11 +198,7 @@ fn wanted_attributes(message: &Incoming, filter: &[Text<'_>]) -> Vec<ReceivedAtt
     }
     let is_wanted = |name: &str| filter.iter().any(|pattern| matches(pattern, name));
     let wanted = message.content.shared_attributes(|name| is_wanted(text(name)));
-    wanted.map(received_attribute).collect()
-}
-
-pub(super) fn received_attribute([name, data_type, value]: [Bytes; 3]) -> ReceivedAttribute {
-    ReceivedAttribute { name, data_type, value }
+    wanted.map(|[name, data_type, value]| ReceivedAttribute { name, data_type, value }).collect()
 }
 
 /// `All`, `*` and `.*` are everything, `prefix.*` all names that begin with it.
