@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use millrace_broker::Broker;
+use millrace_wire::sigv4::equal_in_constant_time;
 use millrace_wire::{ApiError, Request, Response};
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::encode_registry;
@@ -95,7 +96,9 @@ impl Telemetry {
             Some(token) => request
                 .header("authorization")
                 .and_then(|value| value.strip_prefix("Bearer "))
-                .is_some_and(|given| is_same(given.trim(), token)),
+                .is_some_and(|given| {
+                    equal_in_constant_time(given.trim().as_bytes(), token.as_bytes())
+                }),
         };
         if !is_allowed {
             return Err(ApiError::access_denied("Say the token of metrics as a bearer token."));
@@ -113,10 +116,4 @@ impl Telemetry {
         })?;
         Ok(Response::new(200, format.content_type(), text))
     }
-}
-
-/// Takes the same time wherever the texts differ.
-fn is_same(given: &str, expected: &str) -> bool {
-    let difference = given.bytes().zip(expected.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
-    given.len() == expected.len() && difference == 0
 }
