@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use millrace_broker::{Broker, BrokerError, SharedQueue};
-use millrace_core::hex_text;
+use millrace_core::{QueueKey, hex_text, is_account};
 use millrace_services::{AccessKeys, Principal, Services};
 use millrace_wire::query::Parameters;
 use millrace_wire::{ApiError, Header, Request, Response, Service};
@@ -156,7 +156,7 @@ impl Console {
                 Some(Part::Queues(parameters.map(|p| Selection::of(&p)).unwrap_or_default()))
             }
             Page::Queue { region, account, name, .. } => {
-                Some(Part::Queue(millrace_core::QueueKey::new(region, account, name)))
+                Some(Part::Queue(QueueKey::new(region, account, name)))
             }
             Page::Metrics | Page::Alarms | Page::Login | Page::Missing => None,
         };
@@ -329,10 +329,6 @@ impl Service for Console {
         response.headers.extend(headers);
         response
     }
-}
-
-fn is_account(text: &str) -> bool {
-    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn queue_is_gone() -> ApiError {

@@ -38,6 +38,11 @@ impl fmt::Display for QueueKey {
     }
 }
 
+/// Whether a text has the form of an account: twelve digits.
+pub fn is_account(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// The partition of a region, with which its ARNs begin: `aws-cn` for `cn-north-1`, for most `aws`.
 pub fn partition(region: &str) -> &'static str {
     const OTHERS: [(&str, &str); 7] = [

@@ -4,12 +4,12 @@
 use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use millrace_core::is_account;
 use millrace_wire::protocol::{ServiceName, Target};
 use millrace_wire::sigv4::Verifier;
 use millrace_wire::{ApiError, Request};
 
 use crate::access_keys::AccessKeys;
-use crate::sqs::is_account;
 
 pub(crate) struct Auth {
     verifier: Option<Verifier<AccessKeys>>,

@@ -5,9 +5,8 @@
 //! because conditions are not evaluated. In actions and resources `*` and `?` stand for any
 //! characters and any one, wherever they are.
 
+use millrace_core::is_account;
 use serde_json::Value;
-
-use super::is_account;
 
 /// Actions that are never allowed to other accounts.
 pub(super) const OWNER_ONLY: [&str; 12] = [

@@ -23,7 +23,7 @@ mod trace;
 use std::sync::Arc;
 
 use millrace_broker::{Broker, SharedQueue};
-use millrace_core::{QueueKey, Timestamp, limits, partition};
+use millrace_core::{QueueKey, Timestamp, is_account, limits, partition};
 use millrace_otel::RequestSpan;
 use millrace_wire::protocol::{PathQueue, Protocol, Target, parse_queue_url};
 use millrace_wire::sqs::{Action, Answer, Text, decode_json, decode_query};
@@ -245,11 +245,6 @@ fn no_address(url: &str) -> ApiError {
         return error::queue_does_not_exist();
     }
     error::invalid_address(format!("The address {url} is not valid for this endpoint."))
-}
-
-/// Whether a text has the form of an account: twelve digits.
-pub(crate) fn is_account(text: &str) -> bool {
-    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// On a queue's path only actions about that queue are valid.

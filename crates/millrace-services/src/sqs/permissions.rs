@@ -1,6 +1,6 @@
 //! AddPermission, RemovePermission: statements of the queue's Policy.
 
-use millrace_core::{limits, partition};
+use millrace_core::{is_account, limits, partition};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{AddPermission, Answer, RemovePermission, Text};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::access::OWNER_ONLY;
 use super::policy_document::STATEMENTS;
-use super::{Sqs, SqsRequest, error, is_account, required};
+use super::{Sqs, SqsRequest, error, required};
 
 const ACTIONS: [&str; 9] = [
     "*",

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millrace_broker::{BrokerError, Creation, Kind, NewQueue, Redrive, SharedQueue};
-use millrace_core::{QueueKey, Timestamp, limits};
+use millrace_core::{QueueKey, Timestamp, is_account, limits};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{
     Answer, CreateQueue, GetQueueAttributes, GetQueueUrl, ListDeadLetterSourceQueues, ListQueues,
@@ -16,9 +16,7 @@ use millrace_wire::sqs::{
 
 use super::attributes::{self, Attributes};
 use super::policies::RedriveAllowPolicy;
-use super::{
-    Caller, Sqs, SqsRequest, error, is_account, is_within_cool_down, max_results, required, tags,
-};
+use super::{Caller, Sqs, SqsRequest, error, is_within_cool_down, max_results, required, tags};
 
 /// When queues were deleted, for the 60 seconds in which their names rest.
 #[derive(Default)]

@@ -2,6 +2,7 @@
 //! name of the server, and AWS itself has several.
 
 use memchr::{memchr, memchr2, memrchr};
+use millrace_core::is_account;
 
 /// The queue that a request's path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,6 @@ pub struct QueueUrlParts<'a> {
 impl PathQueue<'_> {
     /// Whether the path can mean nothing but a queue.
     pub(super) fn is_certain(&self) -> bool {
-        let is_account = |text: &str| text.len() == 12 && text.bytes().all(|b| b.is_ascii_digit());
         self.account.is_none_or(is_account)
     }
 }

@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use millrace_core::is_account;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -15,7 +16,7 @@ use toml::{
 
 use super::{
     Credential, UsageError,
-    layers::{Value, is_account},
+    layers::Value,
     settings::{Kind, SETTINGS, Setting, nearest},
 };
 

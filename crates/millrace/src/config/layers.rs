@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, fmt, path::PathBuf};
 
+use millrace_core::is_account;
 use millrace_server::TlsFiles;
 
 use super::{
@@ -243,10 +244,6 @@ impl fmt::Display for Origin {
             Origin::Default => formatter.write_str("default"),
         }
     }
-}
-
-pub(crate) fn is_account(text: &str) -> bool {
-    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// What Kubernetes tells every pod of a service whose name begins with `millrace`, and container

@@ -1,12 +1,11 @@
 //! Queues declared in the file: `[queues.NAME]`.
 
-use millrace_core::{Arn, QueueKey};
+use millrace_core::{Arn, QueueKey, is_account};
 use millrace_services::is_region;
 
 use super::{
     UsageError,
     file::{File, Item},
-    layers::is_account,
 };
 
 /// A queue that is to exist when the server starts.
