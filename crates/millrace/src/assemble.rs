@@ -17,7 +17,7 @@ use millrace_metrics::{MetricStore, StoreError};
 use millrace_otel::Tracer;
 use millrace_server::{Drain, Hooks};
 use millrace_services::{
-    AccessKeys, Alarms, DeclaredQueue, MetricsOptions, Monitor, Options, QueueAccess, SqsOptions,
+    AccessKeys, Alarms, DeclaredQueue, Monitor, Options, QueueAccess, SqsOptions,
 };
 
 use crate::{
@@ -246,11 +246,7 @@ fn options_of(config: &Config, access_keys: &AccessKeys, tracer: &Tracer) -> Opt
         access_keys: access_keys.clone(),
         host_names: public_host.into_iter().collect(),
         is_test: config.is_test,
-        metrics: MetricsOptions {
-            top_queues: config.metrics.top_queues,
-            queues: config.metrics.queues.clone(),
-            token: config.metrics.token.clone(),
-        },
+        metrics: config.metrics.clone(),
         tracer: tracer.clone(),
         sqs: SqsOptions {
             public_url: config.public_url.clone(),

@@ -5,24 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use millrace_server::FileVersion;
-use millrace_services::{AccessKey, AccessKeys};
+use millrace_services::AccessKeys;
 
 use crate::cli::Flags;
 use crate::config::Config;
 
 /// Between two looks at the file.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// Who may sign, and log in to the console.
-pub(crate) fn access_keys(config: &Config) -> Vec<AccessKey> {
-    let access_key = |credential: &crate::config::Credential| AccessKey {
-        access_key: credential.access_key.clone(),
-        secret_key: credential.secret_key.clone(),
-        account: credential.account.clone(),
-        name: credential.name.clone(),
-    };
-    config.credentials.iter().map(access_key).collect()
-}
 
 /// Has the file's keys count that `config` was read from, whenever it changes.
 pub(crate) fn follow(flags: Flags, config: &Config, keys: &AccessKeys) -> std::io::Result<()> {
@@ -32,15 +21,23 @@ pub(crate) fn follow(flags: Flags, config: &Config, keys: &AccessKeys) -> std::i
     thread::Builder::new().name("credentials".to_owned()).spawn(move || {
         // What changed between the start and here is seen: the keys are compared.
         let mut watched = Watched::default();
-        let mut told = String::new();
+        let mut told = None;
         loop {
             if watched.is_to_be_read(FileVersion::of(&file)) {
-                let failure = look(&flags, &file, &keys);
+                let failure = look(&flags, &file, &keys).err().map(|error| format!("{error:#}"));
                 if failure.is_some() {
                     // It may be for want of descriptors, and be read the next time as it is.
                     watched.read = None;
                 }
-                tell(&file, failure.unwrap_or_default(), &mut told);
+                // Each failure is told once.
+                if let Some(error) = failure.as_deref().filter(|_| failure != told) {
+                    tracing::error!(
+                        file = %file.display(),
+                        error,
+                        "changed access keys not taken, those before stay"
+                    );
+                }
+                told = failure;
             }
             thread::sleep(PAUSE);
         }
@@ -48,37 +45,14 @@ pub(crate) fn follow(flags: Flags, config: &Config, keys: &AccessKeys) -> std::i
     Ok(())
 }
 
-/// Returns why the file's keys do not count.
-fn look(flags: &Flags, file: &Path, keys: &AccessKeys) -> Option<String> {
-    match take(flags, keys) {
-        Ok(true) => tracing::info!(
-            file = %file.display(),
-            keys = keys.all().len(),
-            "access keys changed"
-        ),
-        Ok(false) => {}
-        Err(error) => return Some(format!("{error:#}")),
-    }
-    None
-}
-
-/// Tells of a failure once; of none, nothing.
-fn tell(file: &Path, failure: String, told: &mut String) {
-    if !failure.is_empty() && failure != *told {
-        let file = file.display();
-        tracing::error!(%file, error = failure, "changed access keys not taken, those before stay");
-    }
-    *told = failure;
-}
-
-/// Says whether others count now.
-fn take(flags: &Flags, keys: &AccessKeys) -> anyhow::Result<bool> {
-    let new = access_keys(&Config::load(flags)?);
-    let is_change = *keys.all() != *new;
-    if is_change {
+/// Has the file's keys count from now on.
+fn look(flags: &Flags, file: &Path, keys: &AccessKeys) -> anyhow::Result<()> {
+    let new = Config::load(flags)?.credentials;
+    if *keys.all() != *new {
         keys.replace(new)?;
+        tracing::info!(file = %file.display(), keys = keys.all().len(), "access keys changed");
     }
-    Ok(is_change)
+    Ok(())
 }
 
 /// When the file is to be read: when it is as it was at the look before, so that nobody is writing it.

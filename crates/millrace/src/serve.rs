@@ -19,8 +19,7 @@ use crate::{
     assemble,
     cli::Flags,
     config::{Config, LogFormat, UsageError},
-    console,
-    credentials::{self, access_keys},
+    console, credentials,
     end_signals::EndSignals,
     figures::ServerFigures,
     inherited, limits,
@@ -47,7 +46,7 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
     let drain = Drain::new();
     start_on_signals(drain.clone()).context("watching for signals")?;
     let tracer = start_tracing(&config)?;
-    let keys = AccessKeys::new(access_keys(&config));
+    let keys = AccessKeys::new(config.credentials.clone());
     let services = assemble::open_services(&config, &keys, &drain, &tracer)
         .with_context(|| format!("opening the data in {}", config.data.display()))?;
     let data = (config.durability != Durability::Memory).then(|| config.data.clone());
@@ -117,7 +116,7 @@ pub(crate) fn check(mut config: Config) -> anyhow::Result<()> {
     if let Some(tls) = &config.tls {
         tls.check()?;
     }
-    let keys = AccessKeys::new(access_keys(&config));
+    let keys = AccessKeys::new(config.credentials.clone());
     let tracer = start_tracing(&config)?;
     let services = assemble::open_services(&config, &keys, &Drain::new(), &tracer)?;
     (services.close)()?;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::Context;
+use millrace_services::AccessKey;
 use serde_json::{Map, Value as Json, json};
 
 use crate::config::{Config, Resolved, Value};
@@ -46,7 +47,7 @@ fn as_text(config: &Config) -> String {
         text.push_str(&format!("{left:width$}  # {origin}\n"));
     }
     for credential in &config.credentials {
-        let crate::config::Credential { access_key, account, name, .. } = credential;
+        let AccessKey { access_key, account, name, .. } = credential;
         text.push_str(&format!(
             "credential {access_key}: account {account}, secret key ***{}{name}\n",
             if name.is_empty() { "" } else { ", " }

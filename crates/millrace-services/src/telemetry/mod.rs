@@ -24,7 +24,7 @@ use queues::QueueSeries;
 pub(crate) use requests::{RequestCounts, known_action};
 
 /// What of `/metrics` is a matter of configuration.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct MetricsOptions {
     /// Queues that have series of their own: those that hold most messages.
     pub top_queues: usize,
@@ -39,6 +39,17 @@ pub struct MetricsOptions {
 impl Default for MetricsOptions {
     fn default() -> MetricsOptions {
         MetricsOptions { top_queues: 100, queues: Vec::new(), token: None }
+    }
+}
+
+/// Without the token.
+impl fmt::Debug for MetricsOptions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("MetricsOptions")
+            .field("top_queues", &self.top_queues)
+            .field("queues", &self.queues)
+            .finish_non_exhaustive()
     }
 }
 

@@ -9,13 +9,14 @@ use std::{
 };
 
 use millrace_core::is_account;
+use millrace_services::AccessKey;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
 use super::{
-    Credential, UsageError,
+    UsageError,
     layers::Value,
     settings::{Kind, SETTINGS, Setting, nearest},
 };
@@ -102,12 +103,12 @@ impl File {
         &self.queues
     }
 
-    pub(crate) fn credentials(&self, account: &str) -> Result<Vec<Credential>, UsageError> {
+    pub(crate) fn credentials(&self, account: &str) -> Result<Vec<AccessKey>, UsageError> {
         const KNOWN: [&str; 4] = ["access_key", "secret_key", "account", "name"];
-        let mut credentials: Vec<Credential> = Vec::new();
+        let mut credentials: Vec<AccessKey> = Vec::new();
         for item in &self.credentials {
             item.refuse_unknown(&KNOWN)?;
-            let credential = Credential {
+            let credential = AccessKey {
                 access_key: item.text("access_key")?.unwrap_or_default(),
                 secret_key: item.text("secret_key")?.unwrap_or_default(),
                 account: item.text("account")?.unwrap_or_else(|| account.to_owned()),

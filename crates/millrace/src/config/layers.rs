@@ -4,9 +4,10 @@ use std::{collections::HashMap, fmt, path::PathBuf};
 
 use millrace_core::is_account;
 use millrace_server::TlsFiles;
+use millrace_services::AccessKey;
 
 use super::{
-    Credential, UsageError,
+    UsageError,
     file::File,
     settings::{Kind, SETTINGS, Setting, nearest},
 };
@@ -198,12 +199,9 @@ impl Layers {
         }
     }
 
-    pub(crate) fn single_credential(
-        &self,
-        account: &str,
-    ) -> Result<Option<Credential>, UsageError> {
+    pub(crate) fn single_credential(&self, account: &str) -> Result<Option<AccessKey>, UsageError> {
         let pair = self.both("access_key", "secret_key")?;
-        Ok(pair.map(|(access_key, secret_key)| Credential {
+        Ok(pair.map(|(access_key, secret_key)| AccessKey {
             access_key,
             secret_key,
             account: account.to_owned(),

@@ -11,7 +11,6 @@ mod queues;
 mod settings;
 
 use std::{
-    fmt,
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     path::PathBuf,
     time::Duration,
@@ -19,7 +18,7 @@ use std::{
 
 use millrace_journal::Durability;
 use millrace_server::{Cors, TlsFiles};
-use millrace_services::is_region;
+use millrace_services::{AccessKey, MetricsOptions, is_region};
 
 use self::{file::File, layers::Layers};
 pub(crate) use self::{
@@ -54,7 +53,7 @@ pub(crate) struct Config {
     pub(crate) account: String,
     pub(crate) is_test: bool,
     pub(crate) is_insecure: bool,
-    pub(crate) credentials: Vec<Credential>,
+    pub(crate) credentials: Vec<AccessKey>,
     pub(crate) tls: Option<TlsFiles>,
     /// 0 means one per core.
     pub(crate) workers: usize,
@@ -64,25 +63,14 @@ pub(crate) struct Config {
     pub(crate) drain: Duration,
     pub(crate) cors: Cors,
     pub(crate) limits: Limits,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: MetricsOptions,
     pub(crate) traces: millrace_otel::Options,
     /// Dead-letter queues before the queues that use them.
     pub(crate) queues: Vec<DeclaredQueue>,
     resolved: Vec<Resolved>,
 }
 
-/// A pair of keys that clients sign with.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Credential {
-    pub(crate) access_key: String,
-    pub(crate) secret_key: String,
-    /// Whose queues it opens.
-    pub(crate) account: String,
-    /// For people.
-    pub(crate) name: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
     Text,
     Json,
@@ -99,16 +87,6 @@ pub(crate) struct Limits {
     pub(crate) recreate_cool_down: bool,
     /// Whether a queue may be purged only once in 60 seconds.
     pub(crate) purge_cool_down: bool,
-}
-
-/// What `/metrics` shows, and to whom.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Metrics {
-    /// Queues that have series of their own: those that hold most messages,
-    pub(crate) top_queues: usize,
-    /// and those with these names or prefixes.
-    pub(crate) queues: Vec<String>,
-    pub(crate) token: Option<String>,
 }
 
 impl Config {
@@ -196,7 +174,7 @@ impl Config {
                 recreate_cool_down: layers.truth("limits.recreate_cool_down"),
                 purge_cool_down: layers.truth("limits.purge_cool_down"),
             },
-            metrics: Metrics {
+            metrics: MetricsOptions {
                 top_queues: layers.number("metrics.top_queues"),
                 queues: layers.list("metrics.queues"),
                 token: Some(layers.text("metrics.token")).filter(|token| !token.is_empty()),
@@ -237,27 +215,6 @@ impl Config {
             )));
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Metrics")
-            .field("top_queues", &self.top_queues)
-            .field("queues", &self.queues)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Credential {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Credential")
-            .field("access_key", &self.access_key)
-            .field("account", &self.account)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
     }
 }
 

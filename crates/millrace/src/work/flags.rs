@@ -138,7 +138,7 @@ pub(crate) struct WorkFlags {
     pub(crate) metrics_listen: Option<SocketAddr>,
     /// Format of the log
     #[arg(long, value_enum, default_value = "text")]
-    pub(crate) log_format: Format,
+    pub(crate) log_format: LogFormat,
     /// off, error, warn, info, debug, trace, or target=level pairs
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub(crate) log_level: String,
@@ -183,21 +183,6 @@ pub(crate) enum ExitCodes {
     Sysexits,
     /// 0 done, 3 reject, 4 retry with back-off without a warning, others retry with back-off
     Watchbot,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    Text,
-    Json,
-}
-
-impl From<Format> for LogFormat {
-    fn from(format: Format) -> LogFormat {
-        match format {
-            Format::Text => LogFormat::Text,
-            Format::Json => LogFormat::Json,
-        }
-    }
 }
 
 impl WorkFlags {

@@ -53,7 +53,7 @@ pub(crate) struct Unfinished {
 
 /// Runs until a signal asks to end, or until the flags say that it is done.
 pub(crate) fn work(flags: &WorkFlags) -> anyhow::Result<()> {
-    logging::start(&flags.log_level, flags.log_format.into())?;
+    logging::start(&flags.log_level, flags.log_format)?;
     limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("starting the runtime")?;
