@@ -47,9 +47,6 @@ pub(super) async fn run(flags: &TailFlags) -> Result<()> {
     let url = sqs.url(&flags.queue).await?;
     let form = Form::new(flags.json);
     let mut left = flags.max.unwrap_or(u64::MAX);
-    if left == 0 {
-        return Ok(());
-    }
     let mut outages = Outages::default();
     if flags.consume {
         while left > 0 {

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::connection::{ConnectionFlags, name_of};
 use super::queue::{DELAYED, IN_FLIGHT, Listed, READY, number, with_attributes};
 use super::{Sqs, interval, output};
+use crate::end_signals::EndSignals;
 
 /// Rows where the terminal does not tell its height.
 const ROWS: usize = 24;
@@ -48,18 +48,12 @@ pub(super) async fn run(flags: &TopFlags) -> Result<()> {
     let is_terminal = io::stdout().is_terminal();
     let times = flags.times.unwrap_or(if is_terminal { u64::MAX } else { 1 });
     let screen = is_terminal.then(Screen::enter).transpose()?;
-    let watching = watch(flags, &sqs, times, screen.is_some());
     // The terminal is to be left as it was.
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
-    let outcome = tokio::select! {
-        outcome = watching => outcome,
-        interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),
-        _ = terminate.recv() => Ok(()),
-        _ = hang_up.recv() => Ok(()),
-    };
-    drop(screen);
-    outcome
+    let mut signals = EndSignals::watch()?;
+    tokio::select! {
+        outcome = watch(flags, &sqs, times, screen.is_some()) => outcome,
+        _ = signals.next() => Ok(()),
+    }
 }
 
 async fn watch(flags: &TopFlags, sqs: &Sqs, times: u64, is_screen: bool) -> Result<()> {

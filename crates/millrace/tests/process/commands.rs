@@ -1,10 +1,15 @@
 //! Everyday commands.
 
-use std::fs::{self, File};
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::{json, millrace, run, serve, stderr, stdout};
+use super::{Process, json, millrace, run, serve, stderr, stdout};
 
 #[test]
 fn commands_believe_the_authorities_that_aws_tools_are_told() {
@@ -52,4 +57,24 @@ fn batch_that_is_larger_than_a_request_may_be_is_sent_message_by_message() {
 
     let shown = run(&["queue", "show", "q", "--json", "--endpoint", &endpoint]);
     assert_eq!(json(&stdout(&shown))["Attributes"]["ApproximateNumberOfMessages"], "20");
+}
+
+#[test]
+fn top_goes_on_when_its_terminal_hangs_up_if_it_is_to_ignore_that() {
+    let data = TempDir::new().unwrap();
+    let serving = serve(&data, &["--durability", "memory"]);
+    let endpoint = format!("http://{}", serving.address);
+    let top = millrace(&["top", "--times", "3", "--interval", "0.05", "--endpoint", &endpoint]);
+    // As nohup starts it.
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(top.get_program());
+    let mut child = Process::spawn(shell.args(top.get_args()).stdout(Stdio::piped()));
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let is_look = |line: &String| line.contains(" queues, ");
+
+    assert!(lines.any(|line| is_look(&line)));
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+
+    assert_eq!(lines.filter(is_look).count(), 2);
+    assert!(child.wait().unwrap().success());
 }
