@@ -46,11 +46,8 @@ pub(super) fn of(message: &Message, queue_url: &str, names: Names) -> Vec<(Strin
         }
     }
     for attribute in &delivery.attributes {
-        let value = match &attribute.value {
-            AttributeValue::Text(text) => text.to_string(),
-            AttributeValue::Binary(bytes) => BASE64_STANDARD.encode(bytes),
-        };
-        variables.push((format!("MILLRACE_ATTRIBUTE_{}", variable_name(&attribute.name)), value));
+        let name = format!("MILLRACE_ATTRIBUTE_{}", variable_name(&attribute.name));
+        variables.push((name, attribute_text(&attribute.value)));
     }
     for (name, value) in trace::variables(&message.trace()) {
         variables.push((name.to_owned(), value.to_owned()));
@@ -70,6 +67,14 @@ pub(super) fn of(message: &Message, queue_url: &str, names: Names) -> Vec<(Strin
     }
     variables.retain(|(_, value)| value.len() <= MAX_VALUE_BYTES && !value.contains('\0'));
     variables
+}
+
+/// The value of a message attribute as commands are told it.
+pub(super) fn attribute_text(value: &AttributeValue) -> String {
+    match value {
+        AttributeValue::Text(text) => text.to_string(),
+        AttributeValue::Binary(bytes) => BASE64_STANDARD.encode(bytes),
+    }
 }
 
 /// Shells know letters, digits and underscores only.

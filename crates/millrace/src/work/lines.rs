@@ -14,8 +14,6 @@
 
 use std::{io, pin::pin, process::Stdio, sync::Arc, time::Duration};
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use millrace_client::AttributeValue;
 use millrace_worker::{HandlerError, Message, Outcome};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -28,6 +26,7 @@ use tokio::{
 use super::{
     WorkFlags,
     commands::{Commands, IDLE_MAX, Next, Place},
+    environment::attribute_text,
     process_group::ProcessGroup,
     room::{self, Room, Turns},
     trace,
@@ -216,14 +215,10 @@ struct Line<'a> {
 
 fn line_of(message: &Message, number: u64) -> Line<'_> {
     let delivery = message.delivery();
-    let mut attributes = Map::new();
-    for attribute in &delivery.attributes {
-        let value = match &attribute.value {
-            AttributeValue::Text(text) => text.to_string(),
-            AttributeValue::Binary(bytes) => BASE64_STANDARD.encode(bytes),
-        };
-        attributes.insert(attribute.name.to_string(), value.into());
-    }
+    let attributes = delivery.attributes.iter();
+    let attributes: Map<String, Value> = attributes
+        .map(|given| (given.name.to_string(), attribute_text(&given.value).into()))
+        .collect();
     let trace = message.trace();
     let trace: Map<String, Value> =
         trace::headers(&trace).map(|(name, value)| (name.to_owned(), value.into())).collect();
