@@ -13,13 +13,12 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tokio::{runtime, sync::mpsc};
 
 use crate::{
-    Counters, Drain, Hooks, Limits, Options, Timeouts,
+    Counters, Drain, Hooks, Options,
     accept::{self, Acceptor},
     budget::Budget,
     connection::Shared,
     idle_poll::IdlePolling,
     lanes::{Lane, Lanes},
-    options::Cors,
     policy::Policy,
     tls::{Tls, TlsError},
     worker::{self, Ways, Worker},
@@ -39,14 +38,10 @@ const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 pub struct Server {
     listeners: Vec<TcpListener>,
     addresses: Vec<SocketAddr>,
-    workers: usize,
-    has_idle_cores_poll: bool,
     counters: Arc<Counters>,
     tls: Option<Tls>,
-    limits: Limits,
-    timeouts: Timeouts,
-    cors: Cors,
-    refuses_other_pages: bool,
+    /// Where to listen is taken from it; the number of workers is never 0.
+    options: Options,
 }
 
 /// How a run ended.
@@ -92,7 +87,7 @@ impl Server {
     /// The same, where a listener that is there for an address takes the place of a new one. Those
     /// of other addresses are left.
     pub fn bind_inheriting(
-        options: Options,
+        mut options: Options,
         inherited: &mut Vec<TcpListener>,
     ) -> Result<Server, BindError> {
         let tls = options.tls.as_ref().map(Tls::new).transpose()?;
@@ -101,7 +96,7 @@ impl Server {
         }
         let mut listeners = Vec::with_capacity(options.listen.len());
         let mut addresses = Vec::with_capacity(options.listen.len());
-        for address in options.listen {
+        for address in std::mem::take(&mut options.listen) {
             let is_for = |listener: &TcpListener| listener.local_addr().ok() == Some(address);
             let listening = match inherited.iter().position(is_for) {
                 Some(index) => take_over(inherited.swap_remove(index)),
@@ -112,22 +107,11 @@ impl Server {
             listeners.push(listener);
             addresses.push(bound);
         }
-        let workers = match options.workers {
-            0 => thread::available_parallelism().map_or(1, usize::from),
-            workers => workers,
-        };
-        Ok(Server {
-            listeners,
-            addresses,
-            workers,
-            has_idle_cores_poll: options.has_idle_cores_poll,
-            counters: Arc::new(Counters::new(workers)),
-            tls,
-            limits: options.limits,
-            timeouts: options.timeouts,
-            cors: options.cors,
-            refuses_other_pages: options.refuses_other_pages,
-        })
+        if options.workers == 0 {
+            options.workers = thread::available_parallelism().map_or(1, usize::from);
+        }
+        let counters = Arc::new(Counters::new(options.workers));
+        Ok(Server { listeners, addresses, counters, tls, options })
     }
 
     /// The addresses listened on, in the order of the options, with the ports chosen.
@@ -137,7 +121,7 @@ impl Server {
 
     /// How many workers there will be.
     pub fn workers(&self) -> usize {
-        self.workers
+        self.options.workers
     }
 
     /// What has been done so far, also after the run.
@@ -155,24 +139,26 @@ impl Server {
     ) -> Result<Drained, RunError> {
         // Also where not even a worker can be started: others may serve until the drain.
         let _stops_all = StopsAll(drain.clone());
+        let Options { workers: count, limits, timeouts, cors, refuses_other_pages, .. } =
+            self.options;
         if let Some(tls) = &self.tls {
-            tls.watch(self.timeouts.certificates)?;
+            tls.watch(timeouts.certificates)?;
         }
         let shared = Arc::new(Shared {
             service,
-            policy: Policy::new(self.cors, self.refuses_other_pages, hooks.clone(), drain.clone()),
-            bodies: Budget::new(self.limits.max_unfinished_bytes),
-            answers: Budget::new(self.limits.max_untaken_bytes),
-            limits: self.limits,
-            timeouts: self.timeouts,
+            policy: Policy::new(cors, refuses_other_pages, hooks.clone(), drain.clone()),
+            bodies: Budget::new(limits.max_unfinished_bytes),
+            answers: Budget::new(limits.max_untaken_bytes),
+            limits,
+            timeouts,
             drain: drain.clone(),
             tls: self.tls.map(|tls| tls.acceptor),
         });
-        let mut workers = Vec::with_capacity(self.workers);
-        let mut lanes = Vec::with_capacity(self.workers);
-        let idle_polling = IdlePolling::new(self.has_idle_cores_poll, Arc::clone(&self.counters));
-        let idle_polling = Arc::new(idle_polling);
-        for index in 0..self.workers {
+        let mut workers = Vec::with_capacity(count);
+        let mut lanes = Vec::with_capacity(count);
+        let has_polling = self.options.has_idle_cores_poll;
+        let idle_polling = Arc::new(IdlePolling::new(has_polling, Arc::clone(&self.counters)));
+        for index in 0..count {
             let counters = Arc::clone(&self.counters);
             let worker = Arc::new(Worker::new(index, counters, Arc::clone(&idle_polling)));
             let (sender, receiver) = mpsc::channel(HANDOVER);
@@ -189,7 +175,7 @@ impl Server {
             is_tls: shared.tls.is_some(),
             drain: drain.clone(),
         });
-        let mut threads = Vec::with_capacity(self.workers);
+        let mut threads = Vec::with_capacity(count);
         for (index, (runtime, worker, receiver)) in workers.into_iter().enumerate() {
             let shared = Arc::clone(&shared);
             let per_worker = hooks.per_worker.clone();
