@@ -1,5 +1,6 @@
 //! A response's head, written into a reused buffer.
 
+use hyper::StatusCode;
 use millrace_wire::Response;
 
 use crate::{
@@ -117,32 +118,11 @@ fn push_header(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 fn reason(status: u16) -> &'static str {
     match status {
-        200 => "OK",
-        201 => "Created",
-        202 => "Accepted",
-        204 => "No Content",
-        301 => "Moved Permanently",
-        302 => "Found",
-        303 => "See Other",
-        304 => "Not Modified",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        408 => "Request Timeout",
-        409 => "Conflict",
+        // RFC 9110; the crate has the name that it had before.
         413 => "Content Too Large",
-        415 => "Unsupported Media Type",
-        421 => "Misdirected Request",
-        429 => "Too Many Requests",
-        431 => "Request Header Fields Too Large",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        505 => "HTTP Version Not Supported",
-        _ => "Status",
+        _ => {
+            let known = StatusCode::from_u16(status).ok();
+            known.and_then(|status| status.canonical_reason()).unwrap_or("Status")
+        }
     }
 }
