@@ -71,8 +71,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             "request answered"
         );
         let allowed_origin = context.policy.allowed_origin(head.origin);
-        if response.stream.is_some() && head.method != "HEAD" {
-            return self.send_stream(&mut response, allowed_origin, head.is_http_10).await;
+        if head.method != "HEAD"
+            && let Some(stream) = response.stream.take()
+        {
+            self.send_stream(&response, stream, allowed_origin, head.is_http_10).await?;
+            return Err(Stop::Closed(Closed::Requested));
         }
         let is_draining = context.drain.is_started();
         let connection = match (head.is_kept_alive && !is_draining, head.is_http_10) {

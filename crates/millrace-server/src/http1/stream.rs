@@ -10,28 +10,26 @@ use millrace_wire::{BodyStream, Response, Service};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Exchange, Stop,
+    Exchange,
     lookahead::read_ahead,
     response::{self, BodyEnd, Connection},
 };
 use crate::{Closed, policy::AllowedOrigin};
 
 impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
-    /// Sends the head, then each piece as it comes. Never returns `Ok`: the connection ends.
+    /// Sends the head, then each piece as it comes.
     pub(super) async fn send_stream(
         &mut self,
-        response: &mut Response,
+        response: &Response,
+        mut stream: Box<dyn BodyStream>,
         allowed_origin: Option<AllowedOrigin<'_>>,
         is_http_10: bool,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Closed> {
         let body = if is_http_10 { BodyEnd::Close } else { BodyEnd::Chunked };
         let framing = response::Framing { connection: Connection::Close, body, allowed_origin };
         self.out.clear();
         response::push_head(self.out, response, framing);
         self.wire.write(self.context, self.out, b"").await?;
-        let Some(mut stream) = response.stream.take() else {
-            return Err(Stop::Closed(Closed::Requested));
-        };
         while let Some(piece) = self.next_piece(stream.as_mut()).await? {
             if piece.is_empty() {
                 continue; // An empty chunk would end the body.
@@ -50,7 +48,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
         if body == BodyEnd::Chunked {
             self.wire.write(self.context, b"0\r\n\r\n", b"").await?;
         }
-        Err(Stop::Closed(Closed::Requested))
+        Ok(())
     }
 
     /// Waits for the next piece, or for the client to leave.
