@@ -25,7 +25,8 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::{
     body::{Body, Frame, Incoming, SizeHint},
-    header::{HeaderName, HeaderValue},
+    header::{HeaderName, HeaderValue, ORIGIN},
+    http::request::Parts,
     server::conn::http2::Builder,
     service::service_fn,
 };
@@ -36,7 +37,7 @@ use tokio::{
 };
 
 use self::{
-    convert::{Parts, into_hyper},
+    convert::{headers, into_hyper},
     io::{Io, Spawner},
 };
 use crate::{
@@ -167,7 +168,6 @@ impl<S: Service> Streams<S> {
         let active = Active::new(self.clone());
         let context = &self.context;
         let (parts, body) = request.into_parts();
-        let head = Parts { parts: &parts };
         // Compressed ones may have taken a byte each, and stay for as long as the body is awaited.
         let collected = match parts.headers.len() {
             0..=MAX_HEADERS => self.collect(body, head_bytes(&parts)).await,
@@ -176,7 +176,7 @@ impl<S: Service> Streams<S> {
         let (mut response, is_refused) = match collected {
             // Before the call, which may hand out what a small answer cannot take back.
             Ok(_) if !context.answers.has_room_beside(&self.answer_bytes) => (no_room(), true),
-            Ok((body, _held)) => (self.call(&head, &body).await, false),
+            Ok((body, _held)) => (self.call(&parts, &body).await, false),
             Err(status) => (Response::new(status, "text/plain", &b""[..]), true),
         };
         let room = context.answers.hold_whole_beside(&self.answer_bytes, response.body.len());
@@ -191,7 +191,8 @@ impl<S: Service> Streams<S> {
             is_refused,
             "request answered"
         );
-        let allowed = context.policy.allowed_origin(head.origin());
+        let origin = parts.headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
+        let allowed = context.policy.allowed_origin(origin);
         let is_head = parts.method == hyper::Method::HEAD;
         let body_bytes = response.body.len();
         let stream = response.stream.take().filter(|_| !is_head);
@@ -200,13 +201,13 @@ impl<S: Service> Streams<S> {
         response.map(|whole| Reply { whole, stream, wait: None, active, _held: held })
     }
 
-    async fn call(&self, head: &Parts<'_>, body: &[u8]) -> Response {
+    async fn call(&self, parts: &Parts, body: &[u8]) -> Response {
         let context = &self.context;
-        let headers = head.headers();
+        let headers = headers(parts);
         let request = Request {
-            method: head.parts.method.as_str(),
-            path: head.parts.uri.path(),
-            query: head.parts.uri.query().unwrap_or(""),
+            method: parts.method.as_str(),
+            path: parts.uri.path(),
+            query: parts.uri.query().unwrap_or(""),
             headers: &headers,
             body,
             peer: context.peer,
@@ -254,7 +255,7 @@ impl<S: Service> Streams<S> {
     }
 }
 
-fn head_bytes(parts: &hyper::http::request::Parts) -> usize {
+fn head_bytes(parts: &Parts) -> usize {
     let of_header = |(name, value): (&HeaderName, &HeaderValue)| {
         HEADER_BYTES + name.as_str().len() + value.len()
     };

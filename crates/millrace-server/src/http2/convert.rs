@@ -1,7 +1,10 @@
 //! Between hyper's requests and responses and ours.
 
 use bytes::Bytes;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::{
+    header::{HOST, HeaderName, HeaderValue},
+    http::request::Parts,
+};
 use millrace_wire::{Header, Response};
 
 use crate::{
@@ -10,29 +13,16 @@ use crate::{
     scratch,
 };
 
-/// A request's head as hyper gives it.
-pub(super) struct Parts<'a> {
-    pub(super) parts: &'a hyper::http::request::Parts,
-}
-
-impl Parts<'_> {
-    /// With `:authority` as the host: where there is one, no other counts (RFC 9113, 8.3.1).
-    pub(super) fn headers(&self) -> Vec<Header<'_>> {
-        let authority = self.parts.uri.authority();
-        let host = authority.map(|host| Header { name: "host", value: host.as_str().as_bytes() });
-        let others = self
-            .parts
-            .headers
-            .iter()
-            .filter(|(name, _)| authority.is_none() || *name != hyper::header::HOST);
-        let others =
-            others.map(|(name, value)| Header { name: name.as_str(), value: value.as_bytes() });
-        host.into_iter().chain(others).collect()
-    }
-
-    pub(super) fn origin(&self) -> Option<&str> {
-        self.parts.headers.get("origin")?.to_str().ok()
-    }
+/// A request's headers, with `:authority` as the host: where there is one, no other counts
+/// (RFC 9113, 8.3.1).
+pub(super) fn headers(parts: &Parts) -> Vec<Header<'_>> {
+    let authority = parts.uri.authority();
+    let host = authority.map(|host| Header { name: "host", value: host.as_str().as_bytes() });
+    let others = parts.headers.iter();
+    let others = others.filter(|(name, _)| authority.is_none() || *name != HOST);
+    let others =
+        others.map(|(name, value)| Header { name: name.as_str(), value: value.as_bytes() });
+    host.into_iter().chain(others).collect()
 }
 
 /// A response with all its headers; `is_whole`: its body is here.
