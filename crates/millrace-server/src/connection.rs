@@ -21,7 +21,7 @@ use crate::{
     http2,
     policy::Policy,
     tls,
-    worker::{Left, Worker},
+    worker::{Destination, Left, Worker},
 };
 
 /// A call that waits longer may be a long poll, not just for the disk.
@@ -45,13 +45,11 @@ pub(crate) struct Context<S> {
     pub(crate) worker: Arc<Worker>,
     pub(crate) deadline: Deadline,
     pub(crate) peer: IpAddr,
+    /// With TLS the handshake says which protocol is spoken, and no other worker can go on with it:
+    /// its state is not in bytes and socket alone.
     pub(crate) is_tls: bool,
-    /// Whether the first bytes decide between HTTP/1 and HTTP/2.
-    pub(crate) detects_http2: bool,
     /// Whether a request of it was answered.
     pub(crate) has_asked: bool,
-    /// Whether another worker may go on with it: its state is in bytes and socket alone.
-    pub(crate) may_move: bool,
 }
 
 impl<S: Service> Context<S> {
@@ -59,9 +57,7 @@ impl<S: Service> Context<S> {
         Context {
             deadline: worker.clock.deadline(),
             is_tls: shared.tls.is_some(),
-            detects_http2: shared.tls.is_none(),
             has_asked: false,
-            may_move: shared.tls.is_none(),
             peer: peer.ip().to_canonical(),
             shared,
             worker,
@@ -148,17 +144,17 @@ pub(crate) async fn serve_tls<S: Service>(
     }
 }
 
-/// Serves a connection without TLS, of which `unread` was read before, until it ends or leaves its
-/// worker. HTTP/2, which cannot leave later, does so at once if it `has_arrived` just now.
+/// Serves a connection without TLS until it ends or leaves its worker. Of one that comes from another
+/// worker, `unread` was read; HTTP/2, which cannot leave later, does so at once if it comes from none.
 pub(crate) async fn serve<S: Service>(
     stream: TcpStream,
-    unread: Vec<u8>,
-    has_arrived: bool,
+    unread: Option<Vec<u8>>,
     mut context: Context<S>,
 ) -> Left {
+    let has_arrived = unread.is_none();
     // Only after an answer does a connection go to another worker.
     context.has_asked = !has_arrived;
-    let mut http1 = Http1::new(stream, unread, context);
+    let mut http1 = Http1::new(stream, unread.unwrap_or_default(), context);
     let end = http1.run().await;
     if let End::Closed(closed) = end {
         return Left::Closed(closed);
@@ -169,8 +165,8 @@ pub(crate) async fn serve<S: Service>(
             // Boxed, so that it does not enlarge every HTTP/1 connection's task.
             Left::Closed(Box::pin(http2::serve(stream, unread, context)).await)
         }
-        End::Http2 => Left::ForFewest(stream, unread),
-        End::Closed(_) | End::Moves => Left::ForOther(stream, unread),
+        End::Http2 => Left::For(Destination::Fewest, stream, unread),
+        End::Closed(_) | End::Moves => Left::For(Destination::AsLoadsWant, stream, unread),
     }
 }
 
@@ -232,7 +228,7 @@ pub(crate) mod tests {
             let _client = TcpStream::connect(address).await.unwrap();
             let (stream, _) = listener.accept().await.unwrap();
 
-            let served = serve(stream, half.into(), false, context(timeouts()));
+            let served = serve(stream, Some(half.into()), context(timeouts()));
             let left = timeout(Duration::from_secs(20), served).await.expect(half);
 
             assert!(matches!(left, Left::Closed(Closed::SlowRequest)), "{half}");

@@ -60,13 +60,18 @@ pub(crate) struct Accepted {
     pub(crate) unread: Option<Vec<u8>>,
 }
 
-/// How a connection ended, or why it leaves its worker, with what was read of it.
+/// How a connection ended, or where it goes on, with what was read of it.
 pub(crate) enum Left {
     Closed(Closed),
-    /// For another worker, as the loads want it.
-    ForOther(TcpStream, Vec<u8>),
-    /// For the worker with the fewest connections.
-    ForFewest(TcpStream, Vec<u8>),
+    For(Destination, TcpStream, Vec<u8>),
+}
+
+/// The worker that is to go on with a connection.
+pub(crate) enum Destination {
+    /// See [`Balance`].
+    AsLoadsWant,
+    /// The one with the fewest connections.
+    Fewest,
 }
 
 /// How connections come to a worker, and leave it.
@@ -79,7 +84,7 @@ pub(crate) struct Ways {
 /// A connection that leaves its worker.
 struct Leaving {
     connection: Accepted,
-    is_for_fewest: bool,
+    destination: Destination,
 }
 
 /// A connection, watched by the runtime of the worker that accepts or by none.
@@ -267,19 +272,17 @@ fn adopt<S: Service>(
     // Two futures of different size: a plain connection does not pay for TLS.
     match shared.tls.clone() {
         None => connections.spawn(async move {
-            let has_arrived = unread.is_none();
-            let unread = unread.unwrap_or_default();
-            let (stream, unread, is_for_fewest) =
-                match connection::serve(stream, unread, has_arrived, context).await {
-                    Left::Closed(reason) => {
-                        place.end(reason);
-                        return None;
-                    }
-                    Left::ForOther(stream, unread) => (stream, unread, false),
-                    Left::ForFewest(stream, unread) => (stream, unread, true),
-                };
-            let (stream, unread) = (Stream::Watched(stream), Some(unread));
-            Some(Leaving { connection: Accepted { stream, peer, place, unread }, is_for_fewest })
+            match connection::serve(stream, unread, context).await {
+                Left::Closed(reason) => {
+                    place.end(reason);
+                    None
+                }
+                Left::For(destination, stream, unread) => {
+                    let (stream, unread) = (Stream::Watched(stream), Some(unread));
+                    let connection = Accepted { stream, peer, place, unread };
+                    Some(Leaving { connection, destination })
+                }
+            }
         }),
         Some(tls) => connections.spawn(async move {
             place.end(connection::serve_tls(stream, tls, context).await);
@@ -340,11 +343,11 @@ impl Balance {
 
     /// Passes a connection on; gives back what stays.
     fn pass(&self, leaving: Leaving, lanes: &Lanes) -> Option<Accepted> {
-        let Leaving { connection, is_for_fewest } = leaving;
-        let lane = match self.joins {
-            _ if is_for_fewest => lanes.fewest(),
-            Some(index) => lanes.0.get(index),
-            None => lanes.idlest(self.of_each),
+        let Leaving { connection, destination } = leaving;
+        let lane = match (destination, self.joins) {
+            (Destination::Fewest, _) => lanes.fewest(),
+            (Destination::AsLoadsWant, Some(index)) => lanes.0.get(index),
+            (Destination::AsLoadsWant, None) => lanes.idlest(self.of_each),
         };
         match lane {
             Some(lane) => lane.pass(connection).err(),

@@ -93,7 +93,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
     /// Answers requests until the connection ends. Not cancel safe: dropping it ends the
     /// connection.
     pub(crate) async fn run(&mut self) -> End {
-        if self.context.detects_http2 {
+        if !self.context.is_tls {
             match self.is_http2().await {
                 Ok(true) => return End::Http2,
                 Ok(false) => {}
@@ -105,7 +105,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
                 break stop;
             }
             self.context.has_asked = true;
-            if self.context.may_move && self.context.worker.sends_away() {
+            if !self.context.is_tls && self.context.worker.sends_away() {
                 return End::Moves;
             }
         };
