@@ -109,12 +109,8 @@ pub enum HistoryKind {
 
 impl HistoryKind {
     pub fn of_name(name: &str) -> Option<HistoryKind> {
-        Some(match name {
-            "ConfigurationUpdate" => HistoryKind::ConfigurationUpdate,
-            "StateUpdate" => HistoryKind::StateUpdate,
-            "Action" => HistoryKind::Action,
-            _ => return None,
-        })
+        let all = [HistoryKind::ConfigurationUpdate, HistoryKind::StateUpdate, HistoryKind::Action];
+        all.into_iter().find(|kind| kind.name() == name)
     }
 
     pub fn name(self) -> &'static str {

@@ -11,14 +11,11 @@ pub enum State {
 }
 
 impl State {
+    pub const ALL: [State; 3] = [State::Ok, State::Alarm, State::InsufficientData];
+
     /// By the name that CloudWatch gives it.
     pub fn of_name(name: &str) -> Option<State> {
-        Some(match name {
-            "OK" => State::Ok,
-            "ALARM" => State::Alarm,
-            "INSUFFICIENT_DATA" => State::InsufficientData,
-            _ => return None,
-        })
+        State::ALL.into_iter().find(|state| state.name() == name)
     }
 
     pub fn name(self) -> &'static str {
@@ -41,13 +38,13 @@ pub enum Comparison {
 
 impl Comparison {
     pub fn of_name(name: &str) -> Option<Comparison> {
-        Some(match name {
-            "GreaterThanOrEqualToThreshold" => Comparison::GreaterThanOrEqualToThreshold,
-            "GreaterThanThreshold" => Comparison::GreaterThanThreshold,
-            "LessThanThreshold" => Comparison::LessThanThreshold,
-            "LessThanOrEqualToThreshold" => Comparison::LessThanOrEqualToThreshold,
-            _ => return None,
-        })
+        let all = [
+            Comparison::GreaterThanOrEqualToThreshold,
+            Comparison::GreaterThanThreshold,
+            Comparison::LessThanThreshold,
+            Comparison::LessThanOrEqualToThreshold,
+        ];
+        all.into_iter().find(|comparison| comparison.name() == name)
     }
 
     pub fn name(self) -> &'static str {
@@ -90,13 +87,9 @@ pub enum MissingData {
 
 impl MissingData {
     pub fn of_name(name: &str) -> Option<MissingData> {
-        Some(match name {
-            "missing" => MissingData::Missing,
-            "ignore" => MissingData::Ignore,
-            "breaching" => MissingData::Breaching,
-            "notBreaching" => MissingData::NotBreaching,
-            _ => return None,
-        })
+        use MissingData::{Breaching, Ignore, Missing, NotBreaching};
+        let all = [Missing, Ignore, Breaching, NotBreaching];
+        all.into_iter().find(|kind| kind.name() == name)
     }
 
     pub fn name(self) -> &'static str {

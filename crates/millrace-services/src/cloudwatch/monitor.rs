@@ -116,7 +116,7 @@ impl Monitor {
     /// How many alarms are in each state.
     pub(crate) fn alarms_by_state(&self) -> [(&'static str, u64); 3] {
         let book = lock(&self.actions.book);
-        [State::Ok, State::Alarm, State::InsufficientData].map(|state| {
+        State::ALL.map(|state| {
             let count = book.all().filter(|alarm| alarm.state == state).count();
             (state.name(), count as u64)
         })
