@@ -15,8 +15,11 @@ use crate::{BASE_PERIOD_S, Sample, Summary, Unit};
 /// Minutes whose values are kept in memory while they cannot be written.
 const UNWRITTEN_MAX: usize = 60;
 
-/// Values by minute, entity and column.
-type Rows = BTreeMap<u64, BTreeMap<u32, BTreeMap<u16, Summary>>>;
+/// Values by entity and column.
+pub(super) type Entities = BTreeMap<u32, BTreeMap<u16, Summary>>;
+
+/// The same by minute.
+type Rows = BTreeMap<u64, Entities>;
 
 pub(super) struct Inner {
     pub catalog: Catalog,
@@ -90,11 +93,7 @@ impl Inner {
     fn append_rows(&mut self, dir: Option<&Path>, rows: Rows) -> Result<(), StoreError> {
         let mut days: BTreeMap<u64, Vec<(u16, Vec<Row>)>> = BTreeMap::new();
         for (time_s, entities) in rows {
-            let row = |(entity, cells): (u32, BTreeMap<u16, Summary>)| Row {
-                entity,
-                cells: cells.into_iter().collect(),
-            };
-            let rows: Vec<Row> = entities.into_iter().map(row).collect();
+            let rows = rows_of(entities);
             let seen: Vec<(u32, u16)> = rows
                 .iter()
                 .flat_map(|row| row.cells.iter().map(|(column, _)| (row.entity, *column)))
@@ -216,19 +215,20 @@ impl Inner {
     }
 }
 
-pub(super) fn add(to: &mut BTreeMap<(u64, Unit), Summary>, key: (u64, Unit), summary: &Summary) {
-    match to.get_mut(&key) {
-        Some(known) => known.add(summary),
-        None => drop(to.insert(key, summary.clone())),
-    }
+pub(super) fn add<K: Ord>(to: &mut BTreeMap<K, Summary>, key: K, summary: &Summary) {
+    to.entry(key).and_modify(|known| known.add(summary)).or_insert_with(|| summary.clone());
 }
 
 fn add_to_rows(rows: &mut Rows, time_s: u64, (id, column): (u32, u16), summary: &Summary) {
-    let cells = rows.entry(minute(time_s)).or_default().entry(id).or_default();
-    match cells.get_mut(&column) {
-        Some(known) => known.add(summary),
-        None => drop(cells.insert(column, summary.clone())),
-    }
+    add(rows.entry(minute(time_s)).or_default().entry(id).or_default(), column, summary);
+}
+
+pub(super) fn rows_of(entities: Entities) -> Vec<Row> {
+    let row = |(entity, cells): (u32, BTreeMap<u16, Summary>)| Row {
+        entity,
+        cells: cells.into_iter().collect(),
+    };
+    entities.into_iter().map(row).collect()
 }
 
 pub(super) fn minute(time_s: u64) -> u64 {

@@ -1,13 +1,11 @@
 //! Rolling up: a day's file written anew with fewer data points.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use super::StoreError;
-use super::days::Inner;
+use super::days::{Entities, Inner, add, rows_of};
 use super::files::{DayFile, day_path};
-use crate::Summary;
 use crate::day::{DAY_S, Day, Resolution, frame};
 use crate::log::{Log, sync_dir};
 use crate::row::Row;
@@ -57,13 +55,13 @@ impl Inner {
                 None => {
                     let mut rolled = Day::in_memory();
                     for minute in steps(coarser) {
-                        rolled.append(&[(minute, rows_of(opened, minute, coarser)?)])?;
+                        rolled.append(&[(minute, rows_of_period(opened, minute, coarser)?)])?;
                     }
                     Some(rolled)
                 }
                 Some(dir) => {
                     let frames = steps(coarser).filter_map(|minute| {
-                        let rows = rows_of(opened, minute, coarser);
+                        let rows = rows_of_period(opened, minute, coarser);
                         rows.map(|rows| (!rows.is_empty()).then(|| frame(minute, &rows)))
                             .transpose()
                     });
@@ -95,8 +93,8 @@ fn steps(resolution: Resolution) -> impl Iterator<Item = u16> {
 }
 
 /// All rows of one coarser period, taken together.
-fn rows_of(day: &Day, minute: u16, coarser: Resolution) -> io::Result<Vec<Row>> {
-    let mut entities: BTreeMap<u32, BTreeMap<u16, Summary>> = BTreeMap::new();
+fn rows_of_period(day: &Day, minute: u16, coarser: Resolution) -> io::Result<Vec<Row>> {
+    let mut entities = Entities::new();
     let minutes = minute..minute + coarser.period_minutes();
     day.read(
         minutes,
@@ -104,16 +102,9 @@ fn rows_of(day: &Day, minute: u16, coarser: Resolution) -> io::Result<Vec<Row>> 
         |_, row| {
             let cells = entities.entry(row.entity).or_default();
             for (column, summary) in row.cells {
-                match cells.get_mut(&column) {
-                    Some(known) => known.add(&summary),
-                    None => drop(cells.insert(column, summary)),
-                }
+                add(cells, column, &summary);
             }
         },
     )?;
-    let row = |(entity, cells): (u32, BTreeMap<u16, Summary>)| Row {
-        entity,
-        cells: cells.into_iter().collect(),
-    };
-    Ok(entities.into_iter().map(row).collect())
+    Ok(rows_of(entities))
 }
