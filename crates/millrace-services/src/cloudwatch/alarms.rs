@@ -95,11 +95,7 @@ impl CloudWatch {
         scope: &Scope,
         input: &AlarmNames,
     ) -> Result<Answer, ApiError> {
-        if input.names.is_empty() {
-            return Err(error::missing("AlarmNames"));
-        }
-        check::at_most_of(&input.names, NAMES_MAX, "alarmNames")?;
-        let (scope, names) = (scope.clone(), input.names.clone());
+        let (scope, names) = (scope.clone(), some_names(input)?);
         self.change_alarms(move |book, now| {
             for name in &names {
                 // One that is not there, or no longer, is no error.
@@ -117,11 +113,7 @@ impl CloudWatch {
         input: &AlarmNames,
         switch: Switch,
     ) -> Result<Answer, ApiError> {
-        if input.names.is_empty() {
-            return Err(error::missing("AlarmNames"));
-        }
-        check::at_most_of(&input.names, NAMES_MAX, "alarmNames")?;
-        let (scope, names) = (scope.clone(), input.names.clone());
+        let (scope, names) = (scope.clone(), some_names(input)?);
         self.change_alarms(move |book, now| {
             for name in &names {
                 let Some(mut alarm) = book.alarm(&scope, name).cloned() else { continue };
@@ -247,6 +239,15 @@ impl CloudWatch {
         let is_there = self.read_alarms(move |book| book.alarm(&scope, &wanted).is_some()).await?;
         is_there.then_some(name).ok_or_else(|| error::resource_not_found(text))
     }
+}
+
+/// Whose names are given, one at least.
+fn some_names(input: &AlarmNames) -> Result<Vec<String>, ApiError> {
+    if input.names.is_empty() {
+        return Err(error::missing("AlarmNames"));
+    }
+    check::at_most_of(&input.names, NAMES_MAX, "alarmNames")?;
+    Ok(input.names.clone())
 }
 
 /// Whether alarms act.
