@@ -151,54 +151,48 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
                 self.wait_for_request().await?;
             }
             let mut headers = Headers::new();
-            let framing = match head::parse(self.buffer.unread(), &mut headers)? {
-                Some(head) => {
-                    let body = match (&decoded, head.framing.body) {
-                        (Some(body), _) => Some(body.as_slice()),
-                        (None, BodyLength::Chunked) => None,
-                        (None, BodyLength::Bytes(length)) => {
-                            let rest = &self.buffer.unread()[head.framing.head_bytes..];
-                            rest.get(..length)
-                        }
-                    };
-                    if let Some(body) = body {
-                        let in_buffer = if decoded.is_some() { 0 } else { body.len() };
-                        let used_bytes = head.framing.head_bytes + in_buffer;
-                        let kept_bytes = self.buffer.unread().len() - used_bytes;
-                        let exchange = Exchange {
-                            wire: &mut self.wire,
-                            context: &self.context,
-                            lookahead: &mut self.lookahead,
-                            kept_bytes,
-                            out: &mut self.out,
-                        };
-                        let answered = exchange.answer(head, &headers, body).await;
-                        drop(headers);
-                        if matches!(answered, Err(Stop::Closed(Closed::Drain | Closed::Requested)))
-                            && self.has_more(kept_bytes).await
-                        {
-                            // Who sends on would have its answer reset on the way.
-                            self.wire.linger(&self.context, MAX_DISCARDED_BYTES).await;
-                        }
-                        answered?;
-                        self.buffer.consume(used_bytes);
-                        if !self.lookahead.is_empty() {
-                            self.buffer.append(&std::mem::take(&mut self.lookahead));
-                        }
-                        return Ok(());
-                    }
-                    Some(head.framing)
-                }
-                None => None,
+            let Some(head) = head::parse(self.buffer.unread(), &mut headers)? else {
+                drop(headers);
+                seen_bytes = self.read_head(seen_bytes).await?;
+                continue;
             };
+            let Framing { head_bytes, body, .. } = head.framing;
+            let behind = &self.buffer.unread()[head_bytes..];
+            let (body, in_buffer) = match (&decoded, body) {
+                (Some(body), _) => (Some(body.as_slice()), 0),
+                (None, BodyLength::Chunked) => (None, 0),
+                (None, BodyLength::Bytes(length)) => (behind.get(..length), length),
+            };
+            let Some(body) = body else {
+                let framing = head.framing;
+                drop(headers);
+                let held = _held.insert(self.context.bodies.hold());
+                decoded = self.read_body(framing, held).await?;
+                continue;
+            };
+            let used_bytes = head_bytes + in_buffer;
+            let kept_bytes = self.buffer.unread().len() - used_bytes;
+            let exchange = Exchange {
+                wire: &mut self.wire,
+                context: &self.context,
+                lookahead: &mut self.lookahead,
+                kept_bytes,
+                out: &mut self.out,
+            };
+            let answered = exchange.answer(head, &headers, body).await;
             drop(headers);
-            match framing {
-                Some(framing) => {
-                    let held = _held.insert(self.context.bodies.hold());
-                    decoded = self.read_body(framing, held).await?;
-                }
-                None => seen_bytes = self.read_head(seen_bytes).await?,
+            if matches!(answered, Err(Stop::Closed(Closed::Drain | Closed::Requested)))
+                && self.has_more(kept_bytes).await
+            {
+                // Who sends on would have its answer reset on the way.
+                self.wire.linger(&self.context, MAX_DISCARDED_BYTES).await;
             }
+            answered?;
+            self.buffer.consume(used_bytes);
+            if !self.lookahead.is_empty() {
+                self.buffer.append(&std::mem::take(&mut self.lookahead));
+            }
+            return Ok(());
         }
     }
 
