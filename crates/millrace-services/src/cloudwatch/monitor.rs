@@ -66,10 +66,8 @@ pub struct Monitor {
 }
 
 struct Worker {
-    broker: Arc<Broker>,
     store: Arc<MetricStore>,
     queues: Arc<QueueMetrics>,
-    alarms: SharedBook,
     actions: Actions,
     receiver: Receiver<Message>,
     next_tick: Timestamp,
@@ -91,12 +89,10 @@ impl Monitor {
         let (sender, receiver) = sync_channel(JOBS_WAITING);
         let Alarms { book, queue_access } = alarms;
         let book: SharedBook = Arc::new(Mutex::new(book));
-        let actions = Actions { broker: broker.clone(), book: book.clone(), queue_access };
+        let actions = Actions { broker, book, queue_access };
         let worker = Worker {
-            broker,
             store: store.clone(),
             queues,
-            alarms: book,
             actions: actions.clone(),
             receiver,
             next_tick: now,
@@ -195,7 +191,7 @@ impl Worker {
         // At once, however soon the end comes: what an earlier process owes is done.
         self.tick();
         while !self.is_closing {
-            let wait_ms = self.next_tick.millis_since(self.broker.now());
+            let wait_ms = self.next_tick.millis_since(self.now());
             match self.receiver.recv_timeout(Duration::from_millis(wait_ms)) {
                 Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Message::Tick(reply)) => {
@@ -206,7 +202,7 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) => self.tick(),
             }
         }
-        if let Err(error) = self.store.flush(self.broker.now()) {
+        if let Err(error) = self.store.flush(self.now()) {
             tracing::error!(%error, "the metrics of the last minute are lost");
         }
     }
@@ -249,17 +245,21 @@ impl Worker {
     /// Makes metrics and alarms durable.
     fn sync(&self) -> Result<(), StoreError> {
         self.store.sync()?;
-        let alarms = lock(&self.alarms).take_dirty()?;
+        let alarms = lock(&self.actions.book).take_dirty()?;
         let synced = alarms.map_or(Ok(()), |file| file.sync_data());
         if synced.is_err() {
-            lock(&self.alarms).sync_failed();
+            lock(&self.actions.book).sync_failed();
         }
         Ok(synced?)
     }
 
+    fn now(&self) -> Timestamp {
+        self.actions.broker.now()
+    }
+
     /// Closes the minute if it has ended.
     fn tick(&mut self) {
-        let now = self.broker.now();
+        let now = self.now();
         if now < self.next_tick {
             return;
         }
@@ -269,8 +269,8 @@ impl Worker {
             tracing::error!(%error, "metrics of a minute are not stored yet");
             now.plus_seconds(millrace_metrics::BASE_PERIOD_S)
         });
-        let has_changed = act::evaluate(&self.store, &self.alarms, now);
-        let owed: Vec<Owed> = lock(&self.alarms).owed().cloned().collect();
+        let has_changed = act::evaluate(&self.store, &self.actions.book, now);
+        let owed: Vec<Owed> = lock(&self.actions.book).owed().cloned().collect();
         if has_changed || !owed.is_empty() {
             let acted = self.sync().and_then(|()| {
                 self.actions.act(&owed);
@@ -282,7 +282,7 @@ impl Worker {
         }
         if now >= self.next_expiry {
             self.next_expiry = now.plus_millis(EXPIRE_MS);
-            lock(&self.alarms).forget(now);
+            lock(&self.actions.book).forget(now);
             if let Err(error) = self.store.expire(now) {
                 tracing::error!(%error, "old metrics are not rolled up");
             }
