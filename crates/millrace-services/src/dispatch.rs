@@ -10,13 +10,14 @@ use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
 use millrace_wire::protocol::{Protocol, ServiceName, Target, detect};
 use millrace_wire::{ApiError, Request, Response, Service, no_action_response, sqs as wire_sqs};
+use prometheus_client::collector::Collector;
 
 use crate::access_keys::AccessKeys;
 use crate::admin::Admin;
 use crate::auth::{self, Auth, Caller};
 use crate::cloudwatch::{CloudWatch, Monitor, inflated};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
-use crate::telemetry::{Figures, MetricsOptions, RequestCounts, Telemetry, known_action};
+use crate::telemetry::{MetricsOptions, RequestCounts, Telemetry, known_action};
 
 /// Answers from this size on, which servers may have no room for, can be taken back.
 const MAY_BE_REFUSED_BYTES: usize = 32 << 10;
@@ -60,7 +61,13 @@ pub struct Services {
 }
 
 impl Services {
-    pub fn new(broker: Arc<Broker>, monitor: Arc<Monitor>, options: &Options) -> Services {
+    /// Prometheus scrapes `figures`, those of another floor, too.
+    pub fn new(
+        broker: Arc<Broker>,
+        monitor: Arc<Monitor>,
+        options: &Options,
+        figures: Option<Box<dyn Collector>>,
+    ) -> Services {
         let Options { region, account, access_keys, host_names, .. } = options;
         let requests = Arc::new(RequestCounts::new());
         Services {
@@ -71,17 +78,13 @@ impl Services {
                 broker.clone(),
                 monitor.clone(),
                 requests.clone(),
+                figures,
                 options.metrics.clone(),
             ),
             requests,
             tracer: options.tracer.clone(),
             admin: Admin::new(broker, monitor, options.is_test),
         }
-    }
-
-    /// Adds figures of another floor to what Prometheus scrapes.
-    pub fn set_figures(&self, figures: Arc<dyn Figures>) {
-        self.telemetry.set_figures(figures);
     }
 
     /// Makes sure that a configured queue exists as configured.

@@ -57,7 +57,7 @@ impl Process {
             Arc::new(Monitor::start(broker.clone(), store, alarms).unwrap())
         };
         let idle = monitor(AlarmBook::open(None, broker.now()).unwrap());
-        let services = Services::new(broker.clone(), idle.clone(), &Options::default());
+        let services = Services::new(broker.clone(), idle.clone(), &Options::default(), None);
         if queue.name.ends_with(".fifo") {
             queue.attributes.push(("FifoQueue".into(), "true".into()));
         }

@@ -44,7 +44,7 @@ impl Process {
             sqs,
             ..Options::default()
         };
-        let services = Services::new(broker.clone(), monitor.clone(), &options);
+        let services = Services::new(broker.clone(), monitor.clone(), &options, None);
         Process { log, broker, monitor, services }
     }
 

@@ -19,9 +19,11 @@ use millrace_server::{Drain, Hooks};
 use millrace_services::{
     AccessKeys, Alarms, DeclaredQueue, Monitor, Options, QueueAccess, SqsOptions,
 };
+use prometheus_client::collector::Collector;
 
 use crate::{
     config::{Config, UsageError},
+    figures::ServerFigures,
     logging,
 };
 
@@ -40,6 +42,7 @@ pub(crate) fn open_services(
     access_keys: &AccessKeys,
     drain: &Drain,
     tracer: &Tracer,
+    figures: Option<ServerFigures>,
 ) -> anyhow::Result<Services> {
     let clock = Arc::new(SystemClock::new());
     let (log, replayed) = open_log(config)?;
@@ -79,6 +82,7 @@ pub(crate) fn open_services(
         broker.clone(),
         monitor.clone(),
         &options_of(config, access_keys, tracer),
+        figures.map(|figures| Box::new(figures) as Box<dyn Collector>),
     ));
     declare_queues(config, &services, &log)?;
 

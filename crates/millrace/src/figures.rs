@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use millrace_server::{Closed, Counters};
-use millrace_services::Figures;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
+#[derive(Debug)]
 pub(crate) struct ServerFigures {
     /// Of all listeners' connections.
     pub(crate) counters: Arc<Counters>,
@@ -19,8 +20,8 @@ pub(crate) struct ServerFigures {
     pub(crate) data: Option<PathBuf>,
 }
 
-impl Figures for ServerFigures {
-    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+impl Collector for ServerFigures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let totals = self.counters.totals();
         let gauges = [
             ("millrace_connections", "Connections that are open", totals.open),
@@ -57,7 +58,7 @@ impl Figures for ServerFigures {
             let count = totals.closed_for(reason);
             ConstCounter::new(count).encode(closed.encode_family(&labels)?)?;
         }
-        self.encode_disk(encoder)
+        self.encode_disk(&mut encoder)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::{
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -47,11 +46,10 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
     start_on_signals(drain.clone()).context("watching for signals")?;
     let tracer = start_tracing(&config)?;
     let keys = AccessKeys::new(config.credentials.clone());
-    let services = assemble::open_services(&config, &keys, &drain, &tracer)
-        .with_context(|| format!("opening the data in {}", config.data.display()))?;
     let data = (config.durability != Durability::Memory).then(|| config.data.clone());
     let figures = ServerFigures { counters: server.counters(), data };
-    services.service.set_figures(Arc::new(figures));
+    let services = assemble::open_services(&config, &keys, &drain, &tracer, Some(figures))
+        .with_context(|| format!("opening the data in {}", config.data.display()))?;
 
     let addresses = server.addresses().to_vec();
     // Whoever reads JSON lines is to find no others, and `serving` says where we are.
@@ -118,7 +116,7 @@ pub(crate) fn check(mut config: Config) -> anyhow::Result<()> {
     }
     let keys = AccessKeys::new(config.credentials.clone());
     let tracer = start_tracing(&config)?;
-    let services = assemble::open_services(&config, &keys, &Drain::new(), &tracer)?;
+    let services = assemble::open_services(&config, &keys, &Drain::new(), &tracer, None)?;
     (services.close)()?;
     print("a server can start with it\n")
 }

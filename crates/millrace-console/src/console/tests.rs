@@ -51,7 +51,7 @@ impl Browser {
         };
         let monitor = millrace_services::Monitor::start(broker.clone(), Arc::new(store), alarms);
         let services =
-            Arc::new(Services::new(broker.clone(), Arc::new(monitor.unwrap()), &services));
+            Arc::new(Services::new(broker.clone(), Arc::new(monitor.unwrap()), &services, None));
         let options = Options {
             access_keys,
             region: "us-east-1".into(),

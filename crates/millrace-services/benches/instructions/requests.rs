@@ -94,7 +94,7 @@ impl Server {
             account: "000000000000".to_owned(),
             ..Options::default()
         };
-        let server = Server { log, services: Services::new(broker, monitor, &options) };
+        let server = Server { log, services: Services::new(broker, monitor, &options, None) };
         server.call("CreateQueue", r#"{"QueueName":"queue"}"#)?;
         Ok(server)
     }

@@ -1,7 +1,7 @@
-//! Series of the process: journal, alarms, memory, and what other floors add.
+//! Series of the process: journal, alarms, memory.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use millrace_broker::{Broker, JournalStats, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US};
 use prometheus_client::collector::Collector;
@@ -11,13 +11,11 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-use super::Figures;
 use crate::cloudwatch::Monitor;
 
 pub(super) struct Server {
     pub(super) broker: Arc<Broker>,
     pub(super) monitor: Arc<Monitor>,
-    pub(super) figures: Arc<OnceLock<Arc<dyn Figures>>>,
 }
 
 impl Server {
@@ -131,7 +129,6 @@ impl Collector for Server {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         self.encode_journal(&mut encoder)?;
         self.encode_monitoring(&mut encoder)?;
-        encode_process(&mut encoder)?;
-        self.figures.get().map_or(Ok(()), |figures| figures.encode(&mut encoder))
+        encode_process(&mut encoder)
     }
 }

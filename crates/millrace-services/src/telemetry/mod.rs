@@ -9,12 +9,12 @@ mod queues;
 mod requests;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use millrace_broker::Broker;
 use millrace_wire::sigv4::equal_in_constant_time;
 use millrace_wire::{ApiError, Request, Response};
-use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::registry::Registry;
 
@@ -53,17 +53,10 @@ impl fmt::Debug for MetricsOptions {
     }
 }
 
-/// Figures of a floor that the services do not know.
-pub trait Figures: Send + Sync {
-    /// Writes them.
-    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error>;
-}
-
 /// Answers scrapes.
 pub(crate) struct Telemetry {
     registry: Arc<Registry>,
     monitor: Arc<Monitor>,
-    figures: Arc<OnceLock<Arc<dyn Figures>>>,
     options: MetricsOptions,
 }
 
@@ -72,10 +65,10 @@ impl Telemetry {
         broker: Arc<Broker>,
         monitor: Arc<Monitor>,
         requests: Arc<RequestCounts>,
+        figures: Option<Box<dyn Collector>>,
         options: MetricsOptions,
     ) -> Telemetry {
         let mut registry = Registry::default();
-        let figures = Arc::new(OnceLock::new());
         let queues = QueueSeries {
             broker: broker.clone(),
             top: options.top_queues,
@@ -83,17 +76,12 @@ impl Telemetry {
         };
         registry.register_collector(Box::new(queues));
         registry.register_collector(Box::new(requests));
-        registry.register_collector(Box::new(exposition::Server {
-            broker,
-            monitor: monitor.clone(),
-            figures: figures.clone(),
-        }));
-        Telemetry { registry: Arc::new(registry), monitor, figures, options }
-    }
-
-    /// Adds figures; the first stay.
-    pub(crate) fn set_figures(&self, figures: Arc<dyn Figures>) {
-        let _ = self.figures.set(figures);
+        let server = exposition::Server { broker, monitor: monitor.clone() };
+        registry.register_collector(Box::new(server));
+        if let Some(figures) = figures {
+            registry.register_collector(figures);
+        }
+        Telemetry { registry: Arc::new(registry), monitor, options }
     }
 
     /// Answers a scrape. `is_open`: requests are not authenticated.
