@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use millrace_broker::{Broker, BrokerError, SharedQueue};
-use millrace_core::{QueueKey, hex_text, is_account};
+use millrace_core::{hex_text, is_account};
 use millrace_services::{AccessKeys, Principal, Services};
 use millrace_wire::query::Parameters;
 use millrace_wire::{ApiError, Header, Request, Response, Service};
@@ -155,9 +155,7 @@ impl Console {
                 let parameters = Parameters::parse(request.query, b"");
                 Some(Part::Queues(parameters.map(|p| Selection::of(&p)).unwrap_or_default()))
             }
-            Page::Queue { region, account, name, .. } => {
-                Some(Part::Queue(QueueKey::new(region, account, name)))
-            }
+            Page::Queue(key, _) => Some(Part::Queue(key.clone())),
             Page::Metrics | Page::Alarms | Page::Login | Page::Missing => None,
         };
         let snapshot = match part {

@@ -1,5 +1,6 @@
 //! The pages' shell: what is there before any script runs, and the data that scripts begin with.
 
+use millrace_core::QueueKey;
 use serde_json::{Value, json};
 
 use crate::assets;
@@ -11,12 +12,7 @@ use crate::session::Session;
 pub(crate) enum Page {
     Overview,
     Queues,
-    Queue {
-        region: String,
-        account: String,
-        name: String,
-        tab: &'static Tab,
-    },
+    Queue(QueueKey, &'static Tab),
     Metrics,
     Alarms,
     Login,
@@ -102,8 +98,7 @@ impl Page {
 
     fn queue(region: &str, account: &str, name: &str, tab: &str) -> Page {
         let Some(tab) = TABS.iter().find(|known| known.path == tab) else { return Page::Missing };
-        let [region, account, name] = [region, account, name].map(str::to_owned);
-        Page::Queue { region, account, name, tab }
+        Page::Queue(QueueKey::new(region, account, name), tab)
     }
 
     /// What the scripts call it.
@@ -111,7 +106,7 @@ impl Page {
         match self {
             Page::Overview => "overview",
             Page::Queues => "queues",
-            Page::Queue { .. } => "queue",
+            Page::Queue(..) => "queue",
             Page::Metrics => "metrics",
             Page::Alarms => "alarms",
             Page::Login => "login",
@@ -123,8 +118,8 @@ impl Page {
         match self {
             Page::Overview => "Overview".to_owned(),
             Page::Queues => "Queues".to_owned(),
-            Page::Queue { name, tab, .. } if tab.path.is_empty() => name.clone(),
-            Page::Queue { name, tab, .. } => format!("{} of {name}", tab.title),
+            Page::Queue(key, tab) if tab.path.is_empty() => key.name.clone(),
+            Page::Queue(key, tab) => format!("{} of {}", tab.title, key.name),
             Page::Metrics => "Metrics".to_owned(),
             Page::Alarms => "Alarms".to_owned(),
             Page::Login => "Log in".to_owned(),
@@ -139,7 +134,7 @@ impl Page {
         let data = json!({
             "page": self.id(),
             "queue": self.queue_data(),
-            "tab": if let Page::Queue { tab, .. } = self { tab.path } else { "" },
+            "tab": if let Page::Queue(_, tab) = self { tab.path } else { "" },
             "token": frame.session.map(|session| session.token.as_str()),
             "endpoint": frame.endpoint,
             "region": frame.region,
@@ -189,7 +184,7 @@ not: <code>aws --endpoint-url {endpoint} sqs list-queues</code></p></noscript></
 
     fn queue_data(&self) -> Value {
         match self {
-            Page::Queue { region, account, name, .. } => {
+            Page::Queue(QueueKey { region, account, name }, _) => {
                 json!({ "region": region, "account": account, "name": name })
             }
             _ => Value::Null,
@@ -201,7 +196,7 @@ not: <code>aws --endpoint-url {endpoint} sqs list-queues</code></p></noscript></
             let current = if is_current { r#" aria-current="page""# } else { "" };
             format!(r#"<a href="{path}"{current}>{title}</a>"#)
         };
-        let is_queues = matches!(self, Page::Queues | Page::Queue { .. });
+        let is_queues = matches!(self, Page::Queues | Page::Queue(..));
         let links = [
             link("/", "Overview", *self == Page::Overview),
             link("/queues", "Queues", is_queues),
@@ -227,7 +222,7 @@ not: <code>aws --endpoint-url {endpoint} sqs list-queues</code></p></noscript></
     }
 
     fn heading(&self) -> String {
-        let Page::Queue { region, account, name, tab } = self else {
+        let Page::Queue(QueueKey { region, account, name }, tab) = self else {
             return format!(r#"<div class="heading"><h1>{}</h1></div>"#, escape(&self.title()));
         };
         let base = format!("/queues/{}/{}/{}", segment(region), segment(account), segment(name));
@@ -267,8 +262,9 @@ mod tests {
         assert_eq!(Page::at("/"), Page::Overview);
         assert_eq!(Page::at("/queues"), Page::Queues);
         let page = Page::at("/queues/eu-west-1/000000000000/orders.fifo/dead-letters");
-        let Page::Queue { name, tab, .. } = page else { panic!("{page:?}") };
-        assert_eq!((&*name, tab.title), ("orders.fifo", "Dead letters"));
+        let Page::Queue(key, tab) = page else { panic!("{page:?}") };
+        assert_eq!(key, QueueKey::new("eu-west-1", "000000000000", "orders.fifo"));
+        assert_eq!(tab.title, "Dead letters");
         assert_eq!(Page::at("/queues/r/a/q/nonsense"), Page::Missing);
         assert_eq!(Page::at("/nonsense"), Page::Missing);
     }

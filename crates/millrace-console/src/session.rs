@@ -29,7 +29,7 @@ const MAX_SESSIONS_OF_KEY: usize = 100;
 const COOKIE: &str = "millrace_console";
 
 /// Who looks at the console.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Viewer {
     /// The only account whose queues are shown; all if no credentials are configured.
     pub account: Option<String>,
@@ -120,9 +120,8 @@ impl Sessions {
                 Some(id) => (id.to_owned(), false),
                 None => (random_id()?, true),
             };
-            let viewer = Viewer { account: None, access_key: None, name: String::new() };
             let new_cookie = is_new.then(|| set_cookie(&id, request));
-            let token = self.token(&id);
+            let (viewer, token) = (Viewer::default(), self.token(&id));
             return Some(Session { viewer, hold: Hold::Unbounded, token, new_cookie });
         }
         let id = id?;
