@@ -39,30 +39,10 @@ impl Node {
                 }
                 out.push(b']');
             }
-            Node::Structure(members) => {
-                out.push(b'{');
-                for (number, (name, value)) in members.iter().enumerate() {
-                    if number > 0 {
-                        out.push(b',');
-                    }
-                    json_string(out, name.as_bytes());
-                    out.push(b':');
-                    value.put_json(out);
-                }
-                out.push(b'}');
-            }
-            Node::Map(entries) => {
-                out.push(b'{');
-                for (number, (key, value)) in entries.iter().enumerate() {
-                    if number > 0 {
-                        out.push(b',');
-                    }
-                    json_string(out, key.as_bytes());
-                    out.push(b':');
-                    Node::Float(*value).put_json(out);
-                }
-                out.push(b'}');
-            }
+            Node::Structure(members) => put_json_object(out, members, Node::put_json),
+            Node::Map(entries) => put_json_object(out, entries, |value, out| {
+                Node::Float(*value).put_json(out);
+            }),
         }
     }
 
@@ -140,4 +120,21 @@ impl Node {
         out.extend_from_slice(name.as_bytes());
         out.push(b'>');
     }
+}
+
+fn put_json_object<V>(
+    out: &mut Vec<u8>,
+    members: &[(impl AsRef<str>, V)],
+    put: impl Fn(&V, &mut Vec<u8>),
+) {
+    out.push(b'{');
+    for (number, (name, value)) in members.iter().enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        json_string(out, name.as_ref().as_bytes());
+        out.push(b':');
+        put(value, out);
+    }
+    out.push(b'}');
 }
