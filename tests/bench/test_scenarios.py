@@ -3,12 +3,16 @@ Speed is not judged here: the machine may be busy."""
 
 import html.parser
 import json
+import resource
+import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
+
+from support.server import binary
 
 from .run import bench
 from .simpledb import FakeSimpleDb
@@ -68,6 +72,19 @@ def test_position_sees_the_close_and_spares_hide_it(endpoint):
     capped = outcome.report["sections"][0]["tables"][2]["rows"]
     opened = {int(row[0]): int(row[-1]) for row in capped if int(row[-1])}
     assert opened == {1: 20, 31: 20, 61: 20}
+
+
+def test_position_opens_its_connections_at_once_however_many(endpoint):
+    """A histogram for each position of each run at a time took two gigabytes, and seconds of what it measures."""
+
+    def with_little_memory():
+        resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30))
+
+    command = [str(binary()), "bench", "position", *QUICK, "--at-once", "64", "--endpoint", endpoint]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=with_little_memory)
+
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout)["metrics"]
 
 
 def test_drain_opens_what_it_must_and_no_more(endpoint):

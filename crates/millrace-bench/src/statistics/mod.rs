@@ -24,6 +24,12 @@ pub(crate) fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     quantiles.map(|quantile| (quantile, histogram.value_at_quantile(quantile) as f64)).collect()
 }
 
+/// The least value that such a share of `sorted` does not exceed; zero of none.
+pub(crate) fn quantile(sorted: &[u64], share: f64) -> u64 {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
+}
+
 /// The middle of `values`, of an even number that of the two in the middle; zero of none.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
@@ -50,6 +56,14 @@ mod tests {
         let (last, value) = curve[curve.len() - 1];
         assert!((last - 0.999).abs() < 1e-9 && (value - 999_000.0).abs() < 1000.0, "{curve:?}");
         assert!(curve.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{curve:?}");
+    }
+
+    #[test]
+    fn quantiles_are_values_that_were_there() {
+        let of = |share| quantile(&[1, 2, 3, 4], share);
+
+        assert_eq!([0.0, 0.5, 0.75, 0.76, 1.0].map(of), [1, 2, 3, 4, 4]);
+        assert_eq!((quantile(&[7], 0.99), quantile(&[], 0.5)), (7, 0));
     }
 
     #[test]

@@ -13,7 +13,6 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use hdrhistogram::Histogram;
 use millrace_client::{
     Outgoing, Peer,
     transport::{Spares, TransportOptions},
@@ -24,13 +23,8 @@ use super::{
     Findings, Flags, Setting, conduct, connections::Connections, queue::Queue, watched::Watched,
 };
 use crate::{
-    access::Access,
-    certificate::Certificate,
-    delay::Delay,
-    load::{histogram, nanoseconds},
-    report::Recording,
-    server::Server,
-    tls::Trust,
+    access::Access, certificate::Certificate, delay::Delay, load::nanoseconds, report::Recording,
+    server::Server, statistics::quantile, tls::Trust,
 };
 
 #[derive(Args, Clone, Debug)]
@@ -63,9 +57,12 @@ const CONTRAST_ROUND_TRIP: Duration = Duration::from_millis(20);
 /// Sends that the client may need to learn when the server closes: two closes, and some.
 const LEARN_MAX: u64 = 1000;
 
-/// What happened at one position of all runs.
+/// What happened at one position of all runs. Times are kept as they are: a histogram for each position
+/// of each slot would be half a gigabyte, made while the first connections are opened.
+#[derive(Clone, Default)]
 struct Position {
-    times: Histogram<u64>,
+    /// In order once all runs are over.
+    times_ns: Vec<u64>,
     opened: u64,
 }
 
@@ -133,7 +130,7 @@ fn measure(
     let mut measured = Measured {
         name: name.to_owned(),
         id,
-        positions: (0..runs.sends).map(|_| Position { times: histogram(), opened: 0 }).collect(),
+        positions: vec![Position::default(); runs.sends as usize],
         connections: Connections::default(),
         recordings: Vec::new(),
     };
@@ -158,12 +155,13 @@ fn measure(
         }
         while let Some(joined) = tasks.join_next().await {
             let (positions, connections) = joined.context("a run panicked")??;
-            measured.add(&positions, &connections);
+            measured.add(positions, &connections);
             let done = done.fetch_add(1, Relaxed) + 1;
             setting.progress.at(done as f64 / runs.at_once as f64, String::new);
         }
         anyhow::Ok(())
     }));
+    measured.positions.iter_mut().for_each(|position| position.times_ns.sort_unstable());
     measured.recordings = queue.remove(&format!("position.{id}"));
     outcome.map(|()| measured)
 }
@@ -174,8 +172,7 @@ async fn slot_of_runs(
     runs: Runs,
     spares: Spares,
 ) -> Result<(Vec<Position>, Connections)> {
-    let mut positions: Vec<Position> =
-        (0..runs.sends).map(|_| Position { times: histogram(), opened: 0 }).collect();
+    let mut positions = vec![Position::default(); runs.sends as usize];
     let mut connections = Connections::default();
     let message = Outgoing::new(body(runs.size));
     if let (Spares::Open, Some(peer)) = (spares, peers.first()) {
@@ -193,7 +190,7 @@ async fn slot_of_runs(
         for position in &mut positions {
             let (opened, start) = (transport.ledger().opened, Instant::now());
             send(peer, &message).await?;
-            position.times.saturating_record(nanoseconds(start.elapsed()));
+            position.times_ns.push(nanoseconds(start.elapsed()));
             position.opened += transport.ledger().opened - opened;
         }
         connections.add(&Connections::between(&before, &transport.ledger()));
@@ -212,12 +209,18 @@ fn body(size: usize) -> String {
 }
 
 impl Measured {
-    fn add(&mut self, positions: &[Position], connections: &Connections) {
+    fn add(&mut self, positions: Vec<Position>, connections: &Connections) {
         for (own, other) in self.positions.iter_mut().zip(positions) {
-            // All have the same bounds.
-            let _ = own.times.add(&other.times);
+            own.times_ns.extend(other.times_ns);
             own.opened += other.opened;
         }
         self.connections.add(connections);
+    }
+}
+
+impl Position {
+    /// A quantile of its times, in µs.
+    fn at_us(&self, share: f64) -> f64 {
+        quantile(&self.times_ns, share) as f64 / 1000.0
     }
 }

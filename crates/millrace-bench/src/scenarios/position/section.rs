@@ -14,8 +14,7 @@ const CLEAR: f64 = 0.5;
 impl Measured {
     /// A quantile at each position, in µs.
     fn at(&self, quantile: f64) -> Vec<f64> {
-        let times = self.positions.iter().map(|position| &position.times);
-        times.map(|times| times.value_at_quantile(quantile) as f64 / 1000.0).collect()
+        self.positions.iter().map(|position| position.at_us(quantile)).collect()
     }
 
     /// A spike that comes again. The first position opens a connection, whoever the server. Who
@@ -190,8 +189,7 @@ fn by_position(measured: &Measured) -> Table {
     );
     table.is_long = true;
     for (index, position) in measured.positions.iter().enumerate() {
-        let at =
-            |quantile| format!("{:.1}", position.times.value_at_quantile(quantile) as f64 / 1000.0);
+        let at = |quantile| format!("{:.1}", position.at_us(quantile));
         table.row([
             (index + 1).to_string(),
             at(0.5),
