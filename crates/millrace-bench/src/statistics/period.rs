@@ -15,6 +15,8 @@ const SPIKE_SHARE: f64 = 0.1;
 const STRENGTH_MIN: f64 = 0.3;
 /// One pair of spikes so far apart may be chance; position 0 is always one of them.
 const PAIRS_MIN: usize = 2;
+/// What comes again does so in at least so large a part of the places where it should.
+const PAIRS_SHARE: f64 = 0.5;
 
 /// The positions, from 0, whose value stands out.
 pub(crate) fn spikes(values: &[f64]) -> Vec<usize> {
@@ -37,9 +39,16 @@ pub(crate) fn find_period(values: &[f64]) -> Option<Period> {
     let is_spike = |at: usize| heights.get(at).is_some_and(|height| *height > 0.0);
     let pairs =
         |lag: usize| (0..values.len()).filter(|at| is_spike(*at) && is_spike(at + lag)).count();
+    let pairs_min = |lag: usize| {
+        let places = (values.len() - 1) / lag;
+        PAIRS_MIN.max((places as f64 * PAIRS_SHARE).ceil() as usize)
+    };
+    // What was slow for a while, such as a busy machine, is most like its neighbours.
+    let of_neighbours = correlation(1) / energy;
     let best = (2..values.len())
-        .filter(|length| pairs(*length) >= PAIRS_MIN)
+        .filter(|length| pairs(*length) >= pairs_min(*length))
         .map(|length| Period { length, strength: correlation(length) / energy })
+        .filter(|period| period.strength > of_neighbours)
         .fold(None, |best: Option<Period>, period| match best {
             Some(best) if best.strength >= period.strength => Some(best),
             _ => Some(period),
@@ -96,6 +105,15 @@ mod tests {
     #[test]
     fn a_few_strays_are_no_period() {
         assert_eq!(find_period(&latencies(&[(0, 500.0), (61, 400.0), (150, 90.0)])), None);
+    }
+
+    #[test]
+    fn a_busy_while_is_no_period() {
+        let while_busy: Vec<_> = (40..48).map(|at| (at, 80.0)).collect();
+        assert_eq!(find_period(&latencies(&while_busy)), None);
+
+        let now_and_then = [0, 20, 24, 61, 65, 110, 114].map(|at| (at, 80.0));
+        assert_eq!(find_period(&latencies(&now_and_then)), None);
     }
 
     #[test]
