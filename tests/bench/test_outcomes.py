@@ -218,6 +218,8 @@ def test_what_was_measured_of_a_server_that_died_is_reported(make_server):
     assert run.returncode == 1, err
     metrics = {metric["name"]: metric["value"] for metric in json.loads(out)["metrics"]}
     assert metrics["pc.batch.failed"] > 0 and "pc.batch.rate" in metrics
+    # Its account has gone with it.
+    assert "pc.batch.server_cpu" not in metrics
     assert b"the queue" in err and b"is left" in err
 
 

@@ -37,6 +37,15 @@ fn cpu_time_in_steps(pid: u32) -> Result<Duration> {
     cpu_ticks(&text).map(|ticks| TICK * ticks).with_context(|| format!("{path} is unexpected"))
 }
 
+/// Parses the number of a process of this machine.
+pub(crate) fn parse_pid(text: &str) -> Result<u32, String> {
+    let pid = text.parse().map_err(|_| format!("{text} is not the number of a process"))?;
+    match cpu_time(pid) {
+        Ok(_) => Ok(pid),
+        Err(_) => Err(format!("no process of this machine has the number {pid}")),
+    }
+}
+
 /// The process that listens on a TCP port of this machine, as far as we may see.
 pub(crate) fn listening_on(port: u16) -> Option<u32> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).ok());
@@ -206,6 +215,8 @@ mod tests {
         let pid = std::process::id();
 
         assert!(cpu_time(pid).is_ok());
+        assert_eq!(parse_pid(&pid.to_string()), Ok(pid));
+        assert!(parse_pid("0").is_err() && parse_pid("x").is_err());
         assert!(resident_bytes(pid).unwrap() > 0);
         assert!(available_bytes().unwrap() > 0);
     }

@@ -29,7 +29,7 @@ use crate::{
     access::{AccessFlags, Interface, Protocol, default_endpoint},
     cli::UsageError,
     live::Interrupts,
-    output,
+    output, process,
     tls::Trust,
 };
 
@@ -105,7 +105,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SECONDS", default_value_t = 1)]
     wait: u32,
     /// Report CPU and memory of this process
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = process::parse_pid)]
     server_pid: Option<u32>,
     /// Print JSON
     #[arg(long)]

@@ -21,7 +21,8 @@ use crate::{
 /// What processes had used at one instant.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Cost {
-    pub(crate) server_cpu: Duration,
+    /// `None` where no server is known, or it is gone and its account with it.
+    pub(crate) server_cpu: Option<Duration>,
     pub(crate) server_resident_bytes: u64,
     pub(crate) own_cpu: Duration,
 }
@@ -45,7 +46,6 @@ pub(crate) struct Report {
     counts_in_all: [u64; COUNTS],
     /// CPU times of the measured phase; memory at its end.
     pub(crate) cost: Cost,
-    is_server_known: bool,
     pub(crate) latencies: Latencies,
     /// The same by stage, where a schedule has several.
     pub(crate) stages: Vec<Latencies>,
@@ -67,9 +67,8 @@ pub(crate) struct Report {
 
 impl Cost {
     pub(crate) fn now(server: Option<u32>) -> Cost {
-        let cpu = |pid| process::cpu_time(pid).unwrap_or_default();
         Cost {
-            server_cpu: server.map(cpu).unwrap_or_default(),
+            server_cpu: server.and_then(|pid| process::cpu_time(pid).ok()),
             server_resident_bytes: server
                 .and_then(|pid| process::resident_bytes(pid).ok())
                 .unwrap_or_default(),
@@ -87,8 +86,9 @@ impl Report {
     ) -> Report {
         let mut latencies = Latencies::new();
         stages.iter().for_each(|stage| latencies.merge(stage));
+        let server_cpu = after.cost.server_cpu.zip(before.cost.server_cpu);
         let cost = Cost {
-            server_cpu: after.cost.server_cpu.saturating_sub(before.cost.server_cpu),
+            server_cpu: server_cpu.map(|(after, before)| after.saturating_sub(before)),
             server_resident_bytes: after.cost.server_resident_bytes,
             own_cpu: after.cost.own_cpu.saturating_sub(before.cost.own_cpu),
         };
@@ -99,7 +99,6 @@ impl Report {
             counts: std::array::from_fn(|index| after.counts[index] - before.counts[index]),
             counts_in_all: run.snapshot_counts(),
             cost,
-            is_server_known: run.scenario.server_pid.is_some(),
             latencies,
             stages: if stages.len() > 1 { stages } else { Vec::new() },
             verdict: run.ledger.verdict(),
@@ -130,9 +129,8 @@ impl Report {
             all.counts = sum(&all.counts, &report.counts);
             all.counts_in_all = sum(&all.counts_in_all, &report.counts_in_all);
             all.cost.own_cpu += report.cost.own_cpu;
-            if !all.is_server_known {
+            if all.cost.server_cpu.is_none() {
                 all.cost = Cost { own_cpu: all.cost.own_cpu, ..report.cost };
-                all.is_server_known = report.is_server_known;
             }
             all.latencies.merge(&report.latencies);
             all.verdict.foreign += report.verdict.foreign;
@@ -250,11 +248,10 @@ impl Report {
         self.gone.is_some()
     }
 
-    /// `None` also if the server is gone: its account has gone with it.
     pub(crate) fn server_cpu_us_per_message(&self) -> Option<f64> {
         let messages = self.count(self.headline());
-        (self.is_server_known && self.gone.is_none() && messages > 0)
-            .then(|| self.cost.server_cpu.as_secs_f64() * 1e6 / messages as f64)
+        let server_cpu = self.cost.server_cpu.filter(|_| messages > 0);
+        server_cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / messages as f64)
     }
 
     pub(crate) fn percentiles(&self, verb: Verb) -> Percentiles {
@@ -314,9 +311,9 @@ impl Report {
             .named()
             .map(|(name, percentiles)| (name.to_owned(), percentiles.json()))
             .collect();
-        let server = self.is_server_known.then(|| {
+        let server = self.cost.server_cpu.map(|cpu| {
             json!({
-                "cpu_s": self.cost.server_cpu.as_secs_f64(),
+                "cpu_s": cpu.as_secs_f64(),
                 "cpu_s_per_million": self.server_cpu_us_per_message(),
                 "resident_bytes": self.cost.server_resident_bytes,
             })

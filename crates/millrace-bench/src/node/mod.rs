@@ -43,7 +43,7 @@ const LINE_MAX: u64 = 1 << 30;
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// How soon it is seen that there is no use in listening.
 const TURN: Duration = Duration::from_millis(100);
-const PROTOCOL: u32 = 6;
+const PROTOCOL: u32 = 7;
 /// An empty line: nothing is said, but by somebody who is there.
 const SIGN_OF_LIFE: &[u8] = b"\n";
 

@@ -37,7 +37,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) trust: Trust,
     /// Report CPU and memory of this process [default: what listens at the endpoint's port here]
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = process::parse_pid)]
     pub(crate) server_pid: Option<u32>,
     /// Shorten or lengthen durations and counts
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = scale)]

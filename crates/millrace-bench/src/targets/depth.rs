@@ -2,6 +2,8 @@
 //!
 //! Each kind of queue is held against a small backlog of its own kind, and all against the ceiling.
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use super::{
@@ -115,8 +117,8 @@ fn drain(bench: &mut Bench, backlog: Backlog) -> Result<Comparison> {
 
 /// CPU time comes in steps of 10 ms, too coarse for one small drain but not for all of them.
 fn cpu_us(backlog: Backlog, found: &Comparison) -> f64 {
-    let all_s: f64 = found.rounds.iter().map(|round| round.own.cost.server_cpu.as_secs_f64()).sum();
-    all_s * 1e6 / (backlog.count * found.rounds.len() as u64).max(1) as f64
+    let all: Duration = found.rounds.iter().filter_map(|round| round.own.cost.server_cpu).sum();
+    all.as_secs_f64() * 1e6 / (backlog.count * found.rounds.len() as u64).max(1) as f64
 }
 
 fn goal(small_rate: Option<f64>) -> String {

@@ -25,6 +25,12 @@ fn report_of(batch: u64, unanswered: u64, gone: Option<&str>) -> Report {
     Report::new(&run, &snapshot, &snapshot, vec![Latencies::new()])
 }
 
+fn report_between(before: &Snapshot, after: &Snapshot) -> Report {
+    let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
+    let run = Run::new(&Scenario::new(Mode::Pc, endpoint.unwrap(), 2), "q");
+    Report::new(&run, before, after, vec![Latencies::new()])
+}
+
 #[test]
 fn what_an_answer_held_that_did_not_arrive_is_not_lost() {
     let found = |batch, unanswered| {
@@ -38,6 +44,22 @@ fn what_an_answer_held_that_did_not_arrive_is_not_lost() {
     assert!(report(2, 3).violations().is_empty());
     assert!(report(2, 1).note_on_given_out().unwrap().starts_with("2 messages count as"));
     assert_eq!(report(2, 0).note_on_given_out(), None);
+}
+
+#[test]
+fn a_server_that_is_gone_at_the_end_has_taken_nobody_knows_how_much() {
+    let cost_of = |before, after| {
+        let [before, after] = [before, after].map(|server_cpu| Snapshot {
+            at: Instant::now(),
+            counts: [1; COUNTS],
+            cost: Cost { server_cpu, ..Cost::default() },
+        });
+        report_between(&before, &after).cost.server_cpu
+    };
+    let [one, three] = [1, 3].map(|seconds| Some(Duration::from_secs(seconds)));
+
+    assert_eq!(cost_of(one, three), Some(Duration::from_secs(2)));
+    assert_eq!([cost_of(one, None), cost_of(None, three)], [None, None]);
 }
 
 #[test]
