@@ -145,6 +145,15 @@ def test_files_are_written_even_if_nobody_reads_what_is_printed(endpoint, tmp_pa
     assert all(file.stat().st_size > 0 for file in files.values()), messages
 
 
+def test_a_form_that_cannot_be_written_takes_nothing_from_the_others(endpoint, tmp_path):
+    page = tmp_path / "page.html"
+    files = ["--csv", "/dev/full", f"--hdr={tmp_path / 'nowhere' / 'log'}", "--html", str(page)]
+    outcome = bench("pc", "--scale", "0.001", "--json", *files, endpoint=endpoint, code=1)
+
+    assert "writing /dev/full: No space left" in outcome.err and "nowhere/log: No such file" in outcome.err
+    assert outcome.report["metrics"] and page.stat().st_size > 0
+
+
 def test_nodes_run_one_scenario_together_and_are_there_for_the_next(endpoint):
     with contextlib.ExitStack() as ends:
         nodes = [ends.enter_context(contextlib.closing(Node())) for _ in range(2)]

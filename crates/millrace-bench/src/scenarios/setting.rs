@@ -217,8 +217,8 @@ pub(crate) fn conduct(
         metrics,
         sections: findings.sections,
     };
-    publish(&report, &findings.recordings, options)?;
     let mut broken = findings.violations;
+    broken.extend(publish(&report, &findings.recordings, options));
     broken.extend(faults);
     broken.extend(setting.progress.left());
     broken.extend(ended.map(|ended| ended.to_string()));
@@ -229,29 +229,33 @@ pub(crate) fn conduct(
     if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join("; ")) }
 }
 
-/// Prints last: what is written counts, whatever becomes of who reads.
-fn publish(report: &Report, recordings: &[Recording], options: &Options) -> Result<()> {
-    let write = |path: &PathBuf, content: String| {
-        fs::write(path, content).with_context(|| format!("writing {}", path.display()))
-    };
+/// Shows the report in every form that was asked for, and returns why some could not be: a disk that
+/// is full takes nothing from the others. Prints last: what is written counts, whatever becomes of
+/// who reads.
+fn publish(report: &Report, recordings: &[Recording], options: &Options) -> Vec<String> {
+    let json = || Ok(report.json()? + "\n");
     let is_json_printed = options.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
-    if let Some(path) = options.json.as_ref().filter(|_| !is_json_printed) {
-        write(path, report.json()? + "\n")?;
-    }
-    if let Some(path) = &options.csv {
-        write(path, csv(report))?;
-    }
-    if let Some(path) = &options.html {
-        write(path, page(report)?)?;
-    }
-    if let Some(path) = &options.hdr {
-        write(path, interval_log(recordings)?)?;
-    }
-    if !is_json_printed {
-        return output::print(&text(report));
-    }
-    report.warnings.iter().for_each(|warning| output::tell(&format!("warning: {warning}")));
-    output::print(&(report.json()? + "\n"))
+    let json_file = options.json.as_ref().filter(|_| !is_json_printed);
+    let mut outcomes = vec![
+        write(json_file, json),
+        write(options.csv.as_ref(), || Ok(csv(report))),
+        write(options.html.as_ref(), || Ok(page(report)?)),
+        write(options.hdr.as_ref(), || interval_log(recordings)),
+    ];
+    outcomes.push(if is_json_printed {
+        report.warnings.iter().for_each(|warning| output::tell(&format!("warning: {warning}")));
+        json().and_then(|json| output::print(&json))
+    } else {
+        output::print(&text(report))
+    });
+    let failures = outcomes.into_iter().filter_map(Result::err);
+    failures.map(|error| format!("{error:#}")).collect()
+}
+
+fn write(path: Option<&PathBuf>, content: impl FnOnce() -> Result<String>) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let written = content().and_then(|content| Ok(fs::write(path, content)?));
+    written.with_context(|| format!("writing {}", path.display()))
 }
 
 /// Flags whose values are nobody's business.
