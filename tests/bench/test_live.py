@@ -326,6 +326,15 @@ def test_other_scenarios_end_early_too(endpoint, scenario):
     assert of(seen["series"], "connections_opened_total") > 0
 
 
+def test_an_interrupt_ends_the_filling_of_a_queue(make_server):
+    server = make_server()
+    sqs = sdk_client(server)
+    command = [str(binary()), "bench", "drain", "--backlog", "100000000", "--endpoint", server.endpoint]
+
+    interrupted(command, lambda _: sqs.list_queues().get("QueueUrls"))
+    assert not sqs.list_queues().get("QueueUrls")
+
+
 @pytest.mark.parametrize(
     ("scenario", "first", "second"),
     [

@@ -55,6 +55,12 @@ impl Progress {
         Progress { bar, live: Arc::new(live), left: Arc::default() }
     }
 
+    /// Of what is not measured, and ends early with what is: nobody sees it.
+    pub(crate) fn unseen(&self) -> Progress {
+        let live = Arc::new(self.live.unseen());
+        Progress { bar: ProgressBar::hidden(), live, left: Arc::clone(&self.left) }
+    }
+
     /// What others may show.
     pub(crate) fn live(&self) -> &Arc<Live> {
         &self.live
@@ -164,6 +170,18 @@ mod tests {
         progress.begin("x");
         progress.at(0.5, || unreachable!("nobody would see it"));
         progress.end();
+    }
+
+    #[test]
+    fn what_is_not_seen_ends_early_as_well() {
+        let progress = Progress::default();
+        progress.live().watch();
+        let unseen = progress.unseen();
+        assert!(unseen.go_on().is_ok() && unseen.live().if_watched().is_none());
+
+        progress.live().end_early();
+
+        assert!(unseen.go_on().is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -69,7 +69,7 @@ pub(crate) struct Standing {
 pub(crate) struct Live {
     is_watched: AtomicBool,
     is_watched_closely: AtomicBool,
-    is_ending: AtomicBool,
+    is_ending: Arc<AtomicBool>,
     /// The terminal is ours: nobody else may write to it. Ends under the lock of `view`, lest a note
     /// be kept that nobody prints.
     has_screen: AtomicBool,
@@ -129,7 +129,7 @@ impl Default for Live {
         Live {
             is_watched: AtomicBool::new(false),
             is_watched_closely: AtomicBool::new(false),
-            is_ending: AtomicBool::new(false),
+            is_ending: Arc::default(),
             has_screen: AtomicBool::new(false),
             counts: Default::default(),
             in_flight: AtomicI64::new(0),
@@ -140,6 +140,11 @@ impl Default for Live {
 }
 
 impl Live {
+    /// What nobody looks at, and ends when this does.
+    pub(crate) fn unseen(&self) -> Live {
+        Live { is_ending: Arc::clone(&self.is_ending), ..Live::default() }
+    }
+
     /// From now on somebody looks at messages and requests.
     pub(crate) fn watch(&self) {
         self.is_watched.store(true, Relaxed);

@@ -47,7 +47,7 @@ impl<'a> Queue<'a> {
         Ok(Queue { setting, own, timed, began: process::now() })
     }
 
-    /// Sends so many messages, in batches.
+    /// Sends so many messages, in batches. Gives up if the run is to end early.
     pub(super) fn fill(&self, count: u64, size_bytes: usize) -> Result<()> {
         // Ten at a time, and one at a time what is left.
         for (count, batch) in [(count / 10 * 10, 10), (count % 10, 1)] {
@@ -58,11 +58,14 @@ impl<'a> Queue<'a> {
             let scenario = Scenario {
                 shape: Shape { batch, size_bytes, ..Shape::default() },
                 count,
+                progress: self.setting.progress.unseen(),
                 ..Scenario::new(Mode::Send, endpoint, FILL_CONNECTIONS)
             };
-            let sent = load::run_on(&scenario, &self.own.name)?.count(Count::Sent);
+            let report = load::run_on(&scenario, &self.own.name)?;
+            let sent = report.count(Count::Sent);
             if sent != count {
-                bail!("{sent} of {count} messages could be sent");
+                let why = report.first_error.as_deref().unwrap_or("no error");
+                bail!("{sent} of {count} messages could be sent: {why}");
             }
         }
         Ok(())
