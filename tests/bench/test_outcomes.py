@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -152,6 +153,19 @@ def test_a_form_that_cannot_be_written_takes_nothing_from_the_others(endpoint, t
 
     assert "writing /dev/full: No space left" in outcome.err and "nowhere/log: No such file" in outcome.err
     assert outcome.report["metrics"] and page.stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (["--server-pid", "0"], "no process of this machine has the number 0"),
+        (["--nodes", "127.0.0.1:1", "--server-pid", str(os.getpid())], "--server-pid"),
+        (["--nodes", "127.0.0.1:1,127.0.0.1:1"], "twice"),
+    ],
+)
+def test_a_process_and_nodes_that_nobody_could_measure_are_exit_2(flags, why):
+    for scenario in ("pc", "sweep"):
+        assert why in bench(scenario, *flags, endpoint="http://127.0.0.1:1", code=2).err
 
 
 def test_nodes_run_one_scenario_together_and_are_there_for_the_next(endpoint):

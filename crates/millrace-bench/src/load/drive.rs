@@ -213,7 +213,8 @@ enum Watch {
 /// Starts the clients, leads them through the phases, ends them.
 fn drive(run: &Arc<Run>, watch: Watch) -> Result<Report> {
     let scenario = &run.scenario;
-    let threads = scenario.threads.max(1);
+    // Beyond one for each client they have nothing to do.
+    let threads = scenario.threads.clamp(1, (scenario.producers + scenario.consumers).max(1));
     run.producing.store(scenario.producers, Relaxed);
     if watch != Watch::Clock {
         run.enter(Phase::Measure);

@@ -30,6 +30,7 @@ use crate::{
     cli::UsageError,
     live::Interrupts,
     output, process,
+    scenarios::clients,
     tls::Trust,
 };
 
@@ -72,7 +73,7 @@ pub(crate) struct Flags {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     batch: u64,
     /// Connections in all; pc shares them between producers and consumers
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clients())]
     conns: Option<usize>,
     /// Threads of the generator
     #[arg(long, default_value_t = 1)]
@@ -84,7 +85,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     warm_up: Duration,
     /// Messages to send, instead of a duration; a multiple of --batch [drain: any, 10000]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Bytes of a message's body
     #[arg(long, value_name = "BYTES", default_value_t = 1024)]
@@ -141,7 +142,7 @@ impl Flags {
             )));
         }
         let is_latency = self.mode == Mode::Latency;
-        let connections = self.conns.unwrap_or(if is_latency { 1 } else { 8 }).max(1);
+        let connections = self.conns.unwrap_or(if is_latency { 1 } else { 8 });
         let grouping = match (self.fifo, self.groups) {
             (true, _) => Grouping::Fifo,
             (false, 0) => Grouping::None,
@@ -227,7 +228,9 @@ mod tests {
 
         let error = scenario("send --batch 10 --count 25").unwrap_err();
         assert!(error.to_string().contains("batches of 10"), "{error}");
-        assert!(scenario("send --count 268435457").is_err());
+        for wrong in ["send --count 268435457", "drain --count 0", "pc --conns 0"] {
+            assert!(scenario(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

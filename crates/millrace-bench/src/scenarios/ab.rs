@@ -11,7 +11,7 @@ use clap::Args;
 use hdrhistogram::Histogram;
 use tokio::runtime;
 
-use super::{Findings, Options, Setting, conduct};
+use super::{Findings, Options, Setting, conduct, values::body_size};
 use crate::{
     latency::Verb,
     live::{Event, Live},
@@ -38,7 +38,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NUMBER", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) sends: u64,
     /// Bytes of a message's body
-    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = body_size)]
     pub(crate) size: usize,
     #[command(flatten)]
     pub(crate) options: Options,

@@ -15,7 +15,7 @@ use super::{
     Findings, Flags, Setting, conduct,
     parts::Parts,
     rate::{Step, chart, finding, table},
-    setting::{duration, positive},
+    values::{distinct, duration, positive},
 };
 use crate::{
     live::{Event, Live},
@@ -68,6 +68,7 @@ const WATCH_TURN: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
+    distinct("--rate", &flags.plan.rate)?;
     conduct("http", &flags.options, |setting| findings(setting, &flags.plan))
 }
 
@@ -83,10 +84,10 @@ fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
     for (rate, began, run) in parts.all.drain(..) {
         let name = match rate {
             0.0 => format!("closed loop, {} connections", plan.conns),
-            rate => format!("{rate:.0}/s"),
+            rate => format!("{rate}/s"),
         };
         let step = Step {
-            id: if rate > 0.0 { format!("{rate:.0}") } else { "closed".to_owned() },
+            id: if rate > 0.0 { rate.to_string() } else { "closed".to_owned() },
             name,
             rate,
             elapsed: run.end - run.warm_until,

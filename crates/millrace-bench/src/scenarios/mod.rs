@@ -17,9 +17,11 @@ mod setting;
 mod simpledb;
 mod suite;
 mod sweep;
+mod values;
 mod watched;
 
-pub(crate) use setting::{Findings, Flags, Options, Setting, conduct, duration};
+pub(crate) use setting::{Findings, Flags, Options, Setting, conduct};
+pub(crate) use values::{clients, duration};
 
 pub(crate) use ab::Flags as AbFlags;
 pub(crate) use ab::run as ab;

@@ -15,8 +15,8 @@ use tokio::runtime;
 use super::{
     Findings, Flags, Setting, conduct,
     pc::gain,
-    setting::duration,
     simpledb::{Item, SimpleDb},
+    values::duration,
 };
 use crate::{
     delay::Delay,

@@ -6,11 +6,15 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Command};
 use millrace_wire::date::format_iso8601;
 
-use super::names;
+use super::{
+    names,
+    values::{distinct, scale},
+};
 use crate::{
     access::{Access, AccessFlags, Interface, Protocol, default_endpoint},
+    cli::UsageError,
     live::{Interrupts, Watch, WatchFlags},
-    load::{Endpoint, ID_BYTES},
+    load::Endpoint,
     output, process,
     progress::Progress,
     report::{
@@ -78,7 +82,6 @@ pub(crate) struct Flags<P: Args> {
 
 /// Longer than any run, and added to any instant.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
-const SCALE_MAX: f64 = 1000.0;
 
 /// Where a scenario runs.
 #[derive(Clone, Debug)]
@@ -120,6 +123,18 @@ impl Findings {
 }
 
 impl Options {
+    /// # Errors
+    ///
+    /// If one of the nodes is named twice, or is to measure a process that it cannot see.
+    pub(super) fn check_nodes(&self, nodes: &[String]) -> Result<()> {
+        if self.server_pid.is_some() && !nodes.is_empty() {
+            bail!(UsageError(
+                "--server-pid is of this machine, and what measures are --nodes".to_owned(),
+            ));
+        }
+        distinct("--nodes", nodes)
+    }
+
     fn setting(&self) -> Result<Setting> {
         let access = self.access.access(self.peer, self.protocol)?;
         Setting::new(&self.endpoint, access, &self.trust, self.server_pid, self.scale)
@@ -277,78 +292,9 @@ fn command_line(arguments: impl Iterator<Item = String>) -> String {
     shown.join(" ")
 }
 
-/// Parses durations such as `90s`, `20m`, `250ms`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text} is not a duration such as 90s, 20m or 250ms");
-    let end = text.find(|letter: char| letter.is_ascii_alphabetic()).ok_or_else(wrong)?;
-    let (digits, unit) = text.split_at(end);
-    let seconds = match unit {
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(wrong()),
-    };
-    let number: f64 = digits.trim().parse().map_err(|_| wrong())?;
-    Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
-}
-
-/// Parses the size of a body, such as `1024`, `10KiB` or `1MiB`: an id fits in. `KB` and `MB` mean
-/// the same.
-pub(super) fn body_size(text: &str) -> Result<usize, String> {
-    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(end);
-    let unit_bytes = match unit {
-        "" | "B" => 1,
-        "KiB" | "KB" => 1 << 10,
-        "MiB" | "MB" => 1 << 20,
-        _ => 0,
-    };
-    let number = digits.parse().ok().filter(|_| unit_bytes > 0);
-    match number.and_then(|number: usize| number.checked_mul(unit_bytes)) {
-        None => Err(format!("{text} is not a size such as 1024, 10KiB or 1MiB")),
-        Some(bytes) if bytes < ID_BYTES => Err(format!("an id alone takes {ID_BYTES} bytes")),
-        Some(bytes) => Ok(bytes),
-    }
-}
-
-fn scale(text: &str) -> Result<f64, String> {
-    match positive(text)? {
-        factor if factor <= SCALE_MAX => Ok(factor),
-        _ => Err(format!("{SCALE_MAX} is the most")),
-    }
-}
-
-pub(super) fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err(format!("{text} is not a number above zero")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_have_units() {
-        assert_eq!(duration("250ms").unwrap(), Duration::from_millis(250));
-        assert_eq!(duration("1.5m").unwrap(), Duration::from_secs(90));
-        for text in ["5", "s", "5d", "-1s", "1e400s"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn bodies_are_sized_in_units_and_hold_an_id() {
-        assert_eq!(["32", "10KiB", "1MiB"].map(body_size), [Ok(32), Ok(10_240), Ok(1 << 20)]);
-        assert_eq!(["10KB", "1MB"].map(body_size), [Ok(10_240), Ok(1 << 20)]);
-        for text in
-            ["31", "", "KB", "1GB", "-1", "1.5KB", "99999999999999999999", "9223372036854775807MB"]
-        {
-            assert!(body_size(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn faults_are_tolerated_only_where_a_limit_speaks_of_them() {

@@ -12,7 +12,8 @@ use super::{
     Findings, Flags, Setting, conduct,
     parts::Parts,
     pc::{self, Cast, Plan},
-    setting::{body_size, defaults, duration},
+    setting::defaults,
+    values::{body_size, distinct, duration},
 };
 use crate::{
     load::{self, Verb},
@@ -69,7 +70,11 @@ const CLIENTS_OF_PROCESS: usize = 8;
 const WARM_UP: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(flags: &Flags<Steps>) -> Result<()> {
-    flags.options.peer.check(flags.plan.batch, false)?;
+    let plan = &flags.plan;
+    flags.options.peer.check(plan.batch, false)?;
+    distinct("--clients", &plan.clients)?;
+    distinct("--procs", &plan.procs)?;
+    flags.options.check_nodes(&plan.nodes)?;
     conduct("sweep", &flags.options, |setting| findings(setting, &flags.plan))
 }
 

@@ -21,7 +21,11 @@ use millrace_client::{Peer, ReceiveRequest, SystemAttributes, transport::Transpo
 use tokio::{runtime, task::JoinSet, time};
 
 use super::{
-    Findings, Flags, Setting, conduct, connections::Connections, parts::Parts, queue::Queue,
+    Findings, Flags, Setting, conduct,
+    connections::Connections,
+    parts::Parts,
+    queue::Queue,
+    values::{body_size, distinct},
 };
 use crate::{
     access::{Access, Interface},
@@ -54,7 +58,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) batch: u64,
     /// Bytes of a message's body
-    #[arg(long, value_name = "BYTES", default_value_t = 1024)]
+    #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = body_size)]
     pub(crate) size: usize,
 }
 
@@ -102,7 +106,11 @@ struct Secure {
 }
 
 pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
-    flags.options.peer.check(flags.plan.batch, false)?;
+    let plan = &flags.plan;
+    flags.options.peer.check(plan.batch, false)?;
+    distinct("--workers", &plan.workers)?;
+    distinct("--pool", &plan.pool)?;
+    distinct("--scheme", &plan.scheme)?;
     conduct("drain", &flags.options, |setting| findings(setting, &flags.plan))
 }
 

@@ -14,7 +14,7 @@ use clap::Args;
 use super::{
     Findings, Options, Setting, conduct,
     parts::Parts,
-    setting::{body_size, duration},
+    values::{body_size, clients, distinct, duration, price},
 };
 use crate::{
     delay::Delay,
@@ -49,7 +49,7 @@ pub(crate) struct Flags {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Plan {
     /// Producers of each process, each with a connection of its own
-    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clients())]
     pub(crate) producers: usize,
     /// Consumers of each process; a message costs them two requests
     #[arg(long, value_name = "NUMBER", default_value_t = 20)]
@@ -79,7 +79,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "NUMBER", default_value_t = load::BACKLOG_MAX)]
     pub(crate) backlog: u64,
     /// Price of a million requests in US dollars
-    #[arg(long, value_name = "DOLLARS", default_value_t = 0.40)]
+    #[arg(long, value_name = "DOLLARS", default_value_t = 0.40, value_parser = price)]
     pub(crate) price: f64,
 }
 
@@ -106,6 +106,8 @@ const DURATION_LEAST: Duration = Duration::from_secs(1);
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     let needs_groups = flags.plan.fifo || flags.plan.groups > 0;
     flags.batch.iter().try_for_each(|batch| flags.options.peer.check(*batch, needs_groups))?;
+    distinct("--batch", &flags.batch)?;
+    flags.options.check_nodes(&flags.nodes)?;
     conduct("pc", &flags.options, |setting| {
         let cast = match (flags.procs, flags.nodes.as_slice()) {
             (0 | 1, []) => Cast::Alone,

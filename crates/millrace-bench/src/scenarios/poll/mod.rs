@@ -24,7 +24,12 @@ use tokio::{
     time::{self, sleep},
 };
 
-use super::{Findings, Flags, Setting, conduct, parts::Parts, queue::Queue, setting::duration};
+use super::{
+    Findings, Flags, Setting, conduct,
+    parts::Parts,
+    queue::Queue,
+    values::{distinct, duration},
+};
 use crate::{delay::Delay, report::Recording};
 
 #[derive(Args, Clone, Debug)]
@@ -92,6 +97,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TURN: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
+    distinct("--batch", &flags.plan.batch)?;
+    distinct("--model", &flags.plan.model)?;
     conduct("poll", &flags.options, |setting| findings(setting, &flags.plan))
 }
 

@@ -16,7 +16,7 @@ use super::{
     Findings, Flags, Setting, conduct, names,
     parts::Parts,
     pc::violations,
-    setting::{body_size, duration, positive},
+    values::{body_size, clients, distinct, duration, positive},
 };
 use crate::{
     load::{self, Count, Latencies, Mode, Pace, Percentiles, Scenario, Shape, Verb},
@@ -43,7 +43,7 @@ pub(crate) struct Steps {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) consumers: usize,
     /// Connections that requests are spread over
-    #[arg(long, value_name = "NUMBER", default_value_t = 64)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clients())]
     pub(crate) conns: usize,
     /// Messages of a request. SQS takes 10, IronMQ 100
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
@@ -95,6 +95,7 @@ const SEARCH_MAX: usize = 24;
 pub(crate) fn run(flags: &Flags<Steps>) -> Result<()> {
     flags.options.peer.check(flags.plan.batch, false)?;
     names::check("rate", [&flags.plan.slo])?;
+    distinct("--rate", &flags.plan.rate)?;
     conduct("rate", &flags.options, |setting| findings(setting, &flags.plan))
 }
 
@@ -158,8 +159,8 @@ fn at_rate(setting: &Setting, steps: &Steps, rate: f64) -> Result<Measured> {
     let duration = setting.lasting(steps.duration, DURATION_LEAST);
     let report = measure(setting, steps, Pace::constant(rate), duration)?;
     let step = Step {
-        id: format!("{rate:.0}"),
-        name: format!("{rate:.0}/s"),
+        id: rate.to_string(),
+        name: format!("{rate}/s"),
         rate,
         elapsed: report.elapsed,
         batch: steps.batch,
@@ -188,7 +189,7 @@ fn by_stages(setting: &Setting, steps: &Steps) -> Result<Measured> {
         left -= elapsed;
         (!elapsed.is_zero()).then(|| Step {
             id: format!("stage{number}"),
-            name: format!("stage {number}, {:.0}/s", stage.rate),
+            name: format!("stage {number}, {}/s", stage.rate),
             stage: Some(load::Stage {
                 size_bytes: stage.size_bytes.or(Some(steps.size)),
                 ..*stage
@@ -217,7 +218,6 @@ fn measure(
     duration: Duration,
 ) -> Result<load::Report> {
     setting.progress.begin("rate");
-    let connections = steps.conns.max(1);
     load::run(&Scenario {
         shape: Shape { batch: steps.batch, size_bytes: steps.size, ..Shape::default() },
         pace,
@@ -228,7 +228,7 @@ fn measure(
         duration,
         server_pid: setting.server_pid,
         progress: setting.progress.clone(),
-        ..Scenario::new(Mode::Send, setting.endpoint.clone(), connections)
+        ..Scenario::new(Mode::Send, setting.endpoint.clone(), steps.conns)
     })
 }
 
@@ -244,7 +244,7 @@ fn find_max(setting: &Setting, steps: &Steps) -> Result<(Parts<Measured>, f64)> 
         let Some(measured) = parts.all.get(tried) else { break };
         let is_kept = measured.steps.iter().all(|step| step.keeps(&steps.slo));
         let verdict = if is_kept { "kept" } else { "broken" };
-        setting.progress.note(&format!("{rate:.0}/s: {} {verdict}", steps.slo));
+        setting.progress.note(&format!("{rate}/s: {} {verdict}", steps.slo));
         if is_kept {
             kept = rate
         } else {
@@ -252,9 +252,9 @@ fn find_max(setting: &Setting, steps: &Steps) -> Result<(Parts<Measured>, f64)> 
         }
         rate = match broken {
             None => rate * 2.0,
-            Some(high) if kept == 0.0 => high / 2.0,
+            Some(high) if kept == 0.0 => rounded(high / 2.0),
             Some(high) if high / kept <= CLOSE => break,
-            Some(high) => (high * kept).sqrt(),
+            Some(high) => rounded((high * kept).sqrt()),
         };
         if rate < 1.0 || !goes_on {
             break;
@@ -263,6 +263,11 @@ fn find_max(setting: &Setting, steps: &Steps) -> Result<(Parts<Measured>, f64)> 
     let rate = |measured: &Measured| measured.steps.first().map_or(0.0, |step| step.rate);
     parts.all.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
     Ok((parts, kept))
+}
+
+/// A rate that reads as it is measured.
+fn rounded(rate: f64) -> f64 {
+    if rate < 100.0 { (rate * 100.0).round() / 100.0 } else { rate.round() }
 }
 
 impl Measured {
