@@ -12,7 +12,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{
     endpoint::{Endpoint, Tls},
-    response::{self, Answer},
+    response::{self, Answer, Input},
 };
 
 /// Longer than the longest long poll, 20 s.
@@ -109,6 +109,9 @@ impl Connection {
             self.input.reserve(INPUT_BYTES);
             match socket.read_buf(&mut self.input).await {
                 Ok(0) => {
+                    if let Some(answer) = response::parse(&mut self.input, Input::Ended)? {
+                        return Ok(answer);
+                    }
                     self.closed_by_server += 1;
                     bail!("the server closed the connection instead of answering");
                 }
@@ -118,7 +121,7 @@ impl Connection {
                     return Err(error).context("receiving");
                 }
             }
-            if let Some(answer) = response::parse(&mut self.input)? {
+            if let Some(answer) = response::parse(&mut self.input, Input::Open)? {
                 return Ok(answer);
             }
         }

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName}
 
 use super::{
     dialect::{Dialect, NewQueue},
-    response,
+    response::{self, Input},
 };
 use crate::{access::Access, progress::Progress, tls::Trust};
 
@@ -183,12 +183,13 @@ fn call_over(socket: &mut (impl Read + Write), request: &[u8]) -> Result<Vec<u8>
     let (mut buffer, mut chunk) = (Vec::new(), [0; 16 << 10]);
     let answer = loop {
         let count = socket.read(&mut chunk).context("waiting for the answer")?;
+        buffer.extend_from_slice(chunk.get(..count).unwrap_or_default());
+        let input = if count == 0 { Input::Ended } else { Input::Open };
+        if let Some(answer) = response::parse(&mut buffer, input)? {
+            break answer;
+        }
         if count == 0 {
             bail!("the server closed the connection instead of answering");
-        }
-        buffer.extend_from_slice(chunk.get(..count).unwrap_or_default());
-        if let Some(answer) = response::parse(&mut buffer)? {
-            break answer;
         }
     };
     let body = buffer.get(answer.body).unwrap_or_default();

@@ -5,12 +5,20 @@
 
 use std::ops::Range;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use memchr::{memchr, memmem};
 
 use crate::access::Protocol;
 
 const HEADERS_MAX: usize = 32;
+
+/// Whether more bytes of an answer may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    Open,
+    /// The server has closed the connection.
+    Ended,
+}
 
 /// One complete answer at the start of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +35,8 @@ pub(crate) fn is_success(status: u16) -> bool {
 }
 
 /// Parses the answer in `buffer`; `None` while it is incomplete. A chunked body is joined in
-/// place, once all of it is there.
-pub(crate) fn parse(buffer: &mut [u8]) -> Result<Option<Answer>> {
+/// place, once all of it is there. One whose length nobody tells lasts until the connection ends.
+pub(crate) fn parse(buffer: &mut [u8], input: Input) -> Result<Option<Answer>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Response::new(&mut headers);
     let start = match head.parse(buffer).context("answer is not HTTP")? {
@@ -53,7 +61,10 @@ pub(crate) fn parse(buffer: &mut [u8]) -> Result<Option<Answer>> {
     }
     // RFC 9110: these have no content, whatever their headers say.
     let length = if matches!(status, 204 | 304) { Some(0) } else { length };
-    let Some(length) = length else { bail!("answer has no content-length and is not chunked") };
+    let Some(length) = length else {
+        let whole = Answer { status, closes: true, body: start..buffer.len() };
+        return Ok((input == Input::Ended).then_some(whole));
+    };
     let end = start.checked_add(length).context("content-length is too large")?;
     Ok((buffer.len() >= end).then_some(Answer { status, closes, body: start..end }))
 }
@@ -176,10 +187,10 @@ mod tests {
     fn an_answer_is_complete_with_its_last_byte() {
         let all = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
         for end in 0..all.len() {
-            assert_eq!(parse(&mut all[..end].to_vec()).unwrap(), None);
+            assert_eq!(parse(&mut all[..end].to_vec(), Input::Ended).unwrap(), None);
         }
 
-        let answer = parse(&mut all.to_vec()).unwrap().unwrap();
+        let answer = parse(&mut all.to_vec(), Input::Open).unwrap().unwrap();
 
         assert_eq!((answer.status, answer.closes, &all[answer.body]), (200, false, &b"{}"[..]));
     }
@@ -188,26 +199,35 @@ mod tests {
     fn answers_without_content_need_no_length() {
         let all = b"HTTP/1.1 204 No Content\r\n\r\n";
 
-        assert!(parse(&mut all.to_vec()).unwrap().unwrap().body.is_empty());
+        assert!(parse(&mut all.to_vec(), Input::Open).unwrap().unwrap().body.is_empty());
     }
 
     #[test]
     fn chunks_are_joined() {
         let all = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n";
         for end in 0..all.len() {
-            assert_eq!(parse(&mut all[..end].to_vec()).unwrap(), None);
+            assert_eq!(parse(&mut all[..end].to_vec(), Input::Ended).unwrap(), None);
         }
 
         let mut buffer = all.to_vec();
-        let answer = parse(&mut buffer).unwrap().unwrap();
+        let answer = parse(&mut buffer, Input::Open).unwrap().unwrap();
 
         assert_eq!(&buffer[answer.body], b"abcde");
     }
 
     #[test]
     fn nonsense_is_an_error() {
-        assert!(parse(&mut b"SSH-2.0-x\r\n\r\n".to_vec()).is_err());
-        assert!(parse(&mut b"HTTP/1.1 200 OK\r\n\r\n".to_vec()).is_err());
+        assert!(parse(&mut b"SSH-2.0-x\r\n\r\n".to_vec(), Input::Open).is_err());
+    }
+
+    #[test]
+    fn an_answer_without_a_length_lasts_until_the_connection_ends() {
+        let all = b"HTTP/1.1 200 OK\r\n\r\nabc";
+
+        assert_eq!(parse(&mut all.to_vec(), Input::Open).unwrap(), None);
+        let answer = parse(&mut all.to_vec(), Input::Ended).unwrap().unwrap();
+
+        assert_eq!((answer.closes, &all[answer.body]), (true, &b"abc"[..]));
     }
 
     #[test]
