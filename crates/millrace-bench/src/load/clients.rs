@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 
-use anyhow::{Result, bail};
+use anyhow::anyhow;
 use tokio::time::{Instant, error::Elapsed, sleep};
 
 use crate::{
@@ -15,7 +15,7 @@ use super::{
     dialect::Sent,
     ledger::Id,
     received::Received,
-    response::is_success,
+    response::{is_success, refusal},
     run::{Count, Phase, Run},
     schedule::{MISSED_MAX, Schedule, Turn},
     template::{Bodies, SendTemplate},
@@ -223,7 +223,7 @@ impl Client {
                 }
                 Ok(done(body))
             }
-            Ok((status, body)) => refused(status, body),
+            Ok((status, body)) => Err(anyhow!(refusal(status, body))),
             Err(error) => {
                 if error.is::<Elapsed>() && !turn.is_planned {
                     record(&run, &self.latencies, verb, turn.due, turn.start.elapsed());
@@ -291,11 +291,6 @@ fn failed(run: &Run, what: Sent, body: &[u8], count: u64) -> Vec<usize> {
         return Vec::new();
     }
     run.scenario.endpoint.dialect.failed(what, body, count as usize)
-}
-
-fn refused<T>(status: u16, body: &[u8]) -> Result<T> {
-    let text = String::from_utf8_lossy(body.get(..body.len().min(300)).unwrap_or_default());
-    bail!("status {status}: {text}")
 }
 
 #[cfg(test)]

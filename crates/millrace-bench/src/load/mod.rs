@@ -46,7 +46,7 @@ use ledger::COUNT_MAX;
 pub(crate) use ledger::{ID_BYTES, Id};
 pub(crate) use pace::{Pace, Stage};
 pub(crate) use report::Report;
-pub(crate) use response::{find_values, is_success};
+pub(crate) use response::{find_values, is_success, refusal};
 pub(crate) use run::Count;
 pub(crate) use scenario::{BACKLOG_MAX, Mode, Scenario, Together};
 pub(crate) use schedule::{MISSED_MAX, Turn, pace};

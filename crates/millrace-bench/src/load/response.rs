@@ -11,6 +11,8 @@ use memchr::{memchr, memmem};
 use crate::access::Protocol;
 
 const HEADERS_MAX: usize = 32;
+/// Bytes of a refusal that are told.
+const TOLD_MAX: usize = 300;
 
 /// Whether more bytes of an answer may come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,12 @@ pub(crate) struct Answer {
 /// IronMQ: a post is answered with 200 or 201. SQS: always 200.
 pub(crate) fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
+}
+
+/// What an answer that is no success says; the beginning of it.
+pub(crate) fn refusal(status: u16, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body.get(..body.len().min(TOLD_MAX)).unwrap_or_default());
+    format!("status {status}: {text}")
 }
 
 /// Parses the answer in `buffer`; `None` while it is incomplete. A chunked body is joined in

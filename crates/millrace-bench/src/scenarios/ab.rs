@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use hdrhistogram::Histogram;
 use tokio::runtime;
@@ -17,7 +17,7 @@ use crate::{
     live::{Event, Live},
     load::{
         Connection, Id, Mode, OwnQueue, Scenario, SendTemplate, Shape, histogram, is_success,
-        nanoseconds, percentiles,
+        nanoseconds, percentiles, refusal,
     },
     process,
     report::{
@@ -55,6 +55,7 @@ const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.75, "p75"), (0.9, "p90"), 
 
 /// One endpoint: its queue, its connection, the request.
 struct Side {
+    url: String,
     scenario: Scenario,
     connection: Connection,
     template: SendTemplate,
@@ -180,7 +181,8 @@ impl Side {
         let template = SendTemplate::new(&scenario.endpoint.dialect, &queue.name, shape);
         let connection = Connection::new(&scenario.endpoint);
         let live = setting.progress.live().if_watched();
-        Ok(Side { scenario, connection, template, sequence: 0, live, _queue: queue })
+        let url = setting.url.clone();
+        Ok(Side { url, scenario, connection, template, sequence: 0, live, _queue: queue })
     }
 
     /// Sends one after the other, and what each took.
@@ -191,8 +193,12 @@ impl Side {
             self.sequence += 1;
             let start = Instant::now();
             let request = self.template.bytes(&self.scenario.endpoint.dialect, &mut scratch);
-            let (status, _) = self.connection.exchange(request).await?;
-            ensure!(is_success(status), "a send was answered with status {status}");
+            let url = &self.url;
+            let answer = self.connection.exchange(request).await;
+            let (status, body) = answer.with_context(|| format!("sending to {url}"))?;
+            if !is_success(status) {
+                bail!("sending to {url}: {}", refusal(status, body));
+            }
             let taken = start.elapsed();
             times.saturating_record(nanoseconds(taken));
             match &self.live {
