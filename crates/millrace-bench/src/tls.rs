@@ -9,7 +9,10 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use millrace_client::transport::{ServerIdentity, TlsOptions};
-use rustls::ClientConfig;
+use rustls::{
+    ClientConfig,
+    pki_types::{CertificateDer, pem::PemObject},
+};
 
 /// Flags of everything that connects.
 #[derive(Args, Clone, Debug, Default)]
@@ -51,15 +54,23 @@ impl Trust {
         if self.insecure_tls {
             return Ok(TlsOptions { identity: ServerIdentity::Unchecked, ..TlsOptions::default() });
         }
-        let read =
-            |path: &PathBuf| fs::read(path).with_context(|| format!("reading {}", path.display()));
-        let extra_authorities = self.ca.as_ref().map(read).transpose()?.unwrap_or_default();
+        let extra_authorities = self.ca.as_deref().map(read).transpose()?.unwrap_or_default();
         Ok(TlsOptions { extra_authorities, ..TlsOptions::default() })
     }
 
     pub(crate) fn config(&self) -> Result<Arc<ClientConfig>> {
         self.options()?.client_config().context("TLS")
     }
+}
+
+/// A file of certificates. One that holds none was not meant: to trust nobody more is no wish.
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+    let mut certificates = CertificateDer::pem_slice_iter(&text);
+    let first =
+        certificates.next().with_context(|| format!("no certificate in {}", path.display()));
+    first?.with_context(|| format!("reading {}", path.display()))?;
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -71,6 +82,7 @@ mod tests {
         let of = |path: &str| Trust { ca: Some(path.into()), insecure_tls: false };
 
         assert!(of("/does/not/exist").config().is_err());
+        assert!(of("/dev/null").config().unwrap_err().to_string().contains("no certificate"));
         assert!(Trust::anyone().config().is_ok());
         assert_eq!(Trust::anyone().arguments(), ["--insecure-tls"]);
         assert_eq!(of("/ca.pem").arguments(), ["--ca=/ca.pem"]);
