@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::report::Recording;
+use crate::report::{Recording, microseconds};
 
 /// What was timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,11 @@ impl Latencies {
 }
 
 impl Percentiles {
+    /// One of them for people; where nothing was timed there is none.
+    pub(crate) fn shown(&self, us: f64) -> String {
+        if self.count > 0 { microseconds(us) } else { "–".to_owned() }
+    }
+
     pub(crate) fn json(&self) -> Value {
         json!({
             "count": self.count, "p50": self.p50_us, "p90": self.p90_us, "p99": self.p99_us,
@@ -214,6 +219,10 @@ mod tests {
 
         assert_eq!(found.to_string(), "p50 12  p90 20  p99 31  p99.9 40  max 1000 µs");
         assert_eq!(found.json()["p99"], 30.6);
+        assert_eq!(
+            (found.shown(found.p50_us), Percentiles::default().shown(0.0)),
+            ("12.3 µs".into(), "–".into())
+        );
     }
 
     #[test]

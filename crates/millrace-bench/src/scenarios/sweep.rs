@@ -17,10 +17,7 @@ use super::{
 };
 use crate::{
     load::{self, Verb},
-    report::{
-        Axis, Better, Chart, Mark, Metric, Section, Series, Style, Table, Unit, microseconds,
-        thousands,
-    },
+    report::{Axis, Better, Chart, Mark, Metric, Section, Series, Style, Table, Unit, thousands},
     statistics::{Law, fit},
 };
 
@@ -223,8 +220,8 @@ fn table(what: &str, points: &[Point]) -> Table {
             count.to_string(),
             thousands(report.rate()),
             format!("{:.2}", report.rate() / (each * *count as f64).max(1e-9)),
-            microseconds(send.p50_us),
-            microseconds(send.p99_us),
+            send.shown(send.p50_us),
+            send.shown(send.p99_us),
             format!("{:.1} µs", report.own_cpu_us_per_message()),
             cpu.map_or("–".to_owned(), |cpu_us| format!("{cpu_us:.1} µs")),
         ]);

@@ -5,10 +5,7 @@ use std::time::Duration;
 use super::{Measured, Plan};
 use crate::{
     load::{self, Count, Verb},
-    report::{
-        Axis, Bar, Better, Chart, Metric, Section, Series, Shape, Table, Unit, microseconds,
-        thousands,
-    },
+    report::{Axis, Bar, Better, Chart, Metric, Section, Series, Shape, Table, Unit, thousands},
 };
 
 pub(crate) fn metrics(front: &str, all: &[Measured], price: f64) -> Vec<Metric> {
@@ -152,9 +149,9 @@ fn rates_table(all: &[Measured], price: f64) -> Table {
             thousands(report.per_second(Count::Requests)),
             format!("{per_message:.2}"),
             format!("{:.2}", per_message * price),
-            microseconds(send.p50_us),
-            microseconds(send.p99_us),
-            microseconds(through.p50_us),
+            send.shown(send.p50_us),
+            send.shown(send.p99_us),
+            through.shown(through.p50_us),
             format!("{:.1} µs", report.own_cpu_us_per_message()),
             cpu.map_or("–".to_owned(), |cpu_us| format!("{cpu_us:.1} µs")),
         ]);

@@ -145,7 +145,10 @@ pub(in crate::scenarios) fn table(all: &[&Step]) -> Table {
     let mut table = Table::new("", &columns);
     for step in all {
         let planned = step.planned();
-        let through = step.latencies.percentiles(Verb::EndToEnd);
+        let p99 = |verb| {
+            let found = step.latencies.percentiles(verb);
+            found.shown(found.p99_us)
+        };
         let mut row = vec![step.name.clone()];
         if let Some(stage) = step.stage {
             let bytes = stage.size_bytes.unwrap_or_default();
@@ -163,9 +166,9 @@ pub(in crate::scenarios) fn table(all: &[&Step]) -> Table {
             microseconds(planned.p999_us),
             microseconds(planned.p9999_us),
             microseconds(planned.max_us),
-            microseconds(step.latencies.percentiles(Verb::Late).p99_us),
-            microseconds(step.latencies.percentiles(Verb::Service).p99_us),
-            if through.count > 0 { microseconds(through.p99_us) } else { NONE.to_owned() },
+            p99(Verb::Late),
+            p99(Verb::Service),
+            p99(Verb::EndToEnd),
         ]);
         if is_received {
             row.push(step.received().map_or(NONE.to_owned(), thousands));
