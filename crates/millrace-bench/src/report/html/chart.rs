@@ -105,7 +105,9 @@ fn line(
     if series.style == Style::Theory || places.len() > TOOLTIPS_MAX {
         return out;
     }
-    let class = if series.style == Style::Dots { "dot" } else { "point" };
+    // Points show when they are pointed at; of a line of one there is nothing else.
+    let is_shown = series.style == Style::Dots || places.len() == 1;
+    let class = if is_shown { "dot" } else { "point" };
     for (at_x, at_y, x, y) in places {
         out += &format!(
             "<circle class=\"{class} c{colour}\" cx=\"{at_x:.1}\" cy=\"{at_y:.1}\" r=\"4\">\
@@ -219,6 +221,18 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 2);
         assert!(svg.contains("<title>p50: 2.00 ms at n 1</title>"), "{svg}");
         assert_eq!(svg.matches("theory").count(), 1);
+    }
+
+    #[test]
+    fn a_line_of_one_point_is_a_dot() {
+        let dots = |points: &[(f64, f64)]| {
+            let series = [Series::line("s", points.to_vec())];
+            lines("t", &Axis::linear("n"), &Axis::linear("ms"), &series, &[])
+                .matches("\"dot ")
+                .count()
+        };
+
+        assert_eq!((dots(&[(1.0, 2.0)]), dots(&[(1.0, 2.0), (2.0, 3.0)])), (1, 0));
     }
 
     #[test]
