@@ -397,19 +397,26 @@ def test_messages_in_an_answer_that_is_cut_are_not_lost(endpoint):
     assert "The first error: the server closed the connection instead of answering" in notes
 
 
+class Refusing(Proxy):
+    """Takes no message, as far as a client can tell."""
+
+    def answered(self, data):
+        return data.replace(b"HTTP/1.1 200", b"HTTP/1.1 503") if b"MessageId" in data else data
+
+
 @pytest.mark.parametrize("scenario", [["drain", "--scheme", "http"], ["poll"]])
 def test_a_queue_that_cannot_be_filled_is_exit_1_with_the_reason(make_server, scenario):
-    class Refusing(Proxy):
-        def asked(self, data):
-            pass
-
-        def answered(self, data):
-            return data.replace(b"HTTP/1.1 200", b"HTTP/1.1 503") if b"MessageId" in data else data
-
     with contextlib.closing(Refusing(urllib.parse.urlsplit(make_server().endpoint).port)) as refusing:
         outcome = bench(*scenario, "--scale", "0.001", endpoint=refusing.endpoint, code=1)
 
     assert "messages could be sent: status 503" in outcome.err
+
+
+def test_ab_names_the_endpoint_that_refuses_and_why(endpoint):
+    with contextlib.closing(Refusing(urllib.parse.urlsplit(endpoint).port)) as refusing:
+        outcome = bench("ab", "--versus", refusing.endpoint, "--scale", "0.001", endpoint=endpoint, code=1)
+
+    assert f"sending to {refusing.endpoint}: status 503: " in outcome.err
 
 
 def test_a_write_that_is_refused_leaves_no_domain():
