@@ -17,6 +17,8 @@ use super::{
 use crate::{access::Access, progress::Progress, tls::Trust};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// Of several addresses, one that takes longer is not waited for.
+const REACHED_WITHIN: Duration = Duration::from_secs(3);
 /// How soon it is seen that the run is to end early.
 const TURN: Duration = Duration::from_millis(100);
 
@@ -66,8 +68,9 @@ impl Endpoint {
         let has_port =
             host.len() > name.len() && host.ends_with(|last: char| last.is_ascii_digit());
         let with_port = if has_port { host.to_owned() } else { format!("{host}:{port}") };
-        let address = with_port.to_socket_addrs().with_context(|| format!("resolving {host}"))?;
-        let address = address.into_iter().next().with_context(|| format!("{host} is unknown"))?;
+        let addresses = with_port.to_socket_addrs().with_context(|| format!("resolving {host}"))?;
+        let addresses: Vec<SocketAddr> = addresses.collect();
+        let address = reachable(&addresses).with_context(|| format!("{host} is unknown"))?;
         let tls = match port {
             443 => {
                 let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -199,6 +202,15 @@ fn call_over(socket: &mut (impl Read + Write), request: &[u8]) -> Result<Vec<u8>
     Ok(body.to_vec())
 }
 
+/// The first address that takes a connection, or the first: `localhost` is often two, and a server
+/// listens at one. An only one is not tried.
+fn reachable(addresses: &[SocketAddr]) -> Option<SocketAddr> {
+    let is_reachable =
+        |address: &&SocketAddr| TcpStream::connect_timeout(address, REACHED_WITHIN).is_ok();
+    let found = if addresses.len() > 1 { addresses.iter().find(is_reachable) } else { None };
+    found.or(addresses.first()).copied()
+}
+
 /// A host without its port; an IPv6 address stays in its brackets.
 fn host_name(host: &str) -> &str {
     let end = host.rfind(']').unwrap_or(0);
@@ -238,6 +250,16 @@ mod tests {
 
         let error = progress.with_left(anyhow!("failed"));
         assert!(error.to_string().starts_with("failed; the queue q is left: deleting"), "{error}");
+    }
+
+    #[test]
+    fn of_several_addresses_one_that_takes_connections_is_measured() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (there, nowhere) = (listener.local_addr().unwrap(), "127.0.0.1:1".parse().unwrap());
+
+        assert_eq!(reachable(&[nowhere, there]), Some(there));
+        assert_eq!(reachable(&[nowhere, nowhere]), Some(nowhere));
+        assert_eq!((reachable(&[nowhere]), reachable(&[])), (Some(nowhere), None));
     }
 
     fn endpoint(url: &str) -> Result<Endpoint> {
