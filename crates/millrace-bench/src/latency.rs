@@ -14,7 +14,8 @@ pub(crate) enum Verb {
     Send,
     Receive,
     Delete,
-    /// From the start of a send to the answer of the receive that brought it.
+    /// From the start of a send to the answer of the receive that brought it; by a schedule, from when
+    /// it was due.
     EndToEnd,
     /// Of scheduled sends: from the request to its answer, however late the request was.
     Service,

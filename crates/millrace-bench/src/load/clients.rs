@@ -74,7 +74,8 @@ impl Client {
             }
             let sent_at = if schedule.is_closed() { turn.start } else { Instant::now() };
             let count = scenario.shape.batch;
-            let Some(first) = run.ledger.take(count, run.limit(), run.now_us()) else { break };
+            let began_us = run.us_at(turn.start);
+            let Some(first) = run.ledger.take(count, run.limit(), began_us) else { break };
             if turn.is_planned {
                 record(&run, &self.latencies, Verb::Late, turn.due, sent_at - turn.start);
             }
@@ -330,6 +331,29 @@ mod tests {
         assert_eq!(of(Verb::Send).count, of(Verb::Failed).count + of(Verb::Unsent).count);
         assert!(of(Verb::Send).max_us >= 390_000.0 && of(Verb::Send).p50_us >= 100_000.0);
         assert_eq!(of(Verb::Service).count, 0);
+    }
+
+    #[tokio::test]
+    async fn the_way_of_a_planned_message_begins_when_it_was_due() {
+        // Nobody listens there: after each failure it pauses for ten times as long as it may.
+        let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
+        let scenario = Scenario {
+            pace: Pace::constant(1000.0),
+            ..Scenario::new(Mode::Send, endpoint.unwrap(), 1)
+        };
+        let run = Arc::new(Run::new(&scenario, "q"));
+        let latencies = Rc::new(RefCell::new(vec![Latencies::new()]));
+        let client = Client::new(Arc::clone(&run), latencies);
+        run.enter(Phase::Measure);
+
+        tokio::join!(client.produce(0), async {
+            sleep(Duration::from_millis(200)).await;
+            run.enter(Phase::Settle);
+        });
+
+        let id = |sequence| Id { run: run.ledger.run(), producer: 0, group: 0, sequence };
+        let [first, sixth] = [0, 5].map(|sequence| run.ledger.receive(Some(id(sequence))).unwrap());
+        assert!((4_900..=5_100).contains(&(sixth - first)), "{first} {sixth}");
     }
 
     #[tokio::test(start_paused = true)]
