@@ -1,8 +1,15 @@
 //! One HTTP/1.1 connection with one request under way: one write, and as a rule one read.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Waker},
+    time::Duration,
+};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context as _, Result, bail};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -72,6 +79,7 @@ impl Connection {
     /// Sends a request and returns status and body. After an error, and when dropped while it
     /// waits, the connection is gone and the next request opens another.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<(u16, &[u8])> {
+        self.leave_if_ended();
         self.connect().await?;
         let Some(mut socket) = self.socket.take() else { bail!("not connected") };
         let outcome = timeout(TIMEOUT, self.answer(&mut socket, request)).await;
@@ -88,6 +96,18 @@ impl Connection {
             self.socket = Some(socket);
         }
         Ok((answer.status, self.input.get(answer.body).unwrap_or_default()))
+    }
+
+    /// A server may end a connection that is idle: then the next request opens another, as it does with
+    /// any client. Whatever comes unasked is nothing to go on with either.
+    fn leave_if_ended(&mut self) {
+        let Some(socket) = &mut self.socket else { return };
+        self.input.clear();
+        let mut nobody = Context::from_waker(Waker::noop());
+        if pin!(socket.read_buf(&mut self.input)).poll(&mut nobody).is_ready() {
+            self.closed_by_server += 1;
+            self.socket = None;
+        }
     }
 
     /// What has happened since it was last asked.
@@ -162,6 +182,30 @@ mod tests {
 
     use super::*;
     use crate::{access::Access, tls::Trust};
+
+    #[tokio::test]
+    async fn a_connection_that_the_server_ended_while_it_was_idle_is_opened_anew() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let endpoint = Endpoint::new(&url, &Access::open(), &Trust::default()).unwrap();
+        let mut connection = Connection::new(&endpoint);
+        let answer_once = async || {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            socket.read_exact(&mut [0; 2]).await.unwrap();
+            socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+        };
+
+        for _ in 0..2 {
+            let asked = async { connection.exchange(b"hi").await.map(|(status, _)| status) };
+            let (status, ()) = tokio::join!(asked, answer_once());
+            assert_eq!(status.unwrap(), 200);
+            // The end arrives.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+
+        let events = Events { opened: 2, closed_by_server: 1, unanswered: 0 };
+        assert_eq!(connection.take_events(), events);
+    }
 
     #[tokio::test]
     async fn a_request_without_its_whole_answer_is_unanswered_and_one_that_never_left_is_not() {
