@@ -49,7 +49,7 @@ pub(crate) use report::Report;
 pub(crate) use response::{find_values, is_success, refusal};
 pub(crate) use run::Count;
 pub(crate) use scenario::{BACKLOG_MAX, Mode, Scenario, Together};
-pub(crate) use schedule::{MISSED_MAX, Turn, pace};
+pub(crate) use schedule::{MISSED_MAX, Turn, first_due, pace};
 pub(crate) use template::{Grouping, SendTemplate, Shape};
 
 #[derive(Args, Debug)]

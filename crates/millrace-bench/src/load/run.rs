@@ -144,6 +144,12 @@ impl Run {
         at.saturating_duration_since(self.started).as_micros() as u64
     }
 
+    /// When measuring began, if it has.
+    pub(super) fn measured_since(&self) -> Option<Instant> {
+        let from_us = self.measured_from_us.load(Relaxed);
+        (from_us != u64::MAX).then(|| self.started + Duration::from_micros(from_us))
+    }
+
     /// When measuring ended, if it has.
     pub(super) fn measured_until(&self) -> Option<Instant> {
         let to_us = self.measured_to_us.load(Relaxed);

@@ -108,6 +108,8 @@ impl Schedule {
     pub(super) fn missed(mut self, run: &Run) -> impl Iterator<Item = (Instant, Duration)> + '_ {
         let now = Instant::now();
         let end = run.measured_until().filter(|_| !self.is_closed());
+        let since = run.measured_since().unwrap_or(now);
+        self.due = first_due(self.due, self.interval, since);
         let next = move || {
             self.follow_stages(run);
             let due = self.due;
@@ -126,6 +128,14 @@ impl Schedule {
             self.due = end + self.interval.mul_f64(self.share);
         }
     }
+}
+
+/// The first that is due from an instant on, of a schedule that goes on with `due`.
+pub(crate) fn first_due(due: Instant, interval: Duration, since: Instant) -> Instant {
+    let late = u64::try_from(since.saturating_duration_since(due).as_nanos()).unwrap_or(u64::MAX);
+    let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1);
+    let turns = late.div_ceil(interval);
+    due + Duration::from_nanos(turns.saturating_mul(interval))
 }
 
 /// When the next request starts, and by `interval` the one after it.
@@ -239,6 +249,22 @@ mod tests {
         let due = [1, 2, 3].map(|second| began + SECOND * second);
         let waited = [7, 5, 3].map(|halves| SECOND * halves / 2);
         assert_eq!(missed, due.into_iter().zip(waited).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_hopeless_rate_missed_while_it_warmed_up_hides_nothing() {
+        let run = run_at(Pace::constant(1e8));
+        let schedule = Schedule::new(&run, 0);
+        tokio::time::advance(SECOND).await;
+        run.enter(Phase::Measure);
+        let began = Instant::now();
+        tokio::time::advance(SECOND).await;
+        run.enter(Phase::Settle);
+
+        let (first, waited) = schedule.missed(&run).next().unwrap();
+
+        assert!(first >= began && first < began + Duration::from_micros(1));
+        assert_eq!(waited, began + SECOND - first);
     }
 
     #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     live::{Event, Live},
-    load::{Connection, Latencies, MISSED_MAX, Pace, Turn, Verb, is_success, pace},
+    load::{Connection, Latencies, MISSED_MAX, Pace, Turn, Verb, first_due, is_success, pace},
     process,
     report::{Metric, Recording, Section, thousands},
 };
@@ -249,15 +249,14 @@ impl Run {
 
     /// What was due from an instant on and has not been sent until now never will be, and had waited
     /// until now.
-    fn note_missed(&mut self, mut due: Instant, now: Instant) {
+    fn note_missed(&mut self, due: Instant, now: Instant) {
+        let mut due = first_due(due, self.interval, self.warm_until);
         for _ in 0..MISSED_MAX {
             if self.interval.is_zero() || due >= self.end {
                 return;
             }
-            if due >= self.warm_until {
-                self.record(Verb::Send, now - due);
-                self.record(Verb::Unsent, now - due);
-            }
+            self.record(Verb::Send, now - due);
+            self.record(Verb::Unsent, now - due);
             due += self.interval;
         }
     }

@@ -160,12 +160,12 @@ pub(in crate::scenarios) fn table(all: &[&Step]) -> Table {
             row.push(thousands(step.failed() as f64));
         }
         row.extend([
-            microseconds(planned.p50_us),
-            microseconds(planned.p90_us),
-            microseconds(planned.p99_us),
-            microseconds(planned.p999_us),
-            microseconds(planned.p9999_us),
-            microseconds(planned.max_us),
+            planned.shown(planned.p50_us),
+            planned.shown(planned.p90_us),
+            planned.shown(planned.p99_us),
+            planned.shown(planned.p999_us),
+            planned.shown(planned.p9999_us),
+            planned.shown(planned.max_us),
             p99(Verb::Late),
             p99(Verb::Service),
             p99(Verb::EndToEnd),
