@@ -10,7 +10,7 @@ use memchr::{memchr, memmem};
 
 use crate::access::Protocol;
 
-const HEADERS_MAX: usize = 32;
+const HEADERS_MAX: usize = 64;
 /// Bytes of a refusal that are told.
 const TOLD_MAX: usize = 300;
 
@@ -52,6 +52,12 @@ pub(crate) fn parse(buffer: &mut [u8], input: Input) -> Result<Option<Answer>> {
         httparse::Status::Partial => return Ok(None),
     };
     let status = head.code.unwrap_or(0);
+    if matches!(status, 100 | 102..=199) {
+        // RFC 9110: interim, the answer follows.
+        let answer = parse(buffer.get_mut(start..).unwrap_or_default(), input)?;
+        let at = |place: Range<usize>| start + place.start..start + place.end;
+        return Ok(answer.map(|answer| Answer { body: at(answer.body), ..answer }));
+    }
     let (mut length, mut is_chunked, mut closes) = (None, false, head.version == Some(0));
     for header in head.headers.iter() {
         if header.name.eq_ignore_ascii_case("content-length") {
@@ -208,6 +214,18 @@ mod tests {
         let all = b"HTTP/1.1 204 No Content\r\n\r\n";
 
         assert!(parse(&mut all.to_vec(), Input::Open).unwrap().unwrap().body.is_empty());
+    }
+
+    #[test]
+    fn interim_answers_are_passed_over() {
+        let all = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na";
+        for end in 0..all.len() {
+            assert_eq!(parse(&mut all[..end].to_vec(), Input::Ended).unwrap(), None);
+        }
+
+        let answer = parse(&mut all.to_vec(), Input::Open).unwrap().unwrap();
+
+        assert_eq!((answer.status, &all[answer.body]), (200, &b"a"[..]));
     }
 
     #[test]
