@@ -161,6 +161,7 @@ def test_a_form_that_cannot_be_written_takes_nothing_from_the_others(endpoint, t
         (["--server-pid", "0"], "no process of this machine has the number 0"),
         (["--nodes", "127.0.0.1:1", "--server-pid", str(os.getpid())], "--server-pid"),
         (["--nodes", "127.0.0.1:1,127.0.0.1:1"], "twice"),
+        (["--procs", "0"], "0 is not in 1..=256"),
     ],
 )
 def test_a_process_and_nodes_that_nobody_could_measure_are_exit_2(flags, why):

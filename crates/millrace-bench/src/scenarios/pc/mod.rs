@@ -35,8 +35,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_value = "1,10", value_parser = clap::value_parser!(u64).range(1..=100))]
     batch: Vec<u64>,
     /// Processes on this machine
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, conflicts_with = "nodes")]
-    procs: usize,
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, conflicts_with = "nodes", value_parser = clap::value_parser!(u64).range(1..=256))]
+    procs: u64,
     /// Nodes that were started with `millrace bench node`
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     nodes: Vec<String>,
@@ -110,8 +110,8 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     flags.options.check_nodes(&flags.nodes)?;
     conduct("pc", &flags.options, |setting| {
         let cast = match (flags.procs, flags.nodes.as_slice()) {
-            (0 | 1, []) => Cast::Alone,
-            (processes, []) => Cast::Processes(processes),
+            (1, []) => Cast::Alone,
+            (processes, []) => Cast::Processes(processes as usize),
             (_, nodes) => Cast::Nodes(nodes),
         };
         let parts = Parts::measure(&setting.progress, &flags.batch, |batch| {
