@@ -47,6 +47,21 @@ impl RealFileSystem {
         *kept = Some((path.to_owned(), Arc::clone(&dir)));
         Ok(dir)
     }
+
+    /// That the file's directory is still the one that was synced: a backup that was put in its place
+    /// has files of the same names, which are not ours to replace or remove.
+    fn check_dir_of(&self, path: &Path) -> io::Result<()> {
+        let kept = self.dir.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some((dir, kept)) = kept.filter(|(dir, _)| path.parent() == Some(dir)) else {
+            return Ok(());
+        };
+        let (kept, now) = (kept.metadata()?, dir.metadata()?);
+        if (kept.dev(), kept.ino()) != (now.dev(), now.ino()) {
+            let text = format!("{} is another directory than before", dir.display());
+            return Err(io::Error::other(text));
+        }
+        Ok(())
+    }
 }
 
 /// A name is durable once the directory that it stands in is synced. One that may be written but not
@@ -86,6 +101,7 @@ impl FileSystem for RealFileSystem {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.check_dir_of(path)?;
         // Never what is there: that may be somebody else's, by a link.
         self.remove_present(path)?;
         let file = create_new().read(true).open(path)?;
@@ -94,10 +110,12 @@ impl FileSystem for RealFileSystem {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_dir_of(to)?;
         std::fs::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check_dir_of(path)?;
         std::fs::remove_file(path)
     }
 
@@ -333,6 +351,28 @@ mod tests {
             assert!(made.symlink_metadata().unwrap().is_file());
             assert_eq!(std::fs::read(made).unwrap(), b"written");
         }
+    }
+
+    #[test]
+    fn what_is_put_in_the_place_of_the_directory_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, backup) = (dir.path().join("journal"), dir.path().join("backup"));
+        let fs = RealFileSystem::new();
+        for made in [&ours, &backup] {
+            fs.create_dir_all(made).unwrap();
+            std::fs::write(made.join("1.seg"), "backup").unwrap();
+        }
+        fs.create(&ours.join("1.seg")).unwrap();
+        fs.sync_dir(&ours).unwrap();
+        std::fs::rename(&ours, dir.path().join("moved")).unwrap();
+        std::fs::rename(&backup, &ours).unwrap();
+
+        let path = ours.join("1.seg");
+        assert!(fs.create(&path).is_err());
+        assert!(fs.remove(&path).is_err());
+        assert!(fs.rename(&path, &ours.join("2.seg")).is_err());
+
+        assert_eq!(std::fs::read(path).unwrap(), b"backup");
     }
 
     #[test]
