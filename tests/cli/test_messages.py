@@ -283,6 +283,34 @@ def test_export_that_finds_the_disk_full_leaves_no_file_and_all_messages(
     assert sum(counts(url)) == 1
 
 
+def test_export_that_fills_the_disk_ends_with_a_whole_line(millrace, queue, tmp_path, counts):
+    url, file = queue(), tmp_path / "messages.jsonl"
+    millrace("send", url, "--lines", stdin="x\n" * 30)
+
+    full = millrace("export", url, "--consume", "-o", str(file), file_bytes=10_000, expect=1)
+
+    lines = file.read_text().splitlines()
+    assert f"{len(lines)} messages written" in full.stderr and 0 < len(lines) < 30
+    assert sum(counts(url)) == 30 - len(lines)
+    assert f"{len(lines)} messages sent" in millrace("import", url, str(file)).stderr
+
+
+def test_export_that_is_ended_leaves_each_message_in_one_place(server, millrace, queue, tmp_path, counts):
+    url, file = queue(), tmp_path / "messages.jsonl"
+    millrace("send", url, "--lines", stdin="x\n" * 5_000)
+    command = [binary(), "export", url, "--consume", "-o", file, "--endpoint", server.endpoint]
+    with running(command, stderr=subprocess.PIPE, text=True) as export:
+        while not (file.exists() and file.stat().st_size):
+            time.sleep(0.001)  # Nothing announces the first messages but the file.
+        export.send_signal(signal.SIGINT)
+        told = export.stderr.read()
+        assert export.wait(10) == 1
+
+    lines = file.read_text().splitlines()
+    assert f"{len(lines)} messages written" in told and "SIGINT: ended" in told
+    assert sum(counts(url)) == 5_000 - len(lines)
+
+
 def test_export_takes_messages_out_if_told_to(millrace, queue, counts):
     url = queue()
     millrace("send", url, "--lines", stdin="".join(f"{n}\n" for n in range(23)))
@@ -302,6 +330,23 @@ def test_import_names_the_line_that_is_wrong(millrace, queue, counts):
     assert "11 messages sent" in failed.stderr
     assert "line 12" in failed.stderr and "line 11 was the last that was accepted" in failed.stderr
     assert counts(url) == (11, 0, 0)
+
+
+def test_import_that_is_ended_says_how_far_it_came(server, queue, counts):
+    url = queue()
+    command = [binary(), "import", url, "--endpoint", server.endpoint]
+    with running(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as importing:
+        importing.stdin.write('{"Body": "x"}\n' * 10)
+        importing.stdin.flush()
+        while counts(url)[0] < 10:
+            time.sleep(0.01)  # Nothing announces a full batch but the queue.
+        importing.send_signal(signal.SIGINT)
+        told = importing.stderr.read()
+        assert importing.wait(10) == 1
+
+    assert "10 messages sent" in told
+    assert "SIGINT: ended; line 10 was the last that was accepted" in told
+    assert counts(url) == (10, 0, 0)
 
 
 def test_lines_before_one_that_is_no_text_are_sent(millrace, queue, server, counts):

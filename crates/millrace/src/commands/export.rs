@@ -5,7 +5,7 @@
 //! written and flushed; one that was written and not deleted is there again, never the reverse.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::connection::ConnectionFlags;
 use super::queue::{DELAYED, IN_FLIGHT, READY, number};
 use super::receive::{Asked, delete, receive};
+use super::send::first_signal;
 use super::{Sqs, peek};
 use crate::logging::tell;
 
@@ -42,8 +43,10 @@ pub(super) async fn run(flags: &ExportFlags) -> Result<()> {
         // It holds nothing that counts, and would be in the way of the next attempt.
         let _ = std::fs::remove_file(path);
     }
+    if outcome.is_ok() || written > 0 {
+        tell(&format!("{written} messages written"));
+    }
     outcome?;
-    tell(&format!("{written} messages written"));
     if flags.consume {
         // Amazon's count lags behind, so that is no failure.
         match count(&sqs, &url).await? {
@@ -67,6 +70,7 @@ async fn write_all(
     written: &mut usize,
 ) -> Result<()> {
     if consume {
+        let mut signal = first_signal()?;
         loop {
             let asked = Asked { max: 10, wait_s: 1, visibility_s: None };
             let messages = receive(sqs, url, asked).await?;
@@ -76,6 +80,9 @@ async fn write_all(
             out.write(&messages)?;
             *written += messages.len();
             delete(sqs, url, &messages).await?;
+            if let Ok(name) = signal.try_recv() {
+                bail!("{name}: ended");
+            }
         }
     } else {
         let before = count(sqs, url).await?;
@@ -103,7 +110,8 @@ pub(super) async fn count(sqs: &Sqs, url: &str) -> Result<u64> {
 
 /// Where lines go. A file is on disk when `write` returns.
 enum Sink {
-    File(BufWriter<File>),
+    /// With its length.
+    File(File, u64),
     Standard,
 }
 
@@ -119,7 +127,7 @@ impl Sink {
             let _ = std::fs::remove_file(path);
             return Err(error).with_context(|| format!("writing the name {}", path.display()));
         }
-        Ok(Sink::File(BufWriter::new(file)))
+        Ok(Sink::File(file, 0))
     }
 
     fn write(&mut self, messages: &[Value]) -> Result<()> {
@@ -130,9 +138,15 @@ impl Sink {
                 out.write_all(text.as_bytes())?;
                 out.flush()?;
             }
-            Sink::File(file) => {
-                file.write_all(text.as_bytes()).and_then(|()| file.flush()).context("writing")?;
-                file.get_ref().sync_data().context("writing to the disk")?;
+            Sink::File(file, length) => {
+                let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
+                if written.is_err() {
+                    // What is there of these messages stays in the queue; half a line would be in
+                    // the way of an import.
+                    let _ = file.set_len(*length);
+                }
+                written.context("writing to the disk")?;
+                *length += text.len() as u64;
             }
         }
         Ok(())

@@ -1,16 +1,16 @@
 //! `import`: sends what `export` wrote: body, message attributes, group, and a deduplication id.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufReader, Read};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::connection::{ConnectionFlags, text};
 use super::message::attribute;
-use super::send::Batch;
+use super::send::{Batch, first_signal, read_lines};
 use crate::logging::tell;
 
 #[derive(Args, Debug)]
@@ -30,12 +30,12 @@ pub(crate) struct ImportFlags {
 pub(super) async fn run(flags: &ImportFlags) -> Result<()> {
     let sqs = flags.connection.connect_to(&flags.queue)?;
     let url = sqs.url(&flags.queue).await?;
-    let input: Box<dyn BufRead> = match &flags.file {
+    let input: Box<dyn Read + Send> = match &flags.file {
         Some(path) if path.as_os_str() != "-" => {
             let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
-            Box::new(BufReader::new(file))
+            Box::new(file)
         }
-        _ => Box::new(io::stdin().lock()),
+        _ => Box::new(io::stdin()),
     };
     let deduplication = match url.ends_with(".fifo") {
         true if flags.keep_deduplication => Deduplication::Kept,
@@ -48,30 +48,36 @@ pub(super) async fn run(flags: &ImportFlags) -> Result<()> {
         accepted += 1;
         Ok(())
     };
-    let (mut sent, mut bad_line) = (Ok(()), None);
-    for (line, number) in input.lines().zip(1..) {
+    let mut lines = read_lines(BufReader::new(input))?;
+    let mut signal = first_signal()?;
+    let mut sent = Ok(());
+    let broken_off = loop {
+        let (number, line) = tokio::select! {
+            line = lines.recv() => match line {
+                Some(line) => line,
+                None => break None,
+            },
+            name = &mut signal => break Some(anyhow!("{}: ended", name.unwrap_or_default())),
+        };
         match line.map_err(anyhow::Error::from).and_then(|line| entry_of(&line, deduplication)) {
             Ok(entry) => batch.entries.extend(entry.map(|entry| (number, entry))),
-            Err(error) => {
-                bad_line = Some(error.context(format!("line {number}")));
-                break;
-            }
+            Err(error) => break Some(error.context(format!("line {number}"))),
         }
         if batch.is_full() {
             sent = batch.send(&sqs, &url, &mut count).await;
             if sent.is_err() {
-                break;
+                break None;
             }
         }
-    }
+    };
     if sent.is_ok() {
-        // Those in front of a bad line, too.
+        // Those that were read before it broke off, too.
         sent = batch.send(&sqs, &url, &mut count).await;
     }
     tell(&format!("{accepted} messages sent"));
     sent?;
-    match bad_line {
-        Some(error) => bail!("{error:#}; {}", batch.so_far()),
+    match broken_off {
+        Some(why) => bail!("{why:#}; {}", batch.so_far()),
         None => Ok(()),
     }
 }

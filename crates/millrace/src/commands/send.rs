@@ -105,7 +105,7 @@ impl SendFlags {
 async fn send_lines(flags: &SendFlags, sqs: &Sqs, url: &str) -> Result<()> {
     let mut batch = Batch::default();
     let done = |sent: &Value| print(sent, flags.json);
-    let mut lines = read_lines()?;
+    let mut lines = read_lines(io::BufReader::new(io::stdin()))?;
     let mut signal = first_signal()?;
     let broken_off = loop {
         tokio::select! {
@@ -131,11 +131,13 @@ async fn send_lines(flags: &SendFlags, sqs: &Sqs, url: &str) -> Result<()> {
     }
 }
 
-/// The lines of standard input by number, until its end or an error. A thread waits for them.
-fn read_lines() -> Result<mpsc::Receiver<(u64, io::Result<String>)>> {
+/// Lines by number, until the end of the input or an error. A thread waits for them.
+pub(super) fn read_lines(
+    input: impl BufRead + Send + 'static,
+) -> Result<mpsc::Receiver<(u64, io::Result<String>)>> {
     let (sender, lines) = mpsc::channel(BATCH);
     let read = move || {
-        for (number, line) in (1..).zip(io::stdin().lock().lines()) {
+        for (number, line) in (1..).zip(input.lines()) {
             let is_last = line.is_err();
             if sender.blocking_send((number, line)).is_err() || is_last {
                 return;
@@ -147,7 +149,7 @@ fn read_lines() -> Result<mpsc::Receiver<(u64, io::Result<String>)>> {
 }
 
 /// The name of the first signal to end, so that what was read can be sent; a second one ends at once.
-fn first_signal() -> Result<oneshot::Receiver<&'static str>> {
+pub(super) fn first_signal() -> Result<oneshot::Receiver<&'static str>> {
     let mut signals = EndSignals::watch()?;
     let (sender, first) = oneshot::channel();
     tokio::spawn(async move {
