@@ -11,11 +11,13 @@ mod queues;
 mod settings;
 
 use std::{
+    io,
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     path::PathBuf,
     time::Duration,
 };
 
+use anyhow::{Context, bail};
 use millrace_journal::Durability;
 use millrace_server::{Cors, TlsFiles};
 use millrace_services::{AccessKey, MetricsOptions, is_region};
@@ -115,14 +117,13 @@ impl Config {
         flags: &Flags,
         environment: &[(String, String)],
         file: &File,
-    ) -> Result<Config, UsageError> {
+    ) -> anyhow::Result<Config> {
         let layers = Layers::resolve(flags, environment, file)?;
         let account = layers.account("account")?;
         let region = layers.text("region");
         if !is_region(&region) {
-            return Err(
-                layers.wrong("region", format_args!("{region:?} is not the name of a region"))
-            );
+            let what = format_args!("{region:?} is not the name of a region");
+            return Err(layers.wrong("region", what).into());
         }
         let mut credentials = file.credentials(&account)?;
         let single = layers.single_credential(&account)?;
@@ -131,15 +132,11 @@ impl Config {
             .retain(|known| single.as_ref().is_none_or(|s| s.access_key != known.access_key));
         credentials.extend(single);
         let listen = layers.list("listen");
-        let listen = listen.iter().map(|address| {
-            parse_address(address).map_err(|what| layers.wrong("listen", format_args!("{what}")))
-        });
+        let listen = listen.iter().map(|text| address(&layers, "listen", text));
         let listen = listen.collect::<Result<Vec<_>, _>>()?;
         let console_listen = match &*layers.text("console_listen") {
             "off" => None,
-            address => Some(parse_address(address).map_err(|what| {
-                layers.wrong("console_listen", format_args!("{what}; off means no console"))
-            })?),
+            text => Some(address(&layers, "console_listen", text)?),
         };
         Ok(Config {
             file: None,
@@ -218,17 +215,23 @@ impl Config {
     }
 }
 
-/// `host:port`; a name is looked up, IPv4 first. The error says what is wrong with the text.
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
+/// `host:port`; a name is looked up, IPv4 first. Only what can be no address is a [`UsageError`]:
+/// whoever knows the name may be up later.
+fn address(layers: &Layers, key: &str, text: &str) -> anyhow::Result<SocketAddr> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
-    let found: Vec<SocketAddr> = text
-        .to_socket_addrs()
-        .map_err(|error| format!("{text:?} is not an address like 127.0.0.1:4566: {error}"))?
-        .collect();
+    let found: Vec<SocketAddr> = match text.to_socket_addrs() {
+        Ok(found) => found.collect(),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            let off = if key == "console_listen" { "; off means no console" } else { "" };
+            let what = format_args!("{text:?} is not an address like 127.0.0.1:4566: {error}{off}");
+            return Err(layers.wrong(key, what).into());
+        }
+        Err(error) => bail!("{}", layers.wrong(key, format_args!("{text:?}: {error}"))),
+    };
     let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    first.copied().ok_or_else(|| format!("{text:?} has no address"))
+    first.copied().with_context(|| layers.wrong(key, format_args!("{text:?} has no address")).0)
 }
 
 /// Host names as browsers send them, without a port. Addresses are answered anyway.

@@ -9,13 +9,13 @@ fn file(text: &str) -> Result<File, UsageError> {
     File::parse(Path::new("m.toml"), text.to_owned())
 }
 
-fn load(flags: &Flags, environment: &[(&str, &str)], text: &str) -> Result<Config, UsageError> {
+fn load(flags: &Flags, environment: &[(&str, &str)], text: &str) -> anyhow::Result<Config> {
     let environment: Vec<(String, String)> =
         environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Config::from_layers(flags, &environment, &file(text)?)
 }
 
-fn from_file(text: &str) -> Result<Config, UsageError> {
+fn from_file(text: &str) -> anyhow::Result<Config> {
     load(&Flags::default(), &[], text)
 }
 
@@ -126,6 +126,20 @@ fn mistakes_are_named_with_their_place() {
         let error = from_file(text).unwrap_err().to_string();
         assert!(error.contains(message), "{text}: {error}");
     }
+}
+
+#[test]
+fn a_name_without_an_address_is_no_mistake_for_good() {
+    // Too long for a name server to be asked.
+    let name = format!("{}.invalid", "a".repeat(64));
+
+    for key in ["listen", "console_listen"] {
+        let error = from_file(&format!("{key} = '{name}:4566'")).unwrap_err();
+
+        assert!(!error.is::<UsageError>(), "{error}");
+        assert!(error.to_string().starts_with(&format!("{key} (m.toml:1): \"{name}")), "{error}");
+    }
+    assert!(from_file("listen = 'nowhere'").unwrap_err().is::<UsageError>());
 }
 
 #[test]
