@@ -1,4 +1,5 @@
-//! `import`: sends what `export` wrote: body, message attributes, group, and a deduplication id.
+//! `import`: sends what `export` wrote: body, message attributes, trace header, group, and a
+//! deduplication id.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -12,6 +13,9 @@ use super::connection::{ConnectionFlags, text};
 use super::message::attribute;
 use super::send::{Batch, first_signal, read_lines};
 use crate::logging::tell;
+
+/// The one system attribute that senders give.
+const TRACE_HEADER: &str = "AWSTraceHeader";
 
 #[derive(Args, Debug)]
 pub(crate) struct ImportFlags {
@@ -105,6 +109,11 @@ fn entry_of(line: &str, deduplication: Deduplication) -> Result<Option<Value>> {
     if let Some(attributes) = message.get("MessageAttributes") {
         entry["MessageAttributes"] = attributes.clone();
     }
+    let trace = attribute(&message, TRACE_HEADER);
+    if !trace.is_empty() {
+        let value = json!({ "DataType": "String", "StringValue": trace });
+        entry["MessageSystemAttributes"] = json!({ TRACE_HEADER: value });
+    }
     let kept = attribute(&message, "MessageDeduplicationId");
     let id = match (deduplication, text(&message, "MessageId")) {
         (Deduplication::None, _) => "",
@@ -129,7 +138,10 @@ mod tests {
     fn what_was_exported_is_sent_as_it_was() {
         let message = json!({
             "MessageId": "m", "ReceiptHandle": "r", "Body": "b", "MD5OfBody": "x",
-            "Attributes": { "MessageGroupId": "g", "MessageDeduplicationId": "d", "SenderId": "s" },
+            "Attributes": {
+                "MessageGroupId": "g", "MessageDeduplicationId": "d", "SenderId": "s",
+                "AWSTraceHeader": "Root=1",
+            },
             "MessageAttributes": { "n": { "DataType": "String", "StringValue": "v" } },
         });
         let line = message.to_string();
@@ -139,8 +151,11 @@ mod tests {
         let standard = entry_of(&line, Deduplication::None).unwrap().unwrap();
 
         let attributes = json!({ "n": { "DataType": "String", "StringValue": "v" } });
-        let same =
-            json!({ "MessageBody": "b", "MessageAttributes": attributes, "MessageGroupId": "g" });
+        let trace = json!({ "AWSTraceHeader": { "DataType": "String", "StringValue": "Root=1" } });
+        let same = json!({
+            "MessageBody": "b", "MessageAttributes": attributes, "MessageGroupId": "g",
+            "MessageSystemAttributes": trace,
+        });
         assert_eq!(standard, same);
         assert_eq!(fifo["MessageDeduplicationId"], "m");
         assert_eq!(kept["MessageDeduplicationId"], "d");
