@@ -133,3 +133,21 @@ fn spares_without_space_leave_no_hole_whichever_calls_fail() {
     }
     assert!(given_up > 0);
 }
+
+/// Whoever asks later, too, is told what failed.
+#[test]
+fn what_failed_in_the_background_is_the_reason_why_changes_are_refused() {
+    let fs = SimFileSystem::new(1);
+    let opening = open(&fs).unwrap();
+    let mut id = 0;
+    while opening.group_commit.tail().offset() < SEGMENT_BYTES / 2 {
+        store(&opening.group_commit, id, &[id]).unwrap();
+        id += 1;
+    }
+    fs.fail_call(fs.calls(), Fault::Io);
+
+    work_off(&opening.group_commit);
+
+    let reason = opening.group_commit.poison().unwrap().to_string();
+    assert!(reason.contains(" a segment: "), "{reason}");
+}

@@ -31,8 +31,8 @@ impl LocalJournal {
             return Err(AppendError::Unknown(reason));
         }
         let appended = self.append_behind(&mut active, frame);
-        if matches!(appended, Err(AppendError::Unknown(_))) {
-            self.has_failed.store(true, Ordering::Release);
+        if let Err(AppendError::Unknown(reason)) = &appended {
+            self.fail(Arc::clone(reason));
         }
         appended
     }

@@ -37,7 +37,7 @@ impl LocalJournal {
         active.flushed.fetch_max(written, Ordering::Relaxed);
         if let Err(error) = synced {
             tracing::error!(%error, "syncing a journal segment failed");
-            self.has_failed.store(true, Ordering::Release);
+            self.fail(format!("syncing a segment: {error}").into());
         }
     }
 }

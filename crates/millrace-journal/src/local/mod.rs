@@ -46,7 +46,9 @@ mod zero;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -109,9 +111,9 @@ pub struct LocalJournal {
     ready_until: AtomicU32,
     /// Whether the last preparation failed for lack of space. A hint for admission.
     is_full: AtomicBool,
-    /// A write or sync failed: what it covered may be lost, so writing ends. Stored with Release
-    /// before, loaded with Acquire by, the next append and the next background step.
-    has_failed: AtomicBool,
+    /// The write or sync that failed first: what it covered may be lost, so writing ends. Seen by the
+    /// next append and the next background step.
+    failed: OnceLock<Arc<str>>,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -188,6 +190,15 @@ impl LocalJournal {
 
     fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed.get().is_some()
+    }
+
+    /// Ends writing. Of several reasons the first counts.
+    fn fail(&self, reason: Arc<str>) {
+        let _ = self.failed.set(reason);
     }
 }
 
@@ -313,8 +324,7 @@ impl Journal for LocalJournal {
     }
 
     fn failure(&self) -> Option<Arc<str>> {
-        let has_failed = self.has_failed.load(Ordering::Acquire);
-        has_failed.then(|| "an earlier write or sync failed".into())
+        self.failed.get().cloned()
     }
 
     fn finish(&self) {

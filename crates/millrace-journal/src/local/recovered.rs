@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use super::ahead::ReadAhead;
 use super::blocks::{BlockFile, TailBlock};
@@ -101,7 +101,7 @@ impl Recovered {
             ahead: ReadAhead::new(options.segment_bytes),
             ready_until: AtomicU32::new(ready_until.0),
             is_full: AtomicBool::new(false),
-            has_failed: AtomicBool::new(false),
+            failed: OnceLock::new(),
             _lock: lock,
         })
     }

@@ -96,7 +96,7 @@ impl LocalJournal {
         }
         // What is still needed of it was appended again; if that is not on disk it must not go.
         self.flush();
-        if self.has_failed.load(Ordering::Acquire) {
+        if self.has_failed() {
             return None;
         }
         let segment = self.state_mut().doomed.pop_front()?;

@@ -91,7 +91,7 @@ impl LocalJournal {
     }
 
     pub(super) fn wants_background(&self) -> bool {
-        if self.has_failed.load(Ordering::Acquire) {
+        if self.has_failed() {
             return false;
         }
         if self.has_doomed() || self.has_released() {
@@ -108,7 +108,7 @@ impl LocalJournal {
     /// One step: space for those who wait first, then what takes memory, then what keeps syncs
     /// short, then sidecars.
     pub(super) fn do_background(&self) -> bool {
-        if self.has_failed.load(Ordering::Acquire) {
+        if self.has_failed() {
             return false;
         }
         let (wanted, goal, flush, draft, unindexed) = {
@@ -143,7 +143,7 @@ impl LocalJournal {
 
     /// What the next start would have to make up for: removals and sidecars.
     pub(super) fn do_what_must_not_wait(&self) {
-        if self.has_failed.load(Ordering::Acquire) {
+        if self.has_failed() {
             return;
         }
         let mut preparing = lock(&self.preparing);
@@ -194,8 +194,9 @@ impl LocalJournal {
         } else {
             // Nothing was appended to that file, so nothing is in doubt; but the disk is.
             tracing::error!(%error, "journal segment could not be prepared");
-            self.has_failed.store(true, Ordering::Release);
-            Unavailable::Poisoned(format!("preparing a segment: {error}").into())
+            let reason: Arc<str> = format!("preparing a segment: {error}").into();
+            self.fail(Arc::clone(&reason));
+            Unavailable::Poisoned(reason)
         };
         preparing.failed_at = Some((self.fs.now(), failure.clone()));
         self.is_full.store(true, Ordering::Relaxed);

@@ -59,7 +59,7 @@ impl LocalJournal {
             }
             // The same file holds frames: after a failed sync no later one can be believed.
             tracing::error!(%error, "zeroing a journal segment failed");
-            self.has_failed.store(true, Ordering::Release);
+            self.fail(format!("zeroing a segment: {error}").into());
         }
         true
     }
