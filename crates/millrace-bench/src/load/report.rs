@@ -204,9 +204,19 @@ impl Report {
         self.is_ordered
     }
 
-    pub(crate) fn own_cpu_us_per_message(&self) -> f64 {
-        let messages = self.count(self.headline()).max(1);
-        self.cost.own_cpu.as_secs_f64() * 1e6 / messages as f64
+    pub(crate) fn own_cpu_us_per_message(&self) -> Option<f64> {
+        self.us_per_message(self.cost.own_cpu)
+    }
+
+    /// CPU time of a message for people: this process's and the server's.
+    pub(crate) fn shown_cpu(&self) -> [String; 2] {
+        [self.own_cpu_us_per_message(), self.server_cpu_us_per_message()]
+            .map(|us| us.map_or("–".to_owned(), |us| format!("{us:.1} µs")))
+    }
+
+    fn us_per_message(&self, time: Duration) -> Option<f64> {
+        let messages = self.count(self.headline());
+        (messages > 0).then(|| time.as_secs_f64() * 1e6 / messages as f64)
     }
 
     /// How many cores this process kept busy.
@@ -249,9 +259,7 @@ impl Report {
     }
 
     pub(crate) fn server_cpu_us_per_message(&self) -> Option<f64> {
-        let messages = self.count(self.headline());
-        let server_cpu = self.cost.server_cpu.filter(|_| messages > 0);
-        server_cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / messages as f64)
+        self.us_per_message(self.cost.server_cpu?)
     }
 
     pub(crate) fn percentiles(&self, verb: Verb) -> Percentiles {

@@ -215,15 +215,15 @@ fn table(what: &str, points: &[Point]) -> Table {
     let each = points.first().map_or(1.0, |first| first.report.rate() / first.count as f64);
     for Point { count, report } in points {
         let send = report.percentiles(Verb::Send);
-        let cpu = report.server_cpu_us_per_message();
+        let [own_cpu, server_cpu] = report.shown_cpu();
         table.row([
             count.to_string(),
             thousands(report.rate()),
             format!("{:.2}", report.rate() / (each * *count as f64).max(1e-9)),
             send.shown(send.p50_us),
             send.shown(send.p99_us),
-            format!("{:.1} µs", report.own_cpu_us_per_message()),
-            cpu.map_or("–".to_owned(), |cpu_us| format!("{cpu_us:.1} µs")),
+            own_cpu,
+            server_cpu,
         ]);
     }
     table

@@ -63,6 +63,19 @@ fn a_server_that_is_gone_at_the_end_has_taken_nobody_knows_how_much() {
 }
 
 #[test]
+fn what_a_message_cost_is_unknown_where_there_was_none() {
+    let at = |messages, own_ms| Snapshot {
+        at: Instant::now(),
+        counts: [messages; COUNTS],
+        cost: Cost { own_cpu: Duration::from_millis(own_ms), ..Cost::default() },
+    };
+    let shown = |messages| report_between(&at(0, 0), &at(messages, 3)).shown_cpu();
+
+    assert_eq!(shown(0), ["–", "–"]);
+    assert_eq!(shown(2), ["1500.0 µs", "–"]);
+}
+
+#[test]
 fn what_is_still_in_a_server_that_is_gone_is_not_lost() {
     let gone = || report_of(1, 0, Some("gone"));
 

@@ -24,9 +24,11 @@ pub(crate) fn metrics(front: &str, all: &[Measured], price: f64) -> Vec<Metric> 
                 metrics.push(Metric::latency(&name(&format!("{word}.p99")), found.p99_us));
             }
         }
-        metrics.push(lower("client_cpu", report.own_cpu_us_per_message(), Unit::Microseconds));
-        if let Some(cpu_us) = report.server_cpu_us_per_message() {
-            metrics.push(lower("server_cpu", cpu_us, Unit::Microseconds));
+        for (word, cpu_us) in [
+            ("client_cpu", report.own_cpu_us_per_message()),
+            ("server_cpu", report.server_cpu_us_per_message()),
+        ] {
+            metrics.extend(cpu_us.map(|cpu_us| lower(word, cpu_us, Unit::Microseconds)));
         }
         let verdict = &report.verdict;
         metrics.push(Metric::faults(&name("lost"), report.lost()));
@@ -142,7 +144,7 @@ fn rates_table(all: &[Measured], price: f64) -> Table {
         let per_message = report.requests_per_message();
         let send = report.percentiles(Verb::Send);
         let through = report.percentiles(Verb::EndToEnd);
-        let cpu = report.server_cpu_us_per_message();
+        let [own_cpu, server_cpu] = report.shown_cpu();
         table.row([
             name.clone(),
             thousands(report.rate()),
@@ -152,8 +154,8 @@ fn rates_table(all: &[Measured], price: f64) -> Table {
             send.shown(send.p50_us),
             send.shown(send.p99_us),
             through.shown(through.p50_us),
-            format!("{:.1} µs", report.own_cpu_us_per_message()),
-            cpu.map_or("–".to_owned(), |cpu_us| format!("{cpu_us:.1} µs")),
+            own_cpu,
+            server_cpu,
         ]);
     }
     table
