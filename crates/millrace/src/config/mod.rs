@@ -199,6 +199,17 @@ impl Config {
         if self.listen.is_empty() {
             return Err(UsageError("listen: no address is given".to_owned()));
         }
+        let mut known: Vec<&SocketAddr> = Vec::new();
+        for address in self.listen.iter().chain(&self.console_listen) {
+            // Port 0 is another one each time.
+            if address.port() > 0 && known.contains(&address) {
+                return Err(UsageError(format!(
+                    "{address} is listened on already: each of listen and console_listen needs an \
+                     address of its own"
+                )));
+            }
+            known.push(address);
+        }
         let mut all = self.listen.iter().chain(&self.console_listen);
         let open = all.find(|address| !address.ip().is_loopback());
         if let Some(address) = open

@@ -143,6 +143,21 @@ fn a_name_without_an_address_is_no_mistake_for_good() {
 }
 
 #[test]
+fn no_address_is_listened_on_twice() {
+    let check = |text| from_file(text).unwrap().check();
+    for text in [
+        "listen = ['127.0.0.1:1', '127.0.0.1:2', '127.0.0.1:1']",
+        "listen = '127.0.0.1:1'\nconsole_listen = '127.0.0.1:1'",
+    ] {
+        let refused = check(text).unwrap_err().to_string();
+        assert!(refused.starts_with("127.0.0.1:1 is listened on already"), "{refused}");
+    }
+    assert!(
+        check("listen = ['127.0.0.1:0', '127.0.0.1:0']\nconsole_listen = '127.0.0.1:0'").is_ok()
+    );
+}
+
+#[test]
 fn unknown_variables_are_refused() {
     let refused = |name: &str| load(&Flags::default(), &[(name, "1")], "").unwrap_err().to_string();
 
