@@ -4,10 +4,21 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Opening, SEGMENT_BYTES, append, fill, open, segment_path, store, work_off};
-use millrace_journal::{Fault, Purpose, SimFileSystem, Unavailable};
+use millrace_journal::{Fault, GroupCommit, Purpose, SimFileSystem, Unavailable};
+
+/// Stores records until the segment is half full. Returns how many: their ids begin with 0.
+fn store_half_a_segment(group_commit: &Arc<GroupCommit>) -> u64 {
+    let mut id = 0;
+    while group_commit.tail().offset() < SEGMENT_BYTES / 2 {
+        store(group_commit, id, &[id]).unwrap();
+        id += 1;
+    }
+    id
+}
 
 #[test]
 fn an_idle_journal_holds_no_spare() {
@@ -70,11 +81,7 @@ fn space_that_is_missing_when_a_spare_is_zeroed_is_a_full_disk() {
     for call in 0.. {
         let fs = SimFileSystem::new(1);
         let opening = open(&fs).unwrap();
-        let mut id = 0;
-        while opening.group_commit.tail().offset() < SEGMENT_BYTES / 2 {
-            store(&opening.group_commit, id, &[id]).unwrap();
-            id += 1;
-        }
+        let mut id = store_half_a_segment(&opening.group_commit);
         let failing = fs.calls() + call;
         fs.fail_call(failing, Fault::NoSpace);
         work_off(&opening.group_commit);
@@ -108,11 +115,7 @@ fn spares_without_space_leave_no_hole_whichever_calls_fail() {
         let fs = SimFileSystem::new(1);
         let opening = open(&fs).unwrap();
         let group_commit = &opening.group_commit;
-        let mut stored = 0;
-        while group_commit.tail().offset() < SEGMENT_BYTES / 2 {
-            store(group_commit, stored, &[stored]).unwrap();
-            stored += 1;
-        }
+        let stored = store_half_a_segment(group_commit);
         for call in (0..12).filter(|call| failing >> call & 1 == 1) {
             fs.fail_call(fs.calls() + call, Fault::NoSpace);
         }
@@ -139,11 +142,7 @@ fn spares_without_space_leave_no_hole_whichever_calls_fail() {
 fn what_failed_in_the_background_is_the_reason_why_changes_are_refused() {
     let fs = SimFileSystem::new(1);
     let opening = open(&fs).unwrap();
-    let mut id = 0;
-    while opening.group_commit.tail().offset() < SEGMENT_BYTES / 2 {
-        store(&opening.group_commit, id, &[id]).unwrap();
-        id += 1;
-    }
+    store_half_a_segment(&opening.group_commit);
     fs.fail_call(fs.calls(), Fault::Io);
 
     work_off(&opening.group_commit);
