@@ -147,6 +147,7 @@ fn what_failed_in_the_background_is_the_reason_why_changes_are_refused() {
 
     work_off(&opening.group_commit);
 
+    assert!(!opening.group_commit.stats().is_full, "space is not what is missing");
     let reason = opening.group_commit.poison().unwrap().to_string();
     assert!(reason.contains(" a segment: "), "{reason}");
 }

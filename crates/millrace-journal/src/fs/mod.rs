@@ -28,6 +28,7 @@ pub(crate) fn first_block(memory: &[u8]) -> usize {
 
 /// A directory tree with a clock.
 pub trait FileSystem: Send + Sync {
+    /// Makes the directory, if need be. One in which no file can be made is refused.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Names, without the directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
+use rustix::fs::{Access, Advice, AtFlags, CWD, FallocateFlags, OFlags, SeekFrom, accessat};
 use rustix::io::Errno;
 
 use super::{File, FileSystem};
@@ -80,7 +80,10 @@ impl FileSystem for RealFileSystem {
         let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
         // Messages are in it: for nobody else.
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-        missing.into_iter().try_for_each(sync_name)
+        missing.into_iter().try_for_each(sync_name)?;
+        // Files that are there may still be writable: then only the next segment would tell.
+        let wanted = Access::WRITE_OK | Access::EXEC_OK;
+        Ok(accessat(CWD, dir, wanted, AtFlags::EACCESS)?)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -279,7 +282,7 @@ impl File for RealFile {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{chown, symlink};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     use super::*;
 
@@ -373,6 +376,35 @@ mod tests {
         assert!(fs.rename(&path, &ours.join("2.seg")).is_err());
 
         assert_eq!(std::fs::read(path).unwrap(), b"backup");
+    }
+
+    #[test]
+    fn a_directory_that_takes_no_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = dir.path().join("journal");
+        let fs = RealFileSystem::new();
+        fs.create_dir_all(&journal).unwrap();
+        let allow = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        allow(dir.path(), 0o755);
+        // Root may always: in this test it is a thread of somebody else.
+        let create = || {
+            std::thread::scope(|scope| {
+                let thread = scope.spawn(|| {
+                    if rustix::process::geteuid().is_root() {
+                        rustix::thread::set_thread_uid(rustix::fs::Uid::from_raw(65534)).unwrap();
+                    }
+                    fs.create_dir_all(&journal).map_err(|error| error.kind())
+                });
+                thread.join().unwrap()
+            })
+        };
+
+        allow(&journal, 0o777);
+        assert_eq!(create(), Ok(()));
+        allow(&journal, 0o555);
+        assert_eq!(create(), Err(io::ErrorKind::PermissionDenied));
     }
 
     #[test]

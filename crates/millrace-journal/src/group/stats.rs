@@ -71,7 +71,7 @@ impl Counters {
             largest_group_bytes: self.largest_group_bytes.load(Ordering::Relaxed),
             waiting_bytes,
             disk_bytes: journal.disk_bytes(),
-            is_full: journal.is_full(),
+            is_full: journal.is_full() && poison.is_none(),
             poison,
         }
     }

@@ -78,7 +78,7 @@ pub(super) fn open_locked(
         return Err(OpenError::Corrupt(corruption));
     }
     for name in &survey.temporary {
-        fs.remove(&dir.join(name)).map_err(OpenError::io("removing a temporary file"))?;
+        fs.remove(&dir.join(name)).map_err(OpenError::io(format!("removing {name}")))?;
     }
     if !survey.temporary.is_empty() {
         // Before the log is changed: a sidecar that is there again would tell of what is not.
