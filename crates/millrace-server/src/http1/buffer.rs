@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// What an idle connection may keep. Larger requests give their memory back.
+/// What a connection may keep between requests. Larger ones give their memory back.
 const KEPT_BYTES: usize = 8 * 1024;
 
 /// Bytes read and not yet used.
@@ -27,10 +27,16 @@ impl ReadBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Forgets the first bytes.
+    /// Forgets the first bytes, and gives back what memory they took: it counts as a body's only
+    /// until the request is answered, and the next one may be there already.
     pub(crate) fn consume(&mut self, count: usize) {
         self.start = self.bytes.len().min(self.start + count);
-        if self.start == self.bytes.len() {
+        let capacity = self.bytes.capacity();
+        if capacity > KEPT_BYTES && self.unread().len() < capacity / 4 {
+            // Not for each of many small requests in it: what is copied is a quarter of the last time.
+            self.bytes = self.unread().to_vec();
+            self.start = 0;
+        } else if self.start == self.bytes.len() {
             self.bytes.clear();
             self.start = 0;
         }
@@ -42,18 +48,45 @@ impl ReadBuffer {
         self.bytes.drain(end.min(self.start + range.start)..end.min(self.start + range.end));
     }
 
-    /// Gives memory back before a wait, if there is much of it and nothing in it.
-    pub(crate) fn release(&mut self) {
-        if self.bytes.is_empty() && self.bytes.capacity() > KEPT_BYTES {
-            self.bytes = Vec::new();
-        }
-    }
-
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.bytes.split_off(std::mem::take(&mut self.start))
     }
 
     pub(crate) fn unread(&self) -> &[u8] {
         &self.bytes[self.start..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_request_leaves_no_memory_to_what_comes_behind_it() {
+        for behind in [&b""[..], b"P", b"POST / HTTP/1.1"] {
+            let mut buffer = ReadBuffer::default();
+            buffer.append(&[0; 1_000_000]);
+            buffer.append(behind);
+
+            buffer.consume(1_000_000);
+
+            assert_eq!(buffer.unread(), behind);
+            assert!(buffer.bytes.capacity() <= KEPT_BYTES, "{}", buffer.bytes.capacity());
+        }
+    }
+
+    #[test]
+    fn many_requests_in_one_buffer_are_seldom_copied() {
+        let mut buffer = ReadBuffer::default();
+        buffer.append(&[0; 100_000]);
+        let mut copies = 0;
+
+        for _ in 0..1_000 {
+            let before = buffer.bytes.as_ptr();
+            buffer.consume(100);
+            copies += usize::from(buffer.bytes.as_ptr() != before);
+        }
+
+        assert!(copies <= 3, "{copies}");
     }
 }

@@ -215,7 +215,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
 
     /// Waits for the first byte of a request.
     async fn wait_for_request(&mut self) -> Result<(), Closed> {
-        self.buffer.release();
         let context = &self.context;
         let Timeouts { first, idle, .. } = context.timeouts;
         context.deadline.set_after(if context.has_asked { idle } else { first });
