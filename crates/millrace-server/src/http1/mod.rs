@@ -308,6 +308,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
         };
         response::push_head(&mut self.out, &response, framing);
         self.out.extend_from_slice(&response.body);
+        // It may be most of a large body, which counts no more.
+        self.buffer = ReadBuffer::default();
         if self.wire.write(&self.context, &self.out, b"").await.is_ok() {
             self.wire.linger(&self.context, MAX_DISCARDED_BYTES).await;
         }
@@ -324,5 +326,26 @@ impl From<Closed> for Stop {
 impl From<Refusal> for Stop {
     fn from(refusal: Refusal) -> Stop {
         Stop::Refused(refusal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+    use crate::{Timeouts, connection::tests::context};
+
+    #[tokio::test]
+    async fn a_refused_request_holds_no_memory_until_its_client_has_left() {
+        let (ours, mut client) = tokio::io::duplex(1 << 20);
+        client.write_all(&[b'x'; 200_000]).await.unwrap();
+        drop(client);
+        let mut http1 = Http1::new(ours, Vec::new(), context(Timeouts::default()));
+
+        let end = http1.run().await;
+
+        assert!(matches!(end, End::Closed(Closed::BadRequest)));
+        assert!(http1.buffer.unread().is_empty());
     }
 }
