@@ -38,6 +38,18 @@ def chunked(chunk: bytes, count: int) -> bytes:
 
 
 NOISE = zlib.compress(bytes(range(256)) * 4000)
+METRICS_CBOR = (
+    b"POST /service/GraniteServiceVersion20100801/operation/PutMetricData HTTP/1.1\r\nHost: a\r\n"
+    b"Smithy-Protocol: rpc-v2-cbor\r\nContent-Type: application/cbor\r\nContent-Length: %d\r\n\r\n%s"
+)
+
+
+def metrics_cbor(count: int) -> bytes:
+    """Data points without members, of a byte each."""
+    body = b"\xa1\x6aMetricData\x9b" + count.to_bytes(8, "big") + b"\xa0" * count
+    return METRICS_CBOR % (len(body), body)
+
+
 # name → statuses, and the request, made when it is needed.
 CASES = {
     "arrays nested 1,000,000 deep": ({400}, lambda _: send_json(b"[" * 1_000_000)),
@@ -103,6 +115,8 @@ CASES = {
         {413},
         lambda _: send_json(gzip.compress(bytes(64 * MIB), 1), extra="Content-Encoding: gzip\r\n"),
     ),
+    "1,000,000 data points in CBOR": ({400}, lambda _: metrics_cbor(1_000_000)),
+    "7,000,000 data points in CBOR": ({413}, lambda _: metrics_cbor(7_000_000)),
     "a header of 1 MiB": ({431}, lambda _: head_of(b"X: " + b"x" * MIB + b"\r\n")),
     "10,000 headers": ({431}, lambda _: head_of(b"X: x\r\n" * 10_000)),
     "a header without an end": ({400, 431}, lambda _: b"GET / HTTP/1.1\r\nX: " + b"x" * MIB),

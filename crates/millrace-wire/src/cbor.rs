@@ -6,16 +6,17 @@ use serde_json::{Map, Number, Value};
 /// Structures within structures at most.
 const DEPTH_MAX: usize = 32;
 
-/// Reads one value, which must be all there is. `None`: the bytes are malformed. Numbers that JSON
-/// cannot express become the texts that AWS JSON has for them.
-pub(crate) fn decode(bytes: &[u8]) -> Option<Value> {
-    let mut decoder = Decoder { rest: bytes };
+/// Reads one value, which must be all there is. `None`: the bytes are malformed, or there are more maps
+/// than `maps_max`. Numbers that JSON cannot express become the texts that AWS JSON has for them.
+pub(crate) fn decode(bytes: &[u8], maps_max: usize) -> Option<Value> {
+    let mut decoder = Decoder { rest: bytes, maps_left: maps_max };
     let value = decoder.value(DEPTH_MAX)?;
     decoder.rest.is_empty().then_some(value)
 }
 
 struct Decoder<'a> {
     rest: &'a [u8],
+    maps_left: usize,
 }
 
 /// The first byte of an item and the number that goes with it.
@@ -92,6 +93,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn map(&mut self, len: Option<u64>, depth: usize) -> Option<Map<String, Value>> {
+        self.maps_left = self.maps_left.checked_sub(1)?;
         let mut map = Map::new();
         let mut pairs = 0;
         while self.goes_on(len, pairs)? {
@@ -202,6 +204,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn decode(bytes: &[u8]) -> Option<Value> {
+        super::decode(bytes, usize::MAX)
+    }
 
     #[test]
     fn examples_of_the_standard_are_read() {

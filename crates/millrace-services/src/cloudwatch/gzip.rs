@@ -6,7 +6,7 @@ use flate2::bufread::GzDecoder;
 use millrace_wire::{ApiError, Request};
 
 /// CloudWatch: bytes of a request, compressed or not.
-const BODY_BYTES_MAX: u64 = 1 << 20;
+pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
 
 /// The body of a request that says it is compressed, as it was before; `None` if it is not. `check` says
 /// first whether the sender may have that done, which can cost a hundred times what it cost to send.
@@ -39,7 +39,7 @@ pub(crate) fn inflated(
     Ok(Some(body))
 }
 
-fn too_large() -> ApiError {
+pub(super) fn too_large() -> ApiError {
     ApiError {
         namespace: "com.amazon.coral.service",
         shape: "RequestEntityTooLarge",

@@ -57,6 +57,9 @@ impl CloudWatch {
         caller: &Caller<'_>,
         request_id: &str,
     ) -> Result<Response, ApiError> {
+        if request.body.len() as u64 > gzip::BODY_BYTES_MAX {
+            return Err(gzip::too_large());
+        }
         let action = cloudwatch::decode(target, request.body)?;
         let (region, account) = (caller.region.to_string(), caller.account.to_string());
         let scope = Scope { region, account };

@@ -1,5 +1,6 @@
 //! Requests from each protocol.
 
+use memchr::memchr_iter;
 use serde_json::Value;
 
 use super::input::{Input, Structure};
@@ -7,6 +8,10 @@ use super::types::Action;
 use crate::ApiError;
 use crate::cbor;
 use crate::protocol::{Protocol, Target};
+
+/// Structures of one request at most: each takes some hundred bytes, however few it is written in.
+/// PutMetricData may have 1,000 data points with 30 dimensions.
+const STRUCTURES_MAX: usize = 65_536;
 
 /// Reads the request that `target` names. Content encodings must be undone.
 ///
@@ -37,6 +42,11 @@ fn json(body: &[u8]) -> Result<Value, ApiError> {
     if body.is_empty() {
         return Ok(Value::Object(serde_json::Map::new()));
     }
+    // Those in texts count as well, of which there are few.
+    if memchr_iter(b'{', body).count() > STRUCTURES_MAX {
+        let message = format!("a request has at most {STRUCTURES_MAX} structures");
+        return Err(ApiError::serialization(message));
+    }
     let tree: Value =
         serde_json::from_slice(body).map_err(|error| ApiError::serialization(error.to_string()))?;
     check_map(tree)
@@ -47,7 +57,11 @@ fn cbor_map(body: &[u8]) -> Result<Value, ApiError> {
     if body.is_empty() {
         return Ok(Value::Object(serde_json::Map::new()));
     }
-    check_map(cbor::decode(body).ok_or_else(|| ApiError::serialization("body is not CBOR"))?)
+    let tree = cbor::decode(body, STRUCTURES_MAX).ok_or_else(|| {
+        let message = format!("body is not CBOR, or has more than {STRUCTURES_MAX} structures");
+        ApiError::serialization(message)
+    })?;
+    check_map(tree)
 }
 
 fn check_map(tree: Value) -> Result<Value, ApiError> {
@@ -89,5 +103,19 @@ mod tests {
         for action in ACTIONS {
             assert!(!matches!(decode_action(action, &Input::Tree(&empty)), Ok(None)), "{action}");
         }
+    }
+    #[test]
+    fn structures_of_a_request_are_bounded() {
+        let json_of = |count: usize| {
+            let list = vec!["{}"; count - 1].join(",");
+            json(format!(r#"{{"MetricData":[{list}]}}"#).as_bytes()).is_ok()
+        };
+        let cbor_of = |count: usize| {
+            let list = vec![0xa0; count - 1];
+            cbor_map(&[&b"\xa1\x61a\x9f"[..], &list, b"\xff"].concat()).is_ok()
+        };
+
+        assert!(json_of(STRUCTURES_MAX) && cbor_of(STRUCTURES_MAX));
+        assert!(!json_of(STRUCTURES_MAX + 1) && !cbor_of(STRUCTURES_MAX + 1));
     }
 }
