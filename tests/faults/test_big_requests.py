@@ -1,6 +1,7 @@
 """Requests that are large, deep, or of very many parts: each is answered soon, with an error that
 fits, in bounded memory."""
 
+import base64
 import gzip
 import json
 import time
@@ -108,6 +109,13 @@ CASES = {
     "a length beyond all bounds": (
         {413},
         lambda _: b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999\r\n\r\nx",
+    ),
+    "a task's handle of 700,000 members": (
+        {400},
+        lambda _: send_json(
+            b'{"TaskHandle":"%s"}' % base64.b64encode(b'{"a":[%s0]}' % (b'{"a":0},' * 700_000)),
+            "CancelMessageMoveTask",
+        ),
     ),
     "noise": ({400, 403, 404}, lambda _: send_json(NOISE * 3)),
     "compressed noise, said so": ({400}, lambda _: send_json(NOISE, extra="Content-Encoding: gzip\r\n")),

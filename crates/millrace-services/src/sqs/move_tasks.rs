@@ -10,9 +10,18 @@ use millrace_wire::ApiError;
 use millrace_wire::sqs::{
     Answer, CancelMessageMoveTask, ListMessageMoveTasks, MoveTaskResult, StartMessageMoveTask,
 };
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::{Sqs, SqsRequest, error, required};
+
+/// What a task's handle says. Clients may put into one whatever they like, which is passed over.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Handle {
+    task_id: String,
+    source_arn: String,
+}
 
 impl Sqs {
     pub(super) async fn start_message_move_task(
@@ -153,9 +162,8 @@ fn task_handle(id: &str, source_arn: &str) -> String {
 }
 
 fn open_task_handle(handle: &str) -> Option<(String, String)> {
-    let document: Value = serde_json::from_slice(&STANDARD.decode(handle).ok()?).ok()?;
-    let text = |name: &str| Some(document.get(name)?.as_str()?.to_owned());
-    Some((text("taskId")?, text("sourceArn")?))
+    let handle: Handle = serde_json::from_slice(&STANDARD.decode(handle).ok()?).ok()?;
+    Some((handle.task_id, handle.source_arn))
 }
 
 #[cfg(test)]
