@@ -4,6 +4,7 @@ fits, in bounded memory."""
 import base64
 import gzip
 import json
+import select
 import time
 import urllib.parse
 import zlib
@@ -11,7 +12,7 @@ import zlib
 import pytest
 
 from crash.clients import Connection
-from faults.rig import Memory, connect, form_request, json_request, read_response
+from faults.rig import Memory, connect, form_request, json_request, read_response, wait_until
 
 MIB = 1 << 20
 MANY = 100_000
@@ -219,3 +220,33 @@ def test_big_request_is_answered_soon(big_server, url, name):
     assert took_s < ANSWER_S, f"{took_s:.1f} s for {len(request)} bytes"
     memory.check(print)
     assert big_server.get("/health")[0] == 200
+
+
+def test_little_memory_takes_few_large_bodies_at_a_time(make_server):
+    """As in a small container, which would be killed. Those that were taken are not given up."""
+    server = make_server(config=f"[limits]\nmemory_bytes = {64 * MIB}\n")
+    url = Connection(server.port).call("CreateQueue", QueueName="large")["QueueUrl"]
+    whole = json_request("SendMessage", {"QueueUrl": url, "MessageBody": "x" * 1_000_000})
+    memory = Memory(server)
+    connections = [connect(server) for _ in range(60)]
+    for connection in connections:
+        try:
+            connection.sendall(whole[:-1])
+        except OSError:
+            pass  # Refused, and cut off.
+
+    def answered():
+        return select.select(connections, [], [], 0)[0]
+
+    wait_until(lambda: len(answered()) >= 55, 10, "the others are refused")
+    memory.check(print, growth_mb=40)
+    refused = answered()
+    for connection in connections:
+        if connection not in refused:
+            connection.sendall(whole[-1:])
+            with connection.makefile("rb") as stream:
+                assert read_response(stream)[0] == 200
+    with refused[0].makefile("rb") as stream:
+        assert read_response(stream)[0] == 503
+    for connection in connections:
+        connection.close()

@@ -224,7 +224,7 @@ impl Broker {
     }
 
     /// Resolves when the ticket is committed. Cancel safe.
-    pub(crate) async fn committed(&self, ticket: Option<Ticket>) -> Result<(), BrokerError> {
+    pub async fn committed(&self, ticket: Option<Ticket>) -> Result<(), BrokerError> {
         match ticket {
             Some(ticket) => Ok(self.commits.wait(&self.log, ticket).await?),
             None => Ok(()),

@@ -77,12 +77,12 @@ impl Budget {
 }
 
 impl Held {
-    /// Counts more bytes. False: there is no room for them.
+    /// Counts more bytes. False: there is no room for them beside others; alone there always is.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
         self.own_bytes += bytes;
         let near = self.near_bytes.fetch_add(bytes, Relaxed) + bytes;
         let all = self.all_bytes.fetch_add(bytes, Relaxed) + bytes;
-        near <= SMALL_BYTES || all <= self.limit_bytes
+        near <= SMALL_BYTES || all <= self.limit_bytes.max(self.own_bytes)
     }
 }
 
@@ -110,6 +110,18 @@ mod tests {
         assert!(third.grow(800_000));
         drop((second, third));
         assert_eq!(budget.held_bytes.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn what_is_larger_than_the_budget_has_room_alone() {
+        let budget = Budget::new(1_000_000);
+        let lone = budget.hold_whole(1_500_000).unwrap();
+        assert!(budget.hold_whole(100_000).is_err());
+        drop(lone);
+        let beside = budget.hold_whole(100_000).unwrap();
+        assert!(budget.hold_whole(1_500_000).is_err());
+        drop(beside);
+        assert!(budget.hold().grow(1_500_000));
     }
 
     #[test]

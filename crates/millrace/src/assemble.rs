@@ -9,8 +9,7 @@ use millrace_broker::Broker;
 use millrace_core::{Clock, SystemClock};
 use millrace_engine::{Finished, Replay};
 use millrace_journal::{
-    Durability, GroupCommit, GroupOptions, Journal, LocalJournal, LocalOptions, MemoryJournal,
-    RealFileSystem,
+    Durability, GroupCommit, Journal, LocalJournal, LocalOptions, MemoryJournal, RealFileSystem,
 };
 use millrace_metrics::alarm::AlarmBook;
 use millrace_metrics::{MetricStore, StoreError};
@@ -25,6 +24,7 @@ use crate::{
     config::{Config, UsageError},
     figures::ServerFigures,
     logging,
+    memory::Bounds,
 };
 
 /// What is served, and what goes with it.
@@ -215,7 +215,7 @@ fn open_log(config: &Config) -> anyhow::Result<(Arc<GroupCommit>, Finished)> {
         Durability::Memory => Box::new(MemoryJournal::new(local.segment_bytes)),
         _ => Box::new(open_local(&config.journal_dir(), local, &mut replay)?),
     };
-    let log = GroupCommit::new(journal, GroupOptions::default());
+    let log = GroupCommit::new(journal, Bounds::of(config.limits.memory_bytes).group_options());
     replay.recover_definitions(&config.region, &config.account);
     let first_seq = Broker::first_seq(log.opened().epoch.0);
     Ok((log, replay.finish(first_seq)))

@@ -12,6 +12,7 @@ use millrace_services::AccessKeys;
 
 use crate::config::Config;
 use crate::limits;
+use crate::memory::Bounds;
 use crate::serve::{durability, url};
 
 /// A console that listens and does not answer yet.
@@ -33,7 +34,10 @@ pub(crate) fn bind(
         workers: 1,
         // A certificate is for the name that others use.
         tls: config.tls.clone().filter(|_| !is_local),
-        limits: Limits { max_connections: limits::console_connections(), ..Limits::default() },
+        limits: Limits {
+            max_connections: limits::console_connections(),
+            ..Bounds::of(config.limits.memory_bytes).limits()
+        },
         timeouts: Timeouts { drain: config.drain, ..Timeouts::default() },
         ..millrace_server::Options::default()
     };

@@ -17,6 +17,7 @@ mod inherited;
 mod journal;
 mod limits;
 mod logging;
+mod memory;
 mod serve;
 mod show;
 mod work;

@@ -23,6 +23,7 @@ use crate::{
     figures::ServerFigures,
     inherited, limits,
     logging::{self, tell},
+    memory::Bounds,
     show::print,
 };
 
@@ -37,6 +38,7 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
     logging::start(&config.log_level, config.log_format)?;
     limits::raise_open_files();
     limits::use_small_pages();
+    Bounds::of(config.limits.memory_bytes).log();
     let is_first_start = !config.data.exists();
     // Before the data is opened: a second server finds the address taken, not the data locked.
     let server =
@@ -131,7 +133,6 @@ fn start_tracing(config: &Config) -> anyhow::Result<Tracer> {
 }
 
 fn options(config: &Config) -> Options {
-    let defaults = Limits::default();
     Options {
         listen: config.listen.clone(),
         workers: config.workers,
@@ -140,10 +141,7 @@ fn options(config: &Config) -> Options {
         limits: Limits {
             max_connections: limits::max_connections(config.limits.max_connections),
             max_body_bytes: config.limits.max_body_bytes,
-            max_unfinished_bytes: defaults
-                .max_unfinished_bytes
-                .max(2 * config.limits.max_body_bytes),
-            ..defaults
+            ..Bounds::of(config.limits.memory_bytes).limits()
         },
         timeouts: Timeouts { drain: config.drain, ..Timeouts::default() },
         cors: config.cors.clone(),

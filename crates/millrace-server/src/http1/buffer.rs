@@ -19,10 +19,22 @@ impl ReadBuffer {
     }
 
     pub(crate) fn append(&mut self, bytes: &[u8]) {
+        self.append_of(bytes, usize::MAX);
+    }
+
+    /// The same for a part of a request of `request_bytes`. More memory than for the whole of it, or
+    /// twice what came so far, is not taken: large ones add up.
+    pub(crate) fn append_of(&mut self, bytes: &[u8], request_bytes: usize) {
         // Not for each of many small requests in it: what is moved is less than what was used.
         if self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
             self.start = 0;
+        }
+        let (len, capacity) = (self.bytes.len(), self.bytes.capacity());
+        let needed = len + bytes.len();
+        if needed > capacity {
+            let whole = self.start.saturating_add(request_bytes);
+            self.bytes.reserve_exact(whole.min(2 * capacity).max(needed) - len);
         }
         self.bytes.extend_from_slice(bytes);
     }
@@ -73,6 +85,17 @@ mod tests {
             assert_eq!(buffer.unread(), behind);
             assert!(buffer.bytes.capacity() <= KEPT_BYTES, "{}", buffer.bytes.capacity());
         }
+    }
+
+    #[test]
+    fn a_request_of_known_length_takes_no_more_memory_than_that() {
+        let mut buffer = ReadBuffer::default();
+        for piece in [16_384; 61] {
+            buffer.append_of(&vec![0; piece], 1_000_000);
+            assert!(buffer.bytes.capacity() <= 1_000_000.min(2 * buffer.unread().len()));
+        }
+        buffer.append(&[0; 1_000]);
+        assert!(buffer.bytes.capacity() >= buffer.unread().len());
     }
 
     #[test]

@@ -265,6 +265,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
         };
         let mut pace = Pace::new(self.context.deadline.now_ms(), self.context.timeouts.body);
         let mut owes_continue = framing.expects_continue;
+        let whole_bytes = match framing.body {
+            BodyLength::Bytes(length) => framing.head_bytes + length,
+            BodyLength::Chunked => usize::MAX,
+        };
         loop {
             let is_complete = match (&mut chunked, framing.body) {
                 (Some(chunked), _) => chunked.decode(&mut self.buffer, framing.head_bytes)?,
@@ -280,7 +284,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
                 self.wire.write(&self.context, b"HTTP/1.1 100 Continue\r\n\r\n", b"").await?;
             }
             self.context.deadline.set_at_ms(pace.deadline_ms());
-            let count = self.read_more(Closed::SlowRequest).await?;
+            let count = self.read_more_of(whole_bytes, Closed::SlowRequest).await?;
             pace.received(self.context.deadline.now_ms(), count);
             if !held.grow(count) {
                 return Err(Stop::Refused(Refusal::Busy));
@@ -289,8 +293,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
     }
 
     async fn read_more(&mut self, late: Closed) -> Result<usize, Closed> {
+        self.read_more_of(usize::MAX, late).await
+    }
+
+    /// The same for a request of so many bytes.
+    async fn read_more_of(&mut self, request_bytes: usize, late: Closed) -> Result<usize, Closed> {
         let buffer = &mut self.buffer;
-        self.wire.read(&self.context, None, late, |bytes| buffer.append(bytes)).await
+        let append = |bytes: &[u8]| buffer.append_of(bytes, request_bytes);
+        self.wire.read(&self.context, None, late, append).await
     }
 
     /// Says why, then lets the client finish sending: closing at once would reset the connection

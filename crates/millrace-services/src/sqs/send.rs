@@ -36,8 +36,12 @@ impl Sqs {
         let mut content = Vec::new();
         new_content(request, &checked, body_md5, content_id.as_deref()).encode(&mut content);
         let outgoing = outgoing(&checked, content_id.as_deref(), &content);
-        let accepted = self.broker.send(&queue, &[outgoing]).await;
-        let accepted = accepted.map_err(|error| error::of_broker(error, ""))?;
+        let begun = self.broker.begin_send(&queue, &[outgoing]);
+        // The journal has a copy, and large ones add up while they wait for their commit.
+        drop(content);
+        let (accepted, ticket) = begun.map_err(|error| error::of_broker(error, ""))?;
+        let committed = self.broker.committed(ticket).await;
+        committed.map_err(|error| error::of_broker(error, ""))?;
         let accepted = accepted.first().copied().ok_or_else(ApiError::internal_failure)?;
         let sent = sent_message(input, &checked, body_md5, accepted, &definition.settings);
         Ok(Answer::SendMessage(sent))
@@ -77,8 +81,11 @@ impl Sqs {
         let outgoing: Vec<Outgoing<'_>> = (checked.iter().zip(&content_ids).zip(stored))
             .map(|(((_, message), id), content)| outgoing(message, id.as_deref(), content))
             .collect();
-        let accepted = self.broker.send(&queue, &outgoing).await;
-        let accepted = accepted.map_err(|error| error::of_broker(error, ""))?;
+        let begun = self.broker.begin_send(&queue, &outgoing);
+        drop(contents);
+        let (accepted, ticket) = begun.map_err(|error| error::of_broker(error, ""))?;
+        let committed = self.broker.committed(ticket).await;
+        committed.map_err(|error| error::of_broker(error, ""))?;
         let successful = (checked.iter().zip(digests).zip(accepted))
             .map(|(((entry, message), body_md5), accepted)| {
                 sent_message(entry, message, body_md5, accepted, settings)

@@ -83,6 +83,8 @@ pub(crate) struct Limits {
     /// 0 means the default, or what the system allows.
     pub(crate) max_connections: usize,
     pub(crate) max_body_bytes: usize,
+    /// 0 means what the machine or the container has.
+    pub(crate) memory_bytes: u64,
     /// Messages of one queue that may be in flight.
     pub(crate) in_flight: u64,
     /// Whether a deleted queue's name rests for 60 seconds.
@@ -167,6 +169,7 @@ impl Config {
             limits: Limits {
                 max_connections: layers.number("limits.max_connections"),
                 max_body_bytes: layers.number("limits.max_body_bytes"),
+                memory_bytes: layers.number("limits.memory_bytes") as u64,
                 in_flight: layers.number("limits.in_flight") as u64,
                 recreate_cool_down: layers.truth("limits.recreate_cool_down"),
                 purge_cool_down: layers.truth("limits.purge_cool_down"),

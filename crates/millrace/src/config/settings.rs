@@ -53,6 +53,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     number("limits.max_connections", "0", 0, MANY),
     // SQS: 1 MiB of payload, each byte of which JSON may write as six.
     number("limits.max_body_bytes", "8388608", 1 << 20, 1 << 30),
+    number("limits.memory_bytes", "0", 0, 1 << 50),
     // SQS: 120,000 messages in flight, developer guide "Message quotas".
     number("limits.in_flight", "120000", 1, MANY),
     truth("limits.recreate_cool_down", "false"),
