@@ -32,6 +32,10 @@ pub struct Target<'a> {
     pub parameters: Parameters<'a>,
 }
 
+/// What some clients of the Query protocol put before the action in an `X-Amz-Target` of theirs. It
+/// says nothing that their form does not say.
+const QUERY_TARGET: &str = "AmazonSQSv20121105.";
+
 /// Access key, region and service of a signature, header or presigned form.
 struct Credential<'a> {
     access_key: Cow<'a, str>,
@@ -108,7 +112,9 @@ impl<'a> Hints<'a> {
                 4 if is("host") => hints.host = value(),
                 6 if is("accept") => hints.accept = value(),
                 12 if is("content-type") => hints.content_type = value(),
-                12 if is("x-amz-target") => hints.target = hints.target.or(Some(value())),
+                12 if is("x-amz-target") && !value().starts_with(QUERY_TARGET) => {
+                    hints.target = hints.target.or(Some(value()));
+                }
                 13 if is("authorization") => {
                     hints.authorization = hints.authorization.or(Some(value()));
                 }

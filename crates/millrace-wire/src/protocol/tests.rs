@@ -77,6 +77,21 @@ fn query_requests_name_the_action_in_a_parameter() {
     assert_eq!((plain.0, plain.2.as_str()), (ServiceName::Unknown, ""));
 }
 
+/// Amazon::SQS::Simple for Perl and the connector of Ballerina do so.
+#[test]
+fn a_target_of_the_query_api_makes_no_json_request() {
+    let form = "Action=CreateQueue&QueueName=q&Version=2012-11-05";
+    let headers = [
+        ("x-amz-target", "AmazonSQSv20121105.CreateQueue"),
+        ("content-type", "application/x-www-form-urlencoded;charset=utf-8"),
+    ];
+
+    let (service, protocol, action, ..) = summary(("/", ""), &headers, form);
+
+    assert_eq!((service, protocol), (ServiceName::Sqs, Protocol::Query));
+    assert_eq!(action, "CreateQueue");
+}
+
 #[test]
 fn query_answers_are_json_if_accepted() {
     let protocol = |accept| summary(("/", "Action=ListQueues"), &[("Accept", accept)], "").1;
