@@ -60,11 +60,15 @@ pub(super) fn alarm(
     let (queries, period_s) = watched(scope, input)?;
     let rule = rule(input)?;
     let looks_back_s = u64::from(rule.periods).saturating_mul(period_s.max(BASE_PERIOD_S));
-    if looks_back_s > LOOKS_BACK_S && (period_s < 3_600 || looks_back_s > LOOKS_BACK_BY_HOURS_S) {
-        return Err(error::validation(
-            "Metrics cannot be checked across more than a day (EvaluationPeriods * Period must be \
-             <= 86400).",
-        ));
+    let (span, most_s) = match period_s {
+        ..3_600 => ("a day", LOOKS_BACK_S),
+        _ => ("seven days", LOOKS_BACK_BY_HOURS_S),
+    };
+    if looks_back_s > most_s {
+        return Err(error::validation(format!(
+            "Metrics cannot be checked across more than {span} (EvaluationPeriods * Period must be \
+             <= {most_s})."
+        )));
     }
     let low_sample_count = input.evaluate_low_sample_count_percentile.clone();
     if let Some(other) =
