@@ -3,6 +3,8 @@
 import json
 import subprocess
 
+import pytest
+
 from support.server import binary
 from support.wire import JsonApi
 
@@ -78,6 +80,34 @@ def test_what_clients_have_set_keeps_no_server_from_starting(make_server):
 
     assert attributes(server, "jobs")["KmsMasterKeyId"] == "alias/x"
     assert attributes(server, "other")["VisibilityTimeout"] == "90"
+
+
+@pytest.mark.parametrize(
+    ("tags", "reason"),
+    [('{ "aws:team" = "a" }', "aws:"), ('{ team = "a!" }', "Tag values"), ('{ "" = "a" }', "Tag keys")],
+)
+def test_tags_that_clients_could_not_set_stop_the_start(tmp_path, tags, reason):
+    config = tmp_path / "millrace.toml"
+    config.write_text(f"[queues.jobs]\ntags = {tags}\n")
+    command = [str(binary()), "config", "check", "--config", str(config)]
+
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False, env={})
+
+    assert (ended.returncode, "queue jobs" in ended.stderr) == (2, True), ended.stderr
+    assert reason in ended.stderr
+
+
+def test_tags_beyond_the_clients_own_keep_no_server_from_starting(make_server):
+    server = make_server(config='[queues.jobs]\ntags = { team = "a" }\n')
+    api = JsonApi(server.endpoint)
+    url = api.call("GetQueueUrl", QueueName="jobs")["QueueUrl"]
+    api.call("TagQueue", QueueUrl=url, Tags={f"k{n}": "" for n in range(49)})
+
+    server.config = '[queues.jobs]\ntags = { team = "b", more = "c" }\n'
+    server.restart()
+
+    tags = JsonApi(server.endpoint).call("ListQueueTags", QueueUrl=url)["Tags"]
+    assert (len(tags), tags["team"]) == (50, "a")
 
 
 def test_fifo_queue(make_server):

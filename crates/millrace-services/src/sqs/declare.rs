@@ -8,6 +8,7 @@ use millrace_wire::ApiError;
 use super::Sqs;
 use super::attributes::Attributes;
 use super::queues::kind_of;
+use super::tags;
 
 /// A queue that must be there. Attributes carry SQS names and override what it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,10 +26,13 @@ impl Sqs {
         let key = QueueKey::new(&declared.region, &declared.account, &declared.name);
         let given: Vec<(&str, &str)> =
             declared.attributes.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let texts: Vec<(&str, &str)> =
+            declared.tags.iter().map(|(key, value)| (&**key, &**value)).collect();
+        let tags = tags::check(&key.name, texts.clone(), &BTreeMap::new())?;
         let Some(queue) = self.broker.queue_by_key(&key) else {
-            return self.create(key, &given, declared.tags.clone()).await.map(|_| ());
+            return self.create(key, &given, tags).await.map(|_| ());
         };
-        let Err(error) = self.update(&queue, &given, declared.tags.clone()).await else {
+        let Err(error) = self.update(&queue, &given, texts).await else {
             return Ok(());
         };
         if error.status >= 500 || !are_sound(&key, &given) {

@@ -192,7 +192,7 @@ impl Sqs {
         if let Some((name, _)) = given.iter().find(|(name, _)| attributes::is_read_only(name)) {
             return Err(error::unknown_attribute(name));
         }
-        self.update(&queue, &given, BTreeMap::new()).await?;
+        self.update(&queue, &given, Vec::new()).await?;
         Ok(Answer::Void)
     }
 
@@ -201,7 +201,7 @@ impl Sqs {
         &self,
         queue: &SharedQueue,
         given: &[(&str, &str)],
-        tags: BTreeMap<String, String>,
+        tags: Vec<(&str, &str)>,
     ) -> Result<(), ApiError> {
         let current = Attributes::of(&queue.definition());
         let mut wanted = current.clone();
@@ -215,9 +215,11 @@ impl Sqs {
         let update = self.broker.update_queue(queue, |definition| {
             let mut attributes = Attributes::of(definition);
             attributes.set(given.iter().copied())?;
+            if !tags.is_empty() {
+                definition.tags = tags::check(&queue.key().name, tags, &definition.tags)?;
+            }
             definition.settings = attributes.settings;
             definition.attributes = attributes.texts;
-            definition.tags.extend(tags);
             Ok(())
         });
         update.await.map_err(|error| error::of_broker(error, ""))?
