@@ -85,12 +85,16 @@ impl RedriveAllowPolicy {
             let reason = format!("Amazon SQS can't create the redrive allow policy. {reason}");
             error::invalid_value(text, "RedriveAllowPolicy", &reason)
         };
-        let Ok(Value::Object(map)) = serde_json::from_str::<Value>(text) else {
+        let Ok(Value::Object(mut map)) = serde_json::from_str::<Value>(text) else {
             return Err(error::invalid_attribute_value_because(
                 "RedriveAllowPolicy",
                 UNSUPPORTED_FORMAT,
             ));
         };
+        // As Terraform's jsonencode writes what is not set; Amazon leaves it out.
+        if map.get("sourceQueueArns").is_some_and(Value::is_null) {
+            map.remove("sourceQueueArns");
+        }
         let is_known = |name: &String| matches!(&**name, "redrivePermission" | "sourceQueueArns");
         let permission = map.get("redrivePermission").and_then(Value::as_str);
         if !map.keys().all(is_known)
@@ -226,6 +230,18 @@ mod tests {
             assert!(refusal.message.starts_with(&prefix), "{}", refusal.message);
         }
         assert!(RedriveAllowPolicy::parse(&with("byQueue", &arns(10))).is_ok());
+    }
+
+    /// Amazon's answer in hashicorp/terraform-provider-aws issue 42453.
+    #[test]
+    fn sources_that_are_null_are_none() {
+        let text = r#"{"redrivePermission":"denyAll","sourceQueueArns":null}"#;
+        let policy = RedriveAllowPolicy::parse(text).unwrap().unwrap();
+        assert_eq!(policy.text(), r#"{"redrivePermission":"denyAll"}"#);
+
+        let text = r#"{"redrivePermission":"byQueue","sourceQueueArns":null}"#;
+        let refusal = RedriveAllowPolicy::parse(text).unwrap_err();
+        assert!(refusal.message.contains("At least one source queue ARN"), "{}", refusal.message);
     }
 
     #[test]
