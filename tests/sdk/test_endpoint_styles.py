@@ -199,6 +199,13 @@ class TestQueueUrlForms:
         assert answer.status == 200
         assert bodies(json_api, url) == ["x"]
 
+    @pytest.mark.parametrize("prefix", ["/sqs", "/a/b/c"])
+    def test_request_to_the_path_of_a_public_url(self, post, json_api, url, path, prefix):
+        answer = post(prefix + path, Action="SendMessage", MessageBody="x")
+
+        assert answer.status == 200
+        assert bodies(json_api, url) == ["x"]
+
 
 class TestJsonRendering:
     """`Accept: application/json` on a Query request."""

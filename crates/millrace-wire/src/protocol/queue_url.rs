@@ -78,26 +78,18 @@ fn take_last_segment<'a>(path: &mut &'a str) -> Option<&'a str> {
 }
 
 /// Takes a request's path apart: `/{account}/{name}`, `/queue/{name}` and
-/// `/queue/{region}/{account}/{name}`.
+/// `/queue/{region}/{account}/{name}`. What queue URLs have before that, where `public_url` has a
+/// path, is passed over before an account of twelve digits.
 pub(super) fn parse_path(path: &str) -> Option<PathQueue<'_>> {
-    if path == "/" {
-        return None;
-    }
-    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
-    let parts = [segments.next(), segments.next(), segments.next(), segments.next()];
-    if segments.next().is_some() {
-        return None;
-    }
-    match parts {
-        [Some("queue"), Some(name), None, _] => {
-            Some(PathQueue { region: None, account: None, name })
-        }
-        [Some(account), Some(name), None, _] => {
-            Some(PathQueue { region: None, account: Some(account), name })
-        }
-        [Some("queue"), Some(region), Some(account), Some(name)] => {
-            Some(PathQueue { region: Some(region), account: Some(account), name })
-        }
+    let mut rest = path;
+    let name = take_last_segment(&mut rest)?;
+    let account = take_last_segment(&mut rest)?;
+    let before = (take_last_segment(&mut rest), take_last_segment(&mut rest));
+    match before {
+        (None, _) if account == "queue" => Some(PathQueue { region: None, account: None, name }),
+        (None, _) => Some(PathQueue { region: None, account: Some(account), name }),
+        (region, Some("queue")) => Some(PathQueue { region, account: Some(account), name }),
+        _ if is_account(account) => Some(PathQueue { region: None, account: Some(account), name }),
         _ => None,
     }
 }
@@ -208,6 +200,14 @@ mod tests {
         );
         assert_eq!(parse_path("/3/projects/p/queues/q"), None);
         assert_eq!(parse_path("/queue/us-east-1/123456789012/q1/x"), None);
+        for path in ["/sqs/123456789012/q1", "/a/b/c/123456789012/q1/", "//a//123456789012//q1"] {
+            assert_eq!(parse_path(path), queue(None, Some("123456789012"), "q1"), "{path}");
+        }
+        assert_eq!(
+            parse_path("/a/queue/us-east-1/123456789012/q1"),
+            queue(Some("us-east-1"), Some("123456789012"), "q1")
+        );
+        assert_eq!(parse_path("/sqs/queue/q1"), None);
         for (path, is_certain) in [
             ("/123456789012/q", true),
             ("/queue/q", true),
