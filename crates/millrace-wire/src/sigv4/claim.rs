@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{ALGORITHM, AuthError};
+use super::{ALGORITHM, AuthError, SKEW_SECONDS};
 use crate::date;
 use crate::http::{Header, Request};
 use crate::percent::{self, Plus};
@@ -31,7 +31,7 @@ pub(super) struct Claim<'a> {
 pub(super) enum Form {
     /// In the header `Authorization`.
     Header,
-    /// In the query string.
+    /// In the query string. Where that says nothing of an end, it is that of a header's.
     Presigned { expires_s: u64 },
 }
 
@@ -156,7 +156,12 @@ impl<'a> Claim<'a> {
                     .to_owned(),
             )
         })?;
-        let expires_s = required("X-Amz-Expires")?.parse().ok();
+        // The signature does not tell spellings of a name apart: one must not take the end away.
+        let expires_s = if has_parameter(query, "X-Amz-Expires") {
+            required("X-Amz-Expires")?.parse().ok()
+        } else {
+            Some(SKEW_SECONDS)
+        };
         let expires_s = expires_s.filter(|expires_s| (1..=EXPIRES_MAX_SECONDS).contains(expires_s));
         let expires_s = expires_s.ok_or_else(|| {
             let problem =
