@@ -279,13 +279,24 @@ class TestPresigned:
         send = url.replace("ReceiveMessage", "SendMessage").replace("&VisibilityTimeout=0", "")
         signed = SIGNER.presigned("GET", f"{send}&MessageBody=plus%2Bsign")
 
-        assert self.get(guarded, signed.replace("plus%2Bsign", "plus+sign")).status == 200
+        assert self.get(guarded, signed.replace("plus%2Bsign", "plus+sign")).status == 403
         assert self.get(guarded, signed.replace("plus%2Bsign", "plus%20sign")).status == 403
+        assert self.get(guarded, signed.replace("plus%2Bsign", "plus%2bsign")).status == 200
 
         sqs = sdk_client(guarded, access_key="AKID", secret_key="SECRET")
         messages = sqs.receive_message(QueueUrl=url.partition("?")[0], MaxNumberOfMessages=10)["Messages"]
         bodies = [message["Body"] for message in messages]
         assert "plus+sign" in bodies and "plus sign" not in bodies
+
+    def test_a_plus_sign_is_a_space_as_at_amazon(self, guarded, url):
+        send = url.replace("ReceiveMessage", "SendMessage").replace("&VisibilityTimeout=0", "")
+        signed = SIGNER.presigned("GET", f"{send}&MessageBody=two%20words")
+
+        assert self.get(guarded, signed.replace("two%20words", "two+words")).status == 200
+
+        sqs = sdk_client(guarded, access_key="AKID", secret_key="SECRET")
+        messages = sqs.receive_message(QueueUrl=url.partition("?")[0], MaxNumberOfMessages=10)["Messages"]
+        assert "two words" in [message["Body"] for message in messages]
 
     def test_expired_url_is_refused(self, guarded, url):
         old = now() - datetime.timedelta(seconds=120)

@@ -2,25 +2,13 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2};
+use memchr::memchr2;
 
-/// What a plus sign stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plus {
-    /// A space, as in forms.
-    Space,
-    /// Itself, as signatures see it.
-    Literal,
-}
-
-/// Undoes percent-encoding; borrowed if there is nothing to undo. A percent sign that is not
-/// followed by two hexadecimal digits stands for itself.
-pub(crate) fn decode(text: &[u8], plus: Plus) -> Cow<'_, [u8]> {
-    let special = match plus {
-        Plus::Space => memchr2(b'%', b'+', text),
-        Plus::Literal => memchr(b'%', text),
-    };
-    if special.is_none() {
+/// Undoes percent-encoding; borrowed if there is nothing to undo. A plus sign is a space, in forms
+/// and in URLs: whoever verifies a signature and whoever acts on the request must read the same. A
+/// percent sign that is not followed by two hexadecimal digits stands for itself.
+pub(crate) fn decode(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr2(b'%', b'+', text).is_none() {
         return Cow::Borrowed(text);
     }
 
@@ -33,7 +21,7 @@ pub(crate) fn decode(text: &[u8], plus: Plus) -> Cow<'_, [u8]> {
         && let Some(slot) = slots.next()
     {
         rest = tail;
-        *slot = if *byte == b'+' && plus == Plus::Space { b' ' } else { *byte };
+        *slot = if *byte == b'+' { b' ' } else { *byte };
         if *byte == b'%'
             && let [high, low, after @ ..] = tail
             && let Some(byte) = hex_byte(*high, *low)
@@ -80,15 +68,14 @@ mod tests {
 
     #[test]
     fn decode_borrows_what_is_not_encoded() {
-        assert!(matches!(decode(b"plain", Plus::Space), Cow::Borrowed(b"plain")));
-        assert!(matches!(decode(b"a+b", Plus::Literal), Cow::Borrowed(b"a+b")));
+        assert!(matches!(decode(b"plain"), Cow::Borrowed(b"plain")));
     }
 
     #[test]
     fn decode_leaves_broken_escapes_alone() {
-        assert_eq!(decode(b"%4", Plus::Space), &b"%4"[..]);
-        assert_eq!(decode(b"100%+%zz%41", Plus::Space), &b"100% %zzA"[..]);
-        assert_eq!(decode(b"%g0%0G%/0%:0%aF", Plus::Literal), &b"%g0%0G%/0%:0\xaf"[..]);
+        assert_eq!(decode(b"%4"), &b"%4"[..]);
+        assert_eq!(decode(b"100%+%zz%41"), &b"100% %zzA"[..]);
+        assert_eq!(decode(b"%g0%0G%/0%:0%aF"), &b"%g0%0G%/0%:0\xaf"[..]);
     }
 
     proptest! {
@@ -97,8 +84,7 @@ mod tests {
             let mut encoded = Vec::new();
             encode(&mut encoded, &bytes);
 
-            prop_assert_eq!(&decode(&encoded, Plus::Space)[..], &bytes[..]);
-            prop_assert_eq!(&decode(&encoded, Plus::Literal)[..], &bytes[..]);
+            prop_assert_eq!(&decode(&encoded)[..], &bytes[..]);
         }
     }
 }

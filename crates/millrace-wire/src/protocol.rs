@@ -9,7 +9,7 @@ use memchr::memchr;
 
 use crate::ApiError;
 use crate::http::Request;
-use crate::percent::{self, Plus};
+use crate::percent;
 use crate::query::Parameters;
 
 pub use names::{Protocol, ServiceName};
@@ -66,9 +66,6 @@ pub fn detect<'a>(request: &Request<'a>) -> Result<Target<'a>, ApiError> {
     let path_queue = queue_url::parse_path(request.path);
     let protocol = protocol(request, &hints);
     let parameters = match protocol {
-        Protocol::Query | Protocol::QueryAsJson if credential.is_some() => {
-            Parameters::parse_signed(request.query, form(request, &hints))?
-        }
         Protocol::Query | Protocol::QueryAsJson => {
             Parameters::parse(request.query, form(request, &hints))?
         }
@@ -132,7 +129,7 @@ impl<'a> Credential<'a> {
             return Credential::parse(Cow::Borrowed(credential_of(authorization)?));
         }
         let value = query.split('&').find_map(|pair| pair.strip_prefix("X-Amz-Credential="))?;
-        match percent::decode(value.as_bytes(), Plus::Literal) {
+        match percent::decode(value.as_bytes()) {
             Cow::Borrowed(_) => Credential::parse(Cow::Borrowed(value)),
             Cow::Owned(decoded) => Credential::parse(Cow::Owned(String::from_utf8(decoded).ok()?)),
         }

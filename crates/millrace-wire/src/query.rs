@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use memchr::memchr;
 
 use crate::ApiError;
-use crate::percent::{self, Plus};
+use crate::percent;
 
 /// Parameters of one request at most. A CloudWatch request of 1 MB may hold some ten thousands.
 const PARAMETERS_MAX: usize = 65_536;
@@ -45,33 +45,14 @@ impl<'a> Parameters<'a> {
     ///
     /// MalformedQueryString if there are too many parameters.
     pub fn parse(query: &'a str, form: &'a [u8]) -> Result<Parameters<'a>, ApiError> {
-        Parameters::parse_as(query, Plus::Space, form)
-    }
-
-    /// The same of a request that claims a signature: this takes a plus sign in the URL for itself
-    /// (Signature Version 4, "Create a canonical request"), and so must whoever acts on it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Parameters::parse`].
-    pub fn parse_signed(query: &'a str, form: &'a [u8]) -> Result<Parameters<'a>, ApiError> {
-        Parameters::parse_as(query, Plus::Literal, form)
-    }
-
-    fn parse_as(query: &'a str, plus: Plus, form: &'a [u8]) -> Result<Parameters<'a>, ApiError> {
-        let form = split_pairs(form).map(|pair| (pair, Plus::Space));
-        let query = split_pairs(query.as_bytes()).map(|pair| (pair, plus));
         let mut sorted = Vec::new();
-        for (pair, plus) in form.chain(query) {
+        for pair in split_pairs(form).chain(split_pairs(query.as_bytes())) {
             if sorted.len() == PARAMETERS_MAX {
                 let message = format!("a request has at most {PARAMETERS_MAX} parameters");
                 return Err(ApiError::malformed_query_string(message));
             }
             let (name, value) = split_once(pair, b'=');
-            sorted.push(Parameter {
-                name: percent::decode(name, plus),
-                value: percent::decode(value, plus),
-            });
+            sorted.push(Parameter { name: percent::decode(name), value: percent::decode(value) });
         }
 
         // Stable, hence the first of equal names stays first.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::http::Request;
-use crate::percent::{self, Plus};
+use crate::percent;
 
 /// What the canonical request is made from.
 pub(super) struct CanonicalRequest<'r> {
@@ -116,13 +116,14 @@ fn put_query(out: &mut Vec<u8>, query: &str) {
     }
 }
 
-/// Decodes and encodes, so that every spelling of a text becomes the same one.
+/// Decodes and encodes, so that every spelling of a text becomes the same one. Amazon, too, reads a
+/// plus sign as a space: its canonical string has %20 for one (d3QUone/aiosqs, issue 13).
 fn encoded_anew(text: &str) -> Cow<'_, [u8]> {
     if text.bytes().all(percent::is_unreserved) {
         return Cow::Borrowed(text.as_bytes());
     }
     let mut encoded = Vec::with_capacity(text.len());
-    percent::encode(&mut encoded, &percent::decode(text.as_bytes(), Plus::Literal));
+    percent::encode(&mut encoded, &percent::decode(text.as_bytes()));
     Cow::Owned(encoded)
 }
 
@@ -188,7 +189,7 @@ mod tests {
     fn queries_are_encoded_anew_and_sorted() {
         assert_eq!(query(""), "");
         assert_eq!(query("b=2&a=%7e&a=1&c"), "a=1&a=~&b=2&c=");
-        assert_eq!(query("a+b=c%2fd e&X-Amz-Signature=00&&"), "a%2Bb=c%2Fd%20e");
+        assert_eq!(query("a+b=c%2fd e&X-Amz-Signature=00&&"), "a%20b=c%2Fd%20e");
         assert_eq!(query("a=b=c"), "a=b%3Dc");
         // Sorted by encoded name first, although '=' sorts after digits.
         assert_eq!(query("a1=x&a=y"), "a=y&a1=x");

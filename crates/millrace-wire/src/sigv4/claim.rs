@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{ALGORITHM, AuthError, SKEW_SECONDS};
 use crate::date;
 use crate::http::{Header, Request};
-use crate::percent::{self, Plus};
+use crate::percent;
 
 /// AWS: a presigned request lives for 7 days at most.
 const EXPIRES_MAX_SECONDS: u64 = 604_800;
@@ -203,11 +203,11 @@ fn date_of_headers<'a>(request: &Request<'a>) -> Option<(Cow<'a, str>, u64)> {
 fn has_parameter(query: &str, name: &str) -> bool {
     let mut names =
         query.split('&').map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
-    names.any(|spelled| *percent::decode(spelled.as_bytes(), Plus::Literal) == *name.as_bytes())
+    names.any(|spelled| *percent::decode(spelled.as_bytes()) == *name.as_bytes())
 }
 
 fn decoded(value: &str) -> Option<Cow<'_, str>> {
-    match percent::decode(value.as_bytes(), Plus::Literal) {
+    match percent::decode(value.as_bytes()) {
         Cow::Borrowed(_) => Some(Cow::Borrowed(value)),
         Cow::Owned(bytes) => String::from_utf8(bytes).ok().map(Cow::Owned),
     }
