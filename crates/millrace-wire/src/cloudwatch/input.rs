@@ -73,12 +73,14 @@ impl<'a> Input<'a> {
         match self {
             Input::Tree(tree) => match member(tree, name) {
                 None => Ok(None),
-                Some(Value::String(text)) => parse_time(name, text).map(Some),
+                Some(Value::String(text)) => {
+                    parse_time(text).map(Some).ok_or_else(|| wrong_type(name, "a time"))
+                }
                 Some(value) => Ok(Some((number(name, value)? * 1000.0).round() as i64)),
             },
             Input::Query(scope) => match scope.text(name)?.filter(|text| !text.is_empty()) {
                 None => Ok(None),
-                Some(text) => parse_time(name, text).map(Some),
+                Some(text) => parse_time(text).map(Some).ok_or_else(|| malformed(name, "a time")),
             },
         }
     }
@@ -186,9 +188,8 @@ fn parse_number(name: &str, text: &str) -> Result<f64, ApiError> {
     text.parse().map_err(|_| malformed(name, "a number"))
 }
 
-fn parse_time(name: &str, text: &str) -> Result<i64, ApiError> {
-    let time = date::parse_iso8601_ms(text).and_then(|time| i64::try_from(time).ok());
-    time.ok_or_else(|| malformed(name, "a time"))
+fn parse_time(text: &str) -> Option<i64> {
+    date::parse_iso8601_ms(text).and_then(|time| i64::try_from(time).ok())
 }
 
 fn wrong_type(name: &str, expected: &str) -> ApiError {
@@ -318,7 +319,7 @@ mod tests {
         }
         assert_eq!(of_tree(json!(null), read), Ok(None));
         assert_eq!(of_tree(json!(true), read), not("a number"));
-        assert_eq!(of_tree(json!("1"), read), no_parameter("a time"));
+        assert_eq!(of_tree(json!("1"), read), not("a time"));
         assert_eq!(of_query("M=1970-01-01T00:00:01.5Z", read), Ok(Some(1500)));
         assert_eq!(of_query("M=", read), Ok(None));
         assert_eq!(of_query("M=1", read), no_parameter("a time"));
