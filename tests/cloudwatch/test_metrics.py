@@ -255,6 +255,17 @@ def test_metrics_are_listed_in_pages(put, cloudwatch):
     ]
 
 
+def test_metrics_are_of_the_callers_account(put, cloudwatch):
+    put({"MetricName": "Sales", "Value": 1})
+
+    def listed(account):
+        found = cloudwatch.list_metrics(Namespace="Shop", IncludeLinkedAccounts=True, OwningAccount=account)
+        return [metric["MetricName"] for metric in found["Metrics"]]
+
+    assert listed("000000000000") == ["Sales"]
+    assert listed("111111111111") == []
+
+
 def test_what_was_put_survives_a_kill(alone, put, cloudwatch, clock):
     # Above 10 KB the SDK compresses.
     values = [{"MetricName": "Sales", "Value": n, "Dimensions": [{"Name": "Shop", "Value": f"shop-{n}"}]} for n in range(400)]

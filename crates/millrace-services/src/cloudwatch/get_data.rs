@@ -148,6 +148,10 @@ impl CloudWatch {
             Some(other) => return Err(error::not_in_enum(other, "recentlyActive", "PT3H")),
         };
         let after: Option<Listed> = check::place(input.next_token.as_ref())?;
+        // No accounts are linked, so the caller's series are of no other.
+        if input.owning_account.as_ref().is_some_and(|account| *account != scope.account) {
+            return Ok(Answer::ListMetrics { metrics: Vec::new(), next_token: None });
+        }
         let (namespace, metric) = (input.namespace.clone(), input.metric_name.clone());
         let (store, scope) = (self.monitor.store().clone(), scope.clone());
         let listed = self.monitor.run(move || {

@@ -100,6 +100,7 @@ structures! {
         metric_name: Option<String> = text "MetricName",
         dimensions: Vec<Dimension> = each "Dimensions",
         recently_active: Option<String> = text "RecentlyActive",
+        owning_account: Option<String> = text "OwningAccount",
         next_token: Option<String> = text "NextToken",
     }
 
