@@ -83,6 +83,10 @@ pub(super) fn parse(text: &str) -> Result<Expression, MathError> {
     if text.len() > EXPRESSION_BYTES_MAX {
         return Err(MathError::new("the expression is longer than 2048 characters"));
     }
+    // No id begins with a capital letter.
+    if text.trim_start().starts_with("SELECT ") {
+        return Err(MathError::new("queries of Metrics Insights (SELECT) are not supported"));
+    }
     let mut parser = Parser { tokens: tokens(text)?, at: 0 };
     let expression = parser.or(DEPTH_MAX)?;
     match parser.tokens.get(parser.at) {

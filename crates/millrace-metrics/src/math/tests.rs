@@ -470,6 +470,7 @@ fn faults_are_told() {
         ("e1 + 1", "e1: expressions refer to one another in a circle"),
         ("m1 +", "e1: the expression ends early"),
         ("m1 m2", "e1: unexpected m2"),
+        (" SELECT SUM(m) FROM N", "e1: queries of Metrics Insights (SELECT) are not supported"),
         ("FOO(m1)", "e1: FOO is not a function"),
         ("AVG(m1)", "e1: an expression must give a time series"),
         ("AVG(FIRST(SEARCH('nothing', 'Sum')))", "e1: an expression must give a time series"),
