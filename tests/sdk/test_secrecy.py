@@ -278,3 +278,17 @@ def test_configuration_that_is_refused(tmp_path, secret, line):
     log = server.log.read_text()
     assert "millrace.toml:" in log
     assert secret not in log
+
+
+def test_lines_of_the_log_are_not_the_clients(make_server):
+    server = make_server(args=["--log-level", "debug"])
+    name = "x\n2026-01-01T00:00:00.000000Z ERROR made::up: \x1b[31m" + "long" * 1000
+
+    answer = request(server.endpoint, "GET", "/?" + urllib.parse.urlencode({"Action": name, "QueueName": "q"}))
+
+    assert answer.status == 400
+    assert server.stop() == 0
+    lines = server.log.read_bytes().splitlines()
+    refused = [line for line in lines if b"InvalidAction" in line]
+    assert len(refused) == 1 and b"ERROR made::up" in refused[0]
+    assert b"long" * 20 not in refused[0] and not any(b"\x1b" in line for line in lines)

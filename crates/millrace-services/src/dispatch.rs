@@ -22,6 +22,9 @@ use crate::telemetry::{MetricsOptions, RequestCounts, Telemetry, known_action};
 /// Answers from this size on, which servers may have no room for, can be taken back.
 const MAY_BE_REFUSED_BYTES: usize = 32 << 10;
 
+/// Of an action's name in the log. No action has a longer one, and clients may give it any.
+const LOGGED_CHARS: usize = 64;
+
 /// What the services may decide.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -234,7 +237,9 @@ fn refusal(
     (request_id, span): (&str, &RequestSpan),
 ) -> Response {
     span.refused(error.code);
-    tracing::debug!(request_id, action = %target.action, code = error.code, "refused");
+    // As a text, which the log quotes: as it is, it could make up lines.
+    let action = || target.action.chars().take(LOGGED_CHARS).collect::<String>();
+    tracing::debug!(request_id, action = action(), code = error.code, "refused");
     error.response(target.service, target.protocol, request_id)
 }
 
