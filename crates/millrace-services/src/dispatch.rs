@@ -15,7 +15,7 @@ use prometheus_client::collector::Collector;
 use crate::access_keys::AccessKeys;
 use crate::admin::Admin;
 use crate::auth::{self, Auth, Caller};
-use crate::cloudwatch::{CloudWatch, Monitor, inflated};
+use crate::cloudwatch::{CloudWatch, Inflater, Monitor};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
 use crate::telemetry::{MetricsOptions, RequestCounts, Telemetry, known_action};
 
@@ -55,6 +55,7 @@ pub struct Principal<'a> {
 /// All services on one port.
 pub struct Services {
     auth: Auth,
+    inflater: Inflater,
     sqs: Sqs,
     cloudwatch: CloudWatch,
     requests: Arc<RequestCounts>,
@@ -75,6 +76,7 @@ impl Services {
         let requests = Arc::new(RequestCounts::new());
         Services {
             auth: Auth::new(access_keys.clone(), host_names.clone(), region, account),
+            inflater: Inflater::default(),
             sqs: Sqs::new(broker.clone(), options.sqs.clone()),
             cloudwatch: CloudWatch::new(broker.clone(), monitor.clone()),
             telemetry: Telemetry::new(
@@ -116,7 +118,8 @@ impl Services {
                 .unwrap_or_else(|e| e.response(ServiceName::Sqs, Protocol::Json, request_id));
         }
         // Signatures are over what was sent, everything else is about what was meant.
-        let inflated = match inflated(request, || self.auth.check_signature(request)) {
+        let inflated = self.inflater.inflated(request, || self.auth.check_signature(request));
+        let inflated = match inflated {
             Ok(inflated) => inflated,
             Err(error) => {
                 let head = Request { body: &[], ..*request };

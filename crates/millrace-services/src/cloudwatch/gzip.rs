@@ -1,6 +1,8 @@
 //! Request bodies that clients compress: SDKs do it for PutMetricData above 10 KB.
 
 use std::io::Read;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use flate2::bufread::GzDecoder;
 use millrace_wire::{ApiError, Request};
@@ -8,27 +10,72 @@ use millrace_wire::{ApiError, Request};
 /// CloudWatch: bytes of a request, compressed or not.
 pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
 
-/// The body of a request that says it is compressed, as it was before; `None` if it is not. `check` says
-/// first whether the sender may have that done, which can cost a hundred times what it cost to send.
-///
-/// # Errors
-///
-/// RequestEntityTooLarge above 1 MiB, SerializationException if it cannot be read, those of `check`.
-pub(crate) fn inflated(
-    request: &Request<'_>,
-    check: impl FnOnce() -> Result<(), ApiError>,
-) -> Result<Option<Vec<u8>>, ApiError> {
-    let encoding = request.header("content-encoding");
-    if !encoding.is_some_and(|encoding| encoding.trim().eq_ignore_ascii_case("gzip")) {
-        return Ok(None);
+/// What the inflated bodies of all requests under way may take together: what they came as, a
+/// thousandth of that perhaps, is all that the server has counted, and a long poll may hold one.
+const ALL_BYTES_MAX: usize = 64 << 20;
+
+/// Inflates the bodies of requests.
+#[derive(Debug, Default)]
+pub(crate) struct Inflater {
+    held_bytes: AtomicUsize,
+}
+
+/// A body as it was before it was compressed; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Inflated<'a> {
+    body: Vec<u8>,
+    held_bytes: &'a AtomicUsize,
+}
+
+impl Inflater {
+    /// The body of a request that says it is compressed; `None` if it is not. `check` says first
+    /// whether the sender may have that done, which can cost a hundred times what it cost to send.
+    ///
+    /// # Errors
+    ///
+    /// RequestEntityTooLarge above 1 MiB, SerializationException if it cannot be read, Throttling while
+    /// others take all the room there is, those of `check`.
+    pub(crate) fn inflated(
+        &self,
+        request: &Request<'_>,
+        check: impl FnOnce() -> Result<(), ApiError>,
+    ) -> Result<Option<Inflated<'_>>, ApiError> {
+        let encoding = request.header("content-encoding");
+        if !encoding.is_some_and(|encoding| encoding.trim().eq_ignore_ascii_case("gzip")) {
+            return Ok(None);
+        }
+        check()?;
+        let body = inflate(request.body)?;
+        let held = self.held_bytes.fetch_add(body.len(), Relaxed) + body.len();
+        let inflated = Inflated { body, held_bytes: &self.held_bytes };
+        if held > ALL_BYTES_MAX {
+            return Err(ApiError::throttling("Rate exceeded"));
+        }
+        Ok(Some(inflated))
     }
-    check()?;
-    if request.body.len() as u64 > BODY_BYTES_MAX {
+}
+
+impl Deref for Inflated<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl Drop for Inflated<'_> {
+    fn drop(&mut self) {
+        self.held_bytes.fetch_sub(self.body.len(), Relaxed);
+    }
+}
+
+fn inflate(compressed: &[u8]) -> Result<Vec<u8>, ApiError> {
+    if compressed.len() as u64 > BODY_BYTES_MAX {
         return Err(too_large());
     }
     let mut body = Vec::new();
     // One member: a body of thousands that are empty would cost much and show nothing.
-    let mut decoder = GzDecoder::new(request.body).take(BODY_BYTES_MAX + 1);
+    let mut decoder = GzDecoder::new(compressed).take(BODY_BYTES_MAX + 1);
     let read = decoder.read_to_end(&mut body);
     if body.len() as u64 > BODY_BYTES_MAX {
         return Err(too_large());
@@ -36,7 +83,7 @@ pub(crate) fn inflated(
     if read.is_err() || !decoder.into_inner().into_inner().is_empty() {
         return Err(ApiError::serialization("the body is not compressed with gzip"));
     }
-    Ok(Some(body))
+    Ok(body)
 }
 
 pub(super) fn too_large() -> ApiError {
@@ -67,6 +114,16 @@ mod tests {
     }
 
     fn inflate(encoding: &str, body: &[u8]) -> Result<Option<Vec<u8>>, ApiError> {
+        let inflater = Inflater::default();
+        inflate_with(&inflater, encoding, body)
+            .map(|inflated| inflated.map(|inflated| inflated.to_vec()))
+    }
+
+    fn inflate_with<'a>(
+        inflater: &'a Inflater,
+        encoding: &str,
+        body: &[u8],
+    ) -> Result<Option<Inflated<'a>>, ApiError> {
         let headers = [Header { name: "Content-Encoding", value: encoding.as_bytes() }];
         let request = Request {
             method: "POST",
@@ -77,7 +134,7 @@ mod tests {
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
             is_tls: false,
         };
-        inflated(&request, || Ok(()))
+        inflater.inflated(&request, || Ok(()))
     }
 
     #[test]
@@ -100,5 +157,18 @@ mod tests {
         assert_eq!(inflate("gzip", &vec![0; (1 << 20) + 1]).unwrap_err().status, 413);
         let largest = compressed(&vec![0; 1 << 20]);
         assert_eq!(inflate("gzip", &largest).unwrap().unwrap().len(), 1 << 20);
+    }
+    #[test]
+    fn bodies_under_way_are_bounded_together() {
+        let inflater = Inflater::default();
+        let body = compressed(&vec![0; 1 << 20]);
+        let next = || inflate_with(&inflater, "gzip", &body);
+
+        let held: Vec<_> = (0..64).map(|_| next().unwrap()).collect();
+        assert_eq!(next().unwrap_err().code, "Throttling");
+        drop(held);
+
+        assert!(next().is_ok());
+        assert_eq!(inflater.held_bytes.load(Relaxed), 0);
     }
 }

@@ -30,7 +30,7 @@ use millrace_wire::protocol::Target;
 use millrace_wire::{ApiError, Request, Response};
 
 pub use act::QueueAccess;
-pub(crate) use gzip::inflated;
+pub(crate) use gzip::Inflater;
 pub use monitor::{Alarms, Monitor};
 
 use crate::auth::Caller;
