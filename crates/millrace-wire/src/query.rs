@@ -57,7 +57,12 @@ impl<'a> Parameters<'a> {
 
         // Stable, hence the first of equal names stays first.
         sorted.sort_by(|a, b| a.name.cmp(&b.name));
+        let given = sorted.len();
         sorted.dedup_by(|later, earlier| later.name == earlier.name);
+        if sorted.len() < given / 2 {
+            // They stay for as long as the request waits.
+            sorted.shrink_to_fit();
+        }
         Ok(Parameters { sorted })
     }
 
@@ -69,6 +74,11 @@ impl<'a> Parameters<'a> {
     /// The value of that name, if it is UTF-8.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.scope().bytes(name).and_then(|value| str::from_utf8(value).ok())
+    }
+
+    /// How many names there are.
+    pub fn len(&self) -> usize {
+        self.sorted.len()
     }
 
     /// Whether there is no parameter.

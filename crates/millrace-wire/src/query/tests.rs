@@ -113,3 +113,12 @@ fn too_many_parameters_are_refused() {
 
     assert_eq!(Parameters::parse("b", form.as_bytes()).unwrap_err().code, "MalformedQueryString");
 }
+
+#[test]
+fn what_is_given_again_and_again_takes_no_memory() {
+    let form = "a&".repeat(10_000);
+    let parameters = Parameters::parse("", form.as_bytes()).unwrap();
+
+    assert_eq!(parameters.len(), 1);
+    assert!(parameters.sorted.capacity() < 10, "{}", parameters.sorted.capacity());
+}

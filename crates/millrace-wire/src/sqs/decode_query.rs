@@ -12,13 +12,21 @@ use super::value::{
 use crate::ApiError;
 use crate::query::{Parameters, Scope};
 
+/// Parameters of one request at most. A batch of ten messages with ten attributes each has some 400;
+/// each takes ten times what it is written in, for as long as a long poll waits.
+const PARAMETERS_MAX: usize = 4_096;
+
 /// Decodes the parameters of a request for `action`, the value of its parameter of that name.
 /// Everything is borrowed from `parameters`. Values of the wrong type are MalformedInput, the
-/// Query form of JSON's SerializationException.
+/// Query form of JSON's SerializationException; too many parameters are a MalformedQueryString.
 pub fn decode_query<'p>(
     action: &str,
     parameters: &'p Parameters<'_>,
 ) -> Result<Action<'p>, ApiError> {
+    if parameters.len() > PARAMETERS_MAX {
+        let message = format!("a request has at most {PARAMETERS_MAX} parameters");
+        return Err(ApiError::malformed_query_string(message));
+    }
     let scope = parameters.scope();
     Ok(match action {
         "AddPermission" => Action::AddPermission(AddPermission {

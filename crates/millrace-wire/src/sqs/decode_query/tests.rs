@@ -165,3 +165,15 @@ fn wrong_values_and_actions_are_refused() {
     assert_eq!(code("", ""), "MissingAction");
     assert_eq!(code("Nope", ""), "InvalidAction");
 }
+
+#[test]
+fn a_request_has_few_parameters() {
+    let with = |count: usize| {
+        let form: String = (0..count).map(|number| format!("p{number}&")).collect();
+        let parameters = Parameters::parse("", form.as_bytes()).unwrap();
+        decode_query("ReceiveMessage", &parameters).map(drop).map_err(|error| error.code)
+    };
+
+    assert_eq!(with(PARAMETERS_MAX), Ok(()));
+    assert_eq!(with(PARAMETERS_MAX + 1), Err("MalformedQueryString"));
+}
