@@ -250,3 +250,43 @@ def test_little_memory_takes_few_large_bodies_at_a_time(make_server):
         assert read_response(stream)[0] == 503
     for connection in connections:
         connection.close()
+
+
+WAITING = 1_000
+JUNK = b"&".join(b"%d" % number for number in range(11_000))  # Parameters that nobody asks for.
+LONG_POLL = {"QueueUrl": "http://a/000000000000/big", "WaitTimeSeconds": 5}
+# Each is small enough to be read whatever the others hold.
+SMALL = {
+    "a compressed body of a long poll": json_request(
+        "ReceiveMessage",
+        gzip.compress(json.dumps(LONG_POLL).encode().ljust(MIB)),
+        "Content-Encoding: gzip\r\n",
+    ),
+    "parameters of a long poll, again and again": form_request(
+        b"Action=ReceiveMessage&" + urllib.parse.urlencode(LONG_POLL).encode() + b"&a" * 30_000
+    ),
+    "parameters of metrics": form_request(
+        b"Action=PutMetricData&Version=2010-08-01&Namespace=n&MetricData.member.1.MetricName=m"
+        b"&MetricData.member.1.Value=1&" + JUNK
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_requests_that_wait_hold_little_memory(make_server, name):
+    server = make_server()
+    Connection(server.port).call("CreateQueue", QueueName="big")
+    request = SMALL[name]
+    assert len(request) < 64 * 1024
+    memory = Memory(server)
+
+    connections = [connect(server, timeout=60) for _ in range(WAITING)]
+    for connection in connections:
+        connection.sendall(request)
+    for connection in connections:
+        memory.look()
+        with connection.makefile("rb") as stream:
+            assert read_response(stream)[0] in (200, 400)
+        connection.close()
+
+    memory.check(print, growth_mb=300)

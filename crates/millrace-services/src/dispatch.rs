@@ -9,6 +9,7 @@ use millrace_core::MessageId;
 use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
 use millrace_wire::protocol::{Protocol, ServiceName, Target, detect};
+use millrace_wire::query::Parameters;
 use millrace_wire::{ApiError, Request, Response, Service, no_action_response, sqs as wire_sqs};
 use prometheus_client::collector::Collector;
 
@@ -128,7 +129,7 @@ impl Services {
             }
         };
         let meant = Request { body: inflated.as_deref().unwrap_or(request.body), ..*request };
-        let target = match detect(&meant) {
+        let mut target = match detect(&meant) {
             Ok(target) => target,
             Err(error) => return error.response(ServiceName::Sqs, Protocol::Query, request_id),
         };
@@ -149,6 +150,8 @@ impl Services {
         if !matches!(request.method, "GET" | "POST") {
             return ApiError::method_not_allowed().response(service, protocol, request_id);
         }
+        // By themselves: whoever has read them may let them go.
+        let parameters = std::mem::take(&mut target.parameters);
         let span = self.span(request, &target);
         let began = Instant::now();
         let caller = match self.auth.identify(request, &target) {
@@ -160,7 +163,7 @@ impl Services {
                 return error.response(service, protocol, request_id);
             }
         };
-        let response = self.act(&meant, &target, &caller, (request_id, &span)).await;
+        let response = self.act(&meant, &target, parameters, (&caller, request_id, &span)).await;
         span.answered(response.status, request_id);
         self.requests.add(service, &target.action, response.status, began.elapsed());
         response
@@ -181,7 +184,7 @@ impl Services {
     pub async fn call_as(&self, principal: &Principal<'_>, request: Request<'_>) -> Response {
         let id = MessageId::from_random(fastrand::u128(..)).text();
         let request_id = str::from_utf8(&id).unwrap_or_default();
-        let target = match detect(&request) {
+        let mut target = match detect(&request) {
             Ok(target) => target,
             Err(error) => return error.response(ServiceName::Sqs, Protocol::Json, request_id),
         };
@@ -195,23 +198,24 @@ impl Services {
             sender_id: auth::sender_id(principal.access_key),
             is_authenticated: principal.access_key.is_some(),
         };
-        self.act(&request, &target, &caller, (request_id, RequestSpan::none())).await
+        let parameters = std::mem::take(&mut target.parameters);
+        self.act(&request, &target, parameters, (&caller, request_id, RequestSpan::none())).await
     }
 
     async fn act(
         &self,
         request: &Request<'_>,
         target: &Target<'_>,
-        caller: &Caller<'_>,
-        (request_id, span): (&str, &RequestSpan),
+        parameters: Parameters<'_>,
+        (caller, request_id, span): (&Caller<'_>, &str, &RequestSpan),
     ) -> Response {
         let Target { service, protocol, .. } = *target;
         let answer = match service {
             ServiceName::Sqs | ServiceName::Unknown => {
-                self.sqs.call(request, target, caller, span).await
+                self.sqs.call(request, target, &parameters, caller, span).await
             }
             ServiceName::CloudWatch => {
-                let call = self.cloudwatch.call(request, target, caller, request_id);
+                let call = self.cloudwatch.call(request, target, parameters, (caller, request_id));
                 return match Box::pin(call).await {
                     Ok(response) => response,
                     Err(error) => refusal(&error, target, (request_id, span)),

@@ -90,7 +90,7 @@ pub fn cloudwatch(input: &[u8]) {
             path_queue: None,
             parameters,
         };
-        cloudwatch::decode(&target, body).map(drop)
+        cloudwatch::decode(&target, &target.parameters, body).map(drop)
     });
     if let Err(error) = decoded {
         let _ = error.response(ServiceName::CloudWatch, protocol, "id");

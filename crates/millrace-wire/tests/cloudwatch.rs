@@ -26,7 +26,7 @@ fn call(path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Action, Api
         is_tls: false,
     };
     let target = detect(&request).unwrap();
-    decode(&target, body)
+    decode(&target, &target.parameters, body)
 }
 
 fn json(action: &str, body: &str) -> Result<Action, ApiError> {

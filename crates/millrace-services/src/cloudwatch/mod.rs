@@ -27,6 +27,7 @@ use millrace_core::QueueKey;
 use millrace_metrics::Scope;
 use millrace_wire::cloudwatch::{self, Action, Answer};
 use millrace_wire::protocol::Target;
+use millrace_wire::query::Parameters;
 use millrace_wire::{ApiError, Request, Response};
 
 pub use act::QueueAccess;
@@ -54,13 +55,15 @@ impl CloudWatch {
         &self,
         request: &Request<'_>,
         target: &Target<'_>,
-        caller: &Caller<'_>,
-        request_id: &str,
+        parameters: Parameters<'_>,
+        (caller, request_id): (&Caller<'_>, &str),
     ) -> Result<Response, ApiError> {
         if request.body.len() as u64 > gzip::BODY_BYTES_MAX {
             return Err(gzip::too_large());
         }
-        let action = cloudwatch::decode(target, request.body)?;
+        let action = cloudwatch::decode(target, &parameters, request.body)?;
+        // They may take ten times what they are written in, and the answer waits for a thread.
+        drop(parameters);
         let (region, account) = (caller.region.to_string(), caller.account.to_string());
         let scope = Scope { region, account };
         let answer = self.act(&scope, &action).await?;

@@ -26,6 +26,7 @@ use millrace_broker::{Broker, SharedQueue};
 use millrace_core::{QueueKey, Timestamp, is_account, limits, partition};
 use millrace_otel::RequestSpan;
 use millrace_wire::protocol::{PathQueue, Protocol, Target, parse_queue_url};
+use millrace_wire::query::Parameters;
 use millrace_wire::sqs::{Action, Answer, Text, decode_json, decode_query};
 use millrace_wire::{ApiError, Request};
 
@@ -73,6 +74,7 @@ impl Sqs {
         &self,
         request: &Request<'_>,
         target: &Target<'_>,
+        parameters: &Parameters<'_>,
         caller: &Caller<'_>,
         span: &RequestSpan,
     ) -> Result<Answer, ApiError> {
@@ -80,7 +82,7 @@ impl Sqs {
             Protocol::Json => decode_json(&target.action, request.body)?,
             _ => {
                 check_query_action(target)?;
-                decode_query(&target.action, &target.parameters)?
+                decode_query(&target.action, parameters)?
             }
         };
         let trace_header = request.header("x-amzn-trace-id");

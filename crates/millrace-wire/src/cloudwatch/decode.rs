@@ -8,21 +8,26 @@ use super::types::Action;
 use crate::ApiError;
 use crate::cbor;
 use crate::protocol::{Protocol, Target};
+use crate::query::Parameters;
 
 /// Structures of one request at most: each takes some hundred bytes, however few it is written in.
 /// PutMetricData may have 1,000 data points with 30 dimensions.
 const STRUCTURES_MAX: usize = 65_536;
 
-/// Reads the request that `target` names. Content encodings must be undone.
+/// Reads the request that `target` names, in Query from `parameters`. Content encodings must be undone.
 ///
 /// # Errors
 ///
 /// SerializationException or MalformedInput if members are missing their type,
 /// UnknownOperationException or InvalidAction if there is no such action.
-pub fn decode(target: &Target<'_>, body: &[u8]) -> Result<Action, ApiError> {
+pub fn decode(
+    target: &Target<'_>,
+    parameters: &Parameters<'_>,
+    body: &[u8],
+) -> Result<Action, ApiError> {
     let tree;
     let input = match target.protocol {
-        Protocol::Query | Protocol::QueryAsJson => Input::Query(target.parameters.scope()),
+        Protocol::Query | Protocol::QueryAsJson => Input::Query(parameters.scope()),
         Protocol::Json => {
             tree = json(body)?;
             Input::Tree(&tree)
