@@ -115,7 +115,12 @@ impl Console {
                 None => problem(401, "NotLoggedIn", "Log in first."),
             },
             (_, _) if is_read => self.answer_page(request, session.as_ref()).await,
-            _ => problem(405, "MethodNotAllowed", "This path is only read."),
+            _ => {
+                let mut response = problem(405, "MethodNotAllowed", "This path is only read.");
+                // RFC 9110, 15.5.6.
+                response.headers.push(("Allow", "GET, HEAD".to_owned()));
+                response
+            }
         }
     }
 

@@ -148,7 +148,11 @@ impl Services {
         }
         // A HEAD, say, is taken to change nothing.
         if !matches!(request.method, "GET" | "POST") {
-            return ApiError::method_not_allowed().response(service, protocol, request_id);
+            let mut response =
+                ApiError::method_not_allowed().response(service, protocol, request_id);
+            // RFC 9110, 15.5.6.
+            response.headers.push(("Allow", "GET, POST".to_owned()));
+            return response;
         }
         // By themselves: whoever has read them may let them go.
         let parameters = std::mem::take(&mut target.parameters);

@@ -364,6 +364,14 @@ async fn a_queues_page_is_there_as_soon_as_the_queue_is() {
 }
 
 #[tokio::test]
+async fn a_page_says_that_it_is_only_read() {
+    let refused = Browser::with_page().await.ask("POST", "/queues", &[], "").await;
+
+    assert_eq!(refused.status, 405);
+    assert!(refused.headers.contains(&("Allow", "GET, HEAD".to_owned())));
+}
+
+#[tokio::test]
 async fn an_unknown_path_is_a_page_and_browsers_find_the_icon() {
     for browser in [Browser::with_page().await, Browser::new(vec![key()])] {
         for target in ["/nonsense", "/queues/us-east-1/000000000000/q/nonsense"] {
