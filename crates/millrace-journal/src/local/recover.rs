@@ -28,7 +28,7 @@ use super::{LocalJournal, LocalOptions, Spare};
 use crate::error::OpenError;
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, FrameKind, Prior};
 use crate::fs::{File, FileSystem, SimFileSystem, is_out_of_space};
-use crate::journal::Journal;
+use crate::journal::{Journal, Visitor};
 use crate::position::{Durability, Epoch, Position, SegmentId, TornTail};
 use crate::record::Replayed;
 
@@ -49,8 +49,6 @@ impl End {
         Self { stop, torn_tail: None }
     }
 }
-
-pub(super) type Shown<'a> = dyn FnMut(Replayed<'_>) -> ControlFlow<()> + 'a;
 
 pub(super) fn open(
     fs: Arc<dyn FileSystem>,
@@ -156,7 +154,7 @@ pub fn fuzz_recovery(bytes: &[u8]) {
 pub(super) fn find_end(
     last: &Found,
     spares: &[(SegmentId, Arc<dyn File>)],
-    show: &mut Shown<'_>,
+    show: &mut Visitor<'_>,
 ) -> Result<End, OpenError> {
     let id = last.header.segment;
     let reading = || OpenError::io(format!("reading segment {id}"));

@@ -22,6 +22,7 @@ use crate::frame::{
     Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, Verdict, is_intact,
 };
 use crate::fs::File;
+use crate::journal::Visitor;
 use crate::position::{Epoch, Position, SegmentId};
 use crate::record::{Decoded, Replayed};
 
@@ -67,7 +68,7 @@ pub(super) fn scan(
     file: &dyn File,
     header: &SegmentHeader,
     limit: u64,
-    visitor: &mut dyn FnMut(Replayed<'_>) -> ControlFlow<()>,
+    visitor: &mut Visitor<'_>,
 ) -> io::Result<Stop> {
     let mut window = Window::new(file, limit)?;
     let offset = SEGMENT_HEADER_BYTES as u32;
@@ -240,11 +241,7 @@ pub(super) fn whole_in_front(body: &[u8]) -> u32 {
     whole
 }
 
-fn show_records(
-    body: &[u8],
-    frame: &FrameHeader,
-    visitor: &mut dyn FnMut(Replayed<'_>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
+fn show_records(body: &[u8], frame: &FrameHeader, visitor: &mut Visitor<'_>) -> ControlFlow<()> {
     let start = frame.place.plus(FRAME_HEADER_BYTES as u32);
     let mut offset = 0;
     for _ in 0..frame.records {

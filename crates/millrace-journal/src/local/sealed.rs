@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::draft::Draft;
-use super::recover::Shown;
 use super::scan::scan;
 use super::segment::temporary_path;
 use super::sidecar::Sidecar;
 use super::survey::{Corruption, Found};
 use crate::error::OpenError;
 use crate::fs::FileSystem;
+use crate::journal::Visitor;
 use crate::position::SegmentId;
 
 /// What replaying the sealed segments taught.
@@ -31,7 +31,7 @@ pub(super) fn replay_sealed(
     dir: &Path,
     segments: &[Found],
     most_drafts: usize,
-    show: &mut Shown<'_>,
+    show: &mut Visitor<'_>,
 ) -> Result<Sealed, OpenError> {
     let mut sealed = Sealed {
         ends: Vec::new(),

@@ -22,6 +22,7 @@ use super::scan::{Stop, scan};
 use super::segment::{SegmentHeader, index_path, temporary_path};
 use crate::frame::Chain;
 use crate::fs::{File, FileSystem, read_all};
+use crate::journal::Visitor;
 use crate::position::{Position, SegmentId};
 use crate::record::{RECORD_HEADER_BYTES, Replayed};
 
@@ -59,11 +60,7 @@ impl Sidecar {
         self.bytes.len() as u64
     }
 
-    pub(super) fn replay(
-        &self,
-        segment: SegmentId,
-        visitor: &mut dyn FnMut(Replayed<'_>) -> ControlFlow<()>,
-    ) {
+    pub(super) fn replay(&self, segment: SegmentId, visitor: &mut Visitor<'_>) {
         let mut rest = self.bytes.get(HEADER_BYTES..).unwrap_or_default();
         while let Some((entry, behind)) = next_entry(rest, segment) {
             rest = behind;
