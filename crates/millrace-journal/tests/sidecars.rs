@@ -4,11 +4,15 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use common::{SEGMENT_BYTES, dir, fill, open, segment_path, work_off};
+use millrace_journal::fs::File;
 use millrace_journal::{
-    FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions, Purpose, Record,
+    FileSystem, GroupCommit, GroupOptions, Journal, LocalJournal, LocalOptions, Purpose, Record,
     SimFileSystem, check,
 };
 
@@ -144,4 +148,86 @@ fn sealed_segment_that_a_start_has_read_is_not_read_again_for_its_sidecar() {
 
         assert_eq!(fs.contents(&index).is_none(), is_read_again);
     }
+}
+
+/// A disk that others work on while a sidecar gets its name.
+struct Interrupted {
+    disk: SimFileSystem,
+    by: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl FileSystem for Interrupted {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.disk.create_dir_all(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.disk.list(dir)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.disk.open(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.disk.create(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if let Some(by) = self.by.get().filter(|_| to.extension().is_some_and(|kind| kind == "idx"))
+        {
+            by();
+        }
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        self.disk.lock(path)
+    }
+
+    fn random(&self) -> u64 {
+        self.disk.random()
+    }
+
+    fn now(&self) -> Duration {
+        self.disk.now()
+    }
+}
+
+#[test]
+fn sidecar_of_a_segment_that_goes_meanwhile_goes_with_it() {
+    let disk = disk_without_sidecars();
+    let fs = Arc::new(Interrupted { disk: disk.clone(), by: OnceLock::new() });
+    let options = LocalOptions {
+        segment_bytes: SEGMENT_BYTES,
+        unindexed_segments: 0,
+        ..LocalOptions::default()
+    };
+    let (journal, opened) = LocalJournal::open(fs.clone(), dir(), options, &mut |_| {}).unwrap();
+    let journal = Arc::new(journal);
+    let active = opened.tail.segment();
+    let other = Arc::downgrade(&journal);
+    // Who needs space at once removes what was truncated, whatever the background is about to do.
+    let removes = move || {
+        let journal = other.upgrade().unwrap();
+        journal.truncate_before(active).unwrap();
+        journal.finish();
+    };
+    assert!(fs.by.set(Box::new(removes)).is_ok());
+
+    while journal.background_step() {}
+
+    assert_eq!(journal.segments().len(), 1);
+    let names = disk.list(dir()).unwrap();
+    assert!(names.iter().all(|name| !name.ends_with(".idx")), "{names:?}");
+    let files = names.iter().filter(|name| name.ends_with(".seg")).count() as u64;
+    assert_eq!(journal.disk_bytes(), files * u64::from(SEGMENT_BYTES));
 }

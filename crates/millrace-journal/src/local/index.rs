@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::draft::Draft;
-use super::segment::{Segment, temporary_path};
+use super::segment::{Segment, index_path, temporary_path};
 use super::{LocalJournal, State, sidecar};
 use crate::frame::Chain;
 use crate::position::SegmentId;
@@ -42,9 +42,7 @@ impl LocalJournal {
         if let (Some(segment), Some(next_start)) = (segment, next) {
             // What it describes is durable: the segment was synced before the next one's header.
             match self.make_sidecar(&segment, next_start) {
-                Ok(bytes) => {
-                    self.state_mut().index_bytes.insert(id, bytes);
-                }
+                Ok(bytes) => self.note_sidecar(id, bytes),
                 // The next start reads the segment itself, or finds out what is wrong with it.
                 Err(error) => {
                     tracing::warn!(%error, segment = %id, "no sidecar was written");
@@ -56,6 +54,22 @@ impl LocalJournal {
         }
         self.state_mut().unindexed.retain(|waiting| *waiting != id);
         true
+    }
+
+    /// A sidecar has its name. Others may have removed the segment meanwhile, and with it what there
+    /// was of its sidecar: then this one goes, too.
+    fn note_sidecar(&self, id: SegmentId, bytes: u64) {
+        let mut state = self.state_mut();
+        let is_doomed = || state.doomed.iter().any(|segment| segment.header.segment == id);
+        if state.segments.contains_key(&id) || is_doomed() {
+            state.index_bytes.insert(id, bytes);
+            return;
+        }
+        drop(state);
+        // If that fails, the next start finds it.
+        if let Err(error) = self.fs.remove_present(&index_path(&self.dir, id)) {
+            tracing::warn!(%error, segment = %id, "sidecar of a removed segment could not be removed");
+        }
     }
 
     fn make_sidecar(&self, segment: &Segment, next_start: Chain) -> io::Result<u64> {
