@@ -11,7 +11,7 @@ use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame, Prior, Verdict};
 use crate::journal::{Journal, Placement, SegmentInfo, Visitor};
 use crate::local::SEGMENT_HEADER_BYTES;
 use crate::position::{Epoch, Opened, Position, SegmentId};
-use crate::record::{Decoded, Replayed};
+use crate::record::{self, Replayed};
 
 /// Keeps frames in memory, shared with the group commit that wrote them, until truncated.
 pub struct MemoryJournal {
@@ -142,14 +142,10 @@ impl Journal for MemoryJournal {
             .map(|(start, body)| (*start, body.records, body.bytes.clone()))
             .collect();
         for (start, records, bytes) in bodies {
-            let mut offset = 0;
-            for _ in 0..records {
-                let position = start.plus(offset as u32);
-                let rest = bytes.get(offset..).ok_or(ReadError::Damaged(position))?;
-                let record = Decoded::parse(rest).ok_or(ReadError::Damaged(position))?;
-                offset += record.record_len();
+            // Written by this process, so they are whole.
+            for (offset, record) in record::records(&bytes).take(records as usize) {
                 let replayed = Replayed {
-                    position,
+                    position: start.plus(offset as u32),
                     index: record.index,
                     payload_len: record.payload.len() as u32,
                     record_len: record.record_len() as u32,

@@ -106,6 +106,19 @@ impl<'a> Decoded<'a> {
     }
 }
 
+/// The records in the body of a frame and where they start in it, as far as they can be told apart
+/// by their lengths. Behind the last may be padding, which is not told from a record: callers know
+/// how many there are.
+pub(crate) fn records(body: &[u8]) -> impl Iterator<Item = (usize, Decoded<'_>)> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let record = Decoded::parse(body.get(start..)?)?;
+        let found = (start, record);
+        start += record.record_len();
+        Some(found)
+    })
+}
+
 impl RecordBytes {
     /// See [`Record::index`].
     #[must_use]

@@ -16,7 +16,7 @@ use super::sidecar::{WRITE_BYTES, Writer, push_entry};
 use crate::frame::{Chain, FRAME_HEADER_BYTES, Frame};
 use crate::fs::FileSystem;
 use crate::position::SegmentId;
-use crate::record::{Decoded, Replayed};
+use crate::record::{Replayed, records};
 
 /// Entries that wait to be written, at most.
 const MAX_WAITING_BYTES: usize = 8 << 20;
@@ -161,16 +161,14 @@ impl Waiting {
 
     /// None if a record is not whole.
     fn add(&mut self, frame: &Frame) -> Option<()> {
-        let mut offset = frame.header.place.offset() + FRAME_HEADER_BYTES as u32;
-        let mut rest = frame.body.get(..)?;
-        for _ in 0..frame.header.records {
-            let record = Decoded::parse(rest)?;
-            self.push(offset, record.payload.len() as u32, record.index);
-            offset += record.record_len() as u32;
-            rest = rest.get(record.record_len()..)?;
+        let body = frame.header.place.offset() + FRAME_HEADER_BYTES as u32;
+        let mut added = 0;
+        for (start, record) in records(&frame.body).take(frame.header.records as usize) {
+            self.push(body + start as u32, record.payload.len() as u32, record.index);
+            added += 1;
         }
         self.frames += 1;
-        Some(())
+        (added == frame.header.records).then_some(())
     }
 }
 

@@ -24,7 +24,7 @@ use crate::frame::{
 use crate::fs::File;
 use crate::journal::Visitor;
 use crate::position::{Epoch, Position, SegmentId};
-use crate::record::{Decoded, Replayed};
+use crate::record::{Replayed, records};
 
 const WINDOW_BYTES: usize = 1 << 20;
 const BLOCK_BYTES: usize = 4096;
@@ -209,45 +209,29 @@ fn search_block(
 }
 
 /// Whether so many records fill a frame's body, by their lengths.
-pub(super) fn fit(body: &[u8], records: u32) -> bool {
-    let mut rest = body;
-    for _ in 0..records {
-        let Some(record) = Decoded::parse(rest) else { return false };
-        rest = rest.get(record.record_len()..).unwrap_or_default();
+pub(super) fn fit(body: &[u8], count: u32) -> bool {
+    let (mut found, mut end) = (0, 0);
+    for (start, record) in records(body).take(count as usize) {
+        (found, end) = (found + 1, start + record.record_len());
     }
-    rest.len() < FRAME_ALIGN
+    found == count && body.len() - end < FRAME_ALIGN
 }
 
 /// How many of the records in such a body have the right checksum.
-pub(super) fn count_whole(body: &[u8], records: u32) -> u32 {
-    let mut rest = body;
-    let mut whole = 0;
-    for _ in 0..records {
-        let Some(record) = Decoded::parse(rest) else { break };
-        whole += u32::from(record.is_intact());
-        rest = rest.get(record.record_len()..).unwrap_or_default();
-    }
-    whole
+pub(super) fn count_whole(body: &[u8], count: u32) -> u32 {
+    let counted = records(body).take(count as usize);
+    counted.filter(|(_, record)| record.is_intact()).count() as u32
 }
 
 /// Records that are whole one behind the other, from the front.
 pub(super) fn whole_in_front(body: &[u8]) -> u32 {
-    let mut rest = body;
-    let mut whole = 0;
-    while let Some(record) = Decoded::parse(rest).filter(Decoded::is_intact) {
-        whole += 1;
-        rest = rest.get(record.record_len()..).unwrap_or_default();
-    }
-    whole
+    records(body).take_while(|(_, record)| record.is_intact()).count() as u32
 }
 
 fn show_records(body: &[u8], frame: &FrameHeader, visitor: &mut Visitor<'_>) -> ControlFlow<()> {
     let start = frame.place.plus(FRAME_HEADER_BYTES as u32);
-    let mut offset = 0;
-    for _ in 0..frame.records {
-        let rest = body.get(offset..).unwrap_or_default();
-        // Only a gap may have records that cannot be told apart. The log goes on behind it.
-        let Some(record) = Decoded::parse(rest) else { break };
+    // Only a gap may have records that cannot be told apart. The log goes on behind it.
+    for (offset, record) in records(body).take(frame.records as usize) {
         // Other frames' checksums cover their records.
         if frame.kind != FrameKind::Gap || record.is_intact() {
             visitor(Replayed {
@@ -257,7 +241,6 @@ fn show_records(body: &[u8], frame: &FrameHeader, visitor: &mut Visitor<'_>) -> 
                 record_len: record.record_len() as u32,
             })?;
         }
-        offset += record.record_len();
     }
     ControlFlow::Continue(())
 }
