@@ -21,13 +21,12 @@ use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::frame::{
     Chain, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameHeader, FrameKind, Verdict, is_intact,
 };
-use crate::fs::File;
+use crate::fs::{BLOCK_BYTES, File};
 use crate::journal::Visitor;
 use crate::position::{Epoch, Position, SegmentId};
 use crate::record::{Replayed, records};
 
 const WINDOW_BYTES: usize = 1 << 20;
-const BLOCK_BYTES: usize = 4096;
 static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 /// Where the chain ended.
