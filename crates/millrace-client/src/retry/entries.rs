@@ -28,7 +28,9 @@ struct Part {
 /// What is known of the entries.
 struct Decided<T> {
     outcomes: Vec<Option<Result<T, EntryError>>>,
-    /// Why entries without an outcome have none.
+    /// Why entries without an outcome have none: the last call that carried them failed so.
+    failures: Vec<Option<EntryError>>,
+    /// That of the last call that failed as a whole.
     error: Option<CallError>,
 }
 
@@ -80,10 +82,10 @@ impl Retry {
                     if is_ordered && error.is_ambiguous {
                         part.until.get_or_insert(begun + REPEAT_ORDERED_MAX);
                     }
+                    decided.fail(&part.indices, &error);
                     if error.is_retryable() {
                         parts.push_front(part.again(error.retry_after));
                     }
-                    decided.fail(error);
                 }
             }
         }
@@ -95,7 +97,7 @@ impl<T> Decided<T> {
     fn none_of(count: usize) -> Decided<T> {
         let mut outcomes = Vec::new();
         outcomes.resize_with(count, || None);
-        Decided { outcomes, error: None }
+        Decided { outcomes, failures: vec![None; count], error: None }
     }
 
     /// Notes the outcomes of the entries at `indices`; returns the indices to try again.
@@ -123,23 +125,33 @@ impl<T> Decided<T> {
         again
     }
 
-    /// A call failed as a whole. What an earlier one may have done stays open.
-    fn fail(&mut self, mut error: CallError) {
-        error.is_ambiguous |= self.error.as_ref().is_some_and(|earlier| earlier.is_ambiguous);
-        self.error = Some(error);
+    /// The call for the entries at `indices` failed as a whole. What an earlier one may have done
+    /// stays open.
+    fn fail(&mut self, indices: &[usize], error: &CallError) {
+        for index in indices {
+            if let Some(failure) = self.failures.get_mut(*index) {
+                let is_final = !error.is_retryable();
+                *failure = Some(EntryError::new(&error.code, &error.message, is_final));
+            }
+        }
+        let was_ambiguous = self.error.as_ref().is_some_and(|earlier| earlier.is_ambiguous);
+        let is_ambiguous = error.is_ambiguous || was_ambiguous;
+        self.error = Some(CallError { is_ambiguous, ..error.clone() });
     }
 
     fn finish(self) -> Result<Outcomes<T>, CallError> {
-        let missing = match self.error {
-            Some(error) if self.outcomes.iter().all(Option::is_none) => return Err(error),
-            Some(error) => {
-                let is_final = !error.is_retryable();
-                EntryError::new(error.code, error.message, is_final)
-            }
-            None => EntryError::new("NotAnswered", "the answer leaves the entry out", false),
-        };
-        let outcomes = self.outcomes.into_iter();
-        Ok(outcomes.map(|outcome| outcome.unwrap_or_else(|| Err(missing.clone()))).collect())
+        if let Some(error) = self.error
+            && self.outcomes.iter().all(Option::is_none)
+        {
+            return Err(error);
+        }
+        let left_out = || EntryError::new("NotAnswered", "the answer leaves the entry out", false);
+        let decided = self.outcomes.into_iter().zip(self.failures);
+        Ok(decided
+            .map(|(outcome, failure)| {
+                outcome.unwrap_or_else(|| Err(failure.unwrap_or_else(left_out)))
+            })
+            .collect())
     }
 }
 

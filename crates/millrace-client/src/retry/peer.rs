@@ -162,6 +162,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn entries_of_each_part_fail_for_its_own_reason() {
+        let small = Capabilities { max_batch_bytes: 2, ..MemoryPeer::standard().capabilities() };
+        let peer = MemoryPeer::with_capabilities(small);
+        let outage = CallError::new(CallErrorKind::Server, "ServiceUnavailable", "");
+        peer.plan(Operation::Send, Fault::Slow(Duration::ZERO));
+        peer.plan(Operation::Send, Fault::Refuse(outage));
+        let once = Retrying::new(peer, RetryOptions { attempts: 1, ..RetryOptions::default() });
+
+        let outcomes = once.send(&messages(["a", "b", "too large"])).await.unwrap();
+
+        assert!(outcomes[0].is_ok());
+        let errors = [1, 2].map(|index| outcomes[index].clone().unwrap_err());
+        assert_eq!(errors[0].code, "ServiceUnavailable");
+        assert_eq!(errors[1].code, "BatchRequestTooLong");
+        assert_eq!(errors.map(|error| error.is_retryable()), [true, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_outage_that_ends_is_not_noticed_and_one_that_stays_is_an_error() {
         let peer = MemoryPeer::standard();
         let outage = CallError::new(CallErrorKind::Server, "ServiceUnavailable", "");
