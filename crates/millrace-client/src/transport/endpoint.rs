@@ -68,7 +68,7 @@ fn split_port(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
     let after_brackets = authority.get(host_end..).unwrap_or_default();
     let Some(colon) = after_brackets.find(':') else { return Ok((authority, None)) };
     let (host, port) = authority.split_at(host_end + colon);
-    let digits = port.trim_start_matches(':');
+    let digits = port.get(1..).unwrap_or_default();
     match digits.parse() {
         Ok(port) if digits.bytes().all(|byte| byte.is_ascii_digit()) => Ok((host, Some(port))),
         _ => Err("has no valid port"),
@@ -106,6 +106,7 @@ mod tests {
             "http://u@h",
             "http://h:",
             "http://h:+1",
+            "http://h::80",
         ];
         for text in texts {
             assert!(Endpoint::parse(text).is_err(), "{text}");
