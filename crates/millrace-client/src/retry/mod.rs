@@ -9,7 +9,6 @@ mod entries;
 mod pace;
 mod peer;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -53,13 +52,13 @@ impl Default for RetryOptions {
 #[derive(Debug)]
 struct Retry {
     options: RetryOptions,
-    budget: Arc<Budget>,
+    budget: Budget,
     pace: Pace,
 }
 
 impl Retry {
     fn new(options: RetryOptions) -> Retry {
-        Retry { options, budget: Arc::new(Budget::new(options.budget)), pace: Pace::default() }
+        Retry { options, budget: Budget::new(options.budget), pace: Pace::default() }
     }
 
     /// Makes one attempt that the pace has admitted.
