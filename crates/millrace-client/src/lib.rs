@@ -6,6 +6,7 @@
 
 mod batch;
 mod credentials;
+mod encoding;
 mod error;
 mod message;
 mod peer;

@@ -1,7 +1,5 @@
 //! Bodies of requests and answers.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use bytestring::ByteString;
 use serde::{Deserialize, Serialize};
@@ -89,11 +87,6 @@ pub(super) fn delivery(message: ReservedMessage) -> Delivery {
         system_attributes: count.into_iter().collect(),
         attributes: Vec::new(),
     }
-}
-
-/// Whole seconds; parts of one count as one.
-pub(super) fn seconds(duration: Duration) -> u64 {
-    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
 pub(super) fn json(value: &impl Serialize) -> Result<Bytes, CallError> {

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 
 use super::body::{
     Delete, DeleteEntry, Post, PostMessage, Posted, Reservation, Reserve, Reserved, Touched,
-    delivery, json, malformed, parse, seconds,
+    delivery, json, malformed, parse,
 };
 use super::exchange::{Exchange, Request};
+use crate::encoding::{RESERVED, seconds};
 use crate::error::{CallError, CallErrorKind, EntryError};
 use crate::message::{Delivery, Outgoing, ReceiptHandle, Sent};
 use crate::peer::{Capabilities, Peer, ReceiveRequest, Visibility};
@@ -26,8 +27,6 @@ const WAIT: Duration = Duration::from_secs(30);
 /// IronMQ, version 1: a touch extends by the message's own timeout, which is the sender's choice, 60 s
 /// unless it makes one, and 30 s at least.
 const TOUCH: Duration = Duration::from_secs(30);
-/// What stays as it is in a path segment (RFC 3986, unreserved).
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// One queue of IronMQ. Message attributes, group ids and deduplication ids have no place there
 /// and are left out.
@@ -78,8 +77,8 @@ impl IronPeer {
             IronVersion::V1 => 1,
             IronVersion::V3 => 3,
         };
-        let project = utf8_percent_encode(&options.project_id, SEGMENT);
-        let queue = utf8_percent_encode(queue, SEGMENT);
+        let project = utf8_percent_encode(&options.project_id, RESERVED);
+        let queue = utf8_percent_encode(queue, RESERVED);
         Ok(IronPeer {
             exchange: Exchange {
                 transport: Arc::new(Transport::new(endpoint, &options.transport)?),
@@ -107,7 +106,7 @@ impl IronPeer {
         what: &str,
         reservation: Reservation<'_>,
     ) -> Result<Bytes, EntryOrCall> {
-        let id = utf8_percent_encode(&handle.message_id, SEGMENT);
+        let id = utf8_percent_encode(&handle.message_id, RESERVED);
         let target = format!("{}/messages/{id}{what}", self.path);
         let body = json(&reservation)?;
         let (wait, repeat) = (Duration::ZERO, Repeat::Safe);
@@ -176,10 +175,9 @@ impl Peer for IronPeer {
         &self,
         messages: &[Outgoing],
     ) -> Result<Vec<Result<Sent, EntryError>>, CallError> {
-        let post = |message: &'_ Outgoing| message.delay.map(seconds);
         let messages: Vec<_> = messages
             .iter()
-            .map(|message| PostMessage { body: &message.body, delay: post(message) })
+            .map(|message| PostMessage { body: &message.body, delay: message.delay.map(seconds) })
             .collect();
         let count = messages.len();
         let target = format!("{}/messages", self.path);

@@ -12,6 +12,7 @@ use self::form::Form;
 use self::json::Object;
 use super::Protocol;
 use super::client::Action;
+use crate::encoding::seconds;
 use crate::message::{MessageAttribute, Outgoing, ReceiptHandle, attribute};
 use crate::peer::{ReceiveRequest, SystemAttributes, Visibility};
 
@@ -197,11 +198,6 @@ fn put_handle(out: &mut dyn Writer, handle: &ReceiptHandle) {
 fn put_visibility(out: &mut dyn Writer, change: &Visibility) {
     put_handle(out, &change.handle);
     out.number("VisibilityTimeout", seconds(change.timeout));
-}
-
-/// Whole seconds; parts of one count as one, so that nothing comes earlier than asked for.
-fn seconds(duration: Duration) -> u64 {
-    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
 #[cfg(test)]

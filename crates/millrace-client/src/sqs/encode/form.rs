@@ -8,13 +8,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use percent_encoding::percent_encode;
 
 use super::Writer;
+use crate::encoding::RESERVED;
 use crate::message::{AttributeValue, MessageAttribute};
-
-/// RFC 3986: all but the unreserved characters.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A form under construction.
 pub(super) struct Form {
@@ -42,7 +40,7 @@ impl Form {
         self.out.extend_from_slice(self.prefix.as_bytes());
         self.out.extend_from_slice(name.as_bytes());
         self.out.push(b'=');
-        for part in percent_encode(value, ENCODED) {
+        for part in percent_encode(value, RESERVED) {
             self.out.extend_from_slice(part.as_bytes());
         }
     }
