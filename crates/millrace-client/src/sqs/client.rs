@@ -11,7 +11,7 @@ use super::answer::error_of;
 use crate::credentials::{Credentials, Signatory};
 use crate::error::CallError;
 use crate::transport::{
-    Call, Endpoint, Head, HeadError, Lane, Repeat, Transport, TransportError, TransportOptions,
+    Call, Endpoint, Head, Lane, Repeat, Transport, TransportError, TransportOptions,
 };
 
 /// Speaks one of the protocols with one endpoint. Clones share the connections.
@@ -61,9 +61,7 @@ impl SqsClient {
     /// If the endpoint is `https` and no certificate authority can be read.
     pub fn new(endpoint: Endpoint, options: SqsOptions) -> Result<SqsClient, CallError> {
         let region = options.region.or_else(|| region_of(&endpoint.host));
-        let mut head = Head::new("POST", "/", &endpoint.authority).map_err(TransportError::from)?;
-        let content_type = options.protocol.content_type();
-        head.header("content-type", content_type).map_err(TransportError::from)?;
+        let head = begin("/", &endpoint.authority, options.protocol)?;
         Ok(SqsClient {
             transport: Arc::new(Transport::new(endpoint, &options.transport)?),
             protocol: options.protocol,
@@ -104,11 +102,9 @@ impl SqsClient {
             Wait::UpTo(wait) => (Lane::Hold, wait),
         };
         let credentials = self.signatory.credentials().await?;
-        let head = self.head(action, &body, credentials.as_deref());
-        let head = head.map_err(TransportError::from)?;
-        let call = Call { lane, head, body, wait, repeat };
-        let answer = self.transport.call(call).await?;
-        if answer.status == 200 { Ok(answer.body) } else { Err(error_of(&answer)) }
+        let (head, place) = (self.head.clone(), ("/", ""));
+        let head = self.complete(head, place, action, &body, credentials.as_deref())?;
+        self.exchange(Call { lane, head, body, wait, repeat }).await
     }
 
     /// As [`SqsClient::call`], at another path than `/`: some servers do more there than Amazon's.
@@ -126,17 +122,12 @@ impl SqsClient {
     ) -> Result<Bytes, CallError> {
         let mark = if query.is_empty() { "" } else { "?" };
         let authority = &self.transport.endpoint().authority;
-        let mut head = Head::new("POST", &format!("{path}{mark}{query}"), authority)
-            .map_err(TransportError::from)?;
-        let content_type = self.protocol.content_type();
-        head.header("content-type", content_type).map_err(TransportError::from)?;
+        let head = begin(&format!("{path}{mark}{query}"), authority, self.protocol)?;
         let credentials = self.signatory.credentials().await?;
         let place = (path, query);
-        let head = self.complete(head, place, action, &body, credentials.as_deref());
-        let head = head.map_err(TransportError::from)?;
+        let head = self.complete(head, place, action, &body, credentials.as_deref())?;
         let (lane, wait, repeat) = (Lane::Quick, Duration::ZERO, Repeat::Safe);
-        let answer = self.transport.call(Call { lane, head, body, wait, repeat }).await?;
-        if answer.status == 200 { Ok(answer.body) } else { Err(error_of(&answer)) }
+        self.exchange(Call { lane, head, body, wait, repeat }).await
     }
 
     /// The connections.
@@ -152,13 +143,9 @@ impl SqsClient {
         &self.region
     }
 
-    fn head(
-        &self,
-        action: Action,
-        body: &[u8],
-        credentials: Option<&Credentials>,
-    ) -> Result<Head, HeadError> {
-        self.complete(self.head.clone(), ("/", ""), action, body, credentials)
+    async fn exchange(&self, call: Call) -> Result<Bytes, CallError> {
+        let answer = self.transport.call(call).await?;
+        if answer.status == 200 { Ok(answer.body) } else { Err(error_of(&answer)) }
     }
 
     /// Adds what tells the action, and the signature.
@@ -169,7 +156,7 @@ impl SqsClient {
         action: Action,
         body: &[u8],
         credentials: Option<&Credentials>,
-    ) -> Result<Head, HeadError> {
+    ) -> Result<Head, TransportError> {
         let is_json = self.protocol == Protocol::Json;
         if is_json {
             head.header("x-amz-target", action.0)?;
@@ -196,6 +183,13 @@ impl SqsClient {
         }
         Ok(head)
     }
+}
+
+/// A head up to what tells the action.
+fn begin(target: &str, authority: &str, protocol: Protocol) -> Result<Head, TransportError> {
+    let mut head = Head::new("POST", target, authority)?;
+    head.header("content-type", protocol.content_type())?;
+    Ok(head)
 }
 
 macro_rules! actions {
