@@ -86,13 +86,18 @@ impl Outgoing {
 
     /// What the server counts: body, and names, types and values of attributes.
     pub fn size_bytes(&self) -> usize {
-        self.body.len() + self.attributes.iter().map(MessageAttribute::size_bytes).sum::<usize>()
+        size_bytes(&self.body, &self.attributes)
     }
 }
 
 impl Delivery {
     pub fn message_id(&self) -> &ByteString {
         &self.handle.message_id
+    }
+
+    /// What its sender decided the size of: body, and names, types and values of attributes.
+    pub fn size_bytes(&self) -> usize {
+        size_bytes(&self.body, &self.attributes)
     }
 
     /// A system attribute, if the server gave it.
@@ -141,4 +146,8 @@ impl MessageAttribute {
         };
         self.name.len() + self.data_type.len() + value
     }
+}
+
+fn size_bytes(body: &str, attributes: &[MessageAttribute]) -> usize {
+    body.len() + attributes.iter().map(MessageAttribute::size_bytes).sum::<usize>()
 }

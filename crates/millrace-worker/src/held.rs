@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytestring::ByteString;
-use millrace_client::{AttributeValue, Delivery, MessageAttribute};
+use millrace_client::Delivery;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -103,7 +103,7 @@ impl HeldMessages {
     pub(crate) fn insert(&mut self, held: Held) -> Key {
         let key = Key(self.next);
         self.next += 1;
-        self.bytes += bytes_of(&held.delivery);
+        self.bytes += held.delivery.size_bytes();
         self.by_id.insert(held.delivery.message_id().clone(), key);
         self.messages.insert(key, held);
         key
@@ -124,7 +124,7 @@ impl HeldMessages {
 
     pub(crate) fn remove(&mut self, key: Key) -> Option<Held> {
         let held = self.messages.remove(&key)?;
-        self.bytes -= bytes_of(&held.delivery);
+        self.bytes -= held.delivery.size_bytes();
         if self.find(held.delivery.message_id()) == Some(key) {
             self.by_id.remove(held.delivery.message_id());
         }
@@ -134,16 +134,4 @@ impl HeldMessages {
     pub(crate) fn values(&self) -> impl Iterator<Item = &Held> {
         self.messages.values()
     }
-}
-
-/// What senders decide the size of.
-fn bytes_of(delivery: &Delivery) -> usize {
-    let of_attribute = |attribute: &MessageAttribute| {
-        let value = match &attribute.value {
-            AttributeValue::Text(text) => text.len(),
-            AttributeValue::Binary(bytes) => bytes.len(),
-        };
-        attribute.name.len() + attribute.data_type.len() + value
-    };
-    delivery.body.len() + delivery.attributes.iter().map(of_attribute).sum::<usize>()
 }
