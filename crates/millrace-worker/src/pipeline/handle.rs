@@ -65,11 +65,16 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
 
     /// Whether a handler is to start, if there is a slot for it.
     fn is_batch_ready(&mut self, now: Instant) -> bool {
+        if self.lanes.startable() == 0 {
+            // What waited may have gone another way than to a handler.
+            self.gathering_since = None;
+            return false;
+        }
         if self.progress.stage() != Stage::Running || self.units.len() >= self.limit.get() {
             return false;
         }
         if !self.is_gathering() {
-            return self.lanes.startable() > 0;
+            return true;
         }
         let since = *self.gathering_since.get_or_insert(now);
         now >= since + self.options.batch_window

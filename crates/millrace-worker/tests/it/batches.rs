@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use millrace_client::testing::MemoryPeer;
+use millrace_client::{
+    EntryError,
+    testing::{Fault, MemoryPeer, Operation},
+};
 use millrace_worker::{
     Backoff, Concurrency, Drain, Handler, HandlerError, Message, Options, Outcome, Until, Worker,
     each,
@@ -98,6 +101,30 @@ async fn batch_that_cannot_grow_does_not_wait() {
 
     assert_eq!(handler.sizes(), [7]);
     assert!(started.elapsed() < S, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn window_begins_anew_once_nothing_waits_any_more() {
+    let peer = MemoryPeer::standard();
+    peer.put(["a"]);
+    // So the lease of the message is lost while it waits for others. It comes again after 4 s.
+    let refusal = EntryError::new("ReceiptHandleIsInvalid", "", true);
+    peer.plan(Operation::ChangeVisibility, Fault::FailEntries(vec![0], refusal));
+    let handler = Batches::default();
+    let options = Options { visibility_timeout: 4 * S, batch_window: 10 * S, ..options(2) };
+    let worker = Worker::new(peer.clone(), handler.clone(), options);
+    let drain = worker.drain();
+    let started = Instant::now();
+    let end = async {
+        sleep(20 * S).await;
+        drain.release_now();
+    };
+
+    let (summary, ()) = tokio::join!(worker.run(), end);
+
+    assert_eq!((summary.leases_lost, summary.succeeded), (1, 1));
+    let at: Vec<_> = handler.0.lock().unwrap().iter().map(|(_, at)| *at - started).collect();
+    assert!(at.len() == 1 && at[0] >= 14 * S, "{at:?}");
 }
 
 /// Bodies of messages whose handlers panic.
