@@ -58,13 +58,12 @@ pub(crate) struct Limit {
 
 impl Limit {
     pub(crate) fn new(concurrency: Concurrency, now: Instant) -> Limit {
-        match concurrency {
-            Concurrency::Fixed(max) => Limit { max: max.max(1), gradient: None },
-            Concurrency::Auto { max } => {
-                let max = max.max(1);
-                Limit { max, gradient: Some(Gradient::new(max, now)) }
-            }
-        }
+        let max = concurrency.max();
+        let gradient = match concurrency {
+            Concurrency::Fixed(_) => None,
+            Concurrency::Auto { .. } => Some(Gradient::new(max, now)),
+        };
+        Limit { max, gradient }
     }
 
     /// Handlers that may run now, 1 at least.
