@@ -34,6 +34,7 @@ pub struct Message {
 }
 
 impl Message {
+    /// A held message as a handler gets it. Rejected, it goes to the dead-letter queue, if there is one.
     pub(crate) fn of(held: &Held, has_dead_letters: bool) -> Message {
         Message {
             delivery: held.delivery.clone(),

@@ -11,7 +11,7 @@ use millrace_client::Delivery;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::{backoff::LONGEST_HELD, handler::Message, metrics::Ended, settlement::Settlement};
+use crate::{backoff::LONGEST_HELD, metrics::Ended, settlement::Settlement};
 
 /// Names a held message; grows in the order of receipt and is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,11 +63,6 @@ pub(crate) enum State {
 }
 
 impl Held {
-    /// The message as a handler gets it. Rejected, it goes to the dead-letter queue, if there is one.
-    pub(crate) fn message(&self, has_dead_letters: bool) -> Message {
-        Message::of(self, has_dead_letters)
-    }
-
     /// How long the message may stay hidden: SQS counts 12 hours from the receive. Whole seconds,
     /// because parts of one are rounded up on the wire.
     pub(crate) fn hide_at_most(&self, now: Instant) -> Duration {

@@ -17,7 +17,7 @@ use super::{Event, Pipeline};
 use crate::{
     backoff::Backoff,
     drain::Stage,
-    handler::Handler,
+    handler::{Handler, Message},
     held::{Key, State},
     metrics::Ended,
     outcome::{HandlerError, Outcome},
@@ -112,7 +112,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
             if let Some(held) = self.held.get_mut(*key) {
                 held.state = State::Running;
                 held.is_begun.store(true, Ordering::Relaxed);
-                messages.push(held.message(self.dead_letters.is_some()));
+                messages.push(Message::of(held, self.dead_letters.is_some()));
             }
         }
         self.running += keys.len();
@@ -163,7 +163,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
 
     fn on_error(&self, key: Key, error: &HandlerError) -> Outcome {
         let Some(held) = self.held.get(key) else { return Outcome::RETRY };
-        let message = held.message(self.dead_letters.is_some());
+        let message = Message::of(held, self.dead_letters.is_some());
         panics::decide(&*self.handler, &message, error)
     }
 
