@@ -2,11 +2,18 @@
 
 import json
 
+import pytest
 
-def test_a_tag_cannot_be_given_twice(millrace, new_name):
-    refused = millrace("queue", "create", new_name(), "--tag", "a=1", "--tag", "a=2", expect=2)
 
-    assert "--tag a is given twice" in refused.stderr
+@pytest.mark.parametrize("what, flags", [
+    ("--tag a", ["--tag", "a=1", "--tag", "a=2"]),
+    ("--attribute DelaySeconds", ["--attribute", "DelaySeconds=1", "--attribute", "DelaySeconds=2"]),
+    ("--attribute DelaySeconds", ["--delay", "1", "--attribute", "DelaySeconds=2"]),
+])
+def test_nothing_is_given_two_values(millrace, new_name, what, flags):
+    refused = millrace("queue", "create", new_name(), *flags, expect=2)
+
+    assert f"{what} is given twice" in refused.stderr
 
 
 def test_created_queue_is_listed_and_shown(millrace, lines, new_name, attributes):

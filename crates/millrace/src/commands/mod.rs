@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
+use serde_json::{Map, Value};
 
 use crate::{config::UsageError, end_soon::end_soon};
 pub(crate) use connection::ConnectionFlags;
@@ -115,6 +116,19 @@ fn interval(text: &str) -> Result<Duration, String> {
 /// The two halves of `NAME=VALUE`.
 fn pair<'a>(text: &'a str, flag: &str) -> Result<(&'a str, &'a str), UsageError> {
     text.split_once('=').ok_or_else(|| UsageError(format!("{flag} {text}: must be NAME=VALUE")))
+}
+
+/// Adds what `flag` gives a value; nothing is given two.
+fn give(
+    given: &mut Map<String, Value>,
+    flag: &str,
+    name: &str,
+    value: Value,
+) -> Result<(), UsageError> {
+    match given.insert(name.to_owned(), value) {
+        None => Ok(()),
+        Some(_) => Err(UsageError(format!("{flag} {name} is given twice"))),
+    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
 use super::connection::{ConnectionFlags, name_of, text};
-use super::{Sqs, output, pair};
-use crate::config::UsageError;
+use super::{Sqs, give, output, pair};
 use crate::logging::tell;
 
 /// Queues whose attributes are asked for at a time.
@@ -184,9 +183,6 @@ fn redrive_target(attributes: &Map<String, Value>) -> Option<String> {
 async fn create(flags: &CreateFlags) -> Result<()> {
     let sqs = flags.connection.connect()?;
     let mut attributes = Map::new();
-    if flags.name.ends_with(".fifo") {
-        attributes.insert("FifoQueue".to_owned(), "true".into());
-    }
     let numbers = [
         ("VisibilityTimeout", flags.visibility),
         ("MessageRetentionPeriod", flags.retention),
@@ -202,14 +198,15 @@ async fn create(flags: &CreateFlags) -> Result<()> {
     }
     for given in &flags.attributes {
         let (name, value) = pair(given, "--attribute")?;
-        attributes.insert(name.to_owned(), value.into());
+        give(&mut attributes, "--attribute", name, value.into())?;
+    }
+    if flags.name.ends_with(".fifo") {
+        attributes.entry("FifoQueue").or_insert_with(|| "true".into());
     }
     let mut tags = Map::new();
     for given in &flags.tags {
         let (name, value) = pair(given, "--tag")?;
-        if tags.insert(name.to_owned(), value.into()).is_some() {
-            return Err(UsageError(format!("--tag {name} is given twice")).into());
-        }
+        give(&mut tags, "--tag", name, value.into())?;
     }
     let mut asked = json!({ "QueueName": flags.name, "Attributes": attributes });
     if !tags.is_empty() {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::connection::{ConnectionFlags, text};
-use super::{Sqs, output, pair};
+use super::{Sqs, give, output, pair};
 use crate::config::UsageError;
 use crate::end_signals::EndSignals;
 
@@ -91,9 +91,7 @@ impl SendFlags {
                 return Err(UsageError(text).into());
             }
             let value = json!({ "DataType": data_type, "StringValue": value });
-            if attributes.insert(name.to_owned(), value).is_some() {
-                return Err(UsageError(format!("--attribute {name} is given twice")).into());
-            }
+            give(&mut attributes, "--attribute", name, value)?;
         }
         if !attributes.is_empty() {
             message["MessageAttributes"] = Value::Object(attributes);
