@@ -275,7 +275,7 @@ fn work(run: &Arc<Run>, is_mine: impl Fn(&usize) -> bool) -> Result<Vec<Latencie
         }
     });
     drop(clients);
-    Ok(latencies.take_or_clone())
+    Ok(latencies.take())
 }
 
 /// What fills a queue before it is drained: exactly as many messages as are planned.
@@ -301,16 +301,6 @@ fn check_preload(report: &Report, planned: u64) -> Result<()> {
     let sent = report.count(Count::Sent);
     ensure!(sent == planned, "the queue was filled with {sent} messages of {planned}");
     Ok(())
-}
-
-trait TakeOrClone<T> {
-    fn take_or_clone(self) -> T;
-}
-
-impl<T: Clone> TakeOrClone<T> for Rc<RefCell<T>> {
-    fn take_or_clone(self) -> T {
-        Rc::try_unwrap(self).map_or_else(|shared| shared.borrow().clone(), RefCell::into_inner)
-    }
 }
 
 #[cfg(test)]
