@@ -1,6 +1,6 @@
 //! `--fail-if`: limits on metrics, such as `p99>50ms,lost>0`.
 
-use super::{Metric, Unit};
+use super::{Metric, Unit, ends_with};
 
 /// A run fails if a metric of this name compares so with the bound.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,11 +90,7 @@ impl Limit {
 
     /// Whether the limit may be about metrics whose names end so.
     pub(crate) fn may_be_on(&self, end: &str) -> bool {
-        let is_end = |name: &str, end: &str| {
-            let front = name.strip_suffix(end);
-            front.is_some_and(|front| front.is_empty() || front.ends_with('.'))
-        };
-        is_end(&self.name, end) || is_end(end, &self.name)
+        ends_with(&self.name, end) || ends_with(end, &self.name)
     }
 
     /// The metrics that break the limit, as text. A limit on a metric that is not there is broken

@@ -195,9 +195,14 @@ impl Metric {
 
     /// Whether `name` means this metric: its whole name, or its last parts.
     pub(crate) fn is_named(&self, name: &str) -> bool {
-        let front = self.name.strip_suffix(name);
-        front.is_some_and(|front| front.is_empty() || front.ends_with('.'))
+        ends_with(&self.name, name)
     }
+}
+
+/// Whether a dotted name is this one, or its last parts are.
+fn ends_with(name: &str, end: &str) -> bool {
+    let front = name.strip_suffix(end);
+    front.is_some_and(|front| front.is_empty() || front.ends_with('.'))
 }
 
 impl Axis {
