@@ -77,14 +77,12 @@ impl File {
     }
 
     pub(crate) fn parse(path: &Path, text: String) -> Result<File, UsageError> {
-        let mut file = File { path: path.to_owned(), text, ..File::default() };
-        let text = std::mem::take(&mut file.text);
         let table = DeTable::parse(&text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_of(&text, &span));
             UsageError(format!("{}:{line}: {}", path.display(), error.message()))
-        });
-        file.text = text.clone();
-        for (key, value) in table?.get_ref() {
+        })?;
+        let mut file = File { path: path.to_owned(), text: text.clone(), ..File::default() };
+        for (key, value) in table.get_ref() {
             file.take_top(key, value)?;
         }
         Ok(file)
