@@ -42,7 +42,7 @@ impl Job {
                 Job::Lines(Lines::new(command, queue_url, flags, Arc::clone(commands)))
             }
             (Some(command), ..) => Job::Exec(Exec::new(command, queue_url, flags)),
-            (None, Some(target), _) => Job::Post(Box::new(Post::new(target, queue_url, flags)?)),
+            (None, Some(url), _) => Job::Post(Box::new(Post::new(url, queue, flags)?)),
             (None, None, Some(url)) => Job::Lambda(Box::new(Lambda::new(url, queue, flags)?)),
             (None, None, None) => {
                 return Err(UsageError("give --exec, --post or --lambda".to_owned()).into());

@@ -21,6 +21,7 @@ use sha2::Sha256;
 
 use super::{
     WorkFlags,
+    queues::Found,
     target::{Target, optional},
     trace,
 };
@@ -50,7 +51,7 @@ enum Contract {
 const KEY_VARIABLE: &str = "MILLRACE_POST_KEY";
 
 impl Post {
-    pub(super) fn new(url: &str, queue_url: &str, flags: &WorkFlags) -> anyhow::Result<Post> {
+    pub(super) fn new(url: &str, queue: &Found, flags: &WorkFlags) -> anyhow::Result<Post> {
         let target = Target::parse("--post", url, "/", flags)?;
         let is_sendable = target
             .head("POST")
@@ -59,7 +60,7 @@ impl Post {
         Ok(Post {
             target,
             content_type: flags.content_type.clone(),
-            queue_name: queue_url.rsplit('/').next().unwrap_or(queue_url).to_owned(),
+            queue_name: queue.name().to_owned(),
             contract: match flags.sqsd {
                 true => Contract::Sqsd,
                 false => Contract::Own { reject_status: flags.reject_status.clone() },
