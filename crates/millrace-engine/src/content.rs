@@ -127,10 +127,6 @@ impl Content {
         self.body_md5
     }
 
-    pub fn has_attributes(&self) -> bool {
-        !self.attributes.is_empty()
-    }
-
     /// Name, data type and value, in ascending order of name; UTF-8 but for Binary values.
     pub fn attributes(&self) -> impl Iterator<Item = [&[u8]; 3]> {
         self.attributes.iter().map(|parts| parts.each_ref().map(|part| self.part(part)))
