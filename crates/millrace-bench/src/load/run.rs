@@ -23,7 +23,10 @@ use super::{
     scenario::Scenario,
     template::Grouping,
 };
-use crate::live::{Event, Live};
+use crate::{
+    live::{Event, Live},
+    process,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
@@ -86,8 +89,7 @@ impl Run {
     pub(super) fn new(scenario: &Scenario, queue: &str) -> Run {
         let is_fifo = scenario.shape.grouping == Grouping::Fifo;
         let order = if is_fifo { Order::Fifo } else { Order::Any };
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let tag = now.unwrap_or_default().as_micros() as u32;
+        let tag = process::now().as_micros() as u32;
         let ledger = match &scenario.together {
             Some(together) => Ledger::new(together.run, &together.others, order),
             None => Ledger::new(tag, &[], order),

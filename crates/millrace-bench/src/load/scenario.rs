@@ -12,7 +12,7 @@ use super::{
     pace::Pace,
     template::{Grouping, Shape},
 };
-use crate::progress::Progress;
+use crate::{process, progress::Progress};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
@@ -124,8 +124,7 @@ impl Scenario {
     pub(crate) fn create_queue(&self) -> Result<String> {
         let needs_groups = self.shape.grouping != Grouping::None;
         self.endpoint.dialect.interface().check(self.shape.batch, needs_groups)?;
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let unique = now.unwrap_or_default().as_nanos();
+        let unique = process::now().as_nanos();
         let is_fifo = self.shape.grouping == Grouping::Fifo;
         let name = format!("bench-{unique}{}", if is_fifo { ".fifo" } else { "" });
         // Longer than a run: a message that comes again was given out twice.

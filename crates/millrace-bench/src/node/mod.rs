@@ -23,7 +23,7 @@ mod serve;
 use std::{
     io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::TcpStream,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
@@ -35,6 +35,7 @@ pub(crate) use serve::{Flags, serve};
 use crate::{
     access::{Access, Interface, Protocol},
     load::{Endpoint, Grouping, Mode, Pace, Report, Scenario, Shape},
+    process,
 };
 
 /// Tallies of some hundred million messages.
@@ -222,8 +223,7 @@ fn is_nothing_yet(error: &std::io::Error) -> bool {
 
 /// Wall clock, for clocks of two hosts have nothing else in common.
 fn now_us() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
+    u64::try_from(process::now().as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

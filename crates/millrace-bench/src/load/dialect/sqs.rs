@@ -3,10 +3,7 @@
 //! Sends are patched templates, see `template`. Deletes differ in length, so their body is put
 //! together from raw receipt handles. Signing, when asked for, adds headers.
 
-use std::{
-    io::Write,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::io::Write;
 
 use anyhow::{Context, Result};
 use millrace_wire::sigv4::{SignRequest, Signer};
@@ -15,6 +12,7 @@ use super::{NewQueue, Places, put};
 use crate::{
     access::{Keys, Protocol},
     load::response::{failed_entries, find_values},
+    process,
 };
 
 #[derive(Clone, Debug)]
@@ -221,8 +219,7 @@ impl Sqs {
         let count = if self.protocol == Protocol::Json { 3 } else { 2 };
         let (path, headers) = (self.path.as_str(), headers.get(..count).unwrap_or_default());
         let request = SignRequest { method: "POST", path, query: "", headers, body };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        for (name, value) in signer.sign(&request, now) {
+        for (name, value) in signer.sign(&request, process::now_s()) {
             put(out, &["\r\n", name, ": ", &value]);
         }
     }
