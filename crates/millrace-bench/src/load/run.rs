@@ -315,6 +315,8 @@ mod tests {
     fn a_count_is_reached_when_its_last_answer_came_however_late_that_is_noticed() {
         let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
         let run = Run::new(&Scenario::new(Mode::Drain, endpoint.unwrap(), 1), "q");
+        // No answer comes within the microsecond in which a run starts.
+        std::thread::sleep(Duration::from_micros(10));
         run.add(Count::Deleted, 1);
         let answered = Instant::now();
         run.add(Count::Empty, 1);
