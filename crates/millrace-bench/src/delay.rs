@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use crate::process::ExcludedThread;
+use crate::{load::Endpoint, process::ExcludedThread};
 
 const CHUNKS: usize = 256;
 const CHUNK_BYTES: usize = 64 << 10;
@@ -39,6 +39,19 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
+    /// Sends what goes to `endpoint` from now on by way of a delay, unless the round trip is zero.
+    pub(crate) fn put_before(
+        endpoint: &mut Endpoint,
+        round_trip: Duration,
+    ) -> Result<Option<Delay>> {
+        if round_trip.is_zero() {
+            return Ok(None);
+        }
+        let delay = Delay::start(endpoint.address, round_trip)?;
+        endpoint.address = delay.address;
+        Ok(Some(delay))
+    }
+
     pub(crate) fn start(endpoint: SocketAddr, round_trip: Duration) -> Result<Delay> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("runtime")?;

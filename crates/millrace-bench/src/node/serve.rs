@@ -82,11 +82,7 @@ fn prepare_and_run(line: &mut Line, flags: &Flags) -> Result<()> {
     }
     let access = flags.access.access(job.interface, job.sqs_protocol)?;
     let mut endpoint = Endpoint::new(&job.endpoint, &access, &flags.trust)?;
-    let delay = match job.delay {
-        Duration::ZERO => None,
-        round_trip => Some(Delay::start(endpoint.address, round_trip)?),
-    };
-    endpoint.address = delay.as_ref().map_or(endpoint.address, |delay| delay.address);
+    let _delay = Delay::put_before(&mut endpoint, job.delay)?;
     line.say(&Answer::Ready { version: env!("CARGO_PKG_VERSION").to_owned() })?;
     let start_at_us = loop {
         match line.hear(SILENCE_MAX, || Ok(()))? {

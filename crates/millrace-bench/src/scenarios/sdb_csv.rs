@@ -89,12 +89,8 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
         }
         None => prices(setting.count(plan.rows, ROWS_LEAST)),
     };
-    let delay = match plan.delay {
-        Duration::ZERO => None,
-        round_trip => Some(Delay::start(setting.endpoint.address, round_trip)?),
-    };
     let mut endpoint = setting.endpoint.clone();
-    endpoint.address = delay.as_ref().map_or(endpoint.address, |delay| delay.address);
+    let _delay = Delay::put_before(&mut endpoint, plan.delay)?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
     let (mut trials, mut recordings) = (Vec::new(), Vec::new());
     for trial in 0..plan.trials {

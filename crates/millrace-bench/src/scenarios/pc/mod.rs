@@ -176,7 +176,7 @@ pub(crate) fn measure(
     let queue = OwnQueue::new(&setting.endpoint, scenario.create_queue()?, &setting.progress);
     let job = || Job::new(&scenario, &setting.url, &setting.access, &queue.name, plan.delay);
     match cast {
-        Cast::Alone => alone(setting, scenario.clone(), plan.delay, &queue.name),
+        Cast::Alone => alone(scenario.clone(), plan.delay, &queue.name),
         Cast::Processes(count) => {
             let nodes = node::local(*count, &setting.access, &setting.trust.arguments());
             nodes.and_then(|nodes| nodes.run(&job(), &setting.progress))
@@ -185,19 +185,8 @@ pub(crate) fn measure(
     }
 }
 
-fn alone(
-    setting: &Setting,
-    mut scenario: Scenario,
-    delay: Duration,
-    queue: &str,
-) -> Result<load::Report> {
-    let delay = match delay {
-        Duration::ZERO => None,
-        round_trip => Some(Delay::start(setting.endpoint.address, round_trip)?),
-    };
-    if let Some(delay) = &delay {
-        scenario.endpoint.address = delay.address;
-    }
+fn alone(mut scenario: Scenario, delay: Duration, queue: &str) -> Result<load::Report> {
+    let _delay = Delay::put_before(&mut scenario.endpoint, delay)?;
     load::run_on(&scenario, queue)
 }
 

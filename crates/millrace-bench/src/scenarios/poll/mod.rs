@@ -104,10 +104,7 @@ pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
 
 pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
     let round_trip = plan.round_trip(setting);
-    let delay = match round_trip {
-        Duration::ZERO => None,
-        round_trip => Some(Delay::start(setting.endpoint.address, round_trip)?),
-    };
+    let delay = Delay::put_before(&mut setting.endpoint.clone(), round_trip)?;
     let url = match &delay {
         None => setting.url.clone(),
         Some(delay) => setting.url_at(delay.address),
