@@ -8,12 +8,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use millrace_broker::{
-    Broker, BrokerError, Creation, Kind, MoveTaskError, NewContent, NewQueue, Options, Outgoing,
-    Redrive, Settings, SharedQueue, StartMoveTask,
+    Broker, BrokerError, Kind, MoveTaskError, NewContent, NewQueue, Outgoing, Redrive, Settings,
+    SharedQueue, StartMoveTask,
 };
-use millrace_core::{Clock, MessageId, QueueKey, SystemClock, Timestamp};
+use millrace_core::{Clock, MessageId, SystemClock, Timestamp};
 use millrace_engine::{Receive, Replay};
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal, Unavailable};
+
+use crate::support::{created, key, new_queue, over};
 
 const SEGMENT_BYTES: u32 = 256 << 10;
 
@@ -38,23 +40,12 @@ impl Bench {
     }
 
     fn over(log: Arc<GroupCommit>, clock: Arc<dyn Clock>) -> Bench {
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-        let options = Options { slack_bytes: 0, ..Options::default() };
-        let broker =
-            Broker::new(log.clone(), clock.clone(), options, replayed, Box::new(|| 1)).unwrap();
+        let broker = over(&log, Replay::default(), clock.clone());
         Bench { clock, log, broker, ids: 0 }
     }
 
     fn create(&self, name: &str, settings: Settings) -> Arc<SharedQueue> {
-        let new = NewQueue {
-            key: key(name),
-            settings,
-            attributes: BTreeMap::new(),
-            tags: BTreeMap::new(),
-        };
-        match self.broker.begin_create_queue(&new).unwrap().0 {
-            Creation::Created(queue) | Creation::Existing(queue) => queue,
-        }
+        created(self.broker.begin_create_queue(&new_queue(name, settings)).unwrap().0)
     }
 
     fn send(&mut self, queue: &SharedQueue, body: &[u8], is_fifo: bool) {
@@ -66,10 +57,8 @@ impl Bench {
     fn create_large_queues(&self, count: u32) {
         for number in 0..count {
             let new = NewQueue {
-                key: QueueKey::new("us-east-1", "000000000000", &format!("q{number}")),
-                settings: Settings::default(),
                 attributes: BTreeMap::from([("Policy".to_owned(), "x".repeat(4_000))]),
-                tags: BTreeMap::new(),
+                ..new_queue(&format!("q{number}"), Settings::default())
             };
             self.broker.begin_create_queue(&new).unwrap();
             self.commit();
@@ -378,10 +367,6 @@ fn dead_letters_are_committed_although_their_receive_goes_on_to_wait() {
     await_latest(&bench.log);
     bench.log.close();
     committer.join().unwrap();
-}
-
-fn key(name: &str) -> QueueKey {
-    QueueKey::new("us-east-1", "000000000000", name)
 }
 
 /// Of a queue whose messages are received once, before they go to the queue `dead`.

@@ -1,78 +1,16 @@
 //! A message whose record the disk has damaged, or cannot read.
 
 use std::path::Path;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use millrace_broker::{
-    Broker, Creation, Incoming, Kind, MoveTaskStatus, NewContent, NewQueue, Options, Outgoing,
-    ReceiveRequest, SharedQueue, StartMoveTask,
+use millrace_broker::{Broker, MoveTaskStatus, ReceiveRequest, SharedQueue, StartMoveTask};
+use millrace_core::{Clock, SystemClock};
+use millrace_journal::{Fault, FileSystem, GroupCommit, RealFileSystem, SimFileSystem};
+
+use crate::support::{
+    ANY, content, create, drain_ten, fill_segments, key, message, open, open_at, run,
 };
-use millrace_core::{Clock, MessageId, QueueKey, SystemClock};
-use millrace_engine::{Replay, Settings};
-use millrace_journal::{
-    Durability, Fault, FileSystem, GroupCommit, GroupOptions, LocalJournal, LocalOptions,
-    RealFileSystem, SimFileSystem,
-};
-
-pub(crate) fn open(fs: Arc<dyn FileSystem>, dir: &Path) -> (Arc<GroupCommit>, Arc<Broker>) {
-    open_at(fs, dir, Arc::new(SystemClock::new()))
-}
-
-pub(crate) fn open_at(
-    fs: Arc<dyn FileSystem>,
-    dir: &Path,
-    clock: Arc<dyn Clock>,
-) -> (Arc<GroupCommit>, Arc<Broker>) {
-    let options = LocalOptions {
-        durability: Durability::Os,
-        segment_bytes: 64 << 10,
-        ..LocalOptions::default()
-    };
-    let mut replay = Replay::default();
-    let (journal, _) = LocalJournal::open(fs, dir, options, &mut |record| {
-        replay.apply(record.index, record.position.0, record.record_len).unwrap();
-    })
-    .unwrap();
-    // Nothing is kept in memory, so that contents come from the disk.
-    let options = GroupOptions { recent_bytes: 0, ..GroupOptions::default() };
-    let log = GroupCommit::new(Box::new(journal), options);
-    replay.recover_definitions("us-east-1", "000000000000");
-    let replayed = replay.finish(Broker::first_seq(log.opened().epoch.0));
-    let mut bits = 0;
-    let random = Box::new(move || {
-        bits += 1;
-        bits
-    });
-    let options = Options { slack_bytes: 0, ..Options::default() };
-    let broker = Broker::new(log.clone(), clock, options, replayed, random).unwrap();
-    (log, broker)
-}
-
-/// Runs a future whose only waits are for commits.
-pub(crate) fn run<T>(log: &GroupCommit, future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => assert!(log.commit_step(), "waits for more than a commit"),
-        }
-    }
-}
-
-pub(crate) fn content(body: &str) -> Vec<u8> {
-    let mut content = Vec::new();
-    NewContent { body: body.as_bytes(), ..NewContent::default() }.encode(&mut content);
-    content
-}
-
-pub(crate) fn message<'a>(body: &str, content: &'a [u8]) -> Outgoing<'a> {
-    let id = MessageId::from_random(body.len() as u128);
-    let size_bytes = body.len();
-    Outgoing { id, content, size_bytes, group: None, deduplication_id: None, delay_s: None }
-}
 
 /// Changes one byte of `needle` in the files of `dir`.
 fn damage(dir: &Path, needle: &[u8]) {
@@ -88,33 +26,6 @@ fn damage(dir: &Path, needle: &[u8]) {
     panic!("not found");
 }
 
-pub(crate) const ANY: ReceiveRequest<'_> =
-    ReceiveRequest { max: 10, visibility_timeout_s: None, wait_time_s: None, attempt_id: None };
-
-fn key(name: &str) -> QueueKey {
-    QueueKey::new("us-east-1", "000000000000", name)
-}
-
-pub(crate) fn create(log: &GroupCommit, broker: &Broker, name: &str) -> Arc<SharedQueue> {
-    let kind = if name.ends_with(".fifo") { Kind::Fifo } else { Kind::Standard };
-    let new = NewQueue {
-        key: key(name),
-        settings: Settings { kind, ..Settings::default() },
-        attributes: Default::default(),
-        tags: Default::default(),
-    };
-    let Creation::Created(queue) = run(log, broker.create_queue(&new)).unwrap() else { panic!() };
-    queue
-}
-
-/// Receives the next ten messages and deletes them.
-pub(crate) fn drain_ten(log: &GroupCommit, broker: &Broker, queue: &Arc<SharedQueue>) {
-    let received = run(log, broker.receive(queue, &ANY)).unwrap();
-    let handle = |message: &Incoming| broker.open_receipt_handle(&message.receipt_handle).unwrap();
-    let handles: Vec<_> = received.iter().map(handle).collect();
-    run(log, broker.delete(queue, &handles)).unwrap();
-}
-
 /// A queue of three messages.
 fn send_three(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
     let queue = create(log, broker, "jobs");
@@ -123,17 +34,6 @@ fn send_three(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
     let messages = [0, 1, 2].map(|number| message(bodies[number], &contents[number]));
     run(log, broker.send(&queue, &messages)).unwrap();
     queue
-}
-
-/// A queue of so much that what was sent before stands in a segment that is done with.
-pub(crate) fn fill_segments(log: &GroupCommit, broker: &Broker) -> Arc<SharedQueue> {
-    let filler = create(log, broker, "filler");
-    let large = content(&"x".repeat(1_000));
-    for _ in 0..300 {
-        run(log, broker.send(&filler, &[message("x", &large)])).unwrap();
-    }
-    while log.background_step() {}
-    filler
 }
 
 #[test]

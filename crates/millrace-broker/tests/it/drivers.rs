@@ -8,12 +8,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use millrace_broker::{
-    Broker, Creation, NewContent, NewQueue, Options, Outgoing, ReceiveRequest, SharedQueue,
-};
-use millrace_core::{MessageId, QueueKey, SystemClock};
-use millrace_engine::{Replay, Settings};
+use millrace_broker::{Broker, Outgoing, ReceiveRequest, SharedQueue};
+use millrace_core::{MessageId, SystemClock};
+use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, LocalJournal, LocalOptions, SimFileSystem};
+
+use crate::support::{ANY, content, create, message, over};
 
 const RUNTIMES: u64 = 3;
 const SENDS: u64 = 500;
@@ -44,16 +44,9 @@ fn run<T>(driver: impl Future<Output = ()>, task: impl Future<Output = T>) -> T 
 }
 
 async fn send(broker: &Broker, queue: &SharedQueue, number: u64) {
-    let mut content = Vec::new();
-    NewContent { body: b"body", ..NewContent::default() }.encode(&mut content);
-    let message = Outgoing {
-        id: MessageId::from_random(u128::from(number)),
-        content: &content,
-        size_bytes: 4,
-        group: None,
-        deduplication_id: None,
-        delay_s: None,
-    };
+    let content = content("body");
+    let id = MessageId::from_random(u128::from(number));
+    let message = Outgoing { id, ..message("body", &content) };
     let sent = broker.send(queue, &[message]).await.unwrap();
     assert_eq!(sent.len(), 1);
 }
@@ -71,13 +64,7 @@ async fn work(broker: &Broker, queue: &Arc<SharedQueue>, runtime: u64, arrived: 
         }
         send(broker, queue, runtime * SENDS + number).await;
         if number % 3 == 0 {
-            let request = ReceiveRequest {
-                max: 1,
-                visibility_timeout_s: None,
-                wait_time_s: None,
-                attempt_id: None,
-            };
-            broker.receive(queue, &request).await.unwrap();
+            broker.receive(queue, &ReceiveRequest { max: 1, ..ANY }).await.unwrap();
         }
     }
 }
@@ -89,19 +76,8 @@ fn commits_are_made_and_told_by_drivers_alone() {
     let (journal, _) =
         LocalJournal::open(Arc::new(fs), Path::new("/journal"), options, &mut |_| {}).unwrap();
     let log = GroupCommit::new(Box::new(journal), GroupOptions::default());
-    let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-    let clock = Arc::new(SystemClock::new());
-    let options = Options::default();
-    let broker = Broker::new(log.clone(), clock, options, replayed, Box::new(|| 1)).unwrap();
-    let new = NewQueue {
-        key: QueueKey::new("us-east-1", "000000000000", "queue"),
-        settings: Settings::default(),
-        attributes: std::collections::BTreeMap::new(),
-        tags: std::collections::BTreeMap::new(),
-    };
-    let (Creation::Created(queue) | Creation::Existing(queue)) =
-        broker.begin_create_queue(&new).unwrap().0;
-    while log.commit_step() {}
+    let broker = over(&log, Replay::default(), Arc::new(SystemClock::new()));
+    let queue = create(&log, &broker, "queue");
 
     let arrived = AtomicU64::new(0);
     std::thread::scope(|scope| {

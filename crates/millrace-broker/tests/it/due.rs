@@ -1,6 +1,5 @@
 //! When queues are visited for what is due.
 
-use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,13 +7,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use millrace_broker::{
-    Broker, Creation, NewContent, NewQueue, Options, Outgoing, ReceiveRequest, Settings,
-    SharedQueue,
-};
-use millrace_core::{Clock, MessageId, QueueKey, Timestamp};
+use millrace_broker::{Broker, ReceiveRequest, Settings, SharedQueue};
+use millrace_core::{Clock, Timestamp};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+
+use crate::support::{ANY, content, created, message, new_queue, over};
 
 /// A clock that stands still unless it is advanced.
 struct Still(AtomicU64);
@@ -30,38 +28,20 @@ impl Clock for Still {
 }
 
 /// A queue whose messages are delayed by a minute, with one that was just sent.
-fn with_a_delayed_message(clock: &Arc<Still>) -> (Arc<Broker>, Arc<SharedQueue>, NewQueue) {
+fn with_a_delayed_message(clock: &Arc<Still>) -> (Arc<Broker>, Arc<SharedQueue>) {
     let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
-    let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-    let (options, random) = (Options::default(), Box::new(|| 1));
-    let broker = Broker::new(log, clock.clone(), options, replayed, random).unwrap();
-    let new = NewQueue {
-        key: QueueKey::new("us-east-1", "000000000000", "q"),
-        settings: Settings { delay_s: 60, ..Settings::default() },
-        attributes: BTreeMap::new(),
-        tags: BTreeMap::new(),
-    };
-    let (Creation::Created(queue) | Creation::Existing(queue), _) =
-        broker.begin_create_queue(&new).unwrap();
-    let mut content = Vec::new();
-    NewContent::default().encode(&mut content);
-    let message = Outgoing {
-        id: MessageId::from_random(1),
-        content: &content,
-        size_bytes: 0,
-        group: None,
-        deduplication_id: None,
-        delay_s: None,
-    };
-    broker.begin_send(&queue, &[message]).unwrap();
-    (broker, queue, new)
+    let broker = over(&log, Replay::default(), clock.clone());
+    let new = new_queue("q", Settings { delay_s: 60, ..Settings::default() });
+    let queue = created(broker.begin_create_queue(&new).unwrap().0);
+    broker.begin_send(&queue, &[message("m", &content("m"))]).unwrap();
+    (broker, queue)
 }
 
 #[test]
 fn a_clock_that_is_advanced_leaves_each_queue_one_visit() {
     let clock = Arc::new(Still(AtomicU64::new(1_000_000)));
-    let (broker, queue, new) = with_a_delayed_message(&clock);
-    let expiry = broker.now().plus_seconds(u64::from(new.settings.retention_s));
+    let (broker, queue) = with_a_delayed_message(&clock);
+    let expiry = broker.now().plus_seconds(u64::from(Settings::default().retention_s));
 
     // Half a second before the delay ends; a visit is not asked for within less than a second.
     broker.advance_clock(Duration::from_millis(59_500));
@@ -85,14 +65,9 @@ impl Wake for Unpark {
 fn a_poll_is_woken_for_what_is_due_since_the_clock_leapt() {
     const LONG: Duration = Duration::from_secs(10);
     let clock = Arc::new(Still(AtomicU64::new(1_000_000)));
-    let (broker, queue, _) = with_a_delayed_message(&clock);
+    let (broker, queue) = with_a_delayed_message(&clock);
     broker.spawn_threads().unwrap();
-    let request = ReceiveRequest {
-        max: 1,
-        visibility_timeout_s: None,
-        wait_time_s: Some(20),
-        attempt_id: None,
-    };
+    let request = ReceiveRequest { wait_time_s: Some(20), ..ANY };
     let waker = Arc::new(Unpark(std::thread::current(), AtomicBool::new(false)));
     let task = Waker::from(waker.clone());
     let mut context = Context::from_waker(&task);

@@ -10,7 +10,7 @@ use millrace_broker::{Broker, Browse, BrowseCursor, BrowseFilter, Outgoing};
 use millrace_core::{Clock, MessageId, QueueKey, Timestamp};
 use millrace_journal::{GroupCommit, RealFileSystem};
 
-use crate::damage::{content, message, open_at, run};
+use crate::support::{content, message, open_at, run};
 
 /// Of version 0.1.0, as its last message was sent.
 const STORED_AT: Timestamp = Timestamp(1795751770380);

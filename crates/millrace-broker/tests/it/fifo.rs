@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use millrace_broker::{Broker, BrokerError, Outgoing, ReceiveRequest, SharedQueue};
@@ -11,7 +11,7 @@ use millrace_core::QueueKey;
 use millrace_engine::{Receive, Redrive};
 use millrace_journal::{GroupCommit, SimFileSystem};
 
-use crate::damage::{ANY, content, create, message, open, run};
+use crate::support::{ANY, content, create, message, open, poll, run};
 
 fn start() -> (Arc<GroupCommit>, Arc<Broker>, Arc<SharedQueue>) {
     let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new("/journal"));
@@ -40,10 +40,6 @@ fn dead_letter_to(
     });
     run(log, set).unwrap().unwrap();
     dead
-}
-
-fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 #[test]

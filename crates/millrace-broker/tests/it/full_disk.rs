@@ -7,7 +7,7 @@ use std::time::Duration;
 use millrace_broker::{Broker, BrokerError, ReceiveRequest, SharedQueue};
 use millrace_journal::{GroupCommit, Purpose, SimFileSystem, Unavailable};
 
-use crate::damage::{ANY, content, create, drain_ten, message, open, run};
+use crate::support::{ANY, content, create, drain_ten, message, open, run};
 
 #[test]
 fn segment_that_cannot_be_emptied_leaves_the_room_to_its_consumers() {

@@ -7,7 +7,7 @@ use millrace_broker::{Broker, MoveTaskStatus, Outgoing, SharedQueue, StartMoveTa
 use millrace_core::MessageId;
 use millrace_journal::{GroupCommit, SimFileSystem};
 
-use crate::damage::{content, create, drain_ten, fill_segments, message, open, run};
+use crate::support::{content, create, drain_ten, fill_segments, message, open, run};
 
 const DIR: &str = "/journal";
 /// More than are appended again under one lock.

@@ -13,3 +13,4 @@ mod kept;
 mod moved;
 mod poison;
 mod polls;
+mod support;

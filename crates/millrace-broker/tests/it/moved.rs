@@ -1,20 +1,16 @@
 //! Receives of what was just moved to their queue: until the move is committed, a crash undoes it.
 
 use std::path::Path;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
 use millrace_broker::{Broker, ReceiveRequest, Redrive, SharedQueue, StartMoveTask};
 use millrace_journal::{GroupCommit, SimFileSystem};
 
-use crate::damage::{ANY, content, create, message, open, run};
+use crate::support::{ANY, content, create, message, open, poll, run};
 
 const DIR: &str = "/journal";
-
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
 
 fn send(log: &GroupCommit, broker: &Broker, queue: &SharedQueue) {
     let content = content("m");

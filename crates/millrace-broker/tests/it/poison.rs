@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use millrace_broker::{Broker, BrokerError, Creation, NewQueue, Options, ReceiveRequest};
-use millrace_core::{QueueKey, SystemClock};
+use millrace_broker::{BrokerError, ReceiveRequest};
+use millrace_core::SystemClock;
 use millrace_engine::{Replay, Settings};
 use millrace_journal::{GroupCommit, GroupOptions, LocalJournal, LocalOptions, SimFileSystem};
+
+use crate::support::{ANY, create, new_queue, over};
 
 #[derive(Default)]
 struct Flag(AtomicBool);
@@ -27,32 +29,16 @@ fn long_polls_end_when_nothing_can_be_received_any_more() {
     let journal =
         LocalJournal::open(Arc::new(fs.clone()), Path::new("/journal"), options, &mut |_| {});
     let log = GroupCommit::new(Box::new(journal.unwrap().0), GroupOptions::default());
-    let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-    let clock = Arc::new(SystemClock::new());
-    let broker =
-        Broker::new(log.clone(), clock, Options::default(), replayed, Box::new(|| 1)).unwrap();
-    let new = |name| NewQueue {
-        key: QueueKey::new("us-east-1", "000000000000", name),
-        settings: Settings::default(),
-        attributes: Default::default(),
-        tags: Default::default(),
-    };
-    let (Creation::Created(queue) | Creation::Existing(queue)) =
-        broker.begin_create_queue(&new("q")).unwrap().0;
-    while log.commit_step() {}
-    let request = ReceiveRequest {
-        max: 1,
-        visibility_timeout_s: None,
-        wait_time_s: Some(20),
-        attempt_id: None,
-    };
+    let broker = over(&log, Replay::default(), Arc::new(SystemClock::new()));
+    let queue = create(&log, &broker, "q");
+    let request = ReceiveRequest { wait_time_s: Some(20), ..ANY };
     let flag = Arc::new(Flag::default());
     let waker = Waker::from(flag.clone());
     let mut poll = pin!(broker.receive(&queue, &request));
     assert!(poll.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
 
     fs.fail_syncs();
-    broker.begin_create_queue(&new("other")).unwrap();
+    broker.begin_create_queue(&new_queue("other", Settings::default())).unwrap();
     log.commit_step();
 
     assert!(flag.0.load(Ordering::Relaxed), "woken");

@@ -10,7 +10,7 @@ use millrace_broker::{Broker, ReceiveRequest};
 use millrace_core::{Clock, Timestamp};
 use millrace_journal::SimFileSystem;
 
-use crate::damage::{ANY, content, create, message, open, open_at, run};
+use crate::support::{ANY, content, create, message, open, open_at, run};
 
 #[test]
 fn a_poll_that_leaves_passes_its_wake_on() {
