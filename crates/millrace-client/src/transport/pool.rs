@@ -159,13 +159,16 @@ impl Pool {
         &'p self,
         stale: Taken<'p>,
     ) -> Result<Taken<'p>, TransportError> {
-        let spare = self.lane(stale.lane).locked(|idle| idle.spares.pop());
+        let Taken { connection: ended, lane, permit } = stale;
+        // The process may have no other descriptor for the next.
+        drop(ended);
+        let spare = self.lane(lane).locked(|idle| idle.spares.pop());
         let connection = match spare.and_then(|spare| self.usable(spare)) {
             Some(connection) => connection,
             None => self.dialer.open(&self.ledger).await?,
         };
         Ledger::count(&self.ledger.requests);
-        Ok(Taken { connection, ..stale })
+        Ok(Taken { connection, lane, permit })
     }
 
     /// To be held while an exchange goes on whose answer the server may delay by `wait`. A fresh
