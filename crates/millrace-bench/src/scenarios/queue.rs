@@ -73,20 +73,15 @@ impl<'a> Queue<'a> {
 
     /// A client with connections of its own. Its calls are timed.
     pub(super) fn peer(&self, transport: TransportOptions) -> Result<Watched> {
-        self.peer_at(&self.setting.url, transport)
-    }
-
-    /// The same, by way of another address.
-    pub(super) fn peer_at(&self, url: &str, transport: TransportOptions) -> Result<Watched> {
         let live = self.setting.progress.live().if_watched();
-        Ok(Watched::new(self.queue_peer(url, transport)?, &self.timed, live))
+        Ok(Watched::new(self.queue_peer(transport)?, &self.timed, live))
     }
 
-    fn queue_peer(&self, url: &str, mut transport: TransportOptions) -> Result<QueuePeer> {
+    fn queue_peer(&self, mut transport: TransportOptions) -> Result<QueuePeer> {
         transport.tls = self.setting.trust.options()?;
         // Longer than any stall that is to be measured.
         transport.answer_timeout = Duration::from_secs(60);
-        let endpoint = Endpoint::parse(url).context("endpoint")?;
+        let endpoint = Endpoint::parse(&self.setting.url).context("endpoint")?;
         match &self.setting.access {
             Access::Sqs { protocol, keys } => {
                 let credentials = keys.as_ref().map(Keys::credentials);

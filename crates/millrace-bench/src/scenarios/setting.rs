@@ -1,6 +1,6 @@
 //! What every scenario has in common: where it runs, how long, and what becomes of its findings.
 
-use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Command};
@@ -161,13 +161,6 @@ impl Setting {
             scale,
             progress: Progress::on_terminal(),
         })
-    }
-
-    /// The endpoint's URL with another address, such as a proxy's.
-    pub(crate) fn url_at(&self, address: SocketAddr) -> String {
-        let (scheme, rest) = self.url.split_once("://").unwrap_or(("http", &self.url));
-        let path = rest.split_once('/').map_or("", |(_, path)| path);
-        format!("{scheme}://{address}/{path}")
     }
 
     /// A duration by scale, `least` at least.

@@ -1,5 +1,6 @@
 //! Opening connections: name look-up, TCP to whichever address answers first, TLS.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use super::connection::{Connection, Stream};
 use super::ledger::Ledger;
 use super::look_up::LookUps;
 use super::race::first_of;
-use super::{Endpoint, TransportError};
+use super::{Endpoint, TransportError, TransportOptions};
 
 /// Whom to believe.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +70,7 @@ impl TlsOptions {
 #[derive(Debug)]
 pub(super) struct Dialer {
     pub(super) endpoint: Endpoint,
+    connect_to: Option<SocketAddr>,
     tls: Option<Tls>,
     timeout: Duration,
     look_ups: LookUps,
@@ -82,11 +84,11 @@ struct Tls {
 impl Dialer {
     pub(super) fn new(
         endpoint: Endpoint,
-        options: &TlsOptions,
-        timeout: Duration,
+        options: &TransportOptions,
     ) -> Result<Dialer, TransportError> {
-        let tls = if endpoint.is_tls { Some(Tls::new(&endpoint, options)?) } else { None };
-        Ok(Dialer { endpoint, tls, timeout, look_ups: LookUps::new() })
+        let tls = if endpoint.is_tls { Some(Tls::new(&endpoint, &options.tls)?) } else { None };
+        let TransportOptions { connect_to, connect_timeout: timeout, .. } = *options;
+        Ok(Dialer { endpoint, connect_to, tls, timeout, look_ups: LookUps::new() })
     }
 
     /// A new connection, counted in the ledger.
@@ -107,7 +109,10 @@ impl Dialer {
     /// The name is looked up each time, so that a server that moved is found.
     async fn connect(&self) -> Result<Connection, TransportError> {
         let Endpoint { host, port, .. } = &self.endpoint;
-        let addresses = self.look_ups.addresses(host, *port).await;
+        let addresses = match self.connect_to {
+            Some(address) => Ok(vec![address]),
+            None => self.look_ups.addresses(host, *port).await,
+        };
         let addresses = addresses.map_err(TransportError::Connect)?;
         let attempts = addresses.into_iter().map(TcpStream::connect);
         let stream = first_of(attempts).await.map_err(TransportError::Connect)?;

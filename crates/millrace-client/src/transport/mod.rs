@@ -22,6 +22,7 @@ mod race;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -61,6 +62,8 @@ pub struct TransportOptions {
     /// From request to answer, besides the time that a long poll waits.
     pub answer_timeout: Duration,
     pub tls: TlsOptions,
+    /// Connect to that address, such as a proxy's, instead of the endpoint's.
+    pub connect_to: Option<SocketAddr>,
 }
 
 /// Whether connections are kept.
@@ -90,6 +93,7 @@ impl Default for TransportOptions {
             connect_timeout: Duration::from_secs(5),
             answer_timeout: Duration::from_secs(15),
             tls: TlsOptions::default(),
+            connect_to: None,
         }
     }
 }
@@ -162,7 +166,7 @@ impl Transport {
         endpoint: Endpoint,
         options: &TransportOptions,
     ) -> Result<Transport, TransportError> {
-        let dialer = Dialer::new(endpoint, &options.tls, options.connect_timeout)?;
+        let dialer = Dialer::new(endpoint, options)?;
         let pool = Pool::new(dialer, options);
         Ok(Transport { pool, answer_timeout: options.answer_timeout })
     }

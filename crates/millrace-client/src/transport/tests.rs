@@ -399,6 +399,20 @@ mod tls {
     }
 
     #[tokio::test]
+    async fn a_server_proves_its_name_also_by_way_of_another_address() {
+        let Secured { server, authority } = secured().await;
+        let tls = TlsOptions { extra_authorities: authority, ..TlsOptions::default() };
+        let port = Endpoint::parse(&server.url()).unwrap().port;
+        let connect_to = Some(([127, 0, 0, 1], port).into());
+        let options = TransportOptions { connect_to, ..options(tls) };
+        let elsewhere = Endpoint::parse("https://localhost:1").unwrap();
+
+        let transport = Transport::new(elsewhere, &options).unwrap();
+
+        assert_eq!(&*ask(&transport).await.unwrap().body, b"hello");
+    }
+
+    #[tokio::test]
     async fn silent_ends_over_tls_are_stale_too() {
         for ending in [Ending::Silent, Ending::UnderRequest] {
             let Secured { server, authority } = secured().await;

@@ -9,17 +9,23 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::{Process, json, millrace, run, serve, stderr, stdout};
+use super::{Process, Serving, json, millrace, run, serve, stderr, stdout};
+
+/// A server that speaks TLS, and the file of its certificate for `name`.
+fn serve_tls(data: &TempDir, name: &str) -> (Serving, String) {
+    let of_data = |name: &str| data.path().join(name).display().to_string();
+    let (certificate, key) = (of_data("certificate.pem"), of_data("key.pem"));
+    let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+    fs::write(&certificate, made.cert.pem()).unwrap();
+    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let server = serve(data, &["--tls-cert", &certificate, "--tls-key", &key]);
+    (server, certificate)
+}
 
 #[test]
 fn commands_believe_the_authorities_that_aws_tools_are_told() {
-    let data = tempfile::tempdir().unwrap();
-    let of_data = |name: &str| data.path().join(name).display().to_string();
-    let (certificate, key) = (of_data("certificate.pem"), of_data("key.pem"));
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    fs::write(&certificate, made.cert.pem()).unwrap();
-    fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let server = serve(&data, &["--tls-cert", &certificate, "--tls-key", &key]);
+    let data = TempDir::new().unwrap();
+    let (server, certificate) = serve_tls(&data, "127.0.0.1");
     let list = |variables: &[(&str, &str)]| {
         let mut command = millrace(&["queue", "list", "--endpoint", &server.address]);
         command.envs(variables.iter().copied()).output().unwrap()
@@ -32,9 +38,21 @@ fn commands_believe_the_authorities_that_aws_tools_are_told() {
         let believed = list(&[(variable, &certificate)]);
         assert!(believed.status.success(), "{}", stderr(&believed));
     }
-    let unreadable = list(&[("AWS_CA_BUNDLE", &of_data("none.pem"))]);
+    let unreadable = list(&[("AWS_CA_BUNDLE", "/nowhere/none.pem")]);
     assert_eq!(unreadable.status.code(), Some(2));
     assert!(stderr(&unreadable).contains("AWS_CA_BUNDLE"), "{}", stderr(&unreadable));
+}
+
+#[test]
+fn a_delayed_poll_believes_the_certificate_for_the_endpoints_name() {
+    let data = TempDir::new().unwrap();
+    let (server, certificate) = serve_tls(&data, "localhost");
+    let endpoint = server.address.replace("127.0.0.1", "localhost");
+    let few = ["--scale", "0.01", "--model", "serial", "--batch", "10", "--handler", "1ms"];
+    let mut poll = millrace(&["bench", "poll", "--delay", "1ms", "--ca", &certificate]);
+    let polled = poll.args(few).args(["--endpoint", &endpoint]).output().unwrap();
+
+    assert!(polled.status.success(), "{}", stderr(&polled));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod models;
 mod section;
 
 use std::{
+    net::SocketAddr,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -105,13 +106,10 @@ pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
 pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
     let round_trip = plan.round_trip(setting);
     let delay = Delay::put_before(&mut setting.endpoint.clone(), round_trip)?;
-    let url = match &delay {
-        None => setting.url.clone(),
-        Some(delay) => setting.url_at(delay.address),
-    };
+    let connect_to = delay.as_ref().map(|delay| delay.address);
     let runs = plan.model.iter().flat_map(|model| plan.batches(*model));
     let parts = Parts::measure(&setting.progress, runs, |(model, batch)| {
-        measure(setting, &url, plan, model, batch)
+        measure(setting, connect_to, plan, model, batch)
     })?;
     let mut findings = Findings {
         title: "Working off slow messages".to_owned(),
@@ -143,7 +141,7 @@ impl Plan {
 
 fn measure(
     setting: &Setting,
-    url: &str,
+    connect_to: Option<SocketAddr>,
     plan: &Plan,
     model: Model,
     batch: Option<u64>,
@@ -154,9 +152,10 @@ fn measure(
     queue.fill(messages, crate::load::ID_BYTES)?;
     let mut transport = TransportOptions::default();
     transport.lane_connections = LANE_CONNECTIONS;
+    transport.connect_to = connect_to;
     let counters = Arc::new(Counters::default());
     let consumer = Consumer {
-        peer: queue.peer_at(url, transport)?,
+        peer: queue.peer(transport)?,
         handler: plan.handler,
         batch: batch.unwrap_or(1) as u32,
         messages,

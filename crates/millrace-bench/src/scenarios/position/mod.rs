@@ -7,6 +7,7 @@
 mod section;
 
 use std::{
+    net::SocketAddr,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -82,7 +83,7 @@ pub(crate) fn run(flags: &Flags<Runs>) -> Result<()> {
 pub(crate) fn findings(setting: &Setting, runs: &Runs) -> Result<Findings> {
     let spares = if runs.spares { Spares::Open } else { Spares::Never };
     setting.progress.begin("position");
-    let mut all = vec![measure(setting, &setting.url, runs, spares, "endpoint", "the endpoint")?];
+    let mut all = vec![measure(setting, None, runs, spares, "endpoint", "the endpoint")?];
     if let Some(cap) = runs.contrast {
         all.extend(contrast(setting, runs, cap)?);
     }
@@ -108,18 +109,18 @@ fn contrast(setting: &Setting, runs: &Runs, cap: u64) -> Result<Vec<Measured>> {
     )?;
     let capped = Setting { progress: setting.progress.clone(), ..capped };
     let delay = Delay::start(capped.endpoint.address, CONTRAST_ROUND_TRIP)?;
-    let url = format!("https://127.0.0.1:{}", delay.address.port());
+    let delayed = Some(delay.address);
     let name = |spares: &str| format!("a server that closes after {cap}, {spares} spares");
     setting.progress.begin("position, capped");
-    let without = measure(&capped, &url, runs, Spares::Never, "capped", &name("without"))?;
+    let without = measure(&capped, delayed, runs, Spares::Never, "capped", &name("without"))?;
     setting.progress.begin("position, spares");
-    let with = measure(&capped, &url, runs, Spares::Open, "spares", &name("with"))?;
+    let with = measure(&capped, delayed, runs, Spares::Open, "spares", &name("with"))?;
     Ok(vec![without, with])
 }
 
 fn measure(
     setting: &Setting,
-    url: &str,
+    connect_to: Option<SocketAddr>,
     runs: &Runs,
     spares: Spares,
     id: &'static str,
@@ -138,7 +139,8 @@ fn measure(
         let mut options = TransportOptions::default();
         options.spares = spares;
         options.lane_connections = 1;
-        queue.peer_at(url, options)
+        options.connect_to = connect_to;
+        queue.peer(options)
     };
     let done = AtomicU64::new(0);
     let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
