@@ -35,7 +35,17 @@ pub(crate) struct SharedLoad(AtomicU32);
 /// Measures the calling thread.
 pub(crate) struct Meter {
     at: Instant,
-    busy: Duration,
+    ran: Duration,
+    waited: Duration,
+}
+
+/// What a thread did with its time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) passed: Duration,
+    pub(crate) ran: Duration,
+    /// For a core.
+    pub(crate) waited: Duration,
 }
 
 impl Load {
@@ -98,24 +108,28 @@ impl SharedLoad {
 impl Meter {
     /// From now on; none where the kernel does not tell.
     pub(crate) fn new() -> Option<Meter> {
-        Some(Meter { at: Instant::now(), busy: busy()? })
+        let text = std::fs::read_to_string(SCHEDULED).ok()?;
+        let mut nanoseconds = text.split_ascii_whitespace().map(str::parse::<u64>);
+        let mut next = || Some(Duration::from_nanos(nanoseconds.next()?.ok()?));
+        Some(Meter { at: Instant::now(), ran: next()?, waited: next()? })
     }
 
-    /// The calling thread's load since the last time.
-    pub(crate) fn measure(&mut self) -> Option<Load> {
+    /// What the calling thread did since the last time.
+    pub(crate) fn measure(&mut self) -> Option<Times> {
         let before = std::mem::replace(self, Meter::new()?);
-        let passed = self.at.duration_since(before.at).max(Duration::from_micros(1));
-        let busy = self.busy.saturating_sub(before.busy);
-        let share = busy.as_secs_f64() / passed.as_secs_f64();
-        Some(Load((share.clamp(0.0, 1.0) * 1000.0) as u32))
+        Some(Times {
+            passed: self.at.duration_since(before.at).max(Duration::from_micros(1)),
+            ran: self.ran.saturating_sub(before.ran),
+            waited: self.waited.saturating_sub(before.waited),
+        })
     }
 }
 
-fn busy() -> Option<Duration> {
-    let text = std::fs::read_to_string(SCHEDULED).ok()?;
-    let mut nanoseconds = text.split_ascii_whitespace().map(str::parse::<u64>);
-    let (ran, waited) = (nanoseconds.next()?.ok()?, nanoseconds.next()?.ok()?);
-    Some(Duration::from_nanos(ran.saturating_add(waited)))
+impl Times {
+    pub(crate) fn load(self) -> Load {
+        let share = (self.ran + self.waited).as_secs_f64() / self.passed.as_secs_f64();
+        Load((share.clamp(0.0, 1.0) * 1000.0) as u32)
+    }
 }
 
 #[cfg(test)]
@@ -131,7 +145,7 @@ mod tests {
             while began.elapsed() < Duration::from_millis(50) {
                 std::hint::spin_loop();
             }
-            meter.measure().unwrap()
+            meter.measure().unwrap().load()
         };
 
         // What a hypervisor takes away is neither, but it does not take as much for seconds.

@@ -6,18 +6,26 @@
 //! connections is scheduled as a batch (SCHED_BATCH, sched(7)): it waits until its waker pauses, and
 //! finds several requests. Its share of the core stays the same. It also keeps to a core of its own,
 //! see [`Affinity`].
+//!
+//! Who else is on that core may not pause. A batch waits for a program that computes, even for one of
+//! the least priority, until the next tick of the kernel's clock, milliseconds each time: a fifth is left
+//! of the rate of eight connections. So a worker that waits longer than it runs is no batch for a while.
 
 use thread_priority::{
     Error, NormalThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy,
     set_thread_priority_and_policy, thread_native_id, thread_schedule_policy,
 };
 
-use crate::affinity::Affinity;
+use crate::{affinity::Affinity, load::Times};
 
 /// Connections with requests since the last look, from which on a worker has many.
 const MANY: usize = 3;
 /// Up to which it has few again.
 const FEW: usize = 1;
+/// Looks, of which there is one a second, for which a worker that was kept waiting is no batch; twice as
+/// many each time that it is again as soon as it is one.
+const LEAST_PAUSE: u32 = 15;
+const MOST_PAUSE: u32 = 960;
 
 const ORDINARY: ThreadSchedulePolicy =
     ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
@@ -30,28 +38,50 @@ pub(crate) struct Scheduling {
     /// own or may not change it.
     priority: Option<ThreadPriority>,
     is_busy: bool,
+    is_batch: bool,
+    /// Looks until it may be a batch again, and with how many that began.
+    pause_left: u32,
+    pause: u32,
 }
 
 impl Scheduling {
     /// As threads begin.
     pub(crate) fn new(index: usize, workers: usize) -> Scheduling {
         let affinity = Affinity::new(index, workers);
-        Scheduling { affinity, priority: niceness(), is_busy: false }
+        Scheduling {
+            affinity,
+            priority: niceness(),
+            is_busy: false,
+            is_batch: false,
+            pause_left: 0,
+            pause: 0,
+        }
     }
 
-    /// Schedules the calling thread for so many connections that had requests of late.
-    pub(crate) fn observe(&mut self, active: usize) {
+    /// Schedules the calling thread for so many connections that had requests since the last look, and
+    /// by what it did since, where the kernel tells.
+    pub(crate) fn observe(&mut self, active: usize, times: Option<Times>) {
         let is_busy = if self.is_busy { active > FEW } else { active >= MANY };
-        if is_busy == self.is_busy {
-            return;
+        if is_busy != self.is_busy {
+            self.is_busy = is_busy;
+            if is_busy { self.affinity.stay() } else { self.affinity.leave() }
         }
-        self.is_busy = is_busy;
-        if is_busy {
-            self.affinity.stay();
-            self.set_policy(BATCH);
+        self.take_pause(times);
+        let is_batch = is_busy && self.pause_left == 0;
+        if is_batch != self.is_batch {
+            self.is_batch = is_batch;
+            self.set_policy(if is_batch { BATCH } else { ORDINARY });
+        }
+    }
+
+    fn take_pause(&mut self, times: Option<Times>) {
+        if !self.is_batch {
+            self.pause_left = self.pause_left.saturating_sub(1);
+        } else if times.is_some_and(is_kept_waiting) {
+            self.pause = (2 * self.pause).clamp(LEAST_PAUSE, MOST_PAUSE);
+            self.pause_left = self.pause;
         } else {
-            self.affinity.leave();
-            self.set_policy(ORDINARY);
+            self.pause = 0;
         }
     }
 
@@ -62,6 +92,12 @@ impl Scheduling {
             self.priority = None;
         }
     }
+}
+
+/// Whether others had the core while a thread was to run. Beside clients, which pause, it waits for
+/// about as long as it runs.
+fn is_kept_waiting(times: Times) -> bool {
+    times.waited > times.passed / 10 && times.waited > times.ran + times.ran / 4
 }
 
 fn set_policy(policy: ThreadSchedulePolicy, priority: ThreadPriority) -> Result<(), Error> {
@@ -83,12 +119,14 @@ fn niceness() -> Option<ThreadPriority> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use rustix::thread::sched_getaffinity;
 
     use super::*;
 
     fn policy_after(scheduling: &mut Scheduling, active: usize) -> ThreadSchedulePolicy {
-        scheduling.observe(active);
+        scheduling.observe(active, None);
         thread_schedule_policy().unwrap()
     }
 
@@ -107,6 +145,32 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_that_is_kept_waiting_is_no_batch_for_a_while() {
+        let times = |ran, waited| {
+            let [passed, ran, waited] = [1000, ran, waited].map(Duration::from_millis);
+            Some(Times { passed, ran, waited })
+        };
+        let (waits, runs) = (times(100, 400), times(300, 300));
+        let mut scheduling = Scheduling::new(0, 1);
+        let mut policy_after = |times| {
+            scheduling.observe(MANY, times);
+            thread_schedule_policy().unwrap()
+        };
+
+        assert_eq!(policy_after(waits), BATCH, "it was none so far");
+        assert_eq!(policy_after(runs), BATCH);
+        for pause in [LEAST_PAUSE, 2 * LEAST_PAUSE] {
+            assert_eq!(policy_after(waits), ORDINARY);
+            let looks = (1..).find(|_| policy_after(waits) == BATCH);
+            assert_eq!(looks, Some(pause));
+        }
+        assert_eq!(policy_after(runs), BATCH);
+        assert_eq!(policy_after(waits), ORDINARY);
+        assert_eq!((1..).find(|_| policy_after(waits) == BATCH), Some(LEAST_PAUSE));
+        assert_eq!(policy_after(times(20, 90)), BATCH, "it hardly had anything to do");
+    }
+
+    #[test]
     fn a_policy_that_somebody_chose_stays() {
         let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
         set_policy(idle, ThreadPriority::Min).unwrap();
@@ -121,7 +185,7 @@ mod tests {
         let all = sched_getaffinity(None).unwrap().count();
         let mut scheduling = Scheduling::new(0, all as usize);
         let mut cores_after = |active| {
-            scheduling.observe(active);
+            scheduling.observe(active, None);
             sched_getaffinity(None).unwrap().count()
         };
 

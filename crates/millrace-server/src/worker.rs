@@ -31,7 +31,7 @@ use crate::{
     counters::Cell,
     idle_poll::IdlePolling,
     lanes::Lanes,
-    load::{Load, Meter, SharedLoad},
+    load::{Load, Meter, SharedLoad, Times},
     scheduling::Scheduling,
 };
 
@@ -203,7 +203,11 @@ async fn serve<S: Service>(
 ) -> usize {
     // Dropped when we drain: as long as somebody may pass connections on, all wait for them.
     let mut lanes = Some(lanes);
-    let mut load = Balance::new(worker);
+    let mut meter = Meter::new();
+    let mut load = Balance::new();
+    if meter.is_none() {
+        worker.load.set(Load::UNKNOWN);
+    }
     let mut connections = JoinSet::new();
     let begins = Instant::now() + shared.timeouts.sweep;
     let mut sweep = tokio::time::interval_at(begins, shared.timeouts.sweep);
@@ -230,8 +234,9 @@ async fn serve<S: Service>(
             }
             _ = sweep.tick() => {
                 let active = worker.clock.sweep();
-                scheduling.observe(active);
-                load.observe(worker, active, lanes.as_ref());
+                let times = meter.as_mut().and_then(Meter::measure);
+                scheduling.observe(active, times);
+                load.observe(worker, active, times, lanes.as_ref());
                 if worker.index == 0 {
                     worker.idle_polling.sweep();
                 }
@@ -305,7 +310,6 @@ fn report(ended: Result<Option<Leaving>, JoinError>) -> Option<Leaving> {
 /// Measures the worker's load, and sends connections away when it is full, or when another worker
 /// has time for all of them.
 struct Balance {
-    meter: Option<Meter>,
     of_each: Load,
     /// The worker that all connections are for, if so; otherwise those that leave are for the one
     /// with the most time.
@@ -313,19 +317,19 @@ struct Balance {
 }
 
 impl Balance {
-    /// For the worker of the calling thread.
-    fn new(worker: &Worker) -> Balance {
-        let meter = Meter::new();
-        if meter.is_none() {
-            worker.load.set(Load::UNKNOWN);
-        }
-        Balance { meter, of_each: Load::UNKNOWN, joins: None }
+    fn new() -> Balance {
+        Balance { of_each: Load::UNKNOWN, joins: None }
     }
 
     /// Once a second, with how many connections had requests since.
-    fn observe(&mut self, worker: &Worker, active: usize, lanes: Option<&Lanes>) {
-        let measured = self.meter.as_mut().and_then(Meter::measure);
-        let load = measured.unwrap_or(Load::UNKNOWN);
+    fn observe(
+        &mut self,
+        worker: &Worker,
+        active: usize,
+        times: Option<Times>,
+        lanes: Option<&Lanes>,
+    ) {
+        let load = times.map_or(Load::UNKNOWN, Times::load);
         worker.load.set(load);
         self.joins = lanes
             .and_then(|lanes| load.joins(lanes.loads_before(worker), lanes.loads_behind(worker)));
