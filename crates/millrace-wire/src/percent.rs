@@ -20,15 +20,14 @@ pub(crate) fn decode(text: &[u8]) -> Cow<'_, [u8]> {
     while let [byte, tail @ ..] = rest
         && let Some(slot) = slots.next()
     {
-        rest = tail;
-        *slot = if *byte == b'+' { b' ' } else { *byte };
-        if *byte == b'%'
-            && let [high, low, after @ ..] = tail
-            && let Some(byte) = hex_byte(*high, *low)
-        {
-            *slot = byte;
-            rest = after;
-        }
+        (*slot, rest) = match (*byte, tail) {
+            (b'%', [high, low, after @ ..]) => match hex_byte(*high, *low) {
+                Some(byte) => (byte, after),
+                None => (b'%', tail),
+            },
+            (b'+', _) => (b' ', tail),
+            (byte, _) => (byte, tail),
+        };
     }
     let unused = slots.len();
     decoded.truncate(text.len() - unused);
