@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Access, Advice, AtFlags, CWD, FallocateFlags, OFlags, SeekFrom, accessat};
+use rustix::fs::{Access, Advice, FallocateFlags, OFlags, SeekFrom, access};
 use rustix::io::Errno;
 
 use super::{File, FileSystem};
@@ -83,7 +83,7 @@ impl FileSystem for RealFileSystem {
         missing.into_iter().try_for_each(sync_name)?;
         // Files that are there may still be writable: then only the next segment would tell.
         let wanted = Access::WRITE_OK | Access::EXEC_OK;
-        Ok(accessat(CWD, dir, wanted, AtFlags::EACCESS)?)
+        Ok(access(dir, wanted)?)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
