@@ -7,17 +7,10 @@ use millrace_core::text::is_plain_ascii;
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{MessageAttributeValue, MessageAttributes, SendMessage};
 
-use super::error;
+use super::{Asked, bounded, error};
 
 /// A trace header is some hundred bytes; this is far beyond.
 pub(crate) const TRACE_HEADER_BYTES: usize = 8_192;
-
-/// How a message is sent. AWS has other words for some refusals of a batch's entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
-    Alone,
-    InBatch,
-}
 
 /// A send whose parts are allowed; borrowed from the request.
 pub(crate) struct Checked<'r> {
@@ -37,7 +30,7 @@ pub(crate) struct Checked<'r> {
 pub(crate) fn check<'r>(
     message: &'r SendMessage<'_>,
     settings: &Settings,
-    sent: Sent,
+    asked: Asked,
 ) -> Result<Checked<'r>, ApiError> {
     let body = message.message_body.as_ref().map(|body| body.as_bytes()).unwrap_or_default();
     if body.is_empty() {
@@ -59,7 +52,7 @@ pub(crate) fn check<'r>(
     let delay_s = check_delay(message.delay_seconds, settings)?;
     let group = message.message_group_id.as_ref().map(|id| id.as_str());
     let deduplication_id = message.message_deduplication_id.as_ref().map(|id| id.as_str());
-    check_ids(group, deduplication_id, settings, sent)?;
+    check_ids(group, deduplication_id, settings, asked)?;
     Ok(Checked { body, attributes, trace_header, size_bytes, delay_s, group, deduplication_id })
 }
 
@@ -67,13 +60,13 @@ pub(crate) fn check<'r>(
 pub(crate) fn check_size(
     size_bytes: usize,
     settings: &Settings,
-    sent: Sent,
+    asked: Asked,
 ) -> Result<(), ApiError> {
     let limit = settings.maximum_message_size_bytes;
     if size_bytes > limit as usize {
-        let verb = match sent {
-            Sent::Alone => "are invalid",
-            Sent::InBatch => "cannot be validated",
+        let verb = match asked {
+            Asked::Alone => "are invalid",
+            Asked::InBatch => "cannot be validated",
         };
         return Err(ApiError::invalid_parameter_value(format!(
             "One or more parameters {verb}. Reason: Message must be shorter than {limit} bytes."
@@ -115,35 +108,33 @@ fn first_forbidden(bytes: &[u8]) -> u32 {
 
 fn check_delay(delay: Option<i64>, settings: &Settings) -> Result<Option<u32>, ApiError> {
     let Some(delay) = delay else { return Ok(None) };
-    let Some(delay_s) = u64::try_from(delay).ok().filter(|d| limits::DELAY_S.contains(d)) else {
-        let reason = "DelaySeconds must be >= 0 and <= 900.";
-        return Err(error::invalid_value(delay, "DelaySeconds", reason));
-    };
+    let reason = "DelaySeconds must be >= 0 and <= 900.";
+    let delay_s = bounded(delay, &limits::DELAY_S, "DelaySeconds", reason)?;
     if settings.kind == Kind::Fifo && delay_s > 0 {
         let reason = "The request include parameter that is not valid for this queue type.";
         return Err(error::invalid_value(delay, "DelaySeconds", reason));
     }
-    Ok((settings.kind == Kind::Standard).then_some(delay_s as u32))
+    Ok((settings.kind == Kind::Standard).then_some(delay_s))
 }
 
 fn check_ids(
     group: Option<&str>,
     deduplication_id: Option<&str>,
     settings: &Settings,
-    sent: Sent,
+    asked: Asked,
 ) -> Result<(), ApiError> {
     if let Some(group) = group {
         check_id(group, "MessageGroupId")?;
     }
     match settings.kind {
-        Kind::Standard => match (deduplication_id, sent) {
+        Kind::Standard => match (deduplication_id, asked) {
             (None, _) => {}
-            (Some(id), Sent::Alone) => {
+            (Some(id), Asked::Alone) => {
                 let reason = "The request includes a parameter that is not valid for this queue \
                               type.";
                 return Err(error::invalid_value(id, "MessageDeduplicationId", reason));
             }
-            (Some(_), Sent::InBatch) => {
+            (Some(_), Asked::InBatch) => {
                 return Err(ApiError::invalid_parameter_value(
                     "The request include parameter that is not valid for this queue type",
                 ));

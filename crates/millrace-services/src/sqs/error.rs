@@ -8,6 +8,8 @@ use millrace_broker::{BrokerError, MoveTaskError};
 use millrace_core::limits;
 use millrace_wire::ApiError;
 
+use super::Asked;
+
 /// A modelled SQS error whose Query code is its own name.
 fn modelled(shape: &'static str, status: u16, message: impl Into<Cow<'static, str>>) -> ApiError {
     ApiError { namespace: "com.amazonaws.sqs", shape, code: shape, status, message: message.into() }
@@ -156,25 +158,13 @@ pub(crate) fn receipt_handle_is_invalid(handle: &str) -> ApiError {
     modelled("ReceiptHandleIsInvalid", 404, message)
 }
 
-pub(crate) fn receipt_handle_of_another_queue() -> ApiError {
-    let message = "The input receipt handle is not valid for this queue.";
-    modelled("ReceiptHandleIsInvalid", 404, message)
-}
-
-/// As recorded of Amazon: an entry of a batch has other words than the same single request.
-pub(crate) fn receipt_handle_of_another_queue_in_batch(handle: &str) -> ApiError {
-    let message = format!("The receipt handle \"{handle}\" is not valid for this queue.");
-    modelled("ReceiptHandleIsInvalid", 404, message)
-}
-
-/// And another code.
-pub(crate) fn expired_in_batch() -> ApiError {
-    modelled("ReceiptHandleIsInvalid", 404, "The receipt handle has expired")
-}
-
-/// And another code.
-pub(crate) fn not_available_in_batch() -> ApiError {
-    let message = "Message does not exist or is not available for visibility timeout change";
+/// As recorded of Amazon: an entry of a batch gets other words than the same single request.
+pub(crate) fn receipt_handle_of_another_queue(handle: &str, asked: Asked) -> ApiError {
+    let which = match asked {
+        Asked::Alone => "input receipt handle".to_owned(),
+        Asked::InBatch => format!("receipt handle \"{handle}\""),
+    };
+    let message = format!("The {which} is not valid for this queue.");
     modelled("ReceiptHandleIsInvalid", 404, message)
 }
 
@@ -215,21 +205,29 @@ pub(crate) fn beyond_visibility_limit(timeout_s: u32) -> ApiError {
     )
 }
 
-/// The broker's failures. `handle` is the receipt handle's text where one is involved.
-pub(crate) fn of_broker(error: BrokerError, handle: &str) -> ApiError {
+/// The broker's failures about the message of a receipt handle. As recorded of Amazon, an entry of a
+/// batch gets another code and other words than the same single request.
+pub(crate) fn of_handle(error: BrokerError, handle: &str, asked: Asked) -> ApiError {
+    let reason = match error {
+        BrokerError::HandleExpired => "The receipt handle has expired",
+        BrokerError::NotAvailable => {
+            "Message does not exist or is not available for visibility timeout change"
+        }
+        error => return of_broker(error),
+    };
+    match asked {
+        Asked::Alone => invalid_value(handle, "ReceiptHandle", &format!("{reason}.")),
+        Asked::InBatch => modelled("ReceiptHandleIsInvalid", 404, reason),
+    }
+}
+
+/// The broker's other failures.
+pub(crate) fn of_broker(error: BrokerError) -> ApiError {
     match error {
         BrokerError::QueueDoesNotExist => queue_does_not_exist(),
         BrokerError::OverLimit => {
             over_limit("The maximum number of in flight messages is reached for the queue.")
         }
-        BrokerError::HandleExpired => {
-            invalid_value(handle, "ReceiptHandle", "The receipt handle has expired.")
-        }
-        BrokerError::NotAvailable => invalid_value(
-            handle,
-            "ReceiptHandle",
-            "Message does not exist or is not available for visibility timeout change.",
-        ),
         error if error.is_backlog() => modelled("RequestThrottled", 403, "Rate exceeded."),
         BrokerError::Unavailable(reason) => {
             warn_once_a_second(&reason);
@@ -252,7 +250,7 @@ pub(crate) fn of_move_task(error: MoveTaskError) -> ApiError {
             over_limit("The maximum number of active message move tasks is reached.")
         }
         MoveTaskError::NoSuchTask => resource_not_found("Task does not exist."),
-        MoveTaskError::Broker(error) => of_broker(error, ""),
+        MoveTaskError::Broker(error) => of_broker(error),
     }
 }
 

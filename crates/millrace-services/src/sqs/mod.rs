@@ -7,6 +7,7 @@ mod batch;
 mod check;
 mod declare;
 mod error;
+mod listings;
 mod move_tasks;
 mod peek;
 mod permissions;
@@ -20,9 +21,10 @@ mod side_by_side;
 mod tags;
 mod trace;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use millrace_broker::{Broker, SharedQueue};
+use millrace_broker::{Broker, Definition, SharedQueue};
 use millrace_core::{QueueKey, Timestamp, is_account, limits, partition};
 use millrace_otel::RequestSpan;
 use millrace_wire::protocol::{PathQueue, Protocol, Target, parse_queue_url};
@@ -62,6 +64,14 @@ pub(crate) struct SqsRequest<'a> {
     pub http: &'a Request<'a>,
     pub action: &'a str,
     pub path_queue: Option<PathQueue<'a>>,
+}
+
+/// Whether something is asked for by a request of its own or as an entry of a batch: AWS has other
+/// words for some refusals of entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Alone,
+    InBatch,
 }
 
 impl Sqs {
@@ -196,6 +206,15 @@ impl Sqs {
         )))
     }
 
+    /// Changes a queue's definition in one step with reading it; returns once that is durable.
+    async fn change(
+        &self,
+        queue: &SharedQueue,
+        change: impl FnOnce(&mut Definition) -> Result<(), ApiError>,
+    ) -> Result<(), ApiError> {
+        self.broker.update_queue(queue, change).await.map_err(error::of_broker)?
+    }
+
     fn queue_url(&self, request: &SqsRequest<'_>, key: &QueueKey) -> String {
         format!("{}/{}/{}", self.origin(request.http), key.account, key.name)
     }
@@ -266,16 +285,16 @@ fn required<'r>(value: Option<&'r Text<'_>>, name: &str) -> Result<&'r str, ApiE
     }
 }
 
-/// MaxResults of the listings: 1 to 1,000, 1,000 by default.
-fn max_results(value: Option<i64>) -> Result<usize, ApiError> {
-    match value.map(u64::try_from) {
-        None => Ok(*limits::LIST_RESULTS.end() as usize),
-        Some(Ok(count)) if limits::LIST_RESULTS.contains(&count) => Ok(count as usize),
-        Some(_) => Err(error::invalid_value(
-            value.unwrap_or_default(),
-            "MaxResults",
-            "MaxResults must be an integer between 1 and 1000.",
-        )),
+/// A number within `allowed`; `reason` is what clients are told of any other.
+fn bounded(
+    value: i64,
+    allowed: &RangeInclusive<u64>,
+    parameter: &str,
+    reason: &str,
+) -> Result<u32, ApiError> {
+    match u64::try_from(value) {
+        Ok(number) if allowed.contains(&number) => Ok(number as u32),
+        _ => Err(error::invalid_value(value, parameter, reason)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! StartMessageMoveTask, CancelMessageMoveTask, ListMessageMoveTasks.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millrace_broker::{
@@ -13,7 +15,7 @@ use millrace_wire::sqs::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Sqs, SqsRequest, error, required};
+use super::{Sqs, SqsRequest, bounded, error, required};
 
 /// What a task's handle says. Clients may put into one whatever they like, which is passed over.
 #[derive(Deserialize)]
@@ -52,21 +54,14 @@ impl Sqs {
                 ));
             }
         }
-        let max_per_second = match input.max_number_of_messages_per_second {
-            None => None,
-            Some(rate) => match u64::try_from(rate) {
-                Ok(rate) if limits::MOVE_TASK_RATE.contains(&rate) => Some(rate as u32),
-                _ => {
-                    let reason = "Must be between 1 and 500, if provided.";
-                    let name = "MaxNumberOfMessagesPerSecond";
-                    return Err(error::invalid_value(rate, name, reason));
-                }
-            },
-        };
+        let max_per_second = input.max_number_of_messages_per_second.map(|rate| {
+            let reason = "Must be between 1 and 500, if provided.";
+            bounded(rate, &limits::MOVE_TASK_RATE, "MaxNumberOfMessagesPerSecond", reason)
+        });
         let start = StartMoveTask {
             source: source.key().clone(),
             destination: destination.map(|queue| queue.key().clone()),
-            max_per_second,
+            max_per_second: max_per_second.transpose()?,
         };
         let id = self.broker.start_move_task(&start).await.map_err(error::of_move_task)?;
         Ok(Answer::StartMessageMoveTask { task_handle: task_handle(&id, source.arn()) })
@@ -97,14 +92,12 @@ impl Sqs {
     ) -> Result<Answer, ApiError> {
         let source_arn = required(input.source_arn.as_ref(), "SourceArn")?;
         let source = self.queue_of_parameter(request, source_arn, "SourceArn")?;
-        let limit = input.max_results.unwrap_or(1);
-        let limit =
-            u64::try_from(limit).ok().filter(|limit| limits::MOVE_TASK_RESULTS.contains(limit));
-        let Some(limit) = limit else {
-            let value = input.max_results.unwrap_or_default();
-            let reason = "Must be between 1 and 10, if provided.";
-            return Err(error::invalid_value(value, "MaxResults", reason));
-        };
+        let limit = bounded(
+            input.max_results.unwrap_or(1),
+            &limits::MOVE_TASK_RESULTS,
+            "MaxResults",
+            "Must be between 1 and 10, if provided.",
+        )?;
         let tasks = self.broker.move_tasks(source.key(), limit as usize);
         Ok(Answer::ListMessageMoveTasks { results: tasks.into_iter().map(result).collect() })
     }
@@ -115,7 +108,7 @@ impl Sqs {
         request: &SqsRequest<'_>,
         arn: &str,
         parameter: &str,
-    ) -> Result<std::sync::Arc<SharedQueue>, ApiError> {
+    ) -> Result<Arc<SharedQueue>, ApiError> {
         let arn = Arn::parse(arn).ok_or_else(|| {
             ApiError::invalid_parameter_value(format!(
                 "You must use this format to specify the {parameter}: \

@@ -83,7 +83,7 @@ impl Sqs {
                 max_bytes: PAGE_BYTES.min(SEEN_BYTES_MAX - seen_bytes),
             };
             let browsed = self.broker.browse(&queue, &page);
-            let browsed = browsed.map_err(|error| error::of_broker(error, ""))?;
+            let browsed = browsed.map_err(error::of_broker)?;
             next = browsed.next;
             seen += browsed.messages.len();
             let bytes = browsed.messages.iter().map(|seen| seen.delivery.record_len as usize);

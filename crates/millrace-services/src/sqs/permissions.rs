@@ -1,5 +1,6 @@
 //! AddPermission, RemovePermission: statements of the queue's Policy.
 
+use millrace_broker::Definition;
 use millrace_core::{is_account, limits, partition};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{AddPermission, Answer, RemovePermission, Text};
@@ -49,7 +50,7 @@ impl Sqs {
             "Action": one_or_many(actions.iter().map(|action| format!("SQS:{action}")).collect()),
             "Resource": arn,
         });
-        let update = self.broker.update_queue(&queue, |definition| {
+        let change = |definition: &mut Definition| {
             let current = definition.attributes.get("Policy");
             let mut policy = policy_of(current).unwrap_or_else(|| {
                 json!({
@@ -79,8 +80,8 @@ impl Sqs {
             }
             definition.attributes.insert("Policy".to_owned(), text);
             Ok(())
-        });
-        update.await.map_err(|error| error::of_broker(error, ""))??;
+        };
+        self.change(&queue, change).await?;
         Ok(Answer::Void)
     }
 
@@ -91,7 +92,7 @@ impl Sqs {
     ) -> Result<Answer, ApiError> {
         let queue = self.queue(request, input.queue_url.as_ref())?;
         let label = required(input.label.as_ref(), "Label")?;
-        let update = self.broker.update_queue(&queue, |definition| {
+        let change = |definition: &mut Definition| {
             let not_found = || error::invalid_value(label, "Label", "can't find label.");
             let mut policy =
                 policy_of(definition.attributes.get("Policy")).ok_or_else(not_found)?;
@@ -107,8 +108,8 @@ impl Sqs {
                 definition.attributes.insert("Policy".to_owned(), in_order(&policy)?);
             }
             Ok(())
-        });
-        update.await.map_err(|error| error::of_broker(error, ""))??;
+        };
+        self.change(&queue, change).await?;
         Ok(Answer::Void)
     }
 }

@@ -1,22 +1,18 @@
-//! CreateQueue, DeleteQueue, GetQueueUrl, GetQueueAttributes, SetQueueAttributes, PurgeQueue and
-//! the two listings.
+//! CreateQueue, DeleteQueue, GetQueueUrl, GetQueueAttributes, SetQueueAttributes, PurgeQueue.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use millrace_broker::{BrokerError, Creation, Kind, NewQueue, Redrive, SharedQueue};
+use millrace_broker::{BrokerError, Creation, Definition, Kind, NewQueue, Redrive, SharedQueue};
 use millrace_core::{QueueKey, Timestamp, is_account, limits};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{
-    Answer, CreateQueue, GetQueueAttributes, GetQueueUrl, ListDeadLetterSourceQueues, ListQueues,
-    Map, QueueOnly, SetQueueAttributes, Text,
+    Answer, CreateQueue, GetQueueAttributes, GetQueueUrl, Map, QueueOnly, SetQueueAttributes, Text,
 };
 
 use super::attributes::{self, Attributes};
 use super::policies::RedriveAllowPolicy;
-use super::{Caller, Sqs, SqsRequest, error, is_within_cool_down, max_results, required, tags};
+use super::{Sqs, SqsRequest, error, is_within_cool_down, tags};
 
 /// When queues were deleted, for the 60 seconds in which their names rest.
 #[derive(Default)]
@@ -63,7 +59,7 @@ impl Sqs {
         key: QueueKey,
         given: &[(&str, &str)],
         tags: BTreeMap<String, String>,
-    ) -> Result<std::sync::Arc<SharedQueue>, ApiError> {
+    ) -> Result<Arc<SharedQueue>, ApiError> {
         let mut wanted = Attributes::default();
         wanted.settings.kind = kind_of(&key.name, given)?;
         if let Some((name, _)) = given.iter().find(|(name, _)| attributes::is_read_only(name)) {
@@ -85,7 +81,7 @@ impl Sqs {
         let Attributes { settings, texts } = wanted;
         let new = NewQueue { key, settings, attributes: texts, tags };
         let creation = self.broker.create_queue(&new).await;
-        match creation.map_err(|error| error::of_broker(error, ""))? {
+        match creation.map_err(error::of_broker)? {
             Creation::Created(queue) => Ok(queue),
             Creation::Existing(queue) => {
                 let current = Attributes::of(&queue.definition());
@@ -101,9 +97,9 @@ impl Sqs {
     /// have them, for want of others.
     async fn with_all(
         &self,
-        queue: Option<std::sync::Arc<SharedQueue>>,
+        queue: Option<Arc<SharedQueue>>,
         given: &[(&str, &str)],
-    ) -> Result<Option<std::sync::Arc<SharedQueue>>, ApiError> {
+    ) -> Result<Option<Arc<SharedQueue>>, ApiError> {
         let Some(queue) = queue else { return Ok(None) };
         let has_all = self.broker.update_queue(&queue, |definition| {
             let current = Attributes::of(definition);
@@ -112,7 +108,7 @@ impl Sqs {
         match has_all.await {
             Ok(has_all) => Ok(has_all?.then_some(queue)),
             Err(BrokerError::QueueDoesNotExist) => Ok(None),
-            Err(error) => Err(error::of_broker(error, "")),
+            Err(error) => Err(error::of_broker(error)),
         }
     }
 
@@ -132,7 +128,7 @@ impl Sqs {
             if !matches!(error, BrokerError::QueueDoesNotExist) {
                 self.deleted.remove(queue.key());
             }
-            error::of_broker(error, "")
+            error::of_broker(error)
         })
     }
 
@@ -212,7 +208,7 @@ impl Sqs {
             self.check_redrive_target(queue.key(), wanted.settings.kind, redrive, given)?;
         }
         check_redrive_sources(queue.key(), given)?;
-        let update = self.broker.update_queue(queue, |definition| {
+        let change = |definition: &mut Definition| {
             let mut attributes = Attributes::of(definition);
             attributes.set(given.iter().copied())?;
             if !tags.is_empty() {
@@ -221,8 +217,8 @@ impl Sqs {
             definition.settings = attributes.settings;
             definition.attributes = attributes.texts;
             Ok(())
-        });
-        update.await.map_err(|error| error::of_broker(error, ""))?
+        };
+        self.change(queue, change).await
     }
 
     pub(super) async fn purge_queue(
@@ -236,55 +232,8 @@ impl Sqs {
             Err(BrokerError::PurgeInProgress) => {
                 Err(error::purge_queue_in_progress(&queue.key().name))
             }
-            Err(error) => Err(error::of_broker(error, "")),
+            Err(error) => Err(error::of_broker(error)),
         }
-    }
-
-    pub(super) fn list_queues(
-        &self,
-        request: &SqsRequest<'_>,
-        input: &ListQueues<'_>,
-    ) -> Result<Answer, ApiError> {
-        let limit = max_results(input.max_results)?;
-        let prefix = input.queue_name_prefix.as_ref().map(Text::as_str).unwrap_or_default();
-        let after = token_name(input.next_token.as_ref())?;
-        let Caller { region, account, .. } = request.caller;
-        // One more than asked for tells whether there is a next page.
-        let found = self.broker.list_queues(region, account, prefix, after.as_deref(), limit + 1);
-        let (queue_urls, next_token) =
-            self.page(request, found, limit, input.max_results.is_some());
-        Ok(Answer::ListQueues { queue_urls, next_token })
-    }
-
-    pub(super) fn list_dead_letter_source_queues(
-        &self,
-        request: &SqsRequest<'_>,
-        input: &ListDeadLetterSourceQueues<'_>,
-    ) -> Result<Answer, ApiError> {
-        let queue = self.queue(request, input.queue_url.as_ref())?;
-        let limit = max_results(input.max_results)?;
-        let after = token_name(input.next_token.as_ref())?.unwrap_or_default();
-        let mut found = self.broker.dead_letter_sources(queue.key());
-        found.retain(|source| source.key().name > after);
-        let (queue_urls, next_token) =
-            self.page(request, found, limit, input.max_results.is_some());
-        Ok(Answer::ListDeadLetterSourceQueues { queue_urls, next_token })
-    }
-
-    /// URLs of the first `limit` queues, and a token if there are more and paging was asked for.
-    fn page(
-        &self,
-        request: &SqsRequest<'_>,
-        mut found: Vec<std::sync::Arc<SharedQueue>>,
-        limit: usize,
-        with_token: bool,
-    ) -> (Vec<String>, Option<String>) {
-        let has_more = found.len() > limit;
-        found.truncate(limit);
-        let urls: Vec<String> =
-            found.iter().map(|queue| self.queue_url(request, queue.key())).collect();
-        let token = urls.last().filter(|_| has_more && with_token).map(|url| STANDARD.encode(url));
-        (urls, token)
     }
 
     fn check_redrive_target(
@@ -384,21 +333,6 @@ fn invalid_fifo_name() -> ApiError {
         "The name of a FIFO queue can only include alphanumeric characters, hyphens, or \
          underscores, must end with .fifo suffix and be 1 to 80 in length",
     )
-}
-
-/// The name of the last queue that the page before gave.
-fn token_name(token: Option<&Text<'_>>) -> Result<Option<String>, ApiError> {
-    let Some(token) = token.filter(|token| !token.is_empty()) else { return Ok(None) };
-    let url = STANDARD.decode(token.as_str()).ok().and_then(|url| String::from_utf8(url).ok());
-    let name = url.as_deref().and_then(|url| url.rsplit('/').next()).map(str::to_owned);
-    match name {
-        Some(name) => Ok(Some(name)),
-        None => Err(error::invalid_value(
-            required(Some(token), "NextToken")?,
-            "NextToken",
-            "The token is not one of an earlier answer.",
-        )),
-    }
 }
 
 #[cfg(test)]

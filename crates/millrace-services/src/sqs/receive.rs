@@ -8,7 +8,7 @@ use millrace_wire::sqs::{Answer, ReceiveMessage, ReceivedAttribute, ReceivedMess
 use millrace_wire::{ApiError, Unsent};
 
 use super::send::sequence_number;
-use super::{Sqs, SqsRequest, check, error, trace};
+use super::{Sqs, SqsRequest, bounded, check, error, trace};
 
 /// System attributes as bits of a request's wish.
 mod wish {
@@ -50,7 +50,7 @@ impl Sqs {
         let kind = queue.kind();
         let receive = check_receive(input, kind)?;
         let incoming = self.broker.receive(&queue, &receive).await;
-        let incoming = incoming.map_err(|error| error::of_broker(error, ""))?;
+        let incoming = incoming.map_err(error::of_broker)?;
         trace::received(request.span, &incoming);
         let names = |list: &Option<Texts<'_>>| {
             list.as_deref().unwrap_or_default().iter().fold(0, |wish, name| wish | wish::of(name))
@@ -78,45 +78,27 @@ fn check_receive<'r>(
     input: &'r ReceiveMessage<'_>,
     kind: Kind,
 ) -> Result<ReceiveRequest<'r>, ApiError> {
-    let max = input.max_number_of_messages.unwrap_or(1);
-    let max = u64::try_from(max)
-        .ok()
-        .filter(|max| limits::RECEIVE_MESSAGES.contains(max))
-        .ok_or_else(|| {
-            let reason = "Must be between 1 and 10, if provided.";
-            error::invalid_value(max, "MaxNumberOfMessages", reason)
-        })?;
-    let wait_time_s = match input.wait_time_seconds {
-        None => None,
-        Some(wait) => match u64::try_from(wait) {
-            Ok(wait) if limits::WAIT_TIME_S.contains(&wait) => Some(wait as u32),
-            _ => {
-                let reason = "Must be >= 0 and <= 20, if provided.";
-                return Err(error::invalid_value(wait, "WaitTimeSeconds", reason));
-            }
-        },
-    };
-    let visibility_timeout_s = match input.visibility_timeout {
-        None => None,
-        Some(timeout) => {
-            let reason = "Must be >= 0 and <= 43200, if provided.";
-            Some(check_visibility_timeout(timeout, reason)?)
-        }
-    };
+    let max = bounded(
+        input.max_number_of_messages.unwrap_or(1),
+        &limits::RECEIVE_MESSAGES,
+        "MaxNumberOfMessages",
+        "Must be between 1 and 10, if provided.",
+    )?;
+    let wait_time_s = input.wait_time_seconds.map(|wait| {
+        let reason = "Must be >= 0 and <= 20, if provided.";
+        bounded(wait, &limits::WAIT_TIME_S, "WaitTimeSeconds", reason)
+    });
+    let visibility_timeout_s = input.visibility_timeout.map(|timeout| {
+        let reason = "Must be >= 0 and <= 43200, if provided.";
+        bounded(timeout, &limits::VISIBILITY_TIMEOUT_S, "VisibilityTimeout", reason)
+    });
+    let (wait_time_s, visibility_timeout_s) =
+        (wait_time_s.transpose()?, visibility_timeout_s.transpose()?);
     let attempt_id = input.receive_request_attempt_id.as_ref().map(Text::as_str);
     if let Some(id) = attempt_id.filter(|_| kind == Kind::Fifo) {
         check::check_id(id, "ReceiveRequestAttemptId")?;
     }
     Ok(ReceiveRequest { max: max as usize, visibility_timeout_s, wait_time_s, attempt_id })
-}
-
-/// VisibilityTimeout of receives and visibility changes, in seconds; `reason` is what is said of
-/// others.
-pub(super) fn check_visibility_timeout(timeout: i64, reason: &str) -> Result<u32, ApiError> {
-    match u64::try_from(timeout) {
-        Ok(seconds) if limits::VISIBILITY_TIMEOUT_S.contains(&seconds) => Ok(seconds as u32),
-        _ => Err(error::invalid_value(timeout, "VisibilityTimeout", reason)),
-    }
 }
 
 /// A message with just the attributes that were asked for.

@@ -7,9 +7,9 @@ use millrace_wire::sqs::{
     Answer, BatchAnswer, FailedEntry, SendMessage, SendMessageBatch, SentMessage,
 };
 
-use super::check::{Checked, Sent, check, check_size};
+use super::check::{Checked, check, check_size};
 use super::side_by_side::md5_beside_others;
-use super::{Sqs, SqsRequest, batch, error};
+use super::{Asked, Sqs, SqsRequest, batch, error};
 
 /// Sequence numbers have 20 digits; this is added to the engine's.
 const SEQUENCE_BASE: u128 = 18_850_000_000_000_000_000;
@@ -29,8 +29,8 @@ impl Sqs {
     ) -> Result<Answer, ApiError> {
         let queue = self.queue(request, input.queue_url.as_ref())?;
         let definition = queue.definition();
-        let checked = check(input, &definition.settings, Sent::Alone)?;
-        check_size(checked.size_bytes, &definition.settings, Sent::Alone)?;
+        let checked = check(input, &definition.settings, Asked::Alone)?;
+        check_size(checked.size_bytes, &definition.settings, Asked::Alone)?;
         let body_md5 = md5_beside_others(checked.body).await;
         let content_id = content_id(&checked, &definition.settings);
         let mut content = Vec::new();
@@ -39,9 +39,9 @@ impl Sqs {
         let begun = self.broker.begin_send(&queue, &[outgoing]);
         // The journal has a copy, and large ones add up while they wait for their commit.
         drop(content);
-        let (accepted, ticket) = begun.map_err(|error| error::of_broker(error, ""))?;
+        let (accepted, ticket) = begun.map_err(error::of_broker)?;
         let committed = self.broker.committed(ticket).await;
-        committed.map_err(|error| error::of_broker(error, ""))?;
+        committed.map_err(error::of_broker)?;
         let accepted = accepted.first().copied().ok_or_else(ApiError::internal_failure)?;
         let sent = sent_message(input, &checked, body_md5, accepted, &definition.settings);
         Ok(Answer::SendMessage(sent))
@@ -83,9 +83,9 @@ impl Sqs {
             .collect();
         let begun = self.broker.begin_send(&queue, &outgoing);
         drop(contents);
-        let (accepted, ticket) = begun.map_err(|error| error::of_broker(error, ""))?;
+        let (accepted, ticket) = begun.map_err(error::of_broker)?;
         let committed = self.broker.committed(ticket).await;
-        committed.map_err(|error| error::of_broker(error, ""))?;
+        committed.map_err(error::of_broker)?;
         let successful = (checked.iter().zip(digests).zip(accepted))
             .map(|(((entry, message), body_md5), accepted)| {
                 sent_message(entry, message, body_md5, accepted, settings)
@@ -118,10 +118,10 @@ fn check_entries<'e>(
     let mut total_bytes = 0;
     for (number, entry) in (1..).zip(entries) {
         let body_bytes = entry.message_body.as_ref().map_or(0, |body| body.as_bytes().len());
-        match check(entry, settings, Sent::InBatch) {
+        match check(entry, settings, Asked::InBatch) {
             Ok(message) => {
                 total_bytes += message.size_bytes;
-                match check_size(message.size_bytes, settings, Sent::InBatch) {
+                match check_size(message.size_bytes, settings, Asked::InBatch) {
                     Ok(()) => checked.push((entry, message)),
                     Err(error) => fail(number, entry, error),
                 }

@@ -1,17 +1,14 @@
 //! DeleteMessage, ChangeMessageVisibility and their batches.
 
 use millrace_broker::{BrokerError, Handle, SharedQueue};
+use millrace_core::limits;
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{
     Answer, BatchAnswer, ChangeMessageVisibility, ChangeMessageVisibilityBatch, DeleteMessage,
     DeleteMessageBatch, FailedEntry, Text,
 };
 
-use super::receive::check_visibility_timeout;
-use super::{Sqs, SqsRequest, batch, error, required};
-
-/// Of a timeout that is not allowed.
-const TIMEOUT_REASON: &str = "VisibilityTimeout must be an integer between 0 and 43200";
+use super::{Asked, Sqs, SqsRequest, batch, bounded, error, required};
 
 impl Sqs {
     pub(super) async fn delete_message(
@@ -22,11 +19,11 @@ impl Sqs {
         let queue = self.queue(request, input.queue_url.as_ref())?;
         // As recorded of Amazon, the name of no parameter.
         required(input.receipt_handle.as_ref(), "MessageHandle")?;
-        let (text, handle) = self.handle(&queue, input.receipt_handle.as_ref())?;
+        let (text, handle) = self.handle(&queue, input.receipt_handle.as_ref(), Asked::Alone)?;
         let outcomes = self.broker.delete(&queue, &[handle]).await;
-        let outcomes = outcomes.map_err(|error| error::of_broker(error, text))?;
+        let outcomes = outcomes.map_err(error::of_broker)?;
         for outcome in outcomes {
-            outcome.map_err(|error| error::of_broker(error, text))?;
+            outcome.map_err(|error| error::of_handle(error, text, Asked::Alone))?;
         }
         Ok(Answer::Void)
     }
@@ -42,7 +39,7 @@ impl Sqs {
         let mut failed = Vec::new();
         let (mut ids, mut handles) = (Vec::with_capacity(10), Vec::with_capacity(10));
         for entry in entries {
-            match self.handle_in_batch(&queue, entry.receipt_handle.as_ref()) {
+            match self.handle(&queue, entry.receipt_handle.as_ref(), Asked::InBatch) {
                 Ok((text, handle)) => {
                     ids.push((entry.id.as_ref(), text));
                     handles.push(handle);
@@ -51,11 +48,8 @@ impl Sqs {
             }
         }
         let outcomes = self.broker.delete(&queue, &handles).await;
-        let outcomes = outcomes.map_err(|error| error::of_broker(error, ""))?;
-        let refusal = |error, text| match error {
-            BrokerError::HandleExpired => error::expired_in_batch(),
-            error => error::of_broker(error, text),
-        };
+        let outcomes = outcomes.map_err(error::of_broker)?;
+        let refusal = |error, text| error::of_handle(error, text, Asked::InBatch);
         Ok(Answer::DeleteMessageBatch(sort(ids, outcomes, failed, refusal)))
     }
 
@@ -68,12 +62,12 @@ impl Sqs {
         let timeout = input
             .visibility_timeout
             .ok_or_else(|| ApiError::missing_parameter("VisibilityTimeout"))?;
-        let (text, handle) = self.handle(&queue, input.receipt_handle.as_ref())?;
-        let timeout_s = check_visibility_timeout(timeout, TIMEOUT_REASON)?;
+        let (text, handle) = self.handle(&queue, input.receipt_handle.as_ref(), Asked::Alone)?;
+        let timeout_s = check_timeout(timeout)?;
         let outcomes = self.broker.change_visibility(&queue, &[(handle, timeout_s)]).await;
-        let outcomes = outcomes.map_err(|error| error::of_broker(error, text))?;
+        let outcomes = outcomes.map_err(error::of_broker)?;
         for outcome in outcomes {
-            outcome.map_err(|error| not_changed(error, text, timeout_s))?;
+            outcome.map_err(|error| not_changed(error, text, timeout_s, Asked::Alone))?;
         }
         Ok(Answer::Void)
     }
@@ -90,12 +84,12 @@ impl Sqs {
         let mut failed = Vec::new();
         let (mut ids, mut changes) = (Vec::with_capacity(10), Vec::with_capacity(10));
         for entry in entries {
-            let handle = self.handle_in_batch(&queue, entry.receipt_handle.as_ref());
+            let handle = self.handle(&queue, entry.receipt_handle.as_ref(), Asked::InBatch);
             let change = handle.and_then(|handle| {
                 let timeout = entry.visibility_timeout;
                 let timeout =
                     timeout.ok_or_else(|| ApiError::missing_parameter("VisibilityTimeout"))?;
-                Ok((handle, check_visibility_timeout(timeout, TIMEOUT_REASON)?))
+                Ok((handle, check_timeout(timeout)?))
             });
             match change {
                 Ok(((text, handle), timeout_s)) => {
@@ -106,11 +100,9 @@ impl Sqs {
             }
         }
         let outcomes = self.broker.change_visibility(&queue, &changes).await;
-        let outcomes = outcomes.map_err(|error| error::of_broker(error, ""))?;
-        let refusal = |error, (text, timeout_s)| match error {
-            BrokerError::NotAvailable => error::not_available_in_batch(),
-            error => not_changed(error, text, timeout_s),
-        };
+        let outcomes = outcomes.map_err(error::of_broker)?;
+        let refusal =
+            |error, (text, timeout_s)| not_changed(error, text, timeout_s, Asked::InBatch);
         Ok(Answer::ChangeMessageVisibilityBatch(sort(ids, outcomes, failed, refusal)))
     }
 
@@ -119,40 +111,28 @@ impl Sqs {
         &self,
         queue: &SharedQueue,
         text: Option<&'r Text<'_>>,
-    ) -> Result<(&'r str, Handle), ApiError> {
-        self.handle_or(queue, text, |_| error::receipt_handle_of_another_queue())
-    }
-
-    /// The same of a batch's entry.
-    fn handle_in_batch<'r>(
-        &self,
-        queue: &SharedQueue,
-        text: Option<&'r Text<'_>>,
-    ) -> Result<(&'r str, Handle), ApiError> {
-        self.handle_or(queue, text, error::receipt_handle_of_another_queue_in_batch)
-    }
-
-    fn handle_or<'r>(
-        &self,
-        queue: &SharedQueue,
-        text: Option<&'r Text<'_>>,
-        of_another_queue: impl FnOnce(&str) -> ApiError,
+        asked: Asked,
     ) -> Result<(&'r str, Handle), ApiError> {
         let text = required(text, "ReceiptHandle")?;
         let opened = self.broker.open_receipt_handle(text);
         let handle = opened.ok_or_else(|| error::receipt_handle_is_invalid(text))?;
         if handle.queue != queue.id() {
-            return Err(of_another_queue(text));
+            return Err(error::receipt_handle_of_another_queue(text, asked));
         }
         Ok((text, handle))
     }
 }
 
+fn check_timeout(timeout: i64) -> Result<u32, ApiError> {
+    let reason = "VisibilityTimeout must be an integer between 0 and 43200";
+    bounded(timeout, &limits::VISIBILITY_TIMEOUT_S, "VisibilityTimeout", reason)
+}
+
 /// Why a message's visibility timeout was not changed.
-fn not_changed(error: BrokerError, handle: &str, timeout_s: u32) -> ApiError {
+fn not_changed(error: BrokerError, handle: &str, timeout_s: u32, asked: Asked) -> ApiError {
     match error {
         BrokerError::BeyondVisibilityLimit => error::beyond_visibility_limit(timeout_s),
-        error => error::of_broker(error, handle),
+        error => error::of_handle(error, handle, asked),
     }
 }
 

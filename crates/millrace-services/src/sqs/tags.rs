@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use millrace_broker::Definition;
 use millrace_core::limits;
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{Answer, QueueOnly, TagQueue, UntagQueue};
 
 use super::queues::pairs;
-use super::{Sqs, SqsRequest, error};
+use super::{Sqs, SqsRequest};
 
 impl Sqs {
     pub(super) async fn tag_queue(
@@ -20,11 +21,11 @@ impl Sqs {
             return Err(ApiError::missing_parameter("Tags"));
         }
         let name = &queue.key().name;
-        let update = self.broker.update_queue(&queue, |definition| {
+        let change = |definition: &mut Definition| {
             definition.tags = check(name, pairs(input.tags.as_ref()), &definition.tags)?;
-            Ok::<_, ApiError>(())
-        });
-        update.await.map_err(|error| error::of_broker(error, ""))??;
+            Ok(())
+        };
+        self.change(&queue, change).await?;
         Ok(Answer::Void)
     }
 
@@ -39,11 +40,11 @@ impl Sqs {
         if keys.is_empty() || !keys.iter().all(|key| has_key_length(key)) {
             return Err(bad_key_length());
         }
-        let update = self.broker.update_queue(&queue, |definition| {
+        let change = |definition: &mut Definition| {
             definition.tags.retain(|tag, _| !keys.iter().any(|key| key.as_str() == tag));
-            Ok::<_, ApiError>(())
-        });
-        update.await.map_err(|error| error::of_broker(error, ""))??;
+            Ok(())
+        };
+        self.change(&queue, change).await?;
         Ok(Answer::Void)
     }
 

@@ -32,7 +32,7 @@ fn message(body: &str) -> SendMessage<'_> {
 
 /// What is wrong with a message; none: nothing.
 fn fault(message: &SendMessage<'_>, settings: &Settings) -> Option<String> {
-    check(message, settings, Sent::Alone).err().map(|error| error.message.into_owned())
+    check(message, settings, Asked::Alone).err().map(|error| error.message.into_owned())
 }
 
 #[test]
@@ -48,9 +48,9 @@ fn a_message_has_a_body_of_a_bounded_size() {
     };
     let attributes = Some(MessageAttributes(vec![("name".into(), value)]));
     let sent = SendMessage { message_attributes: attributes, ..message("body") };
-    assert_eq!(check(&sent, &standard, Sent::Alone).unwrap().size_bytes, 4 + 4 + 6 + 5);
-    assert!(check_size(1_024, &standard, Sent::Alone).is_ok());
-    for (sent, words) in [(Sent::Alone, "are invalid"), (Sent::InBatch, "cannot be validated")] {
+    assert_eq!(check(&sent, &standard, Asked::Alone).unwrap().size_bytes, 4 + 4 + 6 + 5);
+    assert!(check_size(1_024, &standard, Asked::Alone).is_ok());
+    for (sent, words) in [(Asked::Alone, "are invalid"), (Asked::InBatch, "cannot be validated")] {
         let refused = check_size(1_025, &standard, sent).unwrap_err();
         assert!(refused.message.contains(words), "{}", refused.message);
     }
@@ -65,7 +65,7 @@ fn delays_are_of_standard_queues_and_bounded() {
             message_deduplication_id: (kind == Kind::Fifo).then_some("d".into()),
             ..message("x")
         };
-        check(&sent, &settings(kind), Sent::Alone).map(|checked| checked.delay_s).ok()
+        check(&sent, &settings(kind), Asked::Alone).map(|checked| checked.delay_s).ok()
     };
 
     assert_eq!([0, 900].map(|s| delay(Kind::Standard, s)), [Some(Some(0)), Some(Some(900))]);

@@ -1,0 +1,90 @@
+//! ListQueues and ListDeadLetterSourceQueues, page by page.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use millrace_broker::SharedQueue;
+use millrace_core::limits;
+use millrace_wire::ApiError;
+use millrace_wire::sqs::{Answer, ListDeadLetterSourceQueues, ListQueues, Text};
+
+use super::{Caller, Sqs, SqsRequest, bounded, error};
+
+/// The part of a listing that is asked for.
+struct Page {
+    limit: usize,
+    /// The name of the last queue that the page before gave.
+    after: Option<String>,
+    /// Clients that name no MaxResults do not ask for a second page.
+    has_token: bool,
+}
+
+impl Page {
+    fn new(max_results: Option<i64>, token: Option<&Text<'_>>) -> Result<Page, ApiError> {
+        let limit = bounded(
+            max_results.unwrap_or(*limits::LIST_RESULTS.end() as i64),
+            &limits::LIST_RESULTS,
+            "MaxResults",
+            "MaxResults must be an integer between 1 and 1000.",
+        )?;
+        let after = token.filter(|token| !token.is_empty()).map(|token| name_in(token));
+        Ok(Page {
+            limit: limit as usize,
+            after: after.transpose()?,
+            has_token: max_results.is_some(),
+        })
+    }
+}
+
+impl Sqs {
+    pub(super) fn list_queues(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &ListQueues<'_>,
+    ) -> Result<Answer, ApiError> {
+        let page = Page::new(input.max_results, input.next_token.as_ref())?;
+        let prefix = input.queue_name_prefix.as_ref().map(Text::as_str).unwrap_or_default();
+        let Caller { region, account, .. } = request.caller;
+        // One more than asked for tells whether there is a next page.
+        let (after, limit) = (page.after.as_deref(), page.limit + 1);
+        let found = self.broker.list_queues(region, account, prefix, after, limit);
+        let (queue_urls, next_token) = self.urls_and_token(request, found, &page);
+        Ok(Answer::ListQueues { queue_urls, next_token })
+    }
+
+    pub(super) fn list_dead_letter_source_queues(
+        &self,
+        request: &SqsRequest<'_>,
+        input: &ListDeadLetterSourceQueues<'_>,
+    ) -> Result<Answer, ApiError> {
+        let queue = self.queue(request, input.queue_url.as_ref())?;
+        let page = Page::new(input.max_results, input.next_token.as_ref())?;
+        let mut found = self.broker.dead_letter_sources(queue.key());
+        found.retain(|source| page.after.as_ref().is_none_or(|after| source.key().name > *after));
+        let (queue_urls, next_token) = self.urls_and_token(request, found, &page);
+        Ok(Answer::ListDeadLetterSourceQueues { queue_urls, next_token })
+    }
+
+    /// URLs of the page's queues, and the token for the next page if there is one.
+    fn urls_and_token(
+        &self,
+        request: &SqsRequest<'_>,
+        found: Vec<Arc<SharedQueue>>,
+        page: &Page,
+    ) -> (Vec<String>, Option<String>) {
+        let has_token = page.has_token && found.len() > page.limit;
+        let on_page = found.iter().take(page.limit);
+        let urls: Vec<String> = on_page.map(|it| self.queue_url(request, it.key())).collect();
+        let token = urls.last().filter(|_| has_token).map(|url| STANDARD.encode(url));
+        (urls, token)
+    }
+}
+
+/// The name in a token, which is the URL of the last queue of its page.
+fn name_in(token: &str) -> Result<String, ApiError> {
+    let url = STANDARD.decode(token).ok().and_then(|url| String::from_utf8(url).ok());
+    let name = url.as_deref().and_then(|url| url.rsplit('/').next()).map(str::to_owned);
+    let reason = "The token is not one of an earlier answer.";
+    name.ok_or_else(|| error::invalid_value(token, "NextToken", reason))
+}
