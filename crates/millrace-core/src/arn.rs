@@ -43,6 +43,11 @@ pub fn is_account(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Whether all is ASCII letters, digits, dashes and underscores, as AWS allows in most names.
+pub fn is_plain_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
 /// The partition of a region, with which its ARNs begin: `aws-cn` for `cn-north-1`, for most `aws`.
 pub fn partition(region: &str) -> &'static str {
     const OTHERS: [(&str, &str); 7] = [

@@ -35,22 +35,24 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 
 /// `bytes` as lower-case hexadecimal digits.
 pub fn hex_text(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
-    digits.map(char::from).collect()
+    bytes.iter().flat_map(|byte| hex_digits(*byte)).map(char::from).collect()
 }
 
-/// 16 bytes as lower-case hexadecimal digits. Reckoned, not looked up, which the compiler turns
-/// into vector instructions.
+/// 16 bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8; 16]) -> [u8; 32] {
     let mut out = [0; 32];
     for (pair, byte) in out.as_chunks_mut().0.iter_mut().zip(bytes) {
-        *pair = [digit(byte >> 4), digit(byte & 15)];
+        *pair = hex_digits(*byte);
     }
     out
 }
 
-fn digit(nibble: u8) -> u8 {
-    nibble + if nibble < 10 { b'0' } else { b'a' - 10 }
+/// A byte as two lower-case hexadecimal digits. Computed instead of looked up: the compiler turns a
+/// loop of this into vector instructions.
+#[inline]
+pub fn hex_digits(byte: u8) -> [u8; 2] {
+    let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
+    [digit(byte >> 4), digit(byte & 15)]
 }
 
 /// MD5OfMessageAttributes and MD5OfMessageSystemAttributes: attributes are added in ascending

@@ -11,8 +11,8 @@ mod md5_lanes;
 pub mod text;
 mod time;
 
-pub use arn::{Arn, QueueKey, is_account, partition};
+pub use arn::{Arn, QueueKey, is_account, is_plain_name, partition};
 pub use date::Date;
-pub use digest::{AttributeDigest, hex, hex_text, md5, md5_of_each, sha256_hex};
+pub use digest::{AttributeDigest, hex, hex_digits, hex_text, md5, md5_of_each, sha256_hex};
 pub use ids::{MessageId, QueueId};
 pub use time::{Clock, SystemClock, Timestamp};

@@ -47,7 +47,6 @@ pub const TAG_VALUE_CHARS: usize = 256;
 pub const KMS_REUSE_PERIOD_S: RangeInclusive<u64> = 60..=86_400;
 /// Bytes of a queue's policy document.
 pub const POLICY_BYTES: usize = 8_192;
-
 /// KmsMasterKeyId (API reference of KMS, KeyId).
 pub const KMS_KEY_ID_BYTES: usize = 2_048;
 /// Actions in one AddPermission call.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use millrace_core::is_account;
+use millrace_core::{is_account, is_plain_name};
 use millrace_wire::protocol::{ServiceName, Target};
 use millrace_wire::sigv4::Verifier;
 use millrace_wire::{ApiError, Request};
@@ -116,8 +116,7 @@ pub(crate) fn check_region(text: &str) -> Result<(), ApiError> {
     Err(ApiError::signature_does_not_match("Credential should be scoped to a valid region."))
 }
 
-/// Whether a text may name a region: a short word of letters, digits and dashes.
+/// Whether a text may name a region: a short one of letters, digits, dashes and underscores.
 pub fn is_region(text: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    (1..=REGION_BYTES).contains(&text.len()) && text.bytes().all(is_allowed)
+    (1..=REGION_BYTES).contains(&text.len()) && is_plain_name(text)
 }

@@ -6,7 +6,6 @@ use millrace_core::text::{json, json_clean_bytes};
 const BLOCK_BYTES: usize = 32;
 /// Blocks looked at together, so that whether all are clean is asked once.
 const STRIDE_BLOCKS: usize = 8;
-const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// Appends `text`, which is UTF-8, as a quoted JSON string.
 pub fn json_string(out: &mut Vec<u8>, text: &[u8]) {
@@ -37,19 +36,6 @@ pub(crate) fn xml_text(out: &mut Vec<u8>, text: &[u8]) {
         return escape_xml(out, replaced.as_bytes());
     }
     escape_xml(out, text);
-}
-
-/// `bytes` as lower-case hexadecimal digits.
-pub(crate) fn hex_32(bytes: &[u8; 32]) -> [u8; 64] {
-    let mut digits = [0; 64];
-    for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(bytes) {
-        *pair = hex_digits(*byte);
-    }
-    digits
-}
-
-fn hex_digits(byte: u8) -> [u8; 2] {
-    [HEX_DIGITS[usize::from(byte >> 4)], HEX_DIGITS[usize::from(byte & 15)]]
 }
 
 /// Without branches but for the rare long form, because quotes in JSON within JSON come at

@@ -9,6 +9,8 @@
 #[cfg(not(target_feature = "avx2"))]
 use multiversion::{multiversion, target::match_target};
 
+use crate::digest::hex_digits;
+
 /// For each byte what follows the backslash in JSON, `u` for the long form, 0 for no escape.
 pub const ESCAPES: [u8; 256] = {
     let mut table = [0; 256];
@@ -78,20 +80,24 @@ pub fn unescape_blocks(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
 /// The escape of a byte that is written in the long form.
 #[must_use]
 pub fn long_escape(byte: u8) -> [u8; 6] {
-    const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| HEX_DIGITS[usize::from(value)];
-    [b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte & 15)]
+    let [high, low] = hex_digits(byte);
+    [b'\\', b'u', b'0', b'0', high, low]
 }
 
-/// What the four digits of a long escape stand for. None for others, and for half of a pair.
+/// The UTF-16 code unit that the four digits of a long escape stand for, if they are digits.
+#[inline]
+#[must_use]
+pub fn code_unit(digits: &[u8; 4]) -> Option<u16> {
+    digits.iter().try_fold(0, |unit, digit| {
+        let value = char::from(*digit).to_digit(16)?;
+        Some(unit << 4 | value as u16)
+    })
+}
+
+/// The character that four digits stand for, unless that is half of a pair.
 #[cfg(any(test, all(target_arch = "x86_64", not(target_feature = "avx2"))))]
 fn character_of(digits: &[u8]) -> Option<char> {
-    let digits: &[u8; 4] = digits.first_chunk()?;
-    let unit = digits.iter().try_fold(0, |unit, digit| {
-        let value = char::from(*digit).to_digit(16)?;
-        Some(unit << 4 | value)
-    })?;
-    char::from_u32(unit)
+    char::from_u32(code_unit(digits.first_chunk()?)?.into())
 }
 
 #[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]

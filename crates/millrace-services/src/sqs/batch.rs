@@ -1,6 +1,6 @@
 //! What all batch actions check of the batch as a whole.
 
-use millrace_core::limits;
+use millrace_core::{is_plain_name, limits};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{FailedEntry, Text};
 
@@ -21,9 +21,8 @@ pub(crate) fn check<'r>(
         let Some(id) = id.map(Text::as_str) else {
             return Err(ApiError::missing_parameter(&format!("{entry}.{number}.Id")));
         };
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let has_length = (1..=limits::BATCH_ENTRY_ID_CHARS).contains(&id.len());
-        if !has_length || !id.bytes().all(is_allowed) {
+        if !has_length || !is_plain_name(id) {
             return Err(error::invalid_batch_entry_id());
         }
     }

@@ -1,7 +1,7 @@
 //! AddPermission, RemovePermission: statements of the queue's Policy.
 
 use millrace_broker::Definition;
-use millrace_core::{is_account, limits, partition};
+use millrace_core::{is_account, is_plain_name, limits, partition};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{AddPermission, Answer, RemovePermission, Text};
 use serde::Serialize;
@@ -116,8 +116,7 @@ impl Sqs {
 
 fn checked_label<'r>(label: Option<&'r Text<'_>>) -> Result<&'r str, ApiError> {
     let label = required(label, "Label")?;
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    if label.len() <= 80 && label.bytes().all(is_allowed) {
+    if label.len() <= 80 && is_plain_name(label) {
         return Ok(label);
     }
     let reason = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in \

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millrace_broker::{BrokerError, Creation, Definition, Kind, NewQueue, Redrive, SharedQueue};
-use millrace_core::{QueueKey, Timestamp, is_account, limits};
+use millrace_core::{QueueKey, Timestamp, is_account, is_plain_name, limits};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{
     Answer, CreateQueue, GetQueueAttributes, GetQueueUrl, Map, QueueOnly, SetQueueAttributes, Text,
@@ -309,8 +309,7 @@ pub(super) fn kind_of(name: &str, given: &[(&str, &str)]) -> Result<Kind, ApiErr
         Some(_) => return Err(error::invalid_attribute_value("FifoQueue")),
     };
     let stem = if is_fifo { name.strip_suffix(".fifo").unwrap_or_default() } else { name };
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    if stem.is_empty() || name.len() > limits::QUEUE_NAME_CHARS || !stem.bytes().all(is_allowed) {
+    if stem.is_empty() || name.len() > limits::QUEUE_NAME_CHARS || !is_plain_name(stem) {
         return Err(if is_fifo { invalid_fifo_name() } else { invalid_name() });
     }
     Ok(if is_fifo { Kind::Fifo } else { Kind::Standard })

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::escape::hex_32;
+use super::hex;
 
 /// Keys per generation; twice as many are kept.
 const GENERATION_KEYS_MAX: usize = 512;
@@ -54,7 +54,7 @@ impl SigningKey {
 
     /// The signature of `text` as lower-case hexadecimal digits.
     pub(super) fn sign_hex(&self, text: &[u8]) -> [u8; 64] {
-        hex_32(&self.mac(text))
+        hex(&self.mac(text))
     }
 
     fn mac(&self, text: &[u8]) -> [u8; 32] {

@@ -18,10 +18,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use millrace_core::hex_digits;
 use sha2::{Digest, Sha256};
 
 use crate::date;
-use crate::escape::hex_32;
 use crate::http::Request;
 use canonical::CanonicalRequest;
 use claim::{Claim, Form, Scope};
@@ -288,7 +288,15 @@ fn string_to_sign(timestamp: &str, rest: &str, canonical_request: &[u8]) -> Vec<
 }
 
 fn sha256_hex(bytes: &[u8]) -> [u8; 64] {
-    hex_32(&Sha256::digest(bytes).into())
+    hex(&Sha256::digest(bytes).into())
+}
+
+fn hex(bytes: &[u8; 32]) -> [u8; 64] {
+    let mut digits = [0; 64];
+    for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(bytes) {
+        *pair = hex_digits(*byte);
+    }
+    digits
 }
 
 /// Whether two secrets are the same, in a time that depends on their lengths only.

@@ -255,10 +255,7 @@ fn long_escape(rest: &mut &[u8]) -> Option<char> {
 }
 
 fn code_unit(rest: &mut &[u8]) -> Option<u16> {
-    let (digits, behind) = rest.strip_prefix(b"\\u")?.split_first_chunk::<4>()?;
+    let (digits, behind) = rest.strip_prefix(b"\\u")?.split_first_chunk()?;
     *rest = behind;
-    digits.iter().try_fold(0, |unit, digit| {
-        let value = char::from(*digit).to_digit(16)?;
-        Some(unit << 4 | value as u16)
-    })
+    json::code_unit(digits)
 }

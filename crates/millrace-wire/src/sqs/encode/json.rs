@@ -80,14 +80,12 @@ impl<const OF_QUERY: bool> JsonWriter<'_, OF_QUERY> {
         self.has_members = true;
     }
 
+    fn list_name(names: ListNames) -> &'static str {
+        if OF_QUERY { names.query_json } else { names.json }
+    }
+
     fn string(&mut self, value: &[u8]) {
         json_string(self.out, value);
-    }
-}
-
-impl ListNames {
-    fn in_json(self, is_of_query: bool) -> &'static str {
-        if is_of_query { self.query_json } else { self.json }
     }
 }
 
@@ -133,11 +131,11 @@ impl<const OF_QUERY: bool> Writer for JsonWriter<'_, OF_QUERY> {
     }
 
     fn texts(&mut self, names: ListNames, values: &[String]) {
-        self.list(names.in_json(OF_QUERY), values, |writer, text| writer.string(text.as_bytes()));
+        self.list(Self::list_name(names), values, |writer, text| writer.string(text.as_bytes()));
     }
 
     fn objects<T>(&mut self, names: ListNames, items: &[T], members: impl Fn(&mut Self, &T)) {
-        let name = names.in_json(OF_QUERY);
+        let name = Self::list_name(names);
         if items.is_empty() {
             return self.absent(name);
         }
