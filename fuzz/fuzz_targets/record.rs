@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use millrace_engine::record::{Record, SlotSeq};
+use millrace_engine::record::{Record, RelocatedRecord, SlotSeq};
 use millrace_engine::{Definition, Kind, Replay};
 
 /// Slots are as many as a queue had messages at a time; replay makes room for all up to the highest
@@ -66,28 +66,24 @@ fn is_plausible(record: &Record<'_>) -> bool {
     }
 }
 
-/// Whether each queue is FIFO: a server never changes that.
+/// The kind of each queue: a server never changes it.
 #[derive(Default)]
-struct Kinds(HashMap<u64, bool>);
+struct Kinds(HashMap<u64, Kind>);
 
 impl Kinds {
     /// Whether all that the record says of a queue's kind is what was said before.
     fn are_kept(&mut self, record: &Record<'_>) -> bool {
-        let mut is_kept =
-            |queue: u64, is_fifo: bool| *self.0.entry(queue).or_insert(is_fifo) == is_fifo;
+        let mut is_kept = |queue: u64, kind: Kind| *self.0.entry(queue).or_insert(kind) == kind;
         match record {
-            Record::Sent(sent) => is_kept(sent.queue.0, sent.is_fifo),
-            Record::Relocated(relocated) => {
-                is_kept(relocated.message.queue.0, relocated.message.is_fifo)
+            Record::Sent(sent) => is_kept(sent.queue.0, sent.kind),
+            Record::Relocated(RelocatedRecord { message, .. }) => {
+                is_kept(message.queue.0, message.kind)
             }
-            Record::Remembered { queue, .. } => is_kept(queue.0, true),
-            Record::Defined { json } => {
-                serde_json::from_slice(json).is_ok_and(|found: Definition| {
-                    is_kept(found.id, found.settings.kind == Kind::Fifo)
-                })
-            }
+            Record::Remembered { queue, .. } => is_kept(queue.0, Kind::Fifo),
+            Record::Defined { json } => serde_json::from_slice(json)
+                .is_ok_and(|found: Definition| is_kept(found.id, found.settings.kind)),
             Record::Moved { from, to, .. } => match self.0.get(&from.0).copied() {
-                Some(is_fifo) => *self.0.entry(to.0).or_insert(is_fifo) == is_fifo,
+                Some(kind) => *self.0.entry(to.0).or_insert(kind) == kind,
                 None => true,
             },
             _ => true,

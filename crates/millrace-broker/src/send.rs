@@ -67,9 +67,9 @@ impl Broker {
         batch: &mut Batch,
     ) {
         let now = self.now();
-        let is_fifo = state.queue.settings().kind == Kind::Fifo;
+        let (kind, queue) = (queue.kind(), queue.id());
         for (number, message) in messages.iter().enumerate() {
-            let dedup = message.deduplication_id.filter(|_| is_fifo).map(|id| {
+            let dedup = message.deduplication_id.filter(|_| kind == Kind::Fifo).map(|id| {
                 state.queue.dedup_key(&self.receipts, message.group.unwrap_or_default(), id)
             });
             let Outgoing { id, group, delay_s, .. } = *message;
@@ -79,22 +79,11 @@ impl Broker {
                     batch.accepted.push(Accepted { id, seq });
                 }
                 Sent::Stored { at, sent, deadline } => {
-                    let queue = queue.id();
                     let start = batch.indexes.len();
-                    let dedup_bits = dedup.unwrap_or_default();
-                    record::sent(
-                        &mut batch.indexes,
-                        &SentRecord {
-                            queue,
-                            at,
-                            sent,
-                            deadline,
-                            id,
-                            is_fifo,
-                            group,
-                            dedup: dedup_bits,
-                        },
-                    );
+                    let dedup_key = dedup.unwrap_or_default();
+                    let record =
+                        SentRecord { queue, at, sent, deadline, id, kind, group, dedup: dedup_key };
+                    record::sent(&mut batch.indexes, &record);
                     let index = start..batch.indexes.len();
                     batch.accepted.push(Accepted { id, seq: at.seq });
                     batch.stored.push(Stored { at, dedup, number, index });

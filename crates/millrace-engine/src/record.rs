@@ -30,6 +30,7 @@ mod encode;
 
 use millrace_core::{MessageId, QueueId, Timestamp};
 
+use crate::definition::Kind;
 use crate::queue::MessageState;
 pub use encode::{
     defined, deleted, move_task, moved, purged, queue_deleted, received, relocated, remembered,
@@ -59,7 +60,7 @@ pub struct SentRecord<'a> {
     /// End of the delay; 0 if the message is ready at once.
     pub deadline: Timestamp,
     pub id: MessageId,
-    pub is_fifo: bool,
+    pub kind: Kind,
     pub group: Option<&'a str>,
     /// 0 if the send is not remembered for deduplication.
     pub dedup: u128,
@@ -157,7 +158,7 @@ mod tests {
             sent: Timestamp(10),
             deadline: Timestamp(0),
             id: MessageId([3; 16]),
-            is_fifo: true,
+            kind: Kind::Fifo,
             group: Some("g"),
             dedup: 99,
         }

@@ -59,12 +59,12 @@ impl Replay {
         match Record::decode(index).ok_or(malformed)? {
             Record::Sent(sent) => {
                 self.latest = self.latest.max(sent.sent);
-                self.queue(sent.queue, sent.is_fifo).replay_sent(&sent, position, record_len);
+                self.queue(sent.queue, sent.kind).replay_sent(&sent, position, record_len);
             }
             Record::Relocated(relocated) => {
                 let message = &relocated.message;
                 self.latest = self.latest.max(message.sent).max(relocated.last_received);
-                self.queue(message.queue, message.is_fifo)
+                self.queue(message.queue, message.kind)
                     .replay_relocated(&relocated, position, record_len);
             }
             Record::Received { queue, at, deadline, slots } => {
@@ -86,8 +86,7 @@ impl Replay {
                 self.latest = self.latest.max(at);
                 match self.queues.remove(&from) {
                     Some(mut taken) => {
-                        let is_fifo = taken.queue.settings().kind == Kind::Fifo;
-                        let target = self.queue(to, is_fifo);
+                        let target = self.queue(to, taken.queue.settings().kind);
                         target.replay_taken(slots);
                         taken.queue.replay_moved(target, at, source, slots);
                         self.queues.insert(from, taken);
@@ -100,7 +99,7 @@ impl Replay {
                 }
             }
             Record::Remembered { queue, expires, seq, id, dedup } => {
-                self.queue(queue, true).replay_remembered(dedup, seq, id, expires, position);
+                self.queue(queue, Kind::Fifo).replay_remembered(dedup, seq, id, expires, position);
             }
             Record::Defined { json } => {
                 let definition = serde_json::from_slice(json)
@@ -170,10 +169,9 @@ impl Replay {
         }
     }
 
-    fn queue(&mut self, id: QueueId, is_fifo: bool) -> &mut Queue {
+    fn queue(&mut self, id: QueueId, kind: Kind) -> &mut Queue {
         self.highest_queue = self.highest_queue.max(id.0);
         let partial = self.queues.entry(id).or_insert_with(|| {
-            let kind = if is_fifo { Kind::Fifo } else { Kind::Standard };
             let settings = Settings { kind, ..Settings::default() };
             Partial { definition: None, queue: Queue::new(id, "", settings, 0) }
         });
@@ -196,7 +194,7 @@ impl Replay {
         {
             self.queues.remove(&earlier);
         }
-        self.queue(id, definition.settings.kind == Kind::Fifo);
+        self.queue(id, definition.settings.kind);
         if let Some(partial) = self.queues.get_mut(&id) {
             partial.queue.set_arn(&definition.key().to_string());
             let settings = definition.settings.clone();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use millrace_core::{MessageId, Timestamp};
 use millrace_engine::record::{self, SentRecord, SlotSeq};
-use millrace_engine::{Content, Delivery, Kind, Receive, Send, Sent};
+use millrace_engine::{Content, Delivery, Receive, Send, Sent};
 use millrace_journal::{Position, Purpose, ReadError, Record};
 
 use super::{Entry, MoveTask, MoveTaskFailure, MoveTaskStatus, is_that, running, task_record};
@@ -183,10 +183,10 @@ impl Broker {
         let group = message.group.as_deref();
         let send = Send { id, group, dedup: None, delay_s: None };
         let Sent::Stored { at, sent, deadline } = to.queue.send(now, &send) else { return Ok(()) };
-        let is_fifo = to.queue.settings().kind == Kind::Fifo;
         let queue = destination.id();
         let (mut sent_index, mut deleted_index) = (Vec::new(), Vec::new());
-        let new = SentRecord { queue, at, sent, deadline, id, is_fifo, group, dedup: 0 };
+        let kind = destination.kind();
+        let new = SentRecord { queue, at, sent, deadline, id, kind, group, dedup: 0 };
         record::sent(&mut sent_index, &new);
         record::deleted(&mut deleted_index, source.id(), std::iter::once(message.at));
         let records = [

@@ -49,7 +49,7 @@ impl Queue {
                 sent: Timestamp(entry.sent),
                 deadline: Timestamp(deadline),
                 id,
-                is_fifo: self.settings.kind == Kind::Fifo,
+                kind: self.settings.kind,
                 group: message.group.as_deref(),
                 dedup: 0,
             },

@@ -194,7 +194,7 @@ mod tests {
             sent: Timestamp(1_000),
             deadline: Timestamp(0),
             id: MessageId::from_random(0),
-            is_fifo: true,
+            kind: Kind::Fifo,
             group: Some("g"),
             dedup: 0,
         }

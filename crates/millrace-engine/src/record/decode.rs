@@ -3,6 +3,7 @@
 use millrace_core::{MessageId, QueueId, Timestamp};
 
 use super::{MovedSlots, NO_GROUP, Record, RelocatedRecord, SentRecord, SlotSeq, Slots};
+use crate::definition::Kind;
 use crate::queue::MessageState;
 
 impl<'a> Record<'a> {
@@ -125,7 +126,7 @@ impl<'a> Input<'a> {
             sent: self.time()?,
             deadline: self.time()?,
             id: MessageId(self.array()?),
-            is_fifo: self.byte()? != 0,
+            kind: if self.byte()? == 0 { Kind::Standard } else { Kind::Fifo },
             group: self.group()?,
             dedup: u128::from_le_bytes(self.array()?),
         })

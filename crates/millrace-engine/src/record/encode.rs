@@ -3,6 +3,7 @@
 use millrace_core::{MessageId, QueueId, Timestamp};
 
 use super::{MovedSlot, NO_GROUP, RelocatedRecord, SentRecord, SlotSeq};
+use crate::definition::Kind;
 
 pub fn sent(out: &mut Vec<u8>, record: &SentRecord<'_>) {
     out.push(1);
@@ -122,7 +123,7 @@ fn put_message(out: &mut Vec<u8>, record: &SentRecord<'_>) {
     put_slot(out, record.at);
     put_u64s(out, [record.sent.0, record.deadline.0]);
     out.extend_from_slice(&record.id.0);
-    out.push(u8::from(record.is_fifo));
+    out.push(u8::from(record.kind == Kind::Fifo));
     match record.group {
         Some(group) => put_text(out, group),
         None => out.extend_from_slice(&NO_GROUP.to_le_bytes()),

@@ -127,7 +127,7 @@ fn replay_cost(order: &[u64]) -> Duration {
             sent: NOW,
             deadline: Timestamp(0),
             id: MessageId([0; 16]),
-            is_fifo: true,
+            kind: Kind::Fifo,
             group: Some(groups[seq as usize / 2 % 2]),
             dedup: 0,
         };

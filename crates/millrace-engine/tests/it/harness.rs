@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use millrace_core::{MessageId, QueueId, QueueKey, Timestamp};
 use millrace_engine::record::{self, Record, SentRecord, SlotSeq};
 use millrace_engine::{
-    DeadLetters, Definition, Delivery, Expired, Handle, Kind, Queue, ReceiptKey, Receive,
-    ReceiveError, Received, RememberedSend, Replay, Send, Sent, Settings, VisibilityError,
+    DeadLetters, Definition, Delivery, Expired, Handle, Queue, ReceiptKey, Receive, ReceiveError,
+    Received, RememberedSend, Replay, Send, Sent, Settings, VisibilityError,
 };
 
 use crate::replay::assert_replay_is_live;
@@ -178,14 +178,13 @@ impl Broker {
         let outcome = member.queue.send(self.now, &send);
         if let Sent::Stored { at, sent, deadline } = outcome {
             let mut out = Vec::new();
-            let is_fifo = member.queue.settings().kind == Kind::Fifo;
             let record = SentRecord {
                 queue: member.queue.id(),
                 at,
                 sent,
                 deadline,
                 id,
-                is_fifo,
+                kind: member.queue.settings().kind,
                 group: message.group,
                 dedup: dedup.unwrap_or_default(),
             };

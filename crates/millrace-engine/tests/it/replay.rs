@@ -267,7 +267,7 @@ fn first_sent_to(queue: QueueId) -> Vec<u8> {
         sent: START,
         deadline: Timestamp(0),
         id: MessageId([0; 16]),
-        is_fifo: false,
+        kind: Kind::Standard,
         group: None,
         dedup: 0,
     };
