@@ -30,6 +30,7 @@ use crate::{
     cli::{Cli, Command, ConfigCommand, JournalCommand},
     config::{Config, UsageError},
     journal::Unchecked,
+    show::Format,
     work::Unfinished,
 };
 
@@ -61,13 +62,11 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve(flags) => serve::serve(*flags),
         Command::Work(flags) => work::work(&flags),
         Command::Config(ConfigCommand::Show { json, flags }) => {
-            let format = if json { show::Format::Json } else { show::Format::Text };
-            show::show(&Config::load(&flags)?, format)
+            show::show(&Config::load(&flags)?, Format::new(json))
         }
         Command::Config(ConfigCommand::Check { flags }) => serve::check(Config::load(&flags)?),
         Command::Journal(JournalCommand::Check { json, flags }) => {
-            let format = if json { show::Format::Json } else { show::Format::Text };
-            journal::check(&flags, format)
+            journal::check(&flags, Format::new(json))
         }
         Command::Journal(JournalCommand::Repair { flags }) => journal::repair(&flags.load()?),
         Command::Client(command) => commands::run(command),

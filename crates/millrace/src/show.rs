@@ -15,6 +15,13 @@ pub(crate) enum Format {
     Json,
 }
 
+impl Format {
+    /// What the flag `--json` asks for.
+    pub(crate) fn new(json: bool) -> Format {
+        if json { Format::Json } else { Format::Text }
+    }
+}
+
 pub(crate) fn show(config: &Config, format: Format) -> anyhow::Result<()> {
     let text = match format {
         Format::Text => as_text(config),

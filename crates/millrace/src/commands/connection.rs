@@ -207,7 +207,7 @@ impl Sqs {
             }
             self.named(error).into()
         })?;
-        Ok(messages_of(&answer))
+        Ok(list(&answer, "Messages").to_vec())
     }
 
     /// The URL of a queue of this server, given as a name, an ARN or its URL.
@@ -282,7 +282,7 @@ impl Sqs {
         let mut asked = json!({ "QueueNamePrefix": prefix, "MaxResults": LISTED });
         loop {
             let answer = self.call(Action::LIST_QUEUES, &asked).await?;
-            let listed = answer.get("QueueUrls").and_then(Value::as_array).into_iter().flatten();
+            let listed = list(&answer, "QueueUrls").iter();
             urls.extend(listed.filter_map(Value::as_str).map(str::to_owned));
             match answer.get("NextToken") {
                 Some(token @ Value::String(_)) => asked["NextToken"] = token.clone(),
@@ -332,9 +332,9 @@ pub(super) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The messages of an answer to ReceiveMessage.
-pub(super) fn messages_of(answer: &Value) -> Vec<Value> {
-    answer.get("Messages").and_then(Value::as_array).cloned().unwrap_or_default()
+/// A list of an answer, empty if there is none.
+pub(super) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// The last part of a queue's URL.

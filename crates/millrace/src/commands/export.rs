@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::connection::ConnectionFlags;
-use super::queue::{DELAYED, IN_FLIGHT, READY, number};
+use super::queue::messages_held;
 use super::receive::{Asked, delete, receive};
 use super::send::first_signal;
 use super::{Sqs, peek};
@@ -104,8 +104,7 @@ async fn write_all(
 
 /// Messages of the queue in every state.
 pub(super) async fn count(sqs: &Sqs, url: &str) -> Result<u64> {
-    let attributes = sqs.attributes(url).await?;
-    Ok([READY, IN_FLIGHT, DELAYED].map(|name| number(&attributes, name)).iter().sum())
+    Ok(messages_held(&sqs.attributes(url).await?))
 }
 
 /// Where lines go. A file is on disk when `write` returns.

@@ -7,9 +7,10 @@ use millrace_client::sqs::Action;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
-use super::connection::{ConnectionFlags, name_of, text};
+use super::connection::{ConnectionFlags, list, name_of, text};
 use super::{Sqs, give, output, pair};
 use crate::logging::tell;
+use crate::show::Format;
 
 /// Queues whose attributes are asked for at a time.
 const ASKED_AT_A_TIME: usize = 16;
@@ -94,11 +95,11 @@ pub(super) async fn run(command: &QueueCommand) -> Result<()> {
         QueueCommand::List { prefix, json, connection } => {
             let mut queues = with_attributes(&connection.connect()?, prefix).await?;
             queues.sort_by(|(one, _), (other, _)| one.cmp(other));
-            print_list(&queues, *json)
+            print_list(&queues, Format::new(*json))
         }
         QueueCommand::Create(flags) => create(flags).await,
         QueueCommand::Show { queue, json, connection } => {
-            show(&connection.connect_to(queue)?, queue, *json).await
+            show(&connection.connect_to(queue)?, queue, Format::new(*json)).await
         }
         QueueCommand::Purge(flags) => for_good(flags, Action::PURGE_QUEUE, "Purge").await,
         QueueCommand::Delete(flags) => for_good(flags, Action::DELETE_QUEUE, "Delete").await,
@@ -143,12 +144,17 @@ pub(super) fn number(attributes: &Map<String, Value>, name: &str) -> u64 {
     value.and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
+/// Messages in every state.
+pub(super) fn messages_held(attributes: &Map<String, Value>) -> u64 {
+    [READY, IN_FLIGHT, DELAYED].map(|name| number(attributes, name)).iter().sum()
+}
+
 pub(super) const READY: &str = "ApproximateNumberOfMessages";
 pub(super) const IN_FLIGHT: &str = "ApproximateNumberOfMessagesNotVisible";
 pub(super) const DELAYED: &str = "ApproximateNumberOfMessagesDelayed";
 
-fn print_list(queues: &[Listed], json: bool) -> Result<()> {
-    if json {
+fn print_list(queues: &[Listed], format: Format) -> Result<()> {
+    if format == Format::Json {
         let all: Vec<Value> = queues
             .iter()
             .map(|(url, attributes)| json!({ "QueueUrl": url, "Attributes": attributes }))
@@ -217,15 +223,15 @@ async fn create(flags: &CreateFlags) -> Result<()> {
     output::line(text(&created, "QueueUrl"))
 }
 
-async fn show(sqs: &Sqs, queue: &str, json: bool) -> Result<()> {
+async fn show(sqs: &Sqs, queue: &str, format: Format) -> Result<()> {
     let url = sqs.url(queue).await?;
     let attributes = sqs.attributes(&url).await.with_context(|| format!("queue {queue}"))?;
     let asked = json!({ "QueueUrl": url });
     let tags = sqs.call(Action::LIST_QUEUE_TAGS, &asked).await?;
     let tags = tags.get("Tags").and_then(Value::as_object).cloned().unwrap_or_default();
     let sources = sqs.call(Action::LIST_DEAD_LETTER_SOURCE_QUEUES, &asked).await?;
-    let sources = sources.get("queueUrls").and_then(Value::as_array).cloned().unwrap_or_default();
-    if json {
+    let sources = list(&sources, "queueUrls");
+    if format == Format::Json {
         let all = json!({
             "QueueUrl": url, "Attributes": attributes, "Tags": tags,
             "DeadLetterSourceQueues": sources,
@@ -266,8 +272,7 @@ async fn for_good(flags: &ForGoodFlags, action: Action, verb: &str) -> Result<()
         let sqs = flags.connection.connect_to(queue)?;
         let url = sqs.url(queue).await?;
         let attributes = sqs.attributes(&url).await.with_context(|| format!("queue {queue}"))?;
-        held +=
-            [READY, IN_FLIGHT, DELAYED].map(|name| number(&attributes, name)).iter().sum::<u64>();
+        held += messages_held(&attributes);
         names.push(format!("{} at {}", name_of(&url), sqs.endpoint()));
         queues.push((sqs, url));
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use millrace_client::sqs::Action;
 use serde_json::{Value, json};
 
-use super::connection::{ConnectionFlags, messages_of, text};
+use super::connection::{ConnectionFlags, list, text};
 use super::message::Form;
 use super::{Sqs, output};
 use crate::logging::tell;
@@ -99,7 +99,7 @@ pub(super) async fn receive(sqs: &Sqs, url: &str, asked: Asked) -> Result<Vec<Va
         parameters["VisibilityTimeout"] = visibility_s.into();
     }
     let answer = sqs.call_held(Action::RECEIVE_MESSAGE, &parameters, asked.wait_s).await;
-    Ok(messages_of(&answer.context("receiving")?))
+    Ok(list(&answer.context("receiving")?, "Messages").to_vec())
 }
 
 /// Deletes received messages, ten at the most.
@@ -108,8 +108,7 @@ pub(super) async fn delete(sqs: &Sqs, url: &str, messages: &[Value]) -> Result<(
     let entries: Vec<Value> = messages.iter().enumerate().map(entry).collect();
     let asked = json!({ "QueueUrl": url, "Entries": entries });
     let answer = sqs.call(Action::DELETE_MESSAGE_BATCH, &asked).await.context("deleting")?;
-    let failed = answer.get("Failed").and_then(Value::as_array).and_then(|failed| failed.first());
-    if let Some(failed) = failed {
+    if let Some(failed) = list(&answer, "Failed").first() {
         bail!("a message was not deleted: {}: {}", text(failed, "Code"), text(failed, "Message"));
     }
     Ok(())

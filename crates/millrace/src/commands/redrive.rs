@@ -7,10 +7,11 @@ use clap::Args;
 use millrace_client::sqs::Action;
 use serde_json::{Value, json};
 
-use super::connection::{ConnectionFlags, text};
+use super::connection::{ConnectionFlags, list, text};
 use super::{Sqs, output};
 use crate::{end_signals::EndSignals, logging::tell};
 
+const MOVED: &str = "ApproximateNumberOfMessagesMoved";
 /// How often the task is looked at.
 const INTERVAL: Duration = Duration::from_millis(500);
 
@@ -41,7 +42,7 @@ pub(super) async fn run(flags: &RedriveFlags) -> Result<()> {
     let sqs = flags.connection.connect_to(&flags.queue)?;
     let source = sqs.arn(&flags.queue).await?;
     if flags.cancel {
-        return cancel(&sqs, &source, flags.json).await;
+        return cancel(flags, &sqs, &source).await;
     }
     let mut asked = json!({ "SourceArn": source });
     if let Some(queue) = &flags.to {
@@ -69,9 +70,8 @@ pub(super) async fn run(flags: &RedriveFlags) -> Result<()> {
 async fn watch(flags: &RedriveFlags, sqs: &Sqs, source: &str) -> Result<()> {
     loop {
         let task = latest(sqs, source).await?;
-        let count = |name: &str| task.get(name).and_then(Value::as_u64).unwrap_or(0);
-        let moved = count("ApproximateNumberOfMessagesMoved");
-        let of = count("ApproximateNumberOfMessagesToMove");
+        let moved = count(&task, MOVED);
+        let of = count(&task, "ApproximateNumberOfMessagesToMove");
         match text(&task, "Status") {
             "RUNNING" | "CANCELLING" => {
                 tell(&format!("{} of {} moved", output::thousands(moved), output::thousands(of)));
@@ -90,7 +90,7 @@ async fn watch(flags: &RedriveFlags, sqs: &Sqs, source: &str) -> Result<()> {
     }
 }
 
-async fn cancel(sqs: &Sqs, source: &str, json: bool) -> Result<()> {
+async fn cancel(flags: &RedriveFlags, sqs: &Sqs, source: &str) -> Result<()> {
     let task = latest(sqs, source).await?;
     let handle = text(&task, "TaskHandle");
     if handle.is_empty() {
@@ -98,17 +98,20 @@ async fn cancel(sqs: &Sqs, source: &str, json: bool) -> Result<()> {
     }
     let asked = json!({ "TaskHandle": handle });
     let answer = sqs.call(Action::CANCEL_MESSAGE_MOVE_TASK, &asked).await.context("cancelling")?;
-    if json {
+    if flags.json {
         return output::line(&answer.to_string());
     }
-    let moved = answer.get("ApproximateNumberOfMessagesMoved").and_then(Value::as_u64);
-    output::line(&format!("cancelled after {} messages", output::thousands(moved.unwrap_or(0))))
+    let moved = output::thousands(count(&answer, MOVED));
+    output::line(&format!("cancelled after {moved} messages"))
+}
+
+fn count(answer: &Value, name: &str) -> u64 {
+    answer.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// The latest task of the source.
 async fn latest(sqs: &Sqs, source: &str) -> Result<Value> {
     let asked = json!({ "SourceArn": source, "MaxResults": 1 });
     let answer = sqs.call(Action::LIST_MESSAGE_MOVE_TASKS, &asked).await?;
-    let tasks = answer.get("Results").and_then(Value::as_array);
-    tasks.and_then(|tasks| tasks.first()).cloned().context("there is no move task")
+    list(&answer, "Results").first().cloned().context("there is no move task")
 }

@@ -11,7 +11,7 @@ use millrace_client::{CallErrorKind, sqs::Action};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use super::connection::{ConnectionFlags, text};
+use super::connection::{ConnectionFlags, list, text};
 use super::{Sqs, give, output, pair};
 use crate::config::UsageError;
 use crate::end_signals::EndSignals;
@@ -66,7 +66,7 @@ pub(super) async fn run(flags: &SendFlags) -> Result<()> {
     let mut message = flags.message(&body)?;
     message["QueueUrl"] = url.into();
     let sent = sqs.call(Action::SEND_MESSAGE, &message).await.context("the message")?;
-    print(&sent, flags.json)
+    flags.print(&sent)
 }
 
 impl SendFlags {
@@ -98,11 +98,20 @@ impl SendFlags {
         }
         Ok(message)
     }
+
+    /// That nobody reads the ids any more is no reason to send less.
+    fn print(&self, sent: &Value) -> Result<()> {
+        let json = self.json.then(|| sent.to_string());
+        match output::line(json.as_deref().unwrap_or(text(sent, "MessageId"))) {
+            Err(error) if output::is_closed(&error) => Ok(()),
+            printed => printed,
+        }
+    }
 }
 
 async fn send_lines(flags: &SendFlags, sqs: &Sqs, url: &str) -> Result<()> {
     let mut batch = Batch::default();
-    let done = |sent: &Value| print(sent, flags.json);
+    let done = |sent: &Value| flags.print(sent);
     let mut lines = read_lines(io::BufReader::new(io::stdin()))?;
     let mut signal = first_signal()?;
     let broken_off = loop {
@@ -247,13 +256,14 @@ struct Answered<'a> {
 
 impl Answered<'_> {
     fn read<'a>(answer: &'a Value, lines: &[u64]) -> Answered<'a> {
-        let list = |name: &str| {
-            let list = answer.get(name).and_then(Value::as_array).into_iter().flatten();
-            list.filter_map(|entry| Some((text(entry, "Id").parse().ok()?, entry)))
+        let by_line = |name: &str| {
+            let entries = list(answer, name).iter();
+            entries
+                .filter_map(|entry| Some((text(entry, "Id").parse().ok()?, entry)))
                 .filter(|(line, _)| lines.contains(line))
                 .collect::<BTreeMap<u64, &Value>>()
         };
-        let (accepted, failed) = (list("Successful"), list("Failed"));
+        let (accepted, failed) = (by_line("Successful"), by_line("Failed"));
         let left = lines.iter().filter(|line| !accepted.contains_key(line));
         let refused = left.map(|line| match failed.get(line) {
             Some(failed) => {
@@ -263,16 +273,6 @@ impl Answered<'_> {
         });
         let refused = refused.collect();
         Answered { accepted, refused }
-    }
-}
-
-/// That nobody reads the ids any more is no reason to send less.
-fn print(sent: &Value, json: bool) -> Result<()> {
-    let printed =
-        if json { output::line(&sent.to_string()) } else { output::line(text(sent, "MessageId")) };
-    match printed {
-        Err(error) if output::is_closed(&error) => Ok(()),
-        printed => printed,
     }
 }
 

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::connection::{ConnectionFlags, name_of};
-use super::queue::{DELAYED, IN_FLIGHT, Listed, READY, number, with_attributes};
+use super::queue::{DELAYED, IN_FLIGHT, Listed, READY, messages_held, number, with_attributes};
 use super::{Sqs, interval, output};
 use crate::end_signals::EndSignals;
 
@@ -78,25 +78,22 @@ async fn watch(flags: &TopFlags, sqs: &Sqs, times: u64, is_screen: bool) -> Resu
 
 /// A screenful: totals, then the fullest queues.
 fn show(sqs: &Sqs, queues: Vec<Listed>, before: &mut Before, height: usize) -> String {
-    let count = |(_, attributes): &Listed, name| number(attributes, name);
-    let held = |queue: &Listed| {
-        [READY, IN_FLIGHT, DELAYED].map(|name| count(queue, name)).iter().sum::<u64>()
-    };
     let mut queues: Vec<(u64, Listed)> =
-        queues.into_iter().map(|queue| (held(&queue), queue)).collect();
+        queues.into_iter().map(|queue| (messages_held(&queue.1), queue)).collect();
     queues.sort_by(|(one, (a, _)), (other, (b, _))| other.cmp(one).then_with(|| a.cmp(b)));
     let total: u64 = queues.iter().map(|(held, _)| held).sum();
     let now = Instant::now();
     let mut rows = Vec::new();
     let mut seen = Before::new();
-    for (held, queue) in &queues {
-        let change = before.get(&queue.0).map(|(earlier, at)| {
+    for (held, (url, attributes)) in &queues {
+        let change = before.get(url).map(|(earlier, at)| {
             let elapsed_s = now.duration_since(*at).as_secs_f64().max(0.001);
             (*held as f64 - *earlier as f64) / elapsed_s
         });
-        seen.insert(queue.0.clone(), (*held, now));
-        let cells = [READY, IN_FLIGHT, DELAYED].map(|name| output::thousands(count(queue, name)));
-        let mut row = vec![name_of(&queue.0).to_owned()];
+        seen.insert(url.clone(), (*held, now));
+        let cells =
+            [READY, IN_FLIGHT, DELAYED].map(|name| output::thousands(number(attributes, name)));
+        let mut row = vec![name_of(url).to_owned()];
         row.extend(cells);
         row.push(change.map_or("-".to_owned(), |change| format!("{change:+.0}")));
         rows.push(row);

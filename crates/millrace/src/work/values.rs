@@ -18,20 +18,13 @@ pub(crate) struct WeightedQueue {
 
 /// `500ms`, `30s`, `5m`, `1h`, or plain seconds; 12 hours at most, as SQS counts.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_secs(12 * 3600);
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
-    let number: u64 =
-        number.parse().map_err(|_| "expected a number with ms, s, m or h".to_owned())?;
-    let milliseconds = match unit {
-        "ms" => 1,
-        "" | "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err(format!("unknown unit {unit:?}; there are ms, s, m and h")),
-    };
-    let duration = Duration::from_millis(number.saturating_mul(milliseconds));
-    if duration > LONGEST { Err("is more than 12h".to_owned()) } else { Ok(duration) }
+    const UNITS: [(&str, u64); 5] =
+        [("", 1_000), ("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+    const LONGEST_MS: u64 = 12 * 3_600_000;
+    match with_unit(text, &UNITS)? {
+        Some(milliseconds @ ..=LONGEST_MS) => Ok(Duration::from_millis(milliseconds)),
+        _ => Err("is more than 12h".to_owned()),
+    }
 }
 
 /// In no time nothing is handled.
@@ -73,18 +66,21 @@ pub(super) fn weighted_queue(text: &str) -> Result<WeightedQueue, String> {
 
 /// `500KiB`, `64MiB`, `1GiB`, or plain bytes.
 pub(super) fn bytes(text: &str) -> Result<usize, String> {
+    const UNITS: [(&str, u64); 4] = [("", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+    let bytes = with_unit(text, &UNITS)?.and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| "is too large".to_owned())
+}
+
+/// A number times its unit, the first of which has no name; none if that is too large.
+fn with_unit(text: &str, units: &[(&str, u64)]) -> Result<Option<u64>, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
-    let number: usize =
-        number.parse().map_err(|_| "expected a number with KiB, MiB or GiB".to_owned())?;
-    let shift = match unit {
-        "" => 0,
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        _ => return Err(format!("unknown unit {unit:?}; there are KiB, MiB and GiB")),
-    };
-    number.checked_mul(1 << shift).ok_or_else(|| "is too large".to_owned())
+    let names = || units.iter().skip(1).map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let number: u64 = number.parse().map_err(|_| format!("expected a number with {}", names()))?;
+    match units.iter().find(|(name, _)| *name == unit) {
+        Some((_, factor)) => Ok(number.checked_mul(*factor)),
+        None => Err(format!("unknown unit {unit:?}; there are {}", names())),
+    }
 }
 
 #[cfg(test)]
