@@ -14,7 +14,7 @@ use millrace_journal::{
 use millrace_metrics::alarm::AlarmBook;
 use millrace_metrics::{MetricStore, StoreError};
 use millrace_otel::Tracer;
-use millrace_server::{Drain, Hooks};
+use millrace_server::{BoxFuture, Drain, Hooks};
 use millrace_services::{
     AccessKeys, Alarms, DeclaredQueue, Monitor, Options, QueueAccess, SqsOptions,
 };
@@ -47,6 +47,39 @@ pub(crate) fn open_services(
     let clock = Arc::new(SystemClock::new());
     let (log, replayed) = open_log(config)?;
     clock.at_least(replayed.latest);
+    log_replay(&replayed, &log);
+    let committer = log.spawn_committer().context("starting the journal's threads")?;
+    let options = millrace_broker::Options {
+        in_flight_limit: config.limits.in_flight,
+        purge_cool_down: config.limits.purge_cool_down,
+        ..millrace_broker::Options::default()
+    };
+    let broker = Broker::new(log.clone(), clock.clone(), options, replayed, Box::new(random_bits))?;
+    broker.spawn_threads().context("starting the broker's threads")?;
+    let monitor = start_monitor(config, &broker)?;
+    let services = Arc::new(millrace_services::Services::new(
+        broker.clone(),
+        monitor.clone(),
+        &options_of(config, access_keys, tracer),
+        figures.map(|figures| Box::new(figures) as Box<dyn Collector>),
+    ));
+    declare_queues(config, &services, &log)?;
+
+    let hooks = hooks(&broker, clock, drain, &log);
+    let closing = broker.clone();
+    let close = Box::new(move || {
+        monitor.close();
+        closing.close();
+        committer.join().map_err(|_| anyhow!("the journal's thread panicked"))?;
+        match log.poison() {
+            None => Ok(()),
+            Some(reason) => Err(anyhow!("journal: {reason}")),
+        }
+    });
+    Ok(Services { service: services, broker, hooks, close })
+}
+
+fn log_replay(replayed: &Finished, log: &GroupCommit) {
     tracing::info!(
         queues = replayed.queues.len(),
         messages = replayed.queues.iter().map(|queue| queue.queue.counts().total()).sum::<u64>(),
@@ -69,56 +102,36 @@ pub(crate) fn open_services(
             "torn tail cut off: what was being written when the last run ended"
         );
     }
-    let committer = log.spawn_committer().context("starting the journal's threads")?;
-    let options = millrace_broker::Options {
-        in_flight_limit: config.limits.in_flight,
-        purge_cool_down: config.limits.purge_cool_down,
-        ..millrace_broker::Options::default()
-    };
-    let broker = Broker::new(log.clone(), clock.clone(), options, replayed, Box::new(random_bits))?;
-    broker.spawn_threads().context("starting the broker's threads")?;
-    let monitor = start_monitor(config, &broker)?;
-    let services = Arc::new(millrace_services::Services::new(
-        broker.clone(),
-        monitor.clone(),
-        &options_of(config, access_keys, tracer),
-        figures.map(|figures| Box::new(figures) as Box<dyn Collector>),
-    ));
-    declare_queues(config, &services, &log)?;
+}
 
-    let (companion, is_ready) = (broker.clone(), log.clone());
-    let drain = drain.clone();
-    let hooks = Hooks {
-        per_worker: Some(Arc::new(move |worker| {
-            let (driver, broker, drain) =
-                (companion.commit_driver(tokio::task::yield_now), companion.clone(), drain.clone());
-            let clock = clock.clone();
-            Box::pin(async move {
-                let drained = async {
-                    drain.started().await;
-                    broker.drain();
-                };
-                let watched = async {
-                    if worker == 0 {
-                        watch_clock(&clock, &broker).await;
-                    }
-                };
-                tokio::join!(driver, drained, watched);
-            })
-        })),
-        is_ready: Arc::new(move || is_ready.poison().is_none()),
+/// What the server's workers run beside their connections, and whether the journal takes changes.
+fn hooks(
+    broker: &Arc<Broker>,
+    clock: Arc<SystemClock>,
+    drain: &Drain,
+    log: &Arc<GroupCommit>,
+) -> Hooks {
+    let (broker, drain, log) = (broker.clone(), drain.clone(), log.clone());
+    let per_worker = move |worker| -> BoxFuture {
+        let driver = broker.commit_driver(tokio::task::yield_now);
+        let (broker, drain, clock) = (broker.clone(), drain.clone(), clock.clone());
+        Box::pin(async move {
+            let drained = async {
+                drain.started().await;
+                broker.drain();
+            };
+            let watched = async {
+                if worker == 0 {
+                    watch_clock(&clock, &broker).await;
+                }
+            };
+            tokio::join!(driver, drained, watched);
+        })
     };
-    let closing = broker.clone();
-    let close = Box::new(move || {
-        monitor.close();
-        closing.close();
-        committer.join().map_err(|_| anyhow!("the journal's thread panicked"))?;
-        match log.poison() {
-            None => Ok(()),
-            Some(reason) => Err(anyhow!("journal: {reason}")),
-        }
-    });
-    Ok(Services { service: services, broker, hooks, close })
+    Hooks {
+        per_worker: Some(Arc::new(per_worker)),
+        is_ready: Arc::new(move || log.poison().is_none()),
+    }
 }
 
 /// How often the wall's clock is looked at.

@@ -61,27 +61,7 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
         let console = console.as_ref().and_then(|console| console.url(&config));
         greet(&config, &addresses, console.as_deref());
     }
-    for address in &addresses {
-        tracing::info!(
-            endpoint = endpoint(&config, *address),
-            data = %config.data.display(),
-            durability = durability(config.durability),
-            workers = server.workers(),
-            version = env!("CARGO_PKG_VERSION"),
-            "serving"
-        );
-    }
-    if config.durability != Durability::Fsync {
-        tracing::warn!(
-            durability = durability(config.durability),
-            "acknowledged messages can be lost: {}",
-            match config.durability {
-                Durability::Memory => "nothing is written to disk",
-                _ => "they are not synced to disk",
-            }
-        );
-    }
-
+    log_start(&config, &server);
     let console = match (console, addresses.first()) {
         (Some(console), Some(address)) => {
             tracing::info!(url = console.url(&config), "console");
@@ -183,6 +163,26 @@ fn start_on_signals(drain: Drain) -> io::Result<()> {
         });
     })?;
     Ok(())
+}
+
+fn log_start(config: &Config, server: &Server) {
+    for address in server.addresses() {
+        tracing::info!(
+            endpoint = endpoint(config, *address),
+            data = %config.data.display(),
+            durability = durability(config.durability),
+            workers = server.workers(),
+            version = env!("CARGO_PKG_VERSION"),
+            "serving"
+        );
+    }
+    let loss = match config.durability {
+        Durability::Fsync => return,
+        Durability::Os => "they are not synced to disk",
+        Durability::Memory => "nothing is written to disk",
+    };
+    let durability = durability(config.durability);
+    tracing::warn!(durability, "acknowledged messages can be lost: {loss}");
 }
 
 /// What a newcomer needs to know.
