@@ -201,7 +201,12 @@ pub(crate) mod tests {
         let drain = Drain::new();
         let shared = Shared {
             service: Arc::new(Nobody),
-            policy: Policy::new(Cors::Off, false, Hooks::default(), drain.clone()),
+            policy: Policy {
+                cors: Cors::Off,
+                refuses_other_pages: false,
+                hooks: Hooks::default(),
+                drain: drain.clone(),
+            },
             limits: Limits::default(),
             bodies: Budget::new(usize::MAX),
             answers: Budget::new(usize::MAX),

@@ -14,7 +14,7 @@ use std::{
     future::poll_fn,
     pin::{Pin, pin},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     task::{Context as Task, Poll, ready},
@@ -37,21 +37,21 @@ use tokio::{
 };
 
 use self::{
-    convert::{headers, into_hyper},
+    convert::{BodyForm, headers, into_hyper},
     io::{Io, Spawner},
 };
 use crate::{
     Closed, Timeouts,
     budget::Held,
-    clock::millis,
+    clock::{lock, millis},
     connection::{Context, LONG_WAIT, hold_answer, no_room},
     http1::MAX_HEADERS,
     pace::Pace,
 };
 
-/// Of a response, handed on at a time: the next when the client has a window for more.
+/// Bytes of a response that hyper is handed at a time: the next when the client has room for more.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Of memory for each header beside its text, about.
+/// Roughly the memory that a header takes besides its text.
 const HEADER_BYTES: usize = 100;
 /// Responses up to this size are one piece.
 const SMALL_BYTES: usize = 4 * 1024;
@@ -193,11 +193,13 @@ impl<S: Service> Streams<S> {
         );
         let origin = parts.headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
         let allowed = context.policy.allowed_origin(origin);
-        let is_head = parts.method == hyper::Method::HEAD;
-        let body_bytes = response.body.len();
-        let stream = response.stream.take().filter(|_| !is_head);
-        let response = into_hyper(response, stream.is_none(), allowed, is_head);
-        context.cell().bytes_out(if is_head { 0 } else { body_bytes });
+        let (form, stream) = match response.stream.take() {
+            _ if parts.method == hyper::Method::HEAD => (BodyForm::Length, None),
+            None => (BodyForm::Whole, None),
+            stream => (BodyForm::Stream, stream),
+        };
+        let response = into_hyper(response, form, allowed);
+        context.cell().bytes_out(response.body().len());
         response.map(|whole| Reply { whole, stream, wait: None, active, _held: held })
     }
 
@@ -293,7 +295,7 @@ impl<S> Streams<S> {
     /// A piece is there for the client to take.
     fn begin_wait(&self) -> u64 {
         let context = &self.context;
-        let mut untaken = self.untaken();
+        let mut untaken = lock(&self.untaken);
         let number = untaken.last_key_value().map_or(0, |(number, _)| number + 1);
         untaken.insert(number, context.deadline.now_ms());
         drop(untaken);
@@ -305,7 +307,7 @@ impl<S> Streams<S> {
 
     fn end_wait(&self, wait: &mut Option<u64>) {
         if let Some(number) = wait.take() {
-            self.untaken().remove(&number);
+            lock(&self.untaken).remove(&number);
         }
     }
 
@@ -315,12 +317,8 @@ impl<S> Streams<S> {
         let now_ms = context.deadline.now_ms();
         let timeout_ms = millis(context.timeouts.write);
         // Waits are numbered as they begin.
-        let first = self.untaken().first_key_value().map(|(_, since_ms)| *since_ms);
+        let first = lock(&self.untaken).first_key_value().map(|(_, since_ms)| *since_ms);
         first.is_some_and(|since_ms| now_ms.saturating_sub(since_ms) >= timeout_ms)
-    }
-
-    fn untaken(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
-        self.untaken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,14 +11,14 @@ use std::{
     io::{self, Write},
     path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use crate::counters::Counters;
+use crate::{clock::lock, counters::Counters};
 
 /// Whoever has it open says how long waking a core may take: Documentation/power/pm_qos_interface.
 const DEVICE: &str = "/dev/cpu_dma_latency";
@@ -150,11 +150,6 @@ impl Seen {
 
 fn open(device: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).open(device)
-}
-
-/// What these locks guard is valid whenever they are free, so a panic elsewhere does not matter.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

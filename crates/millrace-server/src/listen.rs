@@ -146,7 +146,12 @@ impl Server {
         }
         let shared = Arc::new(Shared {
             service,
-            policy: Policy::new(cors, refuses_other_pages, hooks.clone(), drain.clone()),
+            policy: Policy {
+                cors,
+                refuses_other_pages,
+                hooks: hooks.clone(),
+                drain: drain.clone(),
+            },
             bodies: Budget::new(limits.max_unfinished_bytes),
             answers: Budget::new(limits.max_untaken_bytes),
             limits,

@@ -1,5 +1,5 @@
-//! How slowly a body may come, and an answer be taken: a byte a millisecond on average, with pauses up to the timeout. What
-//! comes faster earns no longer pause: a client could hold memory with one burst.
+//! How slowly a body may come, and an answer be taken: a byte a millisecond on average, with pauses
+//! up to the timeout. A burst earns no longer pause: with one a client could hold memory for long.
 
 use std::time::Duration;
 

@@ -9,14 +9,14 @@ use crate::{Cors, Drain, Hooks};
 /// A browser asks again after this time; it does not keep an answer for longer than two hours.
 const PREFLIGHT_MAX_AGE_SECONDS: &str = "7200";
 
-pub(crate) const EXPOSED_HEADERS: &str = "x-amzn-requestid,x-amzn-query-error,date";
+const EXPOSED_HEADERS: &str = "x-amzn-requestid,x-amzn-query-error,date";
 
 /// What the server answers by itself.
 pub(crate) struct Policy {
-    cors: Cors,
-    refuses_other_pages: bool,
-    hooks: Hooks,
-    drain: Drain,
+    pub(crate) cors: Cors,
+    pub(crate) refuses_other_pages: bool,
+    pub(crate) hooks: Hooks,
+    pub(crate) drain: Drain,
 }
 
 /// What `Access-Control-Allow-Origin` says.
@@ -27,11 +27,20 @@ pub(crate) enum AllowedOrigin<'a> {
     Only(&'a str),
 }
 
-impl Policy {
-    pub(crate) fn new(cors: Cors, refuses_other_pages: bool, hooks: Hooks, drain: Drain) -> Policy {
-        Policy { cors, refuses_other_pages, hooks, drain }
+impl<'a> AllowedOrigin<'a> {
+    /// The headers of a response that say so.
+    pub(crate) fn headers(self) -> impl Iterator<Item = (&'static str, &'a str)> {
+        let (origin, vary) = match self {
+            AllowedOrigin::Any => ("*", None),
+            AllowedOrigin::Only(origin) => (origin, Some(("Vary", "Origin"))),
+        };
+        let allowed = ("Access-Control-Allow-Origin", origin);
+        let exposed = ("Access-Control-Expose-Headers", EXPOSED_HEADERS);
+        [Some(allowed), vary, Some(exposed)].into_iter().flatten()
     }
+}
 
+impl Policy {
     /// The server's own answer to requests that are not for the service.
     pub(crate) fn answer(&self, request: &Request<'_>) -> Option<Response> {
         match (request.method, request.path) {

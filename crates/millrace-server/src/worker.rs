@@ -204,7 +204,7 @@ async fn serve<S: Service>(
     // Dropped when we drain: as long as somebody may pass connections on, all wait for them.
     let mut lanes = Some(lanes);
     let mut meter = Meter::new();
-    let mut load = Balance::new();
+    let mut balance = Balance::new();
     if meter.is_none() {
         worker.load.set(Load::UNKNOWN);
     }
@@ -225,7 +225,7 @@ async fn serve<S: Service>(
             },
             Some(ended) = connections.join_next() => {
                 let left = report(ended).and_then(|leaving| match &lanes {
-                    Some(lanes) => load.pass(leaving, lanes),
+                    Some(lanes) => balance.pass(leaving, lanes),
                     None => Some(leaving.connection),
                 });
                 if let Some(stays) = left {
@@ -236,7 +236,7 @@ async fn serve<S: Service>(
                 let active = worker.clock.sweep();
                 let times = meter.as_mut().and_then(Meter::measure);
                 scheduling.observe(active, times);
-                load.observe(worker, active, times, lanes.as_ref());
+                balance.observe(worker, active, times, lanes.as_ref());
                 if worker.index == 0 {
                     worker.idle_polling.sweep();
                 }

@@ -84,7 +84,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             (true, false) => Connection::Kept,
         };
         let framing = response::Framing { connection, body: BodyEnd::Length, allowed_origin };
-        self.send(&response, framing, head.method == "HEAD").await?;
+        let has_body = head.method != "HEAD" && has_length(response.status);
+        let body = if has_body { response.body.as_slice() } else { &[] };
+        self.send(&response, framing, body).await?;
         match connection {
             Connection::Kept | Connection::KeptAloud => Ok(()),
             Connection::Close if head.is_kept_alive => Err(Stop::Closed(Closed::Drain)),
@@ -133,14 +135,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
         &mut self,
         response: &Response,
         framing: response::Framing<'_>,
-        is_head: bool,
+        body: &[u8],
     ) -> Result<(), Closed> {
         self.out.clear();
         response::push_head(self.out, response, framing);
-        let body = match is_head || !has_length(response.status) {
-            true => &[][..],
-            false => response.body.as_slice(),
-        };
         if body.len() <= JOINED_BODY_BYTES {
             self.out.extend_from_slice(body);
             return self.wire.write(self.context, self.out, b"").await;

@@ -96,12 +96,12 @@ pub(crate) fn parse<'a>(
         return Err(Refusal::Malformed("malformed request line"));
     };
     let is_http_10 = minor == 0;
-    let mut facts = Facts::default();
+    let mut facts = Facts { is_http_10, ..Facts::default() };
     for header in request.headers.iter() {
         facts.note(header.name, header.value)?;
         headers.push(Header { name: header.name, value: header.value });
     }
-    let body = facts.body_length(is_http_10)?;
+    let body = facts.body_length()?;
     if facts.hosts > 1 || (facts.hosts == 0 && !is_http_10) {
         return Err(Refusal::Malformed("exactly one Host header is required"));
     }
@@ -129,9 +129,10 @@ pub(crate) fn may_end(bytes: &[u8], seen: usize) -> bool {
         || fresh.windows(3).any(|triple| triple == b"\n\r\n")
 }
 
-/// What the headers say about this connection and body.
+/// What the version and the headers say about this connection and body.
 #[derive(Default)]
 struct Facts<'a> {
+    is_http_10: bool,
     content_length: Option<usize>,
     transfer_encodings: usize,
     is_chunked: bool,
@@ -175,13 +176,15 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn body_length(&self, is_http_10: bool) -> Result<BodyLength, Refusal> {
+    fn body_length(&self) -> Result<BodyLength, Refusal> {
         match (self.transfer_encodings, self.content_length) {
             (0, length) => Ok(BodyLength::Bytes(length.unwrap_or(0))),
             (_, Some(_)) => {
                 Err(Refusal::Malformed("both Content-Length and Transfer-Encoding are given"))
             }
-            (1, None) if is_http_10 => Err(Refusal::Malformed("Transfer-Encoding needs HTTP/1.1")),
+            (1, None) if self.is_http_10 => {
+                Err(Refusal::Malformed("Transfer-Encoding needs HTTP/1.1"))
+            }
             (1, None) if self.is_chunked => Ok(BodyLength::Chunked),
             (1, None) => Err(Refusal::TransferCoding),
             _ => Err(Refusal::Malformed("more than one Transfer-Encoding is given")),

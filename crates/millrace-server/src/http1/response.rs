@@ -3,10 +3,7 @@
 use hyper::StatusCode;
 use millrace_wire::Response;
 
-use crate::{
-    policy::{AllowedOrigin, EXPOSED_HEADERS},
-    scratch,
-};
+use crate::{policy::AllowedOrigin, scratch};
 
 /// What the response says beyond what the service gave.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +54,8 @@ pub(crate) fn push_head(out: &mut Vec<u8>, response: &Response, framing: Framing
             push_header(out, name, value.as_bytes());
         }
     }
-    if let Some(allowed) = framing.allowed_origin {
-        push_cors(out, allowed);
+    for (name, value) in framing.allowed_origin.into_iter().flat_map(AllowedOrigin::headers) {
+        push_header(out, name, value.as_bytes());
     }
     match framing.connection {
         Connection::Kept => {}
@@ -96,17 +93,6 @@ fn push_status_line(out: &mut Vec<u8>, status: u16) {
     out.push(b' ');
     out.extend_from_slice(reason(status).as_bytes());
     out.extend_from_slice(b"\r\n");
-}
-
-fn push_cors(out: &mut Vec<u8>, allowed: AllowedOrigin<'_>) {
-    match allowed {
-        AllowedOrigin::Any => push_header(out, "Access-Control-Allow-Origin", b"*"),
-        AllowedOrigin::Only(origin) => {
-            push_header(out, "Access-Control-Allow-Origin", origin.as_bytes());
-            push_header(out, "Vary", b"Origin");
-        }
-    }
-    push_header(out, "Access-Control-Expose-Headers", EXPOSED_HEADERS.as_bytes());
 }
 
 fn push_header(out: &mut Vec<u8>, name: &str, value: &[u8]) {

@@ -9,7 +9,7 @@ use millrace_wire::{Header, Response};
 
 use crate::{
     http1::{has_length, is_value},
-    policy::{AllowedOrigin, EXPOSED_HEADERS},
+    policy::AllowedOrigin,
     scratch,
 };
 
@@ -25,16 +25,25 @@ pub(super) fn headers(parts: &Parts) -> Vec<Header<'_>> {
     host.into_iter().chain(others).collect()
 }
 
-/// A response with all its headers; `is_whole`: its body is here.
+/// How a response's body is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyForm {
+    Whole,
+    /// Not at all, only its length: the answer to HEAD.
+    Length,
+    /// Made while it is sent, so nobody knows its length.
+    Stream,
+}
+
+/// A response with all its headers, and its body if that is sent whole.
 pub(super) fn into_hyper(
     response: Response,
-    is_whole: bool,
+    form: BodyForm,
     allowed: Option<AllowedOrigin<'_>>,
-    is_head: bool,
 ) -> hyper::Response<Bytes> {
-    let has_length = is_whole && has_length(response.status);
+    let has_length = form != BodyForm::Stream && has_length(response.status);
     let length = response.body.len();
-    let body = if is_head || !has_length { Vec::new() } else { response.body };
+    let body = if form == BodyForm::Whole && has_length { response.body } else { Vec::new() };
     let mut out = hyper::Response::new(Bytes::from(body));
     *out.status_mut() = hyper::StatusCode::from_u16(response.status)
         .unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
@@ -61,16 +70,8 @@ pub(super) fn into_hyper(
     for (name, value) in response.headers.iter().filter(|(_, value)| is_value(value)) {
         push(name, value.as_bytes());
     }
-    match allowed {
-        None => {}
-        Some(AllowedOrigin::Any) => push("access-control-allow-origin", b"*"),
-        Some(AllowedOrigin::Only(origin)) => {
-            push("access-control-allow-origin", origin.as_bytes());
-            push("vary", b"origin");
-        }
-    }
-    if allowed.is_some() {
-        push("access-control-expose-headers", EXPOSED_HEADERS.as_bytes());
+    for (name, value) in allowed.into_iter().flat_map(AllowedOrigin::headers) {
+        push(name, value.as_bytes());
     }
     if has_length {
         push("content-length", itoa::Buffer::new().format(length).as_bytes());
