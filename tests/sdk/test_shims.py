@@ -160,6 +160,15 @@ class TestReset:
         api.call("CreateQueue", QueueName="q", Attributes={"DelaySeconds": "1"})
         assert api.call("ReceiveMessage", QueueUrl=url) == {}
 
+    def test_names_of_deleted_queues_do_not_rest_after_a_reset(self, make_server):
+        server = make_server(test=True, config="[limits]\nrecreate_cool_down = true\n")
+        api = JsonApi(server.endpoint)
+        api.call("DeleteQueue", QueueUrl=api.call("CreateQueue", QueueName="q")["QueueUrl"])
+
+        assert server.http("POST", "/_localstack/state/reset")[0] == 200
+
+        api.call("CreateQueue", QueueName="q")
+
     @pytest.mark.parametrize("path", ["/_localstack/state/reset", "/_millrace/clock/advance"])
     def test_nothing_of_this_outside_test_mode(self, make_server, path):
         server = make_server(test=False)

@@ -73,10 +73,7 @@ impl Admin {
                 self.messages(request, target, &caller, sqs, request_id).await
             }
             ("POST", "/_localstack/state/reset") if self.is_test => {
-                self.broker.reset().await.map_err(|error| {
-                    tracing::error!(%error, "reset failed");
-                    ApiError::internal_failure()
-                })?;
+                sqs.reset().await?;
                 Ok(json("{}".to_owned()))
             }
             ("POST", "/_millrace/clock/advance") if self.is_test => self.advance(request).await,

@@ -29,6 +29,10 @@ impl RecentlyDeleted {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
+    fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn contains(&self, key: &QueueKey, now: Timestamp) -> bool {
         let deleted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         deleted.get(key).is_some_and(|at| is_within_cool_down(*at, now))
@@ -130,6 +134,16 @@ impl Sqs {
             }
             error::of_broker(error)
         })
+    }
+
+    /// Forgets all queues, also those deleted before, whose names need not rest any longer (test mode).
+    pub(crate) async fn reset(&self) -> Result<(), ApiError> {
+        self.broker.reset().await.map_err(|error| {
+            tracing::error!(%error, "reset failed");
+            ApiError::internal_failure()
+        })?;
+        self.deleted.clear();
+        Ok(())
     }
 
     pub(super) fn get_queue_url(
