@@ -14,7 +14,7 @@ use crate::ApiError;
 pub fn decode_json<'a>(action: &str, body: &'a [u8]) -> Result<Action<'a>, ApiError> {
     match hot::decode(action, body) {
         Some(decoded) => Ok(decoded),
-        None => decode_general(action, body),
+        None => Action::from_json(action, body),
     }
 }
 
@@ -24,40 +24,11 @@ pub(crate) fn decode_twice(
     body: &[u8],
 ) -> Option<(String, Result<String, ApiError>)> {
     let quick = hot::decode(action, body)?;
-    let general = decode_general(action, body);
+    let general = Action::from_json(action, body);
     Some((format!("{quick:?}"), general.map(|decoded| format!("{decoded:?}"))))
 }
 
-fn decode_general<'a>(action: &str, body: &'a [u8]) -> Result<Action<'a>, ApiError> {
-    Ok(match action {
-        "AddPermission" => Action::AddPermission(object(body)?),
-        "CancelMessageMoveTask" => Action::CancelMessageMoveTask(object(body)?),
-        "ChangeMessageVisibility" => Action::ChangeMessageVisibility(object(body)?),
-        "ChangeMessageVisibilityBatch" => Action::ChangeMessageVisibilityBatch(object(body)?),
-        "CreateQueue" => Action::CreateQueue(object(body)?),
-        "DeleteMessage" => Action::DeleteMessage(object(body)?),
-        "DeleteMessageBatch" => Action::DeleteMessageBatch(object(body)?),
-        "DeleteQueue" => Action::DeleteQueue(object(body)?),
-        "GetQueueAttributes" => Action::GetQueueAttributes(object(body)?),
-        "GetQueueUrl" => Action::GetQueueUrl(object(body)?),
-        "ListDeadLetterSourceQueues" => Action::ListDeadLetterSourceQueues(object(body)?),
-        "ListMessageMoveTasks" => Action::ListMessageMoveTasks(object(body)?),
-        "ListQueues" => Action::ListQueues(object(body)?),
-        "ListQueueTags" => Action::ListQueueTags(object(body)?),
-        "PurgeQueue" => Action::PurgeQueue(object(body)?),
-        "ReceiveMessage" => Action::ReceiveMessage(object(body)?),
-        "RemovePermission" => Action::RemovePermission(object(body)?),
-        "SendMessage" => Action::SendMessage(object(body)?),
-        "SendMessageBatch" => Action::SendMessageBatch(object(body)?),
-        "SetQueueAttributes" => Action::SetQueueAttributes(object(body)?),
-        "StartMessageMoveTask" => Action::StartMessageMoveTask(object(body)?),
-        "TagQueue" => Action::TagQueue(object(body)?),
-        "UntagQueue" => Action::UntagQueue(object(body)?),
-        _ => return Err(ApiError::unknown_operation()),
-    })
-}
-
-fn object<'a, T: Deserialize<'a> + Default>(body: &'a [u8]) -> Result<T, ApiError> {
+pub(super) fn object<'a, T: Deserialize<'a> + Default>(body: &'a [u8]) -> Result<T, ApiError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(T::default());
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::types::*;
+use super::types::{Action, MessageAttributes};
 use super::value::{
     Blob, ELEMENTS_MAX, MAP_PAIRS_MAX, MESSAGE_ATTRIBUTES_MAX, Map, Text, Texts, decode_base64,
 };
@@ -27,160 +27,28 @@ pub fn decode_query<'p>(
         let message = format!("a request has at most {PARAMETERS_MAX} parameters");
         return Err(ApiError::malformed_query_string(message));
     }
-    let scope = parameters.scope();
-    Ok(match action {
-        "AddPermission" => Action::AddPermission(AddPermission {
-            queue_url: text(scope, "QueueUrl")?,
-            label: text(scope, "Label")?,
-            aws_account_ids: texts(scope, "AWSAccountId")?,
-            actions: texts(scope, "ActionName")?,
-        }),
-        "CancelMessageMoveTask" => Action::CancelMessageMoveTask(CancelMessageMoveTask {
-            task_handle: text(scope, "TaskHandle")?,
-        }),
-        "ChangeMessageVisibility" => Action::ChangeMessageVisibility(ChangeMessageVisibility {
-            queue_url: text(scope, "QueueUrl")?,
-            receipt_handle: text(scope, "ReceiptHandle")?,
-            visibility_timeout: scope.integer("VisibilityTimeout")?,
-        }),
-        "ChangeMessageVisibilityBatch" => {
-            let name = "ChangeMessageVisibilityBatchRequestEntry";
-            Action::ChangeMessageVisibilityBatch(ChangeMessageVisibilityBatch {
-                queue_url: text(scope, "QueueUrl")?,
-                entries: entries(scope, name, change_message_visibility_entry)?,
-            })
-        }
-        "CreateQueue" => Action::CreateQueue(CreateQueue {
-            queue_name: text(scope, "QueueName")?,
-            attributes: map(scope, "Attribute", "Name")?,
-            tags: tags(scope)?,
-        }),
-        "DeleteMessage" => Action::DeleteMessage(DeleteMessage {
-            queue_url: text(scope, "QueueUrl")?,
-            receipt_handle: text(scope, "ReceiptHandle")?,
-        }),
-        "DeleteMessageBatch" => Action::DeleteMessageBatch(DeleteMessageBatch {
-            queue_url: text(scope, "QueueUrl")?,
-            entries: entries(scope, "DeleteMessageBatchRequestEntry", delete_message_entry)?,
-        }),
-        "DeleteQueue" => Action::DeleteQueue(queue_only(scope)?),
-        "GetQueueAttributes" => Action::GetQueueAttributes(GetQueueAttributes {
-            queue_url: text(scope, "QueueUrl")?,
-            attribute_names: texts(scope, "AttributeName")?,
-        }),
-        "GetQueueUrl" => Action::GetQueueUrl(GetQueueUrl {
-            queue_name: text(scope, "QueueName")?,
-            queue_owner_aws_account_id: text(scope, "QueueOwnerAWSAccountId")?,
-        }),
-        "ListDeadLetterSourceQueues" => {
-            Action::ListDeadLetterSourceQueues(ListDeadLetterSourceQueues {
-                queue_url: text(scope, "QueueUrl")?,
-                next_token: text(scope, "NextToken")?,
-                max_results: scope.integer("MaxResults")?,
-            })
-        }
-        "ListMessageMoveTasks" => Action::ListMessageMoveTasks(ListMessageMoveTasks {
-            source_arn: text(scope, "SourceArn")?,
-            max_results: scope.integer("MaxResults")?,
-        }),
-        "ListQueues" => Action::ListQueues(ListQueues {
-            queue_name_prefix: text(scope, "QueueNamePrefix")?,
-            next_token: text(scope, "NextToken")?,
-            max_results: scope.integer("MaxResults")?,
-        }),
-        "ListQueueTags" => Action::ListQueueTags(queue_only(scope)?),
-        "PurgeQueue" => Action::PurgeQueue(queue_only(scope)?),
-        "ReceiveMessage" => Action::ReceiveMessage(receive_message(scope)?),
-        "RemovePermission" => Action::RemovePermission(RemovePermission {
-            queue_url: text(scope, "QueueUrl")?,
-            label: text(scope, "Label")?,
-        }),
-        "SendMessage" => Action::SendMessage(send_message(scope)?),
-        "SendMessageBatch" => Action::SendMessageBatch(SendMessageBatch {
-            queue_url: text(scope, "QueueUrl")?,
-            entries: entries(scope, "SendMessageBatchRequestEntry", send_message)?,
-        }),
-        "SetQueueAttributes" => Action::SetQueueAttributes(SetQueueAttributes {
-            queue_url: text(scope, "QueueUrl")?,
-            attributes: map(scope, "Attribute", "Name")?,
-        }),
-        "StartMessageMoveTask" => Action::StartMessageMoveTask(StartMessageMoveTask {
-            source_arn: text(scope, "SourceArn")?,
-            destination_arn: text(scope, "DestinationArn")?,
-            max_number_of_messages_per_second: scope.integer("MaxNumberOfMessagesPerSecond")?,
-        }),
-        "TagQueue" => {
-            Action::TagQueue(TagQueue { queue_url: text(scope, "QueueUrl")?, tags: tags(scope)? })
-        }
-        "UntagQueue" => Action::UntagQueue(UntagQueue {
-            queue_url: text(scope, "QueueUrl")?,
-            tag_keys: texts(scope, "TagKey")?,
-        }),
-        "" => return Err(ApiError::missing_action()),
-        _ => return Err(ApiError::invalid_action(action)),
-    })
+    Action::from_query(action, parameters.scope())
 }
 
-fn queue_only(scope: Scope<'_>) -> Result<QueueOnly<'_>, ApiError> {
-    Ok(QueueOnly { queue_url: text(scope, "QueueUrl")? })
-}
-
-fn receive_message(scope: Scope<'_>) -> Result<ReceiveMessage<'_>, ApiError> {
-    Ok(ReceiveMessage {
-        queue_url: text(scope, "QueueUrl")?,
-        attribute_names: texts(scope, "AttributeName")?,
-        message_system_attribute_names: texts(scope, "MessageSystemAttributeName")?,
-        message_attribute_names: texts(scope, "MessageAttributeName")?,
-        max_number_of_messages: scope.integer("MaxNumberOfMessages")?,
-        visibility_timeout: scope.integer("VisibilityTimeout")?,
-        wait_time_seconds: scope.integer("WaitTimeSeconds")?,
-        receive_request_attempt_id: text(scope, "ReceiveRequestAttemptId")?,
-    })
-}
-
-/// A whole SendMessage or one entry of a batch.
-fn send_message(scope: Scope<'_>) -> Result<SendMessage<'_>, ApiError> {
-    Ok(SendMessage {
-        queue_url: text(scope, "QueueUrl")?,
-        id: text(scope, "Id")?,
-        message_body: blob(scope, "MessageBody"),
-        delay_seconds: scope.integer("DelaySeconds")?,
-        message_attributes: message_attributes(scope, "MessageAttribute")?,
-        message_system_attributes: message_attributes(scope, "MessageSystemAttribute")?,
-        message_deduplication_id: text(scope, "MessageDeduplicationId")?,
-        message_group_id: text(scope, "MessageGroupId")?,
-    })
-}
-
-fn delete_message_entry(scope: Scope<'_>) -> Result<DeleteMessageEntry<'_>, ApiError> {
-    Ok(DeleteMessageEntry { id: text(scope, "Id")?, receipt_handle: text(scope, "ReceiptHandle")? })
-}
-
-fn change_message_visibility_entry(
-    scope: Scope<'_>,
-) -> Result<ChangeMessageVisibilityEntry<'_>, ApiError> {
-    Ok(ChangeMessageVisibilityEntry {
-        id: text(scope, "Id")?,
-        receipt_handle: text(scope, "ReceiptHandle")?,
-        visibility_timeout: scope.integer("VisibilityTimeout")?,
-    })
+/// A structure that parameters tell.
+pub(super) trait FromQuery<'p>: Sized {
+    fn from_query(scope: Scope<'p>) -> Result<Self, ApiError>;
 }
 
 /// The entries of a batch. `name=` is how an empty batch is sent.
-fn entries<'p, T>(
+pub(super) fn entries<'p, T: FromQuery<'p>>(
     scope: Scope<'p>,
     name: &str,
-    decode: impl Fn(Scope<'p>) -> Result<T, ApiError>,
 ) -> Result<Option<Vec<T>>, ApiError> {
     let structures = scope.strict_structures(name)?;
     if structures.is_empty() {
         return Ok(scope.bytes(name).map(|_| Vec::new()));
     }
     check_count(name, structures.len(), ELEMENTS_MAX)?;
-    structures.into_iter().map(decode).collect::<Result<_, _>>().map(Some)
+    structures.into_iter().map(T::from_query).collect::<Result<_, _>>().map(Some)
 }
 
-fn message_attributes<'p>(
+pub(super) fn message_attributes<'p>(
     scope: Scope<'p>,
     name: &str,
 ) -> Result<Option<MessageAttributes<'p>>, ApiError> {
@@ -191,14 +59,7 @@ fn message_attributes<'p>(
     check_count(name, structures.len(), MESSAGE_ATTRIBUTES_MAX)?;
     let mut attributes = Vec::with_capacity(structures.len());
     for attribute in structures {
-        let value = attribute.nested("Value");
-        let value = MessageAttributeValue {
-            data_type: text(value, "DataType")?,
-            string_value: blob(value, "StringValue"),
-            binary_value: base64_bytes(value, "BinaryValue")?,
-            string_list_values: reserved_list(value, "StringListValue"),
-            binary_list_values: reserved_list(value, "BinaryListValue"),
-        };
+        let value = FromQuery::from_query(attribute.nested("Value"))?;
         attributes.push((text(attribute, "Name")?.unwrap_or_default(), value));
     }
     Ok(Some(MessageAttributes(attributes)))
@@ -227,9 +88,13 @@ fn map<'p>(scope: Scope<'p>, name: &str, key: &str) -> Result<Option<Map<'p>>, A
     Ok(Some(Map(pairs)))
 }
 
+pub(super) fn attributes<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Map<'p>>, ApiError> {
+    map(scope, name, "Name")
+}
+
 /// `Tag.N.…`, or `Tags.N.…` as the SDKs for Java write it in TagQueue.
-fn tags(scope: Scope<'_>) -> Result<Option<Map<'_>>, ApiError> {
-    map(scope, "Tag", "Key")
+pub(super) fn tags<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Map<'p>>, ApiError> {
+    map(scope, name, "Key")
 }
 
 /// Very old clients leave out the number of a single pair.
@@ -257,21 +122,25 @@ fn check_count(name: &str, count: usize, limit: usize) -> Result<(), ApiError> {
     Err(ApiError::malformed_input(format!("there are too many elements of {name}")))
 }
 
-fn text<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Text<'p>>, ApiError> {
+pub(super) fn text<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Text<'p>>, ApiError> {
     Ok(scope.text(name)?.map(Text::from))
 }
 
-fn texts<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Texts<'p>>, ApiError> {
+pub(super) fn texts<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Texts<'p>>, ApiError> {
     let list = scope.strict_list(name)?;
     check_count(name, list.as_ref().map_or(0, Vec::len), ELEMENTS_MAX)?;
     Ok(list.map(|elements| Texts(elements.into_iter().map(Text::from).collect())))
 }
 
-fn blob<'p>(scope: Scope<'p>, name: &str) -> Option<Blob<'p>> {
-    scope.bytes(name).map(|bytes| Blob(Cow::Borrowed(bytes)))
+pub(super) fn integer(scope: Scope<'_>, name: &str) -> Result<Option<i64>, ApiError> {
+    scope.integer(name)
 }
 
-fn base64_bytes(scope: Scope<'_>, name: &str) -> Result<Option<Vec<u8>>, ApiError> {
+pub(super) fn blob<'p>(scope: Scope<'p>, name: &str) -> Result<Option<Blob<'p>>, ApiError> {
+    Ok(scope.bytes(name).map(|bytes| Blob(Cow::Borrowed(bytes))))
+}
+
+pub(super) fn base64_bytes(scope: Scope<'_>, name: &str) -> Result<Option<Vec<u8>>, ApiError> {
     let Some(value) = scope.bytes(name) else { return Ok(None) };
     match decode_base64(value) {
         Some(bytes) => Ok(Some(bytes)),
@@ -280,9 +149,12 @@ fn base64_bytes(scope: Scope<'_>, name: &str) -> Result<Option<Vec<u8>>, ApiErro
 }
 
 /// Only whether there are elements matters.
-fn reserved_list(scope: Scope<'_>, name: &str) -> Option<Vec<IgnoredAny>> {
+pub(super) fn reserved_list(
+    scope: Scope<'_>,
+    name: &str,
+) -> Result<Option<Vec<IgnoredAny>>, ApiError> {
     let is_given = !scope.nested(name).is_empty();
-    is_given.then(|| vec![IgnoredAny])
+    Ok(is_given.then(|| vec![IgnoredAny]))
 }
 
 #[cfg(test)]

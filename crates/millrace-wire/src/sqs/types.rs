@@ -1,311 +1,271 @@
-//! The requests and responses of the 23 actions. Members carry the names of the AWS model, in
-//! snake case; JSON names are their Pascal case unless an attribute says otherwise.
+//! The requests and responses of the actions. Members carry the names of the AWS model, in snake
+//! case.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::value::{Blob, Map, Text, Texts};
+use super::decode_json::object;
+use super::decode_query::{self, FromQuery};
+use super::value::{self, Blob, Map, Text, Texts};
+use crate::ApiError;
+use crate::query::Scope;
 
-/// What the actions are called, in order.
-pub const ACTIONS: [&str; 23] = [
-    "AddPermission",
-    "CancelMessageMoveTask",
-    "ChangeMessageVisibility",
-    "ChangeMessageVisibilityBatch",
-    "CreateQueue",
-    "DeleteMessage",
-    "DeleteMessageBatch",
-    "DeleteQueue",
-    "GetQueueAttributes",
-    "GetQueueUrl",
-    "ListDeadLetterSourceQueues",
-    "ListMessageMoveTasks",
-    "ListQueueTags",
-    "ListQueues",
-    "PurgeQueue",
-    "ReceiveMessage",
-    "RemovePermission",
-    "SendMessage",
-    "SendMessageBatch",
-    "SetQueueAttributes",
-    "StartMessageMoveTask",
-    "TagQueue",
-    "UntagQueue",
-];
+/// Declares the actions, each with the structure of its request.
+macro_rules! actions {
+    ($($action:ident($request:ident),)*) => {
+        /// What the actions are called.
+        pub const ACTIONS: [&str; [$(stringify!($action)),*].len()] = [$(stringify!($action)),*];
 
-/// One decoded request.
-#[derive(Debug)]
-pub enum Action<'a> {
-    AddPermission(AddPermission<'a>),
-    CancelMessageMoveTask(CancelMessageMoveTask<'a>),
-    ChangeMessageVisibility(ChangeMessageVisibility<'a>),
-    ChangeMessageVisibilityBatch(ChangeMessageVisibilityBatch<'a>),
-    CreateQueue(CreateQueue<'a>),
-    DeleteMessage(DeleteMessage<'a>),
-    DeleteMessageBatch(DeleteMessageBatch<'a>),
-    DeleteQueue(QueueOnly<'a>),
-    GetQueueAttributes(GetQueueAttributes<'a>),
-    GetQueueUrl(GetQueueUrl<'a>),
-    ListDeadLetterSourceQueues(ListDeadLetterSourceQueues<'a>),
-    ListMessageMoveTasks(ListMessageMoveTasks<'a>),
-    ListQueues(ListQueues<'a>),
-    ListQueueTags(QueueOnly<'a>),
-    PurgeQueue(QueueOnly<'a>),
-    ReceiveMessage(ReceiveMessage<'a>),
-    RemovePermission(RemovePermission<'a>),
-    SendMessage(SendMessage<'a>),
-    SendMessageBatch(SendMessageBatch<'a>),
-    SetQueueAttributes(SetQueueAttributes<'a>),
-    StartMessageMoveTask(StartMessageMoveTask<'a>),
-    TagQueue(TagQueue<'a>),
-    UntagQueue(UntagQueue<'a>),
+        /// One decoded request.
+        #[derive(Debug)]
+        pub enum Action<'a> {
+            $($action($request<'a>),)*
+        }
+
+        impl<'a> Action<'a> {
+            pub(super) fn from_json(action: &str, body: &'a [u8]) -> Result<Self, ApiError> {
+                Ok(match action {
+                    $(stringify!($action) => Action::$action(object(body)?),)*
+                    _ => return Err(ApiError::unknown_operation()),
+                })
+            }
+
+            pub(super) fn from_query(action: &str, scope: Scope<'a>) -> Result<Self, ApiError> {
+                Ok(match action {
+                    $(stringify!($action) => Action::$action(FromQuery::from_query(scope)?),)*
+                    "" => return Err(ApiError::missing_action()),
+                    _ => return Err(ApiError::invalid_action(action)),
+                })
+            }
+        }
+    };
 }
 
-/// DeleteQueue, ListQueueTags, PurgeQueue.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct QueueOnly<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
+actions! {
+    AddPermission(AddPermission),
+    CancelMessageMoveTask(CancelMessageMoveTask),
+    ChangeMessageVisibility(ChangeMessageVisibility),
+    ChangeMessageVisibilityBatch(ChangeMessageVisibilityBatch),
+    CreateQueue(CreateQueue),
+    DeleteMessage(DeleteMessage),
+    DeleteMessageBatch(DeleteMessageBatch),
+    DeleteQueue(QueueOnly),
+    GetQueueAttributes(GetQueueAttributes),
+    GetQueueUrl(GetQueueUrl),
+    ListDeadLetterSourceQueues(ListDeadLetterSourceQueues),
+    ListMessageMoveTasks(ListMessageMoveTasks),
+    ListQueueTags(QueueOnly),
+    ListQueues(ListQueues),
+    PurgeQueue(QueueOnly),
+    ReceiveMessage(ReceiveMessage),
+    RemovePermission(RemovePermission),
+    SendMessage(SendMessage),
+    SendMessageBatch(SendMessageBatch),
+    SetQueueAttributes(SetQueueAttributes),
+    StartMessageMoveTask(StartMessageMoveTask),
+    TagQueue(TagQueue),
+    UntagQueue(UntagQueue),
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct AddPermission<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    pub label: Option<Text<'a>>,
-    #[serde(rename = "AWSAccountIds")]
-    pub aws_account_ids: Option<Texts<'a>>,
-    pub actions: Option<Texts<'a>>,
+/// Declares structures: `member: type = reader "name"`. Reader and name are for the Query protocol,
+/// the reader being a function of [`decode_query`]; in JSON a member's name is in Pascal case unless
+/// an attribute says otherwise. Every member may be absent.
+macro_rules! structures {
+    ($($(#[$doc:meta])* $name:ident {
+        $($(#[$attribute:meta])* $member:ident: $kind:ty = $read:ident $query:literal,)*
+    })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(rename_all = "PascalCase", default, expecting = "an object")]
+        #[serde(bound(deserialize = "'de: 'a"))]
+        pub struct $name<'a> {
+            $($(#[$attribute])* pub $member: Option<$kind>,)*
+        }
+
+        impl<'a> FromQuery<'a> for $name<'a> {
+            fn from_query(scope: Scope<'a>) -> Result<Self, ApiError> {
+                Ok($name { $($member: decode_query::$read(scope, $query)?,)* })
+            }
+        }
+    )*};
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct RemovePermission<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    pub label: Option<Text<'a>>,
-}
+structures! {
+    /// DeleteQueue, ListQueueTags, PurgeQueue.
+    QueueOnly {
+        queue_url: Text<'a> = text "QueueUrl",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct CancelMessageMoveTask<'a> {
-    #[serde(borrow)]
-    pub task_handle: Option<Text<'a>>,
-}
+    AddPermission {
+        queue_url: Text<'a> = text "QueueUrl",
+        label: Text<'a> = text "Label",
+        #[serde(rename = "AWSAccountIds")]
+        aws_account_ids: Texts<'a> = texts "AWSAccountId",
+        actions: Texts<'a> = texts "ActionName",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct ListMessageMoveTasks<'a> {
-    #[serde(borrow)]
-    pub source_arn: Option<Text<'a>>,
-    #[serde(deserialize_with = "super::value::lenient_integer")]
-    pub max_results: Option<i64>,
-}
+    RemovePermission {
+        queue_url: Text<'a> = text "QueueUrl",
+        label: Text<'a> = text "Label",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct StartMessageMoveTask<'a> {
-    #[serde(borrow)]
-    pub source_arn: Option<Text<'a>>,
-    pub destination_arn: Option<Text<'a>>,
-    #[serde(deserialize_with = "super::value::lenient_integer")]
-    pub max_number_of_messages_per_second: Option<i64>,
-}
+    CancelMessageMoveTask {
+        task_handle: Text<'a> = text "TaskHandle",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct ChangeMessageVisibility<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    pub receipt_handle: Option<Text<'a>>,
-    #[serde(deserialize_with = "super::value::lenient_integer")]
-    pub visibility_timeout: Option<i64>,
-}
+    ListMessageMoveTasks {
+        source_arn: Text<'a> = text "SourceArn",
+        #[serde(deserialize_with = "value::lenient_integer")]
+        max_results: i64 = integer "MaxResults",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct ChangeMessageVisibilityBatch<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    #[serde(deserialize_with = "super::value::entries")]
-    pub entries: Option<Vec<ChangeMessageVisibilityEntry<'a>>>,
-}
+    StartMessageMoveTask {
+        source_arn: Text<'a> = text "SourceArn",
+        destination_arn: Text<'a> = text "DestinationArn",
+        #[serde(deserialize_with = "value::lenient_integer")]
+        max_number_of_messages_per_second: i64 = integer "MaxNumberOfMessagesPerSecond",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct ChangeMessageVisibilityEntry<'a> {
-    #[serde(borrow)]
-    pub id: Option<Text<'a>>,
-    pub receipt_handle: Option<Text<'a>>,
-    #[serde(deserialize_with = "super::value::lenient_integer")]
-    pub visibility_timeout: Option<i64>,
-}
+    ChangeMessageVisibility {
+        queue_url: Text<'a> = text "QueueUrl",
+        receipt_handle: Text<'a> = text "ReceiptHandle",
+        #[serde(deserialize_with = "value::lenient_integer")]
+        visibility_timeout: i64 = integer "VisibilityTimeout",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct CreateQueue<'a> {
-    #[serde(borrow)]
-    pub queue_name: Option<Text<'a>>,
-    pub attributes: Option<Map<'a>>,
-    /// Lower case in the AWS model; `Tags` is accepted too.
-    #[serde(borrow, rename = "tags", alias = "Tags", deserialize_with = "super::value::tags")]
-    pub tags: Option<Map<'a>>,
-}
+    ChangeMessageVisibilityBatch {
+        queue_url: Text<'a> = text "QueueUrl",
+        #[serde(deserialize_with = "value::entries")]
+        entries: Vec<ChangeMessageVisibilityEntry<'a>> = entries "ChangeMessageVisibilityBatchRequestEntry",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct DeleteMessage<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    pub receipt_handle: Option<Text<'a>>,
-}
+    ChangeMessageVisibilityEntry {
+        id: Text<'a> = text "Id",
+        receipt_handle: Text<'a> = text "ReceiptHandle",
+        #[serde(deserialize_with = "value::lenient_integer")]
+        visibility_timeout: i64 = integer "VisibilityTimeout",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct DeleteMessageBatch<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    #[serde(deserialize_with = "super::value::entries")]
-    pub entries: Option<Vec<DeleteMessageEntry<'a>>>,
-}
+    CreateQueue {
+        queue_name: Text<'a> = text "QueueName",
+        attributes: Map<'a> = attributes "Attribute",
+        /// Lower case in the AWS model; `Tags` is accepted too.
+        #[serde(rename = "tags", alias = "Tags", deserialize_with = "value::tags")]
+        tags: Map<'a> = tags "Tag",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct DeleteMessageEntry<'a> {
-    #[serde(borrow)]
-    pub id: Option<Text<'a>>,
-    pub receipt_handle: Option<Text<'a>>,
-}
+    DeleteMessage {
+        queue_url: Text<'a> = text "QueueUrl",
+        receipt_handle: Text<'a> = text "ReceiptHandle",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct GetQueueAttributes<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    pub attribute_names: Option<Texts<'a>>,
-}
+    DeleteMessageBatch {
+        queue_url: Text<'a> = text "QueueUrl",
+        #[serde(deserialize_with = "value::entries")]
+        entries: Vec<DeleteMessageEntry<'a>> = entries "DeleteMessageBatchRequestEntry",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct SetQueueAttributes<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    pub attributes: Option<Map<'a>>,
-}
+    DeleteMessageEntry {
+        id: Text<'a> = text "Id",
+        receipt_handle: Text<'a> = text "ReceiptHandle",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct GetQueueUrl<'a> {
-    #[serde(borrow)]
-    pub queue_name: Option<Text<'a>>,
-    #[serde(rename = "QueueOwnerAWSAccountId")]
-    pub queue_owner_aws_account_id: Option<Text<'a>>,
-}
+    GetQueueAttributes {
+        queue_url: Text<'a> = text "QueueUrl",
+        attribute_names: Texts<'a> = texts "AttributeName",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct ListQueues<'a> {
-    #[serde(borrow)]
-    pub queue_name_prefix: Option<Text<'a>>,
-    pub next_token: Option<Text<'a>>,
-    #[serde(deserialize_with = "super::value::lenient_integer")]
-    pub max_results: Option<i64>,
-}
+    SetQueueAttributes {
+        queue_url: Text<'a> = text "QueueUrl",
+        attributes: Map<'a> = attributes "Attribute",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct ListDeadLetterSourceQueues<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    pub next_token: Option<Text<'a>>,
-    #[serde(deserialize_with = "super::value::lenient_integer")]
-    pub max_results: Option<i64>,
-}
+    GetQueueUrl {
+        queue_name: Text<'a> = text "QueueName",
+        #[serde(rename = "QueueOwnerAWSAccountId")]
+        queue_owner_aws_account_id: Text<'a> = text "QueueOwnerAWSAccountId",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct ReceiveMessage<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    /// Deprecated spelling of `message_system_attribute_names`; the union of both counts.
-    pub attribute_names: Option<Texts<'a>>,
-    pub message_system_attribute_names: Option<Texts<'a>>,
-    pub message_attribute_names: Option<Texts<'a>>,
-    #[serde(deserialize_with = "super::value::lenient_integer")]
-    pub max_number_of_messages: Option<i64>,
-    #[serde(deserialize_with = "super::value::lenient_integer")]
-    pub visibility_timeout: Option<i64>,
-    #[serde(deserialize_with = "super::value::lenient_integer")]
-    pub wait_time_seconds: Option<i64>,
-    pub receive_request_attempt_id: Option<Text<'a>>,
-}
+    ListQueues {
+        queue_name_prefix: Text<'a> = text "QueueNamePrefix",
+        next_token: Text<'a> = text "NextToken",
+        #[serde(deserialize_with = "value::lenient_integer")]
+        max_results: i64 = integer "MaxResults",
+    }
 
-/// SendMessage, and (with `id`) one entry of SendMessageBatch.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct SendMessage<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    /// Batch entries only.
-    pub id: Option<Text<'a>>,
-    pub message_body: Option<Blob<'a>>,
-    #[serde(deserialize_with = "super::value::lenient_integer")]
-    pub delay_seconds: Option<i64>,
-    pub message_attributes: Option<MessageAttributes<'a>>,
-    pub message_system_attributes: Option<MessageAttributes<'a>>,
-    pub message_deduplication_id: Option<Text<'a>>,
-    pub message_group_id: Option<Text<'a>>,
-}
+    ListDeadLetterSourceQueues {
+        queue_url: Text<'a> = text "QueueUrl",
+        next_token: Text<'a> = text "NextToken",
+        #[serde(deserialize_with = "value::lenient_integer")]
+        max_results: i64 = integer "MaxResults",
+    }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct SendMessageBatch<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    #[serde(deserialize_with = "super::value::entries")]
-    pub entries: Option<Vec<SendMessage<'a>>>,
+    ReceiveMessage {
+        queue_url: Text<'a> = text "QueueUrl",
+        /// Deprecated spelling of `message_system_attribute_names`; the union of both counts.
+        attribute_names: Texts<'a> = texts "AttributeName",
+        message_system_attribute_names: Texts<'a> = texts "MessageSystemAttributeName",
+        message_attribute_names: Texts<'a> = texts "MessageAttributeName",
+        #[serde(deserialize_with = "value::lenient_integer")]
+        max_number_of_messages: i64 = integer "MaxNumberOfMessages",
+        #[serde(deserialize_with = "value::lenient_integer")]
+        visibility_timeout: i64 = integer "VisibilityTimeout",
+        #[serde(deserialize_with = "value::lenient_integer")]
+        wait_time_seconds: i64 = integer "WaitTimeSeconds",
+        receive_request_attempt_id: Text<'a> = text "ReceiveRequestAttemptId",
+    }
+
+    /// SendMessage, and (with `id`) one entry of SendMessageBatch.
+    SendMessage {
+        queue_url: Text<'a> = text "QueueUrl",
+        /// Batch entries only.
+        id: Text<'a> = text "Id",
+        message_body: Blob<'a> = blob "MessageBody",
+        #[serde(deserialize_with = "value::lenient_integer")]
+        delay_seconds: i64 = integer "DelaySeconds",
+        message_attributes: MessageAttributes<'a> = message_attributes "MessageAttribute",
+        message_system_attributes: MessageAttributes<'a> = message_attributes "MessageSystemAttribute",
+        message_deduplication_id: Text<'a> = text "MessageDeduplicationId",
+        message_group_id: Text<'a> = text "MessageGroupId",
+    }
+
+    SendMessageBatch {
+        queue_url: Text<'a> = text "QueueUrl",
+        #[serde(deserialize_with = "value::entries")]
+        entries: Vec<SendMessage<'a>> = entries "SendMessageBatchRequestEntry",
+    }
+
+    MessageAttributeValue {
+        data_type: Text<'a> = text "DataType",
+        /// May hold text that is not valid Unicode (lone surrogates); the service refuses it.
+        string_value: Blob<'a> = blob "StringValue",
+        /// Decoded from base64.
+        #[serde(deserialize_with = "value::base64_bytes")]
+        binary_value: Vec<u8> = base64_bytes "BinaryValue",
+        /// Reserved by AWS; only whether it is given matters.
+        string_list_values: Vec<IgnoredAny> = reserved_list "StringListValue",
+        /// Reserved by AWS; only whether it is given matters.
+        binary_list_values: Vec<IgnoredAny> = reserved_list "BinaryListValue",
+    }
+
+    TagQueue {
+        queue_url: Text<'a> = text "QueueUrl",
+        #[serde(deserialize_with = "value::tags")]
+        tags: Map<'a> = tags "Tag",
+    }
+
+    UntagQueue {
+        queue_url: Text<'a> = text "QueueUrl",
+        tag_keys: Texts<'a> = texts "TagKey",
+    }
 }
 
 /// Name → value, in the order received.
 #[derive(Debug, Default)]
 pub struct MessageAttributes<'a>(pub Vec<(Text<'a>, MessageAttributeValue<'a>)>);
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct MessageAttributeValue<'a> {
-    #[serde(borrow)]
-    pub data_type: Option<Text<'a>>,
-    /// May hold text that is not valid Unicode (lone surrogates); the service refuses it.
-    pub string_value: Option<Blob<'a>>,
-    /// Decoded from base64.
-    #[serde(deserialize_with = "super::value::base64_bytes")]
-    pub binary_value: Option<Vec<u8>>,
-    /// Reserved by AWS; only whether it is given matters.
-    pub string_list_values: Option<Vec<serde::de::IgnoredAny>>,
-    /// Reserved by AWS; only whether it is given matters.
-    pub binary_list_values: Option<Vec<serde::de::IgnoredAny>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct TagQueue<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    #[serde(borrow, deserialize_with = "super::value::tags")]
-    pub tags: Option<Map<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default, expecting = "an object")]
-pub struct UntagQueue<'a> {
-    #[serde(borrow)]
-    pub queue_url: Option<Text<'a>>,
-    pub tag_keys: Option<Texts<'a>>,
-}
 
 /// One response. Empty lists and maps are left out of the answer, as AWS does.
 #[derive(Debug)]
