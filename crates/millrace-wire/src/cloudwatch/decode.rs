@@ -3,7 +3,7 @@
 use memchr::memchr_iter;
 use serde_json::Value;
 
-use super::input::{Input, Structure};
+use super::input::Input;
 use super::types::Action;
 use crate::ApiError;
 use crate::cbor;
@@ -37,7 +37,7 @@ pub fn decode(
             Input::Tree(&tree)
         }
     };
-    decode_action(&target.action, &input)?.ok_or_else(|| match target.protocol {
+    Action::read(&target.action, &input)?.ok_or_else(|| match target.protocol {
         Protocol::Query | Protocol::QueryAsJson => ApiError::invalid_action(&target.action),
         Protocol::Json | Protocol::Cbor => ApiError::unknown_operation(),
     })
@@ -76,39 +76,10 @@ fn check_map(tree: Value) -> Result<Value, ApiError> {
     }
 }
 
-fn decode_action(name: &str, input: &Input<'_>) -> Result<Option<Action>, ApiError> {
-    Ok(Some(match name {
-        "DeleteAlarms" => Action::DeleteAlarms(Structure::read(input)?),
-        "DescribeAlarmHistory" => Action::DescribeAlarmHistory(Structure::read(input)?),
-        "DescribeAlarms" => Action::DescribeAlarms(Structure::read(input)?),
-        "DescribeAlarmsForMetric" => Action::DescribeAlarmsForMetric(Structure::read(input)?),
-        "DisableAlarmActions" => Action::DisableAlarmActions(Structure::read(input)?),
-        "EnableAlarmActions" => Action::EnableAlarmActions(Structure::read(input)?),
-        "GetMetricData" => Action::GetMetricData(Structure::read(input)?),
-        "GetMetricStatistics" => Action::GetMetricStatistics(Structure::read(input)?),
-        "ListMetrics" => Action::ListMetrics(Structure::read(input)?),
-        "ListTagsForResource" => Action::ListTagsForResource(Structure::read(input)?),
-        "PutMetricAlarm" => Action::PutMetricAlarm(Box::new(Structure::read(input)?)),
-        "PutMetricData" => Action::PutMetricData(Structure::read(input)?),
-        "SetAlarmState" => Action::SetAlarmState(Structure::read(input)?),
-        "TagResource" => Action::TagResource(Structure::read(input)?),
-        "UntagResource" => Action::UntagResource(Structure::read(input)?),
-        _ => return Ok(None),
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cloudwatch::ACTIONS;
 
-    #[test]
-    fn all_actions_are_decoded() {
-        let empty = Value::Object(serde_json::Map::new());
-        for action in ACTIONS {
-            assert!(!matches!(decode_action(action, &Input::Tree(&empty)), Ok(None)), "{action}");
-        }
-    }
     #[test]
     fn structures_of_a_request_are_bounded() {
         let json_of = |count: usize| {

@@ -10,6 +10,12 @@ pub(super) trait Structure: Sized {
     fn read(input: &Input<'_>) -> Result<Self, ApiError>;
 }
 
+impl<T: Structure> Structure for Box<T> {
+    fn read(input: &Input<'_>) -> Result<Self, ApiError> {
+        T::read(input).map(Box::new)
+    }
+}
+
 /// A structure: an object of JSON or CBOR, or Query parameters with a common prefix.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Input<'a> {

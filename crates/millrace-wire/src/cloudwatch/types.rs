@@ -1,32 +1,37 @@
 //! What a request asks, and its answer. Times are milliseconds since 1970.
 
+use super::input::{Input, Structure};
 use super::requests::{
     AlarmNames, DescribeAlarmHistory, DescribeAlarms, DescribeAlarmsForMetric, GetMetricData,
     GetMetricStatistics, ListMetrics, PutMetricAlarm, PutMetricData, ResourceTags, SetAlarmState,
 };
+use crate::ApiError;
 
-/// What the actions are called, in order.
-pub const ACTIONS: [&str; 15] = [
-    "DeleteAlarms",
-    "DescribeAlarmHistory",
-    "DescribeAlarms",
-    "DescribeAlarmsForMetric",
-    "DisableAlarmActions",
-    "EnableAlarmActions",
-    "GetMetricData",
-    "GetMetricStatistics",
-    "ListMetrics",
-    "ListTagsForResource",
-    "PutMetricAlarm",
-    "PutMetricData",
-    "SetAlarmState",
-    "TagResource",
-    "UntagResource",
-];
+/// Declares the actions, each with the structure of its request.
+macro_rules! actions {
+    ($($action:ident($request:ty),)*) => {
+        /// What the actions are called.
+        pub const ACTIONS: [&str; [$(stringify!($action)),*].len()] = [$(stringify!($action)),*];
 
-/// A request.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+        /// A request.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Action {
+            $($action($request),)*
+        }
+
+        impl Action {
+            /// None: there is no action of that name.
+            pub(super) fn read(name: &str, input: &Input<'_>) -> Result<Option<Action>, ApiError> {
+                Ok(Some(match name {
+                    $(stringify!($action) => Action::$action(Structure::read(input)?),)*
+                    _ => return Ok(None),
+                }))
+            }
+        }
+    };
+}
+
+actions! {
     DeleteAlarms(AlarmNames),
     DescribeAlarmHistory(DescribeAlarmHistory),
     DescribeAlarms(DescribeAlarms),
