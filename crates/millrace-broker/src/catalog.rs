@@ -28,9 +28,9 @@ pub(crate) struct Changes {
 struct Maps {
     by_key: BTreeMap<QueueKey, Arc<SharedQueue>>,
     by_id: HashMap<QueueId, Arc<SharedQueue>>,
-    /// The same, found without building a key.
+    /// By key as well, but found without building one.
     by_parts: hashbrown::HashMap<QueueKey, Arc<SharedQueue>>,
-    /// Of the queues that were here: each is counted there as soon as it is not found any more.
+    /// Totals of deleted queues, each added in the step that removes its queue from the maps.
     totals_of_deleted: QueueTotals,
 }
 

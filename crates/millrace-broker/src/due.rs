@@ -13,16 +13,16 @@ use crate::figures::Counters;
 use crate::queue::{SharedQueue, State};
 use crate::timers::Due;
 
-/// Ends of delays, visibility timeouts and lives that whoever comes for them handles at a time,
-/// before others may have the queue.
+/// Ends of delays, visibility timeouts and retention that a visit handles before others may have
+/// the queue's lock.
 const VISIT_BUDGET: usize = 1_000;
-/// The same for whoever comes for something else, such as a receive: its client is waiting.
+/// The same for a call that came for something else, such as a receive, whose client is waiting.
 pub(crate) const PASSING_BUDGET: usize = 256;
 /// A queue that nobody waits for is visited at most this often.
 const UNWATCHED_VISIT_MS: u64 = 1_000;
-/// Until a queue is visited again whose expired messages the journal had no room to tell of.
+/// Until the next visit to a queue whose expired messages the journal had no room to record.
 const REFUSED_VISIT_MS: u64 = 1_000;
-/// The same if somebody waits and only too much waits for its commit, which is over soon.
+/// The same if a long poll waits and the journal just has a backlog, which is over soon.
 const BACKLOG_VISIT_MS: u64 = 5;
 /// Messages that expire by one record, and what that takes: 12 bytes each, and headers.
 const EXPIRED_AT_A_TIME: usize = 256;

@@ -113,8 +113,7 @@ impl Sends {
 }
 
 impl State {
-    /// What a queue has done that is being deleted: that stays what is told of it, for it is part of
-    /// sums that never fall.
+    /// The totals of a queue that is being deleted, frozen: they are part of sums that never fall.
     pub(crate) fn close_totals(&mut self, queue: &SharedQueue) -> QueueTotals {
         let totals = totals(queue, self);
         self.last_totals = Some(Box::new(totals));

@@ -26,18 +26,18 @@ pub struct SharedQueue {
 #[derive(Debug)]
 pub(crate) struct State {
     pub queue: Queue,
-    /// Of the definition's record.
+    /// Where the definition's record stands in the journal.
     pub definition_position: u64,
     pub waiters: Waiters,
     /// When the timers next visit the queue.
     pub armed_at: Timestamp,
-    /// Of the latest change: who repeats a change waits for the one that it repeats.
+    /// Ticket of the latest change: whoever repeats a change waits for the one it repeats.
     pub latest: Option<Ticket>,
-    /// Of the latest move of messages to here, until it is seen to be committed.
+    /// Ticket of the latest move of messages to this queue, until it is known to be committed.
     pub moved_in: Option<Ticket>,
     pub is_deleted: bool,
     pub sends: Sends,
-    /// Of a deleted queue: what is counted later is not told.
+    /// A deleted queue's totals at its end: what is counted later is not reported.
     pub last_totals: Option<Box<QueueTotals>>,
 }
 

@@ -128,18 +128,18 @@ struct Batch {
     /// Index parts of the records, one behind the other.
     indexes: Vec<u8>,
     accepted: SmallVec<[Accepted; 10]>,
-    /// Those that are no duplicates.
+    /// The messages that are no duplicates.
     stored: SmallVec<[Stored; 10]>,
-    /// Of these, how many may be received at once.
+    /// How many of these may be received at once.
     ready: u64,
 }
 
 struct Stored {
     at: SlotSeq,
     dedup: Option<u128>,
-    /// Of the message in the call.
+    /// Index of the message in the call.
     number: usize,
-    /// In the batch's.
+    /// Its record's part of [`Batch::indexes`].
     index: Range<usize>,
 }
 

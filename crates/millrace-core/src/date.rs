@@ -1,9 +1,9 @@
 //! Dates of the proleptic Gregorian calendar, in UTC.
 
 const SECONDS_PER_DAY: u64 = 86_400;
-/// From 0000-03-01 to 1970-01-01.
+/// Days from 0000-03-01 to 1970-01-01.
 const DAYS_BEFORE: u64 = 719_468;
-/// Of 400 years, after which all comes again.
+/// Days in 400 years, after which the calendar repeats.
 const ERA_DAYS: u64 = 146_097;
 
 /// A date from 1970 on.

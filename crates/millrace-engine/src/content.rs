@@ -147,7 +147,7 @@ impl Content {
         self.part(&self.deduplication_id)
     }
 
-    /// The same of those whose name is wanted, in the same buffer.
+    /// The attributes whose names are wanted, as parts of the stored buffer.
     pub fn shared_attributes(
         &self,
         is_wanted: impl Fn(&[u8]) -> bool,

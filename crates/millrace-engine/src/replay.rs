@@ -23,7 +23,7 @@ pub enum ReplayError {
 #[derive(Debug)]
 pub struct ReplayedQueue {
     pub definition: Definition,
-    /// Of the definition's latest record. None: it was lost, and this one is in no record yet.
+    /// Where the definition's latest record stands. None: that was lost, and this one is in no record.
     pub position: Option<u64>,
     pub queue: Queue,
 }

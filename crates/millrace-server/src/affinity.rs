@@ -9,7 +9,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Where the calling thread, a worker, runs.
 pub(crate) struct Affinity {
-    /// Of this worker among all.
+    /// The worker's number.
     index: usize,
     workers: usize,
     /// Where the worker may run otherwise, while it stays on one core.

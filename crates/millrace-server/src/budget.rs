@@ -21,7 +21,7 @@ pub(crate) struct Budget {
 pub(crate) struct Held {
     limit_bytes: usize,
     all_bytes: Arc<AtomicUsize>,
-    /// Of the connection.
+    /// What all bodies of its connection hold.
     near_bytes: Arc<AtomicUsize>,
     own_bytes: usize,
 }
@@ -49,8 +49,8 @@ impl Budget {
         near_bytes.load(Relaxed) <= SMALL_BYTES || self.held_bytes.load(Relaxed) <= self.limit_bytes
     }
 
-    /// The same beside others of its connection, which together hold `near_bytes`. Small ones have
-    /// room once they are there, as nobody takes back what they hand out.
+    /// As [`Budget::hold_whole`], beside others of its connection, which together hold
+    /// `near_bytes`. Small ones that are there have room: nobody could take back what they hand out.
     pub(crate) fn hold_whole_beside(
         &self,
         near_bytes: &Arc<AtomicUsize>,

@@ -24,7 +24,7 @@ use crate::{clock::lock, counters::Counters};
 const DEVICE: &str = "/dev/cpu_dma_latency";
 /// Microseconds; no time at all: cores poll.
 const POLL: i32 = 0;
-/// As if nothing was said (PM_QOS_DEFAULT_VALUE).
+/// The kernel's default (PM_QOS_DEFAULT_VALUE).
 const SLEEP: i32 = -1;
 
 /// Requests a second for each core, from which on cores poll.

@@ -49,7 +49,7 @@ pub(crate) struct Times {
 }
 
 impl Load {
-    /// Of a worker that nothing is known of: then connections are spread evenly.
+    /// The load of a worker of which nothing is known: connections are then spread evenly.
     pub(crate) const UNKNOWN: Load = Load(u32::MAX / 2);
 
     /// Whether a worker takes new connections rather than leave them to the next.
@@ -57,8 +57,8 @@ impl Load {
         self < HAS_TIME
     }
 
-    /// Of `active` connections, how many are to leave a worker of this load, so that it and those of
-    /// the `others` that have time are equally busy.
+    /// How many of its `active` connections are to leave a worker of this load, so that it and
+    /// those of the `others` that have time become equally busy.
     pub(crate) fn to_leave(self, active: usize, others: impl Iterator<Item = Load>) -> usize {
         if self < IS_FULL || self == Load::UNKNOWN {
             return 0;

@@ -31,7 +31,7 @@ const ORDINARY: ThreadSchedulePolicy =
     ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
 const BATCH: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch);
 
-/// Of the calling thread, a worker.
+/// How the calling thread, a worker, is scheduled.
 pub(crate) struct Scheduling {
     affinity: Affinity,
     /// The thread's niceness, which is set together with a policy; none if it has a policy of its

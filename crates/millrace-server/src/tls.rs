@@ -120,7 +120,7 @@ struct Certificates {
 /// What the last look found.
 #[derive(Debug)]
 struct Seen {
-    /// Of certificate and key when they were last read, whether they could be used or not.
+    /// Versions of certificate and key as last read, whether or not they could be used.
     versions: [FileVersion; 2],
     /// They could not be read, for want of descriptors, say: they may be the next time, as they are.
     is_unread: bool,

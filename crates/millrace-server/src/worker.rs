@@ -47,7 +47,7 @@ pub(crate) struct Worker {
     idle_polling: Arc<IdlePolling>,
     pub(crate) load: SharedLoad,
     open: AtomicUsize,
-    /// So many connections are to leave, after the request that they are at.
+    /// How many connections are to leave, each after its present request.
     leaving: AtomicUsize,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Accepted {
     pub(crate) stream: Stream,
     pub(crate) peer: SocketAddr,
     pub(crate) place: Place,
-    /// Of one that comes from another worker: what was read of it.
+    /// What was read of a connection that comes from another worker.
     pub(crate) unread: Option<Vec<u8>>,
 }
 

@@ -43,12 +43,12 @@ impl AccessKeys {
         !self.0.load().keys.is_empty()
     }
 
-    /// Those that count now.
+    /// The keys that are valid now.
     pub fn all(&self) -> Arc<[AccessKey]> {
         self.0.load().keys.clone()
     }
 
-    /// Has these count from now on, and no others.
+    /// Makes these the only valid keys.
     pub fn replace(&self, keys: Vec<AccessKey>) -> Result<(), TurnsAuthentication> {
         if keys.is_empty() == self.is_on() {
             return Err(TurnsAuthentication);

@@ -23,7 +23,8 @@ use crate::telemetry::{MetricsOptions, RequestCounts, Telemetry, known_action};
 /// Answers from this size on, which servers may have no room for, can be taken back.
 const MAY_BE_REFUSED_BYTES: usize = 32 << 10;
 
-/// Of an action's name in the log. No action has a longer one, and clients may give it any.
+/// Characters of an action's name that are logged. No action has a longer name, but clients may send
+/// any text.
 const LOGGED_CHARS: usize = 64;
 
 /// What the services may decide.
@@ -154,7 +155,7 @@ impl Services {
             response.headers.push(("Allow", "GET, POST".to_owned()));
             return response;
         }
-        // By themselves: whoever has read them may let them go.
+        // Apart from the target, so that whoever has read them can drop them.
         let parameters = std::mem::take(&mut target.parameters);
         let span = self.span(request, &target);
         let began = Instant::now();
@@ -248,7 +249,7 @@ fn refusal(
     (request_id, span): (&str, &RequestSpan),
 ) -> Response {
     span.refused(error.code);
-    // As a text, which the log quotes: as it is, it could make up lines.
+    // As a value, which the log quotes: a line break in the name must not forge a log line.
     let action = || target.action.chars().take(LOGGED_CHARS).collect::<String>();
     tracing::debug!(request_id, action = action(), code = error.code, "refused");
     error.response(target.service, target.protocol, request_id)

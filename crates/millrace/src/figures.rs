@@ -14,7 +14,7 @@ use prometheus_client::registry::Unit;
 
 #[derive(Debug)]
 pub(crate) struct ServerFigures {
-    /// Of all listeners' connections.
+    /// What all connections have done.
     pub(crate) counters: Arc<Counters>,
     /// Where the data is, if it is on a disk.
     pub(crate) data: Option<PathBuf>,

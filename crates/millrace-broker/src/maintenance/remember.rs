@@ -15,7 +15,7 @@ use crate::queue::SharedQueue;
 
 /// Bytes of a `Remembered` record.
 const REMEMBERED_INDEX_BYTES: usize = 57;
-/// Those that it takes in the log.
+/// What it takes in the log.
 pub(super) const REMEMBERED_BYTES: u64 = (RECORD_HEADER_BYTES + REMEMBERED_INDEX_BYTES) as u64;
 /// Sends that are appended again under a queue's lock.
 const UNDER_ONE_LOCK: usize = 100;
@@ -24,9 +24,9 @@ const AT_A_TIME: usize = 1_000;
 
 /// Sends of segments that are about to go are being appended again.
 pub(super) struct Remembering {
-    /// Those before it go.
+    /// Segments before it go.
     boundary: SegmentId,
-    /// Those that are left.
+    /// Queues that are left to do.
     queues: Vec<Arc<SharedQueue>>,
     /// Where to go on in the last of them.
     next: u64,

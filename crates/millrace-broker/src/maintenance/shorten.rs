@@ -34,7 +34,7 @@ pub(super) struct LogState {
     secret: ([u8; 16], u64),
     /// What must be committed before all segments before that one may go.
     pub(super) pending: Option<(Ticket, SegmentId)>,
-    /// Of the latest piece that was appended again.
+    /// Ticket of the latest piece that was appended again.
     pub(super) appended: Option<Ticket>,
     pub(super) remembering: Option<Remembering>,
     /// Until then remembered sends are left where they are.
@@ -85,7 +85,7 @@ impl Broker {
         // Also if nothing can go: those who were refused may have given up, and nobody else would find
         // out that there is room again.
         let lacks_segment = self.lacks_segment();
-        // What makes the log longer need not be what tells.
+        // Looked at again even if nobody asks: what makes the log longer may not tell.
         let [oldest, .., active] = segments.as_slice() else { return Ok(LONGEST_PAUSE) };
         let active = active.id;
         let (live_bytes, mut boundary) = self.live(&queues, active);

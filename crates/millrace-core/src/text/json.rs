@@ -111,7 +111,7 @@ mod avx2 {
     const MOST_BYTES: usize = 6 * BLOCK_BYTES + BLOCK_BYTES;
     const ROOM_BYTES: usize = 1024;
 
-    /// Of a block.
+    /// A block's two halves.
     type Halves = [[u8; BLOCK_BYTES / 2]; 2];
 
     /// Text that is put together before it is appended.

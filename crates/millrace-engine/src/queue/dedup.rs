@@ -24,7 +24,7 @@ pub(super) struct Remembered {
     pub id: MessageId,
     pub seq: u64,
     pub expires: u64,
-    /// Of the record that remembers it.
+    /// Where the record stands that remembers it.
     position: u64,
 }
 
@@ -42,8 +42,8 @@ impl Remembered {
     }
 }
 
-/// Of a key, which nobody can choose. Multiplied by the fraction of the golden ratio, so that
-/// those of tests, which are close to one another, get far apart.
+/// Nobody can choose a key, so folding it is enough. The fraction of the golden ratio spreads the
+/// keys of tests, which are close to one another.
 fn hash(key: u128) -> u64 {
     ((key >> 64) as u64 ^ key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -68,7 +68,7 @@ struct Ring {
 pub(super) struct Groups {
     /// At most one at the end has no group in it.
     chunks: Vec<Vec<Group>>,
-    /// Of each chunk, the places of groups that have ended.
+    /// For each chunk, the places of groups that have ended.
     free: Vec<Vec<u16>>,
     /// Chunks with room. The first is filled first, so that the last ones become empty.
     open: BTreeSet<usize>,
@@ -332,7 +332,7 @@ impl Groups {
     }
 }
 
-/// Of a group's name.
+/// The hash of a group's name.
 fn hash_of(chunks: &[Vec<Group>], hasher: &RandomState, group: u32) -> u64 {
     let name = &chunks[group as usize / CHUNK][group as usize % CHUNK].name;
     hasher.hash_one(name.as_deref().unwrap_or_default())

@@ -96,8 +96,8 @@ impl HashIndex {
     }
 }
 
-/// Of which enough bits are the table's number. The table itself looks at the others: the lowest
-/// and the highest.
+/// The bits whose lowest ones number the table. Within a table others count: the lowest and the
+/// highest of the hash.
 fn number(hash: u64) -> usize {
     (hash >> 32) as usize
 }

@@ -96,7 +96,7 @@ pub struct Queue {
     settings: Settings,
     slab: Slab,
     groups: Groups,
-    /// Of every delayed and in-flight message.
+    /// One for each delayed and in-flight message.
     timers: Timers,
     /// Ends of the list by age.
     oldest: u32,
@@ -105,8 +105,8 @@ pub struct Queue {
     out_of_order: BTreeSet<(u64, u32)>,
     dedup: DedupWindow,
     attempts: Attempts,
-    /// Of dead letters, by slot. In a tree, which grows by nodes: a table of millions is copied for a
-    /// second, with two queues locked.
+    /// Origins of dead letters, by slot. A tree, because it grows node by node: to grow, a hash
+    /// table of millions would be copied for a second, with two queues locked.
     origins: BTreeMap<u32, Origin>,
     /// Bytes of the messages' records.
     live: PerSegment,
@@ -283,7 +283,7 @@ impl Queue {
         self.live.total()
     }
 
-    /// Those of them in one segment.
+    /// Journal bytes that messages need in one segment.
     pub fn live_bytes_in(&self, segment: u32) -> u64 {
         self.live.in_segment(segment)
     }

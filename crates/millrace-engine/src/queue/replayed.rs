@@ -1,4 +1,4 @@
-//! The same changes as the commands make, told by records. Between two records of a message,
+//! The changes that commands make, replayed from their records. Between two records of a message,
 //! deadlines may have passed that no record tells of; so each of these takes a message from
 //! whatever state it is in. Records of messages that are gone are passed over: their first record
 //! was truncated because they are deleted or relocated further on.

@@ -32,7 +32,7 @@ pub(super) struct Entry {
     /// Where its record is in the journal; the upper 32 bits are the segment.
     pub position: u64,
     pub seq: u64,
-    /// Of its record, bytes.
+    /// Bytes of its record.
     pub record_len: u32,
     pub first_received: u32,
     pub last_received: u32,

@@ -25,7 +25,7 @@ pub(super) struct Exchange<'a, T, S> {
     pub wire: &'a mut Wire<T>,
     pub context: &'a Context<S>,
     pub lookahead: &'a mut Vec<u8>,
-    /// Of later requests, which the read buffer holds already.
+    /// Bytes of later requests that the read buffer holds already.
     pub kept_bytes: usize,
     pub out: &'a mut Vec<u8>,
 }

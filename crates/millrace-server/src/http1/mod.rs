@@ -296,7 +296,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
         self.read_more_of(usize::MAX, late).await
     }
 
-    /// The same for a request of so many bytes.
+    /// As [`Http1::read_more`], for a request of `request_bytes`.
     async fn read_more_of(&mut self, request_bytes: usize, late: Closed) -> Result<usize, Closed> {
         let buffer = &mut self.buffer;
         let append = |bytes: &[u8]| buffer.append_of(bytes, request_bytes);

@@ -258,8 +258,8 @@ fn first_of(list: &str) -> &str {
     list.split(',').next().unwrap_or_default().trim()
 }
 
-/// Of a URL that names no queue. As Amazon answers it, a host that nothing follows is taken for the
-/// name of a queue that there is not.
+/// The error for a URL that names no queue. As with Amazon, a host without a path counts as the
+/// name of a queue that does not exist.
 fn no_address(url: &str) -> ApiError {
     let behind_scheme = url.split_once("://").map_or(url, |(_, behind)| behind);
     if !behind_scheme.contains('/') {

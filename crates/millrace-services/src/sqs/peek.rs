@@ -22,9 +22,9 @@ const SEEN_BYTES_MAX: usize = 64 << 20;
 /// Once an answer has that many bytes, no more messages are added. Clients refuse larger ones than
 /// 64 MiB, and what is read at a time has a fifth of that at the most.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
-/// Of a message beside its texts: names of members, digests, system attributes.
+/// Bytes of a message besides its texts: names of members, digests, system attributes.
 const MESSAGE_BYTES: usize = 1_024;
-/// Of a message attribute beside its texts.
+/// Bytes of a message attribute besides its texts.
 const ATTRIBUTE_BYTES: usize = 64;
 /// What is read before others get their turn.
 const PAGE: usize = 50;
@@ -151,7 +151,7 @@ fn encoded_bytes(message: &ReceivedMessage) -> usize {
     MESSAGE_BYTES + json_bytes(&message.body) + attributes.sum::<usize>() + system.sum::<usize>()
 }
 
-/// Of a text as JSON has it.
+/// Bytes of a text in JSON.
 fn json_bytes(text: &[u8]) -> usize {
     let escaped = |byte: &u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,

@@ -128,7 +128,7 @@ impl Sqs {
         }
         let deleted = self.broker.delete_queue(&queue).await;
         deleted.map(|()| Answer::Void).map_err(|error| {
-            // Else others have deleted it.
+            // Otherwise somebody else has deleted it, and its name rests all the same.
             if !matches!(error, BrokerError::QueueDoesNotExist) {
                 self.deleted.remove(queue.key());
             }

@@ -12,10 +12,10 @@ use millrace_core::{md5, md5_of_each};
 /// Longer bodies are not copied.
 const BODY_BYTES_MAX: usize = 4096;
 
-/// Of a round.
+/// Bodies of one round at most.
 const BODIES_MAX: usize = 64;
 
-/// After a body that was alone, so many are not made to wait for company.
+/// Sends that do not wait for company after one that waited in vain.
 const ALONE_SENDS: u32 = 32;
 
 thread_local! {

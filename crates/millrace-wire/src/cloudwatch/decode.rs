@@ -47,7 +47,7 @@ fn json(body: &[u8]) -> Result<Value, ApiError> {
     if body.is_empty() {
         return Ok(Value::Object(serde_json::Map::new()));
     }
-    // Those in texts count as well, of which there are few.
+    // Braces in texts count as well, but there are few.
     if memchr_iter(b'{', body).count() > STRUCTURES_MAX {
         let message = format!("a request has at most {STRUCTURES_MAX} structures");
         return Err(ApiError::serialization(message));

@@ -70,7 +70,7 @@ pub(super) fn message_attributes<'p>(
 fn map<'p>(scope: Scope<'p>, name: &str, key: &str) -> Result<Option<Map<'p>>, ApiError> {
     let structures = numbered_or_single(scope, name, key)?;
     if structures.is_empty() {
-        // As recorded of Amazon. Of tags nobody knows.
+        // As recorded of Amazon; what it says of tags is not known.
         if name == "Attribute" && scope.bytes(name).is_some_and(<[u8]>::is_empty) {
             return Err(ApiError::malformed_input("End of list found where not expected"));
         }

@@ -229,7 +229,7 @@ impl Sqs {
         if self.is_named { Ok(()) } else { is_at(&self.client, queue_url) }
     }
 
-    /// Nor to that of another region or account.
+    /// Fails if the server's queue of that name is of another region or account.
     async fn url_of_arn(&self, arn: &str) -> Result<String> {
         let parts: Vec<&str> = arn.split(':').collect();
         let ["arn", _, "sqs", _, account, name] = parts.as_slice() else {
@@ -351,7 +351,7 @@ fn parse(answer: &[u8]) -> Result<Value, CallError> {
     })
 }
 
-/// Those that a server is configured with.
+/// The keys that a server is configured with.
 fn own_credentials() -> Option<Credentials> {
     Some(Credentials::new(variable("MILLRACE_ACCESS_KEY")?, variable("MILLRACE_SECRET_KEY")?))
 }

@@ -54,7 +54,7 @@ pub(super) async fn run(flags: &ReceiveFlags) -> Result<()> {
             visibility_s: flags.visibility,
         };
         let mut messages = receive(&sqs, &url, asked).await?;
-        // Those that are not hidden come again and again.
+        // Messages that are not hidden are received again and again.
         let is_all = flags.visibility == Some(0) && (messages.len() as u64) < AT_A_TIME;
         messages.retain(|message| seen.insert(text(message, "MessageId").to_owned()));
         if messages.is_empty() {

@@ -44,7 +44,7 @@ pub(super) struct Exec {
     retry_delay: Duration,
     timeout: Duration,
     kill_after: Duration,
-    /// Of messages that wait for room.
+    /// Whose turn it is among messages that wait for room.
     turns: Turns,
 }
 

@@ -42,9 +42,9 @@ pub(super) struct Lines {
     queue_url: String,
     timeout: Duration,
     kill_after: Duration,
-    /// Of messages that wait for room.
+    /// Whose turn it is among messages that wait for room.
     turns: Turns,
-    /// Those of all queues.
+    /// The commands of all queues.
     commands: Arc<Commands<Running>>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Running {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     child: Child,
-    /// Of the last message.
+    /// The number of the last message.
     number: u64,
 }
 
@@ -114,7 +114,7 @@ impl Lines {
                 Next::Start => match self.spawn() {
                     Ok(running) => return Ok(Some((place, running))),
                     Err(error) => {
-                        // Those of other queues: of its own it would have been given one.
+                        // An idle command of another queue: one of its own would have been taken.
                         if room::is_lacking(&error)
                             && let Some(idle) = place.make_room()
                         {

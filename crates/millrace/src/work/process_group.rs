@@ -10,7 +10,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Those that have ended, without waiting for others.
+/// Finds a process that has ended, without waiting for one.
 const ENDED: WaitIdOptions = WaitIdOptions::EXITED.union(WaitIdOptions::NOHANG);
 /// Nobody tells when a group's last process ends.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
