@@ -168,7 +168,8 @@ impl Services {
                 return error.response(service, protocol, request_id);
             }
         };
-        let response = self.act(&meant, &target, parameters, (&caller, request_id, &span)).await;
+        let call = Call { target: &target, caller: &caller, request_id, span: &span };
+        let response = self.act(&meant, parameters, call).await;
         span.answered(response.status, request_id);
         self.requests.add(service, &target.action, response.status, began.elapsed());
         response
@@ -204,27 +205,26 @@ impl Services {
             is_authenticated: principal.access_key.is_some(),
         };
         let parameters = std::mem::take(&mut target.parameters);
-        self.act(&request, &target, parameters, (&caller, request_id, RequestSpan::none())).await
+        let call = Call { target: &target, caller: &caller, request_id, span: RequestSpan::none() };
+        self.act(&request, parameters, call).await
     }
 
     async fn act(
         &self,
         request: &Request<'_>,
-        target: &Target<'_>,
         parameters: Parameters<'_>,
-        (caller, request_id, span): (&Caller<'_>, &str, &RequestSpan),
+        call: Call<'_>,
     ) -> Response {
+        let Call { target, caller, request_id, span } = call;
         let Target { service, protocol, .. } = *target;
         let answer = match service {
             ServiceName::Sqs | ServiceName::Unknown => {
                 self.sqs.call(request, target, &parameters, caller, span).await
             }
             ServiceName::CloudWatch => {
-                let call = self.cloudwatch.call(request, target, parameters, (caller, request_id));
-                return match Box::pin(call).await {
-                    Ok(response) => response,
-                    Err(error) => refusal(&error, target, (request_id, span)),
-                };
+                let answer =
+                    self.cloudwatch.call(request, target, parameters, (caller, request_id));
+                return Box::pin(answer).await.unwrap_or_else(|error| call.refusal(&error));
             }
             _ if protocol == Protocol::Json => Err(ApiError::unknown_operation()),
             _ => Err(ApiError::invalid_action(&target.action)),
@@ -238,21 +238,29 @@ impl Services {
                 }
                 response
             }
-            Err(error) => refusal(&error, target, (request_id, span)),
+            Err(error) => call.refusal(&error),
         }
     }
 }
 
-fn refusal(
-    error: &ApiError,
-    target: &Target<'_>,
-    (request_id, span): (&str, &RequestSpan),
-) -> Response {
-    span.refused(error.code);
-    // As a value, which the log quotes: a line break in the name must not forge a log line.
-    let action = || target.action.chars().take(LOGGED_CHARS).collect::<String>();
-    tracing::debug!(request_id, action = action(), code = error.code, "refused");
-    error.response(target.service, target.protocol, request_id)
+/// What is known of a request once its caller is.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    target: &'a Target<'a>,
+    caller: &'a Caller<'a>,
+    request_id: &'a str,
+    span: &'a RequestSpan,
+}
+
+impl Call<'_> {
+    fn refusal(&self, error: &ApiError) -> Response {
+        let Call { target, request_id, span, .. } = *self;
+        span.refused(error.code);
+        // As a value, which the log quotes: a line break in the name must not forge a log line.
+        let action = || target.action.chars().take(LOGGED_CHARS).collect::<String>();
+        tracing::debug!(request_id, action = action(), code = error.code, "refused");
+        error.response(target.service, target.protocol, request_id)
+    }
 }
 
 impl Service for Services {
