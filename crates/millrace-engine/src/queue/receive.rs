@@ -124,9 +124,7 @@ impl Queue {
             let Some(group) = self.groups.first() else { break };
             // What is left of the group enters at the end of its ring again.
             self.groups.leave_ring(group);
-            let at_a_time = if self.settings.kind == Kind::Fifo { max } else { 1 };
-            let goes_on =
-                self.receive_from(group, now, at_a_time, max, &mut dead_letters, &mut done);
+            let goes_on = self.receive_from(group, now, max, &mut dead_letters, &mut done);
             // A group ends when its last message moves.
             if done.moved.is_empty() || self.groups.has_members(group) {
                 self.refresh(group);
@@ -238,11 +236,12 @@ impl Queue {
         &mut self,
         group: u32,
         now: Timestamp,
-        at_a_time: usize,
         max: usize,
         dead_letters: &mut DeadLetters<'_>,
         done: &mut Received,
     ) -> bool {
+        // Groups of a standard queue take turns message by message.
+        let at_a_time = if self.settings.kind == Kind::Fifo { max } else { 1 };
         let mut slot = self.groups.at(group).head;
         let mut taken = 0;
         while slot != NONE
