@@ -48,8 +48,8 @@ impl Bench {
         created(self.broker.begin_create_queue(&new_queue(name, settings)).unwrap().0)
     }
 
-    fn send(&mut self, queue: &SharedQueue, body: &[u8], is_fifo: bool) {
-        self.begin_send(queue, body, is_fifo);
+    fn send(&mut self, queue: &SharedQueue, body: &[u8]) {
+        self.begin_send(queue, body);
         self.commit();
     }
 
@@ -65,10 +65,11 @@ impl Bench {
         }
     }
 
-    fn begin_send(&mut self, queue: &SharedQueue, body: &[u8], is_fifo: bool) {
+    fn begin_send(&mut self, queue: &SharedQueue, body: &[u8]) {
         self.ids += 1;
         let (mut content, id) = (Vec::new(), self.ids.to_string());
         NewContent { body, ..NewContent::default() }.encode(&mut content);
+        let is_fifo = queue.kind() == Kind::Fifo;
         let message = Outgoing {
             id: MessageId::from_random(self.ids),
             content: &content,
@@ -88,6 +89,15 @@ impl Bench {
         self.broker.glance(queue).totals.messages_expired
     }
 
+    /// Fills segments with messages of a queue and deletes it.
+    fn free_segments(&mut self) {
+        let freed = self.create("freed", Settings::default());
+        for _ in 0..5_000 {
+            self.send(&freed, &[b'x'; 1_000]);
+        }
+        wait(self.broker.delete_queue(&freed), self).unwrap();
+    }
+
     /// Segments after so many turns of the maintenance thread.
     fn segments_after(&self, turns: usize) -> Vec<u32> {
         for _ in 0..turns {
@@ -104,7 +114,7 @@ fn remembered_sends_are_not_copied_over_and_over() {
     let fifo = Settings { kind: Kind::Fifo, ..Settings::default() };
     let queue = bench.create("q.fifo", fifo);
     for _ in 0..20_000 {
-        bench.send(&queue, b"x", true);
+        bench.send(&queue, b"x");
     }
     // Gone but remembered: more than two segments hold nothing else.
     let newest = bench.segments_after(1).last().copied();
@@ -135,12 +145,12 @@ fn a_straggler_behind_many_definitions_does_not_keep_the_log_long() {
     let mut bench = Bench::new();
     bench.create_large_queues(300);
     let straggling = bench.create("straggling", Settings::default());
-    bench.send(&straggling, b"x", false);
+    bench.send(&straggling, b"x");
     let busy = bench.create("busy", Settings::default());
     let before = bench.log.segments().len();
     for _ in 0..60 {
         for _ in 0..20 {
-            bench.send(&busy, &[b'x'; 10_000], false);
+            bench.send(&busy, &[b'x'; 10_000]);
         }
         delete_all(&bench, &busy);
         bench.broker.advance_clock(Duration::from_secs(11));
@@ -158,10 +168,10 @@ fn log_is_looked_at_again_although_nothing_is_freed() {
     const PAUSE: Duration = Duration::from_secs(30);
     let mut bench = Bench::new();
     let queue = bench.create("q", Settings::default());
-    bench.send(&queue, b"x", false);
+    bench.send(&queue, b"x");
     let with_one = bench.broker.maintain();
     while bench.log.segments().len() < 2 {
-        bench.send(&queue, &[b'x'; 1_000], false);
+        bench.send(&queue, &[b'x'; 1_000]);
     }
 
     // Receives, for instance, tell nobody that the log has become longer.
@@ -172,7 +182,7 @@ fn log_is_looked_at_again_although_nothing_is_freed() {
 fn a_deleted_queue_is_not_visited_any_more() {
     let mut bench = Bench::new();
     let queue = bench.create("q", Settings::default());
-    bench.send(&queue, b"x", false);
+    bench.send(&queue, b"x");
     assert_ne!(bench.broker.run_due(), Timestamp::NEVER, "the message expires");
 
     wait(bench.broker.delete_queue(&queue), &bench).unwrap();
@@ -185,7 +195,7 @@ fn catching_up_lets_others_go_on() {
     let mut bench = Bench::new();
     let queue = bench.create("q", Settings { retention_s: 60, ..Settings::default() });
     for _ in 0..5_000 {
-        bench.send(&queue, b"x", false);
+        bench.send(&queue, b"x");
     }
     bench.clock.advance(Duration::from_secs(61));
     let mut turns = 1;
@@ -207,7 +217,7 @@ fn expired_messages_are_not_moved() {
     let source = bench.create("source", Settings { retention_s: 60, ..Settings::default() });
     let destination = bench.create("destination", Settings::default());
     for _ in 0..1_000 {
-        bench.send(&source, b"x", false);
+        bench.send(&source, b"x");
     }
     let start = StartMoveTask {
         source: key("source"),
@@ -230,7 +240,7 @@ fn a_move_task_ends_with_its_queue_although_another_has_its_name() {
     let old = bench.create("source", Settings::default());
     bench.create("other", Settings::default());
     for _ in 0..2 {
-        bench.send(&old, b"x", false);
+        bench.send(&old, b"x");
     }
     let start = StartMoveTask {
         source: key("source"),
@@ -240,7 +250,7 @@ fn a_move_task_ends_with_its_queue_although_another_has_its_name() {
     wait(bench.broker.start_move_task(&start), &bench).unwrap();
     wait(bench.broker.delete_queue(&old), &bench).unwrap();
     let new = bench.create("source", Settings::default());
-    bench.send(&new, b"x", false);
+    bench.send(&new, b"x");
 
     bench.segments_after(1);
 
@@ -256,7 +266,7 @@ fn a_backlog_that_nobody_reads_expires_as_fast_as_it_was_sent() {
     let mut bench = Bench::new();
     let queue = bench.create("q", Settings { retention_s: 60, ..Settings::default() });
     for _ in 0..5_000 {
-        bench.send(&queue, b"x", false);
+        bench.send(&queue, b"x");
     }
     // The broker's own way drops all that has expired at once; here the timers are to.
     bench.clock.advance(Duration::from_secs(61));
@@ -275,8 +285,8 @@ fn expired_messages_stay_until_the_journal_has_room_and_are_not_delivered() {
     let queue = bench.create("q", Settings { retention_s: 60, ..Settings::default() });
     let other = bench.create("other", Settings::default());
     bench.commit();
-    bench.send(&queue, b"x", false);
-    bench.begin_send(&other, &[b'x'; 4_000], false);
+    bench.send(&queue, b"x");
+    bench.begin_send(&other, &[b'x'; 4_000]);
     bench.broker.advance_clock(Duration::from_secs(61));
 
     let refused = bench.broker.try_receive(&queue, &ANY).map(|_| ());
@@ -299,15 +309,10 @@ fn expired_messages_stay_until_the_journal_has_room_and_are_not_delivered() {
 fn a_full_segment_is_relocated_in_pieces_and_nothing_is_lost() {
     let mut bench = Bench::new();
     let queue = bench.create("kept", Settings::default());
-    let other = bench.create("freed", Settings::default());
-    let body = vec![b'x'; 1_000];
     for _ in 0..200 {
-        bench.send(&queue, &body, false);
+        bench.send(&queue, &[b'x'; 1_000]);
     }
-    for _ in 0..5_000 {
-        bench.send(&other, &body, false);
-    }
-    wait(bench.broker.delete_queue(&other), &bench).unwrap();
+    bench.free_segments();
 
     let segments = bench.segments_after(50);
 
@@ -320,17 +325,12 @@ fn dead_letters_are_relocated_although_their_records_name_another_queue() {
     let mut bench = Bench::new();
     let dead = bench.create("dead", Settings::default());
     let queue = bench.create("poisoned", to_dead_letters());
-    let other = bench.create("freed", Settings::default());
-    let body = vec![b'x'; 1_000];
     for _ in 0..200 {
-        bench.send(&queue, &body, false);
+        bench.send(&queue, &[b'x'; 1_000]);
     }
     let at_once = Receive { visibility_timeout_s: Some(0), ..ANY };
     while bench.broker.try_receive(&queue, &at_once).unwrap().is_some() {}
-    for _ in 0..5_000 {
-        bench.send(&other, &body, false);
-    }
-    wait(bench.broker.delete_queue(&other), &bench).unwrap();
+    bench.free_segments();
 
     let segments = bench.segments_after(50);
 
@@ -344,7 +344,7 @@ fn dead_letters_are_committed_although_their_receive_goes_on_to_wait() {
     let mut bench = Bench::new();
     let dead = bench.create("dead", Settings::default());
     let queue = bench.create("poisoned", to_dead_letters());
-    bench.send(&queue, b"x", false);
+    bench.send(&queue, b"x");
     let at_once = Receive { visibility_timeout_s: Some(0), ..ANY };
     assert!(bench.broker.try_receive(&queue, &at_once).unwrap().is_some());
     bench.commit();
@@ -445,9 +445,9 @@ fn longer_retention_revives_none_of_many_expired_messages() {
         let queue = bench.create("q", Settings { retention_s: 60, ..Settings::default() });
         let other = bench.create("other", Settings::default());
         for _ in 0..600 {
-            bench.send(&queue, b"x", false);
+            bench.send(&queue, b"x");
         }
-        bench.begin_send(&other, &[b'x'; 18_000], false);
+        bench.begin_send(&other, &[b'x'; 18_000]);
         clock.advance(Duration::from_secs(61));
         clock.left.store(nth, Ordering::Relaxed);
 
@@ -471,7 +471,7 @@ fn a_move_task_is_refused_if_a_queue_was_deleted_meanwhile() {
         let jobs = bench.create("jobs", Settings { retention_s: 60, ..Settings::default() });
         bench.create("others", Settings::default());
         for _ in 0..600 {
-            bench.send(&jobs, b"x", false);
+            bench.send(&jobs, b"x");
         }
         bench.clock.advance(Duration::from_secs(61));
         let start = StartMoveTask {
