@@ -2,16 +2,22 @@ use std::{io::Write, net::Shutdown};
 
 use millrace_server::Closed;
 
-use crate::support::{Event, start};
+use crate::support::{Client, Event, Running, start};
 
 const HOLD: &str = "GET /hold HTTP/1.1\r\nHost: test\r\n\r\n";
 
-#[test]
-fn a_client_that_leaves_cancels_its_request() {
+/// A server that is busy with a client's request.
+fn start_holding() -> (Running, Client) {
     let server = start();
     let mut client = server.connect();
     client.send(HOLD);
     assert_eq!(server.event(), Event::Held);
+    (server, client)
+}
+
+#[test]
+fn a_client_that_leaves_cancels_its_request() {
+    let (server, client) = start_holding();
 
     drop(client);
 
@@ -21,10 +27,7 @@ fn a_client_that_leaves_cancels_its_request() {
 
 #[test]
 fn a_client_that_resets_cancels_its_request() {
-    let server = start();
-    let mut client = server.connect();
-    client.send(HOLD);
-    assert_eq!(server.event(), Event::Held);
+    let (server, client) = start_holding();
 
     // Unread bytes and a linger of zero make the close a reset.
     socket2::SockRef::from(&client.stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
@@ -35,10 +38,7 @@ fn a_client_that_resets_cancels_its_request() {
 
 #[test]
 fn a_client_that_ends_its_side_cancels_its_request_even_after_pipelining() {
-    let server = start();
-    let mut client = server.connect();
-    client.send(HOLD);
-    assert_eq!(server.event(), Event::Held);
+    let (server, mut client) = start_holding();
 
     client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
     client.stream.shutdown(Shutdown::Write).unwrap();
@@ -49,10 +49,7 @@ fn a_client_that_ends_its_side_cancels_its_request_even_after_pipelining() {
 
 #[test]
 fn what_is_sent_ahead_is_bounded_and_not_lost() {
-    let server = start();
-    let mut client = server.connect();
-    client.send(HOLD);
-    assert_eq!(server.event(), Event::Held);
+    let (server, mut client) = start_holding();
     let request = format!("GET /echo?{} HTTP/1.1\r\nHost: test\r\n\r\n", "x".repeat(1000));
     let count = 300;
 
