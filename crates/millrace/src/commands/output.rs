@@ -53,12 +53,8 @@ pub(super) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
-/// Asks before something that cannot be undone; `--yes` answers ahead, and without a terminal
-/// there is nobody to ask.
-pub(super) fn confirm(question: &str, is_agreed: bool) -> Result<bool> {
-    if is_agreed {
-        return Ok(true);
-    }
+/// Asks before something that cannot be undone. Without a terminal there is nobody to ask.
+pub(super) fn confirm(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
         return Err(UsageError(format!("{question} Say --yes.")).into());
     }

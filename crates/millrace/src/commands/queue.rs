@@ -277,7 +277,7 @@ async fn for_good(flags: &ForGoodFlags, action: Action, verb: &str) -> Result<()
         queues.push((sqs, url));
     }
     let (names, held) = (names.join(", "), output::thousands(held));
-    if !output::confirm(&format!("{verb} {names}, {held} messages?"), flags.yes)? {
+    if !flags.yes && !output::confirm(&format!("{verb} {names}, {held} messages?"))? {
         bail!("nothing was changed");
     }
     for (sqs, url) in &queues {

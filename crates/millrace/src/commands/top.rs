@@ -51,21 +51,21 @@ pub(super) async fn run(flags: &TopFlags) -> Result<()> {
     // The terminal is to be left as it was.
     let mut signals = EndSignals::watch()?;
     tokio::select! {
-        outcome = watch(flags, &sqs, times, screen.is_some()) => outcome,
+        outcome = watch(flags, &sqs, times, screen.as_ref()) => outcome,
         _ = signals.next() => Ok(()),
     }
 }
 
-async fn watch(flags: &TopFlags, sqs: &Sqs, times: u64, is_screen: bool) -> Result<()> {
+async fn watch(flags: &TopFlags, sqs: &Sqs, times: u64, screen: Option<&Screen>) -> Result<()> {
     let mut before = Before::new();
     for turn in 0..times {
         if turn > 0 {
             tokio::time::sleep(flags.interval).await;
         }
         let queues = with_attributes(sqs, &flags.prefix).await?;
-        let shown = show(sqs, queues, &mut before, if is_screen { height() } else { usize::MAX });
+        let shown = show(sqs, queues, &mut before, screen.map_or(usize::MAX, |_| height()));
         let mut out = io::stdout().lock();
-        if is_screen {
+        if screen.is_some() {
             let lines: String = shown.lines().map(|line| line.to_owned() + ERASE_LINE).collect();
             out.write_all(format!("{HOME}{lines}{ERASE_REST}").as_bytes())?;
         } else {
