@@ -19,6 +19,14 @@ BACKLOG = {
 ARN = "arn:aws:sqs:us-east-1:000000000000:"
 
 
+def refused(call, **parameters):
+    with pytest.raises(ClientError) as caught:
+        call(**parameters)
+    response = caught.value.response
+    error = response["Error"]
+    return response["ResponseMetadata"]["HTTPStatusCode"], error["Code"], error.get("Message", "")
+
+
 @pytest.fixture
 def alarm(cloudwatch):
     def named(name="backlog"):
@@ -219,13 +227,6 @@ def test_a_period_below_a_minute_is_shown_as_it_was_put(clock, cloudwatch, alarm
 
 
 def test_refusals(cloudwatch):
-    def refused(call, **parameters):
-        with pytest.raises(ClientError) as caught:
-            call(**parameters)
-        response = caught.value.response
-        error = response["Error"]
-        return response["ResponseMetadata"]["HTTPStatusCode"], error["Code"], error.get("Message", "")
-
     state = {"AlarmName": "none", "StateReason": "r"}
     assert refused(cloudwatch.set_alarm_state, StateValue="OK", **state)[:2] == (404, "ResourceNotFound")
     assert refused(cloudwatch.set_alarm_state, StateValue="INVALID", **state) == (
@@ -292,6 +293,18 @@ def test_tags_are_bounded(cloudwatch):
             cloudwatch.tag_resource(ResourceARN=arn, Tags=more)
         assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
     assert len(cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"]) == 50
+
+
+def test_tag_keys_of_amazon_are_refused(cloudwatch):
+    arn = "arn:aws:cloudwatch:us-east-1:000000000000:alarm:backlog"
+    reserved = [{"Key": "aws:team", "Value": "a"}]
+    refusal = (400, "ValidationError", "aws: prefixed tag key names are not allowed for external use.")
+
+    assert refused(cloudwatch.put_metric_alarm, AlarmName="backlog", Tags=reserved, **BACKLOG) == refusal
+    assert cloudwatch.describe_alarms()["MetricAlarms"] == []
+    cloudwatch.put_metric_alarm(AlarmName="backlog", **BACKLOG)
+    assert refused(cloudwatch.tag_resource, ResourceARN=arn, Tags=reserved) == refusal
+    assert cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"] == []
 
 
 def test_alarms_that_would_be_lost_are_refused(alone, cloudwatch):

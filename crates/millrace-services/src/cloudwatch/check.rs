@@ -53,6 +53,11 @@ pub(super) fn tags(tags: &[(String, String)]) -> Result<(), ApiError> {
         if key.is_empty() {
             return Err(error::invalid_value("A tag has no key."));
         }
+        if key.to_ascii_lowercase().starts_with("aws:") {
+            return Err(error::validation(
+                "aws: prefixed tag key names are not allowed for external use.",
+            ));
+        }
         at_most(Some(key), TAG_KEY_CHARS, "Key")?;
         at_most(Some(value), TAG_VALUE_CHARS, "Value")
     })
@@ -245,6 +250,12 @@ mod tests {
         {
             let tag = (long(key), long(value));
             assert_eq!(tags(&[tag]).is_ok(), expected, "{key} {value}");
+        }
+        for (key, is_reserved) in
+            [("aws:a", true), ("AWS:", true), ("aws", false), ("aaws:", false)]
+        {
+            let refused = tags(&[(key.to_owned(), String::new())]).err().map(|error| error.code);
+            assert_eq!(refused, is_reserved.then_some("ValidationError"), "{key}");
         }
     }
 
