@@ -176,7 +176,7 @@ impl Config {
             },
             metrics: MetricsOptions {
                 top_queues: layers.number("metrics.top_queues"),
-                queues: layers.list("metrics.queues"),
+                queues: measured_queues(&layers)?,
                 token: Some(layers.text("metrics.token")).filter(|token| !token.is_empty()),
             },
             traces: traces(&layers)?,
@@ -278,6 +278,19 @@ fn traces(layers: &Layers) -> Result<millrace_otel::Options, UsageError> {
         sampler: text("traces.sampler"),
         sampler_arg: text("traces.sampler_arg"),
     })
+}
+
+/// Patterns of queues with series of their own. One that can match nothing is a mistake.
+fn measured_queues(layers: &Layers) -> Result<Vec<String>, UsageError> {
+    let patterns = layers.list("metrics.queues");
+    let is_wrong = |pattern: &&String| pattern.strip_suffix('*').unwrap_or(pattern).contains('*');
+    match patterns.iter().find(is_wrong) {
+        None => Ok(patterns),
+        Some(wrong) => {
+            let what = format_args!("{wrong:?} has a * that is not at its end");
+            Err(layers.wrong("metrics.queues", what))
+        }
+    }
 }
 
 /// `auto`: pages of this machine when nobody else can reach us, else none.

@@ -339,6 +339,18 @@ fn dead_letter_queues_given_by_arn_form_no_circle_either() {
     assert!(error.to_string().contains("form a circle"), "{error}");
 }
 
+#[test]
+fn a_pattern_of_measured_queues_has_its_star_at_the_end() {
+    let queues = |list: &str| from_file(&format!("[metrics]\nqueues = {list}"));
+
+    let config = queues("['orders', 'jobs-*', '*']").unwrap();
+    assert_eq!(config.metrics.queues, ["orders", "jobs-*", "*"]);
+    for wrong in ["a*b", "*.fifo", "a**"] {
+        let error = queues(&format!("['orders', '{wrong}']")).unwrap_err().to_string();
+        assert!(error.contains("metrics.queues") && error.contains(wrong), "{error}");
+    }
+}
+
 const EXAMPLE: &str = include_str!("../../../../docs/millrace.example.toml");
 
 #[test]
