@@ -8,11 +8,16 @@
 //! during a crash; it is cut off. With a sound frame behind it, it is damage: it is skipped, whatever
 //! of it is wrong, and so is a damaged beginning of the file.
 
+mod checksums;
+
+use std::cell::OnceCell;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use self::checksums::Checksums;
 
 const MAGIC: &[u8; 8] = b"MRMETRC1";
 const HEAD_BYTES: usize = 8;
@@ -20,8 +25,6 @@ const HEAD_BYTES: usize = 8;
 const FRAME_BYTES_MAX: usize = 64 << 20;
 /// Of the beginning of a file that says its version.
 const VERSION_AT: usize = MAGIC.len() - 1;
-/// Bytes that are checked at most while a sound frame is looked for behind damage: half a second.
-const SEARCHED_BYTES_MAX: usize = 2 << 30;
 
 /// A file of frames, or the same in memory.
 #[derive(Debug)]
@@ -227,8 +230,8 @@ struct Scanned {
 /// Shows each sound frame from `from` on, with its place.
 fn scan(bytes: &[u8], from: usize, mut frame: impl FnMut(usize, &[u8])) -> Scanned {
     let mut scanned = Scanned { end: from, skipped: 0 };
-    let mut searched = 0;
-    while let Some((at, payload)) = sound_from(bytes, scanned.end, &mut searched) {
+    let checksums = OnceCell::new();
+    while let Some((at, payload)) = sound_from(bytes, scanned.end, &checksums) {
         frame(at, payload);
         scanned.skipped += at - scanned.end;
         scanned.end = at + HEAD_BYTES + payload.len();
@@ -236,21 +239,26 @@ fn scan(bytes: &[u8], from: usize, mut frame: impl FnMut(usize, &[u8])) -> Scann
     scanned
 }
 
-/// The first sound frame from `from` on and its place. `searched`: bytes checked in vain so far.
-fn sound_from<'a>(bytes: &'a [u8], from: usize, searched: &mut usize) -> Option<(usize, &'a [u8])> {
-    // Where its payload alone is damaged, what looks like a frame within it belongs to it.
-    let behind = frame_at(bytes, from).map(|(_, payload)| from + HEAD_BYTES + payload.len());
-    for at in [Some(from), behind].into_iter().flatten().chain(from + 1..bytes.len()) {
-        let Some((checksum, payload)) = frame_at(bytes, at) else { continue };
-        if crc32c::crc32c(payload) == checksum {
-            return Some((at, payload));
-        }
-        *searched += payload.len();
-        if *searched > SEARCHED_BYTES_MAX {
-            return None;
-        }
+/// The first sound frame from `from` on and its place. `checksums` are made if that is behind damage.
+fn sound_from<'a>(
+    bytes: &'a [u8],
+    from: usize,
+    checksums: &OnceCell<Checksums<'a>>,
+) -> Option<(usize, &'a [u8])> {
+    let first = frame_at(bytes, from);
+    if let Some((checksum, payload)) = first
+        && crc32c::crc32c(payload) == checksum
+    {
+        return Some((from, payload));
     }
-    None
+    let checksums = checksums.get_or_init(|| Checksums::new(bytes));
+    // Where its payload alone is damaged, what looks like a frame within it belongs to it.
+    let behind = first.map(|(_, payload)| from + HEAD_BYTES + payload.len());
+    behind.into_iter().chain(from + 1..bytes.len()).find_map(|at| {
+        let (checksum, payload) = frame_at(bytes, at)?;
+        let is_sound = checksums.of_part(at + HEAD_BYTES, payload.len()) == checksum;
+        is_sound.then_some((at, payload))
+    })
 }
 
 /// The checksum and the payload of a frame that would begin there.
@@ -266,7 +274,7 @@ fn frame_at(bytes: &[u8], at: usize) -> Option<(u32, &[u8])> {
 /// Whether a file that does not begin as it should is one of ours that is damaged.
 fn is_ours(bytes: &[u8]) -> bool {
     let is_of_another_version = bytes.starts_with(&MAGIC[..VERSION_AT]);
-    !is_of_another_version && sound_from(bytes, MAGIC.len(), &mut 0).is_some()
+    !is_of_another_version && sound_from(bytes, MAGIC.len(), &OnceCell::new()).is_some()
 }
 
 /// Creates a directory and those above it that are missing. Names of queues are in it: for nobody

@@ -83,6 +83,26 @@ fn a_flipped_bit_costs_the_frame_that_it_is_in_and_no_other() {
 }
 
 #[test]
+fn a_frame_is_found_behind_any_amount_of_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let (_, mut log) = frames(&path);
+    let (at, len) = log.append(&[7; 64 << 10]).unwrap();
+    log.append(&vec![1; 32 << 20]).unwrap();
+    // At every fourth place, a frame of 32 MiB could begin.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let lures = (32_u32 << 20).to_le_bytes();
+    for (place, byte) in bytes.iter_mut().enumerate().skip(at as usize).take(len as usize) {
+        *byte = lures[place % 4];
+    }
+    std::fs::write(&path, bytes).unwrap();
+
+    let (found, _) = frames(&path);
+
+    assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [32 << 20]);
+}
+
+#[test]
 fn a_damaged_beginning_costs_nothing_and_is_mended() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
