@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::day::{Day, Resolution};
+use crate::log::sync_dir;
 
 pub(super) struct DayFile {
     pub resolution: Resolution,
@@ -28,7 +29,7 @@ impl DayFile {
         if opened.is_none() {
             *opened = Some(match dir {
                 None => Day::in_memory(),
-                Some(dir) => Day::open(&day_path(dir, day, self.resolution))?,
+                Some(dir) => open_day(&day_path(dir, day, self.resolution))?,
             });
         }
         Ok(opened)
@@ -37,6 +38,26 @@ impl DayFile {
 
 pub(super) fn day_path(dir: &Path, day: u64, resolution: Resolution) -> PathBuf {
     dir.join(format!("{day}-{}.log", resolution.name()))
+}
+
+/// Opens a day's file. One that is none of ours is kept under another name, and begun anew: values of
+/// that day are to be read and stored like others.
+fn open_day(path: &Path) -> io::Result<Day> {
+    let error = match Day::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => error,
+        Err(error) => {
+            let text = format!("{}: {error}", path.display());
+            return Err(io::Error::new(error.kind(), text));
+        }
+        opened => return opened,
+    };
+    let mut names = (1..).map(|number| path.with_extension(format!("log.foreign-{number}")));
+    let aside = names.find(|name| !name.exists()).ok_or(io::ErrorKind::AlreadyExists)?;
+    std::fs::rename(path, &aside)?;
+    tracing::error!(%error, kept_as = %aside.display(), "a day of metrics is without its values");
+    let day = Day::open(path)?;
+    path.parent().map_or(Ok(()), sync_dir)?;
+    Ok(day)
 }
 
 /// The files of a directory; of a day that has two, the finer one was rolled up and is removed.

@@ -137,6 +137,33 @@ fn a_sync_leaves_nothing_behind_and_more_may_be_stored_after_it() {
 }
 
 #[test]
+fn what_is_no_file_of_metrics_is_set_aside_and_costs_no_more_than_its_day() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    record_days(&store).unwrap();
+    store.sync().unwrap();
+    drop(store);
+    let path = day_path(dir.path(), START_S / DAY_S, Resolution::Minute);
+    let days = |store: &MetricStore| -> Vec<u64> {
+        let sums = sums(store, "a", START_S..START_S + 2 * DAY_S, DAY_S);
+        sums.iter().map(|(time_s, _)| (time_s - START_S) / DAY_S).collect()
+    };
+    let foreign = [&b"something else"[..], b"and another", b"MRMETRC2 of a later version"];
+
+    for (number, foreign) in foreign.iter().enumerate() {
+        std::fs::write(&path, foreign).unwrap();
+        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+        assert_eq!(days(&store), [1], "it is not served");
+        record_days(&store).unwrap();
+        let kept = path.with_extension(format!("log.foreign-{}", number + 1));
+        assert_eq!(std::fs::read(kept).unwrap(), *foreign, "nor appended to");
+        drop(store);
+        let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+        assert_eq!(days(&store), [0, 1], "the day has a file again");
+    }
+}
+
+#[test]
 fn scopes_are_those_of_all_series() {
     let store = MetricStore::open(None, at(START_S)).unwrap();
     let far = Scope { region: "eu-west-1".into(), ..entity("a").scope };
