@@ -168,6 +168,15 @@ impl Catalog {
         Ok(())
     }
 
+    /// Makes durable what was appended. After a failure nothing may be stored any more.
+    pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
+        let synced = self.log.take_dirty().map_or(Ok(()), |file| file.sync_data());
+        synced.map_err(|error| {
+            tracing::error!(%error, "the catalog of metrics is not durable");
+            StoreError::Poisoned
+        })
+    }
+
     /// Writes the file anew if most of it is outdated: each day notes again what had values.
     pub(crate) fn tidy(&mut self) -> Result<(), StoreError> {
         let Some(path) = &self.path else { return Ok(()) };

@@ -103,6 +103,8 @@ impl Inner {
             let minute = (time_s % DAY_S / BASE_PERIOD_S) as u16;
             days.entry(time_s / DAY_S).or_default().push((minute, rows));
         }
+        // Before any value bears a number: one whose name a power loss takes would be given anew.
+        self.catalog.sync()?;
         let mut appended = Vec::new();
         for (day, minutes) in days {
             match self.append(dir, day, &minutes) {
