@@ -179,17 +179,22 @@ impl Catalog {
 
     /// Writes the file anew if most of it is outdated: each day notes again what had values.
     pub(crate) fn tidy(&mut self) -> Result<(), StoreError> {
-        let Some(path) = &self.path else { return Ok(()) };
-        if self.log.len() <= 2 * self.opened_bytes + OUTDATED_BYTES_MAX {
+        if self.path.is_none() || self.log.len() <= 2 * self.opened_bytes + OUTDATED_BYTES_MAX {
             return Ok(());
         }
-        let log = match Log::prepare(path, self.frames().map(Ok)) {
-            Ok(log) => log,
-            Err(error) => {
+        match self.write_anew() {
+            Err(StoreError::Io(error)) => {
                 tracing::warn!(%error, "the catalog of metrics cannot be written anew yet");
-                return Ok(());
+                Ok(())
             }
-        };
+            written => written,
+        }
+    }
+
+    /// Writes the file anew, whatever it has become.
+    pub(crate) fn write_anew(&mut self) -> Result<(), StoreError> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let log = Log::prepare(path, self.frames().map(Ok))?;
         // What is appended later must be where a start looks for it: values bear the numbers.
         Log::put_in_place(path).map_err(|error| {
             tracing::error!(%error, "the catalog of metrics could not be replaced");

@@ -13,6 +13,7 @@
 pub mod alarm;
 mod catalog;
 mod day;
+mod directory;
 mod key;
 mod log;
 pub mod math;

@@ -11,13 +11,14 @@
 mod checksums;
 
 use std::cell::OnceCell;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::checksums::Checksums;
+use crate::directory::sync_dir;
 
 const MAGIC: &[u8; 8] = b"MRMETRC1";
 const HEAD_BYTES: usize = 8;
@@ -173,6 +174,14 @@ impl Log {
         self.len
     }
 
+    /// Whether the file has no name any more: what is appended ends with the process.
+    pub(crate) fn is_removed(&self) -> bool {
+        match &self.medium {
+            Medium::File(file) => file.metadata().is_ok_and(|metadata| metadata.nlink() == 0),
+            Medium::Memory(_) | Medium::Nowhere => false,
+        }
+    }
+
     /// The file to be synced, if anything was appended since this was last asked.
     pub(crate) fn take_dirty(&mut self) -> Option<Arc<File>> {
         match &self.medium {
@@ -201,10 +210,6 @@ impl Log {
 
 fn temporary(path: &Path) -> PathBuf {
     path.with_extension("new")
-}
-
-pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
 }
 
 /// Refuses a payload at which reading would stop: what follows it would be cut off.
@@ -277,13 +282,7 @@ fn is_ours(bytes: &[u8]) -> bool {
     !is_of_another_version && sound_from(bytes, MAGIC.len(), &OnceCell::new()).is_some()
 }
 
-/// Creates a directory and those above it that are missing. Names of queues are in it: for nobody
-/// else.
-pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)
-}
-
-/// Creates a file that is missing, likewise for nobody else, wherever it is copied.
+/// Creates a file that is missing. It stays for nobody else wherever it is copied.
 fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create(true).mode(0o600);

@@ -16,7 +16,7 @@ mod rollup;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -26,7 +26,8 @@ use serde::{Deserialize, Serialize};
 use self::days::{Inner, add, minute};
 use self::files::find_days;
 use crate::catalog::Catalog;
-use crate::log::{create_private_dir, sync_dir};
+use crate::day::Day;
+use crate::directory::{Directory, sync_dir};
 use crate::source::Source;
 use crate::{BASE_PERIOD_S, Entity, Sample, Scope, Summary, Unit};
 
@@ -45,14 +46,16 @@ pub enum StoreError {
     TooManySeries,
     #[error("more than {POINTS_MAX} data points are asked for")]
     TooManyPoints,
-    #[error("an earlier sync of metrics failed; they are stored again after a restart")]
+    #[error(
+        "an earlier sync of metrics failed, or their files are gone: none are stored until a restart"
+    )]
     Poisoned,
 }
 
 /// Metrics of all name spaces. Calls may block on the disk.
 pub struct MetricStore {
     /// None: everything is in memory.
-    dir: Option<PathBuf>,
+    dir: Option<Directory>,
     inner: RwLock<Inner>,
     source: OnceLock<Arc<dyn Source>>,
     is_poisoned: AtomicBool,
@@ -114,18 +117,18 @@ pub struct Record<'a> {
 impl MetricStore {
     /// Opens or creates the store in `dir`; without one it lives in memory.
     pub fn open(dir: Option<&Path>, now: Timestamp) -> Result<MetricStore, StoreError> {
-        let (catalog, days) = match dir {
+        let dir = dir.map(Directory::open).transpose()?;
+        let (catalog, days) = match &dir {
             None => (Catalog::in_memory(), BTreeMap::new()),
             Some(dir) => {
-                create_private_dir(dir)?;
-                let catalog = Catalog::open(&dir.join("catalog.log"), now.seconds())?;
-                (catalog, find_days(dir)?)
+                let catalog = Catalog::open(&dir.path().join("catalog.log"), now.seconds())?;
+                (catalog, find_days(dir.path())?)
             }
         };
         let open_s = minute(now.seconds());
         let inner = Inner { catalog, days, open_s, unwritten: Vec::new(), has_new_file: false };
         Ok(MetricStore {
-            dir: dir.map(Path::to_owned),
+            dir,
             inner: RwLock::new(inner),
             source: OnceLock::new(),
             is_poisoned: AtomicBool::new(false),
@@ -144,28 +147,18 @@ impl MetricStore {
         if self.is_poisoned.load(Ordering::Relaxed) {
             return Err(StoreError::Poisoned);
         }
-        self.noted(self.inner_mut().record(self.dir.as_deref(), records))
+        self.noted(self.inner_mut().record(self.dir.as_ref(), records))
     }
 
     /// Makes durable what was recorded before. After a failure nothing is stored any more.
     pub fn sync(&self) -> Result<(), StoreError> {
-        let (files, has_new_file) = {
-            let mut inner = self.inner_mut();
-            let mut files: Vec<_> = inner.catalog.log().take_dirty().into_iter().collect();
-            for day in inner.days.values_mut() {
-                let opened = day.opened.get_mut().unwrap_or_else(PoisonError::into_inner);
-                files.extend(opened.as_mut().and_then(|day| day.log().take_dirty()));
-            }
-            (files, std::mem::take(&mut inner.has_new_file))
-        };
-        let mut synced = files.iter().try_for_each(|file| file.sync_data());
-        if let Some(dir) = self.dir.as_ref().filter(|_| has_new_file) {
-            synced = synced.and_then(|()| sync_dir(dir));
+        let synced = self.check_dir().and_then(|()| self.sync_files());
+        if let Err(error) = &synced
+            && !self.is_poisoned.swap(true, Ordering::Relaxed)
+        {
+            tracing::error!(%error, "no metrics are stored until a restart");
         }
-        if synced.is_err() {
-            self.is_poisoned.store(true, Ordering::Relaxed);
-        }
-        Ok(synced?)
+        synced
     }
 
     /// Stores what the source has gathered if its minute has ended; call it at least once a minute.
@@ -189,7 +182,8 @@ impl MetricStore {
 
     /// Rolls up and drops what is old enough.
     pub fn expire(&self, now: Timestamp) -> Result<(), StoreError> {
-        self.noted(self.inner_mut().expire(self.dir.as_deref(), now.seconds()))
+        self.check_dir()?;
+        self.noted(self.inner_mut().expire(self.dir.as_ref(), now.seconds()))
     }
 
     /// The data points of series from `range.start` to before `range.end`, taken together to periods,
@@ -203,7 +197,7 @@ impl MetricStore {
         let mut found: Vec<BTreeMap<(u64, Unit), Summary>> = vec![BTreeMap::new(); queries.len()];
         let inner = self.inner();
         let open_s = inner.open_s;
-        inner.read(self.dir.as_deref(), queries, &range_s, &mut found)?;
+        inner.read(self.dir.as_ref(), queries, &range_s, &mut found)?;
         drop(inner);
         let source = self.source.get().filter(|_| range_s.contains(&open_s));
         if let Some(source) = source {
@@ -255,9 +249,37 @@ impl MetricStore {
 
     /// Bytes of all files that are open.
     pub fn disk_bytes(&self) -> u64 {
-        let Some(dir) = &self.dir else { return 0 };
-        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let Some(dir) = self.dir.as_ref().filter(|dir| dir.check().is_ok()) else { return 0 };
+        let entries = std::fs::read_dir(dir.path()).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+    }
+
+    fn sync_files(&self) -> Result<(), StoreError> {
+        let (files, has_new_file) = {
+            let mut inner = self.inner_mut();
+            if inner.catalog.log().is_removed() {
+                inner.catalog.write_anew()?;
+            }
+            let mut files: Vec<_> = inner.catalog.log().take_dirty().into_iter().collect();
+            for day in inner.days.values_mut() {
+                let opened = day.opened.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let Some(log) = opened.as_mut().map(Day::log) else { continue };
+                let Some(file) = log.take_dirty() else { continue };
+                if log.is_removed() {
+                    return Err(io::Error::other("the file of a day of metrics was removed").into());
+                }
+                files.push(file);
+            }
+            (files, std::mem::take(&mut inner.has_new_file))
+        };
+        files.iter().try_for_each(|file| file.sync_data())?;
+        let new_in = self.dir.as_ref().filter(|_| has_new_file);
+        Ok(new_in.map_or(Ok(()), |dir| sync_dir(dir.path()))?)
+    }
+
+    /// That what is read and written by name is in the directory that was opened.
+    fn check_dir(&self) -> Result<(), StoreError> {
+        Ok(self.dir.as_ref().map_or(Ok(()), Directory::check)?)
     }
 
     /// Closes the source's minute and begins the one at `next_s`.
@@ -287,7 +309,7 @@ impl MetricStore {
         }
         let skipped = (first_filled_s..next_s).step_by(BASE_PERIOD_S as usize);
         let filled: Vec<_> = skipped.map(|time_s| (time_s, idle.clone())).collect();
-        let dir = self.dir.as_deref();
+        let dir = self.dir.as_ref();
         let mut filled = filled.iter();
         let written =
             filled.try_for_each(|(time_s, idle)| inner.write(dir, *time_s, idle).map(drop));

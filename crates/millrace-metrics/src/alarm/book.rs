@@ -23,7 +23,8 @@ use super::configuration::{self, Step};
 use super::outbox::{Outbox, Owed};
 use super::{Alarm, Change, HistoryItem, HistoryKind, State, Verdict, reason};
 use crate::Scope;
-use crate::log::{Log, create_private_dir};
+use crate::directory::Directory;
+use crate::log::Log;
 
 /// Items of the history that are kept at most, of all alarms together.
 const HISTORY_MAX: usize = 10_000;
@@ -42,7 +43,8 @@ pub type KeptHistory = VecDeque<HistoryItem>;
 /// All alarms. What its methods return is durable once [`AlarmBook::take_dirty`]'s file is synced.
 #[derive(Debug)]
 pub struct AlarmBook {
-    path: Option<PathBuf>,
+    /// None: in memory.
+    dir: Option<Directory>,
     log: Log,
     frames: usize,
     /// Bytes of the file when it was opened.
@@ -60,8 +62,7 @@ impl AlarmBook {
     /// Opens or creates `alarms.log` in `dir`; without one the book lives in memory.
     pub fn open(dir: Option<&Path>, now: Timestamp) -> io::Result<AlarmBook> {
         let Some(dir) = dir else { return Ok(AlarmBook::in_memory()) };
-        create_private_dir(dir)?;
-        let mut book = AlarmBook::read(dir.join("alarms.log"))?;
+        let mut book = AlarmBook::read(Directory::open(dir)?)?;
         book.forget(now);
         if let Err(error) = book.rewrite() {
             tracing::warn!(%error, "the file of alarms is used as it is");
@@ -71,13 +72,13 @@ impl AlarmBook {
     }
 
     /// What the file says; it is not open for changes yet.
-    fn read(path: PathBuf) -> io::Result<AlarmBook> {
+    fn read(dir: Directory) -> io::Result<AlarmBook> {
         let mut book = AlarmBook::in_memory();
-        drop(Log::open(&path, |_, _, payload| match serde_json::from_slice(payload) {
+        drop(Log::open(&file_in(&dir), |_, _, payload| match serde_json::from_slice(payload) {
             Ok(frame) => book.apply(frame),
             Err(error) => tracing::warn!(%error, "a frame of the alarms is left out"),
         })?);
-        book.path = Some(path);
+        book.dir = Some(dir);
         Ok(book)
     }
 
@@ -88,7 +89,7 @@ impl AlarmBook {
 
     fn in_memory() -> AlarmBook {
         AlarmBook {
-            path: None,
+            dir: None,
             log: Log::to_nowhere(),
             frames: 0,
             opened_bytes: 0,
@@ -243,7 +244,8 @@ impl AlarmBook {
 
     /// The file to be synced, if anything was changed since this was last asked.
     pub fn take_dirty(&mut self) -> io::Result<Option<Arc<File>>> {
-        if self.is_suspect {
+        self.dir.as_ref().map_or(Ok(()), Directory::check)?;
+        if self.is_suspect || self.log.is_removed() {
             self.rewrite()?;
         }
         Ok(self.log.take_dirty())
@@ -401,8 +403,8 @@ impl AlarmBook {
     }
 
     fn open_log(&mut self) -> io::Result<()> {
-        if let Some(path) = &self.path {
-            self.log = Log::open(path, |_, _, _| ())?;
+        if let Some(dir) = &self.dir {
+            self.log = Log::open(&file_in(dir), |_, _, _| ())?;
             self.frames = self.needed_frames();
             self.opened_bytes = self.log.len();
         }
@@ -410,18 +412,23 @@ impl AlarmBook {
     }
 
     fn rewrite(&mut self) -> io::Result<()> {
-        let Some(path) = &self.path else { return Ok(()) };
+        let Some(dir) = &self.dir else { return Ok(()) };
+        dir.check()?;
         let alarms = self.all().map(|alarm| Frame::Alarm(Box::new(alarm.clone())));
         let history = self.history.iter().map(|item| Frame::History(item.clone()));
         let owed = self.owed().map(|owed| Frame::Owed(Box::new(owed.clone())));
         let frames = alarms.chain(history).chain(owed);
-        Log::replace(path, frames.map(|frame| Ok(serde_json::to_vec(&frame)?)))?;
+        Log::replace(&file_in(dir), frames.map(|frame| Ok(serde_json::to_vec(&frame)?)))?;
         // Until the new file is open, what is appended goes to one that has no name any more.
         self.is_suspect = true;
         self.open_log()?;
         self.is_suspect = false;
         Ok(())
     }
+}
+
+fn file_in(dir: &Directory) -> PathBuf {
+    dir.path().join("alarms.log")
 }
 
 #[cfg(test)]

@@ -180,16 +180,3 @@ fn files_are_for_nobody_else() {
         assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 }
-
-#[test]
-fn directory_is_for_nobody_else() {
-    let above = tempfile::tempdir().unwrap();
-    let dir = above.path().join("data").join("metrics");
-
-    create_private_dir(&dir).unwrap();
-    create_private_dir(&dir).unwrap();
-
-    for made in [&*dir, dir.parent().unwrap()] {
-        assert_eq!(made.metadata().unwrap().permissions().mode() & 0o777, 0o700);
-    }
-}

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
-use std::path::Path;
 
 use super::files::DayFile;
 use super::{POINTS_MAX, Record, SeriesQuery, StoreError};
 use crate::catalog::Catalog;
 use crate::day::{DAY_S, Resolution};
+use crate::directory::Directory;
 use crate::row::Row;
 use crate::{BASE_PERIOD_S, Sample, Summary, Unit};
 
@@ -33,7 +33,7 @@ pub(super) struct Inner {
 
 impl Inner {
     /// Returns how many values were left out, as [`Inner::write`] does.
-    pub(super) fn write_unwritten(&mut self, dir: Option<&Path>) -> Result<usize, StoreError> {
+    pub(super) fn write_unwritten(&mut self, dir: Option<&Directory>) -> Result<usize, StoreError> {
         let unwritten = std::mem::take(&mut self.unwritten);
         let mut left_out = 0;
         for (number, (time_s, samples)) in unwritten.iter().enumerate() {
@@ -59,7 +59,7 @@ impl Inner {
     /// left out, so that the others are not lost with them; returns how many.
     pub(super) fn write(
         &mut self,
-        dir: Option<&Path>,
+        dir: Option<&Directory>,
         time_s: u64,
         samples: &[Sample],
     ) -> Result<usize, StoreError> {
@@ -79,7 +79,7 @@ impl Inner {
 
     pub(super) fn record(
         &mut self,
-        dir: Option<&Path>,
+        dir: Option<&Directory>,
         records: &[Record<'_>],
     ) -> Result<(), StoreError> {
         let mut rows = Rows::default();
@@ -90,7 +90,7 @@ impl Inner {
         self.append_rows(dir, rows)
     }
 
-    fn append_rows(&mut self, dir: Option<&Path>, rows: Rows) -> Result<(), StoreError> {
+    fn append_rows(&mut self, dir: Option<&Directory>, rows: Rows) -> Result<(), StoreError> {
         let mut days: BTreeMap<u64, Vec<(u16, Vec<Row>)>> = BTreeMap::new();
         for (time_s, entities) in rows {
             let rows = rows_of(entities);
@@ -122,7 +122,7 @@ impl Inner {
     /// none are.
     fn append(
         &mut self,
-        dir: Option<&Path>,
+        dir: Option<&Directory>,
         day: u64,
         minutes: &[(u16, Vec<Row>)],
     ) -> io::Result<Option<u64>> {
@@ -142,7 +142,11 @@ impl Inner {
     }
 
     /// Undoes what was appended to those days: a client that is told of a failure sends all again.
-    fn take_back(&self, dir: Option<&Path>, appended: &[(u64, u64)]) -> Result<(), StoreError> {
+    fn take_back(
+        &self,
+        dir: Option<&Directory>,
+        appended: &[(u64, u64)],
+    ) -> Result<(), StoreError> {
         for (day, at) in appended {
             let Some(file) = self.days.get(day) else { continue };
             if let Some(opened) = file.opened(dir, *day)?.as_mut() {
@@ -154,7 +158,7 @@ impl Inner {
 
     pub(super) fn read(
         &self,
-        dir: Option<&Path>,
+        dir: Option<&Directory>,
         queries: &[SeriesQuery<'_>],
         range_s: &Range<u64>,
         found: &mut [BTreeMap<(u64, Unit), Summary>],

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::day::{Day, Resolution};
-use crate::log::sync_dir;
+use crate::directory::{Directory, sync_dir};
 
 pub(super) struct DayFile {
     pub resolution: Resolution,
@@ -22,14 +22,17 @@ impl DayFile {
     /// The opened file.
     pub(super) fn opened(
         &self,
-        dir: Option<&Path>,
+        dir: Option<&Directory>,
         day: u64,
     ) -> io::Result<MutexGuard<'_, Option<Day>>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if opened.is_none() {
             *opened = Some(match dir {
                 None => Day::in_memory(),
-                Some(dir) => open_day(&day_path(dir, day, self.resolution))?,
+                Some(dir) => {
+                    dir.check()?;
+                    open_day(&day_path(dir.path(), day, self.resolution))?
+                }
             });
         }
         Ok(opened)

@@ -1,13 +1,13 @@
 //! Rolling up: a day's file written anew with fewer data points.
 
 use std::io;
-use std::path::Path;
 
 use super::StoreError;
 use super::days::{Entities, Inner, add, rows_of};
 use super::files::{DayFile, day_path};
 use crate::day::{DAY_S, Day, Resolution, frame};
-use crate::log::{Log, sync_dir};
+use crate::directory::{Directory, sync_dir};
+use crate::log::Log;
 use crate::row::Row;
 
 const MINUTES_OF_DAY: u16 = 1_440;
@@ -15,7 +15,7 @@ const MINUTES_OF_DAY: u16 = 1_440;
 impl Inner {
     /// Rolls up or drops every day that has been kept long enough, and forgets series that only
     /// days before had. A day for which that fails keeps no other from it.
-    pub(super) fn expire(&mut self, dir: Option<&Path>, now_s: u64) -> Result<(), StoreError> {
+    pub(super) fn expire(&mut self, dir: Option<&Directory>, now_s: u64) -> Result<(), StoreError> {
         let days: Vec<u64> = self.days.keys().copied().collect();
         let mut expired = Ok(());
         for day in days {
@@ -26,7 +26,12 @@ impl Inner {
         self.catalog.tidy().and(expired)
     }
 
-    fn expire_day(&mut self, dir: Option<&Path>, day: u64, now_s: u64) -> Result<(), StoreError> {
+    fn expire_day(
+        &mut self,
+        dir: Option<&Directory>,
+        day: u64,
+        now_s: u64,
+    ) -> Result<(), StoreError> {
         let is_old = |resolution: Resolution| (day + 1) * DAY_S + resolution.kept_s() <= now_s;
         while let Some(file) = self.days.get(&day)
             && is_old(file.resolution)
@@ -42,7 +47,7 @@ impl Inner {
 
     fn roll_up(
         &mut self,
-        dir: Option<&Path>,
+        dir: Option<&Directory>,
         day: u64,
         coarser: Resolution,
     ) -> Result<(), StoreError> {
@@ -65,7 +70,7 @@ impl Inner {
                         rows.map(|rows| (!rows.is_empty()).then(|| frame(minute, &rows)))
                             .transpose()
                     });
-                    Log::replace(&day_path(dir, day, coarser), frames)?;
+                    Log::replace(&day_path(dir.path(), day, coarser), frames)?;
                     None
                 }
             }
@@ -73,16 +78,16 @@ impl Inner {
         let file = DayFile { resolution: coarser, opened: std::sync::Mutex::new(rolled) };
         self.days.insert(day, file);
         if let Some(dir) = dir {
-            std::fs::remove_file(day_path(dir, day, finer))?;
+            std::fs::remove_file(day_path(dir.path(), day, finer))?;
         }
         Ok(())
     }
 
-    fn drop_day(&mut self, dir: Option<&Path>, day: u64) -> Result<(), StoreError> {
+    fn drop_day(&mut self, dir: Option<&Directory>, day: u64) -> Result<(), StoreError> {
         let Some(file) = self.days.remove(&day) else { return Ok(()) };
         if let Some(dir) = dir {
-            std::fs::remove_file(day_path(dir, day, file.resolution))?;
-            sync_dir(dir)?;
+            std::fs::remove_file(day_path(dir.path(), day, file.resolution))?;
+            sync_dir(dir.path())?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 mod expiry;
 mod minutes;
+mod removed;
 
 use super::files::{day_path, find_days};
 use super::*;

@@ -236,7 +236,7 @@ fn a_crash_at_any_byte_never_parts_a_change_of_state_from_its_actions() {
     };
     for end in created..=bytes.len() as u64 {
         std::fs::write(&path, &bytes[..end as usize]).unwrap();
-        check(&AlarmBook::read(path.clone()).unwrap(), end);
+        check(&AlarmBook::read(Directory::open(dir.path()).unwrap()).unwrap(), end);
         // What is written anew is synced: too slow for each byte.
         if [changed, acted, bytes.len() as u64].iter().any(|whole| end.abs_diff(*whole) <= 1) {
             // The second time what the first has written anew.
@@ -465,4 +465,24 @@ fn reason_data_tell_what_was_looked_at() {
     let history: serde_json::Value = serde_json::from_str(&book.history()[1].data).unwrap();
     assert_eq!(history["newState"]["stateReasonData"], expected);
     assert!(history["oldState"].get("stateReasonData").is_none());
+}
+
+#[test]
+fn a_file_that_is_removed_is_written_anew_unless_the_directory_is_another() {
+    let above = tempfile::tempdir().unwrap();
+    let (dir, moved) = (above.path().join("metrics"), above.path().join("moved"));
+    let mut book = AlarmBook::open(Some(&dir), Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+    std::fs::remove_file(dir.join("alarms.log")).unwrap();
+
+    book.put(alarm("b"), Timestamp(1)).unwrap();
+    book.take_dirty().unwrap();
+    let reopened = AlarmBook::read(Directory::open(&dir).unwrap()).unwrap();
+    assert_eq!(reopened.all().count(), 2);
+
+    std::fs::rename(&dir, &moved).unwrap();
+    std::fs::create_dir(&dir).unwrap();
+    book.put(alarm("c"), Timestamp(1)).unwrap();
+    assert!(book.take_dirty().is_err() && book.rewrite().is_err());
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
 }
