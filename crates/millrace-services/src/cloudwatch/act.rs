@@ -234,10 +234,13 @@ pub(super) mod tests {
     use crate::cloudwatch::put_alarm::{alarm, tests::example};
 
     pub(in crate::cloudwatch) fn broker() -> Arc<Broker> {
+        broker_of(Arc::new(SystemClock::new()))
+    }
+
+    pub(in crate::cloudwatch) fn broker_of(clock: Arc<SystemClock>) -> Arc<Broker> {
         let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
         let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-        let (clock, options) = (Arc::new(SystemClock::new()), Default::default());
-        Broker::new(log, clock, options, replayed, Box::new(|| 1)).unwrap()
+        Broker::new(log, clock, Default::default(), replayed, Box::new(|| 1)).unwrap()
     }
 
     #[test]

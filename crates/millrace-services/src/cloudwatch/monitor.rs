@@ -192,6 +192,11 @@ impl Worker {
         self.tick();
         while !self.is_closing {
             let wait_ms = self.next_tick.millis_since(self.now());
+            if wait_ms == 0 {
+                // First: jobs may come without a pause.
+                self.tick();
+                continue;
+            }
             match self.receiver.recv_timeout(Duration::from_millis(wait_ms)) {
                 Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Message::Tick(reply)) => {
@@ -287,5 +292,66 @@ impl Worker {
                 tracing::error!(%error, "old metrics are not rolled up");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
+
+    use millrace_core::{Clock, SystemClock};
+    use millrace_metrics::Scope;
+    use millrace_wire::cloudwatch::PutMetricAlarm;
+
+    use super::*;
+    use crate::cloudwatch::put_alarm::{alarm, tests::example};
+
+    /// A job that leaves another one behind until it is to stop.
+    fn flood(monitor: &Arc<Monitor>, is_over: &Arc<AtomicBool>) {
+        let (next, is_over) = (monitor.clone(), is_over.clone());
+        let job = move || {
+            if !is_over.load(Ordering::Relaxed) {
+                flood(&next, &is_over);
+            }
+            After::Nothing
+        };
+        monitor.send(Message::Job(Box::new(job))).unwrap();
+    }
+
+    #[test]
+    fn a_minute_ends_though_requests_always_wait() {
+        let clock = Arc::new(SystemClock::new());
+        let broker = act::tests::broker_of(clock.clone());
+        let store = Arc::new(MetricStore::open(None, clock.now()).unwrap());
+        let book = AlarmBook::open(None, clock.now()).unwrap();
+        let alarms = Alarms { book, queue_access: QueueAccess::Open };
+        let monitor = Arc::new(Monitor::start(broker, store, alarms).unwrap());
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let treat_missing_data = Some("breaching".into());
+        let input = PutMetricAlarm { treat_missing_data, ..example() };
+        let alarm = alarm(&scope, &input, clock.now()).unwrap();
+        let name = alarm.name.clone();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let begin = move || {
+            let _ = begun.send(());
+            After::Nothing
+        };
+
+        monitor.send(Message::Job(Box::new(begin))).unwrap();
+        has_begun.recv().unwrap();
+        (0..3).for_each(|_| flood(&monitor, &is_over));
+        lock(monitor.alarms()).put(alarm, clock.now()).unwrap();
+        clock.advance(Duration::from_secs(60));
+        let state = || lock(monitor.alarms()).alarm(&scope, &name).map(|alarm| alarm.state);
+        let until = Instant::now() + Duration::from_secs(10);
+        while state() != Some(State::Alarm) && Instant::now() < until {
+            std::thread::yield_now();
+        }
+
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(state(), Some(State::Alarm), "it is evaluated");
+        monitor.close();
     }
 }
