@@ -106,7 +106,7 @@ impl Catalog {
         self.entities.get(&id)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Known> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Known> {
         self.entities.values()
     }
 

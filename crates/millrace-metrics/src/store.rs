@@ -239,6 +239,11 @@ impl MetricStore {
         listed
     }
 
+    /// What is measured, of all scopes: so many are looked at to list some.
+    pub fn entities(&self) -> usize {
+        self.inner().catalog.iter().len()
+    }
+
     /// Whose series there are.
     pub fn scopes(&self) -> BTreeSet<Scope> {
         let inner = self.inner();

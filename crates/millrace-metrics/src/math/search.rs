@@ -18,6 +18,8 @@ use crate::{ListFilter, Listed, MetricStore};
 
 /// Words that are looked for in a series in the time that a data point takes.
 const WORDS_PER_POINT: usize = 4;
+/// What is measured and passed over in that time.
+const ENTITIES_PER_POINT: usize = 4;
 
 pub(super) fn search(
     store: &MetricStore,
@@ -28,6 +30,7 @@ pub(super) fn search(
     let search = parse::parse(text)?;
     let namespace = search.schema.as_ref().map(|schema| schema.namespace.as_str());
     let filter = ListFilter { namespace, ..ListFilter::default() };
+    budget.take(store.entities() / ENTITIES_PER_POINT)?;
     let listed = store.list(&span.scope, &filter, Timestamp(span.start_s * 1000));
     let words = search.term.as_ref().map_or(0, Term::words);
     budget.take(listed.len().saturating_mul(1 + words / WORDS_PER_POINT))?;

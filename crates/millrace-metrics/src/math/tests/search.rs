@@ -1,6 +1,8 @@
 //! SEARCH, as expressions call it.
 
 use super::*;
+use crate::math::budget::Budget;
+use crate::math::search;
 
 #[test]
 fn search_finds_series_by_schema_and_words() {
@@ -86,4 +88,22 @@ proptest! {
     fn no_search_panics(text in r#"([a-zA-Z0-9é]{1,4}|[-_{}(),="\\ ]|AND |OR |NOT |orders){0,12}"#) {
         let _ = values(&format!("SEARCH('{text}', 'Sum')"));
     }
+}
+
+#[test]
+fn searches_in_vain_take_of_what_expressions_may_take() {
+    let store = store(&[]);
+    let (metric, unit, summary) = ("Sent", Unit::Count, Summary::of(1.0));
+    for queue in 0..2_000 {
+        let entity = entity(&queue.to_string());
+        let summary = summary.clone();
+        store
+            .record(&[Record { entity: &entity, metric, unit, time_s: START_S, summary }])
+            .unwrap();
+    }
+    let mut budget = Budget::new();
+
+    assert!(search::search(&store, "{a}", &span(1), &mut budget).unwrap().is_empty());
+    assert!(budget.take(5_000_000 - 499).is_err());
+    assert!(budget.take(5_000_000 - 500).is_ok());
 }
