@@ -34,7 +34,8 @@ use crate::{BASE_PERIOD_S, Entity, Sample, Scope, Summary, Unit};
 /// Minutes that a source is taken to have gone on as it was, when the clock jumps.
 const FILLED_MINUTES: u64 = 6 * 60;
 
-/// Data points that one read finds at most: they are in memory, of a hundred bytes and more each.
+/// Data points that one read finds at most, by their weight: they are in memory, of a hundred bytes
+/// and more each.
 const POINTS_MAX: usize = if cfg!(test) { 20_000 } else { 2_000_000 };
 
 /// Why metrics were not stored or read.

@@ -7,6 +7,8 @@ const EXACT_VALUES: usize = 64;
 const VALUES_MAX: usize = 4_096;
 /// Values taken together differ by at most this factor.
 const STEP: f64 = 1.02;
+/// Of a distribution, as many take twice the memory of a data point.
+const VALUES_PER_POINT: usize = 16;
 
 /// What is known of the values of a period.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +87,11 @@ impl Summary {
             Spread::Known(values) => Some(values.clone()),
             Spread::Unknown => None,
         }
+    }
+
+    /// About how many data points without a distribution take as much memory.
+    pub(crate) fn weight(&self) -> usize {
+        1 + self.known_values().map_or(0, <[_]>::len) / VALUES_PER_POINT
     }
 
     /// As [`Summary::values`], but only where they say more than smallest and largest do.

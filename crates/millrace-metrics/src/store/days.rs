@@ -1,6 +1,7 @@
 //! What one lock guards: the catalog, the days, and what could not be written yet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
 use std::ops::Range;
 
@@ -172,6 +173,7 @@ impl Inner {
                 wanted.entry(id).or_default().push(number);
             }
         }
+        let mut taken = 0;
         let days = range_s.start / DAY_S..=(range_s.end - 1) / DAY_S;
         for (day, file) in self.days.range(days) {
             let day_s = day * DAY_S;
@@ -196,13 +198,14 @@ impl Inner {
                                 (queries.get(*number), found.get_mut(*number))
                                 && query.is_for(&column.metric, column.unit)
                             {
-                                add(found, (query.periods.start_of(time_s), column.unit), summary);
+                                let key = (query.periods.start_of(time_s), column.unit);
+                                taken += add_within(found, key, summary, taken);
                             }
                         }
                     }
                 },
             )?;
-            if found.iter().map(BTreeMap::len).sum::<usize>() > POINTS_MAX {
+            if taken > POINTS_MAX {
                 return Err(StoreError::TooManyPoints);
             }
         }
@@ -223,6 +226,26 @@ impl Inner {
 
 pub(super) fn add<K: Ord>(to: &mut BTreeMap<K, Summary>, key: K, summary: &Summary) {
     to.entry(key).and_modify(|known| known.add(summary)).or_insert_with(|| summary.clone());
+}
+
+/// As [`add`], unless too much is taken already; returns how much more that takes.
+fn add_within<K: Ord>(
+    to: &mut BTreeMap<K, Summary>,
+    key: K,
+    summary: &Summary,
+    taken: usize,
+) -> usize {
+    if taken > POINTS_MAX {
+        return 0;
+    }
+    match to.entry(key) {
+        Entry::Vacant(entry) => entry.insert(summary.clone()).weight(),
+        Entry::Occupied(mut entry) => {
+            let before = entry.get().weight();
+            entry.get_mut().add(summary);
+            entry.get().weight().saturating_sub(before)
+        }
+    }
 }
 
 fn add_to_rows(rows: &mut Rows, time_s: u64, (id, column): (u32, u16), summary: &Summary) {

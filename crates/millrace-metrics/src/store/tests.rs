@@ -310,3 +310,27 @@ fn a_read_holds_a_data_point_a_period_and_a_bounded_number_of_them() {
     assert!(matches!(read(4, 60), Err(StoreError::TooManyPoints)));
     assert_eq!(read(4, 3_600).unwrap()[3].len(), 100);
 }
+
+#[test]
+fn distributions_count_by_what_they_take() {
+    let store = MetricStore::open(None, at(START_S)).unwrap();
+    let entity = entity("a");
+    let summary = Summary::of_values((0..64).map(|value| (f64::from(value), 1.0))).unwrap();
+    let minutes = (0..1_440).map(|minute| Record {
+        entity: &entity,
+        metric: "Sales",
+        unit: Unit::Count,
+        time_s: START_S + minute * 60,
+        summary: summary.clone(),
+    });
+    store.record(&minutes.collect::<Vec<_>>()).unwrap();
+    let read = |count: usize, period_s: u64| {
+        let periods = Periods { origin_s: START_S, period_s };
+        let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None, periods };
+        store.points(&vec![query; count], START_S..START_S + DAY_S, at(START_S + DAY_S))
+    };
+
+    assert_eq!(read(2, 60).unwrap()[0].len(), 1_440);
+    assert!(matches!(read(3, 60), Err(StoreError::TooManyPoints)));
+    assert_eq!(read(20, DAY_S).unwrap()[19].len(), 1);
+}
