@@ -85,6 +85,8 @@ impl Alarm {
     pub fn samples_min(&self) -> f64 {
         let statistic = self.metric().and_then(|(_, _, name, _)| Statistic::of_name(name));
         match statistic {
+            // Of the ends, p0 and p100, no number of values would be enough: all count.
+            Some(Statistic::Percentile(0.0 | 100.0)) => 0.0,
             Some(Statistic::Percentile(percent)) if self.ignores_low_samples() => {
                 let shorter = if percent >= 50.0 { 100.0 - percent } else { percent };
                 // 100 - 99.9 is a little less than 0.1.

@@ -425,6 +425,7 @@ fn percentiles_need_samples_by_the_share_beyond_them() {
 
     let ignored = |name: &str| of(name, Some("ignore"));
     assert_eq!(ignored("p99"), 1_000.0);
+    assert_eq!((ignored("p0"), ignored("p100")), (0.0, 0.0), "there are no more than all");
     assert_eq!(ignored("p99.9"), 10_000.0);
     assert_eq!((ignored("p50"), ignored("p50.5"), ignored("p10")), (20.0, 21.0, 100.0));
     assert_eq!((of("p99", None), of("p99", Some("evaluate"))), (0.0, 0.0));
