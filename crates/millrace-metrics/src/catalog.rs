@@ -110,6 +110,16 @@ impl Catalog {
         self.entities.values()
     }
 
+    /// Whether no number was ever given.
+    pub(crate) fn is_new(&self) -> bool {
+        self.next_id == 0
+    }
+
+    /// Gives none of the numbers up to this one.
+    pub(crate) fn begin_after(&mut self, id: u32) {
+        self.next_id = self.next_id.max(id.saturating_add(1));
+    }
+
     /// The numbers of an entity and of its series, new ones if they are not known. Neither becomes
     /// known if there is no room for both.
     pub(crate) fn series(
@@ -242,7 +252,7 @@ impl Catalog {
         let entity = Arc::new(entity);
         self.ids.insert(entity.clone(), id);
         self.entities.insert(id, Known { entity, columns: Vec::new() });
-        self.next_id = self.next_id.max(id.saturating_add(1));
+        self.begin_after(id);
     }
 
     fn add_column(&mut self, id: u32, metric: &str, unit: Unit) {
@@ -291,7 +301,7 @@ impl Catalog {
                 let day = reader.varint()?;
                 while !reader.is_empty() {
                     let (id, column) = (reader.number::<u32>()?, reader.number::<usize>()?);
-                    self.next_id = self.next_id.max(id.saturating_add(1));
+                    self.begin_after(id);
                     self.skip_columns(id, column.saturating_add(1));
                     let known = self.entities.get_mut(&id);
                     let Some(column) = known.and_then(|known| known.columns.get_mut(column)) else {

@@ -24,7 +24,7 @@ use millrace_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use self::days::{Inner, add, minute};
-use self::files::find_days;
+use self::files::{find_days, last_entity};
 use crate::catalog::Catalog;
 use crate::day::Day;
 use crate::directory::{Directory, sync_dir};
@@ -122,8 +122,17 @@ impl MetricStore {
         let (catalog, days) = match &dir {
             None => (Catalog::in_memory(), BTreeMap::new()),
             Some(dir) => {
-                let catalog = Catalog::open(&dir.path().join("catalog.log"), now.seconds())?;
-                (catalog, find_days(dir.path())?)
+                let mut catalog = Catalog::open(&dir.path().join("catalog.log"), now.seconds())?;
+                let days = find_days(dir.path())?;
+                // It was removed: values without a name are not to be taken for those of new series.
+                if let Some(id) =
+                    catalog.is_new().then(|| last_entity(dir, &days)).transpose()?.flatten()
+                {
+                    let dir = dir.path().display();
+                    tracing::error!(%dir, "metrics have lost their names, and are not shown");
+                    catalog.begin_after(id);
+                }
+                (catalog, days)
             }
         };
         let open_s = minute(now.seconds());

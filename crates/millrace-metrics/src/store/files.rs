@@ -1,5 +1,6 @@
 //! The files of the history's days.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,24 @@ impl DayFile {
         }
         Ok(opened)
     }
+}
+
+/// The largest number of an entity that days hold values of.
+pub(super) fn last_entity(
+    dir: &Directory,
+    days: &BTreeMap<u64, DayFile>,
+) -> io::Result<Option<u32>> {
+    let last = Cell::new(None);
+    for (day, file) in days {
+        let opened = file.opened(Some(dir), *day)?;
+        let Some(opened) = opened.as_ref() else { continue };
+        let is_wanted = |id| {
+            last.set(last.get().max(Some(id)));
+            false
+        };
+        opened.read(0..u16::MAX, is_wanted, |_, _| ())?;
+    }
+    Ok(last.get())
 }
 
 pub(super) fn day_path(dir: &Path, day: u64, resolution: Resolution) -> PathBuf {

@@ -82,3 +82,24 @@ fn a_catalog_that_is_removed_is_written_anew() {
         assert_eq!(sums(&store, name, START_S..START_S + 60, 60), [(START_S, value)]);
     }
 }
+
+#[test]
+fn without_its_catalog_a_day_lends_its_values_to_no_new_series() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    record(&store, "a", START_S, 1.0);
+    record(&store, "b", START_S + DAY_S, 1.0);
+    store.sync().unwrap();
+    drop(store);
+    std::fs::remove_file(dir.path().join("catalog.log")).unwrap();
+
+    for _ in 0..2 {
+        // The second time with a catalog that knows none.
+        drop(MetricStore::open(Some(dir.path()), at(START_S)).unwrap());
+    }
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    for name in ["c", "d"] {
+        record(&store, name, START_S, 2.0);
+        assert_eq!(sums(&store, name, START_S..START_S + 2 * DAY_S, DAY_S), [(START_S, 2.0)]);
+    }
+}
