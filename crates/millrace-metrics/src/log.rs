@@ -12,7 +12,7 @@ mod checksums;
 
 use std::cell::OnceCell;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +24,8 @@ const MAGIC: &[u8; 8] = b"MRMETRC1";
 const HEAD_BYTES: usize = 8;
 /// Bytes of a frame at most; a longer length is damage.
 const FRAME_BYTES_MAX: usize = 64 << 20;
+/// Bytes that are read at once while a file is opened.
+const READ_BYTES: usize = 1 << 20;
 /// Of the beginning of a file that says its version.
 const VERSION_AT: usize = MAGIC.len() - 1;
 
@@ -56,23 +58,35 @@ impl Log {
 
     /// Opens or creates a file, and shows each sound frame with its place and length in the file.
     pub(crate) fn open(path: &Path, mut frame: impl FnMut(u64, u32, &[u8])) -> io::Result<Log> {
-        let mut file = private_file().read(true).truncate(false).open(path)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        if bytes.len() < MAGIC.len() && MAGIC.starts_with(&bytes) {
+        let file = private_file().read(true).truncate(false).open(path)?;
+        let mut reader = BufReader::with_capacity(READ_BYTES, &file);
+        let mut begun = Vec::new();
+        reader.by_ref().take(MAGIC.len() as u64).read_to_end(&mut begun)?;
+        if begun.len() < MAGIC.len() && MAGIC.starts_with(&begun) {
             file.set_len(0)?;
             file.write_all_at(MAGIC, 0)?;
             let len = MAGIC.len() as u64;
             return Ok(Log { medium: Medium::File(Arc::new(file)), len, is_dirty: true });
         }
-        let is_damaged = !bytes.starts_with(MAGIC);
-        if is_damaged && !is_ours(&bytes) {
+        let is_damaged = begun != MAGIC;
+        let mut from = MAGIC.len() as u64;
+        if !is_damaged {
+            from = sound_frames(&mut reader, file.metadata()?.len(), &mut frame)?;
+            reader.seek(SeekFrom::Start(from))?;
+        }
+        // Of a sound file nothing. Damage is searched as a whole.
+        let mut rest = Vec::new();
+        reader.read_to_end(&mut rest)?;
+        let is_of_another_version = begun.starts_with(&MAGIC[..VERSION_AT]);
+        let is_ours = || !is_of_another_version && sound_from(&rest, 0, &OnceCell::new()).is_some();
+        if is_damaged && !is_ours() {
             let what = format!("{} is no file of metrics", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        let Scanned { end: sound, skipped } = scan(&bytes, MAGIC.len(), |at, payload| {
-            frame(at as u64, (HEAD_BYTES + payload.len()) as u32, payload);
+        let Scanned { end: sound, skipped } = scan(&rest, 0, |at, payload| {
+            frame(from + at as u64, (HEAD_BYTES + payload.len()) as u32, payload);
         });
+        let len = from + sound as u64;
         if is_damaged || skipped > 0 {
             tracing::error!(
                 file = %path.display(),
@@ -83,15 +97,15 @@ impl Log {
         if is_damaged {
             file.write_all_at(MAGIC, 0)?;
         }
-        if sound < bytes.len() {
+        if sound < rest.len() {
             tracing::warn!(
                 file = %path.display(),
-                bytes = bytes.len() - sound,
+                bytes = rest.len() - sound,
                 "end of a file of metrics cut off: what was being written when the last run ended"
             );
-            file.set_len(sound as u64)?;
+            file.set_len(len)?;
         }
-        Ok(Log { medium: Medium::File(Arc::new(file)), len: sound as u64, is_dirty: is_damaged })
+        Ok(Log { medium: Medium::File(Arc::new(file)), len, is_dirty: is_damaged })
     }
 
     /// A log that reads and fails to write.
@@ -225,6 +239,34 @@ fn head(payload: &[u8]) -> io::Result<[u8; HEAD_BYTES]> {
     Ok(head)
 }
 
+/// Shows the frames of a file of that length from its beginning on, up to the first that is not sound;
+/// returns where that is.
+fn sound_frames(
+    reader: &mut impl Read,
+    len: u64,
+    mut frame: impl FnMut(u64, u32, &[u8]),
+) -> io::Result<u64> {
+    let mut at = MAGIC.len() as u64;
+    let mut bytes = Vec::new();
+    while let Some(left) = len.checked_sub(at + HEAD_BYTES as u64) {
+        bytes.resize(HEAD_BYTES, 0);
+        reader.read_exact(&mut bytes)?;
+        let Some((checksum, payload_len)) = head_of(&bytes).filter(|(_, len)| *len as u64 <= left)
+        else {
+            break;
+        };
+        bytes.resize(payload_len, 0);
+        reader.read_exact(&mut bytes)?;
+        if crc32c::crc32c(&bytes) != checksum {
+            break;
+        }
+        let frame_len = HEAD_BYTES + payload_len;
+        frame(at, frame_len as u32, &bytes);
+        at += frame_len as u64;
+    }
+    Ok(at)
+}
+
 struct Scanned {
     /// Where the last sound frame ends.
     end: usize,
@@ -268,18 +310,17 @@ fn sound_from<'a>(
 
 /// The checksum and the payload of a frame that would begin there.
 fn frame_at(bytes: &[u8], at: usize) -> Option<(u32, &[u8])> {
-    let [a, b, c, d, checksum @ ..] = *bytes.get(at..)?.first_chunk::<HEAD_BYTES>()?;
-    let len = u32::from_le_bytes([a, b, c, d]) as usize;
+    let (checksum, len) = head_of(bytes.get(at..)?)?;
     let start = at + HEAD_BYTES;
-    let payload = bytes.get(start..start.checked_add(len)?)?;
-    let is_possible = (1..=FRAME_BYTES_MAX).contains(&len);
-    is_possible.then_some((u32::from_le_bytes(checksum), payload))
+    Some((checksum, bytes.get(start..start.checked_add(len)?)?))
 }
 
-/// Whether a file that does not begin as it should is one of ours that is damaged.
-fn is_ours(bytes: &[u8]) -> bool {
-    let is_of_another_version = bytes.starts_with(&MAGIC[..VERSION_AT]);
-    !is_of_another_version && sound_from(bytes, MAGIC.len(), &OnceCell::new()).is_some()
+/// The checksum and the length of the payload that a head tells; `None`: there is no such frame.
+fn head_of(bytes: &[u8]) -> Option<(u32, usize)> {
+    let [a, b, c, d, checksum @ ..] = *bytes.first_chunk::<HEAD_BYTES>()?;
+    let len = u32::from_le_bytes([a, b, c, d]) as usize;
+    let is_possible = (1..=FRAME_BYTES_MAX).contains(&len);
+    is_possible.then_some((u32::from_le_bytes(checksum), len))
 }
 
 /// Creates a file that is missing. It stays for nobody else wherever it is copied.
