@@ -95,6 +95,10 @@ pub struct ListFilter<'a> {
     pub metric: Option<&'a str>,
     /// Each must be among the dimensions; without a value its name must.
     pub dimensions: &'a [(String, Option<String>)],
+    /// Those that come later in the order only.
+    pub after: Option<&'a Listed>,
+    /// So many of them at most; none: all.
+    pub most: Option<usize>,
 }
 
 /// A series that exists.
@@ -104,6 +108,9 @@ pub struct Listed {
     pub metric: String,
     pub dimensions: Vec<(String, String)>,
 }
+
+/// Name space, metric and dimensions of a series, which order as [`Listed`] does.
+type Named<'a> = (&'a str, &'a str, &'a [(String, String)]);
 
 /// A value of a series at a time.
 #[derive(Clone, Debug)]
@@ -227,7 +234,8 @@ impl MetricStore {
     /// Series of that scope that had values since `since`, in order of name.
     pub fn list(&self, scope: &Scope, filter: &ListFilter<'_>, since: Timestamp) -> Vec<Listed> {
         let inner = self.inner();
-        let mut listed = Vec::new();
+        // By reference: of a million there may be five hundred to show.
+        let mut found: Vec<Named<'_>> = Vec::new();
         for known in inner.catalog.iter() {
             let entity = &known.entity;
             if entity.scope != *scope || !filter.is_for(entity) {
@@ -237,16 +245,21 @@ impl MetricStore {
             let columns = known.named_columns();
             let columns = columns
                 .filter(|column| column.seen_s >= since.seconds() && is_wanted(&column.metric));
-            listed.extend(columns.map(|column| Listed {
-                namespace: entity.namespace.clone(),
-                metric: column.metric.clone(),
-                dimensions: entity.dimensions().to_vec(),
-            }));
+            let dimensions = entity.dimensions();
+            found.extend(columns.map(|c| (&*entity.namespace, &*c.metric, dimensions)));
         }
-        drop(inner);
-        listed.sort();
-        listed.dedup();
-        listed
+        found.sort_unstable();
+        found.dedup();
+        let after: Option<Named<'_>> =
+            filter.after.map(|after| (&*after.namespace, &*after.metric, &*after.dimensions));
+        let first = after.map_or(0, |after| found.partition_point(|one| *one <= after));
+        let later = found.into_iter().skip(first).take(filter.most.unwrap_or(usize::MAX));
+        let listed = later.map(|(namespace, metric, dimensions)| Listed {
+            namespace: namespace.to_owned(),
+            metric: metric.to_owned(),
+            dimensions: dimensions.to_vec(),
+        });
+        listed.collect()
     }
 
     /// What is measured, of all scopes: so many are looked at to list some.

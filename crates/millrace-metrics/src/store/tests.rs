@@ -90,7 +90,8 @@ fn queries_and_filters_tell_series_apart() {
     let count = |namespace, metric, dimensions: &[(&str, Option<&str>)]| {
         let dimensions: Vec<_> =
             dimensions.iter().map(|(n, v)| ((*n).to_owned(), v.map(str::to_owned))).collect();
-        let filter = ListFilter { namespace, metric, dimensions: &dimensions };
+        let filter =
+            ListFilter { namespace, metric, dimensions: &dimensions, ..ListFilter::default() };
         store.list(&scope, &filter, at(START_S)).len()
     };
     assert_eq!(count(None, None, &[]), 3);
@@ -200,6 +201,15 @@ fn series_are_listed_for_as_long_as_asked_and_after_a_restart() {
     for (dimensions, expected) in [(dimension(Some("a")), 1), (dimension(None), 2)] {
         let filter = ListFilter { dimensions: &dimensions, ..ListFilter::default() };
         assert_eq!(names(&filter, START_S).len(), expected);
+    }
+    let whole = store.list(&scope, &ListFilter::default(), at(START_S));
+    for most in 0..=3 {
+        let filter = ListFilter { most: Some(most), ..ListFilter::default() };
+        assert_eq!(store.list(&scope, &filter, at(START_S)), whole[..most.min(2)]);
+    }
+    for (number, after) in whole.iter().enumerate() {
+        let filter = ListFilter { after: Some(after), ..ListFilter::default() };
+        assert_eq!(store.list(&scope, &filter, at(START_S)), whole[number + 1..]);
     }
     let filter = ListFilter { metric: Some("Returns"), ..ListFilter::default() };
     assert_eq!(names(&filter, START_S).len(), 0);

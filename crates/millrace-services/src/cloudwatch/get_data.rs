@@ -156,14 +156,11 @@ impl CloudWatch {
         let (store, scope) = (self.monitor.store().clone(), scope.clone());
         let listed = self.monitor.run(move || {
             let (namespace, metric) = (namespace.as_deref(), metric.as_deref());
-            let filter = ListFilter { namespace, metric, dimensions: &dimensions };
+            let (after, most) = (after.as_ref(), Some(PAGE_METRICS + 1));
+            let filter = ListFilter { namespace, metric, dimensions: &dimensions, after, most };
             store.list(&scope, &filter, Timestamp(now.0.saturating_sub(kept_s * 1000)))
         });
         let mut listed = listed.await?;
-        if let Some(after) = after {
-            let first = listed.partition_point(|listed| *listed <= after);
-            listed.drain(..first);
-        }
         let has_more = listed.len() > PAGE_METRICS;
         listed.truncate(PAGE_METRICS);
         let next_token = listed.last().filter(|_| has_more).and_then(check::token);
