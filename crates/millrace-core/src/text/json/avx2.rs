@@ -8,16 +8,11 @@ use super::{ESCAPES, UNESCAPES, character_of, long_escape};
 
 const BLOCK_BYTES: usize = 32;
 
-/// Adds `count` of a block's bytes. Halves of it are copied whole.
+/// Adds `count` of a block's bytes.
 #[inline(always)]
 fn add(room: &mut Room<'_>, block: Option<&[u8; BLOCK_BYTES]>, count: usize) {
-    let Some(block) = block else { return };
-    let [first, second]: [[u8; BLOCK_BYTES / 2]; 2] = bytemuck::cast(*block);
-    if count <= first.len() {
-        room.add(&first, count);
-    } else {
-        room.add(&first, first.len());
-        room.add(&second, count - first.len());
+    if let Some(block) = block {
+        room.add_halves::<16>(bytemuck::cast_ref(block), count);
     }
 }
 

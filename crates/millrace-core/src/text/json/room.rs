@@ -27,6 +27,21 @@ impl<'o> Room<'o> {
         self.end += count;
     }
 
+    /// The same, but copies the second half only if bytes of it count.
+    #[inline(always)]
+    pub(super) fn add_halves<const N: usize>(&mut self, halves: &[[u8; N]; 2], count: usize) {
+        if let Some(room) = self.bytes.get_mut(self.end..) {
+            let (room, _) = room.as_chunks_mut::<N>();
+            if let [first, second, ..] = room {
+                *first = halves[0];
+                if count > N {
+                    *second = halves[1];
+                }
+            }
+        }
+        self.end += count;
+    }
+
     #[inline(always)]
     pub(super) fn add_character(&mut self, character: char) {
         let mut bytes = [0; 4];
