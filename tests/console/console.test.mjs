@@ -15,6 +15,7 @@ import {
   SQSClient,
 } from "@aws-sdk/client-sqs";
 import { CONSOLE_HOST, Relay, Server, endServersLeft, launchBrowser, openPage } from "./server.mjs";
+import { hasText, until } from "./waiting.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const ACCOUNT = "000000000000";
@@ -82,27 +83,6 @@ async function putAlarm(name, queue, changes = {}, region = undefined) {
 /** The row of a queue in the table of queues. */
 function row(page, name) {
   return page.locator("tbody tr", { has: page.locator("a.name", { hasText: new RegExp(`^${name}$`) }) });
-}
-
-/** Waits until something holds. */
-async function until(holds) {
-  const deadline = Date.now() + 20_000;
-  while (!(await holds())) {
-    assert.ok(Date.now() < deadline, `${holds} does not come to hold`);
-    await new Promise((resolve) => setTimeout(resolve, 30));
-  }
-}
-
-/** Waits until a locator's text fits. */
-async function hasText(locator, expected) {
-  const deadline = Date.now() + 20_000;
-  let text;
-  while (Date.now() < deadline) {
-    text = await locator.innerText();
-    if (expected instanceof RegExp ? expected.test(text) : text.trim() === expected) return;
-    await new Promise((resolve) => setTimeout(resolve, 30));
-  }
-  assert.fail(`${JSON.stringify(text)} is not ${expected}`);
 }
 
 test("a queue made in the console shows what the SDK sends, without a reload", async () => {

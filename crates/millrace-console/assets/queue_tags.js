@@ -2,6 +2,7 @@
 
 import { call, errorNotice, toast } from "./actions.js";
 import { cliBlock, command } from "./cli.js";
+import { formDialog } from "./dialog.js";
 import { field, h, panel, replace } from "./dom.js";
 import { pretty } from "./json.js";
 
@@ -16,7 +17,11 @@ export function show(root, queue) {
 async function loadTags(element, queue) {
   try {
     const { Tags: tags = {} } = await call("sqs", "ListQueueTags", { QueueUrl: queue.url }, queue.place);
-    replace(element, tagPanel(queue, tags, () => loadTags(element, queue)));
+    replace(element, tagPanel(queue, tags, async () => {
+      await loadTags(element, queue);
+      // What had the focus is gone, and another tag often follows.
+      element.querySelector("input")?.focus();
+    }));
   } catch (error) {
     replace(element, errorNotice(error));
   }
@@ -28,40 +33,45 @@ function tagPanel(queue, tags, reload) {
   const errors = h("div", {});
   const cli = cliBlock();
   const input = () => ({ QueueUrl: queue.url, Tags: { [key.value]: value.value } });
-  const run = async (action, parameters, text) => {
-    errors.replaceChildren();
-    try {
-      await call("sqs", action, parameters, queue.place);
-      toast(text);
-      await reload();
-    } catch (error) {
-      errors.replaceChildren(errorNotice(error));
-    }
-  };
   const form = h("form", {}, h("div", { class: "fields" }, field("Key", key), field("Value", value)), cli.element, errors,
     h("div", { class: "buttons" }, h("button", { class: "primary" }, "Set tag")));
   const refresh = () => cli.update(key.value ? command("sqs", "TagQueue", input(), queue.region) : null);
   form.addEventListener("input", refresh);
-  form.addEventListener("submit", (event) => {
+  form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    run("TagQueue", input(), "Tag set.");
+    errors.replaceChildren();
+    try {
+      await call("sqs", "TagQueue", input(), queue.place);
+      toast("Tag set.");
+      await reload();
+    } catch (error) {
+      errors.replaceChildren(errorNotice(error));
+    }
   });
   refresh();
-  const removeButton = (name) => {
-    const parameters = { QueueUrl: queue.url, TagKeys: [name] };
-    const showCommand = () => cli.update(command("sqs", "UntagQueue", parameters, queue.region));
-    return h("button", {
-      type: "button", class: "small danger", "aria-label": `Remove tag ${name}`,
-      onclick: () => run("UntagQueue", parameters, "Tag removed."),
-      onfocus: showCommand, onmouseenter: showCommand, onblur: refresh, onmouseleave: refresh,
-    }, "Remove");
-  };
   const rows = Object.entries(tags).sort(([a], [b]) => a.localeCompare(b)).map(([name, text]) =>
     h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, text), h("td", { class: "number" },
-      removeButton(name))));
+      h("button", { type: "button", class: "small danger", "aria-label": `Remove tag ${name}`, onclick: () => removeDialog(queue, name, reload) }, "Remove"))));
   const table = h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Tags"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col" }, h("span", { class: "visually-hidden" }, "Actions")))), h("tbody", {}, rows)));
   return panel("Tags", {}, rows.length ? table : h("p", { class: "empty" }, "No tags."), h("div", { class: "body" }, form));
+}
+
+/** Asks first: without, the second click of two would meet the button of the tag that moved up. */
+function removeDialog(queue, name, reload) {
+  const input = { QueueUrl: queue.url, TagKeys: [name] };
+  const { dialog } = formDialog({
+    title: "Remove tag",
+    submit: "Remove",
+    danger: true,
+    content: h("p", {}, "The queue loses the tag ", h("b", {}, name), " and its value."),
+    command: () => command("sqs", "UntagQueue", input, queue.region),
+    run: async () => {
+      await call("sqs", "UntagQueue", input, queue.place);
+      toast("Tag removed.");
+      dialog.addEventListener("close", reload);
+    },
+  });
 }
 
 async function loadPolicy(element, queue) {

@@ -1,0 +1,56 @@
+// What happens to people at the console: clicks that come twice, other hands on the same queues, servers
+// that go away, files and addresses that are not what they seem.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { CreateQueueCommand, DeleteQueueCommand, ListQueueTagsCommand, SQSClient, TagQueueCommand } from "@aws-sdk/client-sqs";
+import { Server, endServersLeft, launchBrowser, openPage } from "./server.mjs";
+import { hasText } from "./waiting.mjs";
+
+let server;
+let browser;
+let sqs;
+
+before(async () => {
+  [server, browser] = await Promise.all([Server.start(), launchBrowser()]);
+  const credentials = { accessKeyId: "any", secretAccessKey: "any" };
+  sqs = new SQSClient({ endpoint: server.endpoint, region: "us-east-1", credentials, maxAttempts: 1 });
+});
+
+after(async () => {
+  await browser?.close();
+  try {
+    await server?.close();
+  } finally {
+    endServersLeft();
+  }
+});
+
+async function createQueue(name, Attributes = {}) {
+  return (await sqs.send(new CreateQueueCommand({ QueueName: name, Attributes }))).QueueUrl;
+}
+
+function pathOf(name, tab = "") {
+  return `${server.console}/queues/us-east-1/000000000000/${name}${tab && `/${tab}`}`;
+}
+
+test("a double click on a tag's button removes no tag, and a removal is confirmed", async () => {
+  const QueueUrl = await createQueue("tagged");
+  await sqs.send(new TagQueueCommand({ QueueUrl, Tags: { a: "1", b: "2", c: "3" } }));
+  const tags = async () => Object.keys((await sqs.send(new ListQueueTagsCommand({ QueueUrl }))).Tags).sort();
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("tagged", "tags"));
+  const remove = page.getByRole("button", { name: "Remove tag a" });
+  const { x, y } = await remove.boundingBox();
+  await page.mouse.dblclick(x + 5, y + 5, { delay: 30 });
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("button", { name: "Remove" }).waitFor();
+  assert.deepEqual(await tags(), ["a", "b", "c"]);
+
+  await dialog.getByRole("button", { name: "Remove" }).click();
+  await remove.waitFor({ state: "detached" });
+  assert.deepEqual(await tags(), ["b", "c"]);
+  await page.getByLabel("Key", { exact: true }).and(page.locator(":focus")).waitFor();
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
