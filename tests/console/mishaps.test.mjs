@@ -54,3 +54,31 @@ test("a double click on a tag's button removes no tag, and a removal is confirme
   assert.deepEqual(problems, []);
   await page.context().close();
 });
+
+test("deleting several queues names them, and one that is refused keeps no other from its turn", async () => {
+  const urls = {};
+  for (const name of ["going-a", "going-b", "going-c"]) urls[name] = await createQueue(name);
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.console}/queues?filter=going-&sort=name`);
+  await page.locator("tbody tr").nth(2).waitFor();
+  await page.getByLabel("Select all on this page").check();
+  await page.getByRole("button", { name: "Delete 3" }).click();
+  const dialog = page.getByRole("dialog");
+  assert.deepEqual(await dialog.getByRole("listitem").allInnerTexts(), ["going-a", "going-b", "going-c"]);
+  // Another client deletes one meanwhile, and one is refused once.
+  await sqs.send(new DeleteQueueCommand({ QueueUrl: urls["going-a"] }));
+  const refusal = { status: 400, json: { __type: "com.amazonaws.sqs#OverLimit", message: "Not now." } };
+  await page.route("**/api/call/sqs/DeleteQueue?**", (route) =>
+    route.request().postData().includes("going-b") ? route.fulfill(refusal) : route.continue());
+  await dialog.getByRole("textbox").fill("delete 3 queues");
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await hasText(dialog.getByRole("alert"), "1 of 3 queues could not be deleted. going-b: Not now.");
+  await page.locator("tbody tr").nth(1).waitFor({ state: "detached" });
+
+  await page.unroute("**/api/call/sqs/DeleteQueue?**");
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await dialog.waitFor({ state: "hidden" });
+  await page.getByText("No queue fits the filter.").waitFor();
+  assert.deepEqual(problems.filter((text) => !text.includes("400 (Bad Request)")), []);
+  await page.context().close();
+});

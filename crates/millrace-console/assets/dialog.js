@@ -44,11 +44,15 @@ export function formDialog({ title, content, submit, danger, run, command, isRea
   return { dialog, refresh };
 }
 
-/** As formDialog, and `phrase` must be typed, as the page shows it, before the button works. */
-export function confirmDialog({ phrase, text, ...rest }) {
+/**
+ * As formDialog, and `phrase` must be typed, as the page shows it, before the button works. `details`
+ * stand below the text.
+ */
+export function confirmDialog({ phrase, text, details, ...rest }) {
   const input = h("input", { autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
   const content = [
     h("p", {}, text),
+    details,
     field(`Type ${phrase} to confirm`, input),
     h("p", {}),
   ];

@@ -1,12 +1,12 @@
 // The queues: filter, sort, page through, create, purge, delete. What is shown is in the address.
 
 import { call, data, keyOfArn, queueArn, queuePath, queueUrl, toast } from "./actions.js";
-import { command } from "./cli.js";
+import { cliBlock, command } from "./cli.js";
 import { confirmDialog, formDialog } from "./dialog.js";
 import { checkField, field, h, replace, setAttribute, setText } from "./dom.js";
 import { age, count, day, rate } from "./format.js";
 import { Live } from "./live.js";
-import { cliBlock } from "./cli.js";
+import { isHere } from "./places.js";
 
 const COLUMNS = [
   { id: "name", title: "Name", first: "ascending" },
@@ -19,6 +19,8 @@ const COLUMNS = [
   { id: null, title: "Dead letters", wide: true },
   { id: "created", title: "Created", number: true, text: (row) => day(row.created), wide: true },
 ];
+/** Of refusals that one notice tells. */
+const MAX_REASONS = 5;
 const TYPES = [["", "All types"], ["standard", "Standard"], ["fifo", "FIFO"], ["dead-letter", "Dead-letter queues"]];
 
 export function show(root) {
@@ -210,11 +212,9 @@ class QueuesPage {
     } });
     check.checked = this.#selected.has(row.key);
     const link = h("a", { class: "name", href: queuePath(row.key) }, row.name);
-    const isElsewhere = row.region !== data.region || row.account !== data.account;
-    const place = isElsewhere && h("span", { class: "place" }, `${row.region} · ${row.account}`);
     const cells = COLUMNS.slice(1).map((column) => h("td", { class: classes(column) }));
     const element = h("tr", {}, h("td", { class: "check" }, check),
-      h("th", { scope: "row" }, link, row.is_fifo && h("span", { class: "badge" }, "FIFO"), place), cells);
+      h("th", { scope: "row" }, link, row.is_fifo && h("span", { class: "badge" }, "FIFO"), placeLine(row)), cells);
     let deadLetters = null;
     const update = (now, head) => {
       COLUMNS.slice(1).forEach((column, index) => {
@@ -268,6 +268,11 @@ function deadLetterLinks(row) {
   return links;
 }
 
+/** Region and account, of a queue that is not where most are. */
+function placeLine(place) {
+  return !isHere(place) && h("span", { class: "place" }, `${place.region} · ${place.account}`);
+}
+
 function emptyText() {
   return [
     h("h2", {}, "No queues yet"),
@@ -276,24 +281,47 @@ function emptyText() {
   ];
 }
 
-/** Asks for the name to be typed, then purges or deletes the queues of these keys. */
+/**
+ * Asks for the name to be typed, then purges or deletes the queues of these keys. One that is refused
+ * keeps no other from its turn; trying again is for those that were refused.
+ */
 export function endDialog(verb, keys, done) {
-  const action = verb === "purge" ? "PurgeQueue" : "DeleteQueue";
-  const places = keys.map((key) => {
+  const [action, past] = verb === "purge" ? ["PurgeQueue", "purged"] : ["DeleteQueue", "deleted"];
+  const isOne = keys.length === 1;
+  let places = keys.map((key) => {
     const [region, account, name] = key.split("/");
     return { region, account, name };
   });
-  const what = places.length === 1 ? places[0].name : `${places.length} queues`;
-  const effect = verb === "purge" ? "All messages are dropped, those in flight and delayed as well." : "The queue and all its messages are gone for good.";
+  const what = isOne ? places[0].name : `${keys.length} queues`;
+  const end = async (place) => {
+    try {
+      await call("sqs", action, { QueueUrl: queueUrl(place) }, place);
+    } catch (error) {
+      // Somebody else was faster.
+      if (verb === "delete" && error.type === "QueueDoesNotExist") return null;
+      // Without an answer, or a session, the others have no chance either.
+      if (isOne || !error.type || error.status === 401) throw error;
+      return { place, error };
+    }
+    return null;
+  };
   confirmDialog({
     title: `${verb === "purge" ? "Purge" : "Delete"} ${what}`,
-    text: effect,
-    phrase: places.length === 1 ? places[0].name : `${verb} ${places.length} queues`,
+    text: verb === "purge" ? "All messages are dropped, those in flight and delayed as well." : "The queue and all its messages are gone for good.",
+    details: isOne ? null : h("ul", { class: "names", tabindex: "0", "aria-label": "Queues" }, places.map((place) => h("li", {}, place.name, placeLine(place)))),
+    phrase: isOne ? what : `${verb} ${what}`,
     submit: verb === "purge" ? "Purge" : "Delete",
-    command: () => places.slice(0, 20).map((place) => command("sqs", action, { QueueUrl: queueUrl(place) }, place.region)).join("\n"),
+    command: () => places.map((place) => command("sqs", action, { QueueUrl: queueUrl(place) }, place.region)).join("\n"),
     run: async () => {
-      for (const place of places) await call("sqs", action, { QueueUrl: queueUrl(place) }, place);
-      toast(`${what} ${places.length === 1 ? "is" : "are"} ${verb === "purge" ? "purged" : "deleted"}.`);
+      const results = [];
+      for (const place of places) results.push(await end(place));
+      const refused = results.filter(Boolean);
+      places = refused.map(({ place }) => place);
+      if (refused.length) {
+        const reasons = refused.slice(0, MAX_REASONS).map(({ place, error }) => `${place.name}: ${error.message}`);
+        throw new Error(`${count(refused.length)} of ${what} could not be ${past}. ${reasons.join(" ")}`);
+      }
+      toast(`${what} ${isOne ? "is" : "are"} ${past}.`);
       done();
     },
   });
