@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { CreateQueueCommand, DeleteQueueCommand, ListQueueTagsCommand, SQSClient, TagQueueCommand } from "@aws-sdk/client-sqs";
-import { Server, endServersLeft, launchBrowser, openPage } from "./server.mjs";
+import { CONSOLE_HOST, Server, endServersLeft, launchBrowser, openPage } from "./server.mjs";
 import { hasText } from "./waiting.mjs";
 
 let server;
@@ -81,4 +81,26 @@ test("deleting several queues names them, and one that is refused keeps no other
   await page.getByText("No queue fits the filter.").waitFor();
   assert.deepEqual(problems.filter((text) => !text.includes("400 (Bad Request)")), []);
   await page.context().close();
+});
+
+test("who is logged in comes in by a link from another site, and back leads out again", async () => {
+  const guarded = await Server.start({ MILLRACE_ACCESS_KEY: "AKIDOPS", MILLRACE_SECRET_KEY: "long-secret" });
+  const { page, problems } = await openPage(browser);
+  const outside = `http://${CONSOLE_HOST}:${new URL(server.endpoint).port}/health`;
+  const follow = (url) => page.evaluate((url) => location.assign(url), url);
+  await page.goto(outside);
+  await follow(`${guarded.console}/queues`);
+  await page.getByLabel("Access key").fill("AKIDOPS");
+  await page.getByLabel("Secret key").fill("long-secret");
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.waitForURL(`${guarded.console}/queues`);
+  await page.goBack();
+  await page.waitForURL(outside);
+
+  await follow(`${guarded.console}/queues?sort=name`);
+  await page.waitForURL(`${guarded.console}/queues?sort=name`);
+  await hasText(page.locator("h1"), "Queues");
+  assert.deepEqual(problems.filter((text) => !text.includes("401 (Unauthorized)")), []);
+  await page.context().close();
+  await guarded.close();
 });

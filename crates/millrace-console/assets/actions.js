@@ -70,7 +70,7 @@ addEventListener("pageshow", () => { isLeaving = false; });
 function toLogin() {
   if (isLeaving) return;
   isLeaving = true;
-  location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+  location.replace(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
 }
 
 /** Ends the session, and with it that of other pages. */

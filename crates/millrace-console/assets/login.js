@@ -16,7 +16,7 @@ export function show(root) {
     replace(error);
     try {
       await logIn({ access_key: key.value.trim(), secret_key: secret.value });
-      location.assign(next());
+      enter();
     } catch (failure) {
       replace(error, errorNotice(failure));
       submit.disabled = false;
@@ -26,7 +26,19 @@ export function show(root) {
   });
   replace(root, h("div", { class: "login" }, form));
   key.focus();
-  if (data.token) location.assign(next());
+  if (data.token) enter();
+  else enterIfLoggedIn();
+}
+
+/** Who follows a link from another site comes without the cookie; requests of this page have it. */
+async function enterIfLoggedIn() {
+  const response = await fetch("/api/session").catch(() => null);
+  if (response?.ok) enter();
+}
+
+/** In place of this page, which would only lead forth again who goes back to it. */
+function enter() {
+  location.replace(next());
 }
 
 async function logIn(keys) {
