@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { CreateQueueCommand, DeleteQueueCommand, ListQueueTagsCommand, SQSClient, TagQueueCommand } from "@aws-sdk/client-sqs";
+import { CreateQueueCommand, DeleteQueueCommand, ListQueueTagsCommand, ReceiveMessageCommand, SQSClient, TagQueueCommand } from "@aws-sdk/client-sqs";
 import { CONSOLE_HOST, Server, endServersLeft, launchBrowser, openPage } from "./server.mjs";
 import { hasText } from "./waiting.mjs";
 
@@ -103,4 +103,25 @@ test("who is logged in comes in by a link from another site, and back leads out 
   assert.deepEqual(problems.filter((text) => !text.includes("401 (Unauthorized)")), []);
   await page.context().close();
   await guarded.close();
+});
+
+test("a file that is no text, or too large, is refused, and text is taken to the byte", async () => {
+  const QueueUrl = await createQueue("files");
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("files", "send"));
+  const choose = (name, buffer) => page.getByLabel("Fill the body from a file").setInputFiles({ name, mimeType: "application/octet-stream", buffer });
+  await choose("picture.png", Buffer.from([0x89, 0x50, 0x4e, 0x47, 0xff]));
+  await hasText(page.getByRole("alert"), /^picture.png is not text in UTF-8/);
+  await choose("huge.txt", Buffer.alloc(1_048_577, "a"));
+  await hasText(page.getByRole("alert"), "huge.txt has 1,048,577 bytes, a message at most 1,048,576.");
+  assert.equal(await page.getByLabel("Body", { exact: true }).inputValue(), "");
+
+  await choose("marked.txt", Buffer.from("\uFEFFone\r\ntwo"));
+  await page.getByRole("alert").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Send message" }).click();
+  await page.getByText("is in the queue.").waitFor();
+  const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl }));
+  assert.equal(Messages[0].Body, "\uFEFFone\r\ntwo");
+  assert.deepEqual(problems, []);
+  await page.context().close();
 });

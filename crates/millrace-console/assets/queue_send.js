@@ -42,7 +42,13 @@ export function show(root, queue) {
     cli.update(command("sqs", "SendMessage", { QueueUrl: queue.url, ...message() }, queue.region));
   };
   file.addEventListener("change", async () => {
-    if (file.files[0]) text = keepText(body, await file.files[0].text());
+    errors.replaceChildren();
+    try {
+      if (file.files[0]) text = keepText(body, await textOf(file.files[0]));
+    } catch (error) {
+      file.value = "";
+      errors.replaceChildren(errorNotice(error));
+    }
     refresh();
   });
   const form = h("form", {},
@@ -123,6 +129,17 @@ function* batches(copies, numbered) {
 function messageBytes({ MessageBody, MessageAttributes = {} }) {
   const attributes = Object.entries(MessageAttributes).flatMap(([name, { DataType, StringValue = "", BinaryValue = "" }]) => [name, DataType, StringValue, BinaryValue]);
   return textBytes([MessageBody, ...attributes].join(""));
+}
+
+/** A file's text, byte for byte: what is no text would be sent as another. */
+async function textOf(file) {
+  if (file.size > BATCH_BYTES) throw new Error(`${file.name} has ${count(file.size)} bytes, a message at most ${count(BATCH_BYTES)}.`);
+  const content = await file.arrayBuffer();
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content);
+  } catch {
+    throw new Error(`${file.name} is not text in UTF-8. Other content can be sent as base64, or in an attribute of type Binary.`);
+  }
 }
 
 function textBytes(text) {
