@@ -125,3 +125,24 @@ test("a file that is no text, or too large, is refused, and text is taken to the
   assert.deepEqual(problems, []);
   await page.context().close();
 });
+
+test("an address of the metrics page that is damaged shows what is left of it", async () => {
+  const { page, problems } = await openPage(browser);
+  const metric = { Namespace: "Shop", MetricData: [{ MetricName: "a~b", Value: 7 }] };
+  await fetch(server.endpoint, {
+    method: "POST",
+    headers: { "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": "GraniteServiceVersion20100801.PutMetricData" },
+    body: JSON.stringify(metric),
+  });
+  await page.goto(`${server.console}/metrics?series=%25~~${encodeURIComponent("Shop|a%7Eb")}~AWS`);
+  const box = page.getByLabel("Show a~b");
+  await box.and(page.locator(":checked")).waitFor();
+  await hasText(page.locator(".legend"), /^a~b/);
+  await page.getByRole("button", { name: "1 h", exact: true }).click();
+  await page.waitForURL(/range=1/);
+  await page.reload();
+  await box.and(page.locator(":checked")).waitFor();
+  await page.locator(".legend li").waitFor();
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});

@@ -17,7 +17,7 @@ const MAX_LISTED = 300;
 
 export function show(root) {
   const address = new URLSearchParams(location.search);
-  const chosen = new Map((address.get("series") ?? "").split("~").filter(Boolean).slice(0, MAX_SERIES).map((text) => [text, parse(text)]));
+  const chosen = new Map(seriesOf(address.get("series") ?? "").map((series) => [series.key, series]));
   let range = RANGES.find(({ id }) => id === address.get("range")) ?? RANGES[1];
   const statistic = h("select", {}, h("option", { value: "" }, "Usual"), STATISTICS.map((name) => h("option", { value: name }, name)));
   statistic.value = address.get("statistic") ?? "";
@@ -153,9 +153,23 @@ function defaults(metrics) {
   return metrics.filter(({ metric }) => metric === "NumberOfMessagesSent").slice(0, 3);
 }
 
+/** The series of an address; what is none is left out: people shorten and join addresses. */
+function seriesOf(text) {
+  const found = text.split("~").flatMap((key) => {
+    try {
+      return parse(key);
+    } catch {
+      return [];
+    }
+  });
+  return found.filter(({ metric }) => metric).slice(0, MAX_SERIES);
+}
+
 /** A series as text for the address: namespace|metric|name=value|… */
 function keyOf({ namespace, metric, dimensions }) {
-  return [namespace, metric, ...dimensions.map(({ Name, Value }) => `${Name}=${Value}`)].map(encodeURIComponent).join("|");
+  const parts = [namespace, metric, ...dimensions.map(({ Name, Value }) => `${Name}=${Value}`)];
+  // A tilde stands between series.
+  return parts.map((part) => encodeURIComponent(part).replaceAll("~", "%7E")).join("|");
 }
 
 function parse(key) {
@@ -164,7 +178,7 @@ function parse(key) {
     const at = pair.indexOf("=");
     return { Name: pair.slice(0, at), Value: pair.slice(at + 1) };
   });
-  return { key, namespace, metric: metric ?? "", dimensions };
+  return { key, namespace, metric, dimensions };
 }
 
 function label({ metric, dimensions }) {
