@@ -146,3 +146,34 @@ test("an address of the metrics page that is damaged shows what is left of it", 
   assert.deepEqual(problems, []);
   await page.context().close();
 });
+
+test("the status says since when figures are stale as long as they are, and that a page is paused", async () => {
+  const { page, problems } = await openPage(browser);
+  await page.goto(server.console);
+  const status = page.locator("#live");
+  await hasText(status, "Live");
+  await server.end();
+  await hasText(status, /^Stale since/);
+  // The browser tries again each second.
+  await page.evaluate(() => {
+    window.said = [];
+    const note = () => window.said.push(document.getElementById("live").textContent);
+    new MutationObserver(note).observe(document.getElementById("live"), { childList: true });
+  });
+  await page.waitForEvent("requestfailed");
+  await page.waitForEvent("requestfailed");
+  await server.spawn();
+  await hasText(status, "Live");
+  assert.deepEqual(await page.evaluate(() => window.said), ["Live"]);
+
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.evaluate(() => {
+    for (const isHidden of [true, false]) {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }
+  });
+  await hasText(status, "Paused");
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});

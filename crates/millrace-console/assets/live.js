@@ -39,7 +39,7 @@ export class Live {
       this.#isPaused ? this.#close("paused") : this.#open();
     });
     document.addEventListener("visibilitychange", () => this.#attend());
-    addEventListener("pagehide", () => this.#close("reconnecting"));
+    addEventListener("pagehide", () => this.#rest());
     addEventListener("pageshow", (event) => event.persisted && this.#attend());
     setInterval(() => this.#check(), 1000);
     this.#open();
@@ -58,8 +58,13 @@ export class Live {
   }
 
   #attend() {
-    if (document.hidden) this.#close("reconnecting");
+    if (document.hidden) this.#rest();
     else if (!this.#isPaused && !this.#source) this.#open();
+  }
+
+  /** Until the page is looked at again. */
+  #rest() {
+    if (!this.#isPaused) this.#close("reconnecting");
   }
 
   #open() {
@@ -73,7 +78,8 @@ export class Live {
     source.addEventListener("delta", (event) => this.#receive(event, false));
     source.addEventListener("error", () => {
       if (this.#source !== source) return;
-      this.#setStatus("reconnecting");
+      // One try follows another; what is shown stays as old as it is.
+      if (this.#status !== "stale") this.#setStatus("reconnecting");
       if (source.readyState === EventSource.CLOSED) this.#fallBack();
     });
   }
