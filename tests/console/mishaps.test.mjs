@@ -177,3 +177,29 @@ test("the status says since when figures are stale as long as they are, and that
   assert.deepEqual(problems, []);
   await page.context().close();
 });
+
+test("a server that is away is called that, once", async () => {
+  const QueueUrl = await createQueue("away");
+  const { page } = await openPage(browser);
+  await page.goto(`${server.console}/alarms`);
+  await page.getByRole("heading", { name: "No alarms yet" }).waitFor();
+  const form = await page.context().newPage();
+  await form.goto(pathOf("away", "send"));
+  await form.getByLabel("Body", { exact: true }).fill("kept");
+  await server.end();
+  const send = form.getByRole("button", { name: "Send message" });
+  await send.click();
+  await hasText(form.getByRole("alert"), "The server gives no answer.");
+  const alert = page.getByRole("alert");
+  await hasText(alert, "The server gives no answer.");
+  await alert.evaluate((element) => (element.isSame = true));
+  await page.waitForEvent("requestfailed");
+  assert.equal(await alert.evaluate((element) => element.isSame), true);
+
+  await server.spawn();
+  await send.click();
+  await form.getByText("is in the queue.").waitFor();
+  const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl }));
+  assert.equal(Messages[0].Body, "kept");
+  await page.context().close();
+});

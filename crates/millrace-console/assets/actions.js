@@ -16,7 +16,7 @@ export class ActionError extends Error {
 /** Calls `service` ("sqs" or "cloudwatch"); resolves to the answer's members. */
 export async function call(service, action, input, { region = data.region, account = data.account, signal } = {}) {
   const place = new URLSearchParams({ region, account });
-  const post = () => fetch(`/api/call/${service}/${action}?${place}`, {
+  const post = () => ask(`/api/call/${service}/${action}?${place}`, {
     method: "POST",
     headers: { "Content-Type": "application/json", "X-CSRF-Token": data.token },
     body: JSON.stringify(input),
@@ -34,7 +34,17 @@ export async function call(service, action, input, { region = data.region, accou
 /** Reads a path of the console's own. */
 export async function read(path, parameters = {}, signal) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null));
-  return answerOf(await fetch(`${path}${path.includes("?") ? "&" : "?"}${query}`, { signal }));
+  return answerOf(await ask(`${path}${path.includes("?") ? "&" : "?"}${query}`, { signal }));
+}
+
+/** As fetch; browsers say no more than "Failed to fetch" of a server that is away. */
+export async function ask(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ActionError(0, "", "The server gives no answer.");
+  }
 }
 
 async function answerOf(response) {
@@ -77,7 +87,7 @@ function toLogin() {
 export async function logOut() {
   isLeaving = true;
   try {
-    await fetch("/api/logout", { method: "POST" });
+    await ask("/api/logout", { method: "POST" });
     location.assign("/login");
   } catch (error) {
     isLeaving = false;

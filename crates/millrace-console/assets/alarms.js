@@ -59,7 +59,9 @@ export function show(root) {
       replace(body, alarms.map((alarm) => alarmRow(alarm, load, () => showDetail(detail, alarm))));
       if (focused) body.querySelector(`[data-alarm="${CSS.escape(focused)}"]`)?.focus();
     } catch (error) {
-      errors.replaceChildren(errorNotice(error));
+      const notice = errorNotice(error);
+      // Each new one is read out, and the next try is near.
+      if (errors.textContent !== notice.textContent) errors.replaceChildren(notice);
     }
   };
   table.hidden = empty.hidden = true;

@@ -1,6 +1,6 @@
 // Log in with an access key and its secret.
 
-import { ActionError, data, errorNotice } from "./actions.js";
+import { ActionError, ask, data, errorNotice } from "./actions.js";
 import { field, h, replace } from "./dom.js";
 
 export function show(root) {
@@ -20,7 +20,7 @@ export function show(root) {
     } catch (failure) {
       replace(error, errorNotice(failure));
       submit.disabled = false;
-      if (failure instanceof ActionError) secret.value = "";
+      if (failure.status) secret.value = "";
       secret.focus();
     }
   });
@@ -42,7 +42,7 @@ function enter() {
 }
 
 async function logIn(keys) {
-  const response = await fetch("/api/login", {
+  const response = await ask("/api/login", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(keys),
