@@ -203,3 +203,22 @@ test("a server that is away is called that, once", async () => {
   assert.equal(Messages[0].Body, "kept");
   await page.context().close();
 });
+
+test("the next page begins at its top, and a click that asks for another tab gets one", async () => {
+  await Promise.all(Array.from({ length: 110 }, (_, number) => createQueue(`row-${number}`)));
+  const { page, problems } = await openPage(browser);
+  await page.goto(`${server.console}/queues?filter=row-&sort=name`);
+  const next = page.getByRole("link", { name: "Next" });
+  const [other] = await Promise.all([page.context().waitForEvent("page"), next.click({ modifiers: ["Control"] })]);
+  await other.waitForURL(/page=2/);
+  const [sorted] = await Promise.all([page.context().waitForEvent("page"), page.getByRole("link", { name: "Created" }).click({ modifiers: ["Control"] })]);
+  await sorted.waitForURL(/sort=created/);
+  assert.equal(new URL(page.url()).search, "?filter=row-&sort=name");
+
+  await next.scrollIntoViewIfNeeded();
+  await next.click();
+  await hasText(page.locator(".paging span").first(), "Page 2 of 2");
+  assert.equal(await page.evaluate(() => scrollY), 0);
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});

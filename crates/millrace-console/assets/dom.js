@@ -129,3 +129,8 @@ export function segments(label, options, chosen, onchoose) {
     } }, text));
   return h("div", { class: "segments", role: "group", "aria-label": label }, buttons);
 }
+
+/** Whether a click on a link wants it here, and not in a tab or window of its own. */
+export function isPlain(click) {
+  return !click.ctrlKey && !click.metaKey && !click.shiftKey;
+}

@@ -3,7 +3,7 @@
 import { call, data, keyOfArn, queueArn, queuePath, queueUrl, toast } from "./actions.js";
 import { cliBlock, command } from "./cli.js";
 import { confirmDialog, formDialog } from "./dialog.js";
-import { checkField, field, h, replace, setAttribute, setText } from "./dom.js";
+import { checkField, field, h, isPlain, replace, setAttribute, setText } from "./dom.js";
 import { age, count, day, rate } from "./format.js";
 import { Live } from "./live.js";
 import { isHere } from "./places.js";
@@ -87,8 +87,10 @@ class QueuesPage {
     });
     for (const link of [this.#previous, this.#next]) {
       link.addEventListener("click", (event) => {
+        if (!link.hasAttribute("href") || !isPlain(event)) return;
         event.preventDefault();
-        if (link.hasAttribute("href")) this.#go({ page: new URL(link.href).searchParams.get("page") });
+        this.#go({ page: new URL(link.href).searchParams.get("page") });
+        scrollTo(0, 0);
       });
     }
     addEventListener("popstate", () => {
@@ -103,6 +105,7 @@ class QueuesPage {
   #headRow() {
     const cells = COLUMNS.map((column) => {
       const content = column.id ? h("a", { href: "#", onclick: (event) => {
+        if (!isPlain(event)) return;
         event.preventDefault();
         this.#go({ sort: column.id, order: this.#nextOrder(column), page: null });
       } }, column.title) : column.title;
