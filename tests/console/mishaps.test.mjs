@@ -222,3 +222,17 @@ test("the next page begins at its top, and a click that asks for another tab get
   assert.deepEqual(problems, []);
   await page.context().close();
 });
+
+test("a window of 320 pixels shows every choice of time", async () => {
+  await createQueue("slim");
+  const { page, problems } = await openPage(browser, { viewport: { width: 320, height: 640 } });
+  await page.goto(pathOf("slim"));
+  const choice = page.getByRole("group", { name: "Time shown" });
+  await choice.waitFor();
+  const right = (element) => element.getBoundingClientRect().right;
+  for (const button of await choice.getByRole("button").all()) {
+    assert.ok((await button.evaluate(right)) <= (await choice.evaluate(right)), await button.innerText());
+  }
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
