@@ -126,14 +126,19 @@ test("a file that is no text, or too large, is refused, and text is taken to the
   await page.context().close();
 });
 
+/** An action of CloudWatch; nobody checks who asks. */
+async function cloudwatch(action, input) {
+  const response = await fetch(server.endpoint, {
+    method: "POST",
+    headers: { "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": `GraniteServiceVersion20100801.${action}` },
+    body: JSON.stringify(input),
+  });
+  assert.equal(response.status, 200);
+}
+
 test("an address of the metrics page that is damaged shows what is left of it", async () => {
   const { page, problems } = await openPage(browser);
-  const metric = { Namespace: "Shop", MetricData: [{ MetricName: "a~b", Value: 7 }] };
-  await fetch(server.endpoint, {
-    method: "POST",
-    headers: { "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": "GraniteServiceVersion20100801.PutMetricData" },
-    body: JSON.stringify(metric),
-  });
+  await cloudwatch("PutMetricData", { Namespace: "Shop", MetricData: [{ MetricName: "a~b", Value: 7 }] });
   await page.goto(`${server.console}/metrics?series=%25~~${encodeURIComponent("Shop|a%7Eb")}~AWS`);
   const box = page.getByLabel("Show a~b");
   await box.and(page.locator(":checked")).waitFor();
@@ -234,5 +239,48 @@ test("a window of 320 pixels shows every choice of time", async () => {
     assert.ok((await button.evaluate(right)) <= (await choice.evaluate(right)), await button.innerText());
   }
   assert.deepEqual(problems, []);
+  await page.context().close();
+});
+
+test("words as long as they may be fit into every page", async () => {
+  const word = "W".repeat(250);
+  const [from, to] = ["from", "to"].map((name) => name.padEnd(80, "x"));
+  await createQueue(to);
+  const RedrivePolicy = JSON.stringify({ deadLetterTargetArn: `arn:aws:sqs:us-east-1:000000000000:${to}`, maxReceiveCount: 1 });
+  const QueueUrl = await createQueue(from, { RedrivePolicy });
+  await sqs.send(new TagQueueCommand({ QueueUrl, Tags: { ["k".repeat(128)]: word } }));
+  const metric = { Namespace: "Words", MetricName: word, Dimensions: [{ Name: word, Value: word }] };
+  await cloudwatch("PutMetricData", { Namespace: "Words", MetricData: [{ ...metric, Namespace: undefined, Value: 7 }] });
+  await cloudwatch("PutMetricAlarm", {
+    ...metric, AlarmName: word, AlarmDescription: word, Statistic: "Maximum", Period: 60,
+    EvaluationPeriods: 1, Threshold: 0, ComparisonOperator: "GreaterThanThreshold",
+  });
+  const { page, problems } = await openPage(browser, { viewport: { width: 320, height: 640 } });
+  const fits = async (what) => {
+    const excess = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(excess <= 0, `${what}: ${excess} pixels too wide`);
+  };
+  for (const tab of ["", "send", "dead-letters", "configuration", "tags"]) {
+    await page.goto(pathOf(from, tab));
+    await page.locator("#root > *:not(noscript)").first().waitFor();
+    await fits(tab);
+  }
+  await page.goto(pathOf(from, "configuration"));
+  await page.getByLabel("Dead-letter queue").fill(word);
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("alert").waitFor();
+  await fits("an error");
+  await page.goto(`${server.console}/alarms`);
+  await page.getByRole("button", { name: word, exact: true }).click();
+  await page.getByRole("heading", { name: "History of" }).waitFor();
+  await fits("an alarm");
+  await page.getByRole("button", { name: `Delete ${word}` }).click();
+  await page.getByRole("dialog").getByRole("textbox").and(page.locator(":focus")).waitFor();
+  await fits("a confirmation");
+  await page.goto(`${server.console}/metrics`);
+  await page.getByLabel(`Show ${word}`).check();
+  await page.locator(".legend li").waitFor();
+  await fits("a series");
+  assert.deepEqual(problems.filter((text) => !text.includes("400 (Bad Request)")), []);
   await page.context().close();
 });

@@ -49,11 +49,11 @@ export function formDialog({ title, content, submit, danger, run, command, isRea
  * stand below the text.
  */
 export function confirmDialog({ phrase, text, details, ...rest }) {
-  const input = h("input", { autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
+  const input = h("input", { autocomplete: "off", spellcheck: "false", autocapitalize: "off", autofocus: true });
   const content = [
     h("p", {}, text),
     details,
-    field(`Type ${phrase} to confirm`, input),
+    field(["Type ", h("bdi", {}, phrase), " to confirm"], input),
     h("p", {}),
   ];
   return formDialog({ ...rest, content, danger: true, isReady: () => shown(input.value) === shown(phrase) });
