@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { CreateQueueCommand, DeleteQueueCommand, ListQueueTagsCommand, ReceiveMessageCommand, SQSClient, TagQueueCommand } from "@aws-sdk/client-sqs";
+import { CreateQueueCommand, DeleteQueueCommand, ListQueueTagsCommand, ReceiveMessageCommand, SQSClient, SendMessageCommand, StartMessageMoveTaskCommand, TagQueueCommand } from "@aws-sdk/client-sqs";
 import { CONSOLE_HOST, Server, endServersLeft, launchBrowser, openPage } from "./server.mjs";
 import { hasText } from "./waiting.mjs";
 
@@ -282,5 +282,23 @@ test("words as long as they may be fit into every page", async () => {
   await page.locator(".legend li").waitFor();
   await fits("a series");
   assert.deepEqual(problems.filter((text) => !text.includes("400 (Bad Request)")), []);
+  await page.context().close();
+});
+
+test("a redrive that another tab starts is shown, and one message is one message", async () => {
+  const arn = (name) => `arn:aws:sqs:us-east-1:000000000000:${name}`;
+  const deadUrl = await createQueue("shared-dead");
+  await createQueue("shared", { RedrivePolicy: JSON.stringify({ deadLetterTargetArn: arn("shared-dead"), maxReceiveCount: 1 }) });
+  await sqs.send(new SendMessageCommand({ QueueUrl: deadUrl, MessageBody: "x" }));
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("shared-dead", "dead-letters"));
+  await page.getByText("No redrive yet.").waitFor();
+  await page.getByText("1 message waits here.").waitFor();
+
+  await sqs.send(new StartMessageMoveTaskCommand({ SourceArn: arn("shared-dead"), DestinationArn: arn("shared") }));
+  await hasText(page.locator("main").getByText("moved"), "1 of 1 moved");
+  await page.goto(pathOf("shared"));
+  await page.getByText(/after 1 receive$/).waitFor();
+  assert.deepEqual(problems, []);
   await page.context().close();
 });

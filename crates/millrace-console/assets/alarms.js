@@ -6,7 +6,7 @@ import { QUEUE_METRICS, RANGES, metricData, span } from "./cloudwatch.js";
 import { cliBlock, command } from "./cli.js";
 import { confirmDialog, formDialog } from "./dialog.js";
 import { field, h, keepText, panel, replace, setText, withValue } from "./dom.js";
-import { NOTHING, count, dateTime } from "./format.js";
+import { NOTHING, count, counted, dateTime } from "./format.js";
 import { isHere, placeField, placeName, places } from "./places.js";
 
 const STATES = { ALARM: ["In alarm", "alarm"], OK: ["OK", "ok"], INSUFFICIENT_DATA: ["Insufficient data", ""] };
@@ -52,7 +52,7 @@ export function show(root) {
       if (text === shown) return;
       shown = text;
       const inAlarm = alarms.filter(({ StateValue }) => StateValue === "ALARM").length;
-      setText(summary, alarms.length ? `${count(alarms.length)} ${alarms.length === 1 ? "alarm" : "alarms"}, ${count(inAlarm)} in alarm` : "");
+      setText(summary, alarms.length ? `${counted(alarms.length, "alarm")}, ${count(inAlarm)} in alarm` : "");
       table.hidden = alarms.length === 0;
       empty.hidden = alarms.length > 0;
       const focused = document.activeElement?.dataset?.alarm;

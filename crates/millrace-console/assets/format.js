@@ -9,6 +9,11 @@ export function count(value) {
   return value === null || value === undefined ? NOTHING : integers.format(value);
 }
 
+/** 1 queue, 2 queues. */
+export function counted(value, noun) {
+  return `${count(value)} ${value === 1 ? noun : `${noun}s`}`;
+}
+
 export function short(value) {
   if (value === null || value === undefined) return NOTHING;
   return Math.abs(value) >= 10_000 ? compact.format(value) : integers.format(Math.round(value * 100) / 100);

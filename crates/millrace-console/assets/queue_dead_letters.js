@@ -4,8 +4,10 @@ import { call, errorNotice, keyOfArn, queueArn, queuePath, toast } from "./actio
 import { command } from "./cli.js";
 import { formDialog } from "./dialog.js";
 import { field, h, panel, replace, setAttribute, setText } from "./dom.js";
-import { count, dateTime, duration } from "./format.js";
+import { count, counted, dateTime, duration } from "./format.js";
 
+/** Another client may start one. */
+const RELOAD_MS = 5000;
 const STATUSES = { RUNNING: "Running", COMPLETED: "Completed", CANCELLING: "Cancelling", CANCELLED: "Cancelled", FAILED: "Failed" };
 const SOURCE_FIGURES = [
   ["Available", (row) => row.available],
@@ -25,8 +27,10 @@ export function show(root, queue) {
   const errors = h("div", {});
   let latest = null;
   let isRunning = false;
+  let loadedAt = 0;
 
   const loadTasks = async () => {
+    loadedAt = Date.now();
     try {
       const { Results: results = [] } = await call("sqs", "ListMessageMoveTasks", { SourceArn: queue.arn, MaxResults: 10 }, queue.place);
       isRunning = results.some((task) => task.Status === "RUNNING");
@@ -52,7 +56,7 @@ export function show(root, queue) {
     if (goal !== shownTarget) {
       shownTarget = goal;
       replace(target, head.dead_letter_queue
-        ? h("p", {}, "To ", h("a", { href: queuePath(head.dead_letter_queue, "dead-letters") }, head.dead_letter_queue.split("/").pop()), ` when they were received ${count(head.max_receive_count)} times and come up again.`)
+        ? h("p", {}, "To ", h("a", { href: queuePath(head.dead_letter_queue, "dead-letters") }, head.dead_letter_queue.split("/").pop()), ` when they were received ${counted(head.max_receive_count, "time")} and come up again.`)
         : h("p", {}, "Nowhere: this queue has no redrive policy. It is set under ", h("a", { href: queuePath(queue.key, "configuration") }, "Configuration"), "."));
     }
     const rows = lists.sources ?? [];
@@ -61,8 +65,8 @@ export function show(root, queue) {
     showSources(sources, rows);
     const isDeadLetterQueue = rows.length > 0;
     start.disabled = !isDeadLetterQueue || isRunning;
-    setText(waiting, isDeadLetterQueue ? `${count(head.available)} messages wait here.` : "Only a dead-letter queue can be redriven.");
-    if (isRunning) loadTasks();
+    setText(waiting, isDeadLetterQueue ? `${counted(head.available, "message")} ${head.available === 1 ? "waits" : "wait"} here.` : "Only a dead-letter queue can be redriven.");
+    if (isRunning || Date.now() - loadedAt > RELOAD_MS) loadTasks();
   };
 }
 
@@ -131,7 +135,7 @@ function cancelDialog(queue, task, reload) {
     command: () => command("sqs", "CancelMessageMoveTask", input, queue.region),
     run: async () => {
       const answer = await call("sqs", "CancelMessageMoveTask", input, queue.place);
-      toast(`Cancelled after ${count(answer.ApproximateNumberOfMessagesMoved)} messages.`);
+      toast(`Cancelled after ${counted(answer.ApproximateNumberOfMessagesMoved, "message")}.`);
       await reload();
     },
   });
@@ -153,7 +157,7 @@ function redriveDialog(queue, { head, lists }, done) {
   const describe = () => {
     otherField.hidden = destination.value !== "other";
     const time = speed.value ? `, about ${duration((head.available / Number(speed.value)) * 1000)}` : "";
-    setText(estimate, `${count(head.available)} messages to move${time}.`);
+    setText(estimate, `${counted(head.available, "message")} to move${time}.`);
   };
   const { dialog } = formDialog({
     title: "Redrive",

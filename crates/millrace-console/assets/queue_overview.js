@@ -5,7 +5,7 @@ import { chart } from "./chart.js";
 import { command } from "./cli.js";
 import { history, RANGES } from "./cloudwatch.js";
 import { copyButton, h, panel, replace, segments, setText } from "./dom.js";
-import { age, count, dateTime, rate } from "./format.js";
+import { age, count, counted, dateTime, rate } from "./format.js";
 import { figureList, liveCharts } from "./overview.js";
 
 export function show(root, queue) {
@@ -78,8 +78,8 @@ function factList(queue) {
     ["Region, account", () => `${queue.region}, ${queue.account}`],
     ["Created", (head) => dateTime(head.created)],
     ["Dead-letter queue", (head) => head.dead_letter_queue
-      ? [h("a", { href: queuePath(head.dead_letter_queue) }, head.dead_letter_queue.split("/").pop()), ` after ${count(head.max_receive_count)} receives`] : "none"],
-    ["Dead-letter queue of", (head) => head.sources ? h("a", { href: queuePath(queue.key, "dead-letters") }, `${count(head.sources)} ${head.sources === 1 ? "queue" : "queues"}`) : "no queue"],
+      ? [h("a", { href: queuePath(head.dead_letter_queue) }, head.dead_letter_queue.split("/").pop()), ` after ${counted(head.max_receive_count, "receive")}`] : "none"],
+    ["Dead-letter queue of", (head) => head.sources ? h("a", { href: queuePath(queue.key, "dead-letters") }, counted(head.sources, "queue")) : "no queue"],
     ["Since the start", (head) => `${count(head.total_sent)} sent, ${count(head.total_received)} received, ${count(head.total_deleted)} deleted, ${count(head.total_dead_lettered)} dead-lettered, ${count(head.total_expired)} expired`],
   ];
   const values = entries.map(() => h("dd", {}));

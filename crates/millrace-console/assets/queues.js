@@ -4,7 +4,7 @@ import { call, data, keyOfArn, queueArn, queuePath, queueUrl, toast } from "./ac
 import { cliBlock, command } from "./cli.js";
 import { confirmDialog, formDialog } from "./dialog.js";
 import { checkField, field, h, isPlain, replace, setAttribute, setText } from "./dom.js";
-import { age, count, day, rate } from "./format.js";
+import { age, count, counted, day, rate } from "./format.js";
 import { Live } from "./live.js";
 import { isHere } from "./places.js";
 
@@ -171,7 +171,7 @@ class QueuesPage {
   #show({ head, lists }) {
     const rows = lists.queues ?? [];
     const isFiltered = this.#parameters.get("filter") || this.#parameters.get("type");
-    setText(this.#summary, isFiltered ? `${count(head.count)} of ${count(head.total)} queues` : `${count(head.total)} ${head.total === 1 ? "queue" : "queues"}`);
+    setText(this.#summary, isFiltered ? `${count(head.count)} of ${count(head.total)} queues` : counted(head.total, "queue"));
     this.#table.hidden = rows.length === 0;
     this.#empty.hidden = rows.length > 0;
     if (rows.length === 0 && this.#empty.dataset.kind !== (isFiltered ? "filter" : "none")) {
@@ -267,7 +267,7 @@ function deadLetterLinks(row) {
   const name = (key) => key.split("/").pop();
   const links = [];
   if (row.dead_letter_queue) links.push(["→ ", h("a", { href: queuePath(row.dead_letter_queue) }, name(row.dead_letter_queue))]);
-  if (row.sources) links.push([links.length ? " · " : "", h("a", { href: queuePath(row.key, "dead-letters") }, `of ${count(row.sources)} ${row.sources === 1 ? "queue" : "queues"}`)]);
+  if (row.sources) links.push([links.length ? " · " : "", h("a", { href: queuePath(row.key, "dead-letters") }, `of ${counted(row.sources, "queue")}`)]);
   return links;
 }
 
