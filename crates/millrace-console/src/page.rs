@@ -76,10 +76,10 @@ impl Theme {
 }
 
 impl Page {
-    /// The page at a path.
+    /// The page at a path, with or without a slash at its end: people type both.
     pub(crate) fn at(path: &str) -> Page {
         let parts: Vec<String> = path
-            .trim_start_matches('/')
+            .trim_matches('/')
             .split('/')
             .map(|part| percent_encoding::percent_decode_str(part).decode_utf8_lossy().into_owned())
             .collect();
@@ -261,6 +261,7 @@ mod tests {
     fn paths_name_pages() {
         assert_eq!(Page::at("/"), Page::Overview);
         assert_eq!(Page::at("/queues"), Page::Queues);
+        assert_eq!(Page::at("/queues/"), Page::Queues);
         let page = Page::at("/queues/eu-west-1/000000000000/orders.fifo/dead-letters");
         let Page::Queue(key, tab) = page else { panic!("{page:?}") };
         assert_eq!(key, QueueKey::new("eu-west-1", "000000000000", "orders.fifo"));
