@@ -302,3 +302,27 @@ test("a redrive that another tab starts is shown, and one message is one message
   assert.deepEqual(problems, []);
   await page.context().close();
 });
+
+test("a body in which there is nothing to see, or which hides something, says so", async () => {
+  const QueueUrl = await createQueue("unseen");
+  const cases = [
+    [" \n\t", "(blank)", null],
+    ["\u200B\u00A0", "(blank)", "U+200B, U+00A0"],
+    ["pay \u202Egnp.exe", "pay \u202Egnp.exe", "U+202E"],
+    ["\u{1F469}\u200D\u{1F469}\u200D\u{1F467} caf\u00E9\r\n\u05E9", "\u{1F469}\u200D\u{1F469}\u200D\u{1F467} caf\u00E9 \u05E9", null],
+  ];
+  for (const [MessageBody] of cases) await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody }));
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("unseen", "browse"));
+  await page.locator("li.message").nth(cases.length - 1).waitFor();
+  for (const [index, [, preview, hidden]] of cases.entries()) {
+    const item = page.locator("li.message").nth(index);
+    assert.equal(await item.locator(".preview").textContent(), preview);
+    await item.locator("summary").click();
+    await item.getByText("Receive count").waitFor();
+    const fact = item.locator("dt", { hasText: "Invisible in the body" }).locator("xpath=following-sibling::dd[1]");
+    assert.deepEqual(await fact.allTextContents(), hidden ? [hidden] : [], preview);
+  }
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});

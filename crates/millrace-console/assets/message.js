@@ -6,6 +6,10 @@ import { bytes, count, dateTime, duration } from "./format.js";
 import { pretty } from "./json.js";
 
 const STATES = { available: "Available", in_flight: "In flight", delayed: "Delayed" };
+/** Characters that are not seen, or seen as a space; some turn the text around them. */
+const HIDDEN = /(?![ \t\n\r])[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}]/gu;
+/** Emoji of several parts are joined by one of them. */
+const JOINED_EMOJI = /[\p{Extended_Pictographic}\p{Emoji_Modifier}\uFE0F]\u200D/gu;
 /** Of a text with marks; what comes behind is shown without. */
 const MAX_PARTS = 400;
 
@@ -16,7 +20,7 @@ const MAX_PARTS = 400;
 export function messageItem(message, { now, search = "", actions, whole, highlight = search }) {
   const summary = h("summary", {},
     h("span", {}, h("span", { class: `badge ${message.state}` }, STATES[message.state] ?? message.state)),
-    h("span", { class: "preview" }, marked(message.body.slice(0, 300).replaceAll(/\s+/g, " ") || "(empty)", highlight)),
+    h("span", { class: "preview" }, marked(preview(message.body), highlight)),
     h("span", { class: "when" }, `${bytes(message.size)} · ${duration(now - message.sent)} ago`));
   const details = h("details", {}, summary);
   let isFilled = false;
@@ -57,6 +61,19 @@ function detail(message, { now, highlight, actions, whole }) {
     actions && h("div", { class: "buttons" }, actions(message)));
 }
 
+/** The beginning of a body on one line, or what to say where there would be nothing to see. */
+function preview(body) {
+  if (body === "") return "(empty)";
+  const line = body.slice(0, 300).replaceAll(/\s+/g, " ");
+  return line.replaceAll(HIDDEN, "").trim() ? line : "(blank)";
+}
+
+/** Which characters of a text are not seen, each once. */
+function hidden(text) {
+  const found = new Set(text.replaceAll(JOINED_EMOJI, "").match(HIDDEN));
+  return [...found].map((character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`).join(", ");
+}
+
 function facts(message, now) {
   const remaining = message.deadline && `${duration(message.deadline - now)} left, until ${dateTime(message.deadline)}`;
   return [
@@ -66,6 +83,7 @@ function facts(message, now) {
     ["First received", message.first_received && dateTime(message.first_received)],
     ["Visibility timeout", message.state === "in_flight" && remaining],
     ["Delay", message.state === "delayed" && remaining],
+    ["Invisible in the body", hidden(message.body)],
     ["Message group", message.group],
     ["Deduplication id", message.deduplication_id],
     ["Sequence number", message.sequence_number],
