@@ -326,3 +326,48 @@ test("a body in which there is nothing to see, or which hides something, says so
   assert.deepEqual(problems, []);
   await page.context().close();
 });
+
+test("the form for sending drops no attribute, and says what was sent before an error", async () => {
+  const QueueUrl = await createQueue("careful");
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("careful", "send"));
+  const send = page.getByRole("button", { name: /^Send / });
+  const status = page.locator(".buttons [role=status]");
+  await page.getByLabel("Body", { exact: true }).fill("x");
+  for (const value of ["1", "2"]) {
+    await page.getByRole("button", { name: "Add attribute" }).click();
+    await page.getByLabel("Attribute value").last().fill(value);
+  }
+  await send.click();
+  await page.getByLabel("Attribute name").first().and(page.locator(":focus")).waitFor();
+  for (const name of await page.getByLabel("Attribute name").all()) await name.fill("same");
+  await send.click();
+  await hasText(page.getByRole("alert"), "There are two attributes with the name same.");
+  await page.getByLabel("Attribute name").last().fill("other");
+  await send.click();
+  await hasText(status, /is in the queue/);
+  const { Messages } = await sqs.send(new ReceiveMessageCommand({ QueueUrl, MessageAttributeNames: ["All"] }));
+  assert.deepEqual(Object.keys(Messages[0].MessageAttributes).sort(), ["other", "same"]);
+
+  let requests = 0;
+  await page.route("**/SendMessageBatch?**", (route) => (++requests > 2 ? route.abort() : route.continue()));
+  await page.getByLabel("How many").fill("50");
+  await send.click();
+  await hasText(page.getByRole("alert"), "The server gives no answer. (after 20 messages)");
+  assert.equal(await status.innerText(), "");
+  assert.deepEqual(problems.filter((text) => !text.includes("ERR_FAILED")), []);
+  await page.context().close();
+});
+
+test("copies that a queue takes for one message are not called several", async () => {
+  await createQueue("same.fifo", { FifoQueue: "true", ContentBasedDeduplication: "true" });
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("same.fifo", "send"));
+  await page.getByLabel("Body", { exact: true }).fill("alike");
+  await page.getByLabel("Message group").fill("g");
+  await page.getByLabel("How many").fill("12");
+  await page.getByRole("button", { name: "Send 12 messages" }).click();
+  await hasText(page.locator(".buttons [role=status]"), "1 message is in the queue; 11 had the same deduplication id.");
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});

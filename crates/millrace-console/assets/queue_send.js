@@ -1,9 +1,9 @@
 // Send: one message, or several alike.
 
-import { call, errorNotice, toast } from "./actions.js";
+import { ActionError, call, errorNotice, toast } from "./actions.js";
 import { cliBlock, command } from "./cli.js";
 import { field, h, keepText, panel, replace, setText, withValue } from "./dom.js";
-import { bytes, count } from "./format.js";
+import { bytes, count, counted } from "./format.js";
 
 const TYPES = ["String", "Number", "Binary"];
 /** More at once would keep the page waiting; a load generator is better at it. */
@@ -66,7 +66,9 @@ export function show(root, queue) {
     event.preventDefault();
     submit.disabled = true;
     errors.replaceChildren();
+    setText(sent, "");
     try {
+      refuseNamesakes(attributes);
       setText(sent, await send(queue, message(), Number(copies.value), progress));
       toast("Sent.");
     } catch (error) {
@@ -97,14 +99,25 @@ async function send(queue, message, copies, progress) {
     return `Message ${answer.MessageId} is in the queue.`;
   }
   progress.hidden = false;
+  progress.value = 0;
+  // Messages that the queue takes for one have one id.
+  const ids = new Set();
   let accepted = 0;
-  for (const entries of batches(copies, numbered)) {
-    const { Failed: failed = [] } = await call("sqs", "SendMessageBatch", { QueueUrl: queue.url, Entries: entries }, queue.place);
-    if (failed.length) throw new Error(`${failed[0].Code}: ${failed[0].Message ?? ""} (after ${count(accepted)} messages)`);
-    accepted += entries.length;
-    progress.value = accepted / copies;
+  try {
+    for (const entries of batches(copies, numbered)) {
+      const { Successful: successful = [], Failed: failed = [] } = await call("sqs", "SendMessageBatch", { QueueUrl: queue.url, Entries: entries }, queue.place);
+      for (const { MessageId } of successful) ids.add(MessageId);
+      accepted += successful.length;
+      if (failed.length) throw new ActionError(400, failed[0].Code, failed[0].Message ?? "");
+      progress.value = accepted / copies;
+    }
+  } catch (error) {
+    // Who sends again has to know.
+    error.message += ` (after ${counted(accepted, "message")})`;
+    throw error;
   }
-  return `${count(copies)} messages are in the queue.`;
+  const duplicates = copies - ids.size;
+  return `${counted(ids.size, "message")} ${ids.size === 1 ? "is" : "are"} in the queue${duplicates ? `; ${count(duplicates)} had the same deduplication id` : ""}.`;
 }
 
 /** The messages 1 to `copies` in batches that SQS takes; one that is too large is alone, to be refused. */
@@ -147,7 +160,7 @@ function textBytes(text) {
 }
 
 function attributeRow(refresh, { name = "", type = "String", value = "" } = {}) {
-  const names = h("input", { "aria-label": "Attribute name", placeholder: "Name", value: name, autocomplete: "off" });
+  const names = h("input", { "aria-label": "Attribute name", placeholder: "Name", value: name, autocomplete: "off", required: true });
   // Types may have a label of their own, as in Number.int.
   const types = h("select", { "aria-label": "Attribute type" },
     withValue(TYPES.map((known) => [known, known]), type).map(([id, title]) => h("option", { value: id, selected: id === type }, title)));
@@ -166,4 +179,11 @@ function attributesOf(element) {
   const entries = [...element.children].map((row) => row.attribute());
   const named = entries.filter(([name]) => name !== "");
   return named.length ? Object.fromEntries(named) : undefined;
+}
+
+/** Of two attributes with one name only one would be sent. */
+function refuseNamesakes(element) {
+  const names = [...element.children].map((row) => row.attribute()[0]);
+  const twice = names.find((name, index) => names.indexOf(name) < index);
+  if (twice !== undefined) throw new Error(`There are two attributes with the name ${twice}.`);
 }
