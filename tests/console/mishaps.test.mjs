@@ -372,3 +372,18 @@ test("copies that a queue takes for one message are not called several", async (
   assert.deepEqual(problems, []);
   await page.context().close();
 });
+
+test("a long attribute is shown whole on demand", async () => {
+  const QueueUrl = await createQueue("wordy");
+  const StringValue = `${"v".repeat(5000)}end`;
+  await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody: "short", MessageAttributes: { long: { DataType: "String", StringValue } } }));
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("wordy", "browse"));
+  await page.locator("li.message summary").click();
+  await hasText(page.locator("li.message td code"), /v…$/);
+  await page.getByRole("button", { name: "Show all of the attributes" }).click();
+  await hasText(page.locator("li.message td code"), StringValue);
+  await page.getByRole("button", { name: "Show all of the attributes" }).waitFor({ state: "detached" });
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});

@@ -32,33 +32,44 @@ export function messageItem(message, { now, search = "", actions, whole, highlig
   return h("li", { class: "message", "data-id": message.id }, details);
 }
 
+/** Whether a list has only the beginning of the body or of an attribute. */
+export function isCut({ is_cut, attributes = [] }) {
+  return is_cut || attributes.some((attribute) => attribute.is_cut);
+}
+
 function detail(message, { now, highlight, actions, whole }) {
-  const body = h("div", {});
-  const showBody = (shown) => {
-    const errors = h("div", {});
-    const showAll = async ({ target: button }) => {
-      button.disabled = true;
-      errors.replaceChildren();
-      try {
-        const all = await whole();
-        if (all) showBody(all);
-        else button.replaceWith(h("span", { class: "quiet" }, "The message has left the queue."));
-      } catch (error) {
-        errors.replaceChildren(errorNotice(error));
-        button.disabled = false;
-      }
-    };
-    const formatted = shown.is_cut ? { text: shown.body, kind: "Text" } : pretty(shown.body);
-    replace(body,
-      h("div", { class: "buttons" }, h("h2", { class: "sub" }, `Body, ${formatted.kind}`), copyButton(() => shown.body),
-        shown.is_cut && whole && h("button", { type: "button", class: "small", onclick: showAll }, `Show all ${bytes(shown.size)}`)),
-      errors,
-      h("pre", { tabindex: "0", "aria-label": "Message body" }, marked(formatted.text, highlight)));
+  const element = h("div", { class: "detail" });
+  const errors = h("div", {});
+  const showAll = async ({ target: button }) => {
+    button.disabled = true;
+    errors.replaceChildren();
+    try {
+      const all = await whole();
+      if (all) {
+        show(all);
+        // The button that had the focus is gone.
+        element.querySelector("pre").focus();
+      } else button.replaceWith(h("span", { class: "quiet" }, "The message has left the queue."));
+    } catch (error) {
+      errors.replaceChildren(errorNotice(error));
+      button.disabled = false;
+    }
   };
-  showBody(message);
-  return h("div", { class: "detail" }, body, attributeTable(message.attributes), h("dl", { class: "definition" },
-    facts(message, now).filter(([, value]) => value).map(([label, value]) => [h("dt", {}, label), h("dd", {}, value)])),
-    actions && h("div", { class: "buttons" }, actions(message)));
+  const show = (shown) => {
+    const formatted = shown.is_cut ? { text: shown.body, kind: "Text" } : pretty(shown.body);
+    const label = shown.is_cut ? `Show all ${bytes(shown.size)}` : "Show all of the attributes";
+    replace(element,
+      h("div", {},
+        h("div", { class: "buttons" }, h("h2", { class: "sub" }, `Body, ${formatted.kind}`), copyButton(() => shown.body),
+          isCut(shown) && whole && h("button", { type: "button", class: "small", onclick: showAll }, label)),
+        errors,
+        h("pre", { tabindex: "0", "aria-label": "Message body" }, marked(formatted.text, highlight))),
+      attributeTable(shown.attributes),
+      h("dl", { class: "definition" }, facts(shown, now).filter(([, value]) => value).map(([label, value]) => [h("dt", {}, label), h("dd", {}, value)])),
+      actions && h("div", { class: "buttons" }, actions(shown)));
+  };
+  show(message);
+  return element;
 }
 
 /** The beginning of a body on one line, or what to say where there would be nothing to see. */

@@ -4,7 +4,7 @@ import { data, errorNotice, queuePath, read, toast } from "./actions.js";
 import { cliBlock } from "./cli.js";
 import { h, replace, segments, setText } from "./dom.js";
 import { count } from "./format.js";
-import { messageItem } from "./message.js";
+import { isCut, messageItem } from "./message.js";
 
 const STATES = [["all", "All"], ["available", "Available"], ["in_flight", "In flight"], ["delayed", "Delayed"]];
 
@@ -57,9 +57,8 @@ export function show(root, queue) {
     search: search.value.trim(),
     whole: () => whole(message),
     actions: (message) => h("button", { type: "button", class: "small", onclick: async () => {
-      const isCut = message.is_cut || message.attributes?.some((attribute) => attribute.is_cut);
       try {
-        const all = isCut ? await whole(message) : message;
+        const all = isCut(message) ? await whole(message) : message;
         if (all) sendAgain(queue, all);
         else toast("The message has left the queue.");
       } catch (error) {
