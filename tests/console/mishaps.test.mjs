@@ -173,6 +173,8 @@ test("the status says since when figures are stale as long as they are, and that
   assert.deepEqual(await page.evaluate(() => window.said), ["Live"]);
 
   await page.getByRole("button", { name: "Pause" }).click();
+  // Its name says what it does; that it is pressed would say the opposite.
+  await page.getByRole("button", { name: "Resume", pressed: false }).waitFor();
   await page.evaluate(() => {
     for (const isHidden of [true, false]) {
       Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });

@@ -35,7 +35,6 @@ export class Live {
     pause.addEventListener("click", () => {
       this.#isPaused = !this.#isPaused;
       setText(pause, this.#isPaused ? "Resume" : "Pause");
-      pause.setAttribute("aria-pressed", String(this.#isPaused));
       this.#isPaused ? this.#close("paused") : this.#open();
     });
     document.addEventListener("visibilitychange", () => this.#attend());
