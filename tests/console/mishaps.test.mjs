@@ -389,3 +389,17 @@ test("a long attribute is shown whole on demand", async () => {
   assert.deepEqual(problems, []);
   await page.context().close();
 });
+
+test("JSON of very many lines is shown as it is", async () => {
+  const QueueUrl = await createQueue("lines");
+  const MessageBody = `[${"0,".repeat(60_000)}0]`;
+  await sqs.send(new SendMessageCommand({ QueueUrl, MessageBody }));
+  const { page, problems } = await openPage(browser);
+  await page.goto(pathOf("lines", "poll"));
+  await page.getByRole("button", { name: "Poll for messages" }).click();
+  await page.locator("li.message summary").click();
+  await page.getByRole("heading", { name: "Body, JSON, too long to indent" }).waitFor();
+  assert.equal(await page.getByLabel("Message body").textContent(), MessageBody);
+  assert.deepEqual(problems, []);
+  await page.context().close();
+});
