@@ -65,6 +65,7 @@ test("deleting several queues names them, and one that is refused keeps no other
   await page.getByRole("button", { name: "Delete 3" }).click();
   const dialog = page.getByRole("dialog");
   assert.deepEqual(await dialog.getByRole("listitem").allInnerTexts(), ["going-a", "going-b", "going-c"]);
+  await dialog.getByText("The queues and all their messages are gone for good.").waitFor();
   // Another client deletes one meanwhile, and one is refused once.
   await sqs.send(new DeleteQueueCommand({ QueueUrl: urls["going-a"] }));
   const refusal = { status: 400, json: { __type: "com.amazonaws.sqs#OverLimit", message: "Not now." } };

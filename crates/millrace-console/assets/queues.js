@@ -310,7 +310,7 @@ export function endDialog(verb, keys, done) {
   };
   confirmDialog({
     title: `${verb === "purge" ? "Purge" : "Delete"} ${what}`,
-    text: verb === "purge" ? "All messages are dropped, those in flight and delayed as well." : "The queue and all its messages are gone for good.",
+    text: verb === "purge" ? "All messages are dropped, those in flight and delayed as well." : `${isOne ? "The queue and all its" : "The queues and all their"} messages are gone for good.`,
     details: isOne ? null : h("ul", { class: "names", tabindex: "0", "aria-label": "Queues" }, places.map((place) => h("li", {}, place.name, placeLine(place)))),
     phrase: isOne ? what : `${verb} ${what}`,
     submit: verb === "purge" ? "Purge" : "Delete",
