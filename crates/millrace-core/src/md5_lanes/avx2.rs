@@ -24,19 +24,23 @@ pub(super) fn digests(messages: &[&[u8]], out: &mut [[u8; 16]]) {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn add_block(state: &mut [Words; 4], lanes: &[Lane<'_>; LANES], number: usize) {
+    // Plain loops: what iterators and closures call may not have the vector instructions.
     let mut rows = [[_mm256_setzero_si256(); 2]; LANES];
-    for (row, lane) in rows.iter_mut().zip(lanes) {
-        if let Some(block) = lane.block(number) {
-            *row = bytemuck::cast(*block);
+    for lane in 0..LANES {
+        if let Some(block) = lanes[lane].block(number) {
+            rows[lane] = bytemuck::cast(*block);
         }
     }
     let mut block = [[_mm256_setzero_si256(); 2]; 16];
     for register in 0..2 {
-        let rows = &rows[register * 8..][..8];
         for half in 0..2 {
-            let columns = transpose([0, 1, 2, 3, 4, 5, 6, 7].map(|row| rows[row][half]));
-            for (word, column) in columns.into_iter().enumerate() {
-                block[half * 8 + word][register] = column;
+            let mut of_eight = [_mm256_setzero_si256(); 8];
+            for row in 0..8 {
+                of_eight[row] = rows[register * 8 + row][half];
+            }
+            let columns = transpose(of_eight);
+            for word in 0..8 {
+                block[half * 8 + word][register] = columns[word];
             }
         }
     }
@@ -46,8 +50,8 @@ fn add_block(state: &mut [Words; 4], lanes: &[Lane<'_>; LANES], number: usize) {
     round::<1>(&mut words, &block, |i| 5 * i + 1);
     round::<2>(&mut words, &block, |i| 3 * i + 5);
     round::<3>(&mut words, &block, |i| 7 * i);
-    for (word, before) in words.iter_mut().zip(before) {
-        *word = add(*word, before);
+    for word in 0..4 {
+        words[word] = add(words[word], before[word]);
     }
     *state = bytemuck::cast(words);
 }
