@@ -66,7 +66,7 @@ fn round<const NUMBER: usize>(
     let [mut a, mut b, mut c, mut d] = *words;
     for i in 0..16 {
         let sine = _mm256_set1_epi32(SINES[NUMBER * 16 + i].cast_signed());
-        let rotation = ROTATIONS[NUMBER][i % 4].cast_signed();
+        let rotation = ROTATIONS[NUMBER * 4 + i % 4].cast_signed();
         // Of this only the function depends on the step before.
         let early = add(add(block[order(i) % 16], [sine, sine]), a);
         let function = [function::<NUMBER>(b[0], c[0], d[0]), function::<NUMBER>(b[1], c[1], d[1])];

@@ -59,7 +59,7 @@ fn round<const FUNCTION: i32>(
     let [mut a, mut b, mut c, mut d] = *words;
     for i in 0..16 {
         let sine = _mm512_set1_epi32(SINES[number * 16 + i].cast_signed());
-        let rotation = _mm512_set1_epi32(ROTATIONS[number][i % 4].cast_signed());
+        let rotation = _mm512_set1_epi32(ROTATIONS[number * 4 + i % 4].cast_signed());
         // Of this only the function depends on the step before.
         let early = _mm512_add_epi32(_mm512_add_epi32(block[order(i) % 16], sine), a);
         let mixed = _mm512_add_epi32(early, _mm512_ternarylogic_epi32::<FUNCTION>(b, c, d));

@@ -26,8 +26,7 @@ const BLOCK_BYTES: usize = 64;
 type Words = [u32; LANES];
 
 /// RFC 1321, 3.4: rotations, four for each round.
-const ROTATIONS: [[u32; 4]; 4] =
-    [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
+const ROTATIONS: [u32; 16] = [7, 12, 17, 22, 5, 9, 14, 20, 4, 11, 16, 23, 6, 10, 15, 21];
 
 /// RFC 1321, 3.3: the initial state.
 const INITIAL: [u32; 4] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476];
@@ -55,7 +54,8 @@ pub(crate) fn break_even() -> usize {
             return 2;
         }
     }
-    4
+    // The arrays, in vectors of 256 bits or of 128, as SSE2 has them.
+    if cfg!(target_feature = "avx2") { 4 } else { 10 }
 }
 
 /// The digests of up to [`LANES`] messages.
@@ -162,12 +162,12 @@ fn compress(state: &mut [Words; 4], block: &[Words; 16]) {
         ($number:literal, $function:expr, $word:expr) => {
             for first in (0..16).step_by(4) {
                 let at = $number * 16 + first;
-                let [r0, r1, r2, r3] = ROTATIONS[$number];
+                let r = |i: usize| ROTATIONS[$number * 4 + i];
                 let word = |i: usize| &block[$word(first + i) % 16];
-                step($function, &mut a, &b, &c, &d, word(0), SINES[at], r0);
-                step($function, &mut d, &a, &b, &c, word(1), SINES[at + 1], r1);
-                step($function, &mut c, &d, &a, &b, word(2), SINES[at + 2], r2);
-                step($function, &mut b, &c, &d, &a, word(3), SINES[at + 3], r3);
+                step($function, &mut a, &b, &c, &d, word(0), SINES[at], r(0));
+                step($function, &mut d, &a, &b, &c, word(1), SINES[at + 1], r(1));
+                step($function, &mut c, &d, &a, &b, word(2), SINES[at + 2], r(2));
+                step($function, &mut b, &c, &d, &a, word(3), SINES[at + 3], r(3));
             }
         };
     }
