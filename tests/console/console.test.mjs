@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import {
   CreateQueueCommand,
   DeleteQueueCommand,
@@ -12,48 +12,12 @@ import {
   ReceiveMessageCommand,
   SendMessageBatchCommand,
   SendMessageCommand,
-  SQSClient,
 } from "@aws-sdk/client-sqs";
-import { CONSOLE_HOST, Relay, Server, endServersLeft, launchBrowser, openPage } from "./server.mjs";
+import { ACCOUNT, arn, browser, clientOf, createQueue, pathOf, server, sqs } from "./fixture.mjs";
+import { CONSOLE_HOST, Relay, Server, openPage } from "./server.mjs";
 import { hasText, until } from "./waiting.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const ACCOUNT = "000000000000";
-
-let server;
-let browser;
-let sqs;
-
-before(async () => {
-  [server, browser] = await Promise.all([Server.start({ MILLRACE_CONSOLE_HOSTS: CONSOLE_HOST }), launchBrowser()]);
-  sqs = clientOf("us-east-1");
-});
-
-after(async () => {
-  await browser?.close();
-  try {
-    await server?.close();
-  } finally {
-    endServersLeft();
-  }
-});
-
-function clientOf(region) {
-  const credentials = { accessKeyId: "any", secretAccessKey: "any" };
-  return new SQSClient({ endpoint: server.endpoint, region, credentials, maxAttempts: 1 });
-}
-
-async function createQueue(name, Attributes = {}) {
-  return (await sqs.send(new CreateQueueCommand({ QueueName: name, Attributes }))).QueueUrl;
-}
-
-function arn(name) {
-  return `arn:aws:sqs:us-east-1:${ACCOUNT}:${name}`;
-}
-
-function pathOf(name, tab = "") {
-  return `${server.console}/queues/us-east-1/${ACCOUNT}/${name}${tab && `/${tab}`}`;
-}
 
 async function attribute(QueueUrl, name) {
   const answer = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: [name] }));

@@ -2,37 +2,11 @@
 // that go away, files and addresses that are not what they seem.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
-import { CreateQueueCommand, DeleteQueueCommand, ListQueueTagsCommand, ReceiveMessageCommand, SQSClient, SendMessageCommand, StartMessageMoveTaskCommand, TagQueueCommand } from "@aws-sdk/client-sqs";
-import { CONSOLE_HOST, Server, endServersLeft, launchBrowser, openPage } from "./server.mjs";
+import { test } from "node:test";
+import { DeleteQueueCommand, ListQueueTagsCommand, ReceiveMessageCommand, SendMessageCommand, StartMessageMoveTaskCommand, TagQueueCommand } from "@aws-sdk/client-sqs";
+import { arn, browser, createQueue, pathOf, server, sqs } from "./fixture.mjs";
+import { CONSOLE_HOST, Server, openPage } from "./server.mjs";
 import { hasText } from "./waiting.mjs";
-
-let server;
-let browser;
-let sqs;
-
-before(async () => {
-  [server, browser] = await Promise.all([Server.start(), launchBrowser()]);
-  const credentials = { accessKeyId: "any", secretAccessKey: "any" };
-  sqs = new SQSClient({ endpoint: server.endpoint, region: "us-east-1", credentials, maxAttempts: 1 });
-});
-
-after(async () => {
-  await browser?.close();
-  try {
-    await server?.close();
-  } finally {
-    endServersLeft();
-  }
-});
-
-async function createQueue(name, Attributes = {}) {
-  return (await sqs.send(new CreateQueueCommand({ QueueName: name, Attributes }))).QueueUrl;
-}
-
-function pathOf(name, tab = "") {
-  return `${server.console}/queues/us-east-1/000000000000/${name}${tab && `/${tab}`}`;
-}
 
 test("a double click on a tag's button removes no tag, and a removal is confirmed", async () => {
   const QueueUrl = await createQueue("tagged");
@@ -290,7 +264,6 @@ test("words as long as they may be fit into every page", async () => {
 });
 
 test("a redrive that another tab starts is shown, and one message is one message", async () => {
-  const arn = (name) => `arn:aws:sqs:us-east-1:000000000000:${name}`;
   const deadUrl = await createQueue("shared-dead");
   await createQueue("shared", { RedrivePolicy: JSON.stringify({ deadLetterTargetArn: arn("shared-dead"), maxReceiveCount: 1 }) });
   await sqs.send(new SendMessageCommand({ QueueUrl: deadUrl, MessageBody: "x" }));

@@ -158,6 +158,7 @@ mod tests {
         let largest = compressed(&vec![0; 1 << 20]);
         assert_eq!(inflate("gzip", &largest).unwrap().unwrap().len(), 1 << 20);
     }
+
     #[test]
     fn bodies_under_way_are_bounded_together() {
         let inflater = Inflater::default();
