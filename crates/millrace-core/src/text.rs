@@ -3,7 +3,22 @@
 //! Each looks at strides without an early exit, or the compiler could not use vector instructions;
 //! with AVX2, where there is that, 1 KiB takes one or two hundred instructions.
 
+#[cfg(target_feature = "avx2")]
+macro_rules! match_target {
+    ($($_target:literal => $_with:expr,)+ _ => $without:expr $(,)?) => {
+        $without
+    };
+}
+
+#[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
+mod avx2;
+#[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
+mod avx512;
+pub mod form;
 pub mod json;
+#[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
+mod room;
+pub mod xml;
 
 use multiversion::multiversion;
 
@@ -29,8 +44,36 @@ pub fn is_plain_ascii(bytes: &[u8]) -> bool {
 /// bytes, or all.
 #[multiversion(targets("x86_64+avx2"))]
 pub fn json_clean_bytes(bytes: &[u8]) -> usize {
+    clean_bytes(bytes, |byte| (byte < b' ') | (byte == b'"') | (byte == b'\\'))
+}
+
+/// The same for XML text.
+#[multiversion(targets("x86_64+avx2"))]
+pub fn xml_clean_bytes(bytes: &[u8]) -> usize {
+    clean_bytes(bytes, |byte| {
+        ((byte < b' ') & (byte != b'\t') & (byte != b'\n'))
+            | (byte == b'&')
+            | (byte == b'<')
+            | (byte == b'>')
+            | (byte == b'"')
+    })
+}
+
+/// Whether text, which is UTF-8, has U+FFFE or U+FFFF, which are no characters of XML.
+#[multiversion(targets("x86_64+avx2"))]
+pub fn has_noncharacter(text: &[u8]) -> bool {
+    let seconds = text.get(1..).unwrap_or_default();
+    let thirds = text.get(2..).unwrap_or_default();
+    let each = text.iter().zip(seconds).zip(thirds);
+    each.fold(0, |found, ((first, second), third)| {
+        found | u8::from((*first == 0xef) & (*second == 0xbf) & (*third >= 0xbe))
+    }) != 0
+}
+
+/// Always inlined, so that it has the vector instructions of its caller.
+#[inline(always)]
+fn clean_bytes(bytes: &[u8], needs_escape: impl Fn(u8) -> bool + Copy) -> usize {
     const BLOCK_BYTES: usize = 32;
-    let needs_escape = |byte: u8| (byte < b' ') | (byte == b'"') | (byte == b'\\');
     let mut clean = 0;
     for stride in bytes.chunks(STRIDE_BYTES) {
         if is_any(stride, needs_escape) {
@@ -66,8 +109,26 @@ mod tests {
                 let is_escaped = is_control || byte == b'"' || byte == b'\\';
                 let clean = if is_escaped { at / 32 * 32 } else { len };
                 assert_eq!(json_clean_bytes(&text), clean, "{byte} at {at}");
+                let clean = if xml::entity(byte).is_some() { at / 32 * 32 } else { len };
+                assert_eq!(xml_clean_bytes(&text), clean, "{byte} at {at}");
             }
         }
-        assert!(!has_control(&[]) && is_plain_ascii(&[]) && json_clean_bytes(&[]) == 0);
+        assert!(!has_control(&[]) && is_plain_ascii(&[]));
+        assert!(json_clean_bytes(&[]) == 0 && xml_clean_bytes(&[]) == 0);
+    }
+
+    #[test]
+    fn noncharacters_are_found_wherever_they_stand() {
+        for before in 0..70 {
+            for (character, is_one) in
+                [('\u{fffe}', true), ('\u{ffff}', true), ('\u{fffd}', false), ('\u{fefe}', false)]
+            {
+                for behind in [0, 1, 80] {
+                    let text = format!("{}{character}{}", "x".repeat(before), "é".repeat(behind));
+                    assert_eq!(has_noncharacter(text.as_bytes()), is_one, "{text}");
+                }
+            }
+        }
+        assert!(!has_noncharacter(b"\xef\xbf") && !has_noncharacter(b""));
     }
 }

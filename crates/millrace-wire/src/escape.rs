@@ -1,41 +1,52 @@
-//! Escaping of text for JSON and XML. Input that needs no escape is found in blocks, which the
-//! compiler turns into vector instructions.
+//! Escaping of text for JSON and XML. Clean text is found and copied in blocks.
 
-use millrace_core::text::{json, json_clean_bytes};
+use millrace_core::text::{self, json, xml};
 
 const BLOCK_BYTES: usize = 32;
-/// Blocks looked at together, so that whether all are clean is asked once.
-const STRIDE_BLOCKS: usize = 8;
 
 /// Appends `text`, which is UTF-8, as a quoted JSON string.
 pub fn json_string(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len() + 2);
     out.push(b'"');
-    let mut rest = text;
-    loop {
-        let (clean, dirty) = rest.split_at(json_clean_bytes(rest).min(rest.len()));
-        out.extend_from_slice(clean);
-        if dirty.is_empty() {
-            break;
-        }
-        let left = dirty.get(json::escape_blocks(out, dirty)..).unwrap_or_default();
-        let (block, behind) = left.split_at(left.len().min(BLOCK_BYTES));
-        put_json(out, block);
-        rest = behind;
-    }
+    put(out, text, text::json_clean_bytes, json::escape_blocks, put_json);
     out.push(b'"');
 }
 
 /// Appends `text`, which is UTF-8, as the content of an XML element. Carriage returns survive the
-/// parser's line-end normalisation, for message digests depend on them; control characters that
-/// XML 1.0 cannot express become U+FFFD.
+/// parser's line-end normalisation, for message digests depend on them; characters that XML 1.0
+/// cannot express become U+FFFD.
 pub(crate) fn xml_text(out: &mut Vec<u8>, text: &[u8]) {
-    // U+FFFE and U+FFFF are no XML characters; in UTF-8 both begin with this byte.
-    if text.iter().fold(false, |found, byte| found | (*byte == 0xef)) {
+    out.reserve(text.len());
+    let mut put = |text| put(out, text, text::xml_clean_bytes, xml::escape_blocks, put_xml);
+    if text::has_noncharacter(text) {
         let replaced = String::from_utf8_lossy(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
-        return escape_xml(out, replaced.as_bytes());
+        return put(replaced.as_bytes());
     }
-    escape_xml(out, text);
+    put(text);
+}
+
+/// Appends `text`: what `clean_bytes` counts as it is, behind it what `escape_blocks` can escape, and
+/// what is left of that by `put_block`.
+#[inline(always)]
+fn put(
+    out: &mut Vec<u8>,
+    text: &[u8],
+    clean_bytes: impl Fn(&[u8]) -> usize,
+    escape_blocks: impl Fn(&mut Vec<u8>, &[u8]) -> usize,
+    put_block: impl Fn(&mut Vec<u8>, &[u8]),
+) {
+    let mut rest = text;
+    loop {
+        let (clean, dirty) = rest.split_at(clean_bytes(rest).min(rest.len()));
+        out.extend_from_slice(clean);
+        if dirty.is_empty() {
+            break;
+        }
+        let left = dirty.get(escape_blocks(out, dirty)..).unwrap_or_default();
+        let (block, behind) = left.split_at(left.len().min(BLOCK_BYTES));
+        put_block(out, block);
+        rest = behind;
+    }
 }
 
 /// Without branches but for the rare long form, because quotes in JSON within JSON come at
@@ -63,62 +74,12 @@ fn put_json(out: &mut Vec<u8>, block: &[u8]) {
     out.extend_from_slice(room.get(..end).unwrap_or_default());
 }
 
-/// Copies clean blocks and leaves the others, and the last, shorter one if it is not clean, to
-/// `put_xml`.
-fn escape_xml(out: &mut Vec<u8>, text: &[u8]) {
-    // No early exit, or the compiler could not use vectors.
-    let is_clean = |blocks: &[[u8; BLOCK_BYTES]]| {
-        let bytes = blocks.as_flattened().iter();
-        bytes.fold(0, |dirty, byte| dirty | u8::from(xml_needs_escape(*byte))) == 0
-    };
-    let (blocks, tail) = text.as_chunks();
-
-    out.reserve(text.len());
-    for stride in blocks.chunks(STRIDE_BLOCKS) {
-        if is_clean(stride) {
-            out.extend_from_slice(stride.as_flattened());
-            continue;
-        }
-        for block in stride {
-            if is_clean(std::slice::from_ref(block)) {
-                out.extend_from_slice(block);
-            } else {
-                put_xml(out, block);
-            }
-        }
-    }
-    if tail.iter().any(|byte| xml_needs_escape(*byte)) {
-        put_xml(out, tail);
-    } else {
-        out.extend_from_slice(tail);
-    }
-}
-
-// Called per byte, and only inlined is it made vectors of.
-#[inline(always)]
-fn xml_needs_escape(byte: u8) -> bool {
-    ((byte < b' ') & (byte != b'\t') & (byte != b'\n'))
-        | (byte == b'&')
-        | (byte == b'<')
-        | (byte == b'>')
-        | (byte == b'"')
-}
-
 fn put_xml(out: &mut Vec<u8>, block: &[u8]) {
     for byte in block {
-        let entity = match byte {
-            b'&' => "&amp;",
-            b'<' => "&lt;",
-            b'>' => "&gt;",
-            b'"' => "&quot;",
-            b'\r' => "&#xD;",
-            byte if xml_needs_escape(*byte) => "\u{fffd}",
-            byte => {
-                out.push(*byte);
-                continue;
-            }
-        };
-        out.extend_from_slice(entity.as_bytes());
+        match xml::entity(*byte) {
+            Some(entity) => out.extend_from_slice(entity.as_bytes()),
+            None => out.push(*byte),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use memchr::memchr2;
+use millrace_core::text::form;
 
 /// Undoes percent-encoding; borrowed if there is nothing to undo. A plus sign is a space, in forms
 /// and in URLs: whoever verifies a signature and whoever acts on the request must read the same. A
@@ -11,27 +12,7 @@ pub(crate) fn decode(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr2(b'%', b'+', text).is_none() {
         return Cow::Borrowed(text);
     }
-
-    // Byte by byte: where one is encoded, as in JSON, the next is a few bytes on. Never longer
-    // than before.
-    let mut decoded = vec![0; text.len()];
-    let mut slots = decoded.iter_mut();
-    let mut rest = text;
-    while let [byte, tail @ ..] = rest
-        && let Some(slot) = slots.next()
-    {
-        (*slot, rest) = match (*byte, tail) {
-            (b'%', [high, low, after @ ..]) => match hex_byte(*high, *low) {
-                Some(byte) => (byte, after),
-                None => (b'%', tail),
-            },
-            (b'+', _) => (b' ', tail),
-            (byte, _) => (byte, tail),
-        };
-    }
-    let unused = slots.len();
-    decoded.truncate(text.len() - unused);
-    Cow::Owned(decoded)
+    Cow::Owned(form::decode(text))
 }
 
 /// Appends `bytes` with all but the unreserved characters of RFC 3986 encoded, in upper case.
@@ -51,12 +32,6 @@ pub(crate) fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
 /// Unreserved characters of RFC 3986.
 pub(crate) fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
-}
-
-fn hex_byte(high: u8, low: u8) -> Option<u8> {
-    let high = char::from(high).to_digit(16)?;
-    let low = char::from(low).to_digit(16)?;
-    u8::try_from(high * 16 + low).ok()
 }
 
 #[cfg(test)]

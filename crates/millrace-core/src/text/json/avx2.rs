@@ -1,25 +1,10 @@
-//! 32 bytes at a time: asks where the next escapes are, and copies what lies between two without asking
-//! how much that is.
+//! 32 bytes at a time: asks where the next escapes are.
 
 use std::arch::x86_64::*;
 
-use super::room::Room;
 use super::{ESCAPES, UNESCAPES, character_of, long_escape};
-
-const BLOCK_BYTES: usize = 32;
-
-/// Adds `count` of a block's bytes.
-#[inline(always)]
-fn add(room: &mut Room<'_>, block: Option<&[u8; BLOCK_BYTES]>, count: usize) {
-    if let Some(block) = block {
-        room.add_halves::<16>(bytemuck::cast_ref(block), count);
-    }
-}
-
-#[inline(always)]
-fn block_at(bytes: &[u8], at: usize) -> Option<&[u8; BLOCK_BYTES]> {
-    bytes.get(at..).and_then(<[u8]>::first_chunk)
-}
+use crate::text::avx2::{self, BLOCK_BYTES, add, block_at};
+use crate::text::room::{ROOM_BYTES, Room};
 
 /// A bit for each byte that is a quote, a backslash or a control character.
 #[inline]
@@ -35,33 +20,21 @@ fn special(block: &[u8; BLOCK_BYTES]) -> u32 {
 
 #[target_feature(enable = "avx2")]
 pub(super) fn escape(out: &mut Vec<u8>, text: &[u8]) -> usize {
-    let (mut room, mut at) = (Room::new(out), 0);
-    while at + 2 * BLOCK_BYTES <= text.len()
-        && let Some(block) = block_at(text, at)
-    {
-        let (mut escapes, mut done) = (special(block), 0);
-        while escapes != 0 {
-            let next = escapes.trailing_zeros() as usize;
-            add(&mut room, block_at(text, at + done), next - done);
-            let byte = block[next % BLOCK_BYTES];
-            match ESCAPES[usize::from(byte)] {
-                b'u' => room.add(&long_escape(byte), 6),
-                escape => room.add(&[b'\\', escape], 2),
-            }
-            escapes &= escapes - 1;
-            done = next + 1;
-        }
-        add(&mut room, block_at(text, at + done), BLOCK_BYTES - done);
-        at += BLOCK_BYTES;
-        room.make_room();
-    }
-    room.flush();
-    at
+    avx2::escape(
+        out,
+        text,
+        |block| special(block),
+        |byte| match ESCAPES[usize::from(byte)] {
+            b'u' => (long_escape(byte), 6),
+            escape => ([b'\\', escape, 0, 0, 0, 0], 2),
+        },
+    )
 }
 
 #[target_feature(enable = "avx2")]
 pub(super) fn unescape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
-    let (mut room, mut at) = (Room::new(out), 0);
+    let mut space = [0; ROOM_BYTES];
+    let (mut room, mut at) = (Room::new(&mut space, out), 0);
     'blocks: while at + 2 * BLOCK_BYTES < bytes.len()
         && let Some(block) = block_at(bytes, at)
     {

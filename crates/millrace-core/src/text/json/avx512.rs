@@ -1,12 +1,11 @@
-//! 64 bytes at a time, with VBMI2: all escapes of a block at once. What is left out between others is
-//! pressed out of a register (`vpcompressb`), so it does not matter how many escapes there are, or where.
+//! 64 bytes at a time: all escapes of a block at once.
 
 use std::arch::x86_64::*;
 
-use super::room::Room;
 use super::{ESCAPES, UNESCAPES, character_of, long_escape};
+use crate::text::avx512::{BLOCK_BYTES, add, below, block_of, of_ascii};
+use crate::text::room::{ROOM_BYTES, Room};
 
-const BLOCK_BYTES: usize = 64;
 /// As many fill a block if all are escaped.
 const HALF_BYTES: usize = BLOCK_BYTES / 2;
 const LONG_ESCAPE_BYTES: usize = 6;
@@ -16,7 +15,8 @@ const EVEN: u64 = 0x5555_5555_5555_5555;
 pub(super) fn escape(out: &mut Vec<u8>, text: &[u8]) -> usize {
     let [low, high] = of_ascii(&ESCAPES);
     let is = |byte: u8| _mm512_set1_epi16(byte.into());
-    let (mut room, mut at) = (Room::new(out), 0);
+    let mut space = [0; ROOM_BYTES];
+    let (mut room, mut at) = (Room::new(&mut space, out), 0);
     while let Some(rest @ [_, ..]) = text.get(at..) {
         let (block, mut count) = block_of::<HALF_BYTES>(rest);
         // A pair of bytes for each.
@@ -53,12 +53,16 @@ pub(super) fn escape(out: &mut Vec<u8>, text: &[u8]) -> usize {
 pub(super) fn unescape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     let [low, high] = of_ascii(&UNESCAPES);
     let is = |byte: u8| _mm512_set1_epi8(byte.cast_signed());
-    let (mut room, mut at) = (Room::new(out), 0);
+    let mut space = [0; ROOM_BYTES];
+    let (mut room, mut at) = (Room::new(&mut space, out), 0);
+    // Whether the byte in front of the block is a backslash that begins an escape.
+    let mut begun = 0;
     while let Some(rest @ [_, ..]) = bytes.get(at..) {
         // The zeros behind the end are no text.
         let block: __m512i = bytemuck::cast(block_of::<BLOCK_BYTES>(rest).0);
-        let begins = begins_of_escapes(_mm512_cmpeq_epi8_mask(block, is(b'\\')));
-        let escaped = begins << 1;
+        let backslashes = _mm512_cmpeq_epi8_mask(block, is(b'\\'));
+        let begins = begins_of_escapes(backslashes & !begun);
+        let escaped = begins << 1 | begun;
         let meaning = _mm512_permutex2var_epi8(low, block, high);
         let has_meaning = _mm512_test_epi8_mask(meaning, meaning) & !_mm512_movepi8_mask(block);
         let ends = (_mm512_cmpeq_epi8_mask(block, is(b'"')) & !escaped)
@@ -68,11 +72,14 @@ pub(super) fn unescape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
         let text = _mm512_mask_blend_epi8(escaped, block, meaning);
         add(&mut room, text, below(end) & !begins);
         room.make_room();
-        // A backslash is read together with what is behind it.
-        at += end - usize::from((begins & below(end)) >> end.saturating_sub(1) == 1);
+        at += end;
         if end == BLOCK_BYTES {
+            begun = begins >> (BLOCK_BYTES - 1);
             continue;
         }
+        // A backslash is read together with what is behind it.
+        at -= usize::from(escaped >> end & 1 == 1);
+        begun = 0;
         let end = at;
         while let Some(character) = long_escape_at(bytes, at) {
             room.add_character(character);
@@ -84,44 +91,11 @@ pub(super) fn unescape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
         }
     }
     room.flush();
-    at
-}
-
-/// What a table says of ASCII characters, in two registers.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn of_ascii(table: &[u8; 256]) -> [__m512i; 2] {
-    let (blocks, _) = table.as_chunks::<BLOCK_BYTES>();
-    [bytemuck::cast(blocks[0]), bytemuck::cast(blocks[1])]
-}
-
-/// The beginning of `bytes`, with zeros behind if they are fewer than `N`, and how many they are.
-#[inline(always)]
-fn block_of<const N: usize>(bytes: &[u8]) -> ([u8; N], usize) {
-    if let Some(block) = bytes.first_chunk() {
-        return (*block, N);
-    }
-    let mut block = [0; N];
-    block[..bytes.len()].copy_from_slice(bytes);
-    (block, bytes.len())
-}
-
-/// Adds those bytes that `kept` has a bit for.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
-fn add(room: &mut Room<'_>, bytes: __m512i, kept: u64) {
-    let pressed: [u8; BLOCK_BYTES] = bytemuck::cast(_mm512_maskz_compress_epi8(kept, bytes));
-    room.add(&pressed, kept.count_ones() as usize);
+    at - begun as usize
 }
 
 fn long_escape_at(bytes: &[u8], at: usize) -> Option<char> {
     character_of(bytes.get(at..)?.strip_prefix(b"\\u")?)
-}
-
-/// The bits below that one.
-#[inline(always)]
-fn below(bit: usize) -> u64 {
-    if bit < 64 { (1 << bit) - 1 } else { u64::MAX }
 }
 
 /// Of backslashes those that begin an escape: in each run of them the first, the third, and so on.

@@ -1,21 +1,22 @@
 //! Text that is put together before it is appended, so that pieces of it can be copied whole, however
 //! many of their bytes count.
 
-const ROOM_BYTES: usize = 1024;
+pub(super) const ROOM_BYTES: usize = 1024;
 
 /// What nothing that is added at once exceeds.
 const MOST_BYTES: usize = 256;
 
+/// The bytes are not its own: beside them in memory, `end` would be no register of the processor.
 pub(super) struct Room<'o> {
-    bytes: [u8; ROOM_BYTES],
+    bytes: &'o mut [u8; ROOM_BYTES],
     end: usize,
     out: &'o mut Vec<u8>,
 }
 
 impl<'o> Room<'o> {
     #[inline(always)]
-    pub(super) fn new(out: &'o mut Vec<u8>) -> Room<'o> {
-        Room { bytes: [0; ROOM_BYTES], end: 0, out }
+    pub(super) fn new(bytes: &'o mut [u8; ROOM_BYTES], out: &'o mut Vec<u8>) -> Room<'o> {
+        Room { bytes, end: 0, out }
     }
 
     /// Adds the first `count` of these bytes.
@@ -58,6 +59,7 @@ impl<'o> Room<'o> {
     }
 
     /// Appends what there is.
+    #[inline(always)]
     pub(super) fn flush(&mut self) {
         self.out.extend_from_slice(self.bytes.get(..self.end).unwrap_or_default());
         self.end = 0;

@@ -1,0 +1,102 @@
+//! Percent-encoding of forms, of which JSON in a form has as much as there is text, at unpredictable
+//! places.
+//!
+//! In blocks with AVX-512's VBMI2: 1 KiB of JSON is read in 0.23 µs, byte by byte in 1.3. Not with AVX2:
+//! where every other byte is encoded, asking where the next one is takes as long as going byte by byte.
+
+#[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
+mod avx512;
+
+#[cfg(not(target_feature = "avx2"))]
+use multiversion::{multiversion, target::match_target};
+
+/// For each byte the value of that hexadecimal digit, [`NO_DIGIT`] if it is none.
+const DIGITS: [u8; 256] = {
+    let mut table = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        let digit = b"0123456789abcdef"[value as usize];
+        table[digit as usize] = value;
+        table[digit.to_ascii_uppercase() as usize] = value;
+        value += 1;
+    }
+    table
+};
+const NO_DIGIT: u8 = 0x80;
+
+/// What `text` stands for: plus signs are spaces, and percent signs without two hexadecimal digits
+/// behind them themselves.
+#[must_use]
+#[cfg_attr(
+    not(target_feature = "avx2"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512vbmi+avx512vbmi2+popcnt"))
+)]
+pub fn decode(text: &[u8]) -> Vec<u8> {
+    match_target! {
+        "x86_64+avx512f+avx512bw+avx512vbmi+avx512vbmi2+popcnt" => avx512::decode(text),
+        _ => decode_one_by_one(text),
+    }
+}
+
+fn decode_one_by_one(text: &[u8]) -> Vec<u8> {
+    // Never longer than before.
+    let mut decoded = vec![0; text.len()];
+    let mut slots = decoded.iter_mut();
+    let mut rest = text;
+    while let [byte, tail @ ..] = rest
+        && let Some(slot) = slots.next()
+    {
+        (*slot, rest) = match (*byte, tail) {
+            (b'%', [high, low, after @ ..]) => match byte_of([*high, *low]) {
+                Some(byte) => (byte, after),
+                None => (b'%', tail),
+            },
+            (b'+', _) => (b' ', tail),
+            (byte, _) => (byte, tail),
+        };
+    }
+    let unused = slots.len();
+    decoded.truncate(text.len() - unused);
+    decoded
+}
+
+/// The byte that two hexadecimal digits stand for, in upper or lower case.
+fn byte_of(digits: [u8; 2]) -> Option<u8> {
+    let [high, low] = digits.map(|digit| DIGITS[usize::from(digit)]);
+    ((high | low) & NO_DIGIT == 0).then_some(high << 4 | low)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn two_hexadecimal_digits_are_a_byte() {
+        for value in 0..=u8::MAX {
+            for digits in [format!("{value:02x}"), format!("{value:02X}")] {
+                assert_eq!(byte_of(digits.as_bytes().try_into().unwrap()), Some(value), "{digits}");
+            }
+        }
+        for digits in [*b"g0", *b"0G", *b"/0", *b"0:", *b"\xb00", *b"0\xc6"] {
+            assert_eq!(byte_of(digits), None, "{digits:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_are_decoded_as_byte_by_byte(
+            text in prop::collection::vec(
+                prop::sample::select(&b"%%%%%%0189afAFgG/:+z\xb0\xe1"[..]),
+                0..400,
+            ),
+            escapes in prop::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let escapes: String = escapes.iter().map(|byte| format!("%{byte:02X}")).collect();
+            let text = [escapes.as_bytes(), &text, escapes.as_bytes()].concat();
+
+            prop_assert_eq!(decode(&text), decode_one_by_one(&text));
+        }
+    }
+}
