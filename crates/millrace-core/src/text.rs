@@ -15,6 +15,7 @@ mod avx2;
 #[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
 mod avx512;
 pub mod form;
+mod hex;
 pub mod json;
 #[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
 mod room;
@@ -28,6 +29,13 @@ const STRIDE_BYTES: usize = 256;
 #[multiversion(targets("x86_64+avx2"))]
 pub fn has_control(bytes: &[u8]) -> bool {
     bytes.chunks(STRIDE_BYTES).any(|stride| is_any(stride, |byte| byte < b' '))
+}
+
+/// Whether there is one but tab, line feed and carriage return.
+#[multiversion(targets("x86_64+avx2"))]
+pub fn has_control_but_blanks(bytes: &[u8]) -> bool {
+    let is_one = |byte: u8| (byte < b' ') & (byte != b'\t') & (byte != b'\n') & (byte != b'\r');
+    bytes.chunks(STRIDE_BYTES).any(|stride| is_any(stride, is_one))
 }
 
 /// Whether all is ASCII without control characters but tab, line feed, carriage return and DEL.
@@ -104,7 +112,10 @@ mod tests {
                 text[at] = byte;
                 let is_control = byte < 0x20;
                 assert_eq!(has_control(&text), is_control, "{byte} at {at}");
-                let is_plain = byte < 0x80 && (!is_control || matches!(byte, 9 | 10 | 13));
+                let is_blank = matches!(byte, 9 | 10 | 13);
+                let has_one = has_control_but_blanks(&text);
+                assert_eq!(has_one, is_control && !is_blank, "{byte} at {at}");
+                let is_plain = byte < 0x80 && (!is_control || is_blank);
                 assert_eq!(is_plain_ascii(&text), is_plain, "{byte} at {at}");
                 let is_escaped = is_control || byte == b'"' || byte == b'\\';
                 let clean = if is_escaped { at / 32 * 32 } else { len };
@@ -113,7 +124,7 @@ mod tests {
                 assert_eq!(xml_clean_bytes(&text), clean, "{byte} at {at}");
             }
         }
-        assert!(!has_control(&[]) && is_plain_ascii(&[]));
+        assert!(!has_control(&[]) && !has_control_but_blanks(&[]) && is_plain_ascii(&[]));
         assert!(json_clean_bytes(&[]) == 0 && xml_clean_bytes(&[]) == 0);
     }
 

@@ -304,7 +304,7 @@ fn check_number(number: Option<u32>, unnumbered: &'static str) -> Result<(), Api
 }
 
 fn utf8<'p>(name: &str, value: &'p [u8]) -> Result<&'p str, ApiError> {
-    str::from_utf8(value)
+    simdutf8::basic::from_utf8(value)
         .map_err(|_| ApiError::malformed_input(format!("parameter {name} is not UTF-8")))
 }
 

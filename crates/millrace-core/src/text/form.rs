@@ -10,19 +10,7 @@ mod avx512;
 #[cfg(not(target_feature = "avx2"))]
 use multiversion::{multiversion, target::match_target};
 
-/// For each byte the value of that hexadecimal digit, [`NO_DIGIT`] if it is none.
-const DIGITS: [u8; 256] = {
-    let mut table = [NO_DIGIT; 256];
-    let mut value = 0;
-    while value < 16 {
-        let digit = b"0123456789abcdef"[value as usize];
-        table[digit as usize] = value;
-        table[digit.to_ascii_uppercase() as usize] = value;
-        value += 1;
-    }
-    table
-};
-const NO_DIGIT: u8 = 0x80;
+use super::hex;
 
 /// What `text` stands for: plus signs are spaces, and percent signs without two hexadecimal digits
 /// behind them themselves.
@@ -47,8 +35,8 @@ fn decode_one_by_one(text: &[u8]) -> Vec<u8> {
         && let Some(slot) = slots.next()
     {
         (*slot, rest) = match (*byte, tail) {
-            (b'%', [high, low, after @ ..]) => match byte_of([*high, *low]) {
-                Some(byte) => (byte, after),
+            (b'%', [high, low, after @ ..]) => match hex::number(&[*high, *low]) {
+                Some(byte) => (byte as u8, after),
                 None => (b'%', tail),
             },
             (b'+', _) => (b' ', tail),
@@ -60,29 +48,11 @@ fn decode_one_by_one(text: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// The byte that two hexadecimal digits stand for, in upper or lower case.
-fn byte_of(digits: [u8; 2]) -> Option<u8> {
-    let [high, low] = digits.map(|digit| DIGITS[usize::from(digit)]);
-    ((high | low) & NO_DIGIT == 0).then_some(high << 4 | low)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn two_hexadecimal_digits_are_a_byte() {
-        for value in 0..=u8::MAX {
-            for digits in [format!("{value:02x}"), format!("{value:02X}")] {
-                assert_eq!(byte_of(digits.as_bytes().try_into().unwrap()), Some(value), "{digits}");
-            }
-        }
-        for digits in [*b"g0", *b"0G", *b"/0", *b"0:", *b"\xb00", *b"0\xc6"] {
-            assert_eq!(byte_of(digits), None, "{digits:?}");
-        }
-    }
 
     proptest! {
         #[test]

@@ -13,6 +13,7 @@ mod avx512;
 #[cfg(not(target_feature = "avx2"))]
 use multiversion::{multiversion, target::match_target};
 
+use super::hex;
 use crate::digest::hex_digits;
 
 /// For each byte what follows the backslash in JSON, `u` for the long form, 0 for no escape.
@@ -93,10 +94,7 @@ pub fn long_escape(byte: u8) -> [u8; 6] {
 #[inline]
 #[must_use]
 pub fn code_unit(digits: &[u8; 4]) -> Option<u16> {
-    digits.iter().try_fold(0, |unit, digit| {
-        let value = char::from(*digit).to_digit(16)?;
-        Some(unit << 4 | value as u16)
-    })
+    hex::number(digits)
 }
 
 /// The character that four digits stand for, unless that is half of a pair.
@@ -204,6 +202,24 @@ mod tests {
                 prop_assert!(done == end || done == 0 || bytes.len() - done <= 64);
                 prop_assert!(all.starts_with(&out[6..]));
                 prop_assert_eq!(unescaped_one_by_one(&bytes[..done]), (out[6..].to_vec(), done));
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_unescape_long_escapes_of_all_lengths() {
+        // All that have one and two bytes, and those beside every border behind.
+        for unit in (0..=u16::MAX).filter(|unit| *unit < 0x800 || matches!(unit % 64, 0 | 63)) {
+            let escape = format!("\\u{unit:04x}");
+            let text = format!("{escape}{} {escape}\\n", escape.to_uppercase().replace('U', "u"));
+            let bytes = text.repeat(4).into_bytes();
+            let (all, end) = unescaped_one_by_one(&bytes);
+            for unescape in UNESCAPE {
+                let mut out = Vec::new();
+                let done = unescape(&mut out, &bytes);
+
+                assert!(done == end || bytes.len() - done <= 64, "{text}");
+                assert!(all.starts_with(&out), "{text}");
             }
         }
     }

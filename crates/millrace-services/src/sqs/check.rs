@@ -3,7 +3,7 @@
 
 use millrace_broker::{Attribute, Kind, Settings};
 use millrace_core::limits;
-use millrace_core::text::is_plain_ascii;
+use millrace_core::text;
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{MessageAttributeValue, MessageAttributes, SendMessage};
 
@@ -77,11 +77,10 @@ pub(crate) fn check_size(
 
 /// #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF, in UTF-8.
 pub(crate) fn is_allowed_text(bytes: &[u8]) -> bool {
-    if is_plain_ascii(bytes) {
-        return true;
-    }
-    let Ok(text) = str::from_utf8(bytes) else { return false };
-    !text.contains(is_forbidden)
+    text::is_plain_ascii(bytes)
+        || (!text::has_control_but_blanks(bytes)
+            && !text::has_noncharacter(bytes)
+            && simdutf8::basic::from_utf8(bytes).is_ok())
 }
 
 fn is_forbidden(c: char) -> bool {

@@ -2,8 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::DIGITS;
 use crate::text::avx512::{BLOCK_BYTES, add, below, block_of, of_ascii};
+use crate::text::hex::DIGITS;
 use crate::text::room::{ROOM_BYTES, Room};
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,popcnt")]

@@ -2,13 +2,19 @@
 
 use std::arch::x86_64::*;
 
-use super::{ESCAPES, UNESCAPES, character_of, long_escape};
+use super::{ESCAPES, UNESCAPES, long_escape};
 use crate::text::avx512::{BLOCK_BYTES, add, below, block_of, of_ascii};
+use crate::text::hex::DIGITS;
 use crate::text::room::{ROOM_BYTES, Room};
 
 /// As many fill a block if all are escaped.
 const HALF_BYTES: usize = BLOCK_BYTES / 2;
 const LONG_ESCAPE_BYTES: usize = 6;
+/// As many are whole in a block.
+const LONG_ESCAPES: u32 = 10;
+/// Where in a block the signs of its long escapes stand, each twice, and where their digits.
+const LONG_SIGNS: [u8; BLOCK_BYTES] = long_escapes_bytes([0, 1, 0, 1]);
+const LONG_DIGITS: [u8; BLOCK_BYTES] = long_escapes_bytes([2, 3, 4, 5]);
 const EVEN: u64 = 0x5555_5555_5555_5555;
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
@@ -81,9 +87,19 @@ pub(super) fn unescape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
         at -= usize::from(escaped >> end & 1 == 1);
         begun = 0;
         let end = at;
-        while let Some(character) = long_escape_at(bytes, at) {
-            room.add_character(character);
-            at += LONG_ESCAPE_BYTES;
+        while let Some(rest) = bytes.get(at..) {
+            at += match rest {
+                [b'\\', b'u', ..] => match unescape_long(&mut room, rest) {
+                    0 => break,
+                    read => read,
+                },
+                // Words are apart by one byte.
+                [b' ', b'\\', b'u', ..] => {
+                    room.add(b" ", 1);
+                    1
+                }
+                _ => break,
+            };
             room.make_room();
         }
         if at == end {
@@ -94,8 +110,45 @@ pub(super) fn unescape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     at - begun as usize
 }
 
-fn long_escape_at(bytes: &[u8], at: usize) -> Option<char> {
-    character_of(bytes.get(at..)?.strip_prefix(b"\\u")?)
+/// Adds the characters of the long escapes that `bytes` begins with, as many as a block has of them, up
+/// to half of a pair. Returns how many bytes they are written in.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn unescape_long(room: &mut Room<'_>, bytes: &[u8]) -> usize {
+    let [low, high] = of_ascii(&DIGITS);
+    let all = |number: u32| _mm512_set1_epi32(number.cast_signed());
+    let block: __m512i = bytemuck::cast(block_of::<BLOCK_BYTES>(bytes).0);
+    // A lane of four bytes for each escape.
+    let signs = _mm512_permutexvar_epi8(bytemuck::cast(LONG_SIGNS), block);
+    let is_signed = _mm512_cmpeq_epi32_mask(signs, all(u32::from_le_bytes(*b"\\u\\u")));
+    let digits = _mm512_permutexvar_epi8(bytemuck::cast(LONG_DIGITS), block);
+    let values = _mm512_permutex2var_epi8(low, digits, high);
+    let is_none = _mm512_test_epi32_mask(_mm512_or_si512(values, digits), all(0x8080_8080));
+    let pairs = _mm512_maddubs_epi16(values, all(u32::from_le_bytes([16, 1, 16, 1])));
+    let units = _mm512_madd_epi16(pairs, all(1 << 16 | 256));
+    let is_half = _mm512_cmpeq_epi32_mask(_mm512_and_si512(units, all(0xf800)), all(0xd800));
+    let is_character = is_signed & !is_none & !is_half;
+    let count = (!is_character).trailing_zeros().min(LONG_ESCAPES) as usize;
+
+    // UTF-8 has no 0xff, which stands for no byte. `a & b | c` puts bits where they belong.
+    let continued = |moved: __m512i, at: u32| {
+        _mm512_ternarylogic_epi32::<0xea>(moved, all(0x3f << at), all(0x80 << at))
+    };
+    let one = _mm512_or_si512(units, all(0xffff_ff00));
+    let two = _mm512_ternarylogic_epi32::<0xfe>(
+        _mm512_srli_epi32::<6>(units),
+        continued(_mm512_slli_epi32::<8>(units), 8),
+        all(0xffff_00c0),
+    );
+    let three = _mm512_ternarylogic_epi32::<0xfe>(
+        _mm512_or_si512(_mm512_srli_epi32::<12>(units), all(0xff00_00e0)),
+        continued(_mm512_slli_epi32::<2>(units), 8),
+        continued(_mm512_slli_epi32::<16>(units), 16),
+    );
+    let text = _mm512_mask_blend_epi32(_mm512_cmplt_epu32_mask(units, all(0x80)), two, one);
+    let text = _mm512_mask_blend_epi32(_mm512_cmplt_epu32_mask(units, all(0x800)), three, text);
+    add(room, text, _mm512_cmpneq_epi8_mask(text, all(u32::MAX)) & below(4 * count));
+    count * LONG_ESCAPE_BYTES
 }
 
 /// Of backslashes those that begin an escape: in each run of them the first, the third, and so on.
@@ -105,4 +158,15 @@ fn begins_of_escapes(backslashes: u64) -> u64 {
     // The carry clears each run that begins at an even place.
     let even_runs = backslashes & !backslashes.wrapping_add(first & EVEN);
     (even_runs & EVEN) | (backslashes & !even_runs & !EVEN)
+}
+
+/// Where in a block these bytes of each of its long escapes are.
+const fn long_escapes_bytes(bytes: [u8; 4]) -> [u8; BLOCK_BYTES] {
+    let mut places = [0; BLOCK_BYTES];
+    let mut at = 0;
+    while at < 4 * LONG_ESCAPES as usize {
+        places[at] = (at / 4 * LONG_ESCAPE_BYTES) as u8 + bytes[at % 4];
+        at += 1;
+    }
+    places
 }
