@@ -1,7 +1,9 @@
-//! The data points of one day at one resolution: a file of frames, and where in it which times are.
+//! The data points of one day at one resolution: a file of frames, and where in it which times and
+//! entities are. So a read costs what it finds, as long as frames hold few entities.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
 use crate::log::Log;
@@ -13,6 +15,9 @@ pub(crate) const DAY_S: u64 = 86_400;
 
 /// Frames next to one another are found together as long as they are not more bytes than this.
 const CHUNK_BYTES: u32 = 32 << 10;
+/// Rows of one frame where all of them need not be there after a crash, or none: a quarter to all of a
+/// chunk.
+pub(crate) const ROWS_PER_FRAME: usize = 1_000;
 /// In place of a minute: several follow, each with its own rows.
 const SEVERAL: u16 = 1_440;
 
@@ -71,14 +76,17 @@ pub(crate) struct Day {
     chunks: Vec<Chunk>,
 }
 
-/// Frames next to one another and the minutes that they cover.
+/// Frames next to one another, and which minutes and entities they cover.
 #[derive(Debug)]
 struct Chunk {
     at: u64,
     bytes: u32,
-    first: u16,
-    last: u16,
+    minutes: RangeInclusive<u16>,
+    entities: RangeInclusive<u32>,
 }
+
+/// Which entities are asked for, and which minutes of each.
+pub(crate) type Wanted = BTreeMap<u32, Range<u16>>;
 
 impl Day {
     pub(crate) fn in_memory() -> Day {
@@ -89,7 +97,9 @@ impl Day {
     pub(crate) fn open(path: &Path) -> io::Result<Day> {
         let mut chunks = Vec::new();
         let log = Log::open(path, |at, bytes, payload| {
-            each_minute(payload, |minute, _| note(&mut chunks, (at, bytes), minute));
+            each_minute(payload, |minute, rows| {
+                note(&mut chunks, (at, bytes), minute, entities_of(rows));
+            });
         })?;
         Ok(Day { log, chunks })
     }
@@ -101,7 +111,9 @@ impl Day {
             several => frame_of_several(several),
         };
         let (at, bytes) = self.log.append(&payload)?;
-        minutes.iter().for_each(|(minute, _)| note(&mut self.chunks, (at, bytes), *minute));
+        for (minute, rows) in minutes {
+            note(&mut self.chunks, (at, bytes), *minute, rows.iter().map(|row| row.entity));
+        }
         Ok(at)
     }
 
@@ -115,29 +127,56 @@ impl Day {
         Ok(())
     }
 
-    /// Shows the wanted rows of those minutes, in the order in which they were appended.
-    pub(crate) fn read(
-        &self,
-        minutes: Range<u16>,
-        is_wanted: impl Fn(u32) -> bool,
-        mut row: impl FnMut(u16, Row),
-    ) -> io::Result<()> {
-        let overlaps = |c: &&Chunk| c.first < minutes.end && c.last >= minutes.start;
-        for chunk in self.chunks.iter().filter(overlaps) {
-            self.log.read(chunk.at, chunk.bytes, |payload| {
-                each_minute(payload, |minute, rows| {
-                    let mut reader = Reader(if minutes.contains(&minute) { rows } else { &[] });
-                    while !reader.is_empty() {
-                        match Row::take(&mut reader, &is_wanted) {
-                            Ok(Some(found)) => row(minute, found),
-                            Ok(None) => {}
-                            Err(_) => return,
-                        }
-                    }
-                });
+    /// Shows the wanted rows, with their minutes, in the order in which they were appended. It reads
+    /// no more than the chunks that may hold some.
+    pub(crate) fn read(&self, wanted: &Wanted, mut row: impl FnMut(u16, Row)) -> io::Result<()> {
+        let is_wanted = |chunk: &&Chunk| {
+            let mut entities = wanted.range(chunk.entities.clone());
+            entities.any(|(_, minutes)| chunk.overlaps(minutes))
+        };
+        for chunk in self.chunks.iter().filter(is_wanted) {
+            self.read_chunk(chunk, &mut row, |minute, entity| {
+                wanted.get(&entity).is_some_and(|minutes| minutes.contains(&minute))
             })?;
         }
         Ok(())
+    }
+
+    /// Shows all rows of those minutes.
+    pub(crate) fn read_minutes(
+        &self,
+        minutes: Range<u16>,
+        mut row: impl FnMut(u16, Row),
+    ) -> io::Result<()> {
+        for chunk in self.chunks.iter().filter(|chunk| chunk.overlaps(&minutes)) {
+            self.read_chunk(chunk, &mut row, |minute, _| minutes.contains(&minute))?;
+        }
+        Ok(())
+    }
+
+    fn read_chunk(
+        &self,
+        chunk: &Chunk,
+        row: &mut impl FnMut(u16, Row),
+        is_wanted: impl Fn(u16, u32) -> bool,
+    ) -> io::Result<()> {
+        self.log.read(chunk.at, chunk.bytes, |payload| {
+            each_minute(payload, |minute, rows| {
+                let mut reader = Reader(rows);
+                while !reader.is_empty() {
+                    match Row::take(&mut reader, |entity| is_wanted(minute, entity)) {
+                        Ok(Some(found)) => row(minute, found),
+                        Ok(None) => {}
+                        Err(_) => return,
+                    }
+                }
+            });
+        })
+    }
+
+    /// The largest number of an entity that it has values of.
+    pub(crate) fn last_entity(&self) -> Option<u32> {
+        self.chunks.iter().map(|chunk| *chunk.entities.end()).max()
     }
 
     pub(crate) fn log(&mut self) -> &mut Log {
@@ -184,25 +223,58 @@ fn each_minute(payload: &[u8], mut minute: impl FnMut(u16, &[u8])) {
     }
 }
 
-/// Remembers that the frame at that place, of so many bytes, has rows of that minute.
-fn note(chunks: &mut Vec<Chunk>, (at, bytes): (u64, u32), minute: u16) {
+/// The entities of a minute's rows, as far as these make sense.
+fn entities_of(rows: &[u8]) -> impl Iterator<Item = u32> {
+    let mut reader = Reader(rows);
+    std::iter::from_fn(move || {
+        let mut entity = None;
+        let is_wanted = |found| {
+            entity = Some(found);
+            false
+        };
+        Row::take(&mut reader, is_wanted).ok()?;
+        entity
+    })
+}
+
+/// Remembers that the frame at that place, of so many bytes, has rows of that minute and of those
+/// entities.
+fn note(
+    chunks: &mut Vec<Chunk>,
+    (at, bytes): (u64, u32),
+    minute: u16,
+    entities: impl Iterator<Item = u32>,
+) {
+    let Some(entities) = span_of(entities) else { return };
     match chunks.last_mut() {
         // The frame's first minute has put it there.
         Some(last) if at + u64::from(bytes) == last.at + u64::from(last.bytes) => {
-            last.cover(minute)
+            last.cover(minute, &entities);
         }
         Some(last) if at == last.at + u64::from(last.bytes) && last.bytes + bytes < CHUNK_BYTES => {
             last.bytes += bytes;
-            last.cover(minute);
+            last.cover(minute, &entities);
         }
-        _ => chunks.push(Chunk { at, bytes, first: minute, last: minute }),
+        _ => chunks.push(Chunk { at, bytes, minutes: minute..=minute, entities }),
     }
 }
 
+fn span_of(entities: impl Iterator<Item = u32>) -> Option<RangeInclusive<u32>> {
+    entities.map(|entity| entity..=entity).reduce(joined)
+}
+
+fn joined<T: Ord + Copy>(a: RangeInclusive<T>, b: RangeInclusive<T>) -> RangeInclusive<T> {
+    *a.start().min(b.start())..=*a.end().max(b.end())
+}
+
 impl Chunk {
-    fn cover(&mut self, minute: u16) {
-        self.first = self.first.min(minute);
-        self.last = self.last.max(minute);
+    fn cover(&mut self, minute: u16, entities: &RangeInclusive<u32>) {
+        self.minutes = joined(self.minutes.clone(), minute..=minute);
+        self.entities = joined(self.entities.clone(), entities.clone());
+    }
+
+    fn overlaps(&self, minutes: &Range<u16>) -> bool {
+        *self.minutes.start() < minutes.end && *self.minutes.end() >= minutes.start
     }
 }
 
@@ -217,7 +289,7 @@ mod tests {
 
     fn found(day: &Day, minutes: Range<u16>) -> Vec<(u16, u32)> {
         let mut found = Vec::new();
-        day.read(minutes, |_| true, |minute, row| found.push((minute, row.entity))).unwrap();
+        day.read_minutes(minutes, |minute, row| found.push((minute, row.entity))).unwrap();
         found
     }
 
@@ -239,8 +311,8 @@ mod tests {
             assert!((5..90).contains(&day.chunks.len()), "{}", day.chunks.len());
             assert!(day.chunks.iter().all(|chunk| chunk.bytes < CHUNK_BYTES));
             let (last, others) = day.chunks.split_last().unwrap();
-            assert!(others.iter().all(|chunk| chunk.last - chunk.first < 20));
-            assert_eq!((last.first, last.last), (3, 99));
+            assert!(others.iter().all(|chunk| chunk.minutes.end() - chunk.minutes.start() < 20));
+            assert_eq!(last.minutes, 3..=99);
             let of_50 = found(&day, 50..51);
             assert_eq!((of_50.len(), of_50[500]), (501, (50, 2)));
             assert_eq!(found(&day, 3..4).len(), 501);
@@ -258,6 +330,32 @@ mod tests {
 
         assert_eq!(day.chunks.len(), 3);
         assert_eq!(found(&day, 1..2).len(), 20_000);
+    }
+
+    #[test]
+    fn a_read_finds_the_minutes_of_each_entity_and_looks_at_no_chunk_without_any() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("day");
+        let mut day = Day::open(&path).unwrap();
+        let part = |first: u32| (first..first + 5_000).flat_map(rows).collect::<Vec<_>>();
+        for minute in 0..4 {
+            for first in [0, 5_000, 10_000] {
+                day.append(&[(minute, part(first))]).unwrap();
+            }
+        }
+        let wanted = Wanted::from([(4_999, 0..2), (12_000, 1..3), (99_999, 0..4)]);
+        let reopened = Day::open(&path).unwrap();
+
+        for mut day in [day, reopened] {
+            assert_eq!((day.chunks.len(), day.last_entity()), (12, Some(14_999)));
+            // What is not to be looked at cannot be.
+            for chunk in day.chunks.iter_mut().filter(|chunk| chunk.entities.contains(&5_000)) {
+                chunk.at = u64::MAX / 2;
+            }
+            let mut found = Vec::new();
+            day.read(&wanted, |minute, row| found.push((minute, row.entity))).unwrap();
+            assert_eq!(found, [(0, 4_999), (1, 4_999), (1, 12_000), (2, 12_000)]);
+        }
     }
 
     #[test]

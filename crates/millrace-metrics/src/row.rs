@@ -51,7 +51,7 @@ impl Row {
     /// Reads the next row if `is_wanted` says so, else skips it. `Err`: the bytes make no sense.
     pub(crate) fn take(
         reader: &mut Reader<'_>,
-        is_wanted: impl Fn(u32) -> bool,
+        is_wanted: impl FnOnce(u32) -> bool,
     ) -> Result<Option<Row>, Malformed> {
         let entity = reader.number().ok_or(Malformed)?;
         let bytes = reader.number().ok_or(Malformed)?;

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use millrace_core::Timestamp;
+
 use super::budget::Budget;
 use super::filling::{self, Filling};
 use super::order::{self, Direction};
@@ -33,6 +35,20 @@ pub(super) struct Evaluation<'a> {
     budget: Budget,
 }
 
+/// Reads all series that are asked for directly in one pass.
+pub(super) fn read_metrics(
+    store: &MetricStore,
+    evaluations: &mut [Evaluation<'_>],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let wanted: Vec<_> = evaluations.iter().map(Evaluation::wanted).collect();
+    let mut points = store.points(&wanted.concat(), now)?.into_iter();
+    for (evaluation, wanted) in evaluations.iter_mut().zip(&wanted) {
+        evaluation.take(wanted, points.by_ref().take(wanted.len()));
+    }
+    Ok(())
+}
+
 impl<'a> Evaluation<'a> {
     pub(super) fn new(store: &'a MetricStore, queries: &'a [Query], span: &'a Span) -> Self {
         let (known, open) = (HashMap::new(), Vec::new());
@@ -40,40 +56,49 @@ impl<'a> Evaluation<'a> {
         Evaluation { store, queries, span, known, open, failure: None, budget }
     }
 
-    /// Reads all series that are asked for in one pass.
-    pub(super) fn read_metrics(&mut self) -> Result<(), QueryError> {
-        let mut wanted = Vec::new();
-        let mut meant = Vec::new();
-        for query in self.queries {
-            let QueryKind::Metric { entity, metric, unit, statistic, period_s } = &query.kind
-            else {
-                continue;
-            };
-            let unit = unit.as_deref().and_then(Unit::of_name);
-            let minutes_s = (*period_s).max(BASE_PERIOD_S);
-            wanted.push(SeriesQuery { entity, metric, unit, periods: self.periods(minutes_s) });
-            meant.push((query, statistic, *period_s));
-        }
-        // The first period of each may begin before the start of the span.
-        let Span { start_s, end_s, .. } = *self.span;
-        let first_s = wanted.iter().map(|wanted| wanted.periods.start_of(start_s)).min();
-        let range_s = first_s.unwrap_or(start_s)..end_s;
-        let points = self.store.points(&wanted, range_s, self.span.now)?;
-        for (((query, statistic, period_s), wanted), points) in
-            meant.iter().zip(&wanted).zip(points)
-        {
+    /// The series that are asked for directly, in the order of their queries.
+    fn wanted(&self) -> Vec<SeriesQuery<'a>> {
+        let metrics = self.queries.iter().filter_map(|query| match &query.kind {
+            QueryKind::Metric { entity, metric, unit, period_s, .. } => {
+                let unit = unit.as_deref().and_then(Unit::of_name);
+                Some(self.series_query(entity, metric, unit, (*period_s).max(BASE_PERIOD_S)))
+            }
+            QueryKind::Expression { .. } => None,
+        });
+        metrics.collect()
+    }
+
+    /// Takes what was found of them.
+    fn take(&mut self, wanted: &[SeriesQuery<'a>], points: impl Iterator<Item = Vec<Point>>) {
+        let queries = self.queries;
+        let metrics = queries.iter().filter_map(|query| match &query.kind {
+            QueryKind::Metric { statistic, period_s, .. } => Some((query, statistic, *period_s)),
+            QueryKind::Expression { .. } => None,
+        });
+        for (((query, statistic, period_s), wanted), points) in metrics.zip(wanted).zip(points) {
             let mut series = self.series(wanted, &points, statistic);
-            series.label = label::of_metric(self.queries, wanted, statistic, *period_s);
+            series.label = label::of_metric(queries, wanted, statistic, period_s);
             if let Some(label) = &query.label {
                 label::name_one(&mut series, label);
             }
             self.known.insert(&query.id, Value::Series(series));
         }
-        Ok(())
+    }
+
+    /// A series over the span; its first period may begin before that.
+    fn series_query<'q>(
+        &self,
+        entity: &'q Entity,
+        metric: &'q str,
+        unit: Option<Unit>,
+        period_s: u64,
+    ) -> SeriesQuery<'q> {
+        let periods = Periods { origin_s: self.span.origin_s, period_s };
+        let (start_s, end_s) = (periods.start_of(self.span.start_s), self.span.end_s);
+        SeriesQuery { entity, metric, unit, periods, start_s, end_s }
     }
 
     fn series(&self, wanted: &SeriesQuery<'_>, points: &[Point], statistic: &str) -> Series {
-        let Span { start_s, end_s, .. } = *self.span;
         let period_s = wanted.periods.period_s;
         let origin = Origin {
             entity: wanted.entity.clone(),
@@ -84,20 +109,14 @@ impl<'a> Evaluation<'a> {
         let origin = Some(Arc::new(origin));
         let mut series = Series { period_s, origin, ..Series::default() };
         let Some(statistic) = Statistic::of_name(statistic) else { return series };
-        let first_s = wanted.periods.start_of(start_s);
-        let within = || points.iter().filter(|point| (first_s..end_s).contains(&point.time_s));
-        let units = Unit::by_preference(within().map(|point| point.unit));
-        let shown = within().filter(|point| Some(&point.unit) == units.first());
+        let units = Unit::by_preference(points.iter().map(|point| point.unit));
+        let shown = points.iter().filter(|point| Some(&point.unit) == units.first());
         let values = shown.filter_map(|p| Some((p.time_s, statistic.value(&p.summary)?)));
         series.points = values.collect();
         if units.len() > 1 {
             series.units = units;
         }
         series
-    }
-
-    fn periods(&self, period_s: u64) -> Periods {
-        Periods { origin_s: self.span.origin_s, period_s }
     }
 
     pub(super) fn found(&mut self, query: &'a Query) -> Result<Found, QueryError> {
@@ -316,18 +335,11 @@ impl<'a> Evaluation<'a> {
             .iter()
             .map(|l| Entity::new(self.span.scope.clone(), &l.namespace, l.dimensions.clone()))
             .collect();
-        let queries: Vec<SeriesQuery<'_>> = listed
-            .iter()
-            .zip(&entities)
-            .map(|(listed, entity)| SeriesQuery {
-                entity,
-                metric: &listed.metric,
-                unit: None,
-                periods: self.periods(period_s),
-            })
+        let queries = listed.iter().zip(&entities);
+        let queries: Vec<SeriesQuery<'_>> = queries
+            .map(|(listed, entity)| self.series_query(entity, &listed.metric, None, period_s))
             .collect();
-        let range_s = self.periods(period_s).start_of(self.span.start_s)..self.span.end_s;
-        let points = self.store.points(&queries, range_s, self.span.now);
+        let points = self.store.points(&queries, self.span.now);
         let points = points.map_err(|error| {
             let said = MathError::new(error.to_string());
             if !matches!(error, StoreError::TooManyPoints) {

@@ -190,10 +190,24 @@ pub fn answer(
     queries: &[Query],
     span: &Span,
 ) -> Result<Vec<Found>, QueryError> {
-    let mut evaluation = Evaluation::new(store, queries, span);
-    evaluation.read_metrics()?;
-    let returned = queries.iter().filter(|query| query.is_returned);
-    returned.map(|query| evaluation.found(query)).collect()
+    let mut answers = answer_all(store, &[(queries, span)], span.now)?;
+    answers.pop().unwrap_or_else(|| Ok(Vec::new()))
+}
+
+/// Answers several lists of queries, each by itself, and reads all their series in one pass.
+pub fn answer_all(
+    store: &MetricStore,
+    asked: &[(&[Query], &Span)],
+    now: Timestamp,
+) -> Result<Vec<Result<Vec<Found>, QueryError>>, StoreError> {
+    let mut evaluations: Vec<Evaluation<'_>> =
+        asked.iter().map(|(queries, span)| Evaluation::new(store, queries, span)).collect();
+    evaluation::read_metrics(store, &mut evaluations, now)?;
+    let answers = asked.iter().zip(&mut evaluations).map(|((queries, _), evaluation)| {
+        let returned = queries.iter().filter(|query| query.is_returned);
+        returned.map(|query| evaluation.found(query)).collect()
+    });
+    Ok(answers.collect())
 }
 
 /// Why an alarm cannot watch queries.
@@ -220,8 +234,9 @@ pub fn check_watched(scope: &Scope, queries: &[Query]) -> Result<(), WatchError>
     let now = Timestamp(BASE_PERIOD_S * 1000);
     let store = MetricStore::open(None, now).map_err(QueryError::Store)?;
     let span = Span { scope: scope.clone(), start_s: 0, end_s: BASE_PERIOD_S, origin_s: 0, now };
-    let mut evaluation = Evaluation::new(&store, queries, &span);
-    evaluation.read_metrics()?;
+    let mut evaluations = [Evaluation::new(&store, queries, &span)];
+    evaluation::read_metrics(&store, &mut evaluations, now).map_err(QueryError::Store)?;
+    let [mut evaluation] = evaluations;
     Ok(queries.iter().try_for_each(|query| evaluation.check(query))?)
 }
 

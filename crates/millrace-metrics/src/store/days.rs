@@ -3,15 +3,14 @@
 use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
-use std::ops::Range;
 
 use super::files::DayFile;
 use super::{POINTS_MAX, Record, SeriesQuery, StoreError};
 use crate::catalog::Catalog;
-use crate::day::{DAY_S, Resolution};
+use crate::day::{DAY_S, ROWS_PER_FRAME, Resolution, Wanted};
 use crate::directory::Directory;
 use crate::row::Row;
-use crate::{BASE_PERIOD_S, Sample, Summary, Unit};
+use crate::{BASE_PERIOD_S, Entity, Sample, Summary, Unit};
 
 /// Minutes whose values are kept in memory while they cannot be written.
 const UNWRITTEN_MAX: usize = 60;
@@ -21,6 +20,18 @@ pub(super) type Entities = BTreeMap<u32, BTreeMap<u16, Summary>>;
 
 /// The same by minute.
 type Rows = BTreeMap<u64, Entities>;
+
+/// A query and what it has found.
+type Asked<'a> = (&'a SeriesQuery<'a>, &'a mut BTreeMap<(u64, Unit), Summary>);
+
+/// Into how many frames rows go.
+#[derive(Clone, Copy)]
+enum Framing {
+    /// One a day: after a crash all are there or none.
+    Whole,
+    /// So many that reading one series does not mean to read all.
+    Parts,
+}
 
 pub(super) struct Inner {
     pub catalog: Catalog,
@@ -75,7 +86,7 @@ impl Inner {
                 }
             }
         }
-        self.append_rows(dir, rows).map(|()| left_out)
+        self.append_rows(dir, rows, Framing::Parts).map(|()| left_out)
     }
 
     pub(super) fn record(
@@ -88,10 +99,15 @@ impl Inner {
             let series = self.catalog.series(record.entity, record.metric, record.unit)?;
             add_to_rows(&mut rows, record.time_s, series, &record.summary);
         }
-        self.append_rows(dir, rows)
+        self.append_rows(dir, rows, Framing::Whole)
     }
 
-    fn append_rows(&mut self, dir: Option<&Directory>, rows: Rows) -> Result<(), StoreError> {
+    fn append_rows(
+        &mut self,
+        dir: Option<&Directory>,
+        rows: Rows,
+        framing: Framing,
+    ) -> Result<(), StoreError> {
         let mut days: BTreeMap<u64, Vec<(u16, Vec<Row>)>> = BTreeMap::new();
         for (time_s, entities) in rows {
             let rows = rows_of(entities);
@@ -102,17 +118,29 @@ impl Inner {
             // First, or a crash could leave values of an entity that nobody has seen.
             self.catalog.saw(time_s, &seen)?;
             let minute = (time_s % DAY_S / BASE_PERIOD_S) as u16;
-            days.entry(time_s / DAY_S).or_default().push((minute, rows));
+            let of_day = days.entry(time_s / DAY_S).or_default();
+            match framing {
+                Framing::Whole => of_day.push((minute, rows)),
+                Framing::Parts => {
+                    of_day.extend(rows.chunks(ROWS_PER_FRAME).map(|rows| (minute, rows.to_vec())));
+                }
+            }
         }
         // Before any value bears a number: one whose name a power loss takes would be given anew.
         self.catalog.sync()?;
         let mut appended = Vec::new();
         for (day, minutes) in days {
-            match self.append(dir, day, &minutes) {
-                Ok(at) => appended.extend(at.map(|at| (day, at))),
-                Err(error) => {
-                    self.take_back(dir, &appended)?;
-                    return Err(error.into());
+            let frames = match framing {
+                Framing::Whole => minutes.chunks(minutes.len()),
+                Framing::Parts => minutes.chunks(1),
+            };
+            for frame in frames {
+                match self.append(dir, day, frame) {
+                    Ok(at) => appended.extend(at.map(|at| (day, at))),
+                    Err(error) => {
+                        self.take_back(dir, &appended)?;
+                        return Err(error.into());
+                    }
                 }
             }
         }
@@ -148,7 +176,8 @@ impl Inner {
         dir: Option<&Directory>,
         appended: &[(u64, u64)],
     ) -> Result<(), StoreError> {
-        for (day, at) in appended {
+        // The last first: what is cut off is the end of the file.
+        for (day, at) in appended.iter().rev() {
             let Some(file) = self.days.get(day) else { continue };
             if let Some(opened) = file.opened(dir, *day)?.as_mut() {
                 opened.take_back(*at).map_err(|_| StoreError::Poisoned)?;
@@ -161,67 +190,93 @@ impl Inner {
         &self,
         dir: Option<&Directory>,
         queries: &[SeriesQuery<'_>],
-        range_s: &Range<u64>,
         found: &mut [BTreeMap<(u64, Unit), Summary>],
     ) -> Result<(), StoreError> {
-        if range_s.is_empty() {
-            return Ok(());
-        }
-        let mut wanted: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (number, query) in queries.iter().enumerate() {
+        let mut asked: BTreeMap<u32, Vec<Asked<'_>>> = BTreeMap::new();
+        for (query, found) in queries.iter().zip(&mut *found) {
             if let Some(id) = self.catalog.id(query.entity) {
-                wanted.entry(id).or_default().push(number);
+                asked.entry(id).or_default().push((query, found));
             }
         }
+        let ranges_s =
+            || queries.iter().map(SeriesQuery::range_s).filter(|range_s| !range_s.is_empty());
+        let first_s = ranges_s().map(|range_s| range_s.start).min();
+        let last_s = ranges_s().map(|range_s| range_s.end - 1).max();
+        let Some((first_s, last_s)) = first_s.zip(last_s) else { return Ok(()) };
         let mut taken = 0;
-        let days = range_s.start / DAY_S..=(range_s.end - 1) / DAY_S;
-        for (day, file) in self.days.range(days) {
+        for (day, file) in self.days.range(first_s / DAY_S..=last_s / DAY_S) {
             let day_s = day * DAY_S;
-            let within = |time_s: u64| (time_s.clamp(day_s, day_s + DAY_S) - day_s).div_ceil(60);
-            // A data point counts if it begins within the range.
-            let minutes = within(range_s.start) as u16..within(range_s.end) as u16;
+            let wanted = wanted_of_day(&asked, day_s);
             let opened = file.opened(dir, *day)?;
             let Some(opened) = opened.as_ref() else { continue };
-            opened.read(
-                minutes,
-                |id| wanted.contains_key(&id),
-                |minute, row| {
-                    let numbers = wanted.get(&row.entity).map_or(&[][..], Vec::as_slice);
-                    let Some(known) = self.catalog.known(row.entity) else { return };
-                    for (column, summary) in &row.cells {
-                        let Some(column) = known.columns.get(usize::from(*column)) else {
-                            continue;
-                        };
-                        let time_s = day_s + u64::from(minute) * 60;
-                        for number in numbers {
-                            if let (Some(query), Some(found)) =
-                                (queries.get(*number), found.get_mut(*number))
-                                && query.is_for(&column.metric, column.unit)
-                            {
-                                let key = (query.periods.start_of(time_s), column.unit);
-                                taken += add_within(found, key, summary, taken);
-                            }
+            opened.read(&wanted, |minute, row| {
+                let Some(asked) = asked.get_mut(&row.entity) else { return };
+                let Some(known) = self.catalog.known(row.entity) else { return };
+                let time_s = day_s + u64::from(minute) * BASE_PERIOD_S;
+                for (column, summary) in &row.cells {
+                    let Some(column) = known.columns.get(usize::from(*column)) else { continue };
+                    for (query, found) in of_time(asked, time_s) {
+                        if query.is_for(&column.metric, column.unit) {
+                            let key = (query.periods.start_of(time_s), column.unit);
+                            taken += add_within(found, key, summary, taken);
                         }
                     }
-                },
-            )?;
+                }
+            })?;
             if taken > POINTS_MAX {
                 return Err(StoreError::TooManyPoints);
             }
         }
-        for (time_s, samples) in self.unwritten.iter().filter(|(t, _)| range_s.contains(t)) {
-            for (query, found) in queries.iter().zip(&mut *found) {
-                let of_query = samples.iter().filter(|sample| sample.entity == *query.entity);
-                for value in of_query.flat_map(|sample| &sample.values) {
-                    if query.is_for(value.metric, value.unit) {
-                        let start_s = query.periods.start_of(*time_s);
-                        add(found, (start_s, value.unit), &value.summary);
-                    }
+        self.read_unwritten(queries, found);
+        Ok(())
+    }
+
+    fn read_unwritten(
+        &self,
+        queries: &[SeriesQuery<'_>],
+        found: &mut [BTreeMap<(u64, Unit), Summary>],
+    ) {
+        if self.unwritten.is_empty() {
+            return;
+        }
+        let mut asked: HashMap<&Entity, Vec<Asked<'_>>> = HashMap::new();
+        for (query, found) in queries.iter().zip(found) {
+            asked.entry(query.entity).or_default().push((query, found));
+        }
+        for (time_s, sample) in
+            self.unwritten.iter().flat_map(|(t, samples)| samples.iter().map(move |s| (*t, s)))
+        {
+            let Some(asked) = asked.get_mut(&sample.entity) else { continue };
+            for (query, found) in of_time(asked, time_s) {
+                for value in sample.values.iter().filter(|v| query.is_for(v.metric, v.unit)) {
+                    add(found, (query.periods.start_of(time_s), value.unit), &value.summary);
                 }
             }
         }
-        Ok(())
     }
+}
+
+/// The queries about that time and what they have found.
+fn of_time<'a, 'q>(
+    asked: &'a mut [Asked<'q>],
+    time_s: u64,
+) -> impl Iterator<Item = &'a mut Asked<'q>> {
+    asked.iter_mut().filter(move |(query, _)| query.range_s().contains(&time_s))
+}
+
+/// What to read of a day. A data point counts if it begins within the range.
+fn wanted_of_day(asked: &BTreeMap<u32, Vec<Asked<'_>>>, day_s: u64) -> Wanted {
+    let within = |time_s: u64| {
+        let of_day_s = time_s.clamp(day_s, day_s + DAY_S) - day_s;
+        of_day_s.div_ceil(BASE_PERIOD_S) as u16
+    };
+    let minutes = |(query, _): &Asked<'_>| within(query.start_s)..within(query.end_s);
+    let wanted = asked.iter().filter_map(|(id, asked)| {
+        let minutes = asked.iter().map(minutes).filter(|minutes| !minutes.is_empty());
+        let minutes = minutes.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))?;
+        Some((*id, minutes))
+    });
+    wanted.collect()
 }
 
 pub(super) fn add<K: Ord>(to: &mut BTreeMap<K, Summary>, key: K, summary: &Summary) {

@@ -1,6 +1,5 @@
 //! The files of the history's days.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,17 +44,12 @@ pub(super) fn last_entity(
     dir: &Directory,
     days: &BTreeMap<u64, DayFile>,
 ) -> io::Result<Option<u32>> {
-    let last = Cell::new(None);
+    let mut last = None;
     for (day, file) in days {
         let opened = file.opened(Some(dir), *day)?;
-        let Some(opened) = opened.as_ref() else { continue };
-        let is_wanted = |id| {
-            last.set(last.get().max(Some(id)));
-            false
-        };
-        opened.read(0..u16::MAX, is_wanted, |_, _| ())?;
+        last = last.max(opened.as_ref().and_then(Day::last_entity));
     }
-    Ok(last.get())
+    Ok(last)
 }
 
 pub(super) fn day_path(dir: &Path, day: u64, resolution: Resolution) -> PathBuf {

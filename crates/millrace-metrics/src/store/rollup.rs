@@ -5,7 +5,7 @@ use std::io;
 use super::StoreError;
 use super::days::{Entities, Inner, add, rows_of};
 use super::files::{DayFile, day_path};
-use crate::day::{DAY_S, Day, Resolution, frame};
+use crate::day::{DAY_S, Day, ROWS_PER_FRAME, Resolution, frame};
 use crate::directory::{Directory, sync_dir};
 use crate::log::Log;
 use crate::row::Row;
@@ -60,15 +60,22 @@ impl Inner {
                 None => {
                     let mut rolled = Day::in_memory();
                     for minute in steps(coarser) {
-                        rolled.append(&[(minute, rows_of_period(opened, minute, coarser)?)])?;
+                        for rows in rows_of_period(opened, minute, coarser)?.chunks(ROWS_PER_FRAME)
+                        {
+                            rolled.append(&[(minute, rows.to_vec())])?;
+                        }
                     }
                     Some(rolled)
                 }
                 Some(dir) => {
-                    let frames = steps(coarser).filter_map(|minute| {
-                        let rows = rows_of_period(opened, minute, coarser);
-                        rows.map(|rows| (!rows.is_empty()).then(|| frame(minute, &rows)))
-                            .transpose()
+                    let frames = steps(coarser).flat_map(|minute| {
+                        match rows_of_period(opened, minute, coarser) {
+                            Ok(rows) => {
+                                let parts = rows.chunks(ROWS_PER_FRAME);
+                                parts.map(|rows| Ok(frame(minute, rows))).collect()
+                            }
+                            Err(error) => vec![Err(error)],
+                        }
                     });
                     Log::replace(&day_path(dir.path(), day, coarser), frames)?;
                     None
@@ -101,15 +108,11 @@ fn steps(resolution: Resolution) -> impl Iterator<Item = u16> {
 fn rows_of_period(day: &Day, minute: u16, coarser: Resolution) -> io::Result<Vec<Row>> {
     let mut entities = Entities::new();
     let minutes = minute..minute + coarser.period_minutes();
-    day.read(
-        minutes,
-        |_| true,
-        |_, row| {
-            let cells = entities.entry(row.entity).or_default();
-            for (column, summary) in row.cells {
-                add(cells, column, &summary);
-            }
-        },
-    )?;
+    day.read_minutes(minutes, |_, row| {
+        let cells = entities.entry(row.entity).or_default();
+        for (column, summary) in row.cells {
+            add(cells, column, &summary);
+        }
+    })?;
     Ok(rows_of(entities))
 }

@@ -26,11 +26,16 @@ fn record(store: &MetricStore, name: &str, time_s: u64, value: f64) {
     store.record(&[record]).unwrap();
 }
 
+fn sales(entity: &Entity, range_s: Range<u64>, periods: Periods) -> SeriesQuery<'_> {
+    let Range { start: start_s, end: end_s } = range_s;
+    SeriesQuery { entity, metric: "Sales", unit: None, periods, start_s, end_s }
+}
+
 fn sums(store: &MetricStore, name: &str, range_s: Range<u64>, period_s: u64) -> Vec<(u64, f64)> {
     let entity = entity(name);
     let periods = Periods { origin_s: range_s.start, period_s };
-    let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None, periods };
-    let points = store.points(&[query], range_s.clone(), at(range_s.end)).unwrap().remove(0);
+    let query = sales(&entity, range_s.clone(), periods);
+    let points = store.points(&[query], at(range_s.end)).unwrap().remove(0);
     let sum = |s: &Summary| Statistic::Sum.value(s).unwrap();
     points.iter().map(|point| (point.time_s, sum(&point.summary))).collect()
 }
@@ -83,8 +88,9 @@ fn queries_and_filters_tell_series_apart() {
         (&bank, "Sales", Some(Unit::Count), 8.0),
     ] {
         let periods = Periods { origin_s: 0, period_s: 60 };
-        let query = SeriesQuery { entity, metric, unit, periods };
-        let points = store.points(&[query], START_S..START_S + 60, at(START_S)).unwrap().remove(0);
+        let query = sales(entity, START_S..START_S + 60, periods);
+        let query = SeriesQuery { metric, unit, ..query };
+        let points = store.points(&[query], at(START_S)).unwrap().remove(0);
         assert_eq!(points.iter().map(|point| point.summary.sum).sum::<f64>(), expected);
     }
     let count = |namespace, metric, dimensions: &[(&str, Option<&str>)]| {
@@ -312,8 +318,7 @@ fn a_read_holds_a_data_point_a_period_and_a_bounded_number_of_them() {
     let end_s = START_S + 6_000 * 60;
     let read = |count: usize, period_s: u64| {
         let periods = Periods { origin_s: START_S, period_s };
-        let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None, periods };
-        store.points(&vec![query; count], START_S..end_s, at(end_s))
+        store.points(&vec![sales(&entity, START_S..end_s, periods); count], at(end_s))
     };
 
     assert_eq!(read(1, 60).unwrap()[0].len(), 6_000);
@@ -336,8 +341,8 @@ fn distributions_count_by_what_they_take() {
     store.record(&minutes.collect::<Vec<_>>()).unwrap();
     let read = |count: usize, period_s: u64| {
         let periods = Periods { origin_s: START_S, period_s };
-        let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None, periods };
-        store.points(&vec![query; count], START_S..START_S + DAY_S, at(START_S + DAY_S))
+        let end_s = START_S + DAY_S;
+        store.points(&vec![sales(&entity, START_S..end_s, periods); count], at(end_s))
     };
 
     assert_eq!(read(2, 60).unwrap()[0].len(), 1_440);

@@ -64,8 +64,9 @@ impl CloudWatch {
         let label = metric.clone();
         let read = self.monitor.run(move || {
             let periods = Periods { origin_s: start_s, period_s };
-            let query = SeriesQuery { entity: &entity, metric: &metric, unit, periods };
-            store.points(&[query], start_s..end_s, now)
+            let (entity, metric) = (&entity, metric.as_str());
+            let query = SeriesQuery { entity, metric, unit, periods, start_s, end_s };
+            store.points(&[query], now)
         });
         let points = read.await?.map_err(|error| error::of_store(&error))?;
         let points = points.into_iter().next().unwrap_or_default();

@@ -141,18 +141,19 @@ fn still_active(
     let now = broker.now();
     let queues = broker.queues();
     let entities: Vec<_> = queues.iter().map(|queue| Entity::of_queue(queue.key())).collect();
-    let query = |entity| SeriesQuery {
-        entity,
-        metric: "ApproximateNumberOfMessagesVisible",
-        unit: None,
-        periods: Periods { origin_s: 0, period_s: 60 },
-    };
-    let queries: Vec<_> = entities.iter().map(query).collect();
     // Most restarts are short, and six hours of many queues take seconds to read.
     for back_s in [SHORT_RESTART_S, ACTIVE_S] {
         // Also what seems to be to come: the clock may have been set back.
-        let range_s = now.seconds().saturating_sub(back_s)..now.seconds() + ACTIVE_S;
-        let points = store.points(&queries, range_s, now)?;
+        let query = |entity| SeriesQuery {
+            entity,
+            metric: "ApproximateNumberOfMessagesVisible",
+            unit: None,
+            periods: Periods { origin_s: 0, period_s: 60 },
+            start_s: now.seconds().saturating_sub(back_s),
+            end_s: now.seconds() + ACTIVE_S,
+        };
+        let queries: Vec<_> = entities.iter().map(query).collect();
+        let points = store.points(&queries, now)?;
         let last_s = |points: &Vec<Point>| points.last().map(|point| point.time_s);
         let Some(latest_s) = points.iter().filter_map(last_s).max() else { continue };
         let were_active = queues.iter().zip(&points).filter(|(_, p)| last_s(p) == Some(latest_s));

@@ -145,8 +145,8 @@ proptest! {
             for name in 0..3_u8 {
                 let entity = entity(&name.to_string());
                 let periods = Periods { origin_s: START_S, period_s: 3_600 };
-                let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None, periods };
-                let points = store.points(&[query], START_S..end_s, at(end_s)).unwrap().remove(0);
+                let query = sales(&entity, START_S..end_s, periods);
+                let points = store.points(&[query], at(end_s)).unwrap().remove(0);
                 for point in points {
                     found.insert((name, point.time_s), point.summary);
                 }

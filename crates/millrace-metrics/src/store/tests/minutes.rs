@@ -85,6 +85,53 @@ fn a_minute_has_one_value_of_a_gauge_however_often_processes_end_in_it() {
     assert_eq!(sums(&store, "a", START_S..START_S + 600, 60), minutes);
 }
 
+/// Each has one value.
+struct Crowd(u32);
+
+impl Source for Crowd {
+    fn peek(&self, _: &Entity, _: Timestamp) -> Vec<Value> {
+        Vec::new()
+    }
+
+    fn close(&self, _: Timestamp) -> Vec<Sample> {
+        let samples = (0..self.0).map(|number| {
+            let (unit, summary) = (Unit::Count, Summary::of(f64::from(number)));
+            let values = vec![Value { metric: "Sales", unit, summary, is_gauge: true }];
+            Sample { entity: entity(&number.to_string()), values }
+        });
+        samples.collect()
+    }
+}
+
+#[test]
+fn a_minute_of_many_entities_is_in_parts_before_and_after_it_is_rolled_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = SERIES_MAX as u32;
+    let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
+    store.set_source(Arc::new(Crowd(count)), at(START_S));
+    store.close_minute(at(START_S + 60)).unwrap();
+    store.sync().unwrap();
+    drop(store);
+
+    for (name, rolled_up_s) in [("1m", 0), ("5m", START_S + DAY_S + MINUTES_KEPT_S)] {
+        let store = MetricStore::open(Some(dir.path()), at(START_S + 60)).unwrap();
+        store.expire(at(rolled_up_s)).unwrap();
+        drop(store);
+        let path = dir.path().join(format!("{}-{name}.log", START_S / DAY_S));
+        let sound = std::fs::read(&path).unwrap();
+        let mut damaged = sound.clone();
+        damaged[100] ^= 1;
+        std::fs::write(&path, damaged).unwrap();
+
+        let store = MetricStore::open(Some(dir.path()), at(START_S + 60)).unwrap();
+        let found = |number: u32| sums(&store, &number.to_string(), START_S..START_S + 300, 300);
+        assert_eq!(found(0), [], "it is in the damaged part");
+        assert_eq!(found(count - 1), [(START_S, f64::from(count - 1))]);
+        drop(store);
+        std::fs::write(&path, sound).unwrap();
+    }
+}
+
 #[test]
 fn minutes_that_the_clock_skips_count_as_idle() {
     let tally = Arc::new(Tally(Mutex::new(4.0)));

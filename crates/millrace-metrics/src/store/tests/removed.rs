@@ -39,8 +39,8 @@ fn what_is_put_in_the_place_of_the_directory_is_left_alone_and_nothing_is_stored
     assert_eq!(sums(&store, "a", START_S..START_S + DAY_S, DAY_S), [(START_S, 3.0)], "it is open");
     let entity = entity("a");
     let periods = Periods { origin_s: 0, period_s: 60 };
-    let query = SeriesQuery { entity: &entity, metric: "Sales", unit: None, periods };
-    let read = store.points(&[query], START_S..START_S + 2 * DAY_S, at(START_S));
+    let query = sales(&entity, START_S..START_S + 2 * DAY_S, periods);
+    let read = store.points(&[query], at(START_S));
     assert!(read.is_err(), "a day of the backup is not taken for ours");
     assert_eq!((contents(&dir), store.disk_bytes()), (backup, 0));
 }
