@@ -127,6 +127,7 @@ impl From<MonitorError> for ApiError {
     fn from(error: MonitorError) -> ApiError {
         match error {
             MonitorError::Busy => ApiError::throttling("Rate exceeded"),
+            MonitorError::Panicked => ApiError::internal_failure(),
             MonitorError::Closed => ApiError::service_unavailable("The server is stopping."),
             MonitorError::Store(error) => of_store(&error),
         }

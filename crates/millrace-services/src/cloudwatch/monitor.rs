@@ -1,6 +1,10 @@
 //! The thread "metrics": it closes each minute and does everything about metrics that may wait for
 //! the disk, so that no request of another service does.
+//!
+//! A panic is our bug and costs the request or the step that it is in. The thread goes on: files hold
+//! whole frames, and what is in memory is read from them or gathered anew.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -47,6 +51,8 @@ pub(crate) enum MonitorError {
     Busy,
     #[error("the thread \"metrics\" has ended")]
     Closed,
+    #[error("a bug ended the request")]
+    Panicked,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -135,10 +141,10 @@ impl Monitor {
         let (reply, answer) = oneshot::channel();
         self.send(Message::Job(Box::new(move || {
             // Nobody waits any more: the client has left.
-            let _ = reply.send(job());
+            let _ = reply.send(caught("a request", job));
             After::Nothing
         })))?;
-        answer.await.map_err(|_| MonitorError::Closed)
+        answer.await.map_err(|_| MonitorError::Closed)?
     }
 
     /// Runs a job that records something and returns when that is durable.
@@ -147,6 +153,7 @@ impl Monitor {
         job: impl FnOnce() -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
         let (reply, answer) = oneshot::channel();
+        let job = move || caught("a request", job).map_err(E::from)?;
         self.send(Message::Job(Box::new(move || match job() {
             Err(error) => {
                 let _ = reply.send(Err(error));
@@ -187,7 +194,7 @@ impl Monitor {
 
 impl Worker {
     fn run(mut self) {
-        self.queues.resume(&self.store);
+        let _ = caught("the look at what was active", || self.queues.resume(&self.store));
         // At once, however soon the end comes: what an earlier process owes is done.
         self.tick();
         while !self.is_closing {
@@ -268,12 +275,25 @@ impl Worker {
         if now < self.next_tick {
             return;
         }
+        // Also if a bug ends what follows.
+        self.next_tick = now.plus_seconds(millrace_metrics::BASE_PERIOD_S);
+        let _ = caught("the end of a minute", || self.close_minute(now));
+        let _ = caught("the evaluation of alarms", || self.evaluate(now));
+        if now >= self.next_expiry {
+            self.next_expiry = now.plus_millis(EXPIRE_MS);
+            let _ = caught("the roll-up of old metrics", || self.expire(now));
+        }
+    }
+
+    fn close_minute(&mut self, now: Timestamp) {
         let closed = self.store.close_minute(now);
-        let synced = closed.and_then(|next| self.store.sync().map(|()| next));
-        self.next_tick = synced.unwrap_or_else(|error| {
-            tracing::error!(%error, "metrics of a minute are not stored yet");
-            now.plus_seconds(millrace_metrics::BASE_PERIOD_S)
-        });
+        match closed.and_then(|next| self.store.sync().map(|()| next)) {
+            Ok(next) => self.next_tick = next,
+            Err(error) => tracing::error!(%error, "metrics of a minute are not stored yet"),
+        }
+    }
+
+    fn evaluate(&self, now: Timestamp) {
         let has_changed = act::evaluate(&self.store, &self.actions.book, now);
         let owed: Vec<Owed> = lock(&self.actions.book).owed().cloned().collect();
         if has_changed || !owed.is_empty() {
@@ -285,14 +305,22 @@ impl Worker {
                 tracing::error!(%error, "states and actions of alarms are not durable");
             }
         }
-        if now >= self.next_expiry {
-            self.next_expiry = now.plus_millis(EXPIRE_MS);
-            lock(&self.actions.book).forget(now);
-            if let Err(error) = self.store.expire(now) {
-                tracing::error!(%error, "old metrics are not rolled up");
-            }
+    }
+
+    fn expire(&self, now: Timestamp) {
+        lock(&self.actions.book).forget(now);
+        if let Err(error) = self.store.expire(now) {
+            tracing::error!(%error, "old metrics are not rolled up");
         }
     }
+}
+
+/// What something returns, unless a panic ends it.
+fn caught<T>(what: &str, run: impl FnOnce() -> T) -> Result<T, MonitorError> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|_| {
+        tracing::error!(what, "ended by a bug");
+        MonitorError::Panicked
+    })
 }
 
 #[cfg(test)]
@@ -301,7 +329,7 @@ mod tests {
     use std::time::Instant;
 
     use millrace_core::{Clock, SystemClock};
-    use millrace_metrics::Scope;
+    use millrace_metrics::{Entity, Sample, Scope, Source, Value};
     use millrace_wire::cloudwatch::PutMetricAlarm;
 
     use super::*;
@@ -317,6 +345,47 @@ mod tests {
             After::Nothing
         };
         monitor.send(Message::Job(Box::new(job))).unwrap();
+    }
+
+    /// Closing a minute of it panics.
+    struct Faulty;
+
+    impl Source for Faulty {
+        fn peek(&self, _: &Entity, _: Timestamp) -> Vec<Value> {
+            Vec::new()
+        }
+
+        fn close(&self, _: Timestamp) -> Vec<Sample> {
+            panic!("the test wants it")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_bug_ends_its_request_and_its_step_and_nothing_else() {
+        let clock = Arc::new(SystemClock::new());
+        let broker = act::tests::broker_of(clock.clone());
+        let store = Arc::new(MetricStore::open(None, clock.now()).unwrap());
+        store.set_source(Arc::new(Faulty), clock.now());
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let treat_missing_data = Some("breaching".into());
+        let input = PutMetricAlarm { treat_missing_data, ..example() };
+        let mut book = AlarmBook::open(None, clock.now()).unwrap();
+        book.put(alarm(&scope, &input, clock.now()).unwrap(), clock.now()).unwrap();
+        let alarms = Alarms { book, queue_access: QueueAccess::Open };
+        let monitor = Monitor::start(broker, store, alarms).unwrap();
+
+        let ended = monitor.run(|| -> u8 { panic!("the test wants it") }).await;
+        assert!(matches!(ended, Err(MonitorError::Panicked)));
+        let job = || -> Result<u8, MonitorError> { panic!("the test wants it") };
+        assert!(matches!(monitor.run_durably(job).await, Err(MonitorError::Panicked)));
+        clock.advance(Duration::from_secs(60));
+        monitor.tick().await;
+
+        assert!(matches!(monitor.run(|| 7).await, Ok(7)));
+        let state = lock(monitor.alarms()).alarm(&scope, "many").unwrap().state;
+        assert_eq!(state, State::Alarm, "alarms are evaluated");
+        monitor.close();
+        assert!(matches!(monitor.run(|| 7).await, Err(MonitorError::Closed)));
     }
 
     #[test]
