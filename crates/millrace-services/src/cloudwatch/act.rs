@@ -1,12 +1,10 @@
-//! Evaluating alarms, and what they do when their state changes.
+//! What alarms do when their state changes.
 
 use std::sync::Arc;
 
 use millrace_broker::{Broker, BrokerError, Kind, NewContent, Outgoing};
-use millrace_core::{Arn, MessageId, Timestamp, md5};
-use millrace_metrics::alarm::{Alarm, Change, Owed, Watched, WatchedPoint};
-use millrace_metrics::math::{self, Found, Query, QueryError, QueryKind, Span};
-use millrace_metrics::{BASE_PERIOD_S, MetricStore};
+use millrace_core::{Arn, MessageId, md5};
+use millrace_metrics::alarm::{Change, Owed};
 
 use super::alarms::{SharedBook, lock};
 use super::notification::message;
@@ -30,126 +28,6 @@ pub(super) struct Actions {
     pub broker: Arc<Broker>,
     pub book: SharedBook,
     pub queue_access: QueueAccess,
-}
-
-/// Data points of alarms that are in memory at a time, as far as is known before they are read.
-const POINTS_PER_READ: u64 = 50_000;
-
-type Points = Result<Vec<WatchedPoint>, QueryError>;
-
-/// Judges every alarm by the minutes that have ended. Says whether any changed; that and what is
-/// to be done about it is in the book, not synced yet.
-pub(super) fn evaluate(store: &MetricStore, book: &SharedBook, now: Timestamp) -> bool {
-    let alarms: Vec<Alarm> = lock(book).all().cloned().collect();
-    let mut has_changed = false;
-    for batch in batches(&alarms) {
-        for (alarm, points) in batch.iter().zip(points_of_all(store, batch, now)) {
-            has_changed |= judge(book, alarm, points, now);
-        }
-    }
-    has_changed
-}
-
-/// Alarms whose data points are read together.
-fn batches(alarms: &[Alarm]) -> impl Iterator<Item = &[Alarm]> {
-    let mut left = alarms;
-    std::iter::from_fn(move || {
-        let mut points = 0;
-        let is_within = |alarm: &&Alarm| {
-            points += alarm.rule.range_periods() * (alarm.queries.len() as u64 + 1);
-            points <= POINTS_PER_READ
-        };
-        let count = left.iter().take_while(is_within).count().max(1);
-        let (batch, rest) = left.split_at(count.min(left.len()));
-        left = rest;
-        (!batch.is_empty()).then_some(batch)
-    })
-}
-
-/// Says whether the alarm changed.
-fn judge(book: &SharedBook, alarm: &Alarm, points: Points, now: Timestamp) -> bool {
-    let points = match points {
-        Ok(points) => points,
-        // A fault of its expression shows as missing data; it would stay as it is for ever.
-        Err(error @ QueryError::Math { .. }) => {
-            tracing::debug!(alarm = alarm.name, %error, "an alarm's expression has no value");
-            Vec::new()
-        }
-        Err(error) => {
-            tracing::warn!(alarm = alarm.name, %error, "alarm cannot be evaluated");
-            return false;
-        }
-    };
-    let (end_s, period_s) = (end_of_minute(now), alarm.evaluated_period_s());
-    let samples_min = alarm.samples_min();
-    let watched = Watched { points: &points, period_s, end_s, samples_min };
-    let verdict = alarm.rule.judge(&watched, alarm.state);
-    match lock(book).judged(&alarm.scope, &alarm.name, &verdict, now) {
-        Ok(Some(owed)) => {
-            announce(&owed.change);
-            true
-        }
-        Ok(None) => false,
-        Err(error) => {
-            tracing::error!(alarm = alarm.name, %error, "state is not stored");
-            false
-        }
-    }
-}
-
-/// The data points of the periods that alarms look at, the last of which has just ended.
-fn points_of_all(store: &MetricStore, alarms: &[Alarm], now: Timestamp) -> Vec<Points> {
-    let asked: Vec<(Vec<Query>, Span)> =
-        alarms.iter().map(|alarm| (with_samples(alarm), span(alarm, now))).collect();
-    let asked: Vec<(&[Query], &Span)> =
-        asked.iter().map(|(queries, span)| (queries.as_slice(), span)).collect();
-    match math::answer_all(store, &asked, now) {
-        Ok(answers) => answers.into_iter().map(|found| found.map(watched_points)).collect(),
-        // One of them may ask for too much: the others are to be evaluated.
-        Err(_) if alarms.len() > 1 => {
-            let alone = alarms.chunks(1);
-            alone.flat_map(|alarm| points_of_all(store, alarm, now)).collect()
-        }
-        Err(error) => vec![Err(error.into())],
-    }
-}
-
-fn span(alarm: &Alarm, now: Timestamp) -> Span {
-    let end_s = end_of_minute(now);
-    let range_s = alarm.rule.range_periods().saturating_mul(alarm.evaluated_period_s());
-    let start_s = end_s.saturating_sub(range_s);
-    Span { scope: alarm.scope.clone(), start_s, end_s, origin_s: end_s, now }
-}
-
-fn watched_points(found: Vec<Found>) -> Vec<WatchedPoint> {
-    let mut found = found.into_iter();
-    let mut next = || found.next().and_then(|found| found.series.into_iter().next());
-    let (values, samples) = (next().unwrap_or_default(), next().unwrap_or_default());
-    let point = |(time_s, value)| {
-        let samples = samples.points.get(&time_s).copied();
-        WatchedPoint { time_s, value, samples }
-    };
-    values.points.into_iter().map(point).collect()
-}
-
-/// What an alarm watches and, of one metric, how many values its data points are made of.
-fn with_samples(alarm: &Alarm) -> Vec<Query> {
-    let mut queries = alarm.queries.clone();
-    if let [only] = alarm.queries.as_slice()
-        && let QueryKind::Metric { .. } = only.kind
-    {
-        let mut samples = Query { id: format!("{}_samples", only.id), ..only.clone() };
-        if let QueryKind::Metric { statistic, .. } = &mut samples.kind {
-            "SampleCount".clone_into(statistic);
-        }
-        queries.push(samples);
-    }
-    queries
-}
-
-/// The end of the last minute that has ended.
-fn end_of_minute(now: Timestamp) -> u64 {
-    now.seconds() - now.seconds() % BASE_PERIOD_S
 }
 
 /// Tells the log that an alarm is in another state.
@@ -263,12 +141,12 @@ impl From<BrokerError> for Failure {
 pub(super) mod tests {
     use std::sync::Mutex;
 
-    use millrace_core::SystemClock;
+    use millrace_core::{SystemClock, Timestamp};
     use millrace_engine::Replay;
     use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
+    use millrace_metrics::Scope;
     use millrace_metrics::alarm::{AlarmBook, State};
-    use millrace_metrics::{Entity, Record, Scope, Summary, Unit};
-    use millrace_wire::cloudwatch::{MetricDataQuery, PutMetricAlarm};
+    use millrace_wire::cloudwatch::PutMetricAlarm;
 
     use super::*;
     use crate::cloudwatch::put_alarm::{alarm, tests::example};
@@ -281,152 +159,6 @@ pub(super) mod tests {
         let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
         let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
         Broker::new(log, clock, Default::default(), replayed, Box::new(|| 1)).unwrap()
-    }
-
-    #[test]
-    fn an_alarm_whose_expression_fails_has_no_data() {
-        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
-        let query = MetricDataQuery {
-            id: Some("e".into()),
-            expression: Some("SUM(gone)".into()),
-            ..MetricDataQuery::default()
-        };
-        let input = PutMetricAlarm {
-            metrics: vec![query],
-            treat_missing_data: Some("breaching".into()),
-            ..PutMetricAlarm { metric_name: None, ..example() }
-        };
-        let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
-        book.put(alarm(&scope, &input, Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
-        let book: SharedBook = Arc::new(Mutex::new(book));
-        let store = MetricStore::open(None, Timestamp(1)).unwrap();
-
-        assert!(evaluate(&store, &book, Timestamp(600_000)));
-        assert_eq!(lock(&book).alarm(&scope, "many").unwrap().state, State::Alarm);
-    }
-
-    #[test]
-    fn an_alarm_looks_at_minutes_that_have_ended_and_two_more_than_count() {
-        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
-        let store = MetricStore::open(None, Timestamp(1)).unwrap();
-        let entity = Entity::new(scope.clone(), "AWS/SQS", Vec::new());
-        let (metric, unit, summary) = ("NumberOfMessagesSent", Unit::Count, Summary::of(5.0));
-        store.record(&[Record { entity: &entity, metric, unit, time_s: 540, summary }]).unwrap();
-        let state_at = |now_s: u64, period_s: i64, periods: i64| {
-            let input = PutMetricAlarm {
-                period_s: Some(period_s),
-                evaluation_periods: Some(periods),
-                datapoints_to_alarm: Some(1),
-                ..example()
-            };
-            let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
-            book.put(alarm(&scope, &input, Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
-            let book: SharedBook = Arc::new(Mutex::new(book));
-            let has_changed = evaluate(&store, &book, Timestamp(now_s * 1000));
-            let state = lock(&book).alarm(&scope, "many").unwrap().state;
-            assert_eq!(has_changed, state != State::InsufficientData);
-            state
-        };
-
-        for (now_s, period_s, periods, expected) in [
-            (599, 60, 1, State::InsufficientData),
-            (600, 60, 1, State::Alarm),
-            (779, 60, 1, State::Alarm),
-            (780, 60, 1, State::InsufficientData),
-            (839, 60, 2, State::Alarm),
-            (840, 60, 2, State::InsufficientData),
-            // Periods end with the minute, whenever that is; those below one are one.
-            (1_499, 300, 1, State::Alarm),
-            (1_500, 300, 1, State::InsufficientData),
-            (779, 10, 1, State::Alarm),
-            (780, 10, 1, State::InsufficientData),
-        ] {
-            assert_eq!(
-                state_at(now_s, period_s, periods),
-                expected,
-                "{now_s} {period_s} {periods}"
-            );
-        }
-    }
-
-    #[test]
-    fn alarms_that_are_read_together_are_judged_each_by_its_own_periods() {
-        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
-        let store = MetricStore::open(None, Timestamp(1)).unwrap();
-        let entity = Entity::new(scope.clone(), "AWS/SQS", Vec::new());
-        let (metric, unit, summary) = ("NumberOfMessagesSent", Unit::Count, Summary::of(1.0));
-        let minutes = (0..60).map(|minute| {
-            let (summary, time_s) = (summary.clone(), minute * 60);
-            Record { entity: &entity, metric, unit, time_s, summary }
-        });
-        store.record(&minutes.collect::<Vec<_>>()).unwrap();
-        let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
-        for minutes in 1..=60 {
-            let input = PutMetricAlarm {
-                alarm_name: Some(format!("{minutes}")),
-                period_s: Some(60 * minutes),
-                threshold: Some(29.5),
-                ..example()
-            };
-            book.put(alarm(&scope, &input, Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
-        }
-        let book: SharedBook = Arc::new(Mutex::new(book));
-
-        assert!(evaluate(&store, &book, Timestamp(3_600_000)));
-        for minutes in 1..=60 {
-            let state = lock(&book).alarm(&scope, &minutes.to_string()).unwrap().state;
-            let expected = if minutes >= 30 { State::Alarm } else { State::Ok };
-            assert_eq!(state, expected, "of {minutes} minutes");
-        }
-    }
-
-    #[test]
-    fn alarms_are_read_in_batches_of_a_bounded_number_of_data_points() {
-        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
-        let alarm_over = |periods: i64| {
-            let input = PutMetricAlarm { evaluation_periods: Some(periods), ..example() };
-            alarm(&scope, &input, Timestamp(1)).unwrap()
-        };
-        let sizes = |alarms: &[Alarm]| batches(alarms).map(<[Alarm]>::len).collect::<Vec<_>>();
-
-        // Two periods more are looked at, and the number of values beside the statistic.
-        assert_eq!(sizes(&vec![alarm_over(98); 600]), [250, 250, 100]);
-        assert_eq!(sizes(&[alarm_over(1), alarm_over(1_440), alarm_over(1)]), [3]);
-        assert!(sizes(&[]).is_empty());
-        let mut large = alarm_over(1_440);
-        large.queries = vec![large.queries[0].clone(); 20];
-        assert_eq!(sizes(&[alarm_over(1), large.clone(), large, alarm_over(1)]), [2, 2]);
-    }
-
-    #[test]
-    fn a_percentile_of_few_values_changes_nothing_if_it_is_to_be_ignored() {
-        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
-        let input = |low: &str| PutMetricAlarm {
-            alarm_name: Some(low.into()),
-            statistic: None,
-            extended_statistic: Some("p90".into()),
-            evaluate_low_sample_count_percentile: Some(low.into()),
-            ..example()
-        };
-        let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
-        for low in ["evaluate", "ignore"] {
-            book.put(alarm(&scope, &input(low), Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
-        }
-        let book: SharedBook = Arc::new(Mutex::new(book));
-        let store = MetricStore::open(None, Timestamp(1)).unwrap();
-        let entity = Entity::new(scope.clone(), "AWS/SQS", Vec::new());
-        let state = |name: &str| lock(&book).alarm(&scope, name).unwrap().state;
-        let mut states = Vec::new();
-        for (minute, count) in [(9, 99.0), (10, 100.0)] {
-            let summary = Summary::of_values([(5.0, count)]).unwrap();
-            let (time_s, unit, metric) = (minute * 60, Unit::Count, "NumberOfMessagesSent");
-            store.record(&[Record { entity: &entity, metric, unit, time_s, summary }]).unwrap();
-            evaluate(&store, &book, Timestamp((time_s + 60) * 1000));
-            states.push((state("evaluate"), state("ignore")));
-        }
-
-        let before = (State::Alarm, State::InsufficientData);
-        assert_eq!(states, [before, (State::Alarm, State::Alarm)]);
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //!
 //! [`error`] assigns all codes, [`check`] holds rules that several actions share. What may wait for
 //! the disk runs on the thread of [`monitor`]; [`queues`] is where the metrics of queues come from;
-//! [`act`] evaluates alarms and does what they are to do.
+//! [`evaluate`] judges alarms, [`act`] does what they are to do.
 
 mod act;
 mod alarms;
 mod check;
 mod error;
+mod evaluate;
 mod get_data;
 mod gzip;
 mod history;
