@@ -11,20 +11,21 @@
 
 mod days;
 mod files;
+mod query;
 mod rollup;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use millrace_core::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use self::days::{Inner, add, minute};
 use self::files::{find_days, last_entity};
+pub(crate) use self::query::Named;
+pub use self::query::{ListFilter, Listed, Periods, SeriesQuery};
 use crate::catalog::Catalog;
 use crate::day::Day;
 use crate::directory::{Directory, sync_dir};
@@ -70,50 +71,6 @@ pub struct Point {
     pub unit: Unit,
     pub summary: Summary,
 }
-
-/// Which series is asked for.
-#[derive(Clone, Copy, Debug)]
-pub struct SeriesQuery<'a> {
-    pub entity: &'a Entity,
-    pub metric: &'a str,
-    /// None: of any unit.
-    pub unit: Option<Unit>,
-    pub periods: Periods,
-    pub start_s: u64,
-    /// Not included.
-    pub end_s: u64,
-}
-
-/// Periods that begin at an origin and at multiples of their length after and before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Periods {
-    pub origin_s: u64,
-    pub period_s: u64,
-}
-
-/// Which series are listed.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ListFilter<'a> {
-    pub namespace: Option<&'a str>,
-    pub metric: Option<&'a str>,
-    /// Each must be among the dimensions; without a value its name must.
-    pub dimensions: &'a [(String, Option<String>)],
-    /// Those that come later in the order only.
-    pub after: Option<&'a Listed>,
-    /// So many of them at most; none: all.
-    pub most: Option<usize>,
-}
-
-/// A series that exists.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Listed {
-    pub namespace: String,
-    pub metric: String,
-    pub dimensions: Vec<(String, String)>,
-}
-
-/// Name space, metric and dimensions of a series, which order as [`Listed`] does.
-type Named<'a> = (&'a str, &'a str, &'a [(String, String)]);
 
 /// A value of a series at a time.
 #[derive(Clone, Debug)]
@@ -236,8 +193,25 @@ impl MetricStore {
 
     /// Series of that scope that had values since `since`, in order of name.
     pub fn list(&self, scope: &Scope, filter: &ListFilter<'_>, since: Timestamp) -> Vec<Listed> {
+        self.look_through(scope, filter, since, |found| {
+            let after: Option<Named<'_>> =
+                filter.after.map(|after| (&*after.namespace, &*after.metric, &*after.dimensions));
+            let first = after.map_or(0, |after| found.partition_point(|one| *one <= after));
+            let later = found.iter().skip(first).take(filter.most.unwrap_or(usize::MAX));
+            later.map(Listed::of).collect()
+        })
+    }
+
+    /// Shows the series of which [`MetricStore::list`] lists some, by reference: of a million there may
+    /// be five hundred that are wanted.
+    pub(crate) fn look_through<T>(
+        &self,
+        scope: &Scope,
+        filter: &ListFilter<'_>,
+        since: Timestamp,
+        look: impl FnOnce(&[Named<'_>]) -> T,
+    ) -> T {
         let inner = self.inner();
-        // By reference: of a million there may be five hundred to show.
         let mut found: Vec<Named<'_>> = Vec::new();
         for known in inner.catalog.iter() {
             let entity = &known.entity;
@@ -253,16 +227,7 @@ impl MetricStore {
         }
         found.sort_unstable();
         found.dedup();
-        let after: Option<Named<'_>> =
-            filter.after.map(|after| (&*after.namespace, &*after.metric, &*after.dimensions));
-        let first = after.map_or(0, |after| found.partition_point(|one| *one <= after));
-        let later = found.into_iter().skip(first).take(filter.most.unwrap_or(usize::MAX));
-        let listed = later.map(|(namespace, metric, dimensions)| Listed {
-            namespace: namespace.to_owned(),
-            metric: metric.to_owned(),
-            dimensions: dimensions.to_vec(),
-        });
-        listed.collect()
+        look(&found)
     }
 
     /// What is measured, of all scopes: so many are looked at to list some.
@@ -370,27 +335,6 @@ impl MetricStore {
     }
 }
 
-impl SeriesQuery<'_> {
-    fn range_s(&self) -> Range<u64> {
-        self.start_s..self.end_s
-    }
-
-    fn is_for(&self, metric: &str, unit: Unit) -> bool {
-        self.metric == metric && self.unit.is_none_or(|wanted| wanted == unit)
-    }
-}
-
-impl ListFilter<'_> {
-    fn is_for(&self, entity: &Entity) -> bool {
-        let has = |(name, value): &(String, Option<String>)| {
-            let mut dimensions = entity.dimensions().iter();
-            dimensions.any(|(n, v)| n == name && value.as_ref().is_none_or(|value| value == v))
-        };
-        self.namespace.is_none_or(|namespace| namespace == entity.namespace)
-            && self.dimensions.iter().all(has)
-    }
-}
-
 impl Sample {
     /// What it would be if nothing had happened.
     fn idle(&self) -> Sample {
@@ -399,17 +343,6 @@ impl Sample {
             value.summary = Summary::of(0.0);
         }
         idle
-    }
-}
-
-impl Periods {
-    /// The start of the period that holds a time.
-    pub(crate) fn start_of(self, time_s: u64) -> u64 {
-        let period_s = self.period_s.max(1);
-        match time_s.checked_sub(self.origin_s % period_s) {
-            Some(since_s) => time_s - since_s % period_s,
-            None => 0,
-        }
     }
 }
 

@@ -14,6 +14,7 @@ use millrace_core::Timestamp;
 use self::parse::{Search, Term, Wanted};
 use super::budget::Budget;
 use super::{MathError, SERIES_MAX, Span};
+use crate::store::Named;
 use crate::{ListFilter, Listed, MetricStore};
 
 /// Words that are looked for in a series in the time that a data point takes.
@@ -31,17 +32,19 @@ pub(super) fn search(
     let namespace = search.schema.as_ref().map(|schema| schema.namespace.as_str());
     let filter = ListFilter { namespace, ..ListFilter::default() };
     budget.take(store.entities() / ENTITIES_PER_POINT)?;
-    let listed = store.list(&span.scope, &filter, Timestamp(span.start_s * 1000));
     let words = search.term.as_ref().map_or(0, Term::words);
-    budget.take(listed.len().saturating_mul(1 + words / WORDS_PER_POINT))?;
-    Ok(listed.into_iter().filter(|listed| search.finds(listed)).take(SERIES_MAX).collect())
+    store.look_through(&span.scope, &filter, Timestamp(span.start_s * 1000), |series| {
+        budget.take(series.len().saturating_mul(1 + words / WORDS_PER_POINT))?;
+        let wanted = series.iter().filter(|named| search.finds(named)).take(SERIES_MAX);
+        Ok(wanted.map(Listed::of).collect())
+    })
 }
 
 impl Search {
-    fn finds(&self, listed: &Listed) -> bool {
-        let names = || listed.dimensions.iter().map(|(name, _)| name);
+    fn finds(&self, named: &Named<'_>) -> bool {
+        let names = || named.2.iter().map(|(name, _)| name);
         self.schema.as_ref().is_none_or(|schema| names().eq(&schema.dimensions))
-            && self.term.as_ref().is_none_or(|term| term.is_for(listed))
+            && self.term.as_ref().is_none_or(|term| term.is_for(named))
     }
 }
 
@@ -54,19 +57,20 @@ impl Term {
         }
     }
 
-    fn is_for(&self, listed: &Listed) -> bool {
-        let mut dimensions = listed.dimensions.iter();
+    fn is_for(&self, named: &Named<'_>) -> bool {
+        let (namespace, metric, dimensions) = named;
+        let mut dimensions = dimensions.iter();
         match self {
-            Term::Any(terms) => terms.iter().any(|term| term.is_for(listed)),
-            Term::All(terms) => terms.iter().all(|term| term.is_for(listed)),
-            Term::Not(term) => !term.is_for(listed),
+            Term::Any(terms) => terms.iter().any(|term| term.is_for(named)),
+            Term::All(terms) => terms.iter().all(|term| term.is_for(named)),
+            Term::Not(term) => !term.is_for(named),
             Term::Word { property, wanted } => match property.as_deref() {
-                Some("MetricName") => wanted.is_in(&listed.metric),
-                Some("Namespace") => wanted.is_in(&listed.namespace),
+                Some("MetricName") => wanted.is_in(metric),
+                Some("Namespace") => wanted.is_in(namespace),
                 Some(key) => dimensions.any(|(name, value)| name == key && wanted.is_in(value)),
                 None => {
-                    wanted.is_in(&listed.metric)
-                        || wanted.is_in(&listed.namespace)
+                    wanted.is_in(metric)
+                        || wanted.is_in(namespace)
                         || dimensions.any(|(name, value)| wanted.is_in(name) || wanted.is_in(value))
                 }
             },

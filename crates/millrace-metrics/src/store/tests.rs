@@ -2,6 +2,8 @@ mod expiry;
 mod minutes;
 mod removed;
 
+use std::ops::Range;
+
 use super::files::{day_path, find_days};
 use super::*;
 use crate::day::{DAY_S, Resolution};
