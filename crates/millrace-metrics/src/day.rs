@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::log::Log;
 use crate::number::{Reader, put_varint};
 use crate::row::Row;
-use crate::{FIVE_MINUTES_KEPT_S, HOURS_KEPT_S, MINUTES_KEPT_S};
+use crate::{BASE_PERIOD_S, FIVE_MINUTES_KEPT_S, HOURS_KEPT_S, MINUTES_KEPT_S};
 
 pub(crate) const DAY_S: u64 = 86_400;
 
@@ -48,6 +48,10 @@ impl Resolution {
             Resolution::FiveMinutes => 5,
             Resolution::Hour => 60,
         }
+    }
+
+    pub(crate) fn period_s(self) -> u64 {
+        u64::from(self.period_minutes()) * BASE_PERIOD_S
     }
 
     /// How long its data points are kept after the end of their day.

@@ -2,9 +2,9 @@
 //! 63 days, one an hour for 455 days, on disk; statistics over periods, metric math and alarms.
 //!
 //! What it promises: what [`MetricStore::record`] took survives a crash once [`MetricStore::sync`]
-//! returned; sums over any periods are the sums of what was recorded, before and after roll-up. What
-//! it never does: look at a clock (time is an argument), keep history in memory, or grow without
-//! bound.
+//! returned; sums over periods are the sums of what was recorded, before and after roll-up, if data
+//! points are kept that lie in one of them each. What it never does: look at a clock (time is an
+//! argument), keep history in memory, or grow without bound.
 //!
 //! In reading order: `key` (what names a series), `summary` and `statistic` (a data point and what
 //! is asked of it), `log`, `row`, `day` and `catalog` (the files), `store`, `source` (the minute

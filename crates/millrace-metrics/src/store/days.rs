@@ -206,7 +206,8 @@ impl Inner {
         let mut taken = 0;
         for (day, file) in self.days.range(first_s / DAY_S..=last_s / DAY_S) {
             let day_s = day * DAY_S;
-            let wanted = wanted_of_day(&asked, day_s);
+            let apart_s = file.resolution.period_s();
+            let wanted = wanted_of_day(&asked, day_s, apart_s);
             let opened = file.opened(dir, *day)?;
             let Some(opened) = opened.as_ref() else { continue };
             opened.read(&wanted, |minute, row| {
@@ -215,7 +216,7 @@ impl Inner {
                 let time_s = day_s + u64::from(minute) * BASE_PERIOD_S;
                 for (column, summary) in &row.cells {
                     let Some(column) = known.columns.get(usize::from(*column)) else { continue };
-                    for (query, found) in of_time(asked, time_s) {
+                    for (query, found) in of_time(asked, time_s, apart_s) {
                         if query.is_for(&column.metric, column.unit) {
                             let key = (query.periods.start_of(time_s), column.unit);
                             taken += add_within(found, key, summary, taken);
@@ -247,7 +248,7 @@ impl Inner {
             self.unwritten.iter().flat_map(|(t, samples)| samples.iter().map(move |s| (*t, s)))
         {
             let Some(asked) = asked.get_mut(&sample.entity) else { continue };
-            for (query, found) in of_time(asked, time_s) {
+            for (query, found) in of_time(asked, time_s, BASE_PERIOD_S) {
                 for value in sample.values.iter().filter(|v| query.is_for(v.metric, v.unit)) {
                     add(found, (query.periods.start_of(time_s), value.unit), &value.summary);
                 }
@@ -256,23 +257,28 @@ impl Inner {
     }
 }
 
-/// The queries about that time and what they have found.
+/// The queries about that time and what they have found, of data points so far apart.
 fn of_time<'a, 'q>(
     asked: &'a mut [Asked<'q>],
     time_s: u64,
+    apart_s: u64,
 ) -> impl Iterator<Item = &'a mut Asked<'q>> {
-    asked.iter_mut().filter(move |(query, _)| query.range_s().contains(&time_s))
+    let is_about = move |(query, _): &&mut Asked<'q>| {
+        query.range_s().contains(&time_s) && query.periods.hold_those(apart_s)
+    };
+    asked.iter_mut().filter(is_about)
 }
 
-/// What to read of a day. A data point counts if it begins within the range.
-fn wanted_of_day(asked: &BTreeMap<u32, Vec<Asked<'_>>>, day_s: u64) -> Wanted {
+/// What to read of a day whose data points are so far apart. One counts if it begins within the range.
+fn wanted_of_day(asked: &BTreeMap<u32, Vec<Asked<'_>>>, day_s: u64, apart_s: u64) -> Wanted {
     let within = |time_s: u64| {
         let of_day_s = time_s.clamp(day_s, day_s + DAY_S) - day_s;
         of_day_s.div_ceil(BASE_PERIOD_S) as u16
     };
     let minutes = |(query, _): &Asked<'_>| within(query.start_s)..within(query.end_s);
     let wanted = asked.iter().filter_map(|(id, asked)| {
-        let minutes = asked.iter().map(minutes).filter(|minutes| !minutes.is_empty());
+        let asked = asked.iter().filter(|(query, _)| query.periods.hold_those(apart_s));
+        let minutes = asked.map(minutes).filter(|minutes| !minutes.is_empty());
         let minutes = minutes.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))?;
         Some((*id, minutes))
     });

@@ -82,6 +82,12 @@ impl ListFilter<'_> {
 }
 
 impl Periods {
+    /// Whether each data point of those so far apart is of one period. Of shorter periods, or others
+    /// in between, nothing can be said: CloudWatch returns no data points for them either.
+    pub(super) fn hold_those(self, apart_s: u64) -> bool {
+        self.period_s.is_multiple_of(apart_s)
+    }
+
     /// The start of the period that holds a time.
     pub(crate) fn start_of(self, time_s: u64) -> u64 {
         let period_s = self.period_s.max(1);

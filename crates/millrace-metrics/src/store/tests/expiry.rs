@@ -88,9 +88,9 @@ fn data_points_are_as_far_apart_as_their_age_says() {
         for minute in (60..180).chain([1_439]) {
             record(&store, "a", START_S + minute * 60, 1.0);
         }
-        let found_after = |age_s: u64| {
+        let found_after = |age_s: u64, period_s: u64| {
             store.expire(at(START_S + DAY_S + age_s)).unwrap();
-            let found = sums(&store, "a", START_S..START_S + DAY_S, 60);
+            let found = sums(&store, "a", START_S..START_S + DAY_S, period_s);
             let starts: Vec<u64> =
                 found.iter().map(|(time_s, _)| (time_s - START_S) / 60).collect();
             let values: Vec<f64> = found.iter().map(|(_, sum)| *sum).collect();
@@ -101,10 +101,15 @@ fn data_points_are_as_far_apart_as_their_age_says() {
         };
         let sums = |sum: usize| [vec![sum as f64; 120 / sum], vec![1.0]].concat();
 
-        assert_eq!(found_after(MINUTES_KEPT_S - 1), (every(1, 1_439), sums(1)));
-        assert_eq!(found_after(MINUTES_KEPT_S), (every(5, 1_435), sums(5)));
-        assert_eq!(found_after(FIVE_MINUTES_KEPT_S - 1), (every(5, 1_435), sums(5)));
-        assert_eq!(found_after(FIVE_MINUTES_KEPT_S), (every(60, 1_380), sums(60)));
+        let nothing = (Vec::new(), Vec::new());
+
+        assert_eq!(found_after(MINUTES_KEPT_S - 1, 60), (every(1, 1_439), sums(1)));
+        assert_eq!(found_after(MINUTES_KEPT_S, 300), (every(5, 1_435), sums(5)));
+        assert_eq!(found_after(MINUTES_KEPT_S, 60), nothing);
+        assert_eq!(found_after(MINUTES_KEPT_S, 420), nothing, "they are not of one period");
+        assert_eq!(found_after(FIVE_MINUTES_KEPT_S - 1, 300), (every(5, 1_435), sums(5)));
+        assert_eq!(found_after(FIVE_MINUTES_KEPT_S, 3_600), (every(60, 1_380), sums(60)));
+        assert_eq!(found_after(FIVE_MINUTES_KEPT_S, 300), nothing);
     }
 }
 
