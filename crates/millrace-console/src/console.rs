@@ -5,7 +5,7 @@
 //! GET  /assets/{version}/{file}, /favicon.ico
 //! GET  /events?view=…          server-sent events
 //! GET  /api/snapshot?view=…    the same once, for browsers that cannot hold a stream
-//! GET  /api/session            the token
+//! GET  /api/session            the token, and who it is for
 //! GET  /api/places[?having=alarms]   regions and accounts, of series or of alarms
 //! GET  /api/browse, /api/message
 //! POST /api/call/{service}/{action}?region=…&account=…     an action, as AWS JSON 1.0
@@ -101,6 +101,13 @@ impl Console {
         if request.path == "/favicon.ico" && is_read {
             return assets::icon();
         }
+        let methods = methods_of(request.path);
+        if let Some(methods) = methods.filter(|methods| !methods.contains(&request.method)) {
+            let mut response = problem(405, "MethodNotAllowed", "This path has other methods.");
+            // RFC 9110, 15.5.6.
+            response.headers.push(("Allow", methods.join(", ")));
+            return response;
+        }
         let session = self.sessions.of(request, Instant::now());
         match (request.method, request.path) {
             ("POST", "/api/login") => self.log_in(request),
@@ -114,29 +121,22 @@ impl Console {
                 Some(session) => self.answer_api(request, session).await,
                 None => problem(401, "NotLoggedIn", "Log in first."),
             },
-            (_, _) if is_read => self.answer_page(request, session.as_ref()).await,
-            _ => {
-                let mut response = problem(405, "MethodNotAllowed", "This path is only read.");
-                // RFC 9110, 15.5.6.
-                response.headers.push(("Allow", "GET, HEAD".to_owned()));
-                response
-            }
+            _ => self.answer_page(request, session.as_ref()).await,
         }
     }
 
     async fn answer_api(&self, request: &Request<'_>, session: &Session) -> Response {
-        let answer = match (request.method, request.path) {
-            ("GET", "/events") => self.events(request, session).await,
-            ("GET", "/api/snapshot") => self.snapshot(request, session).await,
-            ("GET", "/api/session") => Ok(json_response(200, &json!({ "token": session.token }))),
-            ("GET", "/api/places") => self.places(request, session).await,
-            ("GET", "/api/browse") => self.browse(request, session).await,
-            ("GET", "/api/message") => self.message(request, session),
-            ("POST", path) => match path.strip_prefix("/api/call/") {
+        let answer = match request.path {
+            "/events" => self.events(request, session).await,
+            "/api/snapshot" => self.snapshot(request, session).await,
+            "/api/session" => Ok(self.session(session)),
+            "/api/places" => self.places(request, session).await,
+            "/api/browse" => self.browse(request, session).await,
+            "/api/message" => self.message(request, session),
+            path => match path.strip_prefix("/api/call/") {
                 Some(action) => self.call_action(request, session, action).await,
                 None => return not_found(),
             },
-            _ => return not_found(),
         };
         answer.unwrap_or_else(|error| problem(error.status, error.shape, &error.message))
     }
@@ -210,6 +210,13 @@ impl Console {
                 problem(429, "TooManyFailures", "Too many failed logins. Try again in a minute.")
             }
         }
+    }
+
+    fn session(&self, session: &Session) -> Response {
+        let account = session.viewer.account.as_ref().unwrap_or(&self.options.account);
+        let found =
+            json!({ "token": session.token, "account": account, "name": session.viewer.name });
+        json_response(200, &found)
     }
 
     async fn events(&self, request: &Request<'_>, session: &Session) -> Result<Response, ApiError> {
@@ -331,6 +338,18 @@ impl Service for Console {
         let headers = SECURITY_HEADERS.iter().map(|(name, value)| (*name, (*value).to_owned()));
         response.headers.extend(headers);
         response
+    }
+}
+
+/// None: below `/api/` there is no such path. Elsewhere a page says so.
+fn methods_of(path: &str) -> Option<&'static [&'static str]> {
+    match path {
+        "/api/login" | "/api/logout" => Some(&["POST"]),
+        "/events" | "/api/snapshot" | "/api/session" | "/api/places" | "/api/browse"
+        | "/api/message" => Some(&["GET"]),
+        path if path.starts_with("/api/call/") => Some(&["POST"]),
+        path if path.starts_with("/api/") => None,
+        _ => Some(&["GET", "HEAD"]),
     }
 }
 

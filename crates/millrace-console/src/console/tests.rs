@@ -372,6 +372,26 @@ async fn a_page_says_that_it_is_only_read() {
 }
 
 #[tokio::test]
+async fn a_path_below_api_says_which_methods_it_has() {
+    for browser in [Browser::with_page().await, Browser::new(vec![key()])] {
+        for (method, path, allowed) in [
+            ("GET", "/api/login", "POST"),
+            ("GET", "/api/logout", "POST"),
+            ("GET", "/api/call/sqs/ListQueues", "POST"),
+            ("POST", "/api/session", "GET"),
+            ("DELETE", "/api/browse", "GET"),
+            ("POST", "/events", "GET"),
+        ] {
+            let refused = browser.ask(method, path, &[], "").await;
+            assert_eq!(refused.status, 405, "{method} {path}");
+            assert!(refused.headers.contains(&("Allow", allowed.to_owned())), "{path}");
+        }
+        let unknown = browser.ask("POST", "/api/nonsense", &[], "").await;
+        assert_ne!(unknown.status, 405);
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_path_is_a_page_and_browsers_find_the_icon() {
     for browser in [Browser::with_page().await, Browser::new(vec![key()])] {
         for target in ["/nonsense", "/queues/us-east-1/000000000000/q/nonsense"] {
