@@ -1,7 +1,7 @@
 // Line charts in inline SVG. All geometry is in attributes: the content policy allows no styles.
 
 import { h, replace, setText, svg } from "./dom.js";
-import { NOTHING, clock, dateTime, day, short } from "./format.js";
+import { NOTHING, clock, dateTime, day, short, zone } from "./format.js";
 
 const MARGIN = { left: 46, right: 10, top: 10, bottom: 22 };
 const PATTERNS = ["", "dashed", "dotted", "", "dashed"];
@@ -131,7 +131,7 @@ function cursor(series, time, { x, y, right, bottom, format }) {
   const at = round(x(nearest));
   const texts = series.flatMap(({ points }) => points.filter(([when]) => when === nearest).map(([, value]) => format(value)));
   const anchor = at > right - 160 ? "end" : "start";
-  const label = `${clock(nearest)}  ${texts.join(" · ")}`;
+  const label = `${clock(nearest)} ${zone(nearest)}  ${texts.join(" · ")}`;
   const dots = series.flatMap(({ points }, index) => points.filter(([when]) => when === nearest).map(([, value]) =>
     svg("circle", { cx: at, cy: round(y(value)), r: 3, class: `series-${index % 5 + 1}` })));
   return [

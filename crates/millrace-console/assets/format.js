@@ -52,10 +52,17 @@ export function bytes(value) {
 
 const pad = (value) => String(value).padStart(2, "0");
 
-/** 2026-11-21 22:04:05, in the browser's time zone. */
+/** 2026-11-21 22:04:05 UTC+1, in the browser's time zone. */
 export function dateTime(ms) {
-  const date = new Date(ms);
-  return `${day(ms)} ${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
+  return `${day(ms)} ${clock(ms)} ${zone(ms)}`;
+}
+
+/** The browser's time zone at that time: UTC+1, UTC-3:30. */
+export function zone(ms) {
+  const ahead = -new Date(ms).getTimezoneOffset();
+  if (ahead === 0) return "UTC";
+  const minutes = Math.abs(ahead);
+  return `UTC${ahead < 0 ? "-" : "+"}${Math.floor(minutes / 60)}${minutes % 60 ? `:${pad(minutes % 60)}` : ""}`;
 }
 
 export function day(ms) {
@@ -67,6 +74,15 @@ export function clock(ms, withSeconds = true) {
   const date = new Date(ms);
   const minutes = `${pad(date.getHours())}:${pad(date.getMinutes())}`;
   return withSeconds ? `${minutes}:${pad(date.getSeconds())}` : minutes;
+}
+
+/**
+ * A text as a cell of a CSV file. OWASP, "CSV Injection": one that a spreadsheet would take for a
+ * formula gets an apostrophe before it.
+ */
+export function csvCell(text) {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return `"${safe.replaceAll('"', '""')}"`;
 }
 
 /** Seconds as SQS attributes have them: 345600 → "4d". */

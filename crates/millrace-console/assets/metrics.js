@@ -6,7 +6,7 @@ import { chart } from "./chart.js";
 import { QUEUE_METRICS, RANGES, metricData, span } from "./cloudwatch.js";
 import { cliBlock, command } from "./cli.js";
 import { field, h, panel, replace, segments, setText } from "./dom.js";
-import { count } from "./format.js";
+import { count, csvCell } from "./format.js";
 import { isHere, isSame, placeField, places } from "./places.js";
 
 const STATISTICS = ["Sum", "Average", "Maximum", "Minimum", "SampleCount", "p50", "p90", "p99"];
@@ -188,8 +188,7 @@ function label({ metric, dimensions }) {
 function downloadCsv({ series }) {
   const times = [...new Set(series.flatMap(({ points }) => points.map(([time]) => time)))].sort((a, b) => a - b);
   const columns = series.map(({ points }) => new Map(points));
-  const quote = (text) => `"${text.replaceAll('"', '""')}"`;
-  const lines = [["time", ...series.map(({ name }) => quote(name))], ...times.map((time) => [new Date(time).toISOString(), ...columns.map((column) => column.get(time) ?? "")])];
+  const lines = [["time", ...series.map(({ name }) => csvCell(name))], ...times.map((time) => [new Date(time).toISOString(), ...columns.map((column) => column.get(time) ?? "")])];
   const url = URL.createObjectURL(new Blob([lines.map((line) => line.join(",")).join("\n") + "\n"], { type: "text/csv" }));
   const link = h("a", { href: url, download: "series.csv" });
   link.click();
