@@ -49,7 +49,7 @@ export async function ask(path, options) {
 
 async function answerOf(response) {
   if (response.status === 401) {
-    toLogin();
+    sessionEnds();
     throw new ActionError(401, "NotLoggedIn", "The session has ended.");
   }
   const text = await response.text();
@@ -72,27 +72,11 @@ async function typeOf(response) {
   }
 }
 
-let isLeaving = false;
-// The browser may show a page again that it has kept.
-addEventListener("pageshow", () => { isLeaving = false; });
+let sessionEnds = () => {};
 
-/** Once: with the session all that the page asks for is refused, and a second way there stops the first. */
-function toLogin() {
-  if (isLeaving) return;
-  isLeaving = true;
-  location.replace(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
-}
-
-/** Ends the session, and with it that of other pages. */
-export async function logOut() {
-  isLeaving = true;
-  try {
-    await ask("/api/logout", { method: "POST" });
-    location.assign("/login");
-  } catch (error) {
-    isLeaving = false;
-    throw error;
-  }
+/** `handler` is called when a request is refused because the session has ended. */
+export function whenSessionEnds(handler) {
+  sessionEnds = handler;
 }
 
 /** Where clients reach a queue. */

@@ -4,6 +4,15 @@ import { ActionError, ask, data, errorNotice } from "./actions.js";
 import { field, h, replace } from "./dom.js";
 
 export function show(root) {
+  const { form, key } = loginForm(enter);
+  replace(root, h("div", { class: "login" }, form));
+  key.focus();
+  if (data.token) enter();
+  else enterIfLoggedIn();
+}
+
+/** The form, and its first field. `done` is called after a login, and may throw. */
+export function loginForm(done) {
   const key = h("input", { name: "access_key", autocomplete: "username", required: true, spellcheck: "false", autocapitalize: "off" });
   const secret = h("input", { name: "secret_key", type: "password", autocomplete: "current-password", required: true });
   const error = h("div", {});
@@ -16,7 +25,7 @@ export function show(root) {
     replace(error);
     try {
       await logIn({ access_key: key.value.trim(), secret_key: secret.value });
-      enter();
+      await done();
     } catch (failure) {
       replace(error, errorNotice(failure));
       submit.disabled = false;
@@ -24,10 +33,7 @@ export function show(root) {
       secret.focus();
     }
   });
-  replace(root, h("div", { class: "login" }, form));
-  key.focus();
-  if (data.token) enter();
-  else enterIfLoggedIn();
+  return { form, key };
 }
 
 /** Who follows a link from another site comes without the cookie; requests of this page have it. */

@@ -1,6 +1,6 @@
 // What every page begins with; then the page's own module.
 
-import { data, logOut, toast } from "./actions.js";
+import { data, toast } from "./actions.js";
 import { startKeyboard } from "./keyboard.js";
 import { show as alarms } from "./alarms.js";
 import { show as login } from "./login.js";
@@ -9,6 +9,8 @@ import { show as missing } from "./missing.js";
 import { show as overview } from "./overview.js";
 import { show as queue } from "./queue.js";
 import { show as queues } from "./queues.js";
+import { logOut, startSession } from "./session.js";
+import { startTyped } from "./typed.js";
 
 const PAGES = { alarms, login, metrics, missing, overview, queue, queues };
 const THEMES = ["auto", "light", "dark"];
@@ -43,5 +45,7 @@ function startLogout() {
 
 startTheme();
 startLogout();
+startSession();
+startTyped();
 startKeyboard();
 PAGES[data.page](document.getElementById("root"));

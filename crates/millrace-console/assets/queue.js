@@ -4,6 +4,7 @@ import { data, queueArn, queueUrl } from "./actions.js";
 import { copyButton, h, replace, setText } from "./dom.js";
 import { Live } from "./live.js";
 import { endDialog } from "./queues.js";
+import { hasTyped } from "./typed.js";
 import { show as browse } from "./queue_browse.js";
 import { show as configuration } from "./queue_configuration.js";
 import { show as deadLetters } from "./queue_dead_letters.js";
@@ -32,24 +33,39 @@ export function show(root) {
   const update = TABS[data.tab](root, queue);
   const query = new URLSearchParams({ view: "queue", region, account, name });
   let isGone = false;
+  let isKept = false;
   let isReloading = false;
+  const kept = h("p", { class: "notice bad", role: "alert" });
   new Live(query.toString(), (state) => {
     if (state.head.is_gone) {
+      isKept ||= !isGone && hasTyped();
       isGone = true;
       replace(document.getElementById("facts"));
       document.querySelector(".tabs").hidden = true;
-      replace(root, gone);
+      if (isKept) keep(root, kept, "The queue was deleted. What you typed is still here. ", h("a", { href: "/queues" }, "All queues"));
+      else replace(root, gone);
       return;
     }
     if (!isGone) {
       update?.(state);
       return;
     }
-    // It was created again: a queue of its own, of which nothing here is known. Once: another
-    // reload would begin a slow one anew.
+    // It was created again: a queue of its own, of which nothing here is known.
+    if (isKept) {
+      keep(root, kept, "The queue was deleted and created again. What you typed is still here. ", h("a", { href: location.href }, "Load the page again"));
+      return;
+    }
+    // Once: another reload would begin a slow one anew.
     if (!isReloading) location.reload();
     isReloading = true;
   });
+}
+
+/** Says above the page, once, why it does not go on. */
+function keep(root, notice, text, link) {
+  if (notice.isConnected && notice.firstChild.data === text) return;
+  replace(notice, text, link);
+  root.before(notice);
 }
 
 function showFacts(queue) {

@@ -60,6 +60,8 @@ const ASSETS: &[Asset] = assets! {
     "queue_send.js": JS,
     "queue_tags.js": JS,
     "queues.js": JS,
+    "session.js": JS,
+    "typed.js": JS,
 };
 
 /// What all files together are known by: it changes when one of them does.
