@@ -27,7 +27,7 @@ mod unit;
 
 pub use key::{Entity, Scope};
 pub use source::{Sample, Source, Value};
-pub use statistic::Statistic;
+pub use statistic::{Bounds, Statistic};
 pub use store::{ListFilter, Listed, MetricStore, Periods, Point, Record, SeriesQuery, StoreError};
 pub use summary::Summary;
 pub use unit::Unit;

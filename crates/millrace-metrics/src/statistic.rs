@@ -1,5 +1,9 @@
 //! What is asked of a data point.
 
+mod bounds;
+
+pub use self::bounds::Bounds;
+use self::bounds::Part;
 use crate::Summary;
 
 /// A statistic over the values of a period.
@@ -12,10 +16,16 @@ pub enum Statistic {
     Maximum,
     /// `p95`: the value below or at which so many percent of the values are.
     Percentile(f64),
-    /// `tm90`: the mean of the lower 90 percent of the values.
-    TrimmedMean(f64),
-    /// `IQM`: the mean of the middle half of the values.
-    InterquartileMean,
+    /// `PR(:300)`: how many percent of the values are within bounds.
+    PercentileRank(Bounds),
+    /// `tm90`, `TM(150:1000)`: the mean of the values within bounds.
+    TrimmedMean(Bounds),
+    /// `tc90`: how many they are.
+    TrimmedCount(Bounds),
+    /// `ts90`: their sum.
+    TrimmedSum(Bounds),
+    /// `wm90`: the mean of all values, of which those beyond a bound count as it.
+    WinsorizedMean(Bounds),
 }
 
 impl Statistic {
@@ -36,20 +46,30 @@ impl Statistic {
         })
     }
 
-    /// One that needs the distribution of the values: `p0` to `p100`, `tm0` to `tm100`, `IQM`.
+    /// One that needs the distribution of the values. The names are those of the CloudWatch user
+    /// guide, "Statistics definitions".
     pub fn extended(name: &str) -> Option<Statistic> {
-        if name.eq_ignore_ascii_case("iqm") {
-            return Some(Statistic::InterquartileMean);
+        let name = name.to_ascii_lowercase();
+        if name == "iqm" {
+            return Bounds::parse("25%:75%").map(Statistic::TrimmedMean);
         }
-        let (make, digits): (fn(f64) -> Statistic, &str) =
-            if let Some(digits) = name.strip_prefix("tm").or(name.strip_prefix("TM")) {
-                (Statistic::TrimmedMean, digits)
-            } else {
-                (Statistic::Percentile, name.strip_prefix('p').or(name.strip_prefix('P'))?)
-            };
-        let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let percent: f64 = digits.parse().ok().filter(|_| is_plain)?;
-        (0.0..=100.0).contains(&percent).then(|| make(percent))
+        let (kind, rest) = name.split_at_checked(2)?;
+        let make = match kind {
+            "tm" => Statistic::TrimmedMean,
+            "tc" => Statistic::TrimmedCount,
+            "ts" => Statistic::TrimmedSum,
+            "wm" => Statistic::WinsorizedMean,
+            "pr" => {
+                let bounds = Bounds::parse(rest.strip_prefix('(')?.strip_suffix(')')?)?;
+                return (!bounds.are_percents).then_some(Statistic::PercentileRank(bounds));
+            }
+            _ => return percent(name.strip_prefix('p')?).map(Statistic::Percentile),
+        };
+        let bounds = match rest.strip_prefix('(') {
+            Some(rest) => Bounds::parse(rest.strip_suffix(')')?)?,
+            None => Bounds { low: None, high: Some(percent(rest)?), are_percents: true },
+        };
+        Some(make(bounds))
     }
 
     /// The statistic's value; `None` if the distribution that it needs is not known, or if it is no
@@ -63,10 +83,20 @@ impl Statistic {
             Statistic::Minimum => of.min,
             Statistic::Maximum => of.max,
             Statistic::Percentile(percent) => within(of, percentile(&of.values()?, percent)?),
-            Statistic::TrimmedMean(percent) => {
-                within(of, mean_between(&of.values()?, 0.0, percent)?)
+            Statistic::PercentileRank(bounds) => {
+                bounds.part(&of.values()?).count / of.count * 100.0
             }
-            Statistic::InterquartileMean => within(of, mean_between(&of.values()?, 25.0, 75.0)?),
+            Statistic::TrimmedMean(bounds) => {
+                let values = of.values()?;
+                let Part { count, sum } = bounds.part(&values);
+                let is_of_none = bounds.are_percents && count == 0.0;
+                let mean = if is_of_none { values.first()?.0 } else { sum / count };
+                // Not a number: no value is within bounds.
+                if mean.is_finite() { within(of, mean) } else { mean }
+            }
+            Statistic::TrimmedCount(bounds) => bounds.part(&of.values()?).count,
+            Statistic::TrimmedSum(bounds) => bounds.part(&of.values()?).sum,
+            Statistic::WinsorizedMean(bounds) => bounds.winsorized_mean(&of.values()?)?,
         };
         value.is_finite().then_some(value)
     }
@@ -89,20 +119,14 @@ fn percentile(values: &[(f64, f64)], percent: f64) -> Option<f64> {
     values.last().map(|(value, _)| *value)
 }
 
-/// The mean of the values between two percentiles; those on the border count in part.
-fn mean_between(values: &[(f64, f64)], from: f64, to: f64) -> Option<f64> {
-    let total: f64 = values.iter().map(|(_, count)| count).sum();
-    let (from, to) = (total * from / 100.0, total * to / 100.0);
-    let (mut seen, mut sum, mut weight) = (0.0_f64, 0.0, 0.0);
-    for (value, count) in values {
-        let inside = (seen + count).min(to) - seen.max(from);
-        if inside > 0.0 {
-            sum += value * inside;
-            weight += inside;
-        }
-        seen += count;
-    }
-    (weight > 0.0).then(|| sum / weight).or_else(|| values.first().map(|(value, _)| *value))
+/// Digits that say how many percent.
+fn percent(digits: &str) -> Option<f64> {
+    number(digits).filter(|percent| (0.0..=100.0).contains(percent))
+}
+
+fn number(digits: &str) -> Option<f64> {
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    digits.parse().ok().filter(|_| is_plain)
 }
 
 #[cfg(test)]
@@ -119,8 +143,15 @@ mod tests {
         assert_eq!(Statistic::of_name("p99.9"), Some(Statistic::Percentile(99.9)));
         assert_eq!(Statistic::of_name("P5"), Some(Statistic::Percentile(5.0)));
         assert_eq!(Statistic::of_name("tm90"), Statistic::of_name("TM90"));
-        assert_eq!(Statistic::of_name("tm90"), Some(Statistic::TrimmedMean(90.0)));
-        for name in ["", "p", "p101", "sum", "p-1", "pinf", "p1e1", "q5"] {
+        assert_eq!(Statistic::of_name("tm90"), Statistic::of_name("TM(:90%)"));
+        assert_eq!(Statistic::of_name("IQM"), Statistic::of_name("TM(25%:75%)"));
+        for name in ["", "p", "p101", "sum", "p-1", "pinf", "p1e1", "q5", "tm", "tm101", "é"] {
+            assert_eq!(Statistic::of_name(name), None, "{name}");
+        }
+        for name in ["TM(5:1", "TM(5:1)", "TM(:)", "TM(5)", "TM(10%:90)", "TM(1:101%)", "pr90"] {
+            assert_eq!(Statistic::of_name(name), None, "{name}");
+        }
+        for name in ["PR(1%:2%)", "WM(-1:2)", "TS(90%:10%)", "TC(1:2:3)"] {
             assert_eq!(Statistic::of_name(name), None, "{name}");
         }
     }
@@ -139,6 +170,33 @@ mod tests {
         // A value on the border counts in part.
         assert_eq!(value("tm25"), (1.0 + 2.0 + 3.0 * 0.5) / 2.5);
         assert_eq!(value("IQM"), 5.5);
+    }
+
+    /// User guide: bounds are exclusive below and inclusive above.
+    #[test]
+    fn bounds_leave_values_out_or_count_them_as_the_bound() {
+        let all = one_to_ten();
+        let value = |name| Statistic::of_name(name).unwrap().value(&all);
+
+        assert_eq!([value("tc90"), value("ts90")], [Some(9.0), Some(45.0)]);
+        assert_eq!(value("TM(10%:90%)"), Some(5.5));
+        assert_eq!(value("TS(80%:)"), Some(19.0));
+        assert_eq!(
+            [value("TM(3:5)"), value("TC(3:5)"), value("TS(3:5)")],
+            [4.5, 2.0, 9.0].map(Some)
+        );
+        assert_eq!([value("TM(:3)"), value("TM(8:)")], [Some(2.0), Some(9.5)]);
+        assert_eq!(
+            [value("PR(:3)"), value("PR(3:5)"), value("PR(2:)")],
+            [30.0, 20.0, 80.0].map(Some)
+        );
+        // One to eight, and eight twice more.
+        assert_eq!(value("wm80"), Some(5.2));
+        assert_eq!([value("WM(10%:80%)"), value("WM(3:5)")], [Some(5.2), Some(4.3)]);
+        assert_eq!(
+            [value("TM(20:30)"), value("TC(20:30)"), value("TS(20:30)")],
+            [None, Some(0.0), Some(0.0)]
+        );
     }
 
     #[test]
