@@ -74,6 +74,17 @@ pub(super) fn name<'a>(value: Option<&'a String>, parameter: &str) -> Result<&'a
     Ok(value)
 }
 
+/// A name that is stored has only what ASCII can show. CloudWatch says of line breaks that they are
+/// none of it, too.
+pub(super) fn is_ascii(text: &str, parameter: &str) -> Result<(), ApiError> {
+    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return Ok(());
+    }
+    Err(error::invalid_value(format!(
+        "The value for parameter {parameter} contains non-ASCII characters."
+    )))
+}
+
 /// What is measured. `parameter` is where the dimensions stand, for messages.
 pub(super) fn entity(
     scope: &Scope,

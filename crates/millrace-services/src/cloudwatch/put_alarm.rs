@@ -135,6 +135,9 @@ fn watched(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), A
         ));
     }
     let metric = check::name(Some(metric), "MetricName")?;
+    if check::is_ascii(metric, "MetricName").is_err() {
+        return Err(error::validation("MetricName must not contain Non-ASCII characters"));
+    }
     let namespace = check::name(input.namespace.as_ref(), "Namespace")?;
     let entity = check::entity(scope, namespace, &input.dimensions, "Dimensions")?;
     let period_s = input.period_s.ok_or_else(|| error::missing("Period"))?;

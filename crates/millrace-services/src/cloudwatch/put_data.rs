@@ -49,6 +49,7 @@ impl CloudWatch {
                 "The value {namespace} for parameter Namespace is invalid."
             )));
         }
+        check::is_ascii(namespace, "Namespace")?;
         let now = self.broker.now();
         let data = data(input)?;
         let data = data.iter().map(|(at, datum)| checked(scope, namespace, datum, at, now));
@@ -102,6 +103,8 @@ fn checked(
 ) -> Result<Datum, ApiError> {
     let metric = check::name(datum.metric_name.as_ref(), &at.member("MetricName"))?.to_owned();
     let entity = check::entity(scope, namespace, &datum.dimensions, &at.member("Dimensions"))?;
+    check::is_ascii(&metric, &at.member("MetricName"))?;
+    check_dimensions(datum, at)?;
     let unit = match &datum.unit {
         None => Unit::None,
         Some(name) => Unit::of_name(name).ok_or_else(|| {
@@ -128,6 +131,26 @@ fn checked(
     }
     let time_s = u64::try_from(time_ms).unwrap_or_default() / 1000;
     Ok(Datum { entity, metric, unit, time_s, summary: summary(datum, at)? })
+}
+
+/// CloudWatch, API reference, "Dimension": ASCII without control characters and not only white space;
+/// a name does not begin with a colon.
+fn check_dimensions(datum: &MetricDatum, at: &At) -> Result<(), ApiError> {
+    for (number, dimension) in datum.dimensions.iter().enumerate() {
+        let parts = [("Name", &dimension.name), ("Value", &dimension.value)];
+        for (part, text) in
+            parts.into_iter().filter_map(|(part, text)| Some((part, text.as_ref()?)))
+        {
+            let parameter = at.member(&format!("Dimensions.member.{}.{part}", number + 1));
+            check::is_ascii(text, &parameter)?;
+            if text.trim().is_empty() || (part == "Name" && text.starts_with(':')) {
+                return Err(error::invalid_value(format!(
+                    "The value {text} for parameter {parameter} is invalid."
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn summary(datum: &MetricDatum, at: &At) -> Result<Summary, ApiError> {
@@ -211,7 +234,7 @@ fn invalid(value: f64, parameter: &str) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use millrace_wire::cloudwatch::EntityMetricData;
+    use millrace_wire::cloudwatch::{Dimension, EntityMetricData};
 
     use super::*;
 
@@ -281,6 +304,33 @@ mod tests {
         }
         for namespace in ["AWS/SQS", "AWS/", ":Shop"] {
             assert_eq!(put(namespace).await, Err("InvalidParameterValue"), "{namespace}");
+        }
+    }
+
+    #[test]
+    fn names_and_dimensions_are_ascii() {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let refusal = |metric: &str, name: &str, value: &str| {
+            let dimension = Dimension { name: Some(name.into()), value: Some(value.into()) };
+            let (metric_name, dimensions) = (Some(metric.to_owned()), vec![dimension]);
+            let datum = MetricDatum { metric_name, dimensions, ..datum() };
+            let checked = checked(&scope, "Shop", &datum, &at(), Timestamp(2_000_000_000_000));
+            checked.err().map(|error| (error.code, error.message.into_owned()))
+        };
+        let not_ascii = |parameter: &str| {
+            let text = "The value for parameter MetricData.member.1";
+            let message = format!("{text}.{parameter} contains non-ASCII characters.");
+            Some(("InvalidParameterValue", message))
+        };
+
+        assert_eq!(refusal("Sales ~", "City", ":a b"), None);
+        assert_eq!(refusal("Größe", "City", "a"), not_ascii("MetricName"));
+        assert_eq!(refusal("Sales", "Städte", "a"), not_ascii("Dimensions.member.1.Name"));
+        for value in ["Köln", "a\nb", "\u{7f}"] {
+            assert_eq!(refusal("Sales", "City", value), not_ascii("Dimensions.member.1.Value"));
+        }
+        for (name, value) in [("City", "  "), (" ", "a"), (":City", "a")] {
+            assert_eq!(refusal("Sales", name, value).unwrap().0, "InvalidParameterValue");
         }
     }
 
