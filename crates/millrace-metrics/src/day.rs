@@ -134,9 +134,14 @@ impl Day {
     /// Shows the wanted rows, with their minutes, in the order in which they were appended. It reads
     /// no more than the chunks that may hold some.
     pub(crate) fn read(&self, wanted: &Wanted, mut row: impl FnMut(u16, Row)) -> io::Result<()> {
+        let all = wanted.values().cloned().reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+        let Some(all) = all else { return Ok(()) };
         let is_wanted = |chunk: &&Chunk| {
-            let mut entities = wanted.range(chunk.entities.clone());
-            entities.any(|(_, minutes)| chunk.overlaps(minutes))
+            // First: a day of many entities has as many chunks for each minute.
+            chunk.overlaps(&all) && {
+                let mut entities = wanted.range(chunk.entities.clone());
+                entities.any(|(_, minutes)| chunk.overlaps(minutes))
+            }
         };
         for chunk in self.chunks.iter().filter(is_wanted) {
             self.read_chunk(chunk, &mut row, |minute, entity| {
