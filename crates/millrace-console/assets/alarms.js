@@ -151,7 +151,7 @@ function deleteDialog(alarm, done) {
   const place = placeOf(alarm);
   confirmDialog({
     title: `Delete ${nameOf(alarm)}`,
-    text: "The alarm and its history are gone for good.",
+    text: "The alarm is gone for good. Its history stays for 30 days.",
     phrase: name,
     submit: "Delete",
     command: () => command("cloudwatch", "DeleteAlarms", { AlarmNames: [name] }, place.region),
