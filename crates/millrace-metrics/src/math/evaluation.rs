@@ -328,7 +328,9 @@ impl<'a> Evaluation<'a> {
         if Statistic::of_name(statistic).is_none() {
             return Err(MathError::new(format!("{statistic} is no statistic")));
         }
-        let periods = period_s.unwrap_or_default().div_ceil(BASE_PERIOD_S).max(1);
+        let Span { start_s, now, .. } = self.span;
+        let shortest_s = || Periods::shortest_s(now.seconds().saturating_sub(*start_s));
+        let periods = period_s.unwrap_or_else(shortest_s).div_ceil(BASE_PERIOD_S).max(1);
         let period_s = periods.saturating_mul(BASE_PERIOD_S);
         let listed = search::search(self.store, text, self.span, &mut self.budget)?;
         let entities: Vec<Entity> = listed

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::day::Resolution;
 use crate::{Entity, Unit};
 
 /// Which series is asked for.
@@ -82,6 +83,12 @@ impl ListFilter<'_> {
 }
 
 impl Periods {
+    /// The shortest in which there are data points of that age, in seconds.
+    pub fn shortest_s(age_s: u64) -> u64 {
+        let kept = |resolution: &Resolution| age_s < resolution.kept_s();
+        Resolution::ALL.into_iter().find(kept).unwrap_or(Resolution::Hour).period_s()
+    }
+
     /// Whether each data point of those so far apart is of one period. Of shorter periods, or others
     /// in between, nothing can be said: CloudWatch returns no data points for them either.
     pub(super) fn hold_those(self, apart_s: u64) -> bool {

@@ -2,9 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use millrace_metrics::{
-    BASE_PERIOD_S, Entity, FIVE_MINUTES_KEPT_S, MINUTES_KEPT_S, Scope, Statistic,
-};
+use millrace_metrics::{BASE_PERIOD_S, Entity, Periods, Scope, Statistic};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::Dimension;
 
@@ -159,14 +157,7 @@ pub(super) fn span(
     }
     let seconds = |time_ms: i64| u64::try_from(time_ms).unwrap_or_default() / 1000;
     let (start_s, end_s) = (seconds(start_ms), seconds(end_ms));
-    let age_s = now_s.saturating_sub(start_s);
-    let step_s = if age_s < MINUTES_KEPT_S {
-        60
-    } else if age_s < FIVE_MINUTES_KEPT_S {
-        300
-    } else {
-        3_600
-    };
+    let step_s = Periods::shortest_s(now_s.saturating_sub(start_s));
     Ok((start_s - start_s % step_s, end_s - end_s % BASE_PERIOD_S))
 }
 

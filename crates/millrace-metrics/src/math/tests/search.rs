@@ -62,6 +62,24 @@ fn a_period_of_search_is_rounded_up_to_minutes() {
 }
 
 #[test]
+fn a_search_without_a_period_has_the_shortest_in_which_there_are_data_points() {
+    const DAY_S: u64 = 86_400;
+    let store = store(&[("orders", &[Some(1.0); 9])]);
+    let found_after = |days: u64| {
+        let now = Timestamp((START_S + days * DAY_S) * 1000);
+        store.expire(now).unwrap();
+        let span = Span { now, ..span(9) };
+        let found = answer(&store, &[expression("SEARCH('orders', 'Sum')")], &span).unwrap();
+        let series = &found[0].series[0];
+        (series.period_s, series.points.values().sum::<f64>())
+    };
+
+    assert_eq!(found_after(1), (60, 9.0));
+    assert_eq!(found_after(17), (300, 9.0));
+    assert_eq!(found_after(65), (3_600, 9.0));
+}
+
+#[test]
 fn faults_of_search_are_told() {
     for text in [
         "(orders",
