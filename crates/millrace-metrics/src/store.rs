@@ -193,7 +193,10 @@ impl MetricStore {
 
     /// Series of that scope that had values since `since`, in order of name.
     pub fn list(&self, scope: &Scope, filter: &ListFilter<'_>, since: Timestamp) -> Vec<Listed> {
-        self.look_through(scope, filter, since, |found| {
+        self.look_through(scope, filter, since, |series| {
+            let mut found: Vec<Named<'_>> = series.collect();
+            found.sort_unstable();
+            found.dedup();
             let after: Option<Named<'_>> =
                 filter.after.map(|after| (&*after.namespace, &*after.metric, &*after.dimensions));
             let first = after.map_or(0, |after| found.partition_point(|one| *one <= after));
@@ -203,31 +206,26 @@ impl MetricStore {
     }
 
     /// Shows the series of which [`MetricStore::list`] lists some, by reference: of a million there may
-    /// be five hundred that are wanted.
+    /// be five hundred that are wanted. They come in no order, and once for each unit.
     pub(crate) fn look_through<T>(
         &self,
         scope: &Scope,
         filter: &ListFilter<'_>,
         since: Timestamp,
-        look: impl FnOnce(&[Named<'_>]) -> T,
+        look: impl FnOnce(&mut dyn Iterator<Item = Named<'_>>) -> T,
     ) -> T {
         let inner = self.inner();
-        let mut found: Vec<Named<'_>> = Vec::new();
-        for known in inner.catalog.iter() {
+        let known = inner.catalog.iter();
+        let known =
+            known.filter(|known| known.entity.scope == *scope && filter.is_for(&known.entity));
+        let is_wanted = |metric: &str| filter.metric.is_none_or(|wanted| wanted == metric);
+        look(&mut known.flat_map(|known| {
             let entity = &known.entity;
-            if entity.scope != *scope || !filter.is_for(entity) {
-                continue;
-            }
-            let is_wanted = |metric: &str| filter.metric.is_none_or(|wanted| wanted == metric);
             let columns = known.named_columns();
             let columns = columns
                 .filter(|column| column.seen_s >= since.seconds() && is_wanted(&column.metric));
-            let dimensions = entity.dimensions();
-            found.extend(columns.map(|c| (&*entity.namespace, &*c.metric, dimensions)));
-        }
-        found.sort_unstable();
-        found.dedup();
-        look(&found)
+            columns.map(|c| (&*entity.namespace, &*c.metric, entity.dimensions()))
+        }))
     }
 
     /// What is measured, of all scopes: so many are looked at to list some.

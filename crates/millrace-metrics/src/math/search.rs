@@ -34,9 +34,14 @@ pub(super) fn search(
     budget.take(store.entities() / ENTITIES_PER_POINT)?;
     let words = search.term.as_ref().map_or(0, Term::words);
     store.look_through(&span.scope, &filter, Timestamp(span.start_s * 1000), |series| {
-        budget.take(series.len().saturating_mul(1 + words / WORDS_PER_POINT))?;
-        let wanted = series.iter().filter(|named| search.finds(named)).take(SERIES_MAX);
-        Ok(wanted.map(Listed::of).collect())
+        let mut found = Vec::new();
+        for named in series {
+            budget.take(1 + words / WORDS_PER_POINT)?;
+            found.extend(search.finds(&named).then_some(named));
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(found.iter().take(SERIES_MAX).map(Listed::of).collect())
     })
 }
 
