@@ -59,6 +59,23 @@ def test_statistics_of_values_sets_and_counts(put, cloudwatch, clock):
     assert known == [3, 1], "a set of statistics hides its values"
 
 
+def test_extended_statistics_may_have_bounds(put, cloudwatch, clock):
+    start = clock.time(300).replace(second=0, microsecond=0)
+    put({"MetricName": "Sizes", "Timestamp": start, "Values": list(range(1, 11))})
+    expected = {"tc90": 9, "TM(10%:90%)": 5.5, "TS(3:5)": 9, "PR(:3)": 30, "wm80": 5.2, "IQM": 5.5}
+
+    [point] = cloudwatch.get_metric_statistics(
+        Namespace="Shop",
+        MetricName="Sizes",
+        StartTime=start,
+        EndTime=start + datetime.timedelta(minutes=1),
+        Period=60,
+        ExtendedStatistics=list(expected),
+    )["Datapoints"]
+
+    assert point["ExtendedStatistics"] == expected
+
+
 def test_data_of_entities_are_stored_too(cloudwatch, clock):
     entity = {"KeyAttributes": {"Type": "Service", "Name": "till"}}
     of_entity = [{"Entity": entity, "MetricData": [{"MetricName": "Sales", "Value": 3}]}]
