@@ -91,9 +91,14 @@ fn kind_of(shape: &str, status: u16) -> CallErrorKind {
         | "UnrecognizedClientException"
         | "InvalidSignatureException"
         | "IncompleteSignatureException"
+        | "IncompleteSignature"
         | "ExpiredTokenException"
+        | "ExpiredToken"
         | "MissingAuthenticationTokenException"
         | "InvalidClientTokenId"
+        | "NotAuthorized"
+        // A signature that is too old, or the clock of whoever made it.
+        | "RequestExpired"
         | "SignatureDoesNotMatch"
         | "OptInRequired" => CallErrorKind::Auth,
         _ => match kind_without_code(status) {
@@ -135,6 +140,7 @@ mod tests {
             (400, "com.amazon.coral.service#ThrottlingException", CallErrorKind::Throttled),
             (403, "com.amazonaws.sqs#RequestThrottled", CallErrorKind::Throttled),
             (403, "AccessDeniedException:http://x", CallErrorKind::Auth),
+            (400, "RequestExpired", CallErrorKind::Auth),
             (403, "com.amazonaws.sqs#PurgeQueueInProgress", CallErrorKind::Refused),
             (400, "com.amazonaws.sqs#ReceiptHandleIsInvalid", CallErrorKind::Refused),
             (503, "com.amazon.coral.service#ServiceUnavailableException", CallErrorKind::Server),
@@ -157,6 +163,9 @@ mod tests {
             ("AWS.SimpleQueueService.BatchRequestTooLong", CallErrorKind::BatchTooLarge),
             ("RequestThrottled", CallErrorKind::Throttled),
             ("InvalidClientTokenId", CallErrorKind::Auth),
+            ("IncompleteSignature", CallErrorKind::Auth),
+            ("ExpiredToken", CallErrorKind::Auth),
+            ("NotAuthorized", CallErrorKind::Auth),
             ("AWS.SimpleQueueService.MessageNotInflight", CallErrorKind::Refused),
         ] {
             let found = error(400, &xml(code));
