@@ -63,6 +63,10 @@ pub(super) struct Touched {
     pub(super) reservation_id: Option<String>,
 }
 
+/// What a delete or a release answers: a text for people, or nothing.
+#[derive(Deserialize)]
+struct Done {}
+
 #[derive(Serialize)]
 pub(super) struct Delete<I> {
     pub(super) ids: Vec<I>,
@@ -98,6 +102,11 @@ pub(super) fn json(value: &impl Serialize) -> Result<Bytes, CallError> {
 
 pub(super) fn parse<'a, T: Deserialize<'a>>(body: &'a Bytes) -> Result<T, CallError> {
     serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))
+}
+
+/// Whether that is an answer of the queue, as a page that some proxy answers with status 200 is not.
+pub(super) fn done(body: &Bytes) -> Result<(), CallError> {
+    if body.is_empty() { Ok(()) } else { parse(body).map(|Done {}| ()) }
 }
 
 pub(super) fn malformed(problem: String) -> CallError {

@@ -9,7 +9,7 @@ use percent_encoding::utf8_percent_encode;
 
 use super::body::{
     Delete, DeleteEntry, Post, PostMessage, Posted, Reservation, Reserve, Reserved, Touched,
-    delivery, json, malformed, parse,
+    delivery, done, json, malformed, parse,
 };
 use super::exchange::{Exchange, Request};
 use crate::encoding::{RESERVED, seconds};
@@ -134,13 +134,13 @@ impl IronPeer {
         };
         let target = format!("{}/messages", self.path);
         let (method, wait, repeat) = ("DELETE", Duration::ZERO, Repeat::Safe);
-        self.call(Request { method, target: &target, body, wait, repeat }).await.map(|_| ())
+        done(&self.call(Request { method, target: &target, body, wait, repeat }).await?)
     }
 
     async fn delete_one(&self, handle: &ReceiptHandle) -> Result<(), EntryOrCall> {
         let reservation =
             Reservation { reservation_id: self.reservation(handle), timeout: None, delay: None };
-        self.about_message("DELETE", handle, "", reservation).await.map(|_| ())
+        Ok(done(&self.about_message("DELETE", handle, "", reservation).await?)?)
     }
 
     async fn change_one(&self, change: &Visibility) -> Result<ReceiptHandle, EntryOrCall> {
@@ -165,7 +165,7 @@ impl IronPeer {
             timeout: None,
             delay: Some(seconds(change.timeout)),
         };
-        self.about_message("POST", handle, "/release", reservation).await?;
+        done(&self.about_message("POST", handle, "/release", reservation).await?)?;
         Ok(handle.clone())
     }
 }

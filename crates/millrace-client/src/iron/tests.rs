@@ -293,11 +293,20 @@ async fn long_polls_wait_at_the_server() {
 #[tokio::test]
 async fn page_of_a_proxy_says_nothing_about_a_message() {
     let Rig { peer, server, .. } = rig(IronVersion::V3, "q", "tok").await;
-    server.plan(ServerFault::Reply(Reply::json(404, "<html>default backend")));
+    let page = |status| ServerFault::Reply(Reply::json(status, "<html>default backend"));
     let handle = ReceiptHandle { message_id: "1".into(), token: "1-1".into() };
+    let given_back = [Visibility { handle: handle.clone(), timeout: Duration::ZERO }];
 
-    let error = peer.delete(&[handle]).await.unwrap_err();
-
+    server.plan(page(404));
+    let error = peer.delete(std::slice::from_ref(&handle)).await.unwrap_err();
     assert_eq!((error.kind, error.is_ambiguous), (CallErrorKind::Malformed, true));
     assert_eq!(error.message, "<html>default backend");
+
+    for _ in 0..3 {
+        server.plan(page(200));
+    }
+    let one = peer.delete(std::slice::from_ref(&handle)).await.unwrap_err();
+    let two = peer.delete(&[handle.clone(), handle]).await.unwrap_err();
+    let released = peer.release(&given_back).await.unwrap_err();
+    assert_eq!([one, two, released].map(|error| error.kind), [CallErrorKind::Malformed; 3]);
 }

@@ -61,6 +61,10 @@ struct Failure<'a> {
     sender_fault: bool,
 }
 
+/// What an action without output answers.
+#[derive(Deserialize)]
+struct Nothing {}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct QueueUrl<'a> {
@@ -85,6 +89,15 @@ pub(super) fn sent(protocol: Protocol, body: &Bytes) -> Result<Sent, CallError> 
         message_id: slice(body, sent.message_id),
         sequence_number: sent.sequence_number.map(|text| slice(body, text)),
     })
+}
+
+/// The answer to one action that says nothing but that it was done. A page that some proxy answers
+/// with status 200 is none.
+pub(super) fn done(protocol: Protocol, body: &Bytes) -> Result<(), CallError> {
+    match protocol {
+        Protocol::Json => json(body).map(|Nothing {}| ()),
+        Protocol::Query => xml::done(body),
+    }
 }
 
 /// The answer to a batch of `count` sends.
@@ -187,6 +200,25 @@ fn malformed(error: impl fmt::Display) -> CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_answer_says_that_something_was_done() {
+        for (protocol, texts) in [
+            (Protocol::Json, &["", "{}", r#"{"Extra":1}"#][..]),
+            (Protocol::Query, &["<DeleteMessageResponse/>"]),
+        ] {
+            for text in texts {
+                assert_eq!(done(protocol, &Bytes::from(*text)), Ok(()), "{text}");
+            }
+        }
+        for protocol in [Protocol::Json, Protocol::Query] {
+            for text in ["<html/>", "back soon", "null", "<ErrorResponse/>"] {
+                let error = done(protocol, &Bytes::from(text)).unwrap_err();
+                assert_eq!(error.kind, CallErrorKind::Malformed, "{text}");
+                assert!(error.is_ambiguous && error.is_retryable());
+            }
+        }
+    }
 
     #[test]
     fn entries_come_back_in_the_order_sent_and_missing_ones_are_errors() {

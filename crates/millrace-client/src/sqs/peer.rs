@@ -149,7 +149,8 @@ impl Peer for SqsPeer {
         let protocol = self.protocol();
         if let [handle] = handles {
             let request = encode::delete(protocol, &self.queue_url, handle);
-            return single(self.quick(request, Repeat::Safe).await.map(|_| ()));
+            let answer = self.quick(request, Repeat::Safe).await;
+            return single(answer.and_then(|answer| decode::done(protocol, &answer)));
         }
         let request = encode::delete_batch(protocol, &self.queue_url, handles);
         let answer = self.quick(request, Repeat::Safe).await?;
@@ -164,7 +165,8 @@ impl Peer for SqsPeer {
         if let [change] = changes {
             let request = encode::change_visibility(protocol, &self.queue_url, change);
             let answer = self.quick(request, Repeat::Safe).await;
-            return single(answer.map(|_| change.handle.clone()));
+            let done = answer.and_then(|answer| decode::done(protocol, &answer));
+            return single(done.map(|()| change.handle.clone()));
         }
         let request = encode::change_visibility_batch(protocol, &self.queue_url, changes);
         let answer = self.quick(request, Repeat::Safe).await?;

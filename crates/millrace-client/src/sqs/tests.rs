@@ -10,7 +10,7 @@ use super::*;
 use crate::batch::{BatchOptions, Sender, Settler};
 use crate::error::{CallErrorKind, EntryError};
 use crate::message::Outgoing;
-use crate::peer::{Peer, ReceiveRequest};
+use crate::peer::{Peer, ReceiveRequest, Visibility};
 use crate::retry::{RetryOptions, Retrying};
 use crate::testing::{
     CloseAfter, Ending, Fault, FaultServer, MemoryPeer, Operation, Reply, ServerFault,
@@ -110,6 +110,22 @@ async fn deletes_survive_lost_answers() {
     }
     assert!(deletes.join_all().await.iter().all(Result::is_ok));
     assert_eq!(memory.deleted().len(), 10);
+}
+
+#[tokio::test]
+async fn page_with_status_200_neither_deletes_a_message_nor_gives_it_back() {
+    let Rig { memory, server, peer, .. } = rig().await;
+    memory.put(["a"]);
+    let handle = peer.receive(ReceiveRequest::default()).await.unwrap().remove(0).handle;
+    let given_back = [Visibility { handle: handle.clone(), timeout: Duration::ZERO }];
+    for _ in 0..2 {
+        server.plan(ServerFault::Reply(Reply::json(200, "<html>back soon")));
+    }
+
+    let deleted = peer.delete(&[handle]).await.unwrap_err();
+    let hidden = peer.change_visibility(&given_back).await.unwrap_err();
+
+    assert_eq!([deleted.kind, hidden.kind], [CallErrorKind::Malformed; 2]);
 }
 
 #[tokio::test]

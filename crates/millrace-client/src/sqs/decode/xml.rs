@@ -20,6 +20,16 @@ pub(super) fn sent(body: &Bytes) -> Result<SentMessage<'_>, CallError> {
     })
 }
 
+/// An answer without a result is nothing but its name.
+pub(super) fn done(body: &Bytes) -> Result<(), CallError> {
+    let document = parse(body)?;
+    let root = document.root_element();
+    match action(root) {
+        Some(action) if action != "Error" => Ok(()),
+        _ => Err(malformed(format_args!("{} is no answer", root.tag_name().name()))),
+    }
+}
+
 pub(super) fn batch(body: &Bytes) -> Result<Batch<'_>, CallError> {
     let document = parse(body)?;
     let (mut successful, mut failed) = (Vec::new(), Vec::new());
@@ -88,10 +98,15 @@ fn parse(body: &Bytes) -> Result<Document<'_>, CallError> {
 fn result<'d, 'a>(document: &'d Document<'a>) -> Result<Node<'d, 'a>, CallError> {
     let root = document.root_element();
     let is_result = |node: &Node<'_, '_>| {
-        let action = root.tag_name().name().strip_suffix("Response");
+        let action = action(root);
         action.is_some() && node.tag_name().name().strip_suffix("Result") == action
     };
     root.children().find(is_result).ok_or_else(|| missing(root, "result"))
+}
+
+/// What the root of an answer is named for.
+fn action<'a>(root: Node<'a, '_>) -> Option<&'a str> {
+    root.tag_name().name().strip_suffix("Response")
 }
 
 fn map<'a>(node: Node<'_, 'a>, name: &'static str) -> Result<Map<'a>, CallError> {
