@@ -3,7 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -56,9 +56,12 @@ impl Connection {
         head: &[u8],
         body: &[u8],
     ) -> Result<Answer, TransportError> {
+        let input = &mut self.input;
         let written = match &mut self.stream {
-            Stream::Plain(stream) => write(stream, head, body).await,
-            Stream::Tls(stream) => write(&mut **stream, head, body).await,
+            Stream::Plain(stream) => write(UntilAnswered { stream, input }, head, body).await,
+            Stream::Tls(stream) => {
+                write(UntilAnswered { stream: &mut **stream, input }, head, body).await
+            }
         };
         let answer = match &mut self.stream {
             Stream::Plain(stream) => read(stream, &mut self.input).await,
@@ -94,10 +97,68 @@ impl Stream {
     }
 }
 
-async fn write<S: AsyncWrite + Unpin>(stream: &mut S, head: &[u8], body: &[u8]) -> io::Result<()> {
+async fn write(mut stream: impl AsyncWrite + Unpin, head: &[u8], body: &[u8]) -> io::Result<()> {
     let mut both = Buf::chain(head, body);
     stream.write_all_buf(&mut both).await?;
     stream.flush().await
+}
+
+/// The way of a request: an error once the server answers before it has taken all of it. It might
+/// never take the rest, and wait for us to take the answer.
+struct UntilAnswered<'c, S> {
+    stream: &'c mut S,
+    /// Where an answer goes.
+    input: &'c mut BytesMut,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> UntilAnswered<'_, S> {
+    /// Instead of a write that has to wait.
+    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        let mut bytes = [0; 512];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        let read = ready!(Pin::new(&mut *self.stream).poll_read(context, &mut buffer));
+        self.input.extend_from_slice(buffer.filled());
+        Poll::Ready(read.err().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for UntilAnswered<'_, S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match Pin::new(&mut *self.stream).poll_write(context, bytes) {
+            Poll::Pending => self.poll_answer(context).map(Err),
+            written => written,
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match Pin::new(&mut *self.stream).poll_write_vectored(context, slices) {
+            Poll::Pending => self.poll_answer(context).map(Err),
+            written => written,
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match Pin::new(&mut *self.stream).poll_flush(context) {
+            Poll::Pending => self.poll_answer(context).map(Err),
+            flushed => flushed,
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream).poll_shutdown(context)
+    }
 }
 
 async fn read<S: AsyncRead + Unpin>(
@@ -105,7 +166,11 @@ async fn read<S: AsyncRead + Unpin>(
     input: &mut BytesMut,
 ) -> Result<Answer, TransportError> {
     let mut reader = AnswerReader::default();
-    let mut is_begun = false;
+    // It may have come while the request was written.
+    let mut is_begun = !input.is_empty();
+    if is_begun && let Some(answer) = reader.advance(input)? {
+        return Ok(answer);
+    }
     loop {
         input.reserve(INPUT_BYTES / 2);
         let end = match stream.read_buf(input).await {

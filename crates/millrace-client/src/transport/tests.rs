@@ -1,6 +1,7 @@
 //! The rules of connections, against a server that breaks them.
 
 mod descriptors;
+mod early;
 mod idle;
 
 use std::sync::Arc;
