@@ -1,7 +1,8 @@
 // What the tests of a file share: one server, one browser, and the SDK on the server's queues.
 
+import assert from "node:assert/strict";
 import { after, before } from "node:test";
-import { CreateQueueCommand, SQSClient } from "@aws-sdk/client-sqs";
+import { CreateQueueCommand, GetQueueAttributesCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { CONSOLE_HOST, Server, endServersLeft, launchBrowser } from "./server.mjs";
 
 export const ACCOUNT = "000000000000";
@@ -40,4 +41,37 @@ export function arn(name) {
 /** The console's page of a queue. */
 export function pathOf(name, tab = "") {
   return `${server.console}/queues/us-east-1/${ACCOUNT}/${name}${tab && `/${tab}`}`;
+}
+
+/** An attribute of a queue, as the SDK reads it. */
+export async function attribute(QueueUrl, name) {
+  const answer = await sqs.send(new GetQueueAttributesCommand({ QueueUrl, AttributeNames: [name] }));
+  return answer.Attributes[name];
+}
+
+/** The answer of an action of CloudWatch. */
+export async function cloudwatch(action, input, region = "us-east-1") {
+  const response = await fetch(server.endpoint, {
+    method: "POST",
+    // Nobody checks the signature; it says which region is meant.
+    headers: { Authorization: `AWS4-HMAC-SHA256 Credential=any/20260101/${region}/monitoring/aws4_request, SignedHeaders=host, Signature=0`, "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": `GraniteServiceVersion20100801.${action}` },
+    body: JSON.stringify(input),
+  });
+  const text = await response.text();
+  assert.equal(response.status, 200, text);
+  return text && JSON.parse(text);
+}
+
+/** An alarm of a queue with waiting messages, but for what `changes` say. */
+export async function putAlarm(name, queue, changes = {}, region = undefined) {
+  await cloudwatch("PutMetricAlarm", {
+    AlarmName: name, Namespace: "AWS/SQS", MetricName: "ApproximateNumberOfMessagesVisible",
+    Dimensions: [{ Name: "QueueName", Value: queue }], Statistic: "Maximum", Period: 60,
+    EvaluationPeriods: 1, Threshold: 0, ComparisonOperator: "GreaterThanThreshold", ...changes,
+  }, region);
+}
+
+/** The row of a queue in the table of queues. */
+export function row(page, name) {
+  return page.locator("tbody tr", { has: page.locator("a.name", { hasText: new RegExp(`^${name}$`) }) });
 }
