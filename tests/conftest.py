@@ -96,6 +96,19 @@ def new_name():
 
 
 @pytest.fixture
+def url(api, new_name):
+    """Of a standard queue, made in the protocol that the test is about."""
+    return api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+
+
+@pytest.fixture
+def fifo_url(api, new_name):
+    """Of a FIFO queue without content-based deduplication, likewise."""
+    name = new_name(suffix=".fifo")
+    return api.call("CreateQueue", QueueName=name, Attributes={"FifoQueue": "true"})["QueueUrl"]
+
+
+@pytest.fixture
 def queue(sqs):
     """Creates a standard queue on the shared server: `queue(VisibilityTimeout="5")` → URL."""
 

@@ -11,17 +11,6 @@ ID_RULE = (
 )
 
 
-@pytest.fixture
-def url(api, new_name):
-    return api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
-
-
-@pytest.fixture
-def fifo_url(api, new_name):
-    name = new_name(suffix=".fifo")
-    return api.call("CreateQueue", QueueName=name, Attributes={"FifoQueue": "true"})["QueueUrl"]
-
-
 def entry(action, entry_id):
     extra = {
         "SendMessageBatch": {"MessageBody": "x"},

@@ -12,11 +12,6 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a
 
 
 @pytest.fixture
-def url(api, new_name):
-    return api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
-
-
-@pytest.fixture
 def dead_letters(api, url, new_name):
     """A dead-letter queue of `url`: (its URL, its ARN)."""
     dead = api.call("CreateQueue", QueueName=new_name("dead"))["QueueUrl"]

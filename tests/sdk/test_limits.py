@@ -5,19 +5,10 @@ import base64
 import pytest
 
 from support.expect import PREFIX, refused
+from support.wire import received
 
 LIMIT = 1_048_576
 TOO_LONG = f"One or more parameters are invalid. Reason: Message must be shorter than {LIMIT} bytes."
-
-
-@pytest.fixture
-def url(api, new_name):
-    return api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
-
-
-def received(api, url):
-    (message,) = api.call("ReceiveMessage", QueueUrl=url, MessageAttributeNames=["All"])["Messages"]
-    return message
 
 
 @pytest.mark.parametrize("character", ["a", "\u00e9", "\u2603", "\U0001f600"])

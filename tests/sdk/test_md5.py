@@ -6,10 +6,7 @@ import random
 import pytest
 
 from support.expect import md5, md5_of_attributes
-
-
-def string(value, data_type="String"):
-    return {"DataType": data_type, "StringValue": value}
+from support.wire import string
 
 
 TRACEPARENT = b"traceparent\x1e00-774062d6c37081a5a0b9b5b88e30627c-2d2482211f6489da-01"

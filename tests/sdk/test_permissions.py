@@ -7,11 +7,6 @@ import pytest
 from support.expect import refused
 
 
-@pytest.fixture
-def url(api, new_name):
-    return api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
-
-
 def add(api, url, label="share", accounts=("111111111111",), actions=("ReceiveMessage",)):
     api.call("AddPermission", QueueUrl=url, Label=label, AWSAccountIds=list(accounts), Actions=list(actions))
 

@@ -3,6 +3,7 @@
 import pytest
 
 from support.expect import refused
+from support.wire import string
 
 STANDARD_ATTRIBUTES = {
     "SenderId",
@@ -10,15 +11,6 @@ STANDARD_ATTRIBUTES = {
     "ApproximateReceiveCount",
     "ApproximateFirstReceiveTimestamp",
 }
-
-
-def text(value):
-    return {"DataType": "String", "StringValue": value}
-
-
-@pytest.fixture
-def url(api, new_name):
-    return api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
 
 
 @pytest.mark.parametrize("count", [0, 11, -1])
@@ -60,7 +52,7 @@ def test_one_message_is_the_default_and_ten_the_most(api, url):
 
 
 def test_nothing_optional_comes_unasked(api, url):
-    api.call("SendMessage", QueueUrl=url, MessageBody="x", MessageAttributes={"a": text("v")})
+    api.call("SendMessage", QueueUrl=url, MessageBody="x", MessageAttributes={"a": string("v")})
 
     (message,) = api.call("ReceiveMessage", QueueUrl=url)["Messages"]
 
@@ -95,7 +87,7 @@ def test_system_attributes_are_filtered(api, url, asked, expected):
     assert ("Attributes" in message) == bool(expected)
 
 
-GREETING = {"Help.Me": text("Me"), "Hello": text("There"), "General": text("Kenobi")}
+GREETING = {"Help.Me": string("Me"), "Hello": string("There"), "General": string("Kenobi")}
 MESSAGE_FILTERS = [
     (["All"], {"Help.Me", "Hello", "General"}),
     (["*"], {"Help.Me", "Hello", "General"}),

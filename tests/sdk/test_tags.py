@@ -6,11 +6,6 @@ from support.expect import refused
 
 
 @pytest.fixture
-def url(api, new_name):
-    return api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
-
-
-@pytest.fixture
 def url_by_json(json_api, new_name):
     return json_api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
 

@@ -56,6 +56,11 @@ def request(endpoint, method, path="/", body=None, headers=None, timeout=30) -> 
         connection.close()
 
 
+def string(value: str, data_type="String") -> dict:
+    """A message attribute that is a text."""
+    return {"DataType": data_type, "StringValue": value}
+
+
 def scope_header(region: str, access_key="test", service="sqs") -> str:
     """An Authorization header whose signature nobody checks: it only names key and region."""
     scope = f"{access_key}/20260102/{region}/{service}/aws4_request"
@@ -225,3 +230,10 @@ def parse_members(action: str, parent: ElementTree.Element) -> dict:
         else:
             members[name] = int(text) if name in NUMBERS else text
     return members
+
+
+def received(api, url: str, **parameters) -> dict:
+    """The one message that can be received, with all that can be asked for."""
+    asked = {"MessageSystemAttributeNames": ["All"], "MessageAttributeNames": ["All"]}
+    (message,) = api.call("ReceiveMessage", QueueUrl=url, **(asked | parameters))["Messages"]
+    return message
