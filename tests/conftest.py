@@ -7,27 +7,13 @@ import itertools
 import os
 import shutil
 
-import boto3
 import pytest
-from botocore.config import Config
 
+from support.sdk import sdk_client
 from support.server import Server
 from support.wire import JsonApi, QueryApi
 
 COUNTER = itertools.count(1)
-
-
-def sdk_client(server, region="us-east-1", access_key="test", secret_key="test", **options):
-    """A real SDK client that never retries: a failure is seen, not papered over."""
-    options = {"retries": {"total_max_attempts": 1}, "read_timeout": 40} | options
-    return boto3.client(
-        "sqs",
-        endpoint_url=server.endpoint,
-        region_name=region,
-        aws_access_key_id=access_key,
-        aws_secret_access_key=secret_key,
-        config=Config(**options),
-    )
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,6 +11,7 @@ import pytest
 
 from support.process import running
 from support.server import binary
+from support.waiting import eventually
 from support.wire import JsonApi
 
 
@@ -300,8 +301,7 @@ def test_export_that_is_ended_leaves_each_message_in_one_place(server, millrace,
     millrace("send", url, "--lines", stdin="x\n" * 5_000)
     command = [binary(), "export", url, "--consume", "-o", file, "--endpoint", server.endpoint]
     with running(command, stderr=subprocess.PIPE, text=True) as export:
-        while not (file.exists() and file.stat().st_size):
-            time.sleep(0.001)  # Nothing announces the first messages but the file.
+        eventually(lambda: file.exists() and file.stat().st_size, "the first messages", pause_s=0.001)
         export.send_signal(signal.SIGINT)
         told = export.stderr.read()
         assert export.wait(10) == 1
@@ -338,8 +338,7 @@ def test_import_that_is_ended_says_how_far_it_came(server, queue, counts):
     with running(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as importing:
         importing.stdin.write('{"Body": "x"}\n' * 10)
         importing.stdin.flush()
-        while counts(url)[0] < 10:
-            time.sleep(0.01)  # Nothing announces a full batch but the queue.
+        eventually(lambda: counts(url)[0] == 10, "a full batch")
         importing.send_signal(signal.SIGINT)
         told = importing.stderr.read()
         assert importing.wait(10) == 1

@@ -176,13 +176,6 @@ def log_since(server, offset) -> bytes:
         return log.read()
 
 
-def wait_until(condition, seconds, what):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
-        time.sleep(0.02)
-
-
 def connect(server, timeout=10, receive_buffer=None, source="127.0.0.1") -> socket.socket:
     connection = socket.socket()
     if receive_buffer is not None:

@@ -12,7 +12,8 @@ import zlib
 import pytest
 
 from crash.clients import Connection
-from faults.rig import Memory, connect, form_request, json_request, read_response, wait_until
+from faults.rig import Memory, connect, form_request, json_request, read_response
+from support.waiting import eventually
 
 MIB = 1 << 20
 MANY = 100_000
@@ -238,7 +239,7 @@ def test_little_memory_takes_few_large_bodies_at_a_time(make_server):
     def answered():
         return select.select(connections, [], [], 0)[0]
 
-    wait_until(lambda: len(answered()) >= 55, 10, "the others are refused")
+    eventually(lambda: len(answered()) >= 55, "the others are refused", 10)
     memory.check(print, growth_mb=40)
     refused = answered()
     for connection in connections:

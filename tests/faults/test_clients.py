@@ -16,8 +16,8 @@ from faults.rig import (
     open_files,
     open_sockets,
     vanish,
-    wait_until,
 )
+from support.waiting import eventually
 
 VANISHING = 2_000 * SCALE  # of each kind
 BATCH = 200
@@ -87,7 +87,7 @@ def test_clients_that_vanish_at_every_point(make_server, rng, say):
     memory.check(say, growth_mb=2.5 * BATCH + 100)  # A batch of 1 MB answers at a time.
 
     # Nobody is left over: what is sent now is not handed to a poller that is gone.
-    wait_until(lambda: open_sockets(server) <= sockets, 10, "the server has noticed them all")
+    eventually(lambda: open_sockets(server) <= sockets, "the server has noticed them all", 10)
     for _ in range(20):
         admin.call("SendMessage", QueueUrl=polled, MessageBody="for the living")
     seen = []
@@ -148,10 +148,10 @@ def test_poller_that_vanished_leaves_the_message_to_others(make_server, rng):
     sockets = open_sockets(server)
 
     def connected():
-        wait_until(lambda: open_sockets(server) > sockets, 10, "the server has taken the connection")
+        eventually(lambda: open_sockets(server) > sockets, "the server has taken the connection", 10)
 
     def vanished():
-        wait_until(lambda: open_sockets(server) <= sockets, 10, "the server has noticed the end")
+        eventually(lambda: open_sockets(server) <= sockets, "the server has noticed the end", 10)
 
     assert race.run(0.04, connected, vanished) == 0
     assert race.left() == 0
@@ -192,13 +192,13 @@ def test_slow_readers_are_bounded_and_disturb_nobody(make_server, rng, say):
                 connection.recv(100)
         if SCALE > 1:
             # Who takes nothing for 30 s is cut off.
-            wait_until(lambda: open_files(server) < files + 16, 60, "slow readers are cut off")
+            eventually(lambda: open_files(server) < files + 16, "slow readers are cut off", 60)
     for connection in connections:
         vanish(connection, rng.random() < 0.5)
 
     probe.check(say)
     memory.check(say, growth_mb=2.5 * DAWDLING)
-    wait_until(lambda: open_files(server) <= files + 4, 10, "descriptors come back")
+    eventually(lambda: open_files(server) <= files + 4, "descriptors come back", 10)
     load.check(say)
 
 
@@ -243,7 +243,7 @@ def test_slow_writers_are_bounded_and_disturb_nobody(make_server, rng, say):
         assert is_cut == len(writers), f"{len(writers) - is_cut} writers may dawdle for ever"
     probe.check(say)
     memory.check(say)
-    wait_until(lambda: open_files(server) <= files + 4, 10, "descriptors come back")
+    eventually(lambda: open_files(server) <= files + 4, "descriptors come back", 10)
     load.check(say)
 
 
@@ -280,7 +280,7 @@ def test_masses_of_connections_opened_and_dropped(make_server, rng, say):
     say(f"{done} opened and dropped in {took_s:.1f} s, {answered} asked and were answered")
     probe.check(say)
     memory.check(say)
-    wait_until(lambda: open_files(server) <= files + 4, 20, "descriptors come back")
+    eventually(lambda: open_files(server) <= files + 4, "descriptors come back", 20)
     load.check(say)
 
 
@@ -317,4 +317,4 @@ def test_more_connections_than_allowed_are_told_so(make_server, rng, say):
 
     for connection in held:
         vanish(connection, rng.random() < 0.5)
-    wait_until(lambda: asks(connect(server)) == 200, 10, "room that was given back is used again")
+    eventually(lambda: asks(connect(server)) == 200, "room that was given back is used again", 10)

@@ -13,7 +13,8 @@ import pytest
 
 from crash.clients import Connection, drain
 from crash.ledger import QueueLedger
-from faults.rig import SCALE, Journal, LedgeredLoad, log_since, wait_until
+from faults.rig import SCALE, Journal, LedgeredLoad, log_since
+from support.waiting import eventually
 
 FRAME_MAGIC = b"MRFR"
 BATCH = 10  # Messages in a request.
@@ -209,7 +210,7 @@ def sealed_segment(server, journal, rng) -> tuple[str, str, list[str]]:
         bodies.append(f"m{len(bodies)}-" + chr(97 + rng.randrange(26)) * rng.randrange(900_000, 1_000_000))
         assert connection.call("SendMessage", QueueUrl=url, MessageBody=bodies[-1]) is not None
     # The thread that writes them gives way to all others, and so to other tests.
-    wait_until(sidecars, 30, "a sidecar")
+    eventually(sidecars, "a sidecar", 30)
     server.kill()
     return min(sidecars()).stem, url, bodies
 

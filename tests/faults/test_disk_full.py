@@ -14,9 +14,10 @@ import pytest
 
 from crash.clients import NOISE, Connection
 from crash.ledger import FILLER, QueueLedger
-from faults.rig import SCALE, Journal, wait_until
+from faults.rig import SCALE, Journal
 from support.server import Server
 from support.skips import lacks
+from support.waiting import eventually
 from support.wire import ApiError, JsonApi, QueryApi
 
 SEGMENT_MB = 64
@@ -189,11 +190,11 @@ def test_full_disk_refuses_sends_only_and_recovers(server, disk, rng, say):
         with clients.knocking():
             clients.take(waiting)
         clients.take(10**6)
-        wait_until(clients.send, 10, "sends are accepted again after the queue was emptied")
+        eventually(clients.send, "sends are accepted again after the queue was emptied", 10)
 
     clients.fill()
     grow(disk, DISK_MB + 2 * SEGMENT_MB)
-    wait_until(clients.send, 10, "sends are accepted again after space was added")
+    eventually(clients.send, "sends are accepted again after space was added", 10)
     for _ in range(50):
         assert clients.send(), "space came back, and a send is refused"
     assert b"another journal segment is there" in server.log.read_bytes()
@@ -230,7 +231,7 @@ def test_filler_of_somebody_else_is_survived(server, disk, rng, say):
     clients.fill()
     clients.check_full(server)
     filler.unlink()
-    wait_until(clients.send, 10, "sends are accepted again after space was freed")
+    eventually(clients.send, "sends are accepted again after space was freed", 10)
     server.advance(60)
     clients.ledger.check_drained(drain_names(clients))
 
@@ -262,6 +263,6 @@ def test_receives_leave_a_full_disk_the_space_to_delete(server, rng, say):
 
     say(f"{next(received)} receives without a delete on a full disk")
     api.call("PurgeQueue", QueueUrl=clients.url)
-    wait_until(clients.send, 10, "sends are accepted again after a purge")
+    eventually(clients.send, "sends are accepted again after a purge", 10)
     assert clients.take(10**6) > 0
     assert len(api.call("ReceiveMessage", QueueUrl=url)["Messages"]) == 1

@@ -18,9 +18,9 @@ from faults.rig import (
     connect,
     json_request,
     log_since,
-    wait_until,
 )
 from support.skips import lacks
+from support.waiting import eventually
 from support.wire import ApiError, JsonApi
 
 SOURCE = Path(__file__).with_name("failing_calls.c")
@@ -57,7 +57,7 @@ def test_failed_call_poisons_and_restart_loses_nothing(make_server, failing_call
             time.sleep(rng.uniform(0.2, 0.6))
             load.load.serving.clear()  # Who is refused waits a second.
             server.process.send_signal(signal.SIGUSR2)
-            wait_until(lambda logged=logged: OUTCOME.search(log_since(server, logged)), 10, "poisoned")
+            eventually(lambda logged=logged: OUTCOME.search(log_since(server, logged)), "poisoned", 10)
             if OUTCOME.search(log_since(server, logged))[0] == FILTER_REFUSED:
                 lacks("the system does not let calls fail: seccomp is refused")
             with pytest.raises(ApiError) as refused:

@@ -6,7 +6,9 @@ import time
 
 import pytest
 
-from faults.rig import SCALE, Memory, Probe, connect, open_files, vanish, wait_until
+from faults.rig import SCALE, Memory, Probe, connect, open_files, vanish
+
+from support.waiting import eventually
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
@@ -91,4 +93,4 @@ def test_flood_is_bounded_and_disturbs_nobody(make_server, rng, say, flood):
     say(f"{flood.__name__}: {sum(sent)} frames taken of {CONNECTIONS * FRAMES}")
     probe.check(say)
     memory.check(say)
-    wait_until(lambda: open_files(server) <= files + 4, 10, "descriptors come back")
+    eventually(lambda: open_files(server) <= files + 4, "descriptors come back", 10)

@@ -5,14 +5,14 @@ import gzip
 import shutil
 import socket
 import subprocess
-import time
 import urllib.parse
 
 import pytest
-from conftest import sdk_client
 
+from support.sdk import sdk_client
 from support.server import Server, binary
 from support.sigv4 import Signer
+from support.waiting import eventually
 from support.wire import FORM_TYPE, JSON_TYPE, json_error, parse_result, request, xml_error
 
 CONFIG = """
@@ -374,10 +374,7 @@ def test_bad_secret_is_seen_by_the_sdk(guarded):
 
 
 def wait_for_log(server, text, count=1):
-    deadline = time.monotonic() + 30
-    while server.log.read_text().count(text) < count:
-        assert time.monotonic() < deadline, server.log_tail()
-        time.sleep(0.05)  # Nothing else announces what the server reads.
+    eventually(lambda: server.log.read_text().count(text) >= count, f"{text}, {count} times in the log", 30)
 
 
 def test_access_keys_change_without_a_restart(make_server):

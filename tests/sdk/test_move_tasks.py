@@ -7,6 +7,7 @@ import time
 import pytest
 
 from support.expect import refused
+from support.waiting import eventually
 
 NO_SOURCE = "The resource that you specified for the SourceArn parameter doesn't exist."
 NO_DESTINATION = "The resource that you specified for the DestinationArn parameter doesn't exist."
@@ -197,9 +198,7 @@ def test_rate_is_kept(server, sqs, dead, source_of, arn, tasks, counts):
     assert task["ApproximateNumberOfMessagesMoved"] <= 1 + time.monotonic() - began
     # So far that the real seconds which this test takes hardly count beside it.
     server.advance(60)
-    deadline = time.monotonic() + 10
-    while (moved := counts(source)[0]) < 60:
-        assert time.monotonic() < deadline, f"{moved} moved"
+    moved = eventually(lambda: (moved := counts(source)[0]) >= 60 and moved, "60 are moved")
     assert moved <= 60 + time.monotonic() - began + 2
 
 

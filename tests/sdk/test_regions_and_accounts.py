@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from conftest import sdk_client
 
+from support.sdk import sdk_client
 from support.wire import ApiError, JsonApi, QueryApi, scope_header
 
 CREDENTIALS = """

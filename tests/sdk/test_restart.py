@@ -8,9 +8,9 @@ across one.
 import json
 
 import pytest
-from conftest import sdk_client
 
 from support.polls import OpenPoll, let_park
+from support.sdk import sdk_client
 from support.server import Server
 
 

@@ -61,15 +61,6 @@ class Work:
         return self.log.read_text(errors="replace")
 
 
-def eventually(condition, timeout=20):
-    """Waits for what another process does and does not announce."""
-    deadline = time.monotonic() + timeout
-    while not (result := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
-    return result
-
-
 def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 

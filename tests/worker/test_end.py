@@ -4,7 +4,8 @@ import signal
 import socket
 import time
 
-from worker.rig import eventually, lines
+from support.waiting import eventually
+from worker.rig import lines
 
 QUICK = ["--wait", "1s", "--backoff", "1h"]
 

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from worker.rig import TRACEPARENT, XRAY, eventually, lines, send_traced
+from support.waiting import eventually
+from worker.rig import TRACEPARENT, XRAY, lines, send_traced
 
 ALWAYS = ["--until-empty", "--backoff", "1h"]
 

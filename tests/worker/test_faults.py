@@ -8,7 +8,8 @@ import time
 import pytest
 
 from support.server import Server
-from worker.rig import Partition, eventually, lines, throttling
+from support.waiting import eventually
+from worker.rig import Partition, lines, throttling
 
 SCALE = int(os.environ.get("WORKER_SCALE", "1"))
 SEED = int(os.environ.get("WORKER_SEED", random.randrange(2**32)))
@@ -40,7 +41,7 @@ def work_off_the_rest(work, url, counts):
         assert work(url, "--exec", COMMAND, "--until-empty", "--backoff", "0").wait() == 0
         return counts(url) == (0, 0, 0)
 
-    eventually(is_empty, timeout=40)
+    eventually(is_empty, timeout_s=40)
 
 
 def check_ledger(tmp_path, sent):
@@ -91,7 +92,7 @@ def test_worker_cut_off_from_the_server_loses_nothing(
     other = work(url, "--exec", COMMAND, "--until-empty", "--backoff", "0")
     other.wait()
     network.heal()
-    eventually(lambda: counts(url) == (0, 0, 0), timeout=30)
+    eventually(lambda: counts(url) == (0, 0, 0), timeout_s=30)
     worker.signal()
     assert worker.wait() == 0
     network.close()
@@ -107,7 +108,7 @@ def test_throttled_worker_loses_nothing(server, queue, work, send, counts, tmp_p
     flags = ["--visibility-timeout", "2s", "--backoff", "0", "--wait", "1s"]
     worker = work(url, "--exec", COMMAND, *flags, endpoint=proxy.url)
 
-    eventually(lambda: counts(url) == (0, 0, 0), timeout=40)
+    eventually(lambda: counts(url) == (0, 0, 0), timeout_s=40)
     worker.signal()
     assert worker.wait() == 0
     proxy.close()
@@ -144,7 +145,7 @@ def test_restarted_server_loses_nothing(make_server, work, tmp_path, rng):
         got = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
         return all(value == "0" for value in got.values())
 
-    eventually(is_empty, timeout=40)
+    eventually(is_empty, timeout_s=40)
     worker.signal()
     assert worker.wait() == 0
 

@@ -3,7 +3,8 @@
 import pytest
 
 from bench.ironmq import PROJECT, TOKEN, FakeIronMq
-from worker.rig import eventually, lines
+from support.waiting import eventually
+from worker.rig import lines
 
 ACCESS = {"IRON_PROJECT_ID": PROJECT, "IRON_TOKEN": TOKEN}
 

@@ -3,7 +3,8 @@
 import socket
 import time
 
-from worker.rig import eventually
+from support.waiting import eventually
+
 
 
 def test_metrics_are_served(queue, work, send, free_http):

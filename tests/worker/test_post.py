@@ -6,7 +6,8 @@ import hmac
 import threading
 import time
 
-from worker.rig import TRACEPARENT, XRAY, eventually, send_traced
+from support.waiting import eventually
+from worker.rig import TRACEPARENT, XRAY, send_traced
 
 ALWAYS = ["--until-empty", "--backoff", "1h"]
 

@@ -2,7 +2,8 @@
 
 import boto3
 
-from worker.rig import eventually, lines
+from support.waiting import eventually
+from worker.rig import lines
 
 ALWAYS = ["--until-empty", "--backoff", "1h"]
 
