@@ -1,4 +1,4 @@
-"""A way to an endpoint that takes longer."""
+"""Endpoints: the shared server's, and a way to one that takes longer."""
 
 import contextlib
 import time
@@ -14,6 +14,11 @@ DELAY_S = 0.02
 class SlowProxy(Proxy):
     def asked(self, data):
         time.sleep(DELAY_S)
+
+
+@pytest.fixture
+def endpoint(server):
+    return server.endpoint
 
 
 @pytest.fixture

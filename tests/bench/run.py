@@ -1,9 +1,10 @@
-"""Runs `millrace bench` as a user does and reads what it writes."""
+"""Runs `millrace bench` as a user does, reads what it writes, and waits for what it does to a server."""
 
 import json
 import subprocess
 
 from support.server import binary
+from support.waiting import eventually
 
 TIMEOUT_S = 60
 
@@ -39,3 +40,17 @@ def bench(*arguments, endpoint=None, code=0) -> Outcome:
     outcome = Outcome(process)
     assert outcome.code == code, f"{command}: exit {outcome.code}\n{outcome.out}\n{outcome.err}"
     return outcome
+
+
+def wait_for_messages(sqs, count=1):
+    """Waits until a run has begun and the server's queues hold that many messages."""
+    eventually(lambda: message_count(sqs) >= count, "the run has begun")
+
+
+def message_count(sqs) -> int:
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    found = [
+        sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+        for url in sqs.list_queues().get("QueueUrls", [])
+    ]
+    return sum(int(count) for attributes in found for count in attributes.values())

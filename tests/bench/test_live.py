@@ -13,19 +13,15 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from conftest import sdk_client
+from support.sdk import sdk_client
 from support.server import binary
+from support.waiting import eventually
 
 from .fake import FakeService
 from .run import bench
 
 QUICK = ["--scale", "0.001", "--json"]
 PC = ["pc", *QUICK, "--batch", "1", "--producers", "2", "--consumers", "2"]
-
-
-@pytest.fixture
-def endpoint(server):
-    return server.endpoint
 
 
 class FakeGateway(FakeService):
@@ -68,10 +64,7 @@ def interrupted(command, has_begun):
     """Runs until it has begun, and then to the early end that it is asked for."""
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         try:
-            deadline = time.monotonic() + 20
-            while not has_begun(process):
-                assert time.monotonic() < deadline, "the run never began"
-                time.sleep(0.05)
+            eventually(lambda: has_begun(process), "the run has begun")
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=20)
         finally:
@@ -99,6 +92,12 @@ def scraped(url: str) -> dict:
     with urllib.request.urlopen(url, timeout=5) as answer:
         assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
         return series(answer.read().decode())
+
+
+def scrape_with_messages(url: str) -> dict | None:
+    """What is scraped, once a message was received and deleted."""
+    found = scraped(url)
+    return found if of(found, "messages_total", outcome="deleted") else None
 
 
 def check(found: dict):
@@ -172,10 +171,7 @@ def test_a_push_to_nowhere_is_refused_before_the_run(endpoint):
 
 def test_scrapes_see_the_series_that_a_gateway_gets(endpoint):
     with running("--endpoint", endpoint) as (_, url):
-        deadline = time.monotonic() + 20
-        while of(found := scraped(url), "messages_total", outcome="deleted") == 0:
-            assert time.monotonic() < deadline, "no message was ever counted"
-            time.sleep(0.1)
+        found = eventually(lambda: scrape_with_messages(url), "a message is counted")
     check(found)
     assert of(found, "run_info", run="pc 1") == 1
     assert of(found, "messages_per_second", outcome="sent") > 0
@@ -248,18 +244,12 @@ def test_requests_that_fail_at_a_rate_have_waited_until_the_end(make_server, lim
 
 
 def wait_for_progress(url: str, share: float):
-    deadline = time.monotonic() + 20
-    while of(scraped(url), "progress_ratios") < share:
-        assert time.monotonic() < deadline, f"{share} was never reached"
-        time.sleep(0.02)
+    eventually(lambda: of(scraped(url), "progress_ratios") >= share, f"progress of {share}")
 
 
 def test_an_interrupt_ends_the_run_early_with_what_was_measured(endpoint):
     with running("--endpoint", endpoint) as (process, url):
-        deadline = time.monotonic() + 20
-        while of(scraped(url), "messages_total", outcome="deleted") == 0:
-            assert time.monotonic() < deadline, "no message was ever counted"
-            time.sleep(0.1)
+        eventually(lambda: scrape_with_messages(url), "a message is counted")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
 
@@ -274,10 +264,8 @@ def test_a_second_interrupt_ends_even_a_report_that_cannot_be_written(endpoint, 
     command = [str(binary()), "bench", *PC, *files, "--endpoint", endpoint]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         try:
-            deadline = time.monotonic() + 60
-            while not written_before.exists():
-                assert process.poll() is None and time.monotonic() < deadline, "the run never came to its report"
-                time.sleep(0.05)
+            eventually(lambda: written_before.exists() or process.poll() is not None, "the report", 60)
+            assert process.poll() is None
             for _ in range(50):
                 process.send_signal(signal.SIGINT)
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -349,10 +337,7 @@ def test_an_interrupt_leaves_the_runs_that_are_done(endpoint, scenario, first, s
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             url = process.stderr.readline().removeprefix("metrics at ").strip()
-            deadline = time.monotonic() + 60
-            while f'"{second}"' not in (page := urllib.request.urlopen(url).read().decode()):
-                assert time.monotonic() < deadline, page
-                time.sleep(0.02)
+            eventually(lambda: f'"{second}"' in urllib.request.urlopen(url).read().decode(), second, 60)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)
         finally:
@@ -383,15 +368,8 @@ def test_what_a_run_has_started_ends_with_it_however_that_ends(endpoint):
     command = [str(binary()), "bench", "drain", "--scheme", "https", "--backlog", "1000000", "--endpoint", endpoint]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         try:
-            deadline = time.monotonic() + 20
-            while not (started := children(process.pid)):
-                assert process.poll() is None and time.monotonic() < deadline, "no server was ever started"
-                time.sleep(0.02)
+            [server] = eventually(lambda: children(process.pid), "a server is started")
         finally:
             process.kill()
 
-    [server] = started
-    deadline = time.monotonic() + 20
-    while not has_ended(server):
-        assert time.monotonic() < deadline, "the server goes on"
-        time.sleep(0.02)
+    eventually(lambda: has_ended(server), "the server ends")

@@ -20,11 +20,6 @@ from .simpledb import FakeSimpleDb
 QUICK = ["--scale", "0.001", "--json"]
 
 
-@pytest.fixture
-def endpoint(server):
-    return server.endpoint
-
-
 def test_pc_counts_every_message_and_request(endpoint):
     outcome = bench("pc", *QUICK, "--producers", "2", "--consumers", "2", endpoint=endpoint)
 
