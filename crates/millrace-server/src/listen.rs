@@ -10,7 +10,10 @@ use std::{
 
 use millrace_wire::Service;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
-use tokio::{runtime, sync::mpsc};
+use tokio::{
+    runtime::{self, Runtime},
+    sync::mpsc,
+};
 
 use crate::{
     Counters, Drain, Hooks, Options,
@@ -21,7 +24,7 @@ use crate::{
     lanes::{Lane, Lanes},
     policy::Policy,
     tls::{Tls, TlsError},
-    worker::{self, Ways, Worker},
+    worker::{self, Accepted, Ways, Worker},
 };
 
 /// Connections that the kernel completes before we accept them.
@@ -159,20 +162,9 @@ impl Server {
             drain: drain.clone(),
             tls: self.tls.map(|tls| tls.acceptor),
         });
-        let mut workers = Vec::with_capacity(count);
-        let mut lanes = Vec::with_capacity(count);
         let has_polling = self.options.has_idle_cores_poll;
-        let idle_polling = Arc::new(IdlePolling::new(has_polling, Arc::clone(&self.counters)));
-        for index in 0..count {
-            let counters = Arc::clone(&self.counters);
-            let worker = Arc::new(Worker::new(index, counters, Arc::clone(&idle_polling)));
-            let (sender, receiver) = mpsc::channel(HANDOVER);
-            // Before anything is accepted: a runtime takes descriptors, and may not get them.
-            let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-            lanes.push(Lane { worker: Arc::clone(&worker), sender });
-            workers.push((runtime, worker, receiver));
-        }
-        let lanes = Lanes(lanes);
+        let idle_polling = IdlePolling::new(has_polling, Arc::clone(&self.counters));
+        let (workers, lanes) = prepared(count, &self.counters, &Arc::new(idle_polling))?;
         let mut acceptor = Some(Acceptor {
             listeners: self.listeners,
             lanes: lanes.clone(),
@@ -181,7 +173,8 @@ impl Server {
             drain: drain.clone(),
         });
         let mut threads = Vec::with_capacity(count);
-        for (index, (runtime, worker, receiver)) in workers.into_iter().enumerate() {
+        for (index, prepared) in workers.into_iter().enumerate() {
+            let Prepared { runtime, worker, accepted } = prepared;
             let shared = Arc::clone(&shared);
             let per_worker = hooks.per_worker.clone();
             let stops_all = StopsAll(drain.clone());
@@ -191,7 +184,7 @@ impl Server {
             threads.push(thread.spawn(move || {
                 let _stops_all = stops_all;
                 let companion = || per_worker.map(|per_worker| per_worker(index));
-                let ways = Ways { accepted: receiver, acceptor, lanes };
+                let ways = Ways { accepted, acceptor, lanes };
                 worker::run(&runtime, &worker, &shared, ways, companion)
             })?);
         }
@@ -202,6 +195,34 @@ impl Server {
         }
         Ok(drained)
     }
+}
+
+/// A worker without a thread yet.
+struct Prepared {
+    runtime: Runtime,
+    worker: Arc<Worker>,
+    /// Connections that are given to it.
+    accepted: mpsc::Receiver<Accepted>,
+}
+
+/// Workers, and the lanes to them. Before anything is accepted: a runtime takes descriptors, and may not
+/// get them.
+fn prepared(
+    count: usize,
+    counters: &Arc<Counters>,
+    idle_polling: &Arc<IdlePolling>,
+) -> io::Result<(Vec<Prepared>, Lanes)> {
+    let mut workers = Vec::with_capacity(count);
+    let mut lanes = Vec::with_capacity(count);
+    for index in 0..count {
+        let worker = Worker::new(index, Arc::clone(counters), Arc::clone(idle_polling));
+        let worker = Arc::new(worker);
+        let (sender, accepted) = mpsc::channel(HANDOVER);
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        lanes.push(Lane { worker: Arc::clone(&worker), sender });
+        workers.push(Prepared { runtime, worker, accepted });
+    }
+    Ok((workers, Lanes(lanes)))
 }
 
 /// When a worker ends, or none can be started, all end: normally we drain by then, and otherwise
