@@ -5,7 +5,8 @@ import threading
 import time
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from bench.fake import FakeService
+from support.fake import FakeService
+
 
 PROJECT, TOKEN = "53a3b3bd5e8edd1245000001", "token"
 ACCESS = ["--iron-project", PROJECT, "--iron-token", TOKEN]

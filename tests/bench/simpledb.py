@@ -5,7 +5,8 @@ import hashlib
 import hmac
 from urllib.parse import parse_qsl, quote
 
-from bench.fake import FakeService
+from support.fake import FakeService
+
 
 SECRET = "secret"
 

@@ -13,11 +13,11 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from support.fake import FakeService
 from support.sdk import sdk_client
 from support.server import binary
 from support.waiting import eventually
 
-from .fake import FakeService
 from .run import bench
 
 QUICK = ["--scale", "0.001", "--json"]

@@ -4,7 +4,8 @@ import http.client
 
 import pytest
 
-from .fake import FakeService
+from support.fake import FakeService
+
 from .run import bench
 
 QUICK = ["--scale", "0.001", "--json", "--protocol", "query"]

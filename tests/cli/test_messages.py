@@ -1,18 +1,25 @@
 """`send`, `receive`, `peek`, `tail`, `redrive`, `export`, `import`, `top`."""
 
-import http.server
+import contextlib
 import json
 import signal
 import subprocess
-import threading
 import time
 
 import pytest
 
+from support.fake import FakeService
 from support.process import running
 from support.server import binary
 from support.waiting import eventually
 from support.wire import JsonApi
+
+
+class Stub(FakeService):
+    """Says yes to every action, and does none; knows no path but that of actions, as Amazon's server."""
+
+    def take(self, method, target, headers, body):
+        return 200 if target == "/" else 404, "application/json", b"{}"
 
 
 def test_sent_message_has_body_attributes_and_group(millrace, queue, fifo, receive):
@@ -57,6 +64,13 @@ def test_every_line_that_is_refused_is_named(millrace, queue, counts):
     assert "line 20 was the last that was accepted" in failed.stderr
     assert len(failed.stdout.splitlines()) == 18
     assert counts(url) == (18, 0, 0)
+
+
+def test_send_that_the_answer_does_not_confirm_fails(millrace):
+    with contextlib.closing(Stub()) as stub:
+        failed = millrace("send", f"{stub.endpoint}/000000000000/q", "lost", endpoint=stub.endpoint, expect=1)
+
+    assert failed.stdout == "" and "names no message" in failed.stderr
 
 
 def test_receive_hides_deletes_or_shows_again(millrace, lines, queue, counts):
@@ -114,27 +128,10 @@ def test_queue_larger_than_an_answer_shows_its_oldest_messages(millrace, lines, 
     assert "Amazon" not in refused.stderr
 
 
-class KnowsNoPath(http.server.BaseHTTPRequestHandler):
-    """A server that refuses what it does not know, as Amazon's does."""
-
-    def do_POST(self):
-        body = b"{}"
-        self.send_response(200 if self.path == "/" else 404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.mark.parametrize("command", ["peek", "tail", "export"])
 def test_looking_is_refused_where_the_server_cannot(millrace, command):
-    with http.server.HTTPServer(("127.0.0.1", 0), KnowsNoPath) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        endpoint = f"http://127.0.0.1:{server.server_port}"
-        refused = millrace(command, f"{endpoint}/0/q", endpoint=endpoint, expect=1)
-        server.shutdown()
+    with contextlib.closing(Stub()) as stub:
+        refused = millrace(command, f"{stub.endpoint}/0/q", endpoint=stub.endpoint, expect=1)
 
     assert "by Millrace only" in refused.stderr
     assert refused.stdout == ""

@@ -65,8 +65,17 @@ pub(super) async fn run(flags: &SendFlags) -> Result<()> {
     };
     let mut message = flags.message(&body)?;
     message["QueueUrl"] = url.into();
-    let sent = sqs.call(Action::SEND_MESSAGE, &message).await.context("the message")?;
+    let sent = send_one(&sqs, &message).await.context("the message")?;
     flags.print(&sent)
+}
+
+/// The answer to one send. One that names no message is not a queue's, whatever its status.
+async fn send_one(sqs: &Sqs, message: &Value) -> Result<Value> {
+    let sent = sqs.call(Action::SEND_MESSAGE, message).await?;
+    if text(&sent, "MessageId").is_empty() {
+        bail!("the answer names no message that was accepted");
+    }
+    Ok(sent)
 }
 
 impl SendFlags {
@@ -229,7 +238,7 @@ impl Batch {
             let line = entry.as_object_mut().and_then(|entry| entry.remove("Id"));
             let line = line.as_ref().and_then(Value::as_str).unwrap_or_default();
             entry["QueueUrl"] = url.into();
-            let sent = sqs.call(Action::SEND_MESSAGE, &entry).await;
+            let sent = send_one(sqs, &entry).await;
             let sent = sent.with_context(|| format!("line {line}, {}", self.so_far()))?;
             self.accepted = line.parse().ok();
             done(&sent)?;
