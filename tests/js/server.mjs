@@ -20,6 +20,7 @@ export async function startServer() {
   const flags = ["--listen", "127.0.0.1:0", "--data", join(directory, "data"), "--console-listen", "off"];
   const child = spawn(BINARY, ["serve", ...flags, "--durability", "os", "--log-format", "json"], {
     stdio: ["ignore", output, output],
+    env: { PATH: process.env.PATH }, // No settings but these.
   });
   closeSync(output);
   const ended = new Promise((resolve) => child.on("exit", resolve));

@@ -23,6 +23,8 @@ impl Server {
             .args(["--console-listen", "off", "--log-format", "json"])
             .arg("--data")
             .arg(directory.join("data"))
+            // No settings but these.
+            .env_clear()
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("the log is shared"))
             .stderr(log)
