@@ -18,13 +18,14 @@ COUNTER = itertools.count(1)
 
 @pytest.fixture(scope="session", autouse=True)
 def no_ambient_configuration(tmp_path_factory):
-    """The SDK sees nothing of the user's own set-up."""
+    """SDKs and commands see nothing of the user's own set-up."""
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "MILLRACE_")) or name.lower() == "http_proxy":
+            del os.environ[name]
     empty = tmp_path_factory.mktemp("aws")
     os.environ["AWS_CONFIG_FILE"] = str(empty / "config")
     os.environ["AWS_SHARED_CREDENTIALS_FILE"] = str(empty / "credentials")
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
-    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SQS", "HTTP_PROXY", "http_proxy"):
-        os.environ.pop(name, None)
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,8 @@ impl Server {
             .arg("--data")
             .arg(directory.path().join("data"))
             .args(arguments)
+            // No settings but these.
+            .env_clear()
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
