@@ -6,8 +6,6 @@
 //! X-Amzn-Trace-Id: Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1
 //! ```
 
-use std::marker::PhantomData;
-
 use opentelemetry::Context;
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
@@ -18,12 +16,11 @@ const AMZN_TRACE_ID: &str = "x-amzn-trace-id";
 
 /// The caller's span: W3C's headers, else X-Ray's.
 pub(crate) fn of_headers<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Context {
-    if header("traceparent").is_some() {
-        let headers = Headers(&header, PhantomData);
-        return TraceContextPropagator::new().extract_with_context(&Context::new(), &headers);
-    }
-    match header(AMZN_TRACE_ID).and_then(of_trace_header) {
-        Some(context) => Context::new().with_remote_span_context(context),
+    let caller = header("traceparent")
+        .and_then(|parent| of_traceparent(parent, header("tracestate")))
+        .or_else(|| header(AMZN_TRACE_ID).and_then(of_trace_header));
+    match caller {
+        Some(caller) => Context::new().with_remote_span_context(caller),
         None => Context::new(),
     }
 }
@@ -40,13 +37,8 @@ pub(crate) fn of_message(
 }
 
 fn of_traceparent(traceparent: &str, tracestate: Option<&str>) -> Option<SpanContext> {
-    let headers = |name: &str| match name {
-        "traceparent" => Some(traceparent),
-        "tracestate" => tracestate,
-        _ => None,
-    };
-    let context = TraceContextPropagator::new()
-        .extract_with_context(&Context::new(), &Headers(&headers, PhantomData));
+    let headers = Headers { traceparent, tracestate };
+    let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &headers);
     Some(context.span().span_context().clone()).filter(SpanContext::is_valid)
 }
 
@@ -88,12 +80,19 @@ fn trace_id(root: &str) -> Option<TraceId> {
     TraceId::from_hex(&format!("{epoch}{rest}")).ok()
 }
 
-/// What finds headers of `'h`.
-struct Headers<'h, F>(F, PhantomData<&'h str>);
+/// W3C's headers.
+struct Headers<'h> {
+    traceparent: &'h str,
+    tracestate: Option<&'h str>,
+}
 
-impl<'h, F: Fn(&str) -> Option<&'h str>> Extractor for Headers<'h, F> {
+impl Extractor for Headers<'_> {
     fn get(&self, key: &str) -> Option<&str> {
-        (self.0)(key)
+        match key {
+            "traceparent" => Some(self.traceparent),
+            "tracestate" => self.tracestate,
+            _ => None,
+        }
     }
 
     fn keys(&self) -> Vec<&str> {
@@ -149,6 +148,17 @@ mod tests {
         assert_eq!(context.span().span_context().span_id().to_string(), "2".repeat(16));
         assert!(!context.span().span_context().is_sampled());
         assert_eq!(aws_only.span().span_context().span_id().to_string(), "53995c3f42cd8ad8");
+    }
+
+    #[test]
+    fn traceparent_that_cannot_be_read_is_as_good_as_absent() {
+        let context = of_headers(|name| match name {
+            "traceparent" => Some("00-broken"),
+            AMZN_TRACE_ID => Some(TRACE_HEADER),
+            _ => None,
+        });
+
+        assert_eq!(context.span().span_context().span_id().to_string(), "53995c3f42cd8ad8");
     }
 
     #[test]
