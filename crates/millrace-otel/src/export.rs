@@ -48,14 +48,13 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn new(endpoint: &str) -> Result<Sender, StartError> {
-        let timeout_ms =
-            of_either("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
-                .and_then(|text| text.parse().ok());
+        let names = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
+        let timeout_ms = first_of(names, variable).and_then(|(_, text)| text.parse().ok());
         let timeout = Duration::from_millis(timeout_ms.unwrap_or(TIMEOUT_MS));
         let mut config =
             Agent::config_builder().http_status_as_error(false).timeout_global(Some(timeout));
         if endpoint.starts_with("https:") {
-            config = config.tls_config(tls()?);
+            config = config.tls_config(tls(variable)?);
         }
         Ok(Sender { agent: config.build().new_agent(), is_failing: AtomicBool::new(false) })
     }
@@ -89,20 +88,19 @@ impl HttpClient for Sender {
 }
 
 /// Trusts `OTEL_EXPORTER_OTLP_CERTIFICATE`, else what the system trusts.
-fn tls() -> Result<TlsConfig, StartError> {
-    let name = "OTEL_EXPORTER_OTLP_CERTIFICATE";
-    let certificates: Vec<Certificate<'static>> =
-        match of_either("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", name) {
-            Some(path) => read_certificates(&path).ok_or(StartError::Invalid {
-                name,
-                value: path,
-                expected: "a file of certificates (PEM)",
-            })?,
-            None => {
-                let system = rustls_native_certs::load_native_certs().certs;
-                system.iter().map(|found| Certificate::from_der(found).to_owned()).collect()
-            }
-        };
+fn tls(variable: impl Fn(&str) -> Option<String>) -> Result<TlsConfig, StartError> {
+    let names = ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"];
+    let certificates: Vec<Certificate<'static>> = match first_of(names, variable) {
+        Some((name, path)) => read_certificates(&path).ok_or(StartError::Invalid {
+            name,
+            value: path,
+            expected: "a file of certificates (PEM)",
+        })?,
+        None => {
+            let system = rustls_native_certs::load_native_certs().certs;
+            system.iter().map(|found| Certificate::from_der(found).to_owned()).collect()
+        }
+    };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     Ok(TlsConfig::builder()
         .unversioned_rustls_crypto_provider(provider)
@@ -119,8 +117,12 @@ fn read_certificates(path: &str) -> Option<Vec<Certificate<'static>>> {
     Some(items.collect()).filter(|found: &Vec<_>| !found.is_empty())
 }
 
-fn of_either(first: &str, second: &str) -> Option<String> {
-    variable(first).or_else(|| variable(second))
+/// The first of these variables that is there, with its name.
+fn first_of(
+    names: [&'static str; 2],
+    variable: impl Fn(&str) -> Option<String>,
+) -> Option<(&'static str, String)> {
+    names.into_iter().find_map(|name| Some((name, variable(name)?)))
 }
 
 /// OpenTelemetry: an empty variable is as good as absent.
@@ -176,5 +178,15 @@ mod tests {
 
         assert!(endpoint_of("http://a:4318", &none).is_some());
         assert_eq!(endpoint_of("", &none), None);
+    }
+
+    #[test]
+    fn file_without_certificates_is_refused_by_the_name_of_its_variable() {
+        for asked in ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"] {
+            let refused = tls(|name| (name == asked).then(|| "/dev/null".to_owned()));
+
+            let expected = format!("{asked}: \"/dev/null\" is not a file of certificates (PEM)");
+            assert_eq!(refused.unwrap_err().to_string(), expected);
+        }
     }
 }
