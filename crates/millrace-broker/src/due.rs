@@ -104,6 +104,9 @@ impl Broker {
         budget: usize,
     ) -> Result<(), Unavailable> {
         state.queue.tick(now, budget);
+        if let Some(discarded) = state.queue.take_discarded() {
+            self.maintenance.free(discarded);
+        }
         if !state.queue.has_expired(now) {
             return Ok(());
         }

@@ -5,11 +5,11 @@ mod relocate;
 mod remember;
 mod shorten;
 
+use std::any::Any;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use millrace_engine::Queue;
 
 use crate::broker::Broker;
 use shorten::LogState;
@@ -18,6 +18,14 @@ use shorten::LogState;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Receives and other changes that free nothing make the log longer without telling.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The allocator gives memory back to the system within a second after it was freed, all at once, on
+/// the thread that next asks for a piece: a third of a millisecond a megabyte, for which requests would
+/// wait. So this thread asks, again and again until then.
+const GIVEN_BACK_BY: Duration = Duration::from_millis(1_200);
+const ASK_PAUSE: Duration = Duration::from_millis(1);
+/// More than what is kept for small pieces.
+const ASKED_BYTES: usize = 2 << 20;
 
 /// Who wants the work, and how far it has come with the log.
 pub(crate) struct Maintenance {
@@ -28,8 +36,8 @@ pub(crate) struct Maintenance {
     /// The oldest segment that a message was in when it changed queues, since this was last set to
     /// the highest number.
     moved_from: AtomicU32,
-    /// What queues held that were purged or deleted.
-    purged: Mutex<Vec<Queue>>,
+    /// What queues held that were purged, deleted or drained.
+    unneeded: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
 #[derive(Default)]
@@ -55,7 +63,7 @@ impl Maintenance {
             changed: Condvar::new(),
             log: Mutex::new(LogState::new(secret)),
             moved_from: AtomicU32::new(u32::MAX),
-            purged: Mutex::default(),
+            unneeded: Mutex::default(),
         }
     }
 
@@ -68,17 +76,19 @@ impl Maintenance {
     }
 
     /// Has what a queue held freed where nobody waits for it.
-    pub(crate) fn free(&self, purged: Queue) {
-        self.purged().push(purged);
+    pub(crate) fn free(&self, unneeded: impl Any + Send) {
+        self.unneeded().push(Box::new(unneeded));
+        self.want();
     }
 
-    fn free_purged(&self) {
-        let purged = std::mem::take(&mut *self.purged());
-        drop(purged);
+    /// Whether there was something to be freed.
+    fn free_unneeded(&self) -> bool {
+        let unneeded = std::mem::take(&mut *self.unneeded());
+        !unneeded.is_empty()
     }
 
-    fn purged(&self) -> MutexGuard<'_, Vec<Queue>> {
-        self.purged.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unneeded(&self) -> MutexGuard<'_, Vec<Box<dyn Any + Send>>> {
+        self.unneeded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Messages of that segment or later ones changed queues and keep their records. To be called
@@ -130,8 +140,14 @@ impl Broker {
         let in_a = |pause: Duration| Instant::now() + pause;
         let mut log_due = Instant::now();
         let mut tasks_due = None;
+        let mut freed_at = None;
         loop {
-            let until = tasks_due.map_or(log_due, |due| log_due.min(due));
+            let given_back_due = freed_at.and_then(|freed_at| give_back(freed_at, Instant::now()));
+            if given_back_due.is_none() {
+                freed_at = None;
+            }
+            let until =
+                [tasks_due, given_back_due].into_iter().flatten().fold(log_due, Instant::min);
             match self.maintenance.sleep(until, log_due) {
                 Wake::Closed => return,
                 Wake::Urgent => log_due = Instant::now(),
@@ -141,6 +157,9 @@ impl Broker {
             tasks_due = self.run_move_tasks().map(in_a);
             if log_due <= Instant::now() {
                 self.maintenance.is_wanted.store(false, Ordering::Release);
+                if self.maintenance.free_unneeded() {
+                    freed_at = Some(Instant::now());
+                }
                 log_due = in_a(self.look_after_log());
             }
         }
@@ -155,12 +174,18 @@ impl Broker {
     }
 
     fn look_after_log(&self) -> Duration {
-        self.maintenance.free_purged();
+        self.maintenance.free_unneeded();
         self.shorten_log().unwrap_or_else(|error| {
             tracing::warn!(%error, "the log could not be shortened");
             PAUSE
         })
     }
+}
+
+/// Has the allocator give back what was freed then, if it is time. Returns when to come again.
+fn give_back(freed_at: Instant, now: Instant) -> Option<Instant> {
+    drop(black_box(Vec::<u8>::with_capacity(ASKED_BYTES)));
+    (now < freed_at + GIVEN_BACK_BY).then(|| now + ASK_PAUSE)
 }
 
 #[cfg(test)]
@@ -189,5 +214,17 @@ mod tests {
         maintenance.want();
         maintenance.close();
         assert!(thread.join().unwrap());
+    }
+
+    #[test]
+    fn the_allocator_is_asked_until_it_has_given_back_what_was_freed() {
+        let freed_at = Instant::now();
+        let (mut now, mut asked) = (freed_at, 0);
+        while let Some(again) = give_back(freed_at, now) {
+            assert!(again > now);
+            (now, asked) = (again, asked + 1);
+        }
+
+        assert_eq!((now, asked), (freed_at + GIVEN_BACK_BY, 1_200));
     }
 }

@@ -31,9 +31,9 @@ mod replay;
 pub use content::{Attribute, Content, NewContent};
 pub use definition::{DeduplicationScope, Definition, Kind, Redrive, Settings};
 pub use queue::{
-    BrowseCursor, BrowseFilter, BrowsePage, Counts, DeadLetters, Delivery, Expired, Fairness,
-    Gauges, MessageState, MessageView, Queue, Receive, ReceiveError, Received, RememberedSend,
-    Send, Sent, VisibilityError,
+    BrowseCursor, BrowseFilter, BrowsePage, Counts, DeadLetters, Delivery, Discarded, Expired,
+    Fairness, Gauges, MessageState, MessageView, Queue, Receive, ReceiveError, Received,
+    RememberedSend, Send, Sent, VisibilityError,
 };
 pub use receipt::{Handle, ReceiptKey};
 pub use replay::{Finished, Replay, ReplayError, ReplayedQueue};

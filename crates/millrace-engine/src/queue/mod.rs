@@ -51,6 +51,12 @@ struct Origin {
     first_received: u64,
 }
 
+/// Memory of a queue that needs it no more.
+#[derive(Debug)]
+pub struct Discarded {
+    _chunks: Vec<Vec<Entry>>,
+}
+
 /// How many messages are in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -258,6 +264,11 @@ impl Queue {
     /// Sets what dead-lettered messages remember of where they came from.
     pub fn set_arn(&mut self, arn: &str) {
         self.arn = Arc::from(arn);
+    }
+
+    /// What is left of a large backlog that is gone, to be dropped where nobody waits.
+    pub fn take_discarded(&mut self) -> Option<Discarded> {
+        self.slab.take_discarded().map(|chunks| Discarded { _chunks: chunks })
     }
 
     pub fn settings(&self) -> &Settings {

@@ -129,6 +129,9 @@ pub(super) struct Slab {
     absent: Vec<u32>,
     free: Option<u32>,
     used: u64,
+    /// Of a large table that went with its last message. To free it takes a while, and need not be done
+    /// here.
+    discarded: Vec<Vec<Entry>>,
 }
 
 impl Slab {
@@ -210,13 +213,20 @@ impl Slab {
     /// worked off leaves no memory behind.
     pub(super) fn release(&mut self, slot: u32) {
         if self.used == 1 && self.chunks.len() > 1 {
-            *self = Slab::default();
+            let discarded = std::mem::take(&mut self.chunks);
+            *self = Slab { discarded, ..Slab::default() };
             return;
         }
         let newer = self.free.unwrap_or(NONE);
         *self.at_mut(slot) = Entry { newer, ..Entry::FREE };
         self.free = Some(slot);
         self.used -= 1;
+    }
+
+    /// What a large table has left behind that went since this was last called.
+    pub(super) fn take_discarded(&mut self) -> Option<Vec<Vec<Entry>>> {
+        let is_there = !self.discarded.is_empty();
+        is_there.then(|| std::mem::take(&mut self.discarded))
     }
 
     /// Links all free slots, lowest first, after replay.
@@ -300,6 +310,8 @@ mod tests {
         slab.release(CHUNK as u32);
 
         assert!(slab.chunks.is_empty());
+        assert_eq!(slab.take_discarded().map(|chunks| chunks.len()), Some(2), "to be freed");
+        assert!(slab.take_discarded().is_none());
         assert_eq!((slab.take(), slab.take(), slab.used()), (0, 1, 2));
     }
 

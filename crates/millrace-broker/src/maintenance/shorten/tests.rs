@@ -1,8 +1,11 @@
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::task::{Context, Waker};
 
 use millrace_core::{MessageId, QueueKey, SystemClock};
-use millrace_engine::{DeadLetters, NewContent, Receive, Redrive, Replay, Settings};
+use millrace_engine::{
+    DeadLetters, NewContent, Queue, Receive, Redrive, Replay, Send as EngineSend, Sent, Settings,
+};
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 
 use super::*;
@@ -93,10 +96,32 @@ fn what_is_purged_or_deleted_is_freed_by_the_maintenance() {
     assert!(deleted.as_mut().poll(&mut context).is_pending());
     while log.commit_step() {}
 
-    let held = || broker.maintenance.purged().iter().map(|queue| queue.counts().total()).sum();
+    let counted = |unneeded: &Box<dyn Any + Send>| {
+        unneeded.downcast_ref::<Queue>().map_or(0, |queue| queue.counts().total())
+    };
+    let held = || broker.maintenance.unneeded().iter().map(counted).sum();
     assert_eq!((held(), queues.iter().map(|queue| queue.counts().total()).sum()), (2_u64, 0_u64));
     broker.maintain();
-    assert!(broker.maintenance.purged().is_empty());
+    assert!(broker.maintenance.unneeded().is_empty());
+}
+
+#[test]
+fn the_table_of_a_large_backlog_that_is_gone_is_freed_by_the_maintenance() {
+    let (_log, broker) = open();
+    let queue = create(&broker, "drained", Settings::default());
+    let send = || {
+        let id = MessageId::from_random(0);
+        let send = EngineSend { id, group: None, dedup: None, delay_s: None };
+        let sent = queue.lock().queue.send(broker.now(), &send);
+        let Sent::Stored { at, .. } = sent else { panic!("there is no deduplication") };
+        at
+    };
+    let sent: Vec<_> = (0..40_000).map(|_| send()).collect();
+    assert!(sent.into_iter().all(|at| queue.lock().queue.take(at)));
+
+    broker.count_messages(&queue);
+
+    assert_eq!(broker.maintenance.unneeded().len(), 1);
 }
 
 /// Between a receive and the reading of what it received.
