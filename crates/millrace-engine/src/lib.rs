@@ -18,8 +18,8 @@
 //! ```
 //!
 //! Costs: every command is O(messages named in it), O(log messages in flight or delayed) for its
-//! timers; nothing depends on the number of waiting messages or groups. One exception: changing the
-//! delay of a FIFO queue visits every message.
+//! timers; nothing depends on the number of waiting messages or groups. What does, such as a changed
+//! delay of a FIFO queue, is done piece by piece with the ticks that follow.
 
 mod content;
 mod definition;

@@ -199,8 +199,8 @@ impl Replay {
             partial.queue.set_arn(&definition.key().to_string());
             let settings = definition.settings.clone();
             match partial.definition {
-                None => partial.queue.replay_settings(settings, modified),
-                Some(_) => partial.queue.set_settings(settings, modified),
+                None => partial.queue.replay_first_settings(settings, modified),
+                Some(_) => partial.queue.replay_settings(settings, modified),
             }
             partial.definition = Some((definition, position));
         }

@@ -84,7 +84,7 @@ impl Broker {
         let mut state = queue.lock();
         let Some(message) = find(&state) else { return Ok(0) };
         let mut index = Vec::new();
-        record::relocated(&mut index, &state.queue.relocation(id, &message));
+        record::relocated(&mut index, &state.queue.relocation(id, &message, self.now()));
         let record = Record { index: &index, payload: &payload };
         let mut positions = Vec::new();
         self.log.append(reservation, &[record], &mut positions);

@@ -4,6 +4,7 @@ mod attempts;
 mod browse;
 mod check;
 mod dedup;
+mod delay;
 mod gauges;
 mod groups;
 mod hash_index;
@@ -35,6 +36,7 @@ use crate::receipt::ReceiptKey;
 use crate::record::SlotSeq;
 use attempts::Attempts;
 use dedup::{DedupWindow, Remembered};
+use delay::DelayChange;
 use groups::Groups;
 use segments::PerSegment;
 use slab::{Entry, NONE, Slab, linked};
@@ -104,6 +106,8 @@ pub struct Queue {
     groups: Groups,
     /// One for each delayed and in-flight message.
     timers: Timers,
+    /// FIFO queues: how far messages have been given a changed delay.
+    delay_change: Option<DelayChange>,
     /// Ends of the list by age.
     oldest: u32,
     newest: u32,
@@ -133,6 +137,7 @@ impl Queue {
             slab: Slab::default(),
             groups: Groups::new(),
             timers: Timers::default(),
+            delay_change: None,
             oldest: NONE,
             newest: NONE,
             out_of_order: BTreeSet::new(),
@@ -181,8 +186,9 @@ impl Queue {
         }
     }
 
-    /// Does what is due and needs no record: ends delays and visibility timeouts, forgets sends. At
-    /// most `budget` of each, so that no command pays for thousands of others.
+    /// Does what is due and needs no record: ends delays and visibility timeouts, gives messages a
+    /// changed delay, forgets sends. At most `budget` of each, so that no command pays for thousands
+    /// of others.
     pub fn tick(&mut self, now: Timestamp, budget: usize) {
         for _ in 0..budget {
             match self.timers.first() {
@@ -192,6 +198,7 @@ impl Queue {
                 _ => break,
             }
         }
+        self.go_on_with_delay(now, budget);
         self.dedup.expire(now, budget);
         self.attempts.expire(now, budget);
     }
@@ -219,6 +226,9 @@ impl Queue {
     /// When [`Queue::tick`] or [`Queue::expire`] next has something to do; [`Timestamp::NEVER`] if
     /// neither ever has.
     pub fn next_deadline(&self) -> Timestamp {
+        if self.delay_change.is_some() {
+            return Timestamp(0);
+        }
         let timer = self.timers.first().map(|(deadline, _)| deadline);
         let retention_ms = u64::from(self.settings.retention_s) * 1000;
         let expiry = self.oldest_message().map(|(sent, _)| sent.saturating_add(retention_ms));
@@ -233,16 +243,6 @@ impl Queue {
         let emptied = Queue::new(self.id, &self.arn, self.settings.clone(), self.next_seq);
         let dedup = self.dedup.emptied();
         std::mem::replace(self, Queue { dedup, purged_to: self.next_seq, ..emptied })
-    }
-
-    /// Changes the settings. On FIFO queues a changed delay also applies to messages that were
-    /// never received (SetQueueAttributes, DelaySeconds).
-    pub fn set_settings(&mut self, settings: Settings, now: Timestamp) {
-        let delay_changed = settings.delay_s != self.settings.delay_s;
-        self.settings = settings;
-        if delay_changed {
-            self.apply_delay(now);
-        }
     }
 
     /// The key under which a send's deduplication id is remembered.
@@ -302,29 +302,6 @@ impl Queue {
     /// The oldest journal segment that messages need.
     pub fn oldest_segment(&self) -> Option<u32> {
         self.live.oldest_segment()
-    }
-
-    /// Gives messages of FIFO queues that were never received the queue's present delay.
-    fn apply_delay(&mut self, now: Timestamp) {
-        if self.settings.kind != Kind::Fifo {
-            return;
-        }
-        let delay_ms = u64::from(self.settings.delay_s) * 1000;
-        for slot in 0..self.slab.len() {
-            if !self.slab.is_used(slot) {
-                continue;
-            }
-            let entry = self.slab.at(slot);
-            let is_untouched = !entry.has(Entry::RECEIVED)
-                && matches!(entry.state(), MessageState::Ready | MessageState::Delayed);
-            if !is_untouched {
-                continue;
-            }
-            match entry.sent.saturating_add(delay_ms) {
-                deadline if deadline > now.0 => self.change(slot, MessageState::Delayed, deadline),
-                _ => self.change(slot, MessageState::Ready, 0),
-            }
-        }
     }
 
     fn oldest_message(&self) -> Option<(u64, u32)> {

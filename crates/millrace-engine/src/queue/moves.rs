@@ -34,7 +34,14 @@ impl Queue {
     }
 
     /// All that a record must say to restore the message of that id without its earlier records.
-    pub fn relocation<'a>(&self, id: MessageId, message: &'a Delivery) -> RelocatedRecord<'a> {
+    pub fn relocation<'a>(
+        &mut self,
+        id: MessageId,
+        message: &'a Delivery,
+        now: Timestamp,
+    ) -> RelocatedRecord<'a> {
+        // The record stands behind the one of the change.
+        self.apply_changed_delay(message.at.slot, now);
         let entry = self.slab.at(message.at.slot);
         let is_ready = entry.state() == MessageState::Ready;
         let deadline = if is_ready { 0 } else { entry.deadline_at() };

@@ -149,9 +149,18 @@ impl Queue {
 
     /// `Defined`, the first that is left: the delay was last changed by it or by one before it that
     /// no record tells of any more.
-    pub(crate) fn replay_settings(&mut self, settings: Settings, modified: Timestamp) {
+    pub(crate) fn replay_first_settings(&mut self, settings: Settings, modified: Timestamp) {
         self.settings = settings;
-        self.apply_delay(modified);
+        self.apply_delay_to_all(modified);
+    }
+
+    /// `Defined`, a later one.
+    pub(crate) fn replay_settings(&mut self, settings: Settings, modified: Timestamp) {
+        let delay_changed = settings.delay_s != self.settings.delay_s;
+        self.settings = settings;
+        if delay_changed {
+            self.apply_delay_to_all(modified);
+        }
     }
 
     /// Ends the replay: slots that hold nothing may be used again, sequences begin anew.
@@ -256,6 +265,7 @@ mod tests {
 
         let settings = Settings { delay_s: 60, ..queue.settings().clone() };
         queue.set_settings(settings, Timestamp(1_000));
+        queue.tick(Timestamp(1_000), 200_000);
 
         assert_eq!(queue.counts().delayed, 1);
     }

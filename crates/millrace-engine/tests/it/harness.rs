@@ -371,7 +371,7 @@ impl Broker {
             for message in old {
                 let stored = self.journal.at(message.position).clone();
                 let id = sent_record(&stored).id;
-                let relocation = member.queue.relocation(id, &message);
+                let relocation = member.queue.relocation(id, &message, self.now);
                 let mut out = Vec::new();
                 record::relocated(&mut out, &relocation);
                 let (position, len) = self.journal.append(out, &stored.body);
