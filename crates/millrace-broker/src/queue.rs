@@ -45,8 +45,8 @@ impl State {
     /// Wakes as many long polls as could receive something now, but at most so many.
     pub(crate) fn wake(&mut self, at_most: u64) {
         if !self.waiters.is_empty() {
-            let receivable = self.queue.receivable();
-            self.waiters.wake(receivable.min(at_most));
+            let at_most = at_most.min(self.waiters.len() as u64);
+            self.waiters.wake(self.queue.receivable(at_most));
         }
     }
 }

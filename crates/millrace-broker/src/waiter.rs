@@ -70,6 +70,10 @@ impl Waiters {
         self.0.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn push_last(&mut self, waiter: Arc<Waiter>) {
         self.0.push_back(waiter);
     }

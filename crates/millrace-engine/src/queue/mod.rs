@@ -279,9 +279,14 @@ impl Queue {
         self.counts
     }
 
-    /// Upper bound of what a receive could get now; 0 only if it would get nothing.
-    pub fn receivable(&self) -> u64 {
-        if self.groups.first().is_some() { self.counts.ready } else { 0 }
+    /// Upper bound, `at_most` at most, of the receives that could get something now; 0 only if none
+    /// would. A group of a FIFO queue is handed to one receive at a time, however long it is.
+    pub fn receivable(&self, at_most: u64) -> u64 {
+        match self.settings.kind {
+            Kind::Fifo => (0..at_most).zip(self.groups.turns()).count() as u64,
+            Kind::Standard if self.groups.first().is_some() => self.counts.ready.min(at_most),
+            Kind::Standard => 0,
+        }
     }
 
     /// When the oldest message was sent, as retention counts it.

@@ -373,12 +373,27 @@ mod tests {
         let one =
             Receive { max: 1, visibility_timeout_s: None, attempt: None, in_flight_limit: 10 };
         let received = queue.receive(NOW, &one, DeadLetters::Deliver).unwrap();
-        assert_eq!(queue.receivable(), 0);
+        assert_eq!(queue.receivable(9), 0);
 
         let Delivery { at, receive_count, .. } = received.deliveries[0];
         let handle = Handle { queue: QueueId(1), seq: at.seq, slot: at.slot, receive_count };
         assert_eq!(queue.change_visibility(NOW, &handle, 0), Ok(NOW));
 
-        assert_eq!(queue.receivable(), 1);
+        assert_eq!(queue.receivable(9), 1);
+    }
+    /// All others would be woken in vain, each time that the group is free again.
+    #[test]
+    fn a_group_of_a_fifo_queue_is_for_one_receive_at_a_time_however_long_it_is() {
+        for (kind, receives) in [(Kind::Fifo, 2), (Kind::Standard, 20)] {
+            let settings = Settings { kind, ..Settings::default() };
+            let mut queue = Queue::new(QueueId(1), "arn", settings, 1);
+            for number in 0..20 {
+                let group = Some(if number % 2 == 0 { "a" } else { "b" });
+                let id = MessageId::from_random(number);
+                queue.send(NOW, &Send { id, group, dedup: None, delay_s: None });
+            }
+
+            assert_eq!((queue.receivable(u64::MAX), queue.receivable(1)), (receives, 1));
+        }
     }
 }
