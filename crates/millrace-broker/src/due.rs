@@ -49,6 +49,7 @@ impl Broker {
     /// a long time without the server a million messages may have expired.
     pub async fn catch_up(&self, queue: &SharedQueue) {
         while self.lock_in_step(queue).is_none() {
+            queue.let_others_in();
             give_way().await;
         }
     }
@@ -60,6 +61,7 @@ impl Broker {
             if let Some(state) = self.lock_in_step(queue) {
                 return state;
             }
+            queue.let_others_in();
         }
     }
 

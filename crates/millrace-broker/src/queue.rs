@@ -1,6 +1,8 @@
 //! One queue as many connections share it.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use millrace_core::{QueueId, QueueKey, Timestamp};
@@ -9,6 +11,10 @@ use millrace_journal::Ticket;
 
 use crate::figures::{Counters, QueueTotals, Sends};
 use crate::waiter::Waiters;
+
+/// How long who locks a queue again and again leaves it to others: some times what one that waits
+/// takes to wake up.
+const LEFT_TO_OTHERS: Duration = Duration::from_micros(100);
 
 /// A queue behind its short lock. Kept alive by those who use it; a deleted queue refuses them.
 #[derive(Debug)]
@@ -20,6 +26,8 @@ pub struct SharedQueue {
     /// Stored under the lock, loaded without it.
     definition: ArcSwap<Definition>,
     state: Mutex<State>,
+    /// Threads that wait for the lock.
+    waiting: AtomicU32,
     pub(crate) counters: Counters,
 }
 
@@ -71,6 +79,7 @@ impl SharedQueue {
                 sends: Sends::default(),
                 last_totals: None,
             }),
+            waiting: AtomicU32::new(0),
             counters: Counters::default(),
         }
     }
@@ -78,10 +87,32 @@ impl SharedQueue {
     /// Takes the lock. A panic inside it is our bug and may have left half a change; what is
     /// journaled is sound, so the process ends and recovers from there.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|_| {
-            tracing::error!(queue = %self.key, "a change to the queue panicked");
-            std::process::abort()
-        })
+        match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::WouldBlock) => self.wait_for_lock(),
+            Err(TryLockError::Poisoned(_)) => self.abort(),
+        }
+    }
+
+    #[cold]
+    fn wait_for_lock(&self) -> MutexGuard<'_, State> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let state = self.state.lock().unwrap_or_else(|_| self.abort());
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        state
+    }
+
+    /// To be called, without the lock, by who will take it again at once: a lock that was given up
+    /// is free to be taken before one that waits has woken up, so they would wait until all is done.
+    pub(crate) fn let_others_in(&self) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            std::thread::sleep(LEFT_TO_OTHERS);
+        }
+    }
+
+    fn abort(&self) -> ! {
+        tracing::error!(queue = %self.key, "a change to the queue panicked");
+        std::process::abort()
     }
 
     /// This incarnation.
@@ -122,5 +153,51 @@ impl SharedQueue {
     /// Messages by state, as of the last command or timer.
     pub fn counts(&self) -> Counts {
         self.lock().queue.counts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
+
+    use millrace_engine::Settings;
+
+    use super::*;
+
+    /// What a step takes under the lock.
+    const STEP: Duration = Duration::from_micros(50);
+
+    #[test]
+    fn who_locks_again_and_again_lets_others_in_between() {
+        let key = QueueKey::new("us-east-1", "000000000000", "jobs");
+        let definition = Definition::new(QueueId(1), &key, Settings::default(), Timestamp(1));
+        let engine = Queue::new(QueueId(1), "arn", Settings::default(), 1);
+        let queue = SharedQueue::new(engine, definition, 0);
+        let is_in = AtomicBool::new(false);
+
+        let steps = std::thread::scope(|scope| {
+            let first = queue.lock();
+            scope.spawn(|| {
+                let _state = queue.lock();
+                is_in.store(true, Ordering::Relaxed);
+            });
+            while queue.waiting.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(STEP);
+            drop(first);
+            let mut steps = 0;
+            while !is_in.load(Ordering::Relaxed) {
+                queue.let_others_in();
+                let _state = queue.lock();
+                let begun = Instant::now();
+                while begun.elapsed() < STEP {}
+                steps += 1;
+            }
+            steps
+        });
+
+        assert!(steps < 200, "{steps}");
     }
 }

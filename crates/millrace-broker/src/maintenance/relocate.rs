@@ -19,7 +19,7 @@ const RELOCATION_BYTES: usize = 64;
 /// A disk that fails to read may do so the next time; one that does not for so long will not.
 const UNREADABLE_S: u64 = 600;
 /// Slots that are looked through under a queue's lock at a time, for what to relocate.
-const SLOTS_AT_A_TIME: u32 = 1 << 16;
+const SLOTS_AT_A_TIME: u32 = 1 << 13;
 
 impl Broker {
     /// Appends live messages of a segment again, not too many at a time.
@@ -49,6 +49,7 @@ impl Broker {
         for queue in self.catalog.all() {
             let mut next = 0;
             while let Some(moved) = messages_in(&queue, segment, &mut next) {
+                queue.let_others_in();
                 for (at, position) in moved {
                     relocated_bytes +=
                         self.relocate_message(&queue, at, Position(position), unreadable)?;
