@@ -8,7 +8,8 @@ use millrace_engine::record::{self, SentRecord, SlotSeq};
 use millrace_engine::{Content, Delivery, Receive, Send, Sent};
 use millrace_journal::{Position, Purpose, ReadError, Record};
 
-use super::{Entry, MoveTask, MoveTaskFailure, MoveTaskStatus, is_that, running, task_record};
+use super::tasks::Entry;
+use super::{MoveTask, MoveTaskFailure, MoveTaskStatus, is_that, task_record};
 use crate::broker::Broker;
 use crate::deliver::{decode, unreadable};
 use crate::due::PASSING_BUDGET;
@@ -35,19 +36,15 @@ impl Broker {
     /// Lets each task that is due move some messages. Returns how soon the next is due.
     pub(crate) fn run_move_tasks(&self) -> Option<Duration> {
         let now = self.now();
-        let mut due = Vec::new();
-        self.move_tasks.each_running(|entry| {
-            if entry.due_at() <= now {
-                due.push(entry.task.id.clone());
-            }
-        });
+        let due: Vec<String> = {
+            let tasks = self.move_tasks.lock();
+            let due = tasks.all_running().filter(|entry| entry.due_at() <= now);
+            due.map(|entry| entry.task.id.clone()).collect()
+        };
         for id in due {
             self.run_move_task(&id, now);
         }
-        let mut next: Option<Timestamp> = None;
-        self.move_tasks.each_running(|entry| {
-            next = Some(next.map_or(entry.due_at(), |next| next.min(entry.due_at())));
-        });
+        let next = self.move_tasks.lock().all_running().map(Entry::due_at).min();
         next.map(|next| Duration::from_millis(next.millis_since(now)))
     }
 
@@ -170,8 +167,8 @@ impl Broker {
         let reservation = self.log.reserve(bytes, Purpose::Store)?;
         let id = MessageId::from_random(self.random_bits());
 
-        let mut entries = self.move_tasks.entries();
-        let Some(entry) = running(&mut entries, &task.id) else { return Ok(()) };
+        let mut tasks = self.move_tasks.lock();
+        let Some(entry) = tasks.running(&task.id) else { return Ok(()) };
         let (mut from, to) = lock_both(source, Some(destination));
         let Some(mut to) = to.filter(|to| !to.is_deleted) else {
             return Err(BrokerError::QueueDoesNotExist);
