@@ -19,6 +19,11 @@ use crate::receive::lock_both;
 
 /// Messages that a task without a rate moves before others get their turn.
 const MOVES_PER_TURN: u64 = 100;
+/// Bytes that tasks move before the commit of as many before them is awaited: clients' records wait
+/// behind them, and find no room once all that may wait does.
+const MOVED_BYTES: usize = 2 << 20;
+/// Until a commit under way is looked at again.
+const COMMIT_PAUSE: Duration = Duration::from_millis(5);
 /// How long a message stays hidden that is damaged.
 const PASSED_OVER_S: u32 = 30;
 
@@ -35,6 +40,9 @@ enum Turn {
 impl Broker {
     /// Lets each task that is due move some messages. Returns how soon the next is due.
     pub(crate) fn run_move_tasks(&self) -> Option<Duration> {
+        if self.waits_for_moves() {
+            return Some(COMMIT_PAUSE);
+        }
         let now = self.now();
         let due: Vec<String> = {
             let tasks = self.move_tasks.lock();
@@ -44,14 +52,28 @@ impl Broker {
         for id in due {
             self.run_move_task(&id, now);
         }
-        let next = self.move_tasks.lock().all_running().map(Entry::due_at).min();
-        next.map(|next| Duration::from_millis(next.millis_since(now)))
+        let tasks = self.move_tasks.lock();
+        let next = tasks.all_running().map(Entry::due_at).min();
+        next.map(|next| match tasks.awaited {
+            Some(_) => COMMIT_PAUSE,
+            None => Duration::from_millis(next.millis_since(now)),
+        })
+    }
+
+    /// Whether so much was moved that its commit is to come first.
+    fn waits_for_moves(&self) -> bool {
+        let mut tasks = self.move_tasks.lock();
+        tasks.awaited = tasks.awaited.filter(|moves| self.log.outcome(*moves).is_none());
+        tasks.awaited.is_some()
     }
 
     /// Moves what is due by now: all that a rate has earned since the last turn, up to a turn's
     /// worth.
     fn run_move_task(&self, id: &str, now: Timestamp) {
         for _ in 0..MOVES_PER_TURN {
+            if self.waits_for_moves() {
+                return;
+            }
             let Some(task) = self.move_tasks.with_running(id, |entry| entry.task.clone()) else {
                 return; // Cancelled meanwhile.
             };
@@ -198,6 +220,11 @@ impl Broker {
             entry.position = task.0;
         }
         entry.task = counted;
+        tasks.moved_bytes += records.iter().map(Record::encoded_bytes).sum::<usize>();
+        if tasks.moved_bytes > MOVED_BYTES {
+            tasks.moved_bytes = 0;
+            tasks.awaited = tasks.latest.replace(ticket);
+        }
         from.queue.take(message.at);
         (from.latest, to.latest) = (Some(ticket), Some(ticket));
         to.moved_in = Some(ticket);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millrace_core::Timestamp;
+use millrace_journal::Ticket;
 
 use super::{MoveTask, MoveTaskStatus, task_record};
 use crate::error::BrokerError;
@@ -22,6 +23,12 @@ pub(super) struct Tasks {
     by_source: BTreeMap<String, Vec<Entry>>,
     /// Source and id of those that run, oldest first, and of some that have just ended.
     running: Vec<(String, String)>,
+    /// Bytes moved since `latest`.
+    pub(super) moved_bytes: usize,
+    /// The latest move whose commit is going to be awaited.
+    pub(super) latest: Option<Ticket>,
+    /// The move that is to be committed before further ones.
+    pub(super) awaited: Option<Ticket>,
 }
 
 #[derive(Debug)]
@@ -116,7 +123,7 @@ impl MoveTasks {
 impl Tasks {
     pub(super) fn add(&mut self, entry: Entry) {
         // Those that have ended since the last was added.
-        let Tasks { by_source, running } = self;
+        let Tasks { by_source, running, .. } = self;
         running.retain(|(source, id)| find(by_source, source, id).is_some_and(Entry::is_running));
         if entry.is_running() {
             running.push((entry.task.source.clone(), entry.task.id.clone()));

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use millrace_broker::{Broker, ReceiveRequest, Redrive, SharedQueue, StartMoveTask};
-use millrace_journal::{GroupCommit, SimFileSystem};
+use millrace_core::SystemClock;
+use millrace_engine::Replay;
+use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal, SimFileSystem};
 
-use crate::support::{ANY, content, create, message, open, poll, run};
+use crate::support::{ANY, content, create, message, open, over, poll, run};
 
 const DIR: &str = "/journal";
 
@@ -77,4 +79,30 @@ fn what_a_move_task_brings_is_delivered_when_the_move_is_committed() {
     broker.maintain();
 
     assert_waits_for_the_move(&log, &broker, &target);
+}
+
+/// A task that went on would leave no room for what clients send.
+#[test]
+fn large_messages_wait_for_the_commit_of_those_moved_before_them() {
+    let journal = MemoryJournal::new(64 << 20);
+    let log = GroupCommit::new(Box::new(journal), GroupOptions::default());
+    let broker = over(&log, Replay::default(), Arc::new(SystemClock::new()));
+    let source = create(&log, &broker, "dead");
+    let target = create(&log, &broker, "jobs");
+    let large = content(&"x".repeat(1 << 20));
+    for _ in 0..12 {
+        run(&log, broker.send(&source, &[message("x", &large)])).unwrap();
+    }
+    let start = StartMoveTask {
+        source: source.key().clone(),
+        destination: Some(target.key().clone()),
+        max_per_second: None,
+    };
+    run(&log, broker.start_move_task(&start)).unwrap();
+
+    for moved in [4, 8, 12, 12] {
+        (0..3).for_each(|_| _ = broker.maintain());
+        assert_eq!(target.counts().ready, moved);
+        while log.commit_step() {}
+    }
 }
