@@ -95,7 +95,7 @@ pub(super) fn sent(protocol: Protocol, body: &Bytes) -> Result<Sent, CallError> 
 /// with status 200 is none.
 pub(super) fn done(protocol: Protocol, body: &Bytes) -> Result<(), CallError> {
     match protocol {
-        Protocol::Json => json(body).map(|Nothing {}| ()),
+        Protocol::Json => json(body).map(|_: Option<Nothing>| ()),
         Protocol::Query => xml::done(body),
     }
 }
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn only_an_answer_says_that_something_was_done() {
         for (protocol, texts) in [
-            (Protocol::Json, &["", "{}", r#"{"Extra":1}"#][..]),
+            (Protocol::Json, &["", "{}", "null", r#"{"Extra":1}"#][..]),
             (Protocol::Query, &["<DeleteMessageResponse/>"]),
         ] {
             for text in texts {
@@ -212,7 +212,7 @@ mod tests {
             }
         }
         for protocol in [Protocol::Json, Protocol::Query] {
-            for text in ["<html/>", "back soon", "null", "<ErrorResponse/>"] {
+            for text in ["<html/>", "back soon", "<ErrorResponse/>"] {
                 let error = done(protocol, &Bytes::from(text)).unwrap_err();
                 assert_eq!(error.kind, CallErrorKind::Malformed, "{text}");
                 assert!(error.is_ambiguous && error.is_retryable());

@@ -381,6 +381,7 @@ mod tests {
 
         assert_eq!(queue.receivable(9), 1);
     }
+
     /// All others would be woken in vain, each time that the group is free again.
     #[test]
     fn a_group_of_a_fifo_queue_is_for_one_receive_at_a_time_however_long_it_is() {
