@@ -168,15 +168,15 @@ mod tests {
     /// What a step takes under the lock.
     const STEP: Duration = Duration::from_micros(50);
 
-    #[test]
-    fn who_locks_again_and_again_lets_others_in_between() {
+    /// How many steps one who locks again and again gets done before another, who waits, is in.
+    fn steps_before_another() -> u32 {
         let key = QueueKey::new("us-east-1", "000000000000", "jobs");
         let definition = Definition::new(QueueId(1), &key, Settings::default(), Timestamp(1));
         let engine = Queue::new(QueueId(1), "arn", Settings::default(), 1);
         let queue = SharedQueue::new(engine, definition, 0);
         let is_in = AtomicBool::new(false);
 
-        let steps = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let first = queue.lock();
             scope.spawn(|| {
                 let _state = queue.lock();
@@ -196,8 +196,15 @@ mod tests {
                 steps += 1;
             }
             steps
-        });
+        })
+    }
 
-        assert!(steps < 200, "{steps}");
+    /// Once in some times, as other tests may keep the other from running; without being let in it is
+    /// some hundred steps each time.
+    #[test]
+    fn who_locks_again_and_again_lets_others_in_between() {
+        let least = (0..5).map(|_| steps_before_another()).min();
+
+        assert!(least < Some(50), "{least:?}");
     }
 }
