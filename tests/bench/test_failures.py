@@ -24,18 +24,22 @@ def test_an_endpoint_that_is_not_there_is_exit_1():
     assert "connecting" in outcome.err
 
 
-def test_what_was_measured_of_a_server_that_died_is_reported(make_server):
-    server = make_server()
-    sqs = sdk_client(server)
-    few = ["--warm-up", "0s", "--duration", "2s", "--producers", "2", "--consumers", "0", "--batch", "10"]
+def bench_until_server_dies(server, batch, after):
+    """Kills the server once so many messages are there. Returns the exit code, the report and the complaints."""
+    few = ["--warm-up", "0s", "--duration", "2s", "--producers", "2", "--consumers", "0", "--batch", batch]
     command = [str(binary()), "bench", "pc", *few, "--json", "--endpoint", server.endpoint]
     with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
-        wait_for_messages(sqs, 100)
+        wait_for_messages(sdk_client(server), after)
         server.kill()
         out, err = run.communicate(timeout=100)
+    return run.returncode, json.loads(out), err
 
-    assert run.returncode == 1, err
-    metrics = {metric["name"]: metric["value"] for metric in json.loads(out)["metrics"]}
+
+def test_what_was_measured_of_a_server_that_died_is_reported(make_server):
+    code, report, err = bench_until_server_dies(make_server(), "10", after=100)
+
+    assert code == 1, err
+    metrics = {metric["name"]: metric["value"] for metric in report["metrics"]}
     assert metrics["pc.batch.failed"] > 0 and "pc.batch.rate" in metrics
     # Its account has gone with it.
     assert "pc.batch.server_cpu" not in metrics
@@ -43,17 +47,9 @@ def test_what_was_measured_of_a_server_that_died_is_reported(make_server):
 
 
 def test_what_was_measured_before_a_part_that_could_not_begin_is_reported(make_server):
-    server = make_server()
-    sqs = sdk_client(server)
-    few = ["--warm-up", "0s", "--duration", "2s", "--producers", "2", "--consumers", "0", "--batch", "1,10"]
-    command = [str(binary()), "bench", "pc", *few, "--json", "--endpoint", server.endpoint]
-    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
-        wait_for_messages(sqs, 10)
-        server.kill()
-        out, err = run.communicate(timeout=100)
+    code, report, err = bench_until_server_dies(make_server(), "1,10", after=10)
 
-    assert run.returncode == 1
-    report = json.loads(out)
+    assert code == 1, err
     names = {metric["name"] for metric in report["metrics"]}
     assert "pc.single.lost" in names and "pc.batch.lost" not in names
     assert any("A later part failed" in warning for warning in report["warnings"])
