@@ -14,6 +14,8 @@ macro_rules! match_target {
 mod avx2;
 #[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
 mod avx512;
+#[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
+mod block;
 pub mod form;
 mod hex;
 pub mod json;

@@ -1,52 +1,68 @@
-//! 32 bytes at a time: asks where the next escapes are, and copies what lies between two without asking
-//! how much that is.
+//! 32 bytes at a time. What is left out between other bytes is shuffled out of eight of them, as a
+//! table says, so it does not matter how much that is, or where.
 
-use super::room::{ROOM_BYTES, Room};
+use std::arch::x86_64::*;
+
+use super::room::Room;
 
 pub(super) const BLOCK_BYTES: usize = 32;
 
-/// Appends the beginning of `text`, with an escape for each byte of a block that `special` has a bit
-/// for: the first bytes, as many as it says, of what `escape_of` gives. Returns how many bytes of
-/// `text` that was: all but the last 63 or fewer.
+/// For each set of eight bytes, a bit for each, where those in it are.
+const PLACES: [[u8; 8]; 256] = {
+    let mut places = [[0; 8]; 256];
+    let mut set = 0;
+    while set < places.len() {
+        let (mut place, mut count) = (0, 0);
+        while place < 8 {
+            if set >> place & 1 == 1 {
+                places[set][count] = place as u8;
+                count += 1;
+            }
+            place += 1;
+        }
+        set += 1;
+    }
+    places
+};
+
+/// Adds those bytes that `kept` has a bit for.
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+pub(super) fn add(room: &mut Room<'_>, bytes: __m256i, kept: u32) {
+    if kept == u32::MAX {
+        room.add::<BLOCK_BYTES>(&bytemuck::cast(bytes), BLOCK_BYTES);
+        return;
+    }
+    let eights: [i64; 4] = bytemuck::cast(bytes);
+    for (eight, kept) in eights.into_iter().zip(kept.to_le_bytes()) {
+        let places = _mm_cvtsi64_si128(bytemuck::cast(PLACES[usize::from(kept)]));
+        let pressed = _mm_shuffle_epi8(_mm_cvtsi64_si128(eight), places);
+        let count = kept.count_ones() as usize;
+        room.add::<8>(&bytemuck::cast(_mm_cvtsi128_si64(pressed)), count);
+    }
+}
+
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn escape<const N: usize>(
-    out: &mut Vec<u8>,
-    text: &[u8],
-    special: impl Fn(&[u8; BLOCK_BYTES]) -> u32,
-    escape_of: impl Fn(u8) -> ([u8; N], usize),
-) -> usize {
-    let mut space = [0; ROOM_BYTES];
-    let (mut room, mut at) = (Room::new(&mut space, out), 0);
-    while at + 2 * BLOCK_BYTES <= text.len()
-        && let Some(block) = block_at(text, at)
-    {
-        let (mut escapes, mut done) = (special(block), 0);
-        while escapes != 0 {
-            let next = escapes.trailing_zeros() as usize;
-            add(&mut room, block_at(text, at + done), next - done);
-            let (escape, count) = escape_of(block[next % BLOCK_BYTES]);
-            room.add(&escape, count);
-            escapes &= escapes - 1;
-            done = next + 1;
-        }
-        add(&mut room, block_at(text, at + done), BLOCK_BYTES - done);
-        at += BLOCK_BYTES;
-        room.make_room();
-    }
-    room.flush();
-    at
+pub(super) fn all(byte: u8) -> __m256i {
+    _mm256_set1_epi8(byte.cast_signed())
 }
 
-/// Adds `count` of a block's bytes.
-#[inline(always)]
-pub(super) fn add(room: &mut Room<'_>, block: Option<&[u8; BLOCK_BYTES]>, count: usize) {
-    if let Some(block) = block {
-        room.add_halves::<16>(bytemuck::cast_ref(block), count);
-    }
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn is(bytes: __m256i, byte: u8) -> __m256i {
+    _mm256_cmpeq_epi8(bytes, all(byte))
 }
 
-#[inline(always)]
-pub(super) fn block_at(bytes: &[u8], at: usize) -> Option<&[u8; BLOCK_BYTES]> {
-    bytes.get(at..).and_then(<[u8]>::first_chunk)
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn is_at_most(bytes: __m256i, most: u8) -> __m256i {
+    _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, all(most)), bytes)
+}
+
+/// A bit for each byte that is all ones.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn bits(bytes: __m256i) -> u32 {
+    _mm256_movemask_epi8(bytes).cast_unsigned()
 }

@@ -15,27 +15,10 @@ pub(super) fn of_ascii(table: &[u8; 256]) -> [__m512i; 2] {
     [bytemuck::cast(blocks[0]), bytemuck::cast(blocks[1])]
 }
 
-/// The beginning of `bytes`, with zeros behind if they are fewer than `N`, and how many they are.
-#[inline(always)]
-pub(super) fn block_of<const N: usize>(bytes: &[u8]) -> ([u8; N], usize) {
-    if let Some(block) = bytes.first_chunk() {
-        return (*block, N);
-    }
-    let mut block = [0; N];
-    block[..bytes.len()].copy_from_slice(bytes);
-    (block, bytes.len())
-}
-
 /// Adds those bytes that `kept` has a bit for.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
 pub(super) fn add(room: &mut Room<'_>, bytes: __m512i, kept: u64) {
     let pressed: [u8; BLOCK_BYTES] = bytemuck::cast(_mm512_maskz_compress_epi8(kept, bytes));
     room.add(&pressed, kept.count_ones() as usize);
-}
-
-/// The bits below that one.
-#[inline(always)]
-pub(super) fn below(bit: usize) -> u64 {
-    if bit < 64 { (1 << bit) - 1 } else { u64::MAX }
 }

@@ -58,12 +58,15 @@ pub fn entity(byte: u8) -> Option<&'static str> {
 /// 63 or fewer, or none.
 #[cfg_attr(
     not(target_feature = "avx2"),
-    multiversion(targets("x86_64+avx512f+avx512bw+avx512vbmi+avx512vbmi2+popcnt", "x86_64+avx2"))
+    multiversion(targets(
+        "x86_64+avx512f+avx512bw+avx512vbmi+avx512vbmi2+popcnt",
+        "x86_64+avx2+popcnt"
+    ))
 )]
 pub fn escape_blocks(out: &mut Vec<u8>, text: &[u8]) -> usize {
     match_target! {
         "x86_64+avx512f+avx512bw+avx512vbmi+avx512vbmi2+popcnt" => avx512::escape(out, text),
-        "x86_64+avx2" => avx2::escape(out, text),
+        "x86_64+avx2+popcnt" => avx2::escape(out, text),
         _ => {
             let _ = (out, text);
             0
@@ -77,10 +80,10 @@ mod tests {
 
     use super::*;
 
-    #[cfg_attr(not(target_feature = "avx2"), multiversion(targets("x86_64+avx2")))]
+    #[cfg_attr(not(target_feature = "avx2"), multiversion(targets("x86_64+avx2+popcnt")))]
     fn escape_by_avx2(out: &mut Vec<u8>, text: &[u8]) -> usize {
         match_target! {
-            "x86_64+avx2" => avx2::escape(out, text),
+            "x86_64+avx2+popcnt" => avx2::escape(out, text),
             _ => escape_blocks(out, text),
         }
     }

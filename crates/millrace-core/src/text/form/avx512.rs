@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use crate::text::avx512::{BLOCK_BYTES, add, below, block_of, of_ascii};
+use crate::text::avx512::{BLOCK_BYTES, add, of_ascii};
+use crate::text::block::{below, block_of};
 use crate::text::hex::DIGITS;
 use crate::text::room::{ROOM_BYTES, Room};
 

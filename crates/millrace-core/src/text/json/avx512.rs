@@ -2,20 +2,21 @@
 
 use std::arch::x86_64::*;
 
-use super::{ESCAPES, UNESCAPES, long_escape};
-use crate::text::avx512::{BLOCK_BYTES, add, below, block_of, of_ascii};
+use super::{
+    ESCAPES, LONG_ESCAPE_BYTES, UNESCAPES, begins_of_escapes, long_escape, unescape_words,
+};
+use crate::text::avx512::{BLOCK_BYTES, add, of_ascii};
+use crate::text::block::{below, block_of};
 use crate::text::hex::DIGITS;
 use crate::text::room::{ROOM_BYTES, Room};
 
 /// As many fill a block if all are escaped.
 const HALF_BYTES: usize = BLOCK_BYTES / 2;
-const LONG_ESCAPE_BYTES: usize = 6;
 /// As many are whole in a block.
 const LONG_ESCAPES: u32 = 10;
 /// Where in a block the signs of its long escapes stand, each twice, and where their digits.
 const LONG_SIGNS: [u8; BLOCK_BYTES] = long_escapes_bytes([0, 1, 0, 1]);
 const LONG_DIGITS: [u8; BLOCK_BYTES] = long_escapes_bytes([2, 3, 4, 5]);
-const EVEN: u64 = 0x5555_5555_5555_5555;
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn escape(out: &mut Vec<u8>, text: &[u8]) -> usize {
@@ -86,24 +87,10 @@ pub(super) fn unescape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
         // A backslash is read together with what is behind it.
         at -= usize::from(escaped >> end & 1 == 1);
         begun = 0;
-        let end = at;
-        while let Some(rest) = bytes.get(at..) {
-            at += match rest {
-                [b'\\', b'u', ..] => match unescape_long(&mut room, rest) {
-                    0 => break,
-                    read => read,
-                },
-                // Words are apart by one byte.
-                [b' ', b'\\', b'u', ..] => {
-                    room.add(b" ", 1);
-                    1
-                }
-                _ => break,
-            };
-            room.make_room();
-        }
-        if at == end {
-            break;
+        let words = bytes.get(at..).unwrap_or_default();
+        match unescape_words(&mut room, words, |room, word| unescape_long(room, word)) {
+            0 => break,
+            read => at += read,
         }
     }
     room.flush();
@@ -149,15 +136,6 @@ fn unescape_long(room: &mut Room<'_>, bytes: &[u8]) -> usize {
     let text = _mm512_mask_blend_epi32(_mm512_cmplt_epu32_mask(units, all(0x800)), three, text);
     add(room, text, _mm512_cmpneq_epi8_mask(text, all(u32::MAX)) & below(4 * count));
     count * LONG_ESCAPE_BYTES
-}
-
-/// Of backslashes those that begin an escape: in each run of them the first, the third, and so on.
-#[inline(always)]
-fn begins_of_escapes(backslashes: u64) -> u64 {
-    let first = backslashes & !(backslashes << 1);
-    // The carry clears each run that begins at an even place.
-    let even_runs = backslashes & !backslashes.wrapping_add(first & EVEN);
-    (even_runs & EVEN) | (backslashes & !even_runs & !EVEN)
 }
 
 /// Where in a block these bytes of each of its long escapes are.

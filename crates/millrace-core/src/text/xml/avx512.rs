@@ -4,7 +4,8 @@
 use std::arch::x86_64::*;
 
 use super::{ENTITY_OF, PADDED};
-use crate::text::avx512::{BLOCK_BYTES, add, below, block_of, of_ascii};
+use crate::text::avx512::{BLOCK_BYTES, add, of_ascii};
+use crate::text::block::{below, block_of};
 use crate::text::room::{ROOM_BYTES, Room};
 
 const LANES: usize = 8;
