@@ -21,8 +21,8 @@ pub(super) fn decode(text: &[u8]) -> Vec<u8> {
     let mut leading = 0;
     while at < text.len() {
         let block = from(at);
-        let [(high, is_high), (low, is_low)] =
-            [from(at + 1), from(at + 2)].map(|it| hex_digits(it));
+        let (high, is_high) = hex_digits(from(at + 1));
+        let (low, is_low) = hex_digits(from(at + 2));
         let are_digits = _mm256_and_si256(is_high, is_low);
         let escapes = _mm256_and_si256(is(block, b'%'), are_digits);
         // No digit's value reaches into the neighbour.

@@ -24,14 +24,15 @@ pub(super) fn decode(text: &[u8]) -> Vec<u8> {
     let mut leading = 0;
     while at < text.len() {
         let (block, first, second) = (from(at), from(at + 1), from(at + 2));
-        let digits = [first, second].map(|digit| _mm512_permutex2var_epi8(low, digit, high));
-        let either = _mm512_or_si512(digits[0], digits[1]);
+        let upper = _mm512_permutex2var_epi8(low, first, high);
+        let lower = _mm512_permutex2var_epi8(low, second, high);
+        let either = _mm512_or_si512(upper, lower);
         // The table's sign for no digit, or beyond the ASCII that the table is of: `a | b | c`.
         let none = _mm512_ternarylogic_epi64::<0xfe>(either, first, second);
         let escapes = _mm512_cmpeq_epi8_mask(block, all(b'%')) & !_mm512_movepi8_mask(none);
         // The mask takes away what was moved in from the neighbour; then `a & b | c`.
-        let high_digits = _mm512_slli_epi16::<4>(digits[0]);
-        let values = _mm512_ternarylogic_epi64::<0xea>(high_digits, all(0xf0), digits[1]);
+        let upper = _mm512_slli_epi16::<4>(upper);
+        let values = _mm512_ternarylogic_epi64::<0xea>(upper, all(0xf0), lower);
         let spaces = _mm512_cmpeq_epi8_mask(block, all(b'+'));
         let characters = _mm512_mask_blend_epi8(spaces, block, all(b' '));
         let characters = _mm512_mask_blend_epi8(escapes, characters, values);
