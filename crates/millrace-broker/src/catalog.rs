@@ -1,5 +1,7 @@
 //! Queues by name: creating, changing, purging, deleting, listing. Every change is journaled.
 
+mod sources;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,6 +15,7 @@ use crate::broker::{Broker, append_index};
 use crate::error::BrokerError;
 use crate::figures::QueueTotals;
 use crate::queue::{SharedQueue, State};
+use sources::DeadLetterSources;
 
 pub(crate) struct Catalog {
     /// One change of the set of queues at a time.
@@ -30,6 +33,7 @@ struct Maps {
     by_id: HashMap<QueueId, Arc<SharedQueue>>,
     /// By key as well, but found without building one.
     by_parts: hashbrown::HashMap<QueueKey, Arc<SharedQueue>>,
+    dead_letter_sources: DeadLetterSources,
     /// Totals of deleted queues, each added in the step that removes its queue from the maps.
     totals_of_deleted: QueueTotals,
 }
@@ -103,6 +107,15 @@ impl Catalog {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// To be called once a queue has another dead-letter queue. Looks at its definition again: of two
+    /// changes the later one counts, whichever gets here first.
+    fn redrive_changed(&self, id: QueueId) {
+        let mut maps = self.maps_mut();
+        if let Some(queue) = maps.by_id.get(&id).cloned() {
+            maps.dead_letter_sources.note(&queue);
+        }
+    }
+
     fn maps(&self) -> RwLockReadGuard<'_, Maps> {
         self.maps.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,6 +127,7 @@ impl Catalog {
 
 impl Maps {
     fn insert(&mut self, queue: Arc<SharedQueue>) {
+        self.dead_letter_sources.note(&queue);
         self.by_parts.insert(queue.key().clone(), queue.clone());
         self.by_id.insert(queue.id(), queue.clone());
         self.by_key.insert(queue.key().clone(), queue);
@@ -121,6 +135,7 @@ impl Maps {
 
     fn remove(&mut self, queue: &SharedQueue, totals: QueueTotals) {
         self.totals_of_deleted += totals;
+        self.dead_letter_sources.forget(queue);
         self.by_parts.remove(queue.key());
         self.by_id.remove(&queue.id());
         self.by_key.remove(queue.key());
@@ -173,13 +188,16 @@ impl Broker {
         matching.take(limit).map(|(_, queue)| queue.clone()).collect()
     }
 
-    /// Queues whose dead-letter queue is `target`, by key.
-    pub fn dead_letter_sources(&self, target: &QueueKey) -> Vec<Arc<SharedQueue>> {
-        let is_source = |queue: &Arc<SharedQueue>| {
-            let definition = queue.definition();
-            definition.settings.redrive.as_ref().is_some_and(|redrive| redrive.target() == *target)
-        };
-        self.catalog.all().into_iter().filter(is_source).collect()
+    /// Up to `limit` queues whose dead-letter queue is `target`, by key, after the one of the key
+    /// `after`.
+    pub fn dead_letter_sources(
+        &self,
+        target: &QueueKey,
+        after: Option<&QueueKey>,
+        limit: usize,
+    ) -> Vec<Arc<SharedQueue>> {
+        let maps = self.catalog.maps();
+        maps.dead_letter_sources.of(target, after).take(limit).cloned().collect()
     }
 
     /// Creates a queue unless there is one of that name. Resolves after the commit.
@@ -223,7 +241,7 @@ impl Broker {
     ) -> Result<Result<T, E>, BrokerError> {
         // A longer retention must not bring back what has expired.
         self.catch_up(queue).await;
-        let (value, ticket) = {
+        let (value, ticket, redrive_changed) = {
             let mut state = self.lock_up_to_date(queue);
             if state.is_deleted {
                 return Err(BrokerError::QueueDoesNotExist);
@@ -237,8 +255,9 @@ impl Broker {
                 Err(refusal) => return Ok(Err(refusal)),
             };
             if definition == *before {
-                (value, state.latest)
+                (value, state.latest, false)
             } else {
+                let redrive_changed = definition.settings.redrive != before.settings.redrive;
                 definition.modified_ms = now.0;
                 let ticket =
                     self.append_definition(&mut state, &definition, &[], Purpose::Store)?;
@@ -246,9 +265,13 @@ impl Broker {
                 queue.set_definition(&mut state, definition);
                 state.wake(u64::MAX);
                 self.arm(queue, &mut state);
-                (value, Some(ticket))
+                (value, Some(ticket), redrive_changed)
             }
         };
+        // The maps are not locked with a queue.
+        if redrive_changed {
+            self.catalog.redrive_changed(queue.id());
+        }
         self.committed(ticket).await?;
         Ok(Ok(value))
     }

@@ -13,4 +13,5 @@ mod kept;
 mod moved;
 mod poison;
 mod polls;
+mod sources;
 mod support;

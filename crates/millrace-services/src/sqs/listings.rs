@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millrace_broker::SharedQueue;
-use millrace_core::limits;
+use millrace_core::{QueueKey, limits};
 use millrace_wire::ApiError;
 use millrace_wire::sqs::{Answer, ListDeadLetterSourceQueues, ListQueues, Text};
 
@@ -60,8 +60,11 @@ impl Sqs {
     ) -> Result<Answer, ApiError> {
         let queue = self.queue(request, input.queue_url.as_ref())?;
         let page = Page::new(input.max_results, input.next_token.as_ref())?;
-        let mut found = self.broker.dead_letter_sources(queue.key());
-        found.retain(|source| page.after.as_ref().is_none_or(|after| source.key().name > *after));
+        // A source is of its dead-letter queue's region and account.
+        let QueueKey { region, account, .. } = queue.key();
+        let after = page.after.as_deref().map(|name| QueueKey::new(region, account, name));
+        let limit = page.limit + 1;
+        let found = self.broker.dead_letter_sources(queue.key(), after.as_ref(), limit);
         let (queue_urls, next_token) = self.urls_and_token(request, found, &page);
         Ok(Answer::ListDeadLetterSourceQueues { queue_urls, next_token })
     }

@@ -37,7 +37,7 @@ impl Sqs {
             Some(arn) => Some(self.queue_of_parameter(request, arn, "DestinationArn")?),
             None => None,
         };
-        if self.broker.dead_letter_sources(source.key()).is_empty() {
+        if self.broker.dead_letter_sources(source.key(), None, 1).is_empty() {
             return Err(ApiError::invalid_parameter_value(
                 "Source queue must be configured as a Dead Letter Queue.",
             ));
