@@ -143,7 +143,8 @@ impl Broker {
         if state.is_deleted {
             return;
         }
-        let next = state.queue.next_deadline();
+        // However many attempts an idle queue remembers, its visits get to the end of them.
+        let next = state.queue.next_deadline().min(state.queue.next_attempt_end());
         if next >= state.armed_at {
             return;
         }

@@ -7,12 +7,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use millrace_broker::{Broker, ReceiveRequest, Settings, SharedQueue};
-use millrace_core::{Clock, Timestamp};
+use millrace_broker::{Broker, Outgoing, ReceiveRequest, Settings, SharedQueue};
+use millrace_core::{Clock, Timestamp, limits};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal};
 
-use crate::support::{ANY, content, created, message, new_queue, over};
+use crate::support::{ANY, content, create, created, message, new_queue, over, run};
 
 /// A clock that stands still unless it is advanced.
 struct Still(AtomicU64);
@@ -49,6 +49,51 @@ fn a_clock_that_is_advanced_leaves_each_queue_one_visit() {
     let next = broker.run_due();
 
     assert_eq!((queue.counts().ready, next), (1, expiry));
+}
+
+/// One visit forgets a thousand, and the next is asked for until all are forgotten.
+#[test]
+fn an_idle_queue_forgets_all_its_attempts() {
+    const RECEIVES: usize = 2_500;
+    let clock = Arc::new(Still(AtomicU64::new(1_000_000)));
+    let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
+    let broker = over(&log, Replay::default(), clock.clone());
+    let queue = create(&log, &broker, "q.fifo");
+    let content = content("m");
+    for number in 0..RECEIVES {
+        let number = number.to_string();
+        let sent = Outgoing {
+            group: Some(&number),
+            deduplication_id: Some(&number),
+            ..message("m", &content)
+        };
+        run(&log, broker.send(&queue, &[sent])).unwrap();
+    }
+    clock.advance(Duration::from_secs(10));
+    for number in 0..RECEIVES {
+        let attempt = number.to_string();
+        let request = ReceiveRequest { max: 1, attempt_id: Some(&attempt), ..ANY };
+        let received = run(&log, broker.receive(&queue, &request)).unwrap();
+        let handle = broker.open_receipt_handle(&received[0].receipt_handle).unwrap();
+        run(&log, broker.delete(&queue, &[handle])).unwrap();
+    }
+    let end = broker.now().plus_seconds(limits::DEDUPLICATION_WINDOW_S);
+
+    // Of sends nothing is remembered any more.
+    clock.advance(Duration::from_secs(295));
+    let mut next = broker.run_due();
+    while next < end {
+        clock.advance(Duration::from_millis(next.millis_since(broker.now())));
+        next = broker.run_due();
+    }
+    let mut visits = 0;
+    while next != Timestamp::NEVER {
+        clock.advance(Duration::from_millis(next.millis_since(broker.now())));
+        next = broker.run_due();
+        visits += 1;
+    }
+
+    assert_eq!(visits, RECEIVES.div_ceil(1_000));
 }
 
 struct Unpark(Thread, AtomicBool);

@@ -44,6 +44,11 @@ impl Attempts {
         }
     }
 
+    /// When [`Attempts::expire`] next has something to do.
+    pub(super) fn next_end(&self) -> Option<u64> {
+        self.order.first().map(|(expires, _)| *expires)
+    }
+
     /// Its end stays noted until it comes.
     pub(super) fn forget(&mut self, key: u128) {
         self.receives.remove(&key);

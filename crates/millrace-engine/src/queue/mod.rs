@@ -223,8 +223,8 @@ impl Queue {
         self.oldest_message().is_some_and(|(sent, _)| sent.saturating_add(retention_ms) <= now.0)
     }
 
-    /// When [`Queue::tick`] or [`Queue::expire`] next has something to do; [`Timestamp::NEVER`] if
-    /// neither ever has.
+    /// When [`Queue::tick`] or [`Queue::expire`] next has something to do that clients can tell;
+    /// [`Timestamp::NEVER`] if neither ever has.
     pub fn next_deadline(&self) -> Timestamp {
         if self.delay_change.is_some() {
             return Timestamp(0);
@@ -235,6 +235,12 @@ impl Queue {
         let forget = self.dedup.next_expiry();
         let next = [timer, expiry, forget].into_iter().flatten().min();
         next.map_or(Timestamp::NEVER, Timestamp)
+    }
+
+    /// When [`Queue::tick`] next has an attempt to forget, which does nothing but free memory;
+    /// [`Timestamp::NEVER`] if there is none. No journal tells of attempts.
+    pub fn next_attempt_end(&self) -> Timestamp {
+        self.attempts.next_end().map_or(Timestamp::NEVER, Timestamp)
     }
 
     /// Drops all messages and the memory of sends; sequences go on. Returns the queue as it was:
