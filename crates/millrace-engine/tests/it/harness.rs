@@ -361,6 +361,11 @@ impl Broker {
     /// Relocates all that segments up to `segment` are needed for, then drops them.
     pub(crate) fn truncate(&mut self, segment: u32) {
         self.tick();
+        self.truncate_amid_work(segment);
+    }
+
+    /// The same, with what is due left undone: maintenance comes between two pieces of it.
+    pub(crate) fn truncate_amid_work(&mut self, segment: u32) {
         let segment = segment.min(self.journal.tail_segment());
         let is_old = |position: u64| (position >> 32) as u32 <= segment;
         // Nothing may be appended to a segment that is to go.

@@ -157,6 +157,44 @@ fn given_back_message_is_not_delayed_again_by_a_relocated_definition() {
     assert_eq!(broker.members[queue].queue.counts().ready, 1);
 }
 
+/// Messages that the change has not come to yet are given the delay by their relocation, whose record
+/// stands behind the one of the change.
+#[test]
+fn messages_relocated_amid_a_change_of_delay_have_the_delay_of_after() {
+    /// More than have the delay with the change itself.
+    const MESSAGES: u64 = 1_200;
+    for (before_s, after_s) in [(0, 60), (60, 0), (60, 30), (30, 60)] {
+        let mut broker = Broker::new();
+        let queue = broker.create("q.fifo", fifo(before_s));
+        for number in 0..MESSAGES {
+            let name = number.to_string();
+            broker.send(queue, &name, message(&name));
+        }
+        let is_amid = |broker: &Broker| broker.members[queue].queue.next_deadline() == Timestamp(0);
+        let have_it = |broker: &Broker| {
+            let deadline = START.plus_seconds(u64::from(after_s));
+            let messages = broker.members[queue].queue.messages();
+            messages
+                .filter(|it| match it.state {
+                    MessageState::Ready => after_s == 0,
+                    _ => it.deadline == deadline,
+                })
+                .count()
+        };
+        broker.set(queue, fifo(after_s));
+        assert!(is_amid(&broker));
+        assert_eq!(have_it(&broker), 1_000);
+
+        // The definition's new record and what is beside it stay.
+        broker.truncate_amid_work(broker.journal.tail_segment() - 1);
+
+        assert_replay_is_live(&mut broker);
+        assert_eq!(have_it(&broker), MESSAGES as usize);
+        broker.restart();
+        assert_eq!(have_it(&broker), MESSAGES as usize);
+    }
+}
+
 #[test]
 fn remembered_sends_are_kept_once_and_in_order_however_often_they_are_relocated() {
     let mut broker = Broker::new();
