@@ -9,6 +9,8 @@ use super::{Rule, State};
 use crate::math::{Query, QueryKind};
 use crate::{BASE_PERIOD_S, Entity, Scope, Statistic};
 
+const DAY_S: u64 = 86_400;
+
 /// An alarm and its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alarm {
@@ -77,6 +79,12 @@ impl Alarm {
     /// How far apart the data points are that are looked at: a minute at least.
     pub fn evaluated_period_s(&self) -> u64 {
         self.period_s.max(BASE_PERIOD_S)
+    }
+
+    /// Whether what counts is of more than one day. User guide, "Multi-day alarms": such a one is
+    /// evaluated once an hour, with the data up to the full hour.
+    pub fn is_over_days(&self) -> bool {
+        u64::from(self.rule.periods).saturating_mul(self.evaluated_period_s()) > DAY_S
     }
 
     /// How many values the data points of a percentile must be made of so that they count, if the

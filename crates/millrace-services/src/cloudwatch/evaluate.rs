@@ -11,12 +11,25 @@ use super::alarms::{SharedBook, lock};
 /// Data points of alarms that are in memory at a time, as far as is known before they are read.
 const POINTS_PER_READ: u64 = 50_000;
 
+const HOUR_S: u64 = 3_600;
+
 type Points = Result<Vec<WatchedPoint>, QueryError>;
 
-/// Judges every alarm by the minutes that have ended. Says whether any changed; that and what is
-/// to be done about it is in the book, not synced yet.
-pub(super) fn evaluate(store: &MetricStore, book: &SharedBook, now: Timestamp) -> bool {
-    let alarms: Vec<Alarm> = lock(book).all().cloned().collect();
+/// Judges alarms by the minutes that have ended: those for which another has ended since `since`, the
+/// latest evaluation of this process if there was one, and those that were configured since then. Says
+/// whether any changed; that and what is to be done about it is in the book, not synced yet.
+pub(super) fn evaluate(
+    store: &MetricStore,
+    book: &SharedBook,
+    since: Option<Timestamp>,
+    now: Timestamp,
+) -> bool {
+    let is_due = |alarm: &&Alarm| {
+        since.is_none_or(|since| {
+            alarm.configured_at >= since.0 || end_s(alarm, since) != end_s(alarm, now)
+        })
+    };
+    let alarms: Vec<Alarm> = lock(book).all().filter(is_due).cloned().collect();
     let mut has_changed = false;
     for batch in batches(&alarms) {
         for (alarm, points) in batch.iter().zip(points_of_all(store, batch, now)) {
@@ -56,7 +69,7 @@ fn judge(book: &SharedBook, alarm: &Alarm, points: Points, now: Timestamp) -> bo
             return false;
         }
     };
-    let (end_s, period_s) = (end_of_minute(now), alarm.evaluated_period_s());
+    let (end_s, period_s) = (end_s(alarm, now), alarm.evaluated_period_s());
     let samples_min = alarm.samples_min();
     let watched = Watched { points: &points, period_s, end_s, samples_min };
     let verdict = alarm.rule.judge(&watched, alarm.state);
@@ -91,7 +104,7 @@ fn points_of_all(store: &MetricStore, alarms: &[Alarm], now: Timestamp) -> Vec<P
 }
 
 fn span(alarm: &Alarm, now: Timestamp) -> Span {
-    let end_s = end_of_minute(now);
+    let end_s = end_s(alarm, now);
     let range_s = alarm.rule.range_periods().saturating_mul(alarm.evaluated_period_s());
     let start_s = end_s.saturating_sub(range_s);
     Span { scope: alarm.scope.clone(), start_s, end_s, origin_s: end_s, now }
@@ -123,9 +136,11 @@ fn with_samples(alarm: &Alarm) -> Vec<Query> {
     queries
 }
 
-/// The end of the last minute that has ended.
-fn end_of_minute(now: Timestamp) -> u64 {
-    now.seconds() - now.seconds() % BASE_PERIOD_S
+/// Until when the alarm looks: the end of the last minute that has ended; over several days, of the
+/// last hour.
+fn end_s(alarm: &Alarm, now: Timestamp) -> u64 {
+    let step_s = if alarm.is_over_days() { HOUR_S } else { BASE_PERIOD_S };
+    now.seconds() - now.seconds() % step_s
 }
 
 #[cfg(test)]
@@ -157,7 +172,7 @@ mod tests {
         let book: SharedBook = Arc::new(Mutex::new(book));
         let store = MetricStore::open(None, Timestamp(1)).unwrap();
 
-        assert!(evaluate(&store, &book, Timestamp(600_000)));
+        assert!(evaluate(&store, &book, None, Timestamp(600_000)));
         assert_eq!(lock(&book).alarm(&scope, "many").unwrap().state, State::Alarm);
     }
 
@@ -178,7 +193,7 @@ mod tests {
             let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
             book.put(alarm(&scope, &input, Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
             let book: SharedBook = Arc::new(Mutex::new(book));
-            let has_changed = evaluate(&store, &book, Timestamp(now_s * 1000));
+            let has_changed = evaluate(&store, &book, None, Timestamp(now_s * 1000));
             let state = lock(&book).alarm(&scope, "many").unwrap().state;
             assert_eq!(has_changed, state != State::InsufficientData);
             state
@@ -206,6 +221,48 @@ mod tests {
     }
 
     #[test]
+    fn an_alarm_over_days_is_evaluated_once_an_hour_with_what_was_measured_until_then() {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let store = MetricStore::open(None, Timestamp(1)).unwrap();
+        let entity = Entity::new(scope.clone(), "AWS/SQS", Vec::new());
+        let minute = |minute: u64| Timestamp((100 * 60 + minute) * 60_000);
+        let (metric, unit, summary) = ("NumberOfMessagesSent", Unit::Count, Summary::of(5.0));
+        let time_s = minute(30).seconds();
+        store.record(&[Record { entity: &entity, metric, unit, time_s, summary }]).unwrap();
+        let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+        for (name, periods) in [("day", 24), ("days", 25)] {
+            let input = PutMetricAlarm {
+                alarm_name: Some(name.into()),
+                period_s: Some(3_600),
+                evaluation_periods: Some(periods),
+                datapoints_to_alarm: Some(1),
+                ..example()
+            };
+            book.put(alarm(&scope, &input, Timestamp(1)).unwrap(), Timestamp(1)).unwrap();
+        }
+        let book: SharedBook = Arc::new(Mutex::new(book));
+        let states_at = |since: Option<u64>, now: u64| {
+            evaluate(&store, &book, since.map(minute), minute(now));
+            ["day", "days"].map(|name| lock(&book).alarm(&scope, name).unwrap().state)
+        };
+
+        let (none, high, set) = (State::InsufficientData, State::Alarm, State::Ok);
+        assert_eq!(states_at(None, 45), [high, none]);
+        assert_eq!(states_at(Some(45), 59), [high, none]);
+        assert_eq!(states_at(Some(59), 60), [high, high]);
+        for name in ["day", "days"] {
+            let reason = ("by hand".to_owned(), None);
+            lock(&book).set_state(&scope, name, set, reason, minute(61)).unwrap();
+        }
+        assert_eq!(states_at(Some(60), 61), [high, set]);
+        assert_eq!(states_at(Some(61), 119), [high, set]);
+        let mut configured = lock(&book).alarm(&scope, "days").unwrap().clone();
+        configured.configured_at = minute(119).0;
+        lock(&book).put(configured, minute(119)).unwrap();
+        assert_eq!(states_at(Some(119), 119), [high, high], "once it is configured");
+    }
+
+    #[test]
     fn alarms_that_are_read_together_are_judged_each_by_its_own_periods() {
         let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
         let store = MetricStore::open(None, Timestamp(1)).unwrap();
@@ -228,7 +285,7 @@ mod tests {
         }
         let book: SharedBook = Arc::new(Mutex::new(book));
 
-        assert!(evaluate(&store, &book, Timestamp(3_600_000)));
+        assert!(evaluate(&store, &book, None, Timestamp(3_600_000)));
         for minutes in 1..=60 {
             let state = lock(&book).alarm(&scope, &minutes.to_string()).unwrap().state;
             let expected = if minutes >= 30 { State::Alarm } else { State::Ok };
@@ -277,7 +334,7 @@ mod tests {
             let summary = Summary::of_values([(5.0, count)]).unwrap();
             let (time_s, unit, metric) = (minute * 60, Unit::Count, "NumberOfMessagesSent");
             store.record(&[Record { entity: &entity, metric, unit, time_s, summary }]).unwrap();
-            evaluate(&store, &book, Timestamp((time_s + 60) * 1000));
+            evaluate(&store, &book, None, Timestamp((time_s + 60) * 1000));
             states.push((state("evaluate"), state("ignore")));
         }
 

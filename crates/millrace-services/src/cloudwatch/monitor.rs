@@ -79,6 +79,8 @@ struct Worker {
     receiver: Receiver<Message>,
     next_tick: Timestamp,
     next_expiry: Timestamp,
+    /// When alarms were evaluated last.
+    evaluated_at: Option<Timestamp>,
     is_closing: bool,
 }
 
@@ -104,6 +106,7 @@ impl Monitor {
             receiver,
             next_tick: now,
             next_expiry: now,
+            evaluated_at: None,
             is_closing: false,
         };
         let thread = std::thread::Builder::new().name("metrics".into()).stack_size(STACK_BYTES);
@@ -294,8 +297,9 @@ impl Worker {
         }
     }
 
-    fn evaluate(&self, now: Timestamp) {
-        let has_changed = evaluate(&self.store, &self.actions.book, now);
+    fn evaluate(&mut self, now: Timestamp) {
+        let since = self.evaluated_at.replace(now);
+        let has_changed = evaluate(&self.store, &self.actions.book, since, now);
         let owed: Vec<Owed> = lock(&self.actions.book).owed().cloned().collect();
         if has_changed || !owed.is_empty() {
             let acted = self.sync().and_then(|()| {
