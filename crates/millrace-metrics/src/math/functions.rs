@@ -49,22 +49,27 @@ pub(super) fn call(
         false => Err(MathError::new(format!("{name} takes {expected} arguments, not {count}"))),
     };
     match name {
-        "IF" => return choose(values),
-        "SLICE" => return slice(values),
-        _ => {}
+        "IF" => choose(values),
+        "SLICE" => slice(values),
+        "FILL" => {
+            takes(2)?;
+            let filling = values.pop();
+            let of = only(values)?;
+            match filling {
+                Some(Value::Number(number)) => fill(of, &Filling::Number(number), span, budget),
+                Some(Value::Series(series)) => fill(of, &Filling::Series(series), span, budget),
+                _ => Err(MathError::new("FILL takes a number, a time series, REPEAT or LINEAR")),
+            }
+        }
+        _ => {
+            takes(1)?;
+            of_one(name, only(values)?, span, budget)
+        }
     }
-    if name == "FILL" {
-        takes(2)?;
-        let filling = values.pop();
-        let of = only(values)?;
-        return match filling {
-            Some(Value::Number(number)) => fill(of, &Filling::Number(number), span, budget),
-            Some(Value::Series(series)) => fill(of, &Filling::Series(series), span, budget),
-            _ => Err(MathError::new("FILL takes a number, a time series, REPEAT or LINEAR")),
-        };
-    }
-    takes(1)?;
-    let value = only(values)?;
+}
+
+/// The functions of one argument.
+fn of_one(name: &str, value: Value, span: &Span, budget: &mut Budget) -> Result<Value, MathError> {
     match name {
         "ABS" => each(value, f64::abs),
         "CEIL" => each(value, f64::ceil),
