@@ -122,7 +122,6 @@ impl Attributes {
     }
 
     fn set_one(&mut self, name: &str, value: &str) -> Result<(), ApiError> {
-        let is_fifo = self.settings.kind == Kind::Fifo;
         match name {
             "VisibilityTimeout" => {
                 self.settings.visibility_timeout_s =
@@ -152,17 +151,7 @@ impl Attributes {
                 let policy = policies::RedriveAllowPolicy::parse(value)?;
                 self.set_text(name, &policy.map(|policy| policy.text()).unwrap_or_default());
             }
-            "KmsMasterKeyId" if value.len() > limits::KMS_KEY_ID_BYTES => {
-                return Err(error::invalid_attribute_value(name));
-            }
-            "KmsMasterKeyId" => {
-                self.set_text(name, value);
-                if !value.is_empty() {
-                    self.texts.insert("SqsManagedSseEnabled".to_owned(), "false".to_owned());
-                    let period = self.texts.entry("KmsDataKeyReusePeriodSeconds".to_owned());
-                    period.or_insert_with(|| "300".to_owned());
-                }
-            }
+            "KmsMasterKeyId" => self.set_key(name, value)?,
             "KmsDataKeyReusePeriodSeconds" => {
                 let period = number(name, value, &limits::KMS_REUSE_PERIOD_S)?;
                 self.set_text(name, &period.to_string());
@@ -170,32 +159,55 @@ impl Attributes {
             "SqsManagedSseEnabled" => {
                 self.set_text(name, &boolean(name, value)?.to_string());
             }
-            "FifoQueue" if is_fifo => {
-                if !boolean(name, value)? {
-                    let reason = "Modifying queue type is not supported.";
-                    return Err(error::invalid_attribute_value_because(name, reason));
-                }
-            }
-            "ContentBasedDeduplication" if is_fifo => {
-                self.settings.content_based_deduplication = boolean(name, value)?;
-            }
-            "DeduplicationScope" if is_fifo => {
-                self.settings.deduplication_scope = match value {
-                    "queue" => DeduplicationScope::Queue,
-                    "messageGroup" => DeduplicationScope::MessageGroup,
-                    _ => return Err(error::invalid_attribute_value(name)),
-                };
-            }
-            "FifoThroughputLimit" if is_fifo => match value {
-                "perQueue" | "perMessageGroupId" => self.set_text(name, value),
-                _ => return Err(error::invalid_attribute_value(name)),
-            },
+            _ if self.settings.kind == Kind::Fifo => self.set_one_of_fifo(name, value)?,
             "DeduplicationScope" | "FifoThroughputLimit" => {
                 return Err(error::invalid_attribute_name(format!(
                     "You can specify the {name} only when FifoQueue is set to true."
                 )));
             }
             _ => return Err(error::unknown_attribute(name)),
+        }
+        Ok(())
+    }
+
+    /// Sets what only FIFO queues have.
+    fn set_one_of_fifo(&mut self, name: &str, value: &str) -> Result<(), ApiError> {
+        match name {
+            "FifoQueue" => {
+                if !boolean(name, value)? {
+                    let reason = "Modifying queue type is not supported.";
+                    return Err(error::invalid_attribute_value_because(name, reason));
+                }
+            }
+            "ContentBasedDeduplication" => {
+                self.settings.content_based_deduplication = boolean(name, value)?;
+            }
+            "DeduplicationScope" => {
+                self.settings.deduplication_scope = match value {
+                    "queue" => DeduplicationScope::Queue,
+                    "messageGroup" => DeduplicationScope::MessageGroup,
+                    _ => return Err(error::invalid_attribute_value(name)),
+                };
+            }
+            "FifoThroughputLimit" => match value {
+                "perQueue" | "perMessageGroupId" => self.set_text(name, value),
+                _ => return Err(error::invalid_attribute_value(name)),
+            },
+            _ => return Err(error::unknown_attribute(name)),
+        }
+        Ok(())
+    }
+
+    /// With a key, SQS's own encryption ends and the key has a period.
+    fn set_key(&mut self, name: &str, value: &str) -> Result<(), ApiError> {
+        if value.len() > limits::KMS_KEY_ID_BYTES {
+            return Err(error::invalid_attribute_value(name));
+        }
+        self.set_text(name, value);
+        if !value.is_empty() {
+            self.texts.insert("SqsManagedSseEnabled".to_owned(), "false".to_owned());
+            let period = self.texts.entry("KmsDataKeyReusePeriodSeconds".to_owned());
+            period.or_insert_with(|| "300".to_owned());
         }
         Ok(())
     }
