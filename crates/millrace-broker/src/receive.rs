@@ -217,9 +217,7 @@ impl Broker {
                 Err(ReceiveError::NeedsDeadLetterQueue) => {
                     let redrive = state.queue.settings().redrive.clone();
                     drop((state, target_state));
-                    target = redrive
-                        .and_then(|redrive| self.catalog.get(&redrive.target()))
-                        .filter(|target| target.id() != queue.id());
+                    target = redrive.and_then(|redrive| self.target_of(queue, &redrive));
                     has_looked_up = true;
                     continue;
                 }
@@ -230,11 +228,7 @@ impl Broker {
                 }
             };
             if received.deliveries.is_empty() && received.moved.is_empty() {
-                let is_behind_others = state.queue.counts().ready > 0;
-                let candidate =
-                    candidate.filter(|candidate| candidate.is_long_poll || is_behind_others);
-                self.wait_in_line(queue, &mut state, candidate);
-                return Ok(Look::Nothing { stands_in_line: candidate.is_some() });
+                return Ok(self.found_nothing(queue, &mut state, candidate));
             }
             let ticket =
                 self.journal_receive(queue, target.as_deref(), now, &received, reservation);
@@ -260,6 +254,23 @@ impl Broker {
             candidate.waiter.wake();
         }
         Ok(Look::Nothing { stands_in_line: candidate.is_some() })
+    }
+
+    /// The queue's dead-letter queue, if it is there.
+    fn target_of(&self, queue: &SharedQueue, redrive: &Redrive) -> Option<Arc<SharedQueue>> {
+        self.catalog.get(&redrive.target()).filter(|target| target.id() != queue.id())
+    }
+
+    fn found_nothing(
+        &self,
+        queue: &SharedQueue,
+        state: &mut State,
+        candidate: Option<Candidate<'_>>,
+    ) -> Look {
+        let is_behind_others = state.queue.counts().ready > 0;
+        let candidate = candidate.filter(|candidate| candidate.is_long_poll || is_behind_others);
+        self.wait_in_line(queue, state, candidate);
+        Look::Nothing { stands_in_line: candidate.is_some() }
     }
 
     /// Messages have moved to this dead-letter queue.
