@@ -127,12 +127,7 @@ impl Config {
             let what = format_args!("{region:?} is not the name of a region");
             return Err(layers.wrong("region", what).into());
         }
-        let mut credentials = file.credentials(&account)?;
-        let single = layers.single_credential(&account)?;
-        // A key that is given again, for instance with another secret, takes the file's place.
-        credentials
-            .retain(|known| single.as_ref().is_none_or(|s| s.access_key != known.access_key));
-        credentials.extend(single);
+        let credentials = credentials(&layers, file, &account)?;
         let listen = layers.list("listen");
         let listen = listen.iter().map(|text| address(&layers, "listen", text));
         let listen = listen.collect::<Result<Vec<_>, _>>()?;
@@ -227,6 +222,15 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// A key that is given again, for instance with another secret, takes the file's place.
+fn credentials(layers: &Layers, file: &File, account: &str) -> Result<Vec<AccessKey>, UsageError> {
+    let mut credentials = file.credentials(account)?;
+    let single = layers.single_credential(account)?;
+    credentials.retain(|known| single.as_ref().is_none_or(|s| s.access_key != known.access_key));
+    credentials.extend(single);
+    Ok(credentials)
 }
 
 /// `host:port`; a name is looked up, IPv4 first. Only what can be no address is a [`UsageError`]:
