@@ -267,7 +267,7 @@ mod tests {
                 let mut out = Vec::new();
                 let done = unescape(&mut out, &bytes);
 
-                assert!(done == end || bytes.len() - done <= 64, "{text}");
+                assert!(done == end || done == 0 || bytes.len() - done <= 64, "{text}");
                 assert!(all.starts_with(&out), "{text}");
             }
         }
