@@ -25,14 +25,16 @@ use rustls::{
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpListener,
-    runtime,
     sync::Notify,
     task::{JoinSet, LocalSet},
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::{load::ID_BYTES, output};
+use crate::{
+    load::{ID_BYTES, put},
+    output,
+};
 
 const MESSAGE_ID: &str = "5e0b2a53-8f2c-4d8e-9a55-0c2f3d1e6b7a";
 const MD5: &str = "0123456789abcdef0123456789abcdef";
@@ -74,7 +76,7 @@ struct Queues {
 /// Serves until the process ends; prints the address first.
 pub(crate) fn serve(flags: &Flags) -> Result<()> {
     let (listen, close_after) = (flags.listen.as_str(), flags.close_after);
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let runtime = crate::runtime::current_thread()?;
     LocalSet::new().block_on(&runtime, async {
         let listener =
             TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
@@ -295,12 +297,6 @@ fn number_of(body: &[u8], key: &[u8]) -> Option<u64> {
     let value = &body[memmem::find(body, key)? + key.len()..];
     let digits = value.iter().take_while(|byte| byte.is_ascii_digit());
     Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
-}
-
-fn put(out: &mut Vec<u8>, parts: &[&str]) {
-    for part in parts {
-        out.extend_from_slice(part.as_bytes());
-    }
 }
 
 #[cfg(test)]

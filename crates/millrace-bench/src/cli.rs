@@ -5,7 +5,7 @@ use clap::Subcommand;
 
 use crate::{
     ceiling, load, micro, node,
-    scenarios::{self, Flags},
+    scenarios::{Flags, ab, drain, http, pc, poll, position, rate, sdb_csv, suite, sweep},
     targets,
 };
 
@@ -19,25 +19,25 @@ pub struct UsageError(pub(crate) String);
 #[expect(private_interfaces, reason = "flags are made by parsing and read here alone")]
 pub enum Command {
     /// Producers and consumers on one queue, in ones and in tens, from one or more processes
-    Pc(Box<scenarios::PcFlags>),
+    Pc(Box<pc::Flags>),
     /// Latency by position in the connection, and who closes it
-    Position(Box<Flags<scenarios::PositionRuns>>),
+    Position(Box<Flags<position::Runs>>),
     /// Which of two endpoints is quicker
-    Ab(Box<scenarios::AbFlags>),
+    Ab(Box<ab::Flags>),
     /// Time to empty a queue, with and without kept connections, over HTTP and HTTPS
-    Drain(Box<Flags<scenarios::DrainPlan>>),
+    Drain(Box<Flags<drain::Plan>>),
     /// Ways to work off slow messages: serial, by timer, by a pool
-    Poll(Box<Flags<scenarios::PollPlan>>),
+    Poll(Box<Flags<poll::Plan>>),
     /// Rows into SimpleDB, one by one and 25 at a time
-    SdbCsv(Box<Flags<scenarios::SdbCsvPlan>>),
+    SdbCsv(Box<Flags<sdb_csv::Plan>>),
     /// How throughput grows with clients, processes or nodes
-    Sweep(Box<Flags<scenarios::SweepSteps>>),
+    Sweep(Box<Flags<sweep::Steps>>),
     /// Latency at a planned rate, or the highest rate that keeps an objective
-    Rate(Box<Flags<scenarios::RateSteps>>),
+    Rate(Box<Flags<rate::Steps>>),
     /// How long any HTTP server takes to answer one request
-    Http(Box<Flags<scenarios::HttpPlan>>),
+    Http(Box<Flags<http::Plan>>),
     /// Many scenarios, one report
-    Suite(scenarios::SuiteFlags),
+    Suite(suite::Flags),
     /// Take part in a scenario that another process leads
     Node(node::Flags),
     /// Load an SQS endpoint and check that every message came back
@@ -58,16 +58,16 @@ pub enum Command {
 /// [`UsageError`] if it cannot be asked for that way.
 pub fn run(command: Command) -> Result<()> {
     match command {
-        Command::Pc(flags) => scenarios::pc(&flags),
-        Command::Position(flags) => scenarios::position(&flags),
-        Command::Ab(flags) => scenarios::ab(&flags),
-        Command::Drain(flags) => scenarios::drain(&flags),
-        Command::Poll(flags) => scenarios::poll(&flags),
-        Command::SdbCsv(flags) => scenarios::sdb_csv(&flags),
-        Command::Http(flags) => scenarios::http(&flags),
-        Command::Suite(flags) => scenarios::suite(&flags),
-        Command::Sweep(flags) => scenarios::sweep(&flags),
-        Command::Rate(flags) => scenarios::rate(&flags),
+        Command::Pc(flags) => pc::run(&flags),
+        Command::Position(flags) => position::run(&flags),
+        Command::Ab(flags) => ab::run(&flags),
+        Command::Drain(flags) => drain::run(&flags),
+        Command::Poll(flags) => poll::run(&flags),
+        Command::SdbCsv(flags) => sdb_csv::run(&flags),
+        Command::Http(flags) => http::run(&flags),
+        Command::Suite(flags) => suite::run(&flags),
+        Command::Sweep(flags) => sweep::run(&flags),
+        Command::Rate(flags) => rate::run(&flags),
         Command::Node(flags) => node::serve(&flags),
         Command::Load(flags) => load::run_command(&flags),
         Command::Ceiling(flags) => ceiling::serve(&flags),

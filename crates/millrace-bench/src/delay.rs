@@ -17,7 +17,6 @@ use anyhow::{Context, Result};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    runtime,
     sync::{Notify, mpsc},
     task::JoinSet,
     time::{Instant, sleep, sleep_until},
@@ -53,8 +52,7 @@ impl Delay {
     }
 
     pub(crate) fn start(endpoint: SocketAddr, round_trip: Duration) -> Result<Delay> {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context("runtime")?;
+        let runtime = crate::runtime::current_thread()?;
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
         let listener = listener.context("listening for the delay")?;
         let address = listener.local_addr().context("local address")?;

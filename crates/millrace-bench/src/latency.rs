@@ -86,14 +86,13 @@ impl Latencies {
         began: Duration,
         elapsed: Duration,
     ) -> Vec<Recording> {
-        let happened = VERBS.iter().zip(&self.0).filter(|(_, histogram)| !histogram.is_empty());
-        let recording = |((_, name), histogram): (&(Verb, &str), &Histogram<u64>)| Recording {
+        let recording = |(name, histogram): (&str, &Histogram<u64>)| Recording {
             tag: format!("{front}.{name}"),
             began,
             elapsed,
             histogram: histogram.clone(),
         };
-        happened.map(recording).collect()
+        self.named_histograms().map(recording).collect()
     }
 
     /// The verbs that happened, by name, with all that was recorded.
@@ -104,8 +103,7 @@ impl Latencies {
 
     /// The verbs that happened, by name.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, Percentiles)> {
-        let all = VERBS.iter().map(|(verb, name)| (*name, self.percentiles(*verb)));
-        all.filter(|(_, percentiles)| percentiles.count > 0)
+        self.named_histograms().map(|(name, histogram)| (name, percentiles(histogram)))
     }
 }
 
@@ -136,11 +134,7 @@ impl std::fmt::Display for Percentiles {
 /// As value and count pairs, for other processes; nothing is lost.
 impl Serialize for Latencies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let counts = self.0.iter().map(|histogram| {
-            let recorded = histogram.iter_recorded();
-            recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
-        });
-        counts.collect::<Vec<Vec<(u64, u64)>>>().serialize(serializer)
+        self.0.each_ref().map(counts).serialize(serializer)
     }
 }
 
@@ -163,6 +157,12 @@ pub(crate) fn histogram() -> Histogram<u64> {
 
 pub(crate) fn nanoseconds(taken: Duration) -> u64 {
     u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Its values, and how often each was recorded.
+pub(crate) fn counts(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let recorded = histogram.iter_recorded();
+    recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
 }
 
 pub(crate) fn percentiles(histogram: &Histogram<u64>) -> Percentiles {

@@ -21,11 +21,13 @@ mod parent;
 mod process;
 mod progress;
 mod report;
+mod runtime;
 mod scenarios;
 mod server;
 mod statistics;
 mod targets;
 mod tls;
+mod watcher;
 
 pub use cli::{Command, UsageError, run};
 pub use parent::follow_parent;

@@ -125,6 +125,11 @@ pub(crate) fn available_bytes() -> Option<u64> {
     bytes_of("MemAvailable:", &fs::read_to_string("/proc/meminfo").ok()?)
 }
 
+/// Cores that this process may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Runnable and waiting tasks, averaged over the last minute.
 pub(crate) fn load_average() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()

@@ -27,6 +27,8 @@ pub(crate) struct Progress {
 
 /// How soon it is seen that a run is to end early.
 const TURN: Duration = Duration::from_millis(50);
+/// How often it is shown how far work is that does not say so.
+const SHOW_EVERY: Duration = Duration::from_millis(100);
 /// Steps of a whole bar, when a share is what is known.
 const STEPS: u64 = 1000;
 
@@ -127,6 +129,24 @@ impl Progress {
         tokio::select! {
             outcome = work => outcome,
             ended = ended => Err(ended),
+        }
+    }
+
+    /// What `work` comes to; meanwhile `show` moves the bar every now and then.
+    pub(crate) async fn shown<T>(
+        &self,
+        show: impl Fn(&Progress),
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let shown = async {
+            loop {
+                show(self);
+                sleep(SHOW_EVERY).await;
+            }
+        };
+        tokio::select! {
+            outcome = work => outcome,
+            never = shown => never,
         }
     }
 

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::{
     access::{Access, Keys, Protocol},
     certificate::Certificate,
-    leftovers::Registered,
+    leftovers::{Directory, Registered},
     load::Endpoint,
     process,
     tls::Trust,
@@ -44,6 +44,8 @@ pub(crate) struct Server {
     keys: Option<Keys>,
     /// Reads what the process prints, so that it never waits for us.
     reader: Option<JoinHandle<()>>,
+    /// Is removed once the process is gone.
+    _data: Option<Directory>,
     /// From its start to the line that says it serves.
     pub(crate) start_up: Duration,
 }
@@ -133,12 +135,19 @@ impl Server {
             url: String::new(),
             keys,
             reader: Some(reader),
+            _data: None,
             start_up: Duration::ZERO,
         };
         let url = serving.recv_timeout(START_UP_MAX);
         server.url = url.with_context(|| format!("not serving after {START_UP_MAX:?}"))??;
         server.start_up = started.elapsed();
         Ok(server)
+    }
+
+    /// Its data is removed with it.
+    pub(crate) fn with_data(mut self, data: Directory) -> Server {
+        self._data = Some(data);
+        self
     }
 
     pub(crate) fn url(&self) -> &str {

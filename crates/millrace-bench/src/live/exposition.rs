@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use hdrhistogram::Histogram;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet, text::encode_registry},
@@ -25,76 +26,14 @@ const MESSAGES: [(&str, Event); 3] =
 /// All series.
 pub(super) fn text(live: &Live) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Series::of(&live.view())));
+    registry.register_collector(Box::new(live.view()));
     let mut families = String::new();
     // Writing to a string cannot fail.
     let _ = encode_registry(&mut families, &registry);
     as_text(&families)
 }
 
-/// What the families are made of.
-#[derive(Debug)]
-struct Series {
-    run: String,
-    share: f64,
-    in_flight: u64,
-    standing: Standing,
-    totals: Vec<(Event, u64)>,
-    rates: Vec<(&'static str, u64)>,
-    operations: Vec<Operation>,
-}
-
-#[derive(Debug)]
-struct Operation {
-    name: &'static str,
-    sum_s: f64,
-    count: u64,
-    /// Upper bound and count of each.
-    buckets: Vec<(f64, u64)>,
-    quantiles: Vec<(&'static str, f64)>,
-}
-
-impl Series {
-    fn of(view: &View) -> Series {
-        let totals = [Event::Requests, Event::Failed, Event::Opened, Event::Reused, Event::Closed];
-        let events = MESSAGES.iter().map(|(_, event)| *event).chain(totals);
-        let operation = |(name, histogram): (&'static str, &hdrhistogram::Histogram<u64>)| {
-            let bounds = (0..BUCKETS as i32).map(|bucket| FIRST_BUCKET_S * 2f64.powi(bucket));
-            let mut buckets: Vec<(f64, u64)> =
-                bounds.chain([f64::INFINITY]).map(|bound_s| (bound_s, 0)).collect();
-            let mut sum_s = 0.0;
-            for step in histogram.iter_recorded() {
-                let value_s = step.value_iterated_to() as f64 / 1e9;
-                sum_s += value_s * step.count_at_value() as f64;
-                let bucket = buckets.iter_mut().find(|(bound_s, _)| value_s <= *bound_s);
-                if let Some((_, count)) = bucket {
-                    *count += step.count_at_value();
-                }
-            }
-            let last = view.last.named_histograms().find(|(other, _)| *other == name);
-            let at = |(_, last): (_, &hdrhistogram::Histogram<u64>)| {
-                QUANTILES
-                    .map(|(label, quantile)| (label, last.value_at_quantile(quantile) as f64 / 1e9))
-            };
-            let quantiles = last.map(at).map(Vec::from).unwrap_or_default();
-            Operation { name, sum_s, count: histogram.len(), buckets, quantiles }
-        };
-        Series {
-            run: view.run.clone(),
-            share: view.share,
-            in_flight: view.in_flight,
-            standing: view.standing,
-            totals: events.map(|event| (event, view.total(event))).collect(),
-            rates: MESSAGES.iter().map(|(name, event)| (*name, view.rate(*event))).collect(),
-            operations: view.all.named_histograms().map(operation).collect(),
-        }
-    }
-
-    fn total(&self, event: Event) -> u64 {
-        let found = self.totals.iter().find(|(other, _)| *other == event);
-        found.map_or(0, |(_, count)| *count)
-    }
-
+impl View {
     fn encode_counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Messages, by what has become of them";
         let name = "millrace_bench_messages";
@@ -132,8 +71,9 @@ impl Series {
         let help = "Messages of the last second, by what has become of them";
         let name = "millrace_bench_messages_per_second";
         let mut rates = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (outcome, rate) in &self.rates {
-            ConstGauge::new(*rate).encode(rates.encode_family(&[("outcome", *outcome)])?)?;
+        for (outcome, event) in MESSAGES {
+            let labels = [("outcome", outcome)];
+            ConstGauge::new(self.rate(event)).encode(rates.encode_family(&labels)?)?;
         }
         let Standing { waiting, duplicated, foreign, out_of_order } = self.standing;
         let gauges = [
@@ -156,30 +96,48 @@ impl Series {
         let help = "How long operations took, by kind";
         let name = "millrace_bench_latency";
         let mut latency = encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?;
-        for Operation { name, sum_s, count, buckets, .. } in &self.operations {
-            let labels = [("operation", *name)];
+        for (name, histogram) in self.all.named_histograms() {
+            let (sum_s, buckets) = sum_and_buckets(histogram);
+            let labels = [("operation", name)];
             let mut family = latency.encode_family(&labels)?;
-            family.encode_histogram::<NoLabelSet>(*sum_s, *count, buckets, None)?;
+            family.encode_histogram::<NoLabelSet>(sum_s, histogram.len(), &buckets, None)?;
         }
         let help = "How long they took in the last second, by quantile";
         let name = "millrace_bench_latency_quantile";
         let mut quantile = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
-        for Operation { name, quantiles, .. } in &self.operations {
-            for (label, value_s) in quantiles {
-                let labels = [("operation", *name), ("quantile", *label)];
-                ConstGauge::new(*value_s).encode(quantile.encode_family(&labels)?)?;
+        for (name, histogram) in self.last.named_histograms() {
+            for (label, share) in QUANTILES {
+                let labels = [("operation", name), ("quantile", label)];
+                let value_s = histogram.value_at_quantile(share) as f64 / 1e9;
+                ConstGauge::new(value_s).encode(quantile.encode_family(&labels)?)?;
             }
         }
         Ok(())
     }
 }
 
-impl Collector for Series {
+impl Collector for View {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_counters(&mut encoder)?;
         self.encode_gauges(&mut encoder)?;
         self.encode_latencies(&mut encoder)
     }
+}
+
+/// In seconds: of all that was recorded, and by upper bound how often.
+fn sum_and_buckets(histogram: &Histogram<u64>) -> (f64, Vec<(f64, u64)>) {
+    let bounds = (0..BUCKETS as i32).map(|bucket| FIRST_BUCKET_S * 2f64.powi(bucket));
+    let mut buckets: Vec<(f64, u64)> =
+        bounds.chain([f64::INFINITY]).map(|bound_s| (bound_s, 0)).collect();
+    let mut sum_s = 0.0;
+    for step in histogram.iter_recorded() {
+        let value_s = step.value_iterated_to() as f64 / 1e9;
+        sum_s += value_s * step.count_at_value() as f64;
+        if let Some((_, count)) = buckets.iter_mut().find(|(bound_s, _)| value_s <= *bound_s) {
+            *count += step.count_at_value();
+        }
+    }
+    (sum_s, buckets)
 }
 
 /// OpenMetrics names a counter without `_total` and has a line for units; the older format, the

@@ -2,12 +2,9 @@
 
 use std::{
     io::{self, ErrorKind, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    thread::{self, JoinHandle},
+    net::{TcpListener, TcpStream},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -18,45 +15,26 @@ use super::{
     exposition::{CONTENT_TYPE, text},
 };
 
-/// Serves `/metrics` until it is dropped.
-pub(super) struct MetricsListener {
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
 /// How soon a new connection is seen.
 const TURN: Duration = Duration::from_millis(20);
 const REQUEST_MAX: usize = 8 << 10;
 /// With a whole request: there is one thread for all, and the end of the run waits for it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-impl MetricsListener {
-    /// Returns the address too: the port may have been left open.
-    pub(super) fn start(address: &str, live: Arc<Live>) -> Result<(MetricsListener, SocketAddr)> {
-        let listener =
-            TcpListener::bind(address).with_context(|| format!("listening on {address}"))?;
-        listener.set_nonblocking(true).context("listening")?;
-        let address = listener.local_addr().context("local address")?;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let is_seen_over = Arc::clone(&is_over);
-        let thread = thread::spawn(move || {
-            while !is_seen_over.load(Relaxed) {
-                match listener.accept() {
-                    // A scraper that leaves or says nonsense is its own business.
-                    Ok((socket, _)) => drop(answer(socket, &live, Instant::now() + PATIENCE)),
-                    Err(_) => thread::sleep(TURN),
-                }
-            }
-        });
-        Ok((MetricsListener { is_over, thread: Some(thread) }, address))
-    }
+/// For [`serve`].
+pub(super) fn bind(address: &str) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address).with_context(|| format!("listening on {address}"))?;
+    listener.set_nonblocking(true).context("listening")?;
+    Ok(listener)
 }
 
-impl Drop for MetricsListener {
-    fn drop(&mut self) {
-        self.is_over.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+/// Serves `/metrics` until it is over.
+pub(super) fn serve(listener: &TcpListener, live: &Live, is_over: &AtomicBool) {
+    while !is_over.load(Relaxed) {
+        match listener.accept() {
+            // A scraper that leaves or says nonsense is its own business.
+            Ok((socket, _)) => drop(answer(socket, live, Instant::now() + PATIENCE)),
+            Err(_) => thread::sleep(TURN),
         }
     }
 }
@@ -99,14 +77,18 @@ fn until(deadline: Instant) -> io::Result<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::live::Event;
+    use crate::{live::Event, watcher::Watcher};
 
     #[test]
     fn a_scrape_sees_the_sums() {
+        let listener = bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
         let live = Arc::new(Live::default());
-        let (_listener, address) =
-            MetricsListener::start("127.0.0.1:0", Arc::clone(&live)).unwrap();
+        let seen = Arc::clone(&live);
+        let _watcher = Watcher::start("", move |is_over| serve(&listener, &seen, is_over)).unwrap();
         for sent in [3, 4] {
             live.add(Event::Sent, sent);
             live.roll();

@@ -49,7 +49,7 @@ pub(crate) enum Event {
 
 /// What a shell says of a command that was interrupted.
 const INTERRUPTED: i32 = 130;
-pub(crate) const EVENTS: usize = 8;
+const EVENTS: usize = 8;
 /// Numbers by [`Event`].
 pub(crate) type Counts = [u64; EVENTS];
 

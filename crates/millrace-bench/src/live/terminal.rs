@@ -1,7 +1,7 @@
 //! The terminal of `--live`: its screen is ours while a run goes on, and as it was afterwards.
 
 use std::{
-    io::{self, IsTerminal, Stderr, Write},
+    io::{self, IsTerminal, Stderr},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -22,7 +22,7 @@ use ratatui::{
 };
 
 use super::{INTERRUPTED, Live, screen};
-use crate::{cli::UsageError, leftovers};
+use crate::{cli::UsageError, leftovers, output};
 
 /// Standard error, for the report goes to standard output. Restored when dropped.
 pub(super) struct FullScreen {
@@ -92,7 +92,7 @@ impl Drop for FullScreen {
         restore();
         // They were kept from the screen while it was ours. A terminal that is gone shows none.
         for note in self.live.free_screen() {
-            let _ = writeln!(io::stderr(), "{note}");
+            output::tell(&note);
         }
     }
 }

@@ -5,24 +5,22 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    thread::{self, JoinHandle},
+    thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use clap::Args;
-use tokio::{
-    runtime,
-    signal::unix::{Signal, SignalKind, signal},
-};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
-    INTERRUPTED, Live,
-    listen::MetricsListener,
+    INTERRUPTED, Live, listen,
     push::Gateway,
     terminal::{self, FullScreen},
 };
-use crate::{leftovers, process, progress::Progress, scenarios::duration, tls::Trust};
+use crate::{
+    leftovers, process, progress::Progress, scenarios::duration, tls::Trust, watcher::Watcher,
+};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WatchFlags {
@@ -40,13 +38,10 @@ pub(crate) struct WatchFlags {
     live: bool,
 }
 
-/// Everything that watches, until it is dropped.
+/// Everything that watches, until it is dropped: one after the other, and what sums up before what
+/// tells of the sums, lest the last push lack the last second.
 #[derive(Default)]
-pub(crate) struct Watch {
-    /// What sums up comes first, before what tells of the sums.
-    watchers: Vec<Watcher>,
-    listener: Option<MetricsListener>,
-}
+pub(crate) struct Watch(Vec<Watcher>);
 
 /// Ends the run early at a signal, until it is dropped. Signals do nothing else from then on, so this
 /// is to outlive the report.
@@ -60,12 +55,6 @@ struct Signals {
     terminate: Signal,
     /// Of the terminal that goes away.
     hang_up: Option<Signal>,
-}
-
-/// A thread that ends when this is dropped, which waits for it.
-struct Watcher {
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -102,9 +91,11 @@ impl Watch {
             })?;
         }
         if let Some(address) = &flags.listen {
-            let (listener, address) = MetricsListener::start(address, Arc::clone(live))?;
+            let (listener, live) = (listen::bind(address)?, Arc::clone(live));
+            // The port may have been left open.
+            let address = listener.local_addr().context("local address")?;
             crate::output::tell(&format!("metrics at http://{address}/metrics"));
-            watch.listener = Some(listener);
+            watch.spawn(move |is_over| listen::serve(&listener, &live, is_over))?;
         }
         if flags.live {
             let screen = FullScreen::open(Arc::clone(live))?;
@@ -115,7 +106,7 @@ impl Watch {
     }
 
     fn spawn(&mut self, run: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<()> {
-        self.watchers.push(Watcher::start(run)?);
+        self.0.push(Watcher::start("watch", run)?);
         Ok(())
     }
 }
@@ -123,8 +114,7 @@ impl Watch {
 impl Interrupts {
     pub(crate) fn start(live: &Arc<Live>) -> Result<Interrupts> {
         let live = Arc::clone(live);
-        let runtime = runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context("a runtime for signals")?;
+        let runtime = crate::runtime::current_thread()?;
         // Not by the thread itself: a signal would still end the process until it got to that.
         let guard = runtime.enter();
         let interrupt = signal(SignalKind::interrupt()).context("watching for signals")?;
@@ -136,37 +126,10 @@ impl Interrupts {
         };
         drop(guard);
         let signals = Signals { interrupt, terminate, hang_up };
-        let watcher = Watcher::start(move |is_over| {
+        let watcher = Watcher::start("watch", move |is_over| {
             runtime.block_on(interrupts(signals, &live, is_over));
         })?;
         Ok(Interrupts { _watcher: watcher })
-    }
-}
-
-impl Watcher {
-    fn start(run: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<Watcher> {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let is_seen_over = Arc::clone(&is_over);
-        let thread = thread::Builder::new().name("watch".to_owned());
-        let thread = thread.spawn(move || run(&is_seen_over)).context("starting a thread")?;
-        Ok(Watcher { is_over, thread: Some(thread) })
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        // One after the other, lest the last push lack the last second.
-        self.watchers.drain(..).for_each(drop);
-        self.listener.take();
-    }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        self.is_over.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -220,10 +183,7 @@ async fn interrupts(mut signals: Signals, live: &Live, is_over: &AtomicBool) {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::{Read, Write},
-        net::TcpListener,
-    };
+    use millrace_client::testing::{FaultServer, Reply};
 
     use super::*;
     use crate::{latency::Verb, live::Event};
@@ -240,30 +200,18 @@ mod tests {
         assert!(push_interval("5000000000000000h").is_err() && push_interval("1").is_err());
     }
 
-    #[test]
-    fn the_last_push_has_the_last_second() {
-        let gateway = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", gateway.local_addr().unwrap());
-        let pushed = thread::spawn(move || {
-            let (mut socket, _) = gateway.accept().unwrap();
-            let (mut text, mut chunk) = (String::new(), [0; 4096]);
-            // The last of the series.
-            while !text.contains("quantile=\"1\"") {
-                let count = socket.read(&mut chunk).unwrap();
-                assert!(count > 0, "{text}");
-                text += &String::from_utf8_lossy(&chunk[..count]);
-            }
-            socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
-            text
-        });
+    #[tokio::test]
+    async fn the_last_push_has_the_last_second() {
+        let gateway = FaultServer::start(|_| async { Reply::json(200, "") }).await.unwrap();
         let progress = Progress::default();
-        let watch = Watch::start(&flags(url), &progress, &Trust::default()).unwrap();
+        let watch = Watch::start(&flags(gateway.url()), &progress, &Trust::default()).unwrap();
         progress.live().add(Event::Sent, 7);
         progress.live().record(Verb::Send, SECOND);
 
-        drop(watch);
+        tokio::task::spawn_blocking(|| drop(watch)).await.unwrap();
 
-        let text = pushed.join().unwrap();
+        let last = gateway.requests().pop().unwrap();
+        let text = String::from_utf8_lossy(&last.body);
         assert!(text.contains("millrace_bench_messages_total{outcome=\"sent\"} 7\n"), "{text}");
     }
 }

@@ -32,19 +32,17 @@ pub(crate) struct Connection {
     tls: Option<Tls>,
     socket: Option<Socket>,
     input: Vec<u8>,
-    /// How often the server ended the connection, whether it said so or not.
-    closed_by_server: u64,
-    /// How often it was opened.
-    opened: u64,
-    /// Requests that may have reached the server, and had no answer.
-    unanswered: u64,
+    /// Since it was last asked.
+    events: Events,
 }
 
 /// What happened to a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Events {
     pub(crate) opened: u64,
+    /// How often the server ended it, whether it said so or not.
     pub(crate) closed_by_server: u64,
+    /// Requests that may have reached the server, and had no answer.
     pub(crate) unanswered: u64,
 }
 
@@ -60,9 +58,7 @@ impl Connection {
             tls: endpoint.tls.clone(),
             socket: None,
             input: Vec::new(),
-            closed_by_server: 0,
-            opened: 0,
-            unanswered: 0,
+            events: Events::default(),
         }
     }
 
@@ -71,7 +67,7 @@ impl Connection {
         if self.socket.is_none() {
             let socket = timeout(TIMEOUT, Socket::connect(self.address, self.tls.as_ref())).await;
             self.socket = Some(socket.context("connecting takes too long")??);
-            self.opened += 1;
+            self.events.opened += 1;
         }
         Ok(())
     }
@@ -86,12 +82,12 @@ impl Connection {
         let answer = match outcome.context("no answer in time").flatten() {
             Ok(answer) => answer,
             Err(error) => {
-                self.unanswered += 1;
+                self.events.unanswered += 1;
                 return Err(error);
             }
         };
         if answer.closes {
-            self.closed_by_server += 1;
+            self.events.closed_by_server += 1;
         } else {
             self.socket = Some(socket);
         }
@@ -105,23 +101,19 @@ impl Connection {
         self.input.clear();
         let mut nobody = Context::from_waker(Waker::noop());
         if pin!(socket.read_buf(&mut self.input)).poll(&mut nobody).is_ready() {
-            self.closed_by_server += 1;
+            self.events.closed_by_server += 1;
             self.socket = None;
         }
     }
 
     /// What has happened since it was last asked.
     pub(crate) fn take_events(&mut self) -> Events {
-        Events {
-            opened: std::mem::take(&mut self.opened),
-            closed_by_server: std::mem::take(&mut self.closed_by_server),
-            unanswered: std::mem::take(&mut self.unanswered),
-        }
+        std::mem::take(&mut self.events)
     }
 
     async fn answer(&mut self, socket: &mut Socket, request: &[u8]) -> Result<Answer> {
         if let Err(error) = socket.write_all(request).await {
-            self.closed_by_server += 1;
+            self.events.closed_by_server += 1;
             return Err(error).context("sending");
         }
         self.input.clear();
@@ -132,12 +124,12 @@ impl Connection {
                     if let Some(answer) = response::parse(&mut self.input, Input::Ended)? {
                         return Ok(answer);
                     }
-                    self.closed_by_server += 1;
+                    self.events.closed_by_server += 1;
                     bail!("the server closed the connection instead of answering");
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    self.closed_by_server += 1;
+                    self.events.closed_by_server += 1;
                     return Err(error).context("receiving");
                 }
             }
@@ -178,29 +170,33 @@ impl Socket {
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
+    use millrace_client::testing::{
+        CloseAfter, Ending, FaultServer, Reply, ServerFault, ServerFaults,
+    };
+    use tokio::task::yield_now;
 
     use super::*;
-    use crate::{access::Access, tls::Trust};
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
+
+    async fn server() -> FaultServer {
+        FaultServer::start(|_| async { Reply::json(200, "x".repeat(1000)) }).await.unwrap()
+    }
 
     #[tokio::test]
     async fn a_connection_that_the_server_ended_while_it_was_idle_is_opened_anew() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let endpoint = Endpoint::new(&url, &Access::open(), &Trust::default()).unwrap();
-        let mut connection = Connection::new(&endpoint);
-        let answer_once = async || {
-            let (mut socket, _) = listener.accept().await.unwrap();
-            socket.read_exact(&mut [0; 2]).await.unwrap();
-            socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
-        };
+        let server = server().await;
+        let close_after = Some(CloseAfter { requests: 1, ending: Ending::Silent });
+        server.set_faults(ServerFaults { close_after, ..ServerFaults::default() });
+        let mut connection = Connection::new(&Endpoint::open(&server.url()));
 
-        for _ in 0..2 {
-            let asked = async { connection.exchange(b"hi").await.map(|(status, _)| status) };
-            let (status, ()) = tokio::join!(asked, answer_once());
-            assert_eq!(status.unwrap(), 200);
-            // The end arrives.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+        for ended in 1..=2 {
+            assert_eq!(connection.exchange(REQUEST).await.unwrap().0, 200);
+            while server.ended() < ended {
+                yield_now().await;
+            }
+            // The runtime looks at its sockets before it goes on here.
+            yield_now().await;
         }
 
         let events = Events { opened: 2, closed_by_server: 1, unanswered: 0 };
@@ -209,23 +205,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_without_its_whole_answer_is_unanswered_and_one_that_never_left_is_not() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let endpoint = Endpoint::new(&url, &Access::open(), &Trust::default()).unwrap();
-        let mut connection = Connection::new(&endpoint);
-        let cut = async {
-            let (mut socket, _) = listener.accept().await.unwrap();
-            let mut input = [0; 64];
-            socket.read_exact(&mut input[..2]).await.unwrap();
-            socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").await.unwrap();
-            drop((socket, listener));
-        };
+        let server = server().await;
+        let mut connection = Connection::new(&Endpoint::open(&server.url()));
+        server.plan(ServerFault::CutAnswer);
 
-        let (outcome, ()) = tokio::join!(async { connection.exchange(b"hi").await.is_err() }, cut);
-        assert!(outcome);
+        assert!(connection.exchange(REQUEST).await.is_err());
         assert_eq!(connection.take_events().unanswered, 1);
 
-        assert!(connection.exchange(b"hi").await.is_err());
+        drop(server);
+        yield_now().await;
+        assert!(connection.exchange(REQUEST).await.is_err());
         assert_eq!(connection.take_events(), Events::default());
     }
 }

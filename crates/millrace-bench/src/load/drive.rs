@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use tokio::{runtime, task::LocalSet};
+use tokio::task::LocalSet;
 
 use super::{
     clients::Client,
@@ -255,7 +255,7 @@ fn drive(run: &Arc<Run>, watch: Watch) -> Result<Report> {
 fn work(run: &Arc<Run>, is_mine: impl Fn(&usize) -> bool) -> Result<Vec<Latencies>> {
     let stages = vec![Latencies::new(); run.scenario.pace.stage_count()];
     let latencies = Rc::new(RefCell::new(stages));
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let runtime = crate::runtime::current_thread()?;
     let clients = LocalSet::new();
     for producer in (0..run.scenario.producers).filter(&is_mine) {
         let client = Client::new(Arc::clone(run), Rc::clone(&latencies));
@@ -305,53 +305,34 @@ fn check_preload(report: &Report, planned: u64) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        io::{Read as _, Write as _},
-        net::{TcpListener, TcpStream},
-    };
+    use millrace_client::testing::{FaultServer, Reply};
 
     use super::*;
-    use crate::{access::Access, load::Endpoint, tls::Trust};
+    use crate::load::Endpoint;
 
-    fn refuse_all(mut socket: TcpStream) {
-        let mut input = [0; 64 << 10];
-        while socket.read(&mut input).is_ok_and(|read| read > 0) {
-            let answer = b"HTTP/1.1 500 Refused\r\nContent-Length: 0\r\n\r\n";
-            if socket.write_all(answer).is_err() {
-                return;
-            }
-        }
+    /// What a run comes to on a server that refuses all.
+    async fn refused(
+        scenario: impl FnOnce(Endpoint) -> Scenario + Send + 'static,
+    ) -> Result<Report> {
+        let server = FaultServer::start(|_| async { Reply::json(500, "") }).await.unwrap();
+        let endpoint = Endpoint::open(&server.url());
+        tokio::task::spawn_blocking(|| run_on(&scenario(endpoint), "q")).await.unwrap()
     }
 
-    /// The URL of a server that refuses all.
-    fn refusing() -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        thread::spawn(move || {
-            listener
-                .incoming()
-                .flatten()
-                .for_each(|socket| drop(thread::spawn(|| refuse_all(socket))));
-        });
-        url
-    }
-
-    #[test]
-    fn a_run_ends_when_the_server_is_gone() {
-        let url = refusing();
-        let endpoint = Endpoint::new(&url, &Access::open(), &Trust::default()).unwrap();
+    #[tokio::test]
+    async fn a_run_ends_when_the_server_is_gone() {
         let long = Duration::from_secs(600);
         let run = |warm_up| {
-            let scenario = Scenario {
+            refused(move |endpoint| Scenario {
                 warm_up,
                 duration: long,
                 gone_after: Duration::from_millis(100),
-                ..Scenario::new(Mode::Pc, endpoint.clone(), 2)
-            };
-            run_on(&scenario, &format!("{url}/000000000000/q"))
+                ..Scenario::new(Mode::Pc, endpoint, 2)
+            })
         };
 
-        let (unmeasured, measured) = (run(long).unwrap_err(), run(Duration::ZERO).unwrap());
+        let unmeasured = run(long).await.unwrap_err();
+        let measured = run(Duration::ZERO).await.unwrap();
 
         for why in [unmeasured.to_string(), measured.reason_for_less().unwrap()] {
             assert!(why.starts_with("the server is gone: ") && why.contains("500"), "{why}");
@@ -359,21 +340,18 @@ mod tests {
         assert!(measured.elapsed < Duration::from_secs(1), "the time without answers is left out");
     }
 
-    #[test]
-    fn a_queue_that_was_not_filled_is_not_drained() {
-        let url = refusing();
-        let endpoint = Endpoint::new(&url, &Access::open(), &Trust::default()).unwrap();
-        let scenario = Scenario { count: 10, ..Scenario::new(Mode::Drain, endpoint, 1) };
+    #[tokio::test]
+    async fn a_queue_that_was_not_filled_is_not_drained() {
+        let drain = |endpoint| Scenario { count: 10, ..Scenario::new(Mode::Drain, endpoint, 1) };
 
-        let error = run_on(&scenario, &format!("{url}/000000000000/q")).unwrap_err();
+        let error = refused(drain).await.unwrap_err();
 
         assert!(error.to_string().starts_with("filling the queue failed: status 500"), "{error:#}");
     }
 
     #[test]
     fn queues_are_filled_with_any_number_in_the_largest_batches() {
-        let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
-        let scenario = Scenario::new(Mode::Drain, endpoint.unwrap(), 1);
+        let scenario = Scenario::to_nowhere(Mode::Drain, 1);
         let batch = |count| preloading(&Scenario { count, ..scenario.clone() }).shape.batch;
 
         assert_eq!([10_000, 25, 27, 29].map(batch), [10, 5, 9, 1]);

@@ -176,7 +176,7 @@ impl<F> Write for Patient<F> {
 }
 
 /// Of a read that was given up after a while, or by a signal.
-fn is_nothing_yet(error: &io::Error) -> bool {
+pub(crate) fn is_nothing_yet(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
@@ -246,7 +246,7 @@ mod tests {
     fn a_queue_that_cannot_be_deleted_is_named_however_the_run_ends() {
         let progress = Progress::default();
 
-        drop(OwnQueue::new(&endpoint("http://127.0.0.1:1").unwrap(), "q".to_owned(), &progress));
+        drop(OwnQueue::new(&Endpoint::open("http://127.0.0.1:1"), "q".to_owned(), &progress));
 
         let error = progress.with_left(anyhow!("failed"));
         assert!(error.to_string().starts_with("failed; the queue q is left: deleting"), "{error}");
@@ -260,6 +260,13 @@ mod tests {
         assert_eq!(reachable(&[nowhere, there]), Some(there));
         assert_eq!(reachable(&[nowhere, nowhere]), Some(nowhere));
         assert_eq!((reachable(&[nowhere]), reachable(&[])), (Some(nowhere), None));
+    }
+
+    impl Endpoint {
+        /// Of a server that lets everybody in.
+        pub(crate) fn open(url: &str) -> Endpoint {
+            endpoint(url).unwrap()
+        }
     }
 
     fn endpoint(url: &str) -> Result<Endpoint> {

@@ -39,9 +39,9 @@ pub(crate) use crate::latency::{
 };
 pub(crate) use clients::Settle;
 pub(crate) use connection::{Connection, Events};
-pub(crate) use dialect::{Sqs, percent};
+pub(crate) use dialect::{Sqs, percent, put};
 pub(crate) use drive::{run, run_on};
-pub(crate) use endpoint::{Endpoint, OwnQueue};
+pub(crate) use endpoint::{Endpoint, OwnQueue, is_nothing_yet};
 use ledger::COUNT_MAX;
 pub(crate) use ledger::{ID_BYTES, Id};
 pub(crate) use pace::{Pace, Stage};
@@ -143,11 +143,7 @@ impl Flags {
         }
         let is_latency = self.mode == Mode::Latency;
         let connections = self.conns.unwrap_or(if is_latency { 1 } else { 8 });
-        let grouping = match (self.fifo, self.groups) {
-            (true, _) => Grouping::Fifo,
-            (false, 0) => Grouping::None,
-            (false, _) => Grouping::Fair,
-        };
+        let grouping = Grouping::new(self.fifo, self.groups);
         let endpoint = Endpoint::new(&self.endpoint, &access, &self.trust)?;
         let usual = Scenario::new(self.mode, endpoint, connections);
         let default_count = if self.mode == Mode::Drain { 10_000 } else { 0 };

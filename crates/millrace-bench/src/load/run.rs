@@ -69,7 +69,6 @@ pub(crate) struct Run {
     /// When it ended, likewise.
     measured_to_us: AtomicU64,
     phase: AtomicU8,
-    limit: AtomicU64,
     pub(super) producing: AtomicUsize,
     /// Consumers that found the queue empty after all was sent.
     pub(super) dry: AtomicUsize,
@@ -102,7 +101,6 @@ impl Run {
             measured_from_us: AtomicU64::new(u64::MAX),
             measured_to_us: AtomicU64::new(u64::MAX),
             phase: AtomicU8::new(0),
-            limit: AtomicU64::new(if scenario.count > 0 { scenario.count } else { u64::MAX }),
             producing: AtomicUsize::new(0),
             dry: AtomicUsize::new(0),
             counts: Default::default(),
@@ -134,7 +132,10 @@ impl Run {
 
     /// Messages that may be sent in all.
     pub(crate) fn limit(&self) -> u64 {
-        self.limit.load(Relaxed)
+        match self.scenario.count {
+            0 => u64::MAX,
+            count => count,
+        }
     }
 
     pub(crate) fn now_us(&self) -> u64 {
@@ -172,24 +173,14 @@ impl Run {
         if at_us < from_us || at_us >= self.measured_to_us.load(Relaxed) {
             return None;
         }
-        match self.scenario.pace.stage_count() {
-            1 => Some(0),
-            _ => Some(self.scenario.pace.stage_at(Duration::from_micros(at_us - from_us))),
-        }
-    }
-
-    /// How long this has been measured.
-    pub(crate) fn measured_for(&self) -> Duration {
-        let from_us = self.measured_from_us.load(Relaxed);
-        Duration::from_micros(self.now_us().saturating_sub(from_us))
+        Some(self.scenario.pace.stage_at(Duration::from_micros(at_us - from_us)))
     }
 
     /// The stage of the schedule.
     pub(crate) fn stage(&self) -> usize {
-        match self.scenario.pace.stage_count() {
-            1 => 0,
-            _ => self.scenario.pace.stage_at(self.measured_for()),
-        }
+        let from_us = self.measured_from_us.load(Relaxed);
+        let measured_us = self.now_us().saturating_sub(from_us);
+        self.scenario.pace.stage_at(Duration::from_micros(measured_us))
     }
 
     pub(crate) fn add(&self, count: Count, number: u64) {
@@ -224,11 +215,6 @@ impl Run {
             return self.ledger.waiting();
         }
         self.count(Count::Sent).saturating_sub(self.count(Count::Received))
-    }
-
-    /// A consumer ends because there is nothing left.
-    pub(crate) fn found_dry(&self) {
-        self.dry.fetch_add(1, Relaxed);
     }
 
     /// Counters by whole second of the measured phase.
@@ -305,16 +291,11 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        access::Access,
-        load::{Endpoint, Mode},
-        tls::Trust,
-    };
+    use crate::load::Mode;
 
     #[test]
     fn a_count_is_reached_when_its_last_answer_came_however_late_that_is_noticed() {
-        let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
-        let run = Run::new(&Scenario::new(Mode::Drain, endpoint.unwrap(), 1), "q");
+        let run = Run::new(&Scenario::to_nowhere(Mode::Drain, 1), "q");
         // No answer comes within the microsecond in which a run starts.
         std::thread::sleep(Duration::from_micros(10));
         run.add(Count::Deleted, 1);

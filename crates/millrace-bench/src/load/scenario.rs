@@ -165,18 +165,19 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{access::Access, load::Stage, tls::Trust};
+    use crate::load::Stage;
 
-    fn scenario(mode: Mode, connections: usize) -> Scenario {
-        let endpoint =
-            Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default()).unwrap();
-        Scenario::new(mode, endpoint, connections)
+    impl Scenario {
+        /// To an endpoint where nobody listens.
+        pub(crate) fn to_nowhere(mode: Mode, connections: usize) -> Scenario {
+            Scenario::new(mode, Endpoint::open("http://127.0.0.1:1"), connections)
+        }
     }
 
     #[test]
     fn connections_are_shared_between_producers_and_consumers() {
         let clients = |mode, connections| {
-            let scenario = scenario(mode, connections);
+            let scenario = Scenario::to_nowhere(mode, connections);
             (scenario.producers, scenario.consumers)
         };
 
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_shared_by_producers_and_entries() {
-        let mut scenario = scenario(Mode::Send, 4);
+        let mut scenario = Scenario::to_nowhere(Mode::Send, 4);
         assert_eq!(scenario.interval_in(0), Duration::ZERO);
 
         (scenario.pace, scenario.shape.batch) = (Pace::constant(400.0), 10);
@@ -198,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_stage_may_have_a_size_and_a_handler_of_its_own() {
-        let mut scenario = scenario(Mode::Send, 4);
+        let mut scenario = Scenario::to_nowhere(Mode::Send, 4);
         assert_eq!((scenario.sizes_bytes(), scenario.handler_in(0)), (vec![1024], Duration::ZERO));
 
         let handler = Duration::from_millis(50);
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn groups_take_turns() {
-        let mut scenario = scenario(Mode::Send, 4);
+        let mut scenario = Scenario::to_nowhere(Mode::Send, 4);
         assert_eq!(scenario.group_of(7, 3), 3);
 
         scenario.groups = 5;

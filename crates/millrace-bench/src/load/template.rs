@@ -42,6 +42,17 @@ pub(crate) enum Grouping {
     Fifo,
 }
 
+impl Grouping {
+    /// Of a queue whose messages are of so many groups; on a FIFO queue all are of some.
+    pub(crate) fn new(is_fifo: bool, groups: u32) -> Grouping {
+        match (is_fifo, groups) {
+            (true, _) => Grouping::Fifo,
+            (false, 0) => Grouping::None,
+            (false, _) => Grouping::Fair,
+        }
+    }
+}
+
 impl SendTemplate {
     pub(crate) fn new(dialect: &Dialect, queue: &str, shape: Shape) -> SendTemplate {
         match dialect {

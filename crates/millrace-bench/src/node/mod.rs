@@ -21,7 +21,7 @@ mod coordinate;
 mod serve;
 
 use std::{
-    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     time::{Duration, Instant},
 };
@@ -34,7 +34,7 @@ pub(crate) use serve::{Flags, serve};
 
 use crate::{
     access::{Access, Interface, Protocol},
-    load::{Endpoint, Grouping, Mode, Pace, Report, Scenario, Shape},
+    load::{Endpoint, Grouping, Mode, Pace, Report, Scenario, Shape, is_nothing_yet},
     process,
 };
 
@@ -133,11 +133,7 @@ impl Job {
 
     /// The scenario of this node alone, against an endpoint that it knows how to reach.
     fn scenario(&self, endpoint: Endpoint) -> Scenario {
-        let grouping = match (self.is_fifo, self.groups) {
-            (true, _) => Grouping::Fifo,
-            (false, 0) => Grouping::None,
-            (false, _) => Grouping::Fair,
-        };
+        let grouping = Grouping::new(self.is_fifo, self.groups);
         Scenario {
             shape: Shape { batch: self.batch.max(1), size_bytes: self.size_bytes, grouping },
             groups: self.groups,
@@ -214,11 +210,6 @@ impl Line {
         }
         serde_json::from_slice(&line).context("not understood").map(Some)
     }
-}
-
-/// Whether a read has only waited for its turn.
-fn is_nothing_yet(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 /// Wall clock, for clocks of two hosts have nothing else in common.

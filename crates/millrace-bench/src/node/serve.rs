@@ -3,27 +3,23 @@
 use std::{
     io::Write as _,
     net::{TcpListener, TcpStream},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    thread::{self, JoinHandle},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
+    thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::{
-    Answer, Job, Line, PROTOCOL, Request, SIGN_OF_LIFE, SILENCE_MAX, TURN, is_nothing_yet, now_us,
-};
+use super::{Answer, Job, Line, PROTOCOL, Request, SIGN_OF_LIFE, SILENCE_MAX, TURN, now_us};
 use crate::{
     access::AccessFlags,
     delay::Delay,
-    load::{self, Endpoint, Scenario, Together},
+    load::{self, Endpoint, Scenario, Together, is_nothing_yet},
     output,
     progress::Progress,
     tls::Trust,
+    watcher::Watcher,
 };
 
 #[derive(Args, Debug)]
@@ -101,7 +97,7 @@ fn prepare_and_run(line: &mut Line, flags: &Flags) -> Result<()> {
 
 fn run(job: &Job, endpoint: Endpoint, line: &mut Line) -> Result<()> {
     let progress = Progress::default();
-    let departure = Departure::watch(&line.writer, &progress)?;
+    let departure = watch_departure(&line.writer, &progress)?;
     let writer = line.writer.try_clone().context("sharing the connection")?;
     let shared = Arc::new(Mutex::new(Line::new(writer)?));
     let all_sent = {
@@ -127,42 +123,23 @@ fn run(job: &Job, endpoint: Endpoint, line: &mut Line) -> Result<()> {
 
 /// Ends a run early when its coordinator ends the connection: nobody would hear the report. Lets it
 /// know from time to time that the run goes on: consumers may have a long backlog.
-struct Departure {
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Departure {
-    fn watch(socket: &TcpStream, progress: &Progress) -> Result<Departure> {
-        let socket = socket.try_clone().context("sharing the connection")?;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let (is_seen_over, progress) = (Arc::clone(&is_over), progress.clone());
-        let watch = move || {
-            let mut told = Instant::now();
-            while !is_seen_over.load(Relaxed) {
-                if told.elapsed() > SIGN_PAUSE {
-                    told = Instant::now();
-                    // If the connection is broken, the look at it shows that.
-                    let _ = (&socket).write_all(SIGN_OF_LIFE);
-                }
-                // Waits for a turn; what is said is left to who listens.
-                match socket.peek(&mut [0]) {
-                    Ok(1..) => thread::sleep(TURN),
-                    Err(error) if is_nothing_yet(&error) => {}
-                    Ok(0) | Err(_) => return progress.live().end_early(),
-                }
+fn watch_departure(socket: &TcpStream, progress: &Progress) -> Result<Watcher> {
+    let socket = socket.try_clone().context("sharing the connection")?;
+    let progress = progress.clone();
+    Watcher::start("departure", move |is_over| {
+        let mut told = Instant::now();
+        while !is_over.load(Relaxed) {
+            if told.elapsed() > SIGN_PAUSE {
+                told = Instant::now();
+                // If the connection is broken, the look at it shows that.
+                let _ = (&socket).write_all(SIGN_OF_LIFE);
             }
-        };
-        let thread = thread::Builder::new().name("departure".to_owned()).spawn(watch);
-        Ok(Departure { is_over, thread: Some(thread.context("starting a thread")?) })
-    }
-}
-
-impl Drop for Departure {
-    fn drop(&mut self) {
-        self.is_over.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+            // Waits for a turn; what is said is left to who listens.
+            match socket.peek(&mut [0]) {
+                Ok(1..) => thread::sleep(TURN),
+                Err(error) if is_nothing_yet(&error) => {}
+                Ok(0) | Err(_) => return progress.live().end_early(),
+            }
         }
-    }
+    })
 }

@@ -29,7 +29,7 @@ impl Environment {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()),
             cpu: cpu().unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
-            cores: cores(),
+            cores: process::cores(),
             load_average_before: process::load_average(),
             load_average_after: None,
             endpoint: endpoint.to_owned(),
@@ -67,10 +67,6 @@ impl std::fmt::Display for Environment {
             self.endpoint,
         )
     }
-}
-
-pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn read(path: &str) -> Option<String> {

@@ -9,7 +9,6 @@ use std::{sync::Arc, time::Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use hdrhistogram::Histogram;
-use tokio::runtime;
 
 use super::{Findings, Options, Setting, conduct, values::body_size};
 use crate::{
@@ -67,14 +66,8 @@ struct Side {
 
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     conduct("ab", &flags.options, |setting| {
-        let other = Setting::new(
-            &flags.versus,
-            setting.access.clone(),
-            &setting.trust,
-            None,
-            setting.scale,
-        )?;
-        let other = Setting { progress: setting.progress.clone(), ..other };
+        let access = setting.access.clone();
+        let other = setting.elsewhere(&flags.versus, access, &setting.trust, None)?;
         findings(setting, &other, flags)
     })
 }
@@ -149,7 +142,7 @@ fn measure(setting: &Setting, other: &Setting, flags: &Flags) -> Result<Vec<Bloc
     setting.progress.begin("ab");
     let count = setting.count(flags.blocks, BLOCKS_LEAST);
     let (mut a, mut b) = (Side::new(setting, flags.size)?, Side::new(other, flags.size)?);
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = crate::runtime::current_thread()?;
     runtime.block_on(setting.progress.unless_ended(async {
         // Warm-up: opens the connections.
         a.block(flags.sends, false).await?;

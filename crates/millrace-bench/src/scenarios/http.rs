@@ -6,7 +6,6 @@ use std::{cell::RefCell, rc::Rc, sync::Arc, time::Duration};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use tokio::{
-    runtime,
     task::LocalSet,
     time::{Instant, error::Elapsed, sleep},
 };
@@ -21,7 +20,8 @@ use crate::{
     live::{Event, Live},
     load::{Connection, Latencies, MISSED_MAX, Pace, Turn, Verb, first_due, is_success, pace},
     process,
-    report::{Metric, Recording, Section, thousands},
+    progress::Progress,
+    report::{Metric, Section, thousands},
 };
 
 #[derive(Args, Clone, Debug)]
@@ -63,7 +63,6 @@ struct Run {
 
 const WARM_UP: Duration = Duration::from_secs(2);
 const DURATION_LEAST: Duration = Duration::from_secs(1);
-const WATCH_TURN: Duration = Duration::from_millis(100);
 /// After a request without an answer.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -101,7 +100,7 @@ fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
         for (name, count) in [("refused", run.refused), ("failed", run.failed)] {
             findings.faults.push(Metric::faults(&format!("{front}.{name}"), count));
         }
-        findings.recordings.extend(recordings(&step, &front, began));
+        findings.recordings.extend(step.latencies.recordings(&front, began, step.elapsed));
         findings.warnings.extend(warning(&step, run.refused + run.failed));
         notes.extend(run.first_error.map(|error| format!("The first error: {error}")));
         steps.push(step);
@@ -144,7 +143,7 @@ fn request(setting: &Setting, plan: &Plan) -> Result<Vec<u8>> {
 
 fn measure(setting: &Setting, plan: &Plan, request: &[u8], rate: f64) -> Result<Run> {
     setting.progress.begin("http");
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let runtime = crate::runtime::current_thread()?;
     let clients = LocalSet::new();
     let found = clients.block_on(&runtime, async {
         let start = Instant::now();
@@ -170,13 +169,10 @@ fn measure(setting: &Setting, plan: &Plan, request: &[u8], rate: f64) -> Result<
         }
         let warm_until = run.borrow().warm_until;
         let end = run.borrow().end;
-        let watch = async {
-            loop {
-                let passed = Instant::now().saturating_duration_since(warm_until);
-                let share = passed.as_secs_f64() / (end - warm_until).as_secs_f64().max(1e-9);
-                setting.progress.at(share, String::new);
-                sleep(WATCH_TURN).await;
-            }
+        let show = |progress: &Progress| {
+            let passed = Instant::now().saturating_duration_since(warm_until);
+            let share = passed.as_secs_f64() / (end - warm_until).as_secs_f64().max(1e-9);
+            progress.at(share, String::new);
         };
         let join = setting.progress.unless_ended(async {
             for task in tasks {
@@ -184,10 +180,7 @@ fn measure(setting: &Setting, plan: &Plan, request: &[u8], rate: f64) -> Result<
             }
             Ok(())
         });
-        tokio::select! {
-            outcome = join => outcome?,
-            () = watch => {}
-        }
+        setting.progress.shown(show, join).await?;
         anyhow::Ok(run)
     })?;
     let run = Rc::into_inner(found).context("connections still hold the run")?.into_inner();
@@ -310,10 +303,6 @@ impl Run {
             live.record(verb, taken);
         }
     }
-}
-
-fn recordings(step: &Step, front: &str, began: Duration) -> Vec<Recording> {
-    step.latencies.recordings(front, began, step.elapsed)
 }
 
 fn method(text: &str) -> Result<String, String> {

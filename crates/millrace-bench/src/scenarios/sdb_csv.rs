@@ -10,7 +10,6 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use tokio::runtime;
 
 use super::{
     Findings, Flags, Setting, conduct,
@@ -60,7 +59,7 @@ pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
 
 /// The same as part of a suite: where there is no SimpleDB, the section says so.
 pub(crate) fn findings_if_there(setting: &Setting, plan: &Plan) -> Result<Findings> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let runtime = crate::runtime::current_thread()?;
     let domain = domain();
     let is_there = runtime.block_on(async {
         let mut endpoint = SimpleDb::new(&setting.endpoint, None)?;
@@ -91,7 +90,7 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
     };
     let mut endpoint = setting.endpoint.clone();
     let _delay = Delay::put_before(&mut endpoint, plan.delay)?;
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let runtime = crate::runtime::current_thread()?;
     let (mut trials, mut recordings) = (Vec::new(), Vec::new());
     for trial in 0..plan.trials {
         for is_batch in [false, true] {

@@ -163,6 +163,18 @@ impl Setting {
         })
     }
 
+    /// The same run at another endpoint.
+    pub(crate) fn elsewhere(
+        &self,
+        url: &str,
+        access: Access,
+        trust: &Trust,
+        server_pid: Option<u32>,
+    ) -> Result<Setting> {
+        let setting = Setting::new(url, access, trust, server_pid, self.scale)?;
+        Ok(Setting { progress: self.progress.clone(), ..setting })
+    }
+
     /// A duration by scale, `least` at least.
     pub(crate) fn lasting(&self, duration: Duration, least: Duration) -> Duration {
         let scaled = Duration::try_from_secs_f64(duration.as_secs_f64() * self.scale);

@@ -5,6 +5,8 @@
 
 use hdrhistogram::Histogram;
 
+use crate::latency::counts;
+
 /// One block on each endpoint, measured one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
@@ -75,11 +77,6 @@ pub(crate) fn quantile_differences(
 }
 
 type Counts = Vec<(u64, u64)>;
-
-fn counts(histogram: &Histogram<u64>) -> Counts {
-    let recorded = histogram.iter_recorded();
-    recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
-}
 
 fn distinct(blocks: &[(Counts, Counts)]) -> Vec<u64> {
     let all = blocks.iter().flat_map(|(a, b)| a.iter().chain(b));

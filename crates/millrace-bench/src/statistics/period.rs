@@ -19,7 +19,7 @@ const PAIRS_MIN: usize = 2;
 const PAIRS_SHARE: f64 = 0.5;
 
 /// The positions, from 0, whose value stands out.
-pub(crate) fn spikes(values: &[f64]) -> Vec<usize> {
+fn spikes(values: &[f64]) -> Vec<usize> {
     let heights = heights(values).into_iter().enumerate();
     heights.filter(|(_, height)| *height > 0.0).map(|(at, _)| at).collect()
 }

@@ -90,9 +90,9 @@ fn eliminate(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
         if pivot[column].abs() < f64::EPSILON * pivot[size].abs().max(1e-30) {
             return None;
         }
-        for (index, row) in rows.iter_mut().enumerate().filter(|(index, _)| *index != column) {
+        let others = rows.iter_mut().enumerate().filter(|(index, _)| *index != column);
+        for (_, row) in others {
             let factor = row[column] / pivot[column];
-            debug_assert_ne!(index, column);
             row.iter_mut().zip(&pivot).for_each(|(cell, above)| *cell -= factor * above);
         }
     }

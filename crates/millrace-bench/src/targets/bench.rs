@@ -1,9 +1,6 @@
 //! What every measurement needs: servers on fresh directories, the ceiling, rounds and medians.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -14,10 +11,10 @@ use super::{
     probe,
     row::Row,
 };
-use crate::access::Keys;
 use crate::leftovers::Directory;
 use crate::load::{self, Count, Endpoint, Mode, Percentiles, Report, Scenario};
 use crate::output;
+use crate::process;
 use crate::progress::Progress;
 use crate::server::{Server, Settings};
 
@@ -48,7 +45,6 @@ pub(crate) struct Bench {
     flags: Vec<String>,
     directory: Directory,
     ceiling: Server,
-    servers: u32,
 }
 
 impl Bench {
@@ -70,51 +66,40 @@ impl Bench {
             flags,
             directory,
             ceiling: Server::start_ceiling()?,
-            servers: 0,
         })
     }
 
     /// Adds a row, and says so to who waits. What went wrong while it was measured is held against
     /// it, whatever the figures are.
     pub(crate) fn add(&mut self, row: Row) {
-        let row = row.considered(self.scale, super::cores()).failed(self.faults.of_row());
+        let row = row.considered(self.scale, process::cores()).failed(self.faults.of_row());
         let Row { target, what, measured, .. } = &row;
         output::tell(&format!("  {target:>2}  {what}: {measured}"));
         self.rows.push(row);
     }
 
-    /// A server on a directory of its own, whose clients must sign.
-    pub(crate) fn server_with_keys(&mut self, keys: Keys) -> Result<Server> {
-        Server::start(&Settings { keys: Some(keys), ..self.settings("fsync") })
+    /// A server of which nothing is left when it is dropped.
+    pub(crate) fn server(&self) -> Result<Server> {
+        self.server_with(|settings| settings)
     }
 
-    /// Settings of a server on a directory of its own.
-    pub(crate) fn settings(&mut self, durability: &'static str) -> Settings {
-        self.servers += 1;
-        let data = self.directory.path().join(format!("data-{}", self.servers));
-        Settings {
+    pub(crate) fn server_with(&self, change: impl FnOnce(Settings) -> Settings) -> Result<Server> {
+        let (settings, data) = self.settings()?;
+        Ok(Server::start(&change(settings))?.with_data(data))
+    }
+
+    /// Of a server on a directory of its own.
+    pub(crate) fn settings(&self) -> Result<(Settings, Directory)> {
+        let directory = Directory::below(self.directory.path()).context("making a directory")?;
+        let settings = Settings {
             binary: self.binary.clone(),
             flags: self.flags.clone(),
-            data,
-            durability,
+            data: directory.path().join("data"),
+            durability: "fsync",
             keys: None,
             certificate: None,
-        }
-    }
-
-    /// Removes what a server left, so that directories do not fill the disk.
-    pub(crate) fn remove(&self, data: &Path) -> Result<()> {
-        std::fs::remove_dir_all(data).with_context(|| format!("removing {}", data.display()))
-    }
-
-    /// Removes what all servers left: none runs any more.
-    pub(crate) fn remove_all(&self) -> Result<()> {
-        let directory = self.directory.path();
-        let entries = std::fs::read_dir(directory).context("reading the directory for data")?;
-        for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
-            self.remove(&entry.path())?;
-        }
-        Ok(())
+        };
+        Ok((settings, directory))
     }
 
     /// A scenario with this scale's durations.

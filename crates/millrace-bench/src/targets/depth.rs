@@ -14,7 +14,6 @@ use super::{
 };
 use crate::load::{Grouping, Mode, Scenario, Shape};
 use crate::report::thousands;
-use crate::server::Server;
 
 /// The share of the ceiling that a drain must reach.
 const SHARE: f64 = 0.4;
@@ -98,8 +97,7 @@ fn standard(count: u64) -> Backlog {
 
 /// Fills a queue and drains it, interleaved with the ceiling; small drains several times.
 fn drain(bench: &mut Bench, backlog: Backlog) -> Result<Comparison> {
-    let settings = bench.settings("fsync");
-    let server = Server::start(&settings)?;
+    let server = bench.server()?;
     let times = if backlog.count <= 10_000 { bench.pick(1, SMALL_DRAINS, SMALL_DRAINS) } else { 1 };
     let mut found = Comparison::default();
     for _ in 0..times {
@@ -110,8 +108,6 @@ fn drain(bench: &mut Bench, backlog: Backlog) -> Result<Comparison> {
         })?;
         found.rounds.extend(more.rounds);
     }
-    drop(server);
-    bench.remove(&settings.data)?;
     Ok(found)
 }
 

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use h2::client::SendRequest;
-use tokio::{net::TcpStream, runtime, task::LocalSet, time};
+use tokio::{net::TcpStream, task::LocalSet, time};
 
 use super::{bench::Bench, held::Held, protocols::Measured};
 use crate::{
@@ -52,7 +52,7 @@ pub(crate) fn through_in_tens(bench: &mut Bench, server: &Server) -> Result<Meas
     bench.faults.begin();
     let scenario = bench.scenario(Mode::Pc, server.endpoint()?, CONNECTIONS * STREAMS);
     let queue_url = scenario.create_queue()?;
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let runtime = crate::runtime::current_thread()?;
     let run = Rc::new(Run {
         uri: format!("http://{}/", scenario.endpoint.dialect.sqs()?.host),
         dialect: scenario.endpoint.dialect.sqs()?.clone(),

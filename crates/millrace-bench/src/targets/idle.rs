@@ -8,7 +8,6 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use tokio::{
-    runtime,
     sync::mpsc,
     task::{JoinSet, LocalSet},
     time::{sleep, timeout},
@@ -48,8 +47,7 @@ struct Woken {
 
 pub(crate) fn idle(bench: &mut Bench) -> Result<()> {
     bench.faults.begin();
-    let settings = bench.settings("fsync");
-    let server = Server::start(&settings)?;
+    let server = bench.server()?;
     let endpoint = server.endpoint()?;
     let (polls, queues) = (bench.pick(500, POLLS, POLLS), bench.pick(50, 1000, 1000));
     let polls = polls.min(polls_within(process::raise_open_files()));
@@ -58,12 +56,10 @@ pub(crate) fn idle(bench: &mut Bench) -> Result<()> {
     for number in 0..queues {
         urls.push(endpoint.create_queue_over(&mut socket, &format!("idle-{number}"))?);
     }
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let runtime = crate::runtime::current_thread()?;
     let progress = bench.progress.clone();
     let watched = progress.unless_ended(watch(bench, &server, &endpoint, &urls, polls));
-    LocalSet::new().block_on(&runtime, watched)?;
-    drop(server);
-    bench.remove(&settings.data)
+    LocalSet::new().block_on(&runtime, watched)
 }
 
 async fn watch(

@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use hdrhistogram::Histogram;
-use tokio::runtime;
 
 use super::{bench::Bench, held::Held, row::Row};
 use crate::load::{
@@ -24,13 +23,10 @@ const FLATNESS: f64 = 1.5;
 const KEPT: f64 = 0.98;
 
 pub(crate) fn latency(bench: &mut Bench) -> Result<()> {
-    let settings = bench.settings("fsync");
-    let server = Server::start(&settings)?;
+    let server = bench.server()?;
     one_connection(bench, &server)?;
     half_rate(bench, &server)?;
-    by_position(bench, &server)?;
-    drop(server);
-    bench.remove(&settings.data)
+    by_position(bench, &server)
 }
 
 /// Over all that was measured before: run last.
@@ -109,7 +105,7 @@ fn by_position(bench: &mut Bench, server: &Server) -> Result<()> {
     let scenario = bench.scenario(Mode::Latency, server.endpoint()?, 1);
     let queue_url = scenario.create_queue()?;
     let mut positions = vec![histogram(); POSITIONS];
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let runtime = crate::runtime::current_thread()?;
     runtime.block_on(async {
         for round in 0..rounds {
             let closed = serial_sends(&scenario, &queue_url, round, &mut positions).await?;

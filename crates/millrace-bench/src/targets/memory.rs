@@ -20,8 +20,7 @@ const BESIDES_BYTES: f64 = 60.0 * MB;
 
 /// Target 7: at rest, by waiting message, by message in flight, by queue.
 pub(crate) fn memory(bench: &mut Bench) -> Result<()> {
-    let settings = bench.settings("fsync");
-    let server = Server::start(&settings)?;
+    let server = bench.server()?;
     let rest = server.resident_bytes()? as f64;
     bench.add(Row {
         target: "7",
@@ -48,7 +47,6 @@ pub(crate) fn memory(bench: &mut Bench) -> Result<()> {
         });
     }
     drop(server);
-    bench.remove(&settings.data)?;
     large_bodies(bench)?;
     queues(bench)
 }
@@ -75,8 +73,7 @@ fn large_bodies(bench: &mut Bench) -> Result<()> {
 /// Memory of messages that wait when nobody sends any more: buffers of many large requests under
 /// way would be most of it.
 fn growth_at_rest(bench: &mut Bench, size_bytes: usize, count: u64) -> Result<f64> {
-    let settings = bench.settings("fsync");
-    let server = Server::start(&settings)?;
+    let server = bench.server()?;
     let scenario = batches(bench.scenario(Mode::Send, server.endpoint()?, 8), 10);
     let shape = Shape { size_bytes, ..scenario.shape };
     let scenario = Scenario { shape, count, ..scenario };
@@ -85,8 +82,6 @@ fn growth_at_rest(bench: &mut Bench, size_bytes: usize, count: u64) -> Result<f6
     let before = resident_at_rest(bench, &server)?;
     bench.measure_on(&server, scenario.clone(), &scenario.create_queue()?)?;
     let growth = resident_at_rest(bench, &server)?.saturating_sub(before);
-    drop(server);
-    bench.remove(&settings.data)?;
     Ok(growth as f64)
 }
 
@@ -132,8 +127,7 @@ fn fill_and_receive(
 
 fn queues(bench: &mut Bench) -> Result<()> {
     bench.faults.begin();
-    let settings = bench.settings("fsync");
-    let server = Server::start(&settings)?;
+    let server = bench.server()?;
     let (endpoint, count) = (server.endpoint()?, bench.pick(500, 10_000, 10_000));
     let mut socket = std::net::TcpStream::connect(endpoint.address).context("connecting")?;
     for number in 0..count {
@@ -148,6 +142,5 @@ fn queues(bench: &mut Bench) -> Result<()> {
         is_met: Some(resident <= 200.0 * MB),
         ..Row::default()
     });
-    drop(server);
-    bench.remove(&settings.data)
+    Ok(())
 }

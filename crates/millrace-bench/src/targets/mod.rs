@@ -141,9 +141,6 @@ fn measure_all(bench: &mut Bench, only: &[u8]) {
             bench.faults.begin();
             bench.faults.note(&format!("not measured: {error:#}"));
             bench.add(Row { target, what: what.to_owned(), ..Row::default() });
-            if let Err(error) = bench.remove_all() {
-                bench.faults.note(&format!("{error:#}"));
-            }
         }
     }
     if is_wanted("5") {
@@ -158,7 +155,8 @@ fn summary(
     before: &Percentiles,
     after: Option<&Percentiles>,
 ) -> String {
-    let (verdicts, cores, rounds) = (summary::verdicts(&bench.rows), cores(), bench.rounds());
+    let (verdicts, cores, rounds) =
+        (summary::verdicts(&bench.rows), process::cores(), bench.rounds());
     let quick = if bench.scale == Scale::Quick { " Quick: only shows that it works." } else { "" };
     let sync = |when: &str, found: &Percentiles| {
         format!("{when}: p50 {:.0} µs, p99 {:.0} µs", found.p50_us, found.p99_us)
@@ -171,12 +169,8 @@ fn summary(
     )
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 fn warn_if_busy() {
-    let cores = cores();
+    let cores = process::cores();
     if let Some(load) = process::load_average().filter(|load| *load > cores as f64) {
         output::tell(&format!(
             "warning: load average {load:.1} on {cores} cores: rates and latencies are those of a \

@@ -16,11 +16,11 @@ use crate::statistics::median;
 /// signatures checked against the same ones unchecked. What is held against each other is measured
 /// next to each other, and neither is always the first.
 pub(crate) fn protocols(bench: &mut Bench) -> Result<()> {
-    let plain = Server::start(&bench.settings("fsync"))?;
+    let plain = bench.server()?;
     let keys = Keys::new("bench", "bench");
-    let signed = bench.server_with_keys(keys.clone())?;
+    let signed = bench.server_with(|settings| Settings { keys: Some(keys.clone()), ..settings })?;
     let certificate = Some(Arc::new(Certificate::new()?));
-    let encrypted = Server::start(&Settings { certificate, ..bench.settings("fsync") })?;
+    let encrypted = bench.server_with(|settings| Settings { certificate, ..settings })?;
     let usual = |bench: &mut Bench| pc(bench, &plain, plain.endpoint()?);
     let unchecked = |bench: &mut Bench| pc(bench, &plain, plain.endpoint_signing(&keys)?);
     let query = |bench: &mut Bench| pc(bench, &plain, plain.endpoint_in(Protocol::Query)?);

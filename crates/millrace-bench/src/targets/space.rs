@@ -19,7 +19,7 @@ const RECLAIM: Duration = Duration::from_secs(15);
 
 /// Target 9: from the start of the process to its first answer.
 pub(crate) fn restart(bench: &mut Bench) -> Result<()> {
-    let settings = bench.settings("fsync");
+    let (settings, _data) = bench.settings()?;
     Server::start(&settings)?.kill();
     let empty_ms = restart_ms(bench, &settings, None)?;
     bench.add(Row {
@@ -49,7 +49,7 @@ pub(crate) fn restart(bench: &mut Bench) -> Result<()> {
         is_met: Some(full_ms <= limit_ms),
         ..Row::default()
     });
-    bench.remove(&settings.data)
+    Ok(())
 }
 
 /// The median over rounds; each ends with another SIGKILL. `held` is a queue, and how many messages
@@ -78,7 +78,7 @@ pub(crate) fn disk(bench: &mut Bench) -> Result<()> {
     for (what, settle) in
         [("drained", Settle::DeleteAll), ("one left of 50,000", Settle::KeepEvery(every))]
     {
-        let settings = bench.settings("fsync");
+        let (settings, _data) = bench.settings()?;
         let server = Server::start(&settings)?;
         let live = if settle == Settle::DeleteAll { 0 } else { count.div_ceil(every) };
         let limit = 2.0 * (live * 1024) as f64 + 256.0 * MB;
@@ -100,8 +100,6 @@ pub(crate) fn disk(bench: &mut Bench) -> Result<()> {
             is_met: Some(used <= limit),
             ..Row::default()
         });
-        drop(server);
-        bench.remove(&settings.data)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::load::{Count, Mode, Scenario, Shape, Verb};
 use crate::report::thousands;
-use crate::server::Server;
+use crate::server::Settings;
 use crate::statistics::median;
 
 /// What one answer may take besides its sync: 0.15 ms.
@@ -17,8 +17,7 @@ const ANSWER_US: f64 = 150.0;
 
 /// Targets 1 and 2: with 64 connections, through the queue and sends alone.
 pub(crate) fn many_connections(bench: &mut Bench, target: &'static str) -> Result<()> {
-    let settings = bench.settings("fsync");
-    let server = Server::start(&settings)?;
+    let server = bench.server()?;
     // Mode, batch, share of the ceiling, CPU µs a message.
     let goals = match target {
         "1" => [(Mode::Pc, 10, 0.5, 9.0), (Mode::Pc, 1, 0.6, 40.0)],
@@ -38,14 +37,12 @@ pub(crate) fn many_connections(bench: &mut Bench, target: &'static str) -> Resul
             ..Row::of(&found)
         });
     }
-    drop(server);
-    bench.remove(&settings.data)
+    Ok(())
 }
 
 /// Target 3: the disk sets the rate of few connections; without it, the code does.
 pub(crate) fn few_connections(bench: &mut Bench) -> Result<()> {
-    let settings = bench.settings("fsync");
-    let server = Server::start(&settings)?;
+    let server = bench.server()?;
     for connections in [1, 8] {
         let found = bench.compare(&server, |bench, endpoint| {
             bench.scenario(Mode::Send, endpoint, connections)
@@ -60,10 +57,8 @@ pub(crate) fn few_connections(bench: &mut Bench) -> Result<()> {
         });
     }
     drop(server);
-    bench.remove(&settings.data)?;
 
-    let settings = bench.settings("os");
-    let server = Server::start(&settings)?;
+    let server = bench.server_with(|settings| Settings { durability: "os", ..settings })?;
     for connections in [1, 8] {
         let found = bench.compare(&server, |bench, endpoint| {
             bench.scenario(Mode::Send, endpoint, connections)
@@ -77,14 +72,12 @@ pub(crate) fn few_connections(bench: &mut Bench) -> Result<()> {
             ..send_row(connections, "os", &found)
         });
     }
-    drop(server);
-    bench.remove(&settings.data)
+    Ok(())
 }
 
 /// Target 11: what batches gain, and that requests are neither wasted nor empty.
 pub(crate) fn batch_gain(bench: &mut Bench) -> Result<()> {
-    let settings = bench.settings("fsync");
-    let server = Server::start(&settings)?;
+    let server = bench.server()?;
     let (mut ones, mut tens) = (Comparison::default(), Comparison::default());
     let mut gains = Vec::new();
     for number in 0..bench.rounds() {
@@ -127,8 +120,7 @@ pub(crate) fn batch_gain(bench: &mut Bench) -> Result<()> {
             ..Row::of(found)
         });
     }
-    drop(server);
-    bench.remove(&settings.data)
+    Ok(())
 }
 
 pub(crate) fn batches(scenario: Scenario, batch: u64) -> Scenario {

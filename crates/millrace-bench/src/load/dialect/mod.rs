@@ -167,7 +167,7 @@ fn part<'a>(answer: &'a [u8], places: &[Range<usize>], index: usize) -> &'a [u8]
     places.get(index).and_then(|at| answer.get(at.clone())).unwrap_or_default()
 }
 
-fn put(out: &mut Vec<u8>, parts: &[&str]) {
+pub(crate) fn put(out: &mut Vec<u8>, parts: &[&str]) {
     for part in parts {
         out.extend_from_slice(part.as_bytes());
     }

@@ -1,9 +1,5 @@
 use super::*;
-use crate::{
-    access::Access,
-    load::{Endpoint, Scenario, Shape},
-    tls::Trust,
-};
+use crate::load::{Scenario, Shape};
 
 /// Of a run in which five messages were acknowledged, none came, and so many receives had no
 /// answer.
@@ -13,9 +9,8 @@ fn report(batch: u64, unanswered: u64) -> Report {
 
 /// The same, of a server that is gone.
 fn report_of(batch: u64, unanswered: u64, gone: Option<&str>) -> Report {
-    let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
     let shape = Shape { batch, ..Shape::default() };
-    let run = Run::new(&Scenario { shape, ..Scenario::new(Mode::Pc, endpoint.unwrap(), 2) }, "q");
+    let run = Run::new(&Scenario { shape, ..Scenario::to_nowhere(Mode::Pc, 2) }, "q");
     run.ledger.take(5, 5, 0);
     (0..5).for_each(|sequence| run.ledger.acknowledge(sequence));
     // Before it is measured, as a failure may be.
@@ -26,8 +21,7 @@ fn report_of(batch: u64, unanswered: u64, gone: Option<&str>) -> Report {
 }
 
 fn report_between(before: &Snapshot, after: &Snapshot) -> Report {
-    let endpoint = Endpoint::new("http://127.0.0.1:1", &Access::open(), &Trust::default());
-    let run = Run::new(&Scenario::new(Mode::Pc, endpoint.unwrap(), 2), "q");
+    let run = Run::new(&Scenario::to_nowhere(Mode::Pc, 2), "q");
     Report::new(&run, before, after, vec![Latencies::new()])
 }
 

@@ -18,7 +18,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use millrace_client::{Peer, ReceiveRequest, SystemAttributes, transport::TransportOptions};
-use tokio::{runtime, task::JoinSet, time};
+use tokio::{task::JoinSet, time};
 
 use super::{
     Findings, Flags, Setting, conduct,
@@ -32,6 +32,7 @@ use crate::{
     certificate::Certificate,
     leftovers::Directory,
     process,
+    progress::Progress,
     report::Recording,
     server::{Server, Settings},
     tls::Trust,
@@ -102,7 +103,7 @@ const EMPTY_MAX: Duration = Duration::from_millis(100);
 /// A TLS endpoint: somebody's, or a server of our own that ends with it.
 struct Secure {
     setting: Setting,
-    own: Option<(Server, Directory)>,
+    own: Option<Server>,
 }
 
 pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
@@ -174,12 +175,9 @@ pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
 impl Secure {
     /// `None` where there is no TLS to measure: a server of our own speaks SQS only.
     fn find(setting: &Setting, plan: &Plan) -> Result<Option<Secure>> {
-        let at = |url: &str, access, trust: &Trust, pid| {
-            let secure = Setting::new(url, access, trust, pid, setting.scale)?;
-            anyhow::Ok(Setting { progress: setting.progress.clone(), ..secure })
-        };
         if let Some(url) = &plan.https_endpoint {
-            let setting = at(url, setting.access.clone(), &setting.trust, None)?;
+            let access = setting.access.clone();
+            let setting = setting.elsewhere(url, access, &setting.trust, None)?;
             return Ok(Some(Secure { setting, own: None }));
         }
         if setting.endpoint.tls.is_some() {
@@ -189,17 +187,19 @@ impl Secure {
             return Ok(None);
         }
         let directory = Directory::new().context("making a directory")?;
-        let server = Server::start(&Settings {
+        let settings = Settings {
             binary: std::env::current_exe().context("finding this program")?,
             flags: Vec::new(),
             data: PathBuf::from(directory.path()).join("data"),
             durability: "fsync",
             keys: None,
             certificate: Some(Arc::new(Certificate::new()?)),
-        })?;
+        };
+        let server = Server::start(&settings)?.with_data(directory);
         let access = Access::Sqs { protocol: setting.access.protocol(), keys: None };
-        let setting = at(server.url(), access, &Trust::anyone(), Some(server.pid()))?;
-        Ok(Some(Secure { setting, own: Some((server, directory)) }))
+        let (trust, pid) = (Trust::anyone(), Some(server.pid()));
+        let setting = setting.elsewhere(server.url(), access, &trust, pid)?;
+        Ok(Some(Secure { setting, own: Some(server) }))
     }
 }
 
@@ -223,19 +223,16 @@ fn measure(
     let peer = queue.peer(transport)?;
     let left = Arc::new(AtomicU64::new(messages));
     let server_cpu = || setting.server_pid.and_then(|pid| process::cpu_time(pid).ok());
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let runtime = crate::runtime::current_thread()?;
     let before = (Instant::now(), process::own_cpu_time(), server_cpu());
     let outcome = runtime.block_on(setting.progress.unless_ended(async {
         let mut tasks = JoinSet::new();
         for _ in 0..workers {
             tasks.spawn(work(peer.clone(), Arc::clone(&left), plan.batch as u32));
         }
-        let watch = async {
-            loop {
-                let done = messages.saturating_sub(left.load(Relaxed));
-                setting.progress.at(done as f64 / messages as f64, String::new);
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
+        let show = |progress: &Progress| {
+            let done = messages.saturating_sub(left.load(Relaxed));
+            progress.at(done as f64 / messages as f64, String::new);
         };
         let join = async {
             while let Some(joined) = tasks.join_next().await {
@@ -243,10 +240,7 @@ fn measure(
             }
             anyhow::Ok(())
         };
-        tokio::select! {
-            outcome = join => outcome,
-            () = watch => Ok(()),
-        }
+        setting.progress.shown(show, join).await
     }));
     let (taken, own_cpu) = (before.0.elapsed(), process::own_cpu_time().saturating_sub(before.1));
     let server_cpu = server_cpu().zip(before.2).map(|(after, before)| after.saturating_sub(before));

@@ -191,11 +191,7 @@ fn alone(mut scenario: Scenario, delay: Duration, queue: &str) -> Result<load::R
 }
 
 fn scenario(setting: &Setting, plan: &Plan, batch: u64) -> Scenario {
-    let grouping = match (plan.fifo, plan.groups) {
-        (true, _) => Grouping::Fifo,
-        (false, 0) => Grouping::None,
-        (false, _) => Grouping::Fair,
-    };
+    let grouping = Grouping::new(plan.fifo, plan.groups);
     let mode = if plan.consumers == 0 { Mode::Send } else { Mode::Pc };
     Scenario {
         shape: Shape { batch, size_bytes: plan.size, grouping },

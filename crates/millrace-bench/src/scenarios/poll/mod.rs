@@ -15,15 +15,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use millrace_client::transport::TransportOptions;
 use models::{Consumer, Counters};
 use section::{front, name};
-use tokio::{
-    runtime,
-    time::{self, sleep},
-};
+use tokio::time::{self, sleep};
 
 use super::{
     Findings, Flags, Setting, conduct,
@@ -31,7 +28,7 @@ use super::{
     queue::Queue,
     values::{distinct, duration},
 };
-use crate::{delay::Delay, report::Recording};
+use crate::{delay::Delay, progress::Progress, report::Recording};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Plan {
@@ -161,7 +158,7 @@ fn measure(
         messages,
         counters: Arc::clone(&counters),
     };
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let runtime = crate::runtime::current_thread()?;
     let started = Instant::now();
     let outcome = runtime.block_on(async {
         let run = async {
@@ -171,17 +168,13 @@ fn measure(
                 Model::Worker => models::worker(&consumer, plan).await,
             }
         };
-        let watch = async {
-            loop {
-                let done = counters.done.load(Relaxed);
-                setting.progress.at(done as f64 / messages as f64, || format!("{done} handled"));
-                sleep(TURN).await;
-            }
+        let show = |progress: &Progress| {
+            let done = counters.done.load(Relaxed);
+            progress.at(done as f64 / messages as f64, || format!("{done} handled"));
         };
         tokio::select! {
-            outcome = setting.progress.unless_ended(run) => outcome,
+            outcome = setting.progress.unless_ended(setting.progress.shown(show, run)) => outcome,
             error = stands_still(&counters, plan.handler.saturating_add(PATIENCE)) => Err(error),
-            () = watch => Ok(()),
         }
     });
     let taken = started.elapsed();

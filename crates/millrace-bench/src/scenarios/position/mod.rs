@@ -18,7 +18,7 @@ use millrace_client::{
     Outgoing, Peer,
     transport::{Spares, TransportOptions},
 };
-use tokio::{runtime, task::JoinSet};
+use tokio::task::JoinSet;
 
 use super::{
     Findings, Flags, Setting, conduct, connections::Connections, queue::Queue, watched::Watched,
@@ -100,14 +100,8 @@ pub(crate) fn findings(setting: &Setting, runs: &Runs) -> Result<Findings> {
 fn contrast(setting: &Setting, runs: &Runs, cap: u64) -> Result<Vec<Measured>> {
     let certificate = Certificate::new()?;
     let server = Server::start_ceiling_with(cap, Some(&certificate))?;
-    let capped = Setting::new(
-        server.url(),
-        Access::open(),
-        &Trust::anyone(),
-        Some(server.pid()),
-        setting.scale,
-    )?;
-    let capped = Setting { progress: setting.progress.clone(), ..capped };
+    let (access, trust, pid) = (Access::open(), Trust::anyone(), Some(server.pid()));
+    let capped = setting.elsewhere(server.url(), access, &trust, pid)?;
     let delay = Delay::start(capped.endpoint.address, CONTRAST_ROUND_TRIP)?;
     let delayed = Some(delay.address);
     let name = |spares: &str| format!("a server that closes after {cap}, {spares} spares");
@@ -143,7 +137,7 @@ fn measure(
         queue.peer(options)
     };
     let done = AtomicU64::new(0);
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().context("runtime")?;
+    let runtime = crate::runtime::current_thread()?;
     let outcome = runtime.block_on(setting.progress.unless_ended(async {
         let mut tasks = JoinSet::new();
         for slot in 0..runs.at_once {
