@@ -14,8 +14,8 @@ pub(crate) enum Verb {
     Send,
     Receive,
     Delete,
-    /// From the start of a send to the answer of the receive that brought it; by a schedule, from when
-    /// it was due.
+    /// From the start of a send to the answer of the receive that brought it; by a schedule, from
+    /// when it was due.
     EndToEnd,
     /// Of scheduled sends: from the request to its answer, however late the request was.
     Service,
@@ -23,8 +23,8 @@ pub(crate) enum Verb {
     Late,
     /// Of scheduled sends that never were: how long they had waited when measuring ended.
     Unsent,
-    /// The same of messages that were sent by schedule and did not get in: refused, or not answered.
-    /// In a closed loop, how long the request took to fail.
+    /// The same of messages that were sent by schedule and did not get in: refused, or not
+    /// answered. In a closed loop, how long the request took to fail.
     Failed,
 }
 

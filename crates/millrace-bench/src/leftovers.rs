@@ -1,7 +1,7 @@
 //! What would stay behind a process that leaves at once: children, and directories for data.
 //!
-//! Who exits at a second signal runs no destructors, so what they would do is written down here. Who
-//! is killed cannot even do that: children then end by themselves, and directories stay. A
+//! Who exits at a second signal runs no destructors, so what they would do is written down here.
+//! Who is killed cannot even do that: children then end by themselves, and directories stay. A
 //! child is killed and gone before directories are removed: it may write there.
 
 use std::{
@@ -26,8 +26,8 @@ enum Leftover {
     Directory(PathBuf),
 }
 
-/// By number, in the order in which they were made. A lock, because whoever leaves is another thread
-/// than those that make and remove them.
+/// By number, in the order in which they were made. A lock, because whoever leaves is another
+/// thread than those that make and remove them.
 static ALL: Mutex<Vec<(u64, Leftover)>> = Mutex::new(Vec::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -44,8 +44,8 @@ pub(crate) struct Directory {
 }
 
 impl Registered {
-    /// Starts a child of this process. To be dropped as soon as that has been waited for: its number
-    /// may be another process's some time.
+    /// Starts a child of this process. To be dropped as soon as that has been waited for: its
+    /// number may be another process's some time.
     pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Registered)> {
         end_with_us(command);
         // Locked before: who leaves meanwhile would not know of the child.

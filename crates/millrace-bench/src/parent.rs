@@ -1,10 +1,10 @@
 //! Children that end with this process, whatever ends it.
 //!
-//! Who is killed outright (SIGKILL, the kernel for want of memory) ends no children, and a server or
-//! a node that stays behind holds its memory, its port and its data for ever. So each child is told
-//! who its parent is, and has the kernel kill it when that is gone. The children are this program
-//! itself, so the child can ask for that without unsafe code between fork and exec; another program,
-//! or an earlier version of this one, does not know the variable.
+//! Who is killed outright (SIGKILL, the kernel for want of memory) ends no children, and a server
+//! or a node that stays behind holds its memory, its port and its data for ever. So each child is
+//! told who its parent is, and has the kernel kill it when that is gone. The children are this
+//! program itself, so the child can ask for that without unsafe code between fork and exec; another
+//! program, or an earlier version of this one, does not know the variable.
 //!
 //! The kernel means the thread that started the child, not the process: children are started by
 //! threads that live as long as they are needed.

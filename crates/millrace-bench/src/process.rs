@@ -68,8 +68,8 @@ pub(crate) fn listening_on(port: u16) -> Option<u32> {
     })
 }
 
-/// User and system time of this process as a client, to the nanosecond: what threads took that stand
-/// for something else ([`ExcludedThread`]) is left out.
+/// User and system time of this process as a client, to the nanosecond: what threads took that
+/// stand for something else ([`ExcludedThread`]) is left out.
 pub(crate) fn own_cpu_time() -> Duration {
     clock_time(ClockId::ProcessCPUTime).saturating_sub(excluded_cpu_time())
 }

@@ -157,7 +157,7 @@ impl Progress {
         }
     }
 
-    /// What the run made, and could not remove. That it has is told at its end, behind what it measured.
+    /// What the run made and could not remove: told at its end, behind what it measured.
     pub(crate) fn leave(&self, what: String) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }

@@ -1,4 +1,4 @@
-//! The client against the real binary: `$SERVER_BINARY`, or the one of `cargo build --profile fast`.
+//! The client against the real binary: `$SERVER_BINARY`, or what `cargo build --profile fast` made.
 //!
 //! Ignored without being asked for, because the binary must be built first; `./test` asks.
 

@@ -22,7 +22,7 @@ pub enum Backoff {
         factor: f64,
         /// The longest delay.
         cap: Duration,
-        /// Whether delays are spread, so that messages which failed together do not return together.
+        /// Whether delays are spread: messages that failed together are not to return together.
         jitter: Jitter,
     },
     /// The n-th delay after the n-th failure; the last one is repeated. Empty: no delay.

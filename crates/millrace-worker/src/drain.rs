@@ -8,8 +8,8 @@
 //! ```
 //!
 //! - *draining*: nothing is received any more; a receive under way is let finish, because aborting
-//!   it would hide what it brings for a whole visibility timeout; then waiting messages are released,
-//!   not before, or it could bring them back. Handlers go on and leases are kept.
+//!   it would hide what it brings for a whole visibility timeout; then waiting messages are
+//!   released, not before, or it could bring them back. Handlers go on and leases are kept.
 //! - *cancelling*: handlers are told to stop.
 //! - *cut off*: handlers are dropped and their messages released.
 
@@ -85,8 +85,8 @@ pub struct DrainTimeouts {
 }
 
 impl Default for DrainTimeouts {
-    /// 20 s, 3 s, 2 s: most supervisors kill after 30 s, and what comes after the worker has to fit in
-    /// as well.
+    /// 20 s, 3 s, 2 s: most supervisors kill after 30 s, and what comes after the worker has to fit
+    /// in as well.
     fn default() -> DrainTimeouts {
         DrainTimeouts {
             drain: Duration::from_secs(20),

@@ -15,8 +15,8 @@ use crate::{
 
 /// Takes what was published out of the notification that SNS sends to a queue: the message becomes
 /// the body, the notification's attributes those of the message; `TopicArn` and `Subject` join them
-/// unless they are taken. What is no notification goes on as it is, so that queues with raw delivery,
-/// or with other senders, work as well.
+/// unless they are taken. What is no notification goes on as it is, so that queues with raw
+/// delivery, or with other senders, work as well.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SnsEnvelope;
 
@@ -92,10 +92,10 @@ pub struct StoredBody {
 /// Attributes that senders mark a claim check with, then and now.
 const MARKS: [&str; 2] = ["ExtendedPayloadSize", "SQSLargePayloadSize"];
 
-/// A layer that fetches bodies which their sender has put into an object store, as Amazon's extended
-/// client libraries do: the body is then the claim check `["<class name>", {"s3BucketName": …,
-/// "s3Key": …}]`, and an attribute says how large the real one is. What has no such attribute goes on
-/// as it is. If the body cannot be fetched, the message is retried.
+/// A layer that fetches bodies which their sender has put into an object store, as Amazon's
+/// extended client libraries do: the body is then the claim check `["<class name>",
+/// {"s3BucketName": …, "s3Key": …}]`, and an attribute says how large the real one is. What has no
+/// such attribute goes on as it is. If the body cannot be fetched, the message is retried.
 pub fn claim_check<F, Fut>(fetch: F) -> ClaimCheck<F>
 where
     F: Fn(StoredBody) -> Fut + Send + Sync + 'static,

@@ -34,7 +34,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A held message as a handler gets it. Rejected, it goes to the dead-letter queue, if there is one.
+    /// A held message as a handler gets it. Rejected, it goes to the dead-letter queue, if any.
     pub(crate) fn of(held: &Held, has_dead_letters: bool) -> Message {
         Message {
             delivery: held.delivery.clone(),
@@ -126,8 +126,8 @@ impl Message {
     }
 }
 
-/// The work done for messages. Runs as a task of its own for each batch; when the worker is cut off,
-/// the future is dropped, which must stop the work.
+/// The work done for messages. Runs as a task of its own for each batch; when the worker is cut
+/// off, the future is dropped, which must stop the work.
 pub trait Handler: Send + Sync + 'static {
     /// Handles as many messages as the worker's batch size says at most, and tells of each, in
     /// order, what is to become of it: some may have succeeded and others not. Messages without an
@@ -146,8 +146,8 @@ pub trait Handler: Send + Sync + 'static {
         Outcome::RETRY
     }
 
-    /// This handler, for what a layer makes of each message. The layer added last is the first to see
-    /// a message.
+    /// This handler, for what a layer makes of each message. The layer added last is the first to
+    /// see a message.
     fn behind<L: Layer>(self, layer: L) -> Behind<L, Self>
     where
         Self: Sized,

@@ -16,8 +16,8 @@ use crate::{
 /// One step before a handler. Of a batch no message is prepared once it is
 /// [cancelled](Message::cancelled): it is released.
 pub trait Layer: Send + Sync + 'static {
-    /// The message that goes on, or what becomes of it without a handler. An error is treated as one
-    /// of the handler.
+    /// The message that goes on, or what becomes of it without a handler. An error is treated as
+    /// one of the handler.
     fn prepare(
         &self,
         message: Message,

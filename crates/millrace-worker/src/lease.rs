@@ -28,8 +28,8 @@ use crate::{backoff::LONGEST_HELD, held::Key};
 
 /// The part of the timeout by which an extension may come early to share a call with others.
 const GATHER_PART: u32 = 10;
-/// The part of the timeout for which the answer to an extension is waited for: half of the timeout is
-/// left then, and a call without an answer must leave time for others …
+/// The part of the timeout for which the answer to an extension is waited for: half of the timeout
+/// is left then, and a call without an answer must leave time for others …
 const ANSWER_PART: u32 = 8;
 /// … and as many times longer once that was too short: the server is slow.
 const ANSWER_TIMES: u32 = 2;
@@ -139,7 +139,7 @@ impl Leases {
         }
     }
 
-    /// As [`Leases::extension_failed`], after so long that there may have been no time for an answer.
+    /// As [`Leases::extension_failed`], so late that there may have been no time for an answer.
     pub(crate) fn extension_timed_out(&mut self, key: Key, now: Instant) {
         if let Some(lease) = self.leases.get_mut(&key) {
             lease.is_slow = true;
@@ -188,8 +188,8 @@ impl Leases {
         ended
     }
 
-    /// Extensions to ask for in one call, `most` at the most; none if none is due. Their request has
-    /// begun. To be called after [`Leases::take_ended`].
+    /// Extensions to ask for in one call, `most` at the most; none if none is due. Their request
+    /// has begun. To be called after [`Leases::take_ended`].
     pub(crate) fn take_due(&mut self, now: Instant, most: usize) -> Vec<Extension> {
         if self.next_due().is_none_or(|due| due > now) {
             return Vec::new();

@@ -2,8 +2,8 @@
 //!
 //! The promises, whatever fails:
 //!
-//! - A message is deleted after its handler said [`Outcome::Ack`], or after the dead-letter queue has
-//!   accepted its copy; for no other reason.
+//! - A message is deleted after its handler said [`Outcome::Ack`], or after the dead-letter queue
+//!   has accepted its copy; for no other reason.
 //! - Never more handlers run than allowed, and nothing is received without a place for it.
 //! - A message stays hidden from other workers while it is held here and the server answers.
 //! - Messages of a FIFO group are handled in order, one after the other; a failure stops the group.

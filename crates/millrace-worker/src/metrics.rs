@@ -147,8 +147,8 @@ impl Metrics {
         self.last_receive.get()
     }
 
-    /// Whether handlers run and the last receive did not fail. While they have all slots none is sent,
-    /// so that the last one may be long ago.
+    /// Whether handlers run and the last receive did not fail. While they have all slots none is
+    /// sent, so that the last one may be long ago.
     pub fn is_busy(&self) -> bool {
         self.running.get() > 0 && !self.has_receive_failed.load(Ordering::Relaxed)
     }
@@ -251,7 +251,7 @@ pub struct Summary {
     pub abandoned: u64,
     /// Leases that ended before the message was settled.
     pub leases_lost: u64,
-    /// Messages whose handlers were stopped or dropped at the end, in mid-work, and that were released.
+    /// Messages whose handlers were cut off at the end, and that were released.
     pub cut_off: u64,
     /// Messages that were worked on, or were to be given back, and the server could not be told of:
     /// it refused, did not answer, or the lease was lost in mid-work; part of those abandoned. Of a

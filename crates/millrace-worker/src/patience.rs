@@ -2,15 +2,15 @@
 //!
 //! Giving up costs more than time: what the server has given out by then stays hidden, and has lost
 //! one of its receives. A server that is only slow would lose message after message that way, until
-//! each is a dead letter that no handler has met. So after a receive without an answer the next one is
-//! given longer. What is longer than the lease lasts is of no use, so it waits for messages that much
-//! less. When answers come sooner, it is step by step as before.
+//! each is a dead letter that no handler has met. So after a receive without an answer the next one
+//! is given longer. What is longer than the lease lasts is of no use, so it waits for messages that
+//! much less. When answers come sooner, it is step by step as before.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Of a receive when all is well: after a fail-over its connection may be dead without a sign of it.
+/// Of a receive when all is well: after a fail-over its connection may be dead without a sign.
 const ANSWER: Duration = Duration::from_secs(10);
 /// A worker that waits for longer cannot be told from one that hangs.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
@@ -39,9 +39,9 @@ impl Patience {
         self.answer_after(self.steps)
     }
 
-    /// How long a receive may wait for messages. A lease counts from the moment that its receive was
-    /// sent: something must be left of it when a message comes at the end of the wait. Whole seconds,
-    /// as SQS takes them.
+    /// How long a receive may wait for messages. A lease counts from the moment that its receive
+    /// was sent: something must be left of it when a message comes at the end of the wait. Whole
+    /// seconds, as SQS takes them.
     pub(crate) fn longest_wait(&self) -> Duration {
         let usual = self.visibility_timeout.as_secs().saturating_mul(2) / 3;
         if self.steps == 0 {

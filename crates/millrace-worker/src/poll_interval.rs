@@ -1,8 +1,8 @@
 //! When to ask again a peer that does not wait for messages.
 //!
 //! A fixed interval either asks far too often or caps throughput at one batch an interval. This one
-//! follows the rate of arrivals: about two receives for each message that is expected, at once after
-//! a full batch, and never later than the idle latency that the user accepts.
+//! follows the rate of arrivals: about two receives for each message that is expected, at once
+//! after a full batch, and never later than the idle latency that the user accepts.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! How many messages to hold beyond those that handlers work on: what they use up while a receive is
-//! under way, by Little's law.
+//! How many messages to hold beyond those that handlers work on: what they use up while a receive
+//! is under way, by Little's law.
 //!
 //! Slow handlers need none: a message that waits here waits behind a slow one, hidden from other
 //! workers. With fast handlers and none, every slot would stand idle for a round trip.
@@ -46,8 +46,9 @@ impl Prefetch {
         average(&mut self.call_s, took);
     }
 
-    /// A receive came back full. It may have waited all the same, for the only message that it asked
-    /// for or for several that came at once; how long it would have taken is told by other calls.
+    /// A receive came back full. It may have waited all the same, for the only message that it
+    /// asked for or for several that came at once; how long it would have taken is told by other
+    /// calls.
     pub(crate) fn on_full_receive(&mut self, took: Duration) {
         if let Some(call_s) = self.call_s {
             average(&mut self.round_trip_s, took.min(duration(call_s * SLOWER)));

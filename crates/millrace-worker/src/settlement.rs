@@ -2,9 +2,9 @@
 //! where an entry failed.
 //!
 //! A batch goes out when it is full, when something in it is urgent, or when its oldest entry has
-//! waited for the linger time. Failed entries come back together after a pause, to share their calls
-//! again. After a call that failed as a whole the outbox pauses, for longer each time and as long as
-//! the server asked for; then one call at a time goes out until one is answered.
+//! waited for the linger time. Failed entries come back together after a pause, to share their
+//! calls again. After a call that failed as a whole the outbox pauses, for longer each time and as
+//! long as the server asked for; then one call at a time goes out until one is answered.
 //!
 //! Calls under way are bounded, those of each outbox apart: a server that is slow to delete must
 //! leave connections for the extensions of leases.

@@ -1,9 +1,9 @@
 //! Places for handlers that several workers share, and whose turn a free one is.
 //!
-//! Every worker polls its own queue, so that none waits for the long poll of another; they meet only
-//! where a handler may start. The queue of the lowest rank goes first. Queues of one rank take turns
-//! by weight: each start moves a queue's *pass* ahead by 1 / weight, and the lowest pass is next. A
-//! queue that had nothing to do gets no credit for it.
+//! Every worker polls its own queue, so that none waits for the long poll of another; they meet
+//! only where a handler may start. The queue of the lowest rank goes first. Queues of one rank take
+//! turns by weight: each start moves a queue's *pass* ahead by 1 / weight, and the lowest pass is
+//! next. A queue that had nothing to do gets no credit for it.
 //!
 //! A queue whose receive is under way may *expect* messages, for about a round trip: slots are kept
 //! for as many as it had the last time. Otherwise the next queue would take every slot that a slow
@@ -90,8 +90,8 @@ impl Default for Priority {
 }
 
 impl Share {
-    /// Takes a slot if one is free and it is this queue's turn. If not, the queue is noted as waiting
-    /// and [`Share::woken`] resolves when it may be its turn.
+    /// Takes a slot if one is free and it is this queue's turn. If not, the queue is noted as
+    /// waiting and [`Share::woken`] resolves when it may be its turn.
     pub(crate) fn take(&self) -> Option<Slot> {
         let mut turns = self.slots.turns();
         turns.enter(self.queue, State::Waiting);
@@ -113,9 +113,9 @@ impl Share {
         }
     }
 
-    /// Handlers that the queue may count on besides those that it has running: the free slots, or its
-    /// part of all slots where others have taken more than theirs. After 0, [`Share::woken`] resolves
-    /// when a slot is given back.
+    /// Handlers that the queue may count on besides those that it has running: the free slots, or
+    /// its part of all slots where others have taken more than theirs. After 0, [`Share::woken`]
+    /// resolves when a slot is given back.
     pub(crate) fn free(&self) -> usize {
         let mut turns = self.slots.turns();
         let free = turns.free().max(turns.due(self.queue));

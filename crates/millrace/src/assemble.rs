@@ -141,10 +141,10 @@ const SUSPEND_LEAST: Duration = Duration::from_millis(500);
 /// What it may be off by without a word.
 const CLOCK_SLACK_MS: u64 = 5000;
 
-/// Moves our clock on by the time for which the machine was suspended: it passed for everybody else.
+/// Moves our clock on by the time that the machine was suspended: it passed for everybody else.
 ///
-/// Tells when the wall's clock was set. Ours goes on as it did until the next start, which goes by the
-/// wall's again: it is then that messages may be older, or timeouts over, all at once.
+/// Tells when the wall's clock was set. Ours goes on as it did until the next start, which goes by
+/// the wall's again: it is then that messages may be older, or timeouts over, all at once.
 async fn watch_clock(clock: &SystemClock, broker: &Broker) {
     let mut suspended = suspended_so_far();
     let mut told_ms = 0;

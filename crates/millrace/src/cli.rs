@@ -60,7 +60,8 @@ pub(crate) enum JournalCommand {
         #[command(flatten)]
         flags: DataFlags,
     },
-    /// Make a damaged journal start again with all that is whole in it, keeping copies of what is changed
+    /// Make a damaged journal start again with all that is whole in it, keeping copies of what is
+    /// changed
     Repair {
         #[command(flatten)]
         flags: DataFlags,

@@ -55,7 +55,7 @@ fn look(flags: &Flags, file: &Path, keys: &AccessKeys) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// When the file is to be read: when it is as it was at the look before, so that nobody is writing it.
+/// When the file is to be read: once it is as it was a look before, so that nobody is writing it.
 #[derive(Debug, Default)]
 struct Watched {
     seen: Option<FileVersion>,

@@ -1,14 +1,14 @@
 //! Running to an end that waits for nobody.
 //!
-//! A look-up of a name is a call that cannot be given up: where it blocks a thread of the runtime, as
-//! that of servers of credentials does, it does so for as long as the resolver tries, half a minute and
-//! more where no name server answers. Whoever drops a runtime waits for that, though nobody wants the
-//! answer any more.
+//! A look-up of a name is a call that cannot be given up: where it blocks a thread of the runtime,
+//! as that of servers of credentials does, it does so for as long as the resolver tries, half a
+//! minute and more where no name server answers. Whoever drops a runtime waits for that, though
+//! nobody wants the answer any more.
 
 use tokio::runtime::Runtime;
 
-/// What `work` comes to. All that it has left behind in the runtime is dropped, but for blocking calls
-/// under way: those end with the process.
+/// What `work` comes to. All that it has left behind in the runtime is dropped, but for blocking
+/// calls under way: those end with the process.
 pub(crate) fn end_soon<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
     let outcome = runtime.block_on(work);
     runtime.shutdown_background();

@@ -1,8 +1,9 @@
 //! Sockets that listened before the server was started: socket activation, as systemd does it
 //! (sd_listen_fds(3)).
 //!
-//! While such a server is started anew, connections wait instead of being refused. The settings still
-//! say where to listen, and what that takes: a socket only stands in for an address that they name.
+//! While such a server is started anew, connections wait instead of being refused. The settings
+//! still say where to listen, and what that takes: a socket only stands in for an address that they
+//! name.
 
 use std::net::TcpListener;
 

@@ -1,8 +1,8 @@
 //! The `millrace` program: command line, configuration, process.
 //!
 //! `cli` says what can be asked, `config` what can be set and where a value comes from, `serve`
-//! runs the server, `assemble` builds what it serves, `journal` looks after the files, `work` runs a
-//! worker, `commands` are clients of any server.
+//! runs the server, `assemble` builds what it serves, `journal` looks after the files, `work` runs
+//! a worker, `commands` are clients of any server.
 
 mod assemble;
 mod cli;

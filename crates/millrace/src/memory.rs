@@ -1,7 +1,7 @@
 //! How much memory there is, and how much of it what passes through may take.
 //!
-//! Messages that wait take what they take; all else is bounded, and by less where there is little: a
-//! container whose limit is exceeded is killed.
+//! Messages that wait take what they take; all else is bounded, and by less where there is little:
+//! a container whose limit is exceeded is killed.
 
 use std::path::Path;
 
@@ -75,9 +75,9 @@ fn available() -> u64 {
         .map_or(machine, |least| least.min(machine))
 }
 
-/// The least limit of the memory of the control groups that `/proc/self/cgroup` tells of, and of those
-/// around them, in either version (Linux, admin guide, "cgroup-v2" and "cgroup-v1/memory"). A container
-/// may see its own group as the root, under a path that is not there.
+/// The least limit of the memory of the control groups that `/proc/self/cgroup` tells of, and of
+/// those around them, in either version (Linux, admin guide, "cgroup-v2" and "cgroup-v1/memory"). A
+/// container may see its own group as the root, under a path that is not there.
 fn of_control_groups(groups: &str, root: &Path) -> Option<u64> {
     let limits = groups.lines().flat_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);

@@ -27,8 +27,8 @@ use crate::{
     show::print,
 };
 
-/// Signals so soon after the first are taken for the same one: `timeout` and terminals send theirs to
-/// the process and to its group.
+/// Signals so soon after the first are taken for the same one: `timeout` and terminals send theirs
+/// to the process and to its group.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// Runs until a signal asks to stop, then drains.

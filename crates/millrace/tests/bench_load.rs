@@ -80,8 +80,8 @@ fn a_drain_takes_out_what_was_filled_in() {
 fn a_schedule_holds_its_rate() {
     let ceiling = Ceiling::start();
 
-    // A machine that stands still takes the schedule's end with it, or moves what was due before the
-    // measurement into it, but not each time.
+    // A machine that stands still takes the schedule's end with it, or moves what was due before
+    // the measurement into it, but not each time.
     let is_held = (0..20).any(|_| {
         let report = ceiling.load(&["send", "--rate", "500", "--conns", "2", "--duration", "0.3"]);
         assert!(report["latency_us"]["send"]["p50"].as_f64().unwrap() > 0.0);

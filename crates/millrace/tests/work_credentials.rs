@@ -1,4 +1,4 @@
-//! `millrace work` signs with what a container's metadata gives, and asks for none unless told where.
+//! `millrace work` signs with what a container's metadata gives, if it is told where.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

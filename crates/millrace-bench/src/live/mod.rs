@@ -2,8 +2,8 @@
 //! terminal ([`screen`]), by HTTP ([`listen`]) and to a gateway ([`push`]).
 //!
 //! Nothing is counted unless somebody watches, and for the bar of a terminal alone no latency is
-//! recorded. Whatever watches never disturbs the run: it copies the sums under their lock, and shows
-//! the copy without it.
+//! recorded. Whatever watches never disturbs the run: it copies the sums under their lock, and
+//! shows the copy without it.
 
 mod exposition;
 mod listen;
@@ -70,8 +70,8 @@ pub(crate) struct Live {
     is_watched: AtomicBool,
     is_watched_closely: AtomicBool,
     is_ending: Arc<AtomicBool>,
-    /// The terminal is ours: nobody else may write to it. Ends under the lock of `view`, lest a note
-    /// be kept that nobody prints.
+    /// The terminal is ours: nobody else may write to it. Ends under the lock of `view`, lest a
+    /// note be kept that nobody prints.
     has_screen: AtomicBool,
     counts: [AtomicU64; EVENTS],
     in_flight: AtomicI64,
@@ -81,7 +81,7 @@ pub(crate) struct Live {
     view: Mutex<View>,
 }
 
-/// The sums as they were at the end of a second. Histograms are shared, so that a copy costs little.
+/// The sums at the end of a second. Histograms are shared, so that a copy costs little.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) run: String,
@@ -245,7 +245,7 @@ impl Live {
         self.add(Event::Closed, connection.closed_by_server);
     }
 
-    /// A request that does not count, such as one of a warm-up, came to an end. Connections always do.
+    /// A request that does not count, as of a warm-up, came to an end. Connections always do.
     pub(crate) fn warmed_up(&self, connection: Events) {
         self.add(Event::Opened, connection.opened);
     }

@@ -43,8 +43,8 @@ pub(crate) struct WatchFlags {
 #[derive(Default)]
 pub(crate) struct Watch(Vec<Watcher>);
 
-/// Ends the run early at a signal, until it is dropped. Signals do nothing else from then on, so this
-/// is to outlive the report.
+/// Ends the run early at a signal, until it is dropped. Signals do nothing else from then on, so
+/// this is to outlive the report.
 pub(crate) struct Interrupts {
     _watcher: Watcher,
 }

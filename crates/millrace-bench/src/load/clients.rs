@@ -196,8 +196,8 @@ impl Client {
         }
     }
 
-    /// What failed never got in, and so has waited until now: however soon the answer came, a server
-    /// must not look quicker for refusing.
+    /// What failed never got in, and so has waited until now: however soon the answer came, a
+    /// server must not look quicker for refusing.
     fn record_failed(&self) {
         let now = Instant::now();
         for (due, messages) in &self.failed {

@@ -94,8 +94,8 @@ impl Connection {
         Ok((answer.status, self.input.get(answer.body).unwrap_or_default()))
     }
 
-    /// A server may end a connection that is idle: then the next request opens another, as it does with
-    /// any client. Whatever comes unasked is nothing to go on with either.
+    /// A server may end a connection that is idle: then the next request opens another, as it does
+    /// with any client. Whatever comes unasked is nothing to go on with either.
     fn leave_if_ended(&mut self) {
         let Some(socket) = &mut self.socket else { return };
         self.input.clear();

@@ -293,7 +293,7 @@ fn preloading(scenario: &Scenario) -> Scenario {
     }
 }
 
-/// A queue that holds less than planned would be drained sooner, and its memory divided by too many.
+/// One that holds less than planned would be drained sooner, its memory divided by too many.
 fn check_preload(report: &Report, planned: u64) -> Result<()> {
     if let Some(error) = &report.first_error {
         bail!("filling the queue failed: {error}");

@@ -22,8 +22,8 @@ const REACHED_WITHIN: Duration = Duration::from_secs(3);
 /// How soon it is seen that the run is to end early.
 const TURN: Duration = Duration::from_millis(100);
 
-/// A queue that is gone at the latest when this is dropped; if it cannot be deleted, its name is told
-/// at the end of the run.
+/// A queue that is gone at the latest when this is dropped; if it cannot be deleted, its name is
+/// told at the end of the run.
 pub(crate) struct OwnQueue {
     endpoint: Endpoint,
     progress: Progress,
@@ -82,7 +82,7 @@ impl Endpoint {
         Ok(Endpoint { address, dialect: Dialect::new(access, host, &path), tls })
     }
 
-    /// Creates a queue and returns what it is called from now on. Gives up if the run is to end early.
+    /// Creates a queue and returns what it is called. Gives up if the run is to end early.
     pub(crate) fn create_queue(&self, queue: &NewQueue<'_>, progress: &Progress) -> Result<String> {
         let mut request = Vec::new();
         self.dialect.create_queue(queue, &mut request);

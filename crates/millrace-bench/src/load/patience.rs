@@ -2,8 +2,8 @@
 //!
 //! A server that answers, and gives nothing, has nothing more: it gets [`PATIENCE`]. One that does
 //! not answer at all may be in the middle of a stall, and that is what is measured: it gets as long
-//! as a request may take, and when it goes on, the whole of [`PATIENCE`] again. One that lets requests
-//! fail and none succeed is gone.
+//! as a request may take, and when it goes on, the whole of [`PATIENCE`] again. One that lets
+//! requests fail and none succeed is gone.
 
 use std::time::{Duration, Instant};
 

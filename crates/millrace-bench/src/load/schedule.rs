@@ -13,8 +13,8 @@ use super::run::{Phase, Run};
 
 /// How soon it is seen that nothing is measured any more.
 const TURN: Duration = Duration::from_millis(100);
-/// What a timer is late by itself: tokio's counts in milliseconds and so does epoll, and each rounds
-/// up. That is not the server's doing; what is beyond it counts.
+/// What a timer is late by itself: tokio's counts in milliseconds and so does epoll, and each
+/// rounds up. That is not the server's doing; what is beyond it counts.
 const TIMER_LATENESS: Duration = Duration::from_millis(2);
 /// Requests of one client that are told apart when they were never sent, or failed; a hopeless rate
 /// has no end of them.
@@ -119,8 +119,8 @@ impl Schedule {
         std::iter::from_fn(next).take(MISSED_MAX)
     }
 
-    /// A schedule knows nothing of when its requests are sent: the first one that would be due after
-    /// the end of a stage is the next stage's first.
+    /// A schedule knows nothing of when its requests are sent: the first one that would be due
+    /// after the end of a stage is the next stage's first.
     fn follow_stages(&mut self, run: &Run) {
         while let Some(end) = run.stage_end(self.stage).filter(|end| self.due >= *end) {
             self.stage += 1;

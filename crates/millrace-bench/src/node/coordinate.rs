@@ -75,8 +75,8 @@ impl Nodes {
         self.addresses.len()
     }
 
-    /// Runs one job on all of them at once. Once one has failed, or the run is to end early, all are
-    /// left, and end it.
+    /// Runs one job on all of them at once. Once one has failed, or the run is to end early, all
+    /// are left, and end it.
     pub(crate) fn run(&self, job: &Job, progress: &Progress) -> Result<Report> {
         let seed = now_us() as u32;
         let runs: Vec<u32> = (0..self.count() as u32).map(|node| seed.wrapping_add(node)).collect();

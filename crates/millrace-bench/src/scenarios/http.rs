@@ -240,8 +240,8 @@ impl Run {
         }
     }
 
-    /// What was due from an instant on and has not been sent until now never will be, and had waited
-    /// until now.
+    /// What was due from an instant on and was not sent until now never will be: it has waited so
+    /// long.
     fn note_missed(&mut self, due: Instant, now: Instant) {
         let mut due = first_due(due, self.interval, self.warm_until);
         for _ in 0..MISSED_MAX {

@@ -1,5 +1,5 @@
-//! What metrics of a scenario may be called, by the ends of their names: a limit on anything else is
-//! refused before a run of an hour, not after it. The fronts depend on flags.
+//! What metrics of a scenario may be called, by the ends of their names: a limit on anything else
+//! is refused before a run of an hour, not after it. The fronts depend on flags.
 
 use anyhow::{Result, bail};
 

@@ -1,5 +1,5 @@
-//! What a scenario measures one after the other, where a later part may fail: that takes nothing from
-//! those before it.
+//! What a scenario measures one after the other, where a later part may fail: that takes nothing
+//! from those before it.
 
 use anyhow::Result;
 

@@ -249,9 +249,9 @@ pub(crate) fn conduct(
     if broken.is_empty() { Ok(()) } else { bail!("{}", broken.join("; ")) }
 }
 
-/// Shows the report in every form that was asked for, and returns why some could not be: a disk that
-/// is full takes nothing from the others. Prints last: what is written counts, whatever becomes of
-/// who reads.
+/// Shows the report in every form that was asked for, and returns why some could not be: a disk
+/// that is full takes nothing from the others. Prints last: what is written counts, whatever
+/// becomes of who reads.
 fn publish(report: &Report, recordings: &[Recording], options: &Options) -> Vec<String> {
     let json = || Ok(report.json()? + "\n");
     let is_json_printed = options.json.as_ref().is_some_and(|path| path.as_os_str() == "-");

@@ -11,7 +11,7 @@ const SCALE_MAX: f64 = 1000.0;
 
 /// # Errors
 ///
-/// If a value stands there twice: both would be called the same in the report, or wait for each other.
+/// If a value stands there twice: both would have one name in the report, or wait for each other.
 pub(super) fn distinct<T: PartialEq + Debug>(flag: &str, values: &[T]) -> Result<()> {
     let mut before = Vec::new();
     for value in values {

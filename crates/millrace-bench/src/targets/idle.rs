@@ -133,8 +133,8 @@ fn none_failed(failed: &RefCell<Option<anyhow::Error>>) -> Result<()> {
     failed.borrow_mut().take().map_or(Ok(()), Err).context("a long poll failed")
 }
 
-/// Returns when the polls have arrived: once the server's CPU does not change from one moment to the
-/// next, or at the latest so soon that the polls last until they are measured.
+/// Returns when the polls have arrived: once the server's CPU does not change from one moment to
+/// the next, or at the latest so soon that the polls last until they are measured.
 async fn wait_until_flat(server: &Server) -> Result<()> {
     let mut shares = Vec::new();
     while shares.len() < MOMENTS_MAX && !is_flat(&shares) {

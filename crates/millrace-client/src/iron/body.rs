@@ -104,7 +104,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(body: &'a Bytes) -> Result<T, CallEr
     serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))
 }
 
-/// Whether that is an answer of the queue, as a page that some proxy answers with status 200 is not.
+/// Whether that is an answer of the queue: a page that some proxy answers with 200 is not.
 pub(super) fn done(body: &Bytes) -> Result<(), CallError> {
     if body.is_empty() { Ok(()) } else { parse(body).map(|Done {}| ()) }
 }

@@ -24,8 +24,8 @@ const BATCH_ENTRIES: usize = 100;
 const REQUEST_BYTES: usize = 256 << 10;
 /// IronMQ: longest `wait` of a reserve call.
 const WAIT: Duration = Duration::from_secs(30);
-/// IronMQ, version 1: a touch extends by the message's own timeout, which is the sender's choice, 60 s
-/// unless it makes one, and 30 s at least.
+/// IronMQ, version 1: a touch extends by the message's own timeout, which is the sender's choice,
+/// 60 s unless it makes one, and 30 s at least.
 const TOUCH: Duration = Duration::from_secs(30);
 
 /// One queue of IronMQ. Message attributes, group ids and deduplication ids have no place there

@@ -96,8 +96,8 @@ impl Pace {
 }
 
 impl State {
-    /// Whether there is no bound; the call is then counted. Forgets a bound that is out of date, also
-    /// where no call succeeds.
+    /// Whether there is no bound; the call is then counted. Forgets a bound that is out of date,
+    /// also where no call succeeds.
     fn admit_unbounded(&mut self, now: Instant) -> bool {
         if self.limit.is_some_and(|limit| now > limit.slowed_at + FORGET) {
             self.limit = None;

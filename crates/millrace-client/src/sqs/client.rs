@@ -82,8 +82,9 @@ impl SqsClient {
         self
     }
 
-    /// Calls `action` with a body in the client's protocol and returns the answer's. JSON: an object
-    /// each, the answer's may be empty. Query: a form that names the action and the version, and XML.
+    /// Calls `action` with a body in the client's protocol and returns the answer's. JSON: an
+    /// object each, the answer's may be empty. Query: a form that names the action and the version,
+    /// and XML.
     ///
     /// Cancel safety: the server may still do what was asked.
     ///

@@ -73,7 +73,7 @@ impl SqsPeer {
         self
     }
 
-    /// Attributes of the queue, such as `QueueArn`; those that the server does not know are missing.
+    /// Attributes of the queue, such as `QueueArn`; what the server does not know is missing.
     ///
     /// # Errors
     ///

@@ -45,8 +45,7 @@ impl TransportError {
         !matches!(self, Connect(_) | ConnectTimeout { .. } | LaneTimeout { .. } | Tls(_) | Head(_))
     }
 
-    /// Whether the process, or the system, has too many open files, or too many threads to look up a
-    /// name.
+    /// Whether process or system has too many open files, or too many threads to look up a name.
     pub(super) fn is_for_lack_of_room(&self) -> bool {
         // EMFILE and ENFILE, which have these numbers on every Unix.
         let numbers = if cfg!(unix) { &[24, 23][..] } else { &[] };

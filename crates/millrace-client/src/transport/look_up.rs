@@ -1,8 +1,8 @@
 //! Names to addresses, by the system's resolver: a call that blocks, so on a thread of its own.
 //!
-//! Where the system gives no thread for it, that is an error; tokio's own look-up panics then. A look-up
-//! that nobody waits for any more goes on until the resolver gives up: there are [`AT_A_TIME`] at most,
-//! and further ones wait.
+//! Where the system gives no thread for it, that is an error; tokio's own look-up panics then. A
+//! look-up that nobody waits for any more goes on until the resolver gives up: there are
+//! [`AT_A_TIME`] at most, and further ones wait.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};

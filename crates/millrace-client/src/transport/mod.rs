@@ -142,8 +142,8 @@ pub enum Repeat {
     Never,
 }
 
-/// A server that has closed a kept connection says so as soon as the next request comes, one network
-/// round trip later.
+/// A server that has closed a kept connection says so as soon as the next request comes, one
+/// network round trip later.
 const STALE_WITHIN: Duration = Duration::from_millis(250);
 
 impl Repeat {

@@ -137,8 +137,8 @@ impl Pool {
         Ok(Taken { connection, lane, permit })
     }
 
-    /// A new connection. Where the process has no descriptor or thread left for one, one that others of
-    /// the lane have done with is as good.
+    /// A new connection. Where the process has no descriptor or thread left for one, one that
+    /// others of the lane have done with is as good.
     async fn open_or_share(&self, lane: Lane) -> Result<Connection, TransportError> {
         let give_up = Instant::now() + self.lane_timeout;
         loop {
@@ -276,8 +276,8 @@ impl Pool {
         }
     }
 
-    /// Takes out, once in a while, connections that are of no use any more: light work never comes to
-    /// those below the first.
+    /// Takes out, once in a while, connections that are of no use any more: light work never comes
+    /// to those below the first.
     fn sweep(&self, idle: &mut Idle, now: Instant) -> Vec<Connection> {
         if idle.swept_at.is_some_and(|swept_at| now < swept_at + SWEEP_EVERY) {
             return Vec::new();

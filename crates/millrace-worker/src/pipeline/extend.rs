@@ -135,8 +135,8 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.release(stopped, now);
     }
 
-    /// If a message that was received again was being given back, then that has happened, though its
-    /// answer was lost, and it is a new message now.
+    /// If a message that was received again was being given back, then that has happened, though
+    /// its answer was lost, and it is a new message now.
     pub(super) fn end_if_given_back(&mut self, key: Key, now: Instant) {
         let Some(held) = self.held.get(key) else { return };
         if let State::Settling { settlement: Settlement::Hide(_), ended } = held.state {

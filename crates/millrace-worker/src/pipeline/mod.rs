@@ -1,5 +1,5 @@
-//! The worker's one loop. It owns all state; whatever takes time is a task that reports back with an
-//! event, so that nothing here needs a lock and every task has an owner.
+//! The worker's one loop. It owns all state; whatever takes time is a task that reports back with
+//! an event, so that nothing here needs a lock and every task has an owner.
 //!
 //! ```text
 //!            receive.rs          handle.rs            settle.rs
@@ -116,7 +116,7 @@ pub(crate) struct Pipeline<P, H> {
     receiver: Receiver,
     /// Handlers under way, by their task.
     units: HashMap<Id, Unit>,
-    /// Where handlers may start; below the units, which give their slots back when they are dropped.
+    /// Where handlers may start; below the units, which give their slots back when dropped.
     share: Share,
     /// Messages in the hands of handlers.
     running: usize,

@@ -1,7 +1,7 @@
 //! When to receive, and how much: never without a free slot, or a place in the prefetch.
 //!
-//! At rest there is exactly one receive under way. While receives come back full, one more each time
-//! may be under way, up to the maximum.
+//! At rest there is exactly one receive under way. While receives come back full, one more each
+//! time may be under way, up to the maximum.
 //!
 //! Of an ordered queue, messages that wait behind others of their group take no slot: else one long
 //! group would keep all others out. And once a message has failed, receives ask for one message
@@ -41,11 +41,11 @@ const EXPECTED_TRIPS: u32 = 3;
 const EXPECTED_AT_LEAST: Duration = Duration::from_millis(50);
 /// The pause after a receive that failed for reasons that do not go away by themselves.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-/// So many such failures in a row, and a worker that is to end by itself ends: the queue is gone, or
-/// not for these credentials, and it would never find it empty.
+/// So many such failures in a row, and a worker that is to end by itself ends: the queue is gone,
+/// or not for these credentials, and it would never find it empty.
 const REFUSALS: u32 = 3;
-/// From so many failures in a row on, answers that are none of a queue count as such as well: there is
-/// no queue at that address.
+/// From so many failures in a row on, answers that are none of a queue count as such as well: there
+/// is no queue at that address.
 const STRANGE_ANSWERS: u32 = 10;
 /// Messages that may wait behind others of their group, for each handler: what one receive brings.
 const BEHIND_LANES: usize = 10;

@@ -1,9 +1,9 @@
 //! Telling the server about finished messages.
 //!
-//! A delete is tried again until it succeeds, is refused, or [`PATIENCE`] is over; by then the lease
-//! may be lost and the message handled once more, which at-least-once delivery allows. A message is
-//! deleted after a handler's success or after the dead-letter queue has accepted its copy, and for no
-//! other reason.
+//! A delete is tried again until it succeeds, is refused, or [`PATIENCE`] is over; by then the
+//! lease may be lost and the message handled once more, which at-least-once delivery allows. A
+//! message is deleted after a handler's success or after the dead-letter queue has accepted its
+//! copy, and for no other reason.
 
 use std::{sync::Arc, time::Duration};
 
@@ -197,8 +197,8 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         Some((held.delivery.handle.clone(), settlement.clone()))
     }
 
-    /// The request about the message is answered: the message, if it is still to be settled, and what
-    /// it becomes by that.
+    /// The request about the message is answered: the message, if it is still to be settled, and
+    /// what it becomes by that.
     fn end_request(&mut self, key: Key) -> Option<(&Held, Ended)> {
         let held = self.held.get_mut(key)?;
         held.is_in_request = false;
@@ -371,8 +371,8 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
     }
 }
 
-/// Entries that have waited for too long, if the last call failed: with one call at a time not all of
-/// them come to an attempt of their own.
+/// Entries that have waited for too long, if the last call failed: with one call at a time not all
+/// of them come to an attempt of their own.
 fn out_of_time(outbox: &mut Outbox, call: CallEnd, now: Instant) -> Vec<Entry> {
     match (call, now.checked_sub(PATIENCE)) {
         (CallEnd::Failed { .. }, Some(since)) => outbox.take_older(since),
@@ -394,8 +394,8 @@ fn sendable(
 }
 
 /// Whether a worker that drains would only receive again what it gives back: through a receive that
-/// still waits, and at the price of one of the message's receives. Until that is answered the message
-/// stays in hand and its lease is kept.
+/// still waits, and at the price of one of the message's receives. Until that is answered the
+/// message stays in hand and its lease is kept.
 fn comes_back(held: &Held, receiver: &Receiver, stage: Stage, now: Instant) -> bool {
     let State::Settling { settlement: Settlement::Hide(timeout), .. } = held.state else {
         return false;

@@ -86,8 +86,8 @@ impl ConnectionFlags {
         self.client(queue, protocol, self.transport()?)
     }
 
-    /// As [`ConnectionFlags::client_of`]; where no keys are found, requests are signed with what the
-    /// crate `aws-config` finds in roles and metadata, if this was built with it.
+    /// As [`ConnectionFlags::client_of`]; where no keys are found, requests are signed with what
+    /// the crate `aws-config` finds in roles and metadata, if this was built with it.
     pub(crate) async fn client_with_chain(
         &self,
         queue: &str,

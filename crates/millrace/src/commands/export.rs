@@ -60,8 +60,8 @@ pub(super) async fn run(flags: &ExportFlags) -> Result<()> {
     Ok(())
 }
 
-/// Counts in `written` the messages that are in the output. What else is there when this fails is still
-/// in the queue, too.
+/// Counts in `written` the messages that are in the output. What else is there when this fails is
+/// still in the queue, too.
 async fn write_all(
     consume: bool,
     sqs: &Sqs,

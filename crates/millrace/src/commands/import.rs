@@ -23,8 +23,8 @@ pub(crate) struct ImportFlags {
     queue: String,
     /// File to read; without one, or with -, standard input
     file: Option<PathBuf>,
-    /// Keep deduplication ids (FIFO queues): what was sent with them in the last five minutes is not
-    /// sent again [default: ids made of the exported message ids]
+    /// Keep deduplication ids (FIFO queues): what was sent with them in the last five minutes is
+    /// not sent again [default: ids made of the exported message ids]
     #[arg(long)]
     keep_deduplication: bool,
     #[command(flatten)]

@@ -164,7 +164,7 @@ pub(super) fn read_lines(
     Ok(lines)
 }
 
-/// The name of the first signal to end, so that what was read can be sent; a second one ends at once.
+/// The name of the first signal to end: what was read can be sent. A second one ends at once.
 pub(super) fn first_signal() -> Result<oneshot::Receiver<&'static str>> {
     let mut signals = EndSignals::watch()?;
     let (sender, first) = oneshot::channel();

@@ -86,7 +86,7 @@ impl Layers {
                 continue;
             }
             let Some(setting) = setting_of(name)? else { continue };
-            // Compose and the like make `${X:-}` of what is not set. Texts may be meant to be empty.
+            // Compose and the like make `${X:-}` of what is not set. Texts may be empty on purpose.
             if value.is_empty() && matches!(setting.kind, Kind::Number { .. }) {
                 continue;
             }

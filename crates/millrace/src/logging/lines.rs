@@ -1,5 +1,5 @@
-//! Lines on their way to standard error, which a thread of its own writes: nobody who logs waits for
-//! whoever reads them, be it a full pipe or a stopped terminal.
+//! Lines on their way to standard error, which a thread of its own writes: nobody who logs waits
+//! for whoever reads them, be it a full pipe or a stopped terminal.
 
 use std::{
     io::{self, Write},
@@ -103,8 +103,8 @@ impl Write for Lines {
     }
 }
 
-/// Writes all, also where writing does not wait: whoever shares the pipe or terminal may have asked for
-/// that (`O_NONBLOCK`), and it goes for all of them.
+/// Writes all, also where writing does not wait: whoever shares the pipe or terminal may have asked
+/// for that (`O_NONBLOCK`), and it goes for all of them.
 fn write_all(to: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match to.write(bytes) {

@@ -65,8 +65,8 @@ pub(crate) fn levels(text: &str) -> Result<Targets, UsageError> {
     text.parse().map_err(|error: ParseError| wrong(&error.to_string()))
 }
 
-/// A line for people on standard error. That it cannot be written, as into a file on a full disk, is
-/// no reason to end.
+/// A line for people on standard error. That it cannot be written, as into a file on a full disk,
+/// is no reason to end.
 pub(crate) fn tell(line: &str) {
     let line = format!("{line}\n");
     let _ = match LOG.get() {

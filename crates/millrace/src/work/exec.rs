@@ -5,8 +5,8 @@
 //!
 //! Every command runs in a process group of its own, which ends with it: whatever is left of the
 //! group when the command ends, times out or is cut off is killed. So there are never more commands
-//! than the worker's concurrency allows. A command for which there is no room waits for some, for as
-//! long as a command may run: by then those that run now have ended.
+//! than the worker's concurrency allows. A command for which there is no room waits for some, for
+//! as long as a command may run: by then those that run now have ended.
 
 use std::{
     fs::File,
@@ -142,8 +142,8 @@ enum Ended {
     Cancelled,
 }
 
-/// The body as a file in memory. It is whole before the command starts: through a pipe, a worker that
-/// dies would make the command believe that a part of the body is all of it.
+/// The body as a file in memory. It is whole before the command starts: through a pipe, a worker
+/// that dies would make the command believe that a part of the body is all of it.
 fn body_file(body: &[u8]) -> io::Result<File> {
     let mut file = File::from(memfd_create("message", MemfdFlags::CLOEXEC)?);
     file.write_all(body)?;

@@ -58,8 +58,8 @@ pub(crate) struct WorkFlags {
     #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "400,413,415,422")]
     pub(crate) reject_status: Vec<u16>,
 
-    /// Keep to what Elastic Beanstalk's worker daemon does: only 200 is a success, a failure hides the
-    /// message for 2 s, 50 requests at a time
+    /// Keep to what Elastic Beanstalk's worker daemon does: only 200 is a success, a failure hides
+    /// the message for 2 s, 50 requests at a time
     #[arg(long, conflicts_with_all = ["exec", "lambda", "reject_status"])]
     pub(crate) sqsd: bool,
     /// Messages in one event at most
@@ -292,7 +292,8 @@ impl Defaults {
         }
     }
 
-    /// A runtime interface emulator runs one invocation at a time, and refuses a second one meanwhile.
+    /// A runtime interface emulator runs one invocation at a time, and refuses a second one
+    /// meanwhile.
     fn lambda() -> Defaults {
         Defaults { handlers: 1, ..Defaults::own() }
     }

@@ -13,8 +13,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long an answer may take: a program that does not answer at all is likely to be starting.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Asks a URL, with a second between, until it answers with 2xx, or the end is asked for. Nothing is received
-/// before: a message that nobody can take would only lose one of its receives.
+/// Asks a URL, with a second between, until it answers with 2xx, or the end is asked for. Nothing
+/// is received before: a message that nobody can take would only lose one of its receives.
 pub(super) async fn wait(url: &str, flags: &WorkFlags, drain: &Drain) -> anyhow::Result<()> {
     let target = Target::parse("--health", url, "/", flags)?;
     tracing::info!(url, "waiting until the handler is healthy");

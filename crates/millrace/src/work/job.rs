@@ -28,7 +28,7 @@ pub(super) enum Job {
 }
 
 impl Job {
-    /// The handler that the flags ask for; commands that stay share places with those of other queues.
+    /// The handler that the flags ask for; commands that stay share places with other queues'.
     pub(super) fn new(
         queue: &Found,
         flags: &WorkFlags,

@@ -1,8 +1,9 @@
 //! Batches of messages as events of a Lambda function that is served over HTTP, as the runtime
 //! interface emulator does.
 //!
-//! The function's answer says which messages failed (`batchItemFailures`); what it does not name has
-//! succeeded. An answer that cannot be understood is a failure of all: nothing is deleted on a guess.
+//! The function's answer says which messages failed (`batchItemFailures`); what it does not name
+//! has succeeded. An answer that cannot be understood is a failure of all: nothing is deleted on a
+//! guess.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -73,7 +74,8 @@ impl Handler for Lambda {
             let (event, count) = self.source.event(rest, PAYLOAD_BYTES);
             let (part, behind) = rest.split_at_checked(count).unwrap_or((rest, &[]));
             rest = behind;
-            // Messages behind one that failed are not tried before it, and at the end nothing is begun.
+            // What is behind a failed message is not tried before it, and at the end nothing is
+            // begun.
             let is_behind =
                 |message: &Message| message.lane().is_some_and(|lane| stopped.contains(lane));
             if part.iter().any(is_behind) || part.iter().all(Message::is_cancelled) {

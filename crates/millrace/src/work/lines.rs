@@ -7,10 +7,9 @@
 //!
 //! The number ties the answer to the message: a stray line is never taken for a success.
 //!
-//! There are never more commands than handlers run, and those that a burst has left idle end after a
-//! while. One that ends, says something else or takes too
-//! long is killed with its process group; its message is retried, and a new one is started for the
-//! next message.
+//! There are never more commands than handlers run, and those that a burst has left idle end after
+//! a while. One that ends, says something else or takes too long is killed with its process group;
+//! its message is retried, and a new one is started for the next message.
 
 use std::{io, pin::pin, process::Stdio, sync::Arc, time::Duration};
 
@@ -48,7 +47,7 @@ pub(super) struct Lines {
     commands: Arc<Commands<Running>>,
 }
 
-/// A command that stays. Fields are dropped in order: the group is killed before the child is reaped.
+/// A command that stays. Dropped in order: the group is killed before the child is reaped.
 #[derive(Debug)]
 pub(super) struct Running {
     group: ProcessGroup,

@@ -1,10 +1,10 @@
 //! `millrace work`: a program or a URL as the handler of a queue's messages.
 //!
-//! `flags` says what can be asked, `queues` finds the queues. A `job` is what is done with a message:
-//! `exec`, `lines` (with the places of its `commands`; both wait for `room`), `post` and `lambda`, or
-//! `dry_run` in their stead. `environment` is what a command is told, `sqs_event` what a function,
-//! `target` a URL, `trace` what goes with each; `spans` tells a collector. `health` holds the start
-//! back, `metrics` shows the counters over HTTP.
+//! `flags` says what can be asked, `queues` finds the queues. A `job` is what is done with a
+//! message: `exec`, `lines` (with the places of its `commands`; both wait for `room`), `post` and
+//! `lambda`, or `dry_run` in their stead. `environment` is what a command is told, `sqs_event` what
+//! a function, `target` a URL, `trace` what goes with each; `spans` tells a collector. `health`
+//! holds the start back, `metrics` shows the counters over HTTP.
 
 mod commands;
 mod dry_run;
@@ -100,7 +100,7 @@ fn start_tracing(flags: &WorkFlags) -> anyhow::Result<Tracer> {
 }
 
 async fn run(flags: &WorkFlags, tracer: &Tracer) -> anyhow::Result<Summary> {
-    // Whoever starts us may ignore it, and that is inherited: the system would forget how commands ended.
+    // Who starts us may ignore it, and we inherit that: how commands ended would be forgotten.
     drop(signal(SignalKind::child())?);
     let drain = Drain::new();
     let signals = tokio::spawn(end_on_signals(EndSignals::watch()?, drain.clone()));

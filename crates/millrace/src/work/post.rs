@@ -1,9 +1,10 @@
 //! An HTTP POST for each message, with the headers that Elastic Beanstalk's worker daemon sends, so
 //! that what was written for that daemon works here.
 //!
-//! A 2xx answer is a success. `Retry-After` of a 429 or 503 becomes the message's visibility timeout;
-//! listed answers reject the message; everything else is a failure and retried with back-off. With
-//! `--sqsd` answers mean what they mean to that daemon: 200 is a success, everything else a failure.
+//! A 2xx answer is a success. `Retry-After` of a 429 or 503 becomes the message's visibility
+//! timeout; listed answers reject the message; everything else is a failure and retried with
+//! back-off. With `--sqsd` answers mean what they mean to that daemon: 200 is a success, everything
+//! else a failure.
 
 use std::time::{Duration, SystemTime};
 
@@ -172,8 +173,8 @@ struct Signature<'a> {
 }
 
 impl Signature<'_> {
-    /// As the specification Standard Webhooks has it: whoever has seen a request cannot make it again
-    /// later, or under another id.
+    /// As the specification Standard Webhooks has it: whoever has seen a request cannot make it
+    /// again later, or under another id.
     fn of_request(&self, mut key: Hmac<Sha256>) -> String {
         for part in [self.id, ".", &self.at_s.to_string(), ".", self.body] {
             key.update(part.as_bytes());

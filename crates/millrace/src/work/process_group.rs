@@ -57,7 +57,7 @@ impl ProcessGroup {
 
     fn has_members(&self) -> bool {
         let Some(id) = self.id else { return false };
-        // Who is process 1, as in a container, is given the orphans, and they stay until waited for.
+        // Process 1, as in a container, is given the orphans, and they stay until waited for.
         while let Ok(Some(_)) = waitid(WaitId::Pgid(Some(id)), ENDED) {}
         test_kill_process_group(id).is_ok()
     }

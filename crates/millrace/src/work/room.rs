@@ -1,12 +1,13 @@
 //! Room for a command to start in.
 //!
 //! Where the system has no descriptors, processes or memory left, no command can be started, which
-//! says nothing about the message. It stays in hand until there is room: giving it back would cost it
-//! one of its receives, and in the end take it to the dead-letter queue though it never was handled.
+//! says nothing about the message. It stays in hand until there is room: giving it back would cost
+//! it one of its receives, and in the end take it to the dead-letter queue though it never was
+//! handled.
 //!
-//! Of those that wait one tries, and the next when that one has found room or given up. Hundreds that
-//! all try take a core by themselves, and whatever becomes free before a connection can have it that
-//! has leases to extend.
+//! Of those that wait one tries, and the next when that one has found room or given up. Hundreds
+//! that all try take a core by themselves, and whatever becomes free before a connection can have
+//! it that has leases to extend.
 
 use std::{io, time::Duration};
 
@@ -38,8 +39,8 @@ impl<'t> Room<'t> {
         Room { turns, turn: None, patience, until: None }
     }
 
-    /// Waits a moment after an attempt to start a command that failed with `error`. `true` if another
-    /// one is to follow, `false` once it has been too long, or the message is `cancelled`.
+    /// Waits a moment after an attempt to start a command that failed with `error`. `true` if
+    /// another one is to follow, `false` once it has been too long, or the message is `cancelled`.
     ///
     /// # Errors
     ///

@@ -77,8 +77,8 @@ fn trace(texts: SpanTexts) -> Trace {
     }
 }
 
-/// The kind of failure and what is known of it: that of the first message that did not succeed. What
-/// is given back has not failed.
+/// The kind of failure and what is known of it: that of the first message that did not succeed.
+/// What is given back has not failed.
 fn failure(result: &Result<Vec<Outcome>, HandlerError>) -> Option<(&'static str, String)> {
     let outcomes = match result {
         Ok(outcomes) => outcomes,

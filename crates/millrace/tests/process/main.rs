@@ -86,7 +86,7 @@ struct Serving {
     address: String,
 }
 
-/// Starts a server on a free port and waits until it says that it serves. Whatever it prints is JSON.
+/// Starts a server on a free port and waits until it serves. Whatever it prints is JSON.
 fn serve(data: &TempDir, arguments: &[&str]) -> Serving {
     let serving = ["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"];
     let mut child = Process::spawn(

@@ -58,8 +58,8 @@ const CONTRAST_ROUND_TRIP: Duration = Duration::from_millis(20);
 /// Sends that the client may need to learn when the server closes: two closes, and some.
 const LEARN_MAX: u64 = 1000;
 
-/// What happened at one position of all runs. Times are kept as they are: a histogram for each position
-/// of each slot would be half a gigabyte, made while the first connections are opened.
+/// What happened at one position of all runs. Times are kept as they are: a histogram for each
+/// position of each slot would be half a gigabyte, made while the first connections are opened.
 #[derive(Clone, Default)]
 struct Position {
     /// In order once all runs are over.

@@ -2,7 +2,8 @@
 //!
 //! A closed loop stops sending while the server stalls, and so measures the stall once. Here
 //! requests are planned, and each one's latency counts from when it was due. Rate, sizes and
-//! handlers may change by stages, or `--find-max` looks for the highest one that keeps an objective.
+//! handlers may change by stages, or `--find-max` looks for the highest one that keeps an
+//! objective.
 
 mod section;
 
@@ -306,7 +307,7 @@ impl Step {
         self.latencies.percentiles(Verb::Failed).count
     }
 
-    /// Messages that were due in the measured time and never sent. Those that were refused were sent.
+    /// Messages that were due while it was measured and never sent. What was refused was sent.
     fn unsent(&self) -> u64 {
         self.latencies.percentiles(Verb::Unsent).count * self.batch
     }

@@ -68,8 +68,8 @@ pub(in super::super) fn received(
 }
 
 /// The messages that can be read. One that cannot takes nothing from those that came with it: it is
-/// left to its visibility timeout, and to the redrive policy in the end. An answer of nothing else is
-/// an error.
+/// left to its visibility timeout, and to the redrive policy in the end. An answer of nothing else
+/// is an error.
 fn readable(
     messages: impl ExactSizeIterator<Item = Result<Delivery, CallError>>,
 ) -> Result<Vec<Delivery>, CallError> {
