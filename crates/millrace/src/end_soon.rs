@@ -5,11 +5,14 @@
 //! minute and more where no name server answers. Whoever drops a runtime waits for that, though
 //! nobody wants the answer any more.
 
-use tokio::runtime::Runtime;
+use anyhow::Context;
+use tokio::runtime::Builder;
 
-/// What `work` comes to. All that it has left behind in the runtime is dropped, but for blocking
-/// calls under way: those end with the process.
-pub(crate) fn end_soon<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
+/// What `work` comes to on this thread. All that it has left behind in the runtime is dropped, but
+/// for blocking calls under way: those end with the process.
+pub(crate) fn end_soon<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("starting the runtime")?;
     let outcome = runtime.block_on(work);
     runtime.shutdown_background();
     outcome
@@ -23,7 +26,6 @@ mod tests {
 
     #[test]
     fn end_waits_for_no_call_that_blocks() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (answer, look_up) = mpsc::channel::<()>();
         let begun = async {
             let (begin, begun) = tokio::sync::oneshot::channel();
@@ -31,10 +33,10 @@ mod tests {
                 let _ = begin.send(());
                 look_up.recv_timeout(Duration::from_secs(60))
             });
-            begun.await
+            Ok(begun.await?)
         };
 
-        end_soon(runtime, begun).unwrap();
+        end_soon(begun).unwrap();
 
         assert!(answer.send(()).is_ok(), "it still waits for its answer");
     }

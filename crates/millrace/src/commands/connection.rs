@@ -46,9 +46,10 @@ impl ConnectionFlags {
         self.connect_to("")
     }
 
-    /// As [`ConnectionFlags::client_of`].
+    /// To the server that `queue` is on if it is given as a URL, unless flags or environment say
+    /// another.
     pub(super) fn connect_to(&self, queue: &str) -> Result<Sqs> {
-        let client = self.client_of(queue, Protocol::Json)?;
+        let client = self.client(queue, Protocol::Json, self.transport()?)?;
         Ok(Sqs { client, is_named: self.names_endpoint()? })
     }
 
@@ -80,14 +81,9 @@ impl ConnectionFlags {
         }
     }
 
-    /// A client of the server that `queue` is on if it is given as a URL, unless flags or
-    /// environment say another.
-    pub(crate) fn client_of(&self, queue: &str, protocol: Protocol) -> Result<SqsClient> {
-        self.client(queue, protocol, self.transport()?)
-    }
-
-    /// As [`ConnectionFlags::client_of`]; where no keys are found, requests are signed with what
-    /// the crate `aws-config` finds in roles and metadata, if this was built with it.
+    /// A client of the same server as [`ConnectionFlags::connect_to`]; where no keys are found,
+    /// requests are signed with what the crate `aws-config` finds in roles and metadata, if this
+    /// was built with it.
     pub(crate) async fn client_with_chain(
         &self,
         queue: &str,
@@ -105,8 +101,7 @@ impl ConnectionFlags {
 
     /// The server that flags and environment name, whichever protocol it speaks.
     pub(crate) fn endpoint_or_default(&self) -> Result<Endpoint, UsageError> {
-        let endpoint = self.endpoint.clone().or_else(|| variable("MILLRACE_ENDPOINT"));
-        let endpoint = endpoint.unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
+        let endpoint = self.own_endpoint().unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
         Endpoint::parse(&endpoint).map_err(|error| UsageError(error.to_string()))
     }
 
@@ -131,8 +126,11 @@ impl ConnectionFlags {
     }
 
     fn named_endpoint(&self, aws: &AwsSettings) -> Option<String> {
-        let endpoint = self.endpoint.clone().or_else(|| variable("MILLRACE_ENDPOINT"));
-        endpoint.or_else(|| aws.endpoint.clone())
+        self.own_endpoint().or_else(|| aws.endpoint.clone())
+    }
+
+    fn own_endpoint(&self) -> Option<String> {
+        self.endpoint.clone().or_else(|| variable("MILLRACE_ENDPOINT"))
     }
 
     /// Believes the authorities in the file that `AWS_CA_BUNDLE` names, beside the system's.

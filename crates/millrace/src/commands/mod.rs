@@ -22,7 +22,7 @@ mod top;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Subcommand;
 use serde_json::{Map, Value};
 
@@ -64,10 +64,7 @@ pub(crate) fn run(command: ClientCommand) -> Result<()> {
     let outcome = match command {
         ClientCommand::Completions(flags) => shell::completions(&flags),
         ClientCommand::Man(flags) => shell::man(&flags),
-        command => {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            end_soon(runtime.context("starting the runtime")?, over_the_wire(command))
-        }
+        command => end_soon(over_the_wire(command)),
     };
     match outcome {
         Err(error) if output::is_closed(&error) && !takes => Ok(()),

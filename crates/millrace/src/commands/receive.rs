@@ -104,8 +104,10 @@ pub(super) async fn receive(sqs: &Sqs, url: &str, asked: Asked) -> Result<Vec<Va
 
 /// Deletes received messages, ten at the most.
 pub(super) async fn delete(sqs: &Sqs, url: &str, messages: &[Value]) -> Result<()> {
-    let entry = |(number, message): (usize, &Value)| json!({ "Id": number.to_string(), "ReceiptHandle": text(message, "ReceiptHandle") });
-    let entries: Vec<Value> = messages.iter().enumerate().map(entry).collect();
+    let handles = messages.iter().map(|message| text(message, "ReceiptHandle"));
+    let entry =
+        |(id, handle): (usize, &str)| json!({ "Id": id.to_string(), "ReceiptHandle": handle });
+    let entries: Vec<Value> = handles.enumerate().map(entry).collect();
     let asked = json!({ "QueueUrl": url, "Entries": entries });
     let answer = sqs.call(Action::DELETE_MESSAGE_BATCH, &asked).await.context("deleting")?;
     if let Some(failed) = list(&answer, "Failed").first() {

@@ -17,16 +17,13 @@ use std::{
 
 use millrace_worker::{HandlerError, Message, Outcome};
 use rustix::fs::{MemfdFlags, memfd_create};
-use tokio::{
-    process::{Child, Command},
-    time::sleep,
-};
+use tokio::{process::Child, time::sleep};
 
 use super::{
     WorkFlags,
     environment::{self, Names},
     flags::ExitCodes,
-    process_group::ProcessGroup,
+    process_group::{ProcessGroup, shell},
     room::{Room, Turns},
 };
 
@@ -105,13 +102,9 @@ impl Exec {
             ExitCodes::Sysexits => Names::Millrace,
             ExitCodes::Watchbot => Names::Watchbot,
         };
-        Command::new("/bin/sh")
-            .arg("-c")
-            .arg(&self.command)
+        shell(&self.command)
             .envs(environment::of(message, &self.queue_url, names))
             .stdin(body_file(message.body().as_bytes())?)
-            .process_group(0)
-            .kill_on_drop(true)
             .spawn()
     }
 

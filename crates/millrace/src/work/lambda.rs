@@ -85,8 +85,7 @@ impl Handler for Lambda {
             let of_part = match self.invoke(part, event).await {
                 Ok(of_part) => of_part,
                 Err(error) => {
-                    let ids: Vec<&str> = part.iter().map(|message| &**message.id()).collect();
-                    tracing::warn!(%error, message_ids = ids.join(" "), "the invocation failed");
+                    tracing::warn!(%error, message_ids = ids(part), "the invocation failed");
                     vec![Outcome::RETRY; part.len()]
                 }
             };
@@ -103,6 +102,11 @@ fn common_trace(messages: &[Message]) -> Trace {
     let mut traces = messages.iter().map(Message::trace);
     let first = traces.next().unwrap_or_default();
     if traces.all(|trace| trace == first) { first } else { Trace::default() }
+}
+
+/// For the log.
+fn ids(messages: &[Message]) -> String {
+    messages.iter().map(|message| &**message.id()).collect::<Vec<_>>().join(" ")
 }
 
 async fn all_cancelled(messages: &[Message]) {
@@ -131,9 +135,8 @@ struct ItemFailure {
 
 fn outcomes(answer: &Answer, messages: &[Message]) -> Result<Vec<Outcome>, HandlerError> {
     if !(200..300).contains(&answer.status) {
-        let ids: Vec<&str> = messages.iter().map(|message| &**message.id()).collect();
         let status = answer.status;
-        tracing::warn!(status, message_ids = ids.join(" "), "the function was not invoked");
+        tracing::warn!(status, message_ids = ids(messages), "the function was not invoked");
         let after = answer.retry_after.filter(|after| !after.is_zero());
         return Ok(vec![Outcome::Retry { after }; messages.len()]);
     }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    process::{Child, ChildStdin, ChildStdout, Command},
+    process::{Child, ChildStdin, ChildStdout},
     time::{Instant, sleep, timeout, timeout_at},
 };
 
@@ -26,7 +26,7 @@ use super::{
     WorkFlags,
     commands::{Commands, IDLE_MAX, Next, Place},
     environment::attribute_text,
-    process_group::ProcessGroup,
+    process_group::{ProcessGroup, shell},
     room::{self, Room, Turns},
     trace,
 };
@@ -134,14 +134,10 @@ impl Lines {
 
     fn spawn(&self) -> io::Result<Running> {
         let no_pipe = || io::Error::other("the command has no standard input or output");
-        let mut child = Command::new("/bin/sh")
-            .arg("-c")
-            .arg(&self.command)
+        let mut child = shell(&self.command)
             .env("MILLRACE_QUEUE_URL", &self.queue_url)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true)
             .spawn()?;
         let group = ProcessGroup::of(&child)?;
         let stdin = child.stdin.take().ok_or_else(no_pipe)?;

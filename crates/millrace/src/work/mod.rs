@@ -29,7 +29,7 @@ mod values;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use millrace_otel::{Options as TraceOptions, StartError, Tracer};
 use millrace_worker::{Drain, Metrics, Slots, Summary, Worker};
 use tokio::{
@@ -55,10 +55,8 @@ pub(crate) struct Unfinished {
 pub(crate) fn work(flags: &WorkFlags) -> anyhow::Result<()> {
     logging::start(&flags.log_level, flags.log_format)?;
     limits::raise_open_files();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("starting the runtime")?;
     let tracer = start_tracing(flags)?;
-    let summary = end_soon(runtime, run(flags, &tracer));
+    let summary = end_soon(run(flags, &tracer));
     tracer.close();
     let summary = summary?;
     tracing::info!(

@@ -6,7 +6,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
 };
 use tokio::{
-    process::Child,
+    process::{Child, Command},
     time::{sleep, timeout},
 };
 
@@ -22,8 +22,15 @@ pub(super) struct ProcessGroup {
     id: Option<Pid>,
 }
 
+/// A shell command in a process group of its own.
+pub(super) fn shell(command: &str) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(command).process_group(0).kill_on_drop(true);
+    shell
+}
+
 impl ProcessGroup {
-    /// The group of a child that was spawned with `process_group(0)`.
+    /// The group of a child that was spawned by [`shell`].
     pub(super) fn of(child: &Child) -> io::Result<ProcessGroup> {
         let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         match id {
