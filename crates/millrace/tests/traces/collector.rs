@@ -1,16 +1,16 @@
 //! An OTLP collector that keeps what it gets.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use millrace_client::testing::{FaultServer, Reply, Request};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value::Value};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
+use tokio::runtime::Builder;
 
 /// Listens until the test ends.
 pub(crate) struct Collector {
@@ -27,17 +27,22 @@ pub(crate) struct Received {
 
 impl Collector {
     pub(crate) fn start() -> Collector {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let received = Arc::new((Mutex::new(Received::default()), Condvar::new()));
-        let keeping = received.clone();
+        let keeping = Arc::clone(&received);
+        let handler = move |request: Request| {
+            keep(&request, &keeping);
+            async { Reply::json(200, "") }
+        };
+        let (tell, told) = mpsc::channel();
         thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let keeping = keeping.clone();
-                thread::spawn(move || answer(stream, &keeping));
-            }
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let server = FaultServer::start(handler).await.unwrap();
+                tell.send(server.url()).unwrap();
+                std::future::pending::<()>().await;
+            });
         });
-        Collector { endpoint, received }
+        Collector { endpoint: told.recv().unwrap(), received }
     }
 
     /// What has come once there are that many spans.
@@ -52,29 +57,10 @@ impl Collector {
     }
 }
 
-fn answer(stream: TcpStream, keeping: &(Mutex<Received>, Condvar)) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut stream = stream;
-    loop {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if reader.read_line(&mut head).unwrap_or(0) == 0 {
-                return;
-            }
-        }
-        let head = head.to_ascii_lowercase();
-        assert!(head.starts_with("post /v1/traces http/1.1\r\n"), "{head}");
-        assert!(head.contains("content-type: application/x-protobuf\r\n"), "{head}");
-        let length = head.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
-        let mut body = vec![0; length.parse().unwrap()];
-        reader.read_exact(&mut body).unwrap();
-        keep(&body, keeping);
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
-    }
-}
-
-fn keep(body: &[u8], (received, more): &(Mutex<Received>, Condvar)) {
-    let request = ExportTraceServiceRequest::decode(body).unwrap();
+fn keep(request: &Request, (received, more): &(Mutex<Received>, Condvar)) {
+    assert_eq!((request.method.as_str(), request.target.as_str()), ("POST", "/v1/traces"));
+    assert_eq!(request.header("content-type"), Some("application/x-protobuf"));
+    let request = ExportTraceServiceRequest::decode(&*request.body).unwrap();
     let mut received = received.lock().unwrap();
     for of_resource in request.resource_spans {
         received.resource = attributes(&of_resource.resource.unwrap().attributes);
