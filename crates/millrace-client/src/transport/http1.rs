@@ -39,6 +39,13 @@ pub struct Answer {
 const EXCERPT: usize = 200;
 
 impl Answer {
+    /// The first header of that name, if its value is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let lines = std::str::from_utf8(&self.head).ok()?.lines().skip(1);
+        let mut headers = lines.filter_map(|line| line.split_once(':'));
+        headers.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    }
+
     /// The beginning of the body as one line, for people.
     pub(crate) fn excerpt(&self) -> String {
         // Four bytes a character at most.
@@ -133,15 +140,6 @@ enum Chunk {
     /// That many bytes of the chunk are missing, its line end included.
     Data(usize),
     Trailer,
-}
-
-impl Answer {
-    /// The first header of that name, if its value is text.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        let lines = std::str::from_utf8(&self.head).ok()?.lines().skip(1);
-        let mut headers = lines.filter_map(|line| line.split_once(':'));
-        headers.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
-    }
 }
 
 impl AnswerReader {
