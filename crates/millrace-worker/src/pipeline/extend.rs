@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use millrace_client::{Delivery, EntryError, Peer, ReceiptHandle, Visibility};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use super::{Event, Pipeline, VisibilityResult, no_answer};
+use super::{Event, Pipeline, VisibilityResult, within};
 use crate::{
     handler::Handler,
     held::{Key, State},
@@ -40,8 +40,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         }
         let peer = Arc::clone(&self.peer);
         self.tasks.spawn(async move {
-            let result = timeout(longest, peer.change_visibility(&changes)).await;
-            let result = result.unwrap_or_else(|_| Err(no_answer()));
+            let result = within(longest, peer.change_visibility(&changes)).await;
             Event::Extended { extensions: asked, sent: now, result }
         });
     }

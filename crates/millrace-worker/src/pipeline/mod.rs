@@ -17,7 +17,7 @@ mod handle;
 mod receive;
 mod settle;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use millrace_client::{
     CallError, CallErrorKind, Capabilities, Delivery, EntryError, Peer, ReceiptHandle, Sent,
@@ -25,7 +25,7 @@ use millrace_client::{
 use tokio::{
     sync::watch,
     task::{Id, JoinError, JoinSet},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 
 use crate::{
@@ -326,7 +326,11 @@ fn max_receive(capabilities: &Capabilities) -> usize {
     usize::try_from(capabilities.max_receive).unwrap_or(1).max(1)
 }
 
-/// The error of a call that was given up.
-fn no_answer() -> CallError {
-    CallError::new(CallErrorKind::Transport, "timeout", "no answer in time").ambiguous()
+/// What a call comes to that is given up after `longest`.
+async fn within<T>(
+    longest: Duration,
+    call: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, CallError> {
+    let no_answer = || CallError::new(CallErrorKind::Transport, "timeout", "no answer in time");
+    timeout(longest, call).await.unwrap_or_else(|_| Err(no_answer().ambiguous()))
 }

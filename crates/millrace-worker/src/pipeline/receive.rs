@@ -14,20 +14,19 @@ use std::{
 };
 
 use millrace_client::{CallError, CallErrorKind, Delivery, Peer, ReceiveRequest, SystemAttributes};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Event, Pipeline, SETTLING, max_receive, no_answer};
+use super::{Event, Pipeline, SETTLING, max_receive, within};
 use crate::{
     backoff,
     drain::Stage,
     handler::Handler,
     held::{Held, State},
-    metrics::{Ended, Received},
+    metrics::Received,
     options::{Options, Until},
     patience::Patience,
     poll_interval::PollInterval,
-    settlement::{Settlement, Urgency},
 };
 
 /// The wait of a receive that finds out whether the queue is empty: SQS asks all its servers only
@@ -241,8 +240,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let asked = Asked { messages: asked, wait, sent: now };
         let peer = Arc::clone(&self.peer);
         self.tasks.spawn(async move {
-            let result = timeout(longest, peer.receive(request)).await;
-            let result = result.unwrap_or_else(|_| Err(no_answer()));
+            let result = within(longest, peer.receive(request)).await;
             Event::Received { asked, result }
         });
     }
@@ -392,13 +390,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         if self.progress.stage() == Stage::Running {
             self.lanes.push(key, group);
         } else {
-            self.settle(
-                key,
-                Settlement::Hide(Duration::ZERO),
-                Urgency::Urgent,
-                Ended::Released,
-                now,
-            );
+            self.release(vec![key], now);
         }
     }
 }

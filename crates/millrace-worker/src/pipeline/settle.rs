@@ -10,13 +10,13 @@ use std::{sync::Arc, time::Duration};
 use millrace_client::{
     CallError, CallErrorKind, EntryError, Peer, ReceiptHandle, Sent, Visibility,
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::{
     Event, Pipeline, SETTLING, VisibilityResult,
     answers::{Answer, answers},
-    no_answer,
     receive::Receiver,
+    within,
 };
 use crate::{
     dead_letter,
@@ -138,8 +138,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.deletes.call_sent();
         let peer = Arc::clone(&self.peer);
         self.tasks.spawn(async move {
-            let result = timeout(CALL, peer.delete(&handles)).await;
-            let result = result.unwrap_or_else(|_| Err(no_answer()));
+            let result = within(CALL, peer.delete(&handles)).await;
             Event::Deleted { entries, handles, sent: now, result }
         });
     }
@@ -162,8 +161,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         self.hides.call_sent();
         let peer = Arc::clone(&self.peer);
         self.tasks.spawn(async move {
-            let result = timeout(CALL, peer.release(&changes)).await;
-            let result = result.unwrap_or_else(|_| Err(no_answer()));
+            let result = within(CALL, peer.release(&changes)).await;
             Event::Hidden { entries, sent: now, result }
         });
     }
@@ -182,8 +180,7 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let has_added = letter.attributes.len() > delivery.attributes.len();
         self.dead_letter_sends.call_sent();
         self.tasks.spawn(async move {
-            let result = timeout(CALL, queue.send(&[letter])).await;
-            let result = result.unwrap_or_else(|_| Err(no_answer()));
+            let result = within(CALL, queue.send(&[letter])).await;
             Event::DeadLettered { entry, has_added, result }
         });
     }
