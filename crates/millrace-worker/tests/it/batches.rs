@@ -16,7 +16,7 @@ use millrace_worker::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::support::{MS, S, bodies};
+use crate::support::{MS, S, bodies, end_after};
 
 /// Remembers sizes of batches and when they came.
 #[derive(Clone, Default)]
@@ -51,14 +51,9 @@ async fn full_batch_does_not_wait_and_the_rest_waits_for_the_window() {
     peer.put(bodies(125));
     let handler = Batches::default();
     let worker = Worker::new(peer.clone(), handler.clone(), options(50));
-    let drain = worker.drain();
     let started = Instant::now();
-    let end = async {
-        sleep(30 * S).await;
-        drain.release_now();
-    };
 
-    tokio::join!(worker.run(), end);
+    end_after(30 * S, Drain::release_now, worker).await;
 
     assert_eq!(handler.sizes(), [50, 50, 25]);
     let at: Vec<_> = handler.0.lock().unwrap().iter().map(|(_, at)| *at - started).collect();
@@ -113,14 +108,9 @@ async fn window_begins_anew_once_nothing_waits_any_more() {
     let handler = Batches::default();
     let options = Options { visibility_timeout: 4 * S, batch_window: 10 * S, ..options(2) };
     let worker = Worker::new(peer.clone(), handler.clone(), options);
-    let drain = worker.drain();
     let started = Instant::now();
-    let end = async {
-        sleep(20 * S).await;
-        drain.release_now();
-    };
 
-    let (summary, ()) = tokio::join!(worker.run(), end);
+    let summary = end_after(20 * S, Drain::release_now, worker).await;
 
     assert_eq!((summary.leases_lost, summary.succeeded), (1, 1));
     let at: Vec<_> = handler.0.lock().unwrap().iter().map(|(_, at)| *at - started).collect();
@@ -206,13 +196,8 @@ async fn messages_of_a_batch_are_not_begun_once_they_are_cancelled() {
         });
         let worker =
             Worker::new(peer.clone(), handler, Options { batch_window: MS, ..options(10) });
-        let drain = worker.drain();
-        let end = async {
-            sleep(5 * S).await;
-            drain.drain();
-        };
 
-        let (summary, ()) = tokio::join!(worker.run(), end);
+        let summary = end_after(5 * S, Drain::drain, worker).await;
 
         assert_eq!(*handled.lock().unwrap(), ["a"]);
         assert_eq!((summary.released, summary.cut_off), (3, 1), "one was in mid-work");
@@ -235,13 +220,8 @@ async fn messages_of_a_batch_meet_no_layer_once_they_are_cancelled() {
     };
     let handler = each(|_: Message| async { Ok(Outcome::Ack) }).behind(layer);
     let worker = Worker::new(peer.clone(), handler, Options { batch_window: MS, ..options(10) });
-    let drain = worker.drain();
-    let end = async {
-        sleep(5 * S).await;
-        drain.drain();
-    };
 
-    let (summary, ()) = tokio::join!(worker.run(), end);
+    let summary = end_after(5 * S, Drain::drain, worker).await;
 
     assert_eq!(*prepared.lock().unwrap(), ["a"]);
     assert_eq!((summary.released, summary.succeeded), (3, 0));
@@ -262,18 +242,13 @@ async fn only_the_message_in_mid_work_is_cut_off_with_its_batch() {
             }
         });
         let options = Options { batch_window: MS, ..options(10) };
-        let drain = Drain::new();
-        let end = async {
-            sleep(5 * S).await;
-            drain.release_now();
-        };
 
         let summary = if has_work {
             let worker = Worker::new(peer.clone(), handler.behind(pass), options);
-            tokio::join!(worker.with_drain(drain.clone()).run(), end).0
+            end_after(5 * S, Drain::release_now, worker).await
         } else {
             let worker = Worker::new(peer.clone(), handler.behind(slow_layer), options);
-            tokio::join!(worker.with_drain(drain.clone()).run(), end).0
+            end_after(5 * S, Drain::release_now, worker).await
         };
 
         // The outcome of the first is lost with the batch.

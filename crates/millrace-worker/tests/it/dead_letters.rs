@@ -4,10 +4,10 @@ use millrace_client::{
     CallError, CallErrorKind, EntryError, Outgoing,
     testing::{Fault, MemoryPeer, Operation},
 };
-use millrace_worker::{Backoff, Options, Outcome, Summary, Worker};
+use millrace_worker::{Backoff, Drain, Options, Outcome, Summary, Worker};
 use tokio::time::Instant;
 
-use crate::support::{MS, Recorder, S, bodies, run, until_empty};
+use crate::support::{MS, Recorder, S, bodies, end_after, run, until_empty};
 
 async fn run_with(
     peer: &MemoryPeer,
@@ -184,14 +184,10 @@ async fn dead_letters_that_nobody_takes_leave_others_their_place() {
         let is_good = message.body() == "good";
         (MS, Ok(if is_good { Outcome::Ack } else { Outcome::reject("unreadable") }))
     });
-    let worker = Worker::new(peer.clone(), handler.clone(), Options::default());
-    let drain = worker.drain();
-    let end = async {
-        tokio::time::sleep(60 * S).await;
-        drain.release_now();
-    };
+    let worker =
+        Worker::new(peer.clone(), handler, Options::default()).with_dead_letter_queue(dead.clone());
 
-    tokio::join!(worker.with_dead_letter_queue(dead.clone()).run(), end);
+    end_after(60 * S, Drain::release_now, worker).await;
 
     assert_eq!(peer.deleted(), ["good"]);
     let sends = dead.calls_of(Operation::Send).len();

@@ -6,7 +6,7 @@ use millrace_client::testing::{MemoryPeer, Operation};
 use millrace_worker::{Concurrency, Drain, DrainTimeouts, Message, Options, Outcome, Worker, each};
 use tokio::time::{Instant, sleep};
 
-use crate::support::{MS, Recorder, S, bodies};
+use crate::support::{MS, Recorder, S, bodies, end_after};
 
 fn options(handlers: usize) -> Options {
     Options { concurrency: Concurrency::Fixed(handlers), ..Options::default() }
@@ -107,14 +107,10 @@ async fn what_a_drain_gives_back_loses_no_receive_to_a_receive_under_way() {
     // A slot is free: a receive waits up to 20 s.
     let timeouts = DrainTimeouts { drain: 5 * S, cancel_grace: 60 * S, flush: S };
     let options = Options { visibility_timeout: 60 * S, drain: timeouts, ..options(3) };
-    let worker = Worker::new(peer.clone(), handler, options).with_drain(drain.clone());
+    let worker = Worker::new(peer.clone(), handler, options).with_drain(drain);
 
     let started = Instant::now();
-    let ask = async {
-        sleep(S).await;
-        drain.drain();
-    };
-    let (summary, ()) = tokio::join!(worker.run(), ask);
+    let summary = end_after(S, Drain::drain, worker).await;
 
     assert_eq!(started.elapsed().as_secs(), 20);
     assert_eq!((summary.received, summary.released, summary.retried), (2, 1, 1));
@@ -134,13 +130,8 @@ async fn lease_is_kept_of_what_waits_for_a_receive_under_way() {
         Ok(Outcome::Release)
     });
     let worker = Worker::new(peer.clone(), handler, options);
-    let drain = worker.drain();
-    let ask = async {
-        sleep(S).await;
-        drain.drain();
-    };
 
-    let (summary, ()) = tokio::join!(worker.run(), ask);
+    let summary = end_after(S, Drain::drain, worker).await;
 
     assert_eq!((summary.received, summary.released, summary.leases_lost), (1, 1, 0));
     // At half of the visibility timeout; the release comes after the 20 s of the receive.
@@ -211,13 +202,8 @@ async fn handlers_that_heed_the_stop_are_cut_off_as_well() {
         Ok(Outcome::Release)
     });
     let worker = Worker::new(peer.clone(), handler, options(3));
-    let drain = worker.drain();
-    let ask = async {
-        sleep(S).await;
-        drain.drain();
-    };
 
-    let (summary, ()) = tokio::join!(worker.run(), ask);
+    let summary = end_after(S, Drain::drain, worker).await;
 
     assert_eq!((summary.succeeded, summary.released, summary.cut_off), (1, 3, 2));
     assert_eq!((peer.available(), peer.in_flight()), (2, 0));

@@ -11,7 +11,7 @@ use millrace_worker::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::support::{MS, Recorder, S, run, until_empty};
+use crate::support::{MS, Recorder, S, end_after, run, until_empty};
 
 fn put(peer: &MemoryPeer, group: &str, bodies: &[&str]) {
     for body in bodies {
@@ -132,14 +132,9 @@ async fn batch_that_is_back_before_it_is_known_to_be_given_back_is_in_order() {
     peer.plan(Operation::ChangeVisibility, Fault::Slow(3 * S));
     let handled = Arc::default();
     let options = Options { batch_size: 10, batch_window: MS, ..Options::default() };
-    let drain = Drain::new();
     let worker = Worker::new(peer.clone(), FailingOnce(Arc::clone(&handled)), options);
-    let end = async {
-        sleep(20 * S).await;
-        drain.drain();
-    };
 
-    tokio::join!(worker.with_drain(drain.clone()).run(), end);
+    end_after(20 * S, Drain::drain, worker).await;
 
     assert_eq!(*handled.lock().unwrap(), ["a1", "a2", "a3", "a1", "a2", "a3"]);
     assert_eq!(peer.deleted(), ["a1", "a2", "a3"]);
@@ -265,13 +260,8 @@ async fn poison_message_does_not_take_its_neighbours_to_the_dead_letter_queue() 
             };
             let worker = Worker::new(peer.clone(), handler.clone(), options)
                 .with_dead_letter_queue(dead.clone());
-            let drain = worker.drain();
-            let end = async {
-                sleep(3600 * S).await;
-                drain.drain();
-            };
 
-            tokio::join!(worker.run(), end);
+            end_after(3600 * S, Drain::drain, worker).await;
 
             let dead_letters = if is_own { dead.bodies() } else { peer.moved() };
             assert_eq!(dead_letters, ["a0"], "own policy: {is_own}");

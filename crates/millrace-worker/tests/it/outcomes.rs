@@ -11,7 +11,7 @@ use millrace_worker::{
 };
 use tokio::time::sleep;
 
-use crate::support::{MS, Recorder, S, bodies, run, until_empty};
+use crate::support::{MS, Recorder, S, bodies, end_after, run, until_empty};
 
 #[tokio::test(start_paused = true)]
 async fn every_message_is_handled_once_and_deleted() {
@@ -247,14 +247,10 @@ async fn refused_delete_counts_at_the_end_of_a_run_but_not_of_a_worker_that_went
         peer.put(["a"]);
         let stale = EntryError::new("ReceiptHandleIsInvalid", "somebody else has it", true);
         peer.plan(Operation::Delete, Fault::FailEntries(vec![0], stale));
-        let (drain, handler) = (Drain::new(), Recorder::succeeding(MS));
-        let worker = Worker::new(peer, handler, Options { until, ..until_empty(1) });
-        let end = async {
-            sleep(5 * S).await;
-            drain.drain();
-        };
+        let options = Options { until, ..until_empty(1) };
+        let worker = Worker::new(peer, Recorder::succeeding(MS), options);
 
-        let (summary, ()) = tokio::join!(worker.with_drain(drain.clone()).run(), end);
+        let summary = end_after(5 * S, Drain::drain, worker).await;
 
         assert_eq!((summary.abandoned, summary.unsettled), (1, unsettled), "{until:?}");
     }
@@ -267,15 +263,10 @@ async fn drain_tries_once_more_however_long_the_server_asked_to_wait() {
     let mut overloaded = CallError::new(CallErrorKind::Server, "ServiceUnavailable", "slow down");
     overloaded.retry_after = Some(60 * S);
     peer.plan(Operation::Delete, Fault::Refuse(overloaded));
-    let drain = Drain::new();
     let options = Options { until: Until::Drained, ..until_empty(10) };
     let worker = Worker::new(peer.clone(), Recorder::succeeding(MS), options);
-    let end = async {
-        sleep(3 * S).await;
-        drain.drain();
-    };
 
-    let (summary, ()) = tokio::join!(worker.with_drain(drain.clone()).run(), end);
+    let summary = end_after(3 * S, Drain::drain, worker).await;
 
     assert_eq!((summary.succeeded, summary.unsettled), (10, 0));
     let attempts = peer.calls_of(Operation::Delete);

@@ -88,7 +88,6 @@ async fn check(seed: u64, is_fifo: bool) {
         visibility_timeout,
         ..Options::default()
     };
-    let most = HANDLERS;
     let worker =
         Worker::new(peer.clone(), handler.clone(), options).with_dead_letter_queue(dead.clone());
     let drain = worker.drain();
@@ -127,7 +126,7 @@ async fn check(seed: u64, is_fifo: bool) {
             "seed {seed}: {body} was deleted without success"
         );
     }
-    assert!(handler.most_running() <= most, "seed {seed}: {} handlers", handler.most_running());
+    assert!(handler.most_running() <= HANDLERS, "seed {seed}: {} handlers", handler.most_running());
     assert_eq!(handler.overlapping(), [""; 0], "seed {seed}: one message, two handlers");
     for run in handler.runs() {
         // Leases may be lost after the handler's end: when the answer to a delete was.

@@ -9,16 +9,11 @@ use millrace_client::{
 use millrace_worker::{Concurrency, Drain, Options, Until, Worker};
 use tokio::time::{Instant, sleep};
 
-use crate::support::{MS, Recorder, S, bodies, run, until_empty};
+use crate::support::{MS, Recorder, S, bodies, end_after, run, until_empty};
 
 async fn run_for(peer: &MemoryPeer, handler: &Recorder, options: Options, seconds: u32) {
     let worker = Worker::new(peer.clone(), handler.clone(), options);
-    let drain = worker.drain();
-    let end = async {
-        sleep(S * seconds).await;
-        drain.release_now();
-    };
-    tokio::join!(worker.run(), end);
+    end_after(S * seconds, Drain::release_now, worker).await;
 }
 
 #[tokio::test(start_paused = true)]

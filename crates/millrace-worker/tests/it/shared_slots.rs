@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use millrace_client::testing::{MemoryPeer, Operation};
-use millrace_worker::{Concurrency, Options, Outcome, Priority, Share, Slots, Worker};
+use millrace_worker::{Concurrency, Drain, Options, Outcome, Priority, Share, Slots, Worker};
 use tokio::time::{Instant, sleep};
 
-use crate::support::{MS, Recorder, S, bodies, until_empty};
+use crate::support::{MS, Recorder, S, bodies, end_after, until_empty};
 
 fn queue_of(name: &str, count: usize) -> MemoryPeer {
     let peer = MemoryPeer::standard();
@@ -190,14 +190,10 @@ async fn end_of_one_worker_leaves_its_slots_to_the_other() {
     let slots = Slots::new(5);
     let [first, second] = RANKS.map(|priority| slots.share(priority));
     let a = worker(&a, &handler, first, until_empty(5));
-    let drain = a.drain();
     let started = Instant::now();
-    let end = async {
-        sleep(2 * S).await;
-        drain.release_now();
-    };
 
-    tokio::join!(a.run(), worker(&b, &handler, second, until_empty(5)).run(), end);
+    let a = end_after(2 * S, Drain::release_now, a);
+    tokio::join!(a, worker(&b, &handler, second, until_empty(5)).run());
 
     assert_eq!(b.deleted().len(), 100);
     assert!(started.elapsed() < 10 * S, "{:?}", started.elapsed());

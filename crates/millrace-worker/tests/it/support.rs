@@ -8,7 +8,8 @@ use std::{
 
 use millrace_client::testing::MemoryPeer;
 use millrace_worker::{
-    Backoff, Concurrency, Handler, HandlerError, Message, Options, Outcome, Summary, Until, Worker,
+    Backoff, Concurrency, Drain, Handler, HandlerError, Message, Options, Outcome, Summary, Until,
+    Worker,
 };
 use tokio::time::{Instant, sleep};
 
@@ -154,6 +155,20 @@ pub(crate) fn until_empty(handlers: usize) -> Options {
         queue: "orders".to_owned(),
         ..Options::default()
     }
+}
+
+/// Runs the worker, and asks it to end after `after`.
+pub(crate) async fn end_after<H: Handler>(
+    after: Duration,
+    ask: fn(&Drain),
+    worker: Worker<MemoryPeer, H>,
+) -> Summary {
+    let drain = worker.drain();
+    let end = async {
+        sleep(after).await;
+        ask(&drain);
+    };
+    tokio::join!(worker.run(), end).0
 }
 
 pub(crate) async fn run(peer: &MemoryPeer, handler: &Recorder, options: Options) -> Summary {
