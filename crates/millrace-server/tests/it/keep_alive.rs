@@ -1,6 +1,6 @@
 use millrace_server::Closed;
 
-use crate::support::{Client, Event, options, start, start_with};
+use crate::support::{Client, Event, PATIENCE, options, start, start_with};
 
 #[test]
 fn connection_stays_open_for_a_thousand_requests() {
@@ -136,13 +136,12 @@ fn every_listener_serves_and_every_worker_has_its_companion() {
     let mut options = options();
     options.workers = 2;
     options.listen = vec!["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()];
-    let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let for_hook = std::sync::Arc::clone(&seen);
+    let (begun, begins) = std::sync::mpsc::channel();
     let hooks = millrace_server::Hooks {
         per_worker: Some(std::sync::Arc::new(move |worker| {
-            let seen = std::sync::Arc::clone(&for_hook);
+            let begun = begun.clone();
             Box::pin(async move {
-                seen.lock().unwrap().push((worker, std::thread::current().id()));
+                begun.send((worker, std::thread::current().id())).unwrap();
                 std::future::pending::<()>().await;
             })
         })),
@@ -157,9 +156,10 @@ fn every_listener_serves_and_every_worker_has_its_companion() {
         }
     }
 
+    // One worker may have served them all before the other has begun.
+    let [one, other] = [(); 2].map(|()| begins.recv_timeout(PATIENCE).unwrap());
     assert_eq!(server.stop().cut_off, 0);
-    let seen = seen.lock().unwrap();
-    assert_eq!(seen.len(), 2);
-    assert_ne!(seen[0].0, seen[1].0);
-    assert_ne!(seen[0].1, seen[1].1);
+    assert_ne!(one.0, other.0);
+    assert_ne!(one.1, other.1);
+    assert_eq!(begins.try_iter().count(), 0);
 }

@@ -1,7 +1,7 @@
 //! A server with a fake service, and a client that sees every byte.
 
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     sync::{Arc, mpsc},
     thread::JoinHandle,
@@ -300,6 +300,13 @@ impl Client {
         self.reply()
     }
 
+    /// Nothing if the server has closed the connection before it had the request.
+    pub(crate) fn get_unless_closed(&mut self, path: &str) -> Option<Reply> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n");
+        let is_open = self.stream.write_all(request.as_bytes()).is_ok() && self.read_some() > 0;
+        is_open.then(|| self.reply())
+    }
+
     pub(crate) fn ask(&mut self, bytes: impl AsRef<[u8]>) -> Reply {
         self.send(bytes);
         self.reply()
@@ -355,13 +362,17 @@ impl Client {
     /// 0 when closed or reset.
     fn read_some(&mut self) -> usize {
         let mut bytes = [0; 16 * 1024];
-        match self.stream.read(&mut bytes) {
-            Ok(count) => {
-                self.buffer.extend_from_slice(&bytes[..count]);
-                count
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(count) => {
+                    self.buffer.extend_from_slice(&bytes[..count]);
+                    return count;
+                }
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return 0,
+                // A process that was stopped and continued: signal(7), as the read has a timeout.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => panic!("{error}"),
             }
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
-            Err(error) => panic!("{error}"),
         }
     }
 }
