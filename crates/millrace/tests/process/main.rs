@@ -10,7 +10,7 @@ mod settings;
 mod sockets;
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, ErrorKind, Write},
     net::TcpStream,
     ops::{Deref, DerefMut},
     process::{Child, ChildStderr, Command, Output, Stdio},
@@ -124,7 +124,13 @@ impl Serving {
 
 fn get(stream: &mut TcpStream, path: &str) -> String {
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
-    let mut bytes = [0; 4096];
-    let count = stream.read(&mut bytes).unwrap();
-    String::from_utf8(bytes[..count].to_vec()).unwrap()
+    // The first read that is not interrupted: one with a timeout is, by a stop of this process.
+    let mut bytes = BufReader::with_capacity(4096, stream);
+    let answer = loop {
+        match bytes.fill_buf() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            answer => break answer.unwrap().to_vec(),
+        }
+    };
+    String::from_utf8(answer).unwrap()
 }
