@@ -45,7 +45,10 @@ fn answer(mut socket: TcpStream, live: &Live, deadline: Instant) -> io::Result<(
     let (mut request, mut chunk) = (Vec::new(), [0; 1024]);
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         socket.set_read_timeout(Some(until(deadline)?))?;
-        let count = socket.read(&mut chunk)?;
+        let count = match socket.read(&mut chunk) {
+            Err(error) if is_interrupted(&error) => continue,
+            outcome => outcome?,
+        };
         if count == 0 || request.len() > REQUEST_MAX {
             return Err(ErrorKind::InvalidData.into());
         }
@@ -63,10 +66,18 @@ fn answer(mut socket: TcpStream, live: &Live, deadline: Instant) -> io::Result<(
     let mut left = answer.as_bytes();
     while !left.is_empty() {
         socket.set_write_timeout(Some(until(deadline)?))?;
-        let count = socket.write(left)?;
+        let count = match socket.write(left) {
+            Err(error) if is_interrupted(&error) => continue,
+            outcome => outcome?,
+        };
         left = left.get(count..).unwrap_or_default();
     }
     Ok(())
+}
+
+/// By a stop of this process that is over: signal(7), as there is a timeout.
+fn is_interrupted(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::Interrupted
 }
 
 /// Time that is left, if any is.

@@ -341,7 +341,9 @@ mod tests {
         run.enter(Phase::Measure);
 
         tokio::join!(client.produce(0), async {
-            sleep(Duration::from_millis(200)).await;
+            while run.count(Count::Requests) < 6 {
+                sleep(Duration::from_millis(1)).await;
+            }
             run.enter(Phase::Settle);
         });
 

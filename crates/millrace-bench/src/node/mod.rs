@@ -181,6 +181,8 @@ impl Line {
     ) -> Result<Option<T>> {
         let (mut line, mut heard) = (Vec::new(), Instant::now());
         loop {
+            // As of before the read: what came while this process was held up is in the socket.
+            let is_silent = heard.elapsed() > silence_max;
             let before = line.len();
             let mut reader = (&mut self.reader).take(LINE_MAX - before as u64);
             match reader.read_until(b'\n', &mut line) {
@@ -198,7 +200,7 @@ impl Line {
             // What there was of a line is kept.
             if line.len() > before {
                 heard = Instant::now();
-            } else if heard.elapsed() > silence_max {
+            } else if is_silent {
                 bail!("nothing was heard in time");
             }
         }
@@ -262,6 +264,21 @@ mod tests {
 
         assert!(matches!(heard.unwrap(), Some(Request::Clock)));
         assert!(far.hear::<Request>(silence_max, always).is_err());
+    }
+
+    /// As a process that is stopped and goes on.
+    #[test]
+    fn what_came_while_nobody_listened_is_heard() {
+        let (near, mut far) = pair();
+        let silence_max = 5 * TURN;
+
+        let heard = far.hear(silence_max, || {
+            (&near.writer).write_all(b"\"clock\"\n")?;
+            std::thread::sleep(2 * silence_max);
+            Ok(())
+        });
+
+        assert!(matches!(heard.unwrap(), Some(Request::Clock)));
     }
 
     #[test]
