@@ -92,7 +92,6 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
 /// What a start would refuse, found out without data and without listening: on a journal in memory.
 pub(crate) fn check(mut config: Config) -> anyhow::Result<()> {
     config.durability = Durability::Memory;
-    logging::levels(&config.log_level)?;
     if let Some(tls) = &config.tls {
         tls.check()?;
     }

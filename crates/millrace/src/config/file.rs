@@ -4,7 +4,7 @@
 
 use std::{
     fmt,
-    ops::Range,
+    ops::{Range, RangeInclusive},
     path::{Path, PathBuf},
 };
 
@@ -268,11 +268,22 @@ impl Item {
         }
     }
 
-    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, UsageError> {
-        match self.field(name) {
-            None => Ok(None),
-            Some(Field { value: FieldValue::Number(number), .. }) => Ok(Some(*number)),
-            Some(field) => Err(field.place.wrong(format_args!("{name} is a whole number"))),
+    pub(crate) fn number_within(
+        &self,
+        name: &str,
+        bounds: &RangeInclusive<u64>,
+    ) -> Result<Option<u64>, UsageError> {
+        let Some(field) = self.field(name) else { return Ok(None) };
+        let FieldValue::Number(number) = field.value else {
+            return Err(field.place.wrong(format_args!("{name} is a whole number")));
+        };
+        match u64::try_from(number).ok().filter(|number| bounds.contains(number)) {
+            Some(number) => Ok(Some(number)),
+            None => {
+                let (min, max) = (bounds.start(), bounds.end());
+                let what = format_args!("{name}: {number} is not within {min} to {max}");
+                Err(field.place.wrong(what))
+            }
         }
     }
 

@@ -214,7 +214,10 @@ impl Layers {
         match (self.text(one), self.text(other)) {
             (first, second) if first.is_empty() && second.is_empty() => Ok(None),
             (first, second) if !first.is_empty() && !second.is_empty() => Ok(Some((first, second))),
-            _ => Err(UsageError(format!("{one} and {other} need each other"))),
+            (first, _) => {
+                let given = if first.is_empty() { other } else { one };
+                Err(self.wrong(given, format_args!("{one} and {other} need each other")))
+            }
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) use self::{
     layers::{Resolved, Value},
     queues::DeclaredQueue,
 };
-use crate::cli::Flags;
+use crate::{cli::Flags, logging};
 
 /// Something that cannot be asked for. The process ends with 2.
 #[derive(Debug, thiserror::Error)]
@@ -158,7 +158,7 @@ impl Config {
             has_idle_cores_poll: layers.truth("idle_poll"),
             log_format: layers
                 .choice("log_format", &[("text", LogFormat::Text), ("json", LogFormat::Json)])?,
-            log_level: layers.text("log_level"),
+            log_level: log_level(&layers)?,
             drain: Duration::from_secs(layers.number("drain_seconds") as u64),
             cors: cors(&layers, &listen)?,
             limits: Limits {
@@ -284,17 +284,31 @@ fn traces(layers: &Layers) -> Result<millrace_otel::Options, UsageError> {
     })
 }
 
+/// Text that logging can be started with.
+fn log_level(layers: &Layers) -> Result<String, UsageError> {
+    let text = layers.text("log_level");
+    match logging::levels(&text) {
+        Ok(_) => Ok(text),
+        Err(what) => Err(layers.wrong("log_level", format_args!("{text:?}: {what}"))),
+    }
+}
+
 /// Patterns of queues with series of their own. One that can match nothing is a mistake.
 fn measured_queues(layers: &Layers) -> Result<Vec<String>, UsageError> {
     let patterns = layers.list("metrics.queues");
-    let is_wrong = |pattern: &&String| pattern.strip_suffix('*').unwrap_or(pattern).contains('*');
-    match patterns.iter().find(is_wrong) {
-        None => Ok(patterns),
-        Some(wrong) => {
-            let what = format_args!("{wrong:?} has a * that is not at its end");
-            Err(layers.wrong("metrics.queues", what))
-        }
+    for pattern in &patterns {
+        let name = pattern.strip_suffix('*').unwrap_or(pattern);
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let what = match () {
+            () if name.contains('*') => "has a * that is not at its end",
+            () if pattern.is_empty() || !name.bytes().all(is_allowed) => {
+                "is neither the name of a queue nor the beginning of one and a *"
+            }
+            () => continue,
+        };
+        return Err(layers.wrong("metrics.queues", format_args!("{pattern:?} {what}")));
     }
+    Ok(patterns)
 }
 
 /// `auto`: pages of this machine when nobody else can reach us, else none.

@@ -1,6 +1,8 @@
 //! Queues declared in the file: `[queues.NAME]`.
 
-use millrace_core::{Arn, QueueKey, is_account};
+use std::ops::RangeInclusive;
+
+use millrace_core::{Arn, QueueKey, is_account, limits};
 use millrace_services::is_region;
 
 use super::{
@@ -21,13 +23,13 @@ pub(crate) struct DeclaredQueue {
     pub(crate) tags: Vec<(String, String)>,
 }
 
-/// Our names of numeric attributes, and those of AWS.
-const NUMBERS: [(&str, &str); 5] = [
-    ("visibility_timeout", "VisibilityTimeout"),
-    ("delay_seconds", "DelaySeconds"),
-    ("retention_seconds", "MessageRetentionPeriod"),
-    ("wait_seconds", "ReceiveMessageWaitTimeSeconds"),
-    ("max_message_bytes", "MaximumMessageSize"),
+/// Our names of numeric attributes, those of AWS, and what they may be.
+const NUMBERS: [(&str, &str, RangeInclusive<u64>); 5] = [
+    ("visibility_timeout", "VisibilityTimeout", limits::VISIBILITY_TIMEOUT_S),
+    ("delay_seconds", "DelaySeconds", limits::DELAY_S),
+    ("retention_seconds", "MessageRetentionPeriod", limits::RETENTION_S),
+    ("wait_seconds", "ReceiveMessageWaitTimeSeconds", limits::WAIT_TIME_S),
+    ("max_message_bytes", "MaximumMessageSize", limits::MAXIMUM_MESSAGE_SIZE_BYTES),
 ];
 
 const OTHERS: [&str; 8] = [
@@ -74,7 +76,7 @@ fn queue(
     region: &str,
     account: &str,
 ) -> Result<DeclaredQueue, UsageError> {
-    let known: Vec<&str> = NUMBERS.iter().map(|(ours, _)| *ours).chain(OTHERS).collect();
+    let known: Vec<&str> = NUMBERS.iter().map(|(ours, ..)| *ours).chain(OTHERS).collect();
     item.refuse_unknown(&known)?;
     let own_region = item.text("region")?;
     if own_region.as_deref().is_some_and(|region| !is_region(region)) {
@@ -85,8 +87,8 @@ fn queue(
         return Err(item.place.wrong("account is not twelve digits"));
     }
     let mut attributes = item.table("attributes")?;
-    for (ours, theirs) in NUMBERS {
-        if let Some(number) = item.number(ours)? {
+    for (ours, theirs, bounds) in NUMBERS {
+        if let Some(number) = item.number_within(ours, &bounds)? {
             attributes.push((theirs.to_owned(), number.to_string()));
         }
     }
@@ -130,7 +132,7 @@ fn redrive_policy(
     account: &str,
 ) -> Result<Option<(String, String)>, UsageError> {
     let target = dead_letter_arn(item, region, account)?;
-    let receives = item.number("max_receive_count")?;
+    let receives = item.number_within("max_receive_count", &limits::MAX_RECEIVE_COUNT)?;
     match (target, receives) {
         (None, None) => Ok(None),
         (Some(target), Some(receives)) => {

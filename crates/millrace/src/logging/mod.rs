@@ -28,7 +28,8 @@ static LOG: OnceLock<(LogFormat, Lines)> = OnceLock::new();
 
 /// Starts logging. To be called once; before the process ends, [`finish`] is.
 pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
-    let targets = levels(level)?;
+    let targets =
+        levels(level).map_err(|what| UsageError(format!("log level {level:?}: {what}")))?;
     let lines = Lines::start(io::stderr(), |lines| {
         tracing::warn!(lines, "left out of the log, as it was not read in time");
     })
@@ -55,14 +56,13 @@ pub(crate) fn finish() {
 
 /// `info`, or levels of parts such as `warn,millrace_journal=debug`. A word that is no level would
 /// otherwise be taken as the name of a part, and everything else be off.
-pub(crate) fn levels(text: &str) -> Result<Targets, UsageError> {
-    let wrong = |what: &str| UsageError(format!("log level {text:?}: {what}"));
+pub(crate) fn levels(text: &str) -> Result<Targets, String> {
     let mut words = text.split(',').map(str::trim).filter(|word| !word.contains('='));
     if let Some(word) = words.find(|word| word.is_empty() || word.parse::<LevelFilter>().is_err()) {
         let known = "is not one of off, error, warn, info, debug, trace";
-        return Err(wrong(&format!("{word:?} {known}")));
+        return Err(format!("{word:?} {known}"));
     }
-    text.parse().map_err(|error: ParseError| wrong(&error.to_string()))
+    text.parse().map_err(|error: ParseError| error.to_string())
 }
 
 /// A line for people on standard error. That it cannot be written, as into a file on a full disk,

@@ -10,7 +10,8 @@ use super::{millrace, run, stderr, stdout};
 fn a_configured_queue_that_cannot_be_is_named() {
     let data = TempDir::new().unwrap();
     let file = data.path().join("m.toml");
-    fs::write(&file, "[queues.sound]\n[queues.a]\nvisibility_timeout = 99999999\n").unwrap();
+    fs::write(&file, "[queues.sound]\n[queues.a]\nattributes = { VisibilityTimeout = 99999999 }\n")
+        .unwrap();
     let of_data = data.path().join("data").display().to_string();
 
     let serving = ["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"];
