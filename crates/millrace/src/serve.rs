@@ -168,6 +168,9 @@ fn log_start(config: &Config, server: &Server) {
     for address in server.addresses() {
         tracing::info!(
             endpoint = endpoint(config, *address),
+            // With `public_url` the endpoint does not tell.
+            %address,
+            access_keys = config.credentials.len(),
             data = %config.data.display(),
             durability = durability(config.durability),
             workers = server.workers(),

@@ -31,15 +31,27 @@ fn greets_newcomers_unless_programs_read_the_log() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(printed.contains("export AWS_ENDPOINT_URL=http://127.0.0.1:"), "{printed}");
     assert!(printed.contains("Durability: fsync"), "{printed}");
+    assert!(printed.contains(" access_keys=0 "), "{printed}");
     // The JSON of the other start is checked line by line.
     let other = TempDir::new().unwrap();
     serve(&other, &["--durability", "memory"]);
 }
 
-/// Where a log on a full disk goes.
+#[test]
+fn the_log_names_the_address_though_public_url_is_another() {
+    let data = TempDir::new().unwrap();
+    let serving = serve(&data, &["--public-url", "https://queues.example/path"]);
+
+    let health = get(&mut TcpStream::connect(&serving.socket).unwrap(), "/health");
+
+    assert_eq!(serving.address, "https://queues.example/path");
+    assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
+}
+
 /// More log lines than a pipe holds and the server keeps.
 const REQUESTS: u64 = 8000;
 
+/// Where a log on a full disk goes.
 fn full_disk() -> File {
     File::options().write(true).open("/dev/full").unwrap()
 }

@@ -84,20 +84,26 @@ struct Serving {
     child: Process,
     stderr: BufReader<ChildStderr>,
     address: String,
+    /// What it listens on, whatever clients are told.
+    socket: String,
 }
 
 /// Starts a server on a free port and waits until it serves. Whatever it prints is JSON.
 fn serve(data: &TempDir, arguments: &[&str]) -> Serving {
+    wait_until_served(serve_command(data, arguments))
+}
+
+fn serve_command(data: &TempDir, arguments: &[&str]) -> Command {
     let serving = ["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"];
-    let mut child = Process::spawn(
-        millrace(&serving)
-            .args(["--log-format", "json", "--data"])
-            .arg(data.path().join("data"))
-            .args(arguments)
-            .stderr(Stdio::piped()),
-    );
+    let mut command = millrace(&serving);
+    command.args(["--log-format", "json", "--data"]).arg(data.path().join("data")).args(arguments);
+    command
+}
+
+fn wait_until_served(mut command: Command) -> Serving {
+    let mut child = Process::spawn(command.stderr(Stdio::piped()));
     let stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut serving = Serving { child, stderr, address: String::new() };
+    let mut serving = Serving { child, stderr, address: String::new(), socket: String::new() };
     while serving.address.is_empty() {
         let mut line = String::new();
         assert!(serving.stderr.read_line(&mut line).unwrap() > 0, "ended");
@@ -105,6 +111,7 @@ fn serve(data: &TempDir, arguments: &[&str]) -> Serving {
         if line["message"] == "serving" {
             let endpoint = line["endpoint"].as_str().unwrap();
             serving.address = endpoint.trim_start_matches("http://").to_owned();
+            serving.socket = line["address"].as_str().unwrap().to_owned();
         }
     }
     serving
