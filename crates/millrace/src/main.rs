@@ -18,6 +18,7 @@ mod journal;
 mod limits;
 mod logging;
 mod memory;
+mod notify;
 mod serve;
 mod show;
 mod work;

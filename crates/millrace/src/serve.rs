@@ -24,6 +24,7 @@ use crate::{
     inherited, limits,
     logging::{self, tell},
     memory::Bounds,
+    notify,
     show::print,
 };
 
@@ -77,6 +78,8 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
         _ => None,
     };
     credentials::follow(flags, &config, &keys).context("watching the access keys")?;
+    // What connects meanwhile waits in the sockets.
+    notify::ready();
     let ran = server.run(services.service, drain, services.hooks);
     let console_ran = console.map_or(Ok(()), console::Running::join);
     // Also after a failure: what was acknowledged is to be durable.
@@ -149,6 +152,7 @@ fn start_on_signals(drain: Drain) -> io::Result<()> {
                         first = Some(Instant::now());
                         // Before an idle server has logged that it stopped.
                         tracing::info!(signal = name, "draining");
+                        notify::stopping();
                         drain.start();
                     }
                     Some(at) if at.elapsed() < SAME_SIGNAL => {}

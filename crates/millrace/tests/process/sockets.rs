@@ -1,15 +1,20 @@
 //! Addresses and sockets.
 
 use std::{
+    io::Read,
     net::{TcpListener, TcpStream},
-    os::fd::OwnedFd,
+    os::{
+        fd::OwnedFd,
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixDatagram},
+    },
     process::{Command, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::{PATIENCE, Process, get, run, stderr};
+use super::{PATIENCE, Process, get, millrace, run, stderr};
 
 /// A server that is handed this socket as its only one, as systemd hands them over.
 fn activated(socket: &TcpListener, arguments: &[&str]) -> Command {
@@ -40,6 +45,64 @@ fn connections_wait_in_a_socket_that_was_handed_over_while_the_server_is_started
         assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
         assert_eq!(child.wait().unwrap().code(), Some(0));
     }
+}
+
+/// What a service manager that listens on `manager` hears of a server, from its start to its end.
+fn told_to(manager: &UnixDatagram, name: &str) -> [String; 2] {
+    let data = TempDir::new().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let serving = ["serve", "--listen", &address, "--console-listen", "off", "--data"];
+    let mut command = millrace(&serving);
+    command.arg(data.path().join("data")).env("NOTIFY_SOCKET", name).stderr(Stdio::null());
+    let mut child = Process::spawn(&mut command);
+    let hear = || {
+        let mut text = [0; 100];
+        let length = manager.recv(&mut text).unwrap();
+        String::from_utf8(text[..length].to_vec()).unwrap()
+    };
+
+    let first = hear();
+    let health = get(&mut TcpStream::connect(&address).unwrap(), "/health");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let second = hear();
+
+    assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    [first, second]
+}
+
+#[test]
+fn service_managers_are_told_when_requests_are_answered_and_when_no_more() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("notify");
+    let file = UnixDatagram::bind(&path).unwrap();
+    let name = format!("millrace-test-{}", std::process::id());
+    let abstract_name = SocketAddr::from_abstract_name(&name).unwrap();
+    let nameless = UnixDatagram::bind_addr(&abstract_name).unwrap();
+
+    assert_eq!(told_to(&file, path.to_str().unwrap()), ["READY=1", "STOPPING=1"]);
+    assert_eq!(told_to(&nameless, &format!("@{name}")), ["READY=1", "STOPPING=1"]);
+}
+
+#[test]
+fn a_service_manager_that_cannot_be_told_stops_nothing() {
+    let data = TempDir::new().unwrap();
+    let gone = data.path().join("gone");
+    let mut command = super::serve_command(&data, &[]);
+    command.env("NOTIFY_SOCKET", &gone);
+
+    let mut serving = super::wait_until_served(command);
+    let health = get(&mut serving.connect(), "/health");
+    serving.signal(Signal::TERM);
+
+    assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
+    let mut log = String::new();
+    serving.stderr.read_to_string(&mut log).unwrap();
+    assert!(log.contains("the service manager could not be told"), "{log}");
+    assert_eq!(serving.child.wait().unwrap().code(), Some(0));
 }
 
 #[test]
