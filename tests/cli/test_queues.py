@@ -1,6 +1,7 @@
 """`millrace queue`: the administrator's commands."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -29,6 +30,8 @@ def test_created_queue_is_listed_and_shown(millrace, lines, new_name, attributes
     assert listed["QueueUrl"] == url and listed["Attributes"]["MessageRetentionPeriod"] == "3600"
     shown = millrace("queue", "show", name).stdout
     assert "VisibilityTimeout" in shown and "45 (45 s)" in shown and "3600 (1 h)" in shown
+    created = int(attributes(url)["CreatedTimestamp"])
+    assert f"{created} ({datetime.fromtimestamp(created, UTC):%Y-%m-%dT%H:%M:%SZ})" in shown
     assert json.loads(millrace("queue", "show", name, "--json").stdout)["Tags"] == {"team": "x"}
 
 
@@ -50,6 +53,35 @@ def test_dead_letter_queue_is_named_by_name(lines, millrace, new_name, attribute
     assert lines("queue", "list", work)[1].split()[-1] == dead
     assert ["dead", "letters", "from", work] in [line.split() for line in lines("queue", "show", dead)]
     millrace("queue", "create", new_name(), "--max-receives", "3", expect=2)
+
+
+def test_a_queue_is_changed_in_what_is_named(millrace, lines, new_name, attributes, arn):
+    name, dead = new_name("set"), new_name("dead")
+    (dead_url,) = lines("queue", "create", dead)
+    (url,) = lines("queue", "create", name, "--delay", "7", "--visibility", "45", "--tag", "a=1", "--tag", "b=2")
+
+    millrace("queue", "set", name, "--visibility", "60", "--dead-letters", dead, "--max-receives", "3",
+             "--attribute", "MaximumMessageSize=2048", "--tag", "b=3", "--untag", "a")
+
+    found = attributes(url)
+    assert (found["VisibilityTimeout"], found["MaximumMessageSize"], found["DelaySeconds"]) == ("60", "2048", "7")
+    assert json.loads(found["RedrivePolicy"]) == {"deadLetterTargetArn": arn(dead_url), "maxReceiveCount": 3}
+    assert json.loads(millrace("queue", "show", url, "--json").stdout)["Tags"] == {"b": "3"}
+    millrace("queue", "set", url, "--attribute", "RedrivePolicy=")
+    assert "RedrivePolicy" not in attributes(url)
+
+
+def test_a_change_of_a_queue_that_cannot_be_is_refused_whole(millrace, queue, attributes):
+    url = queue()
+    before = attributes(url)
+
+    assert "nothing to set" in millrace("queue", "set", url, expect=2).stderr
+    refused = millrace("queue", "set", url, "--delay", "901", "--visibility", "60", "--tag", "a=1", expect=1)
+    assert "DelaySeconds" in refused.stderr
+    assert "QueueDoesNotExist" in millrace("queue", "set", "no-such-queue", "--delay", "1", expect=1).stderr
+
+    assert attributes(url) == before
+    assert json.loads(millrace("queue", "show", url, "--json").stdout)["Tags"] == {}
 
 
 def test_what_cannot_be_undone_is_agreed_to_first(millrace, lines, queue, counts):

@@ -32,7 +32,7 @@ use connection::Sqs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
-    /// List, create, show, purge and delete queues
+    /// List, create, change, show, purge and delete queues
     #[command(subcommand)]
     Queue(queue::QueueCommand),
     /// Send messages

@@ -1,14 +1,16 @@
-//! `queue list|create|show|purge|delete`.
+//! `queue list|create|set|show|purge|delete`.
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use millrace_client::CallErrorKind;
 use millrace_client::sqs::Action;
+use millrace_wire::date::format_iso8601;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
 use super::connection::{ConnectionFlags, list, name_of, text};
 use super::{Sqs, give, output, pair};
+use crate::config::UsageError;
 use crate::logging::tell;
 use crate::show::Format;
 
@@ -30,6 +32,8 @@ pub(crate) enum QueueCommand {
     },
     /// Create a queue and print its URL
     Create(Box<CreateFlags>),
+    /// Change attributes and tags of a queue; what is not named stays
+    Set(Box<SetFlags>),
     /// Show attributes, tags and dead-letter sources of a queue
     Show {
         /// Name, URL or ARN
@@ -50,6 +54,28 @@ pub(crate) enum QueueCommand {
 pub(crate) struct CreateFlags {
     /// Name; that of a FIFO queue ends in .fifo
     name: String,
+    #[command(flatten)]
+    settings: SettingFlags,
+    #[command(flatten)]
+    connection: ConnectionFlags,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SetFlags {
+    /// Name, URL or ARN
+    queue: String,
+    #[command(flatten)]
+    settings: SettingFlags,
+    /// A tag to take away; may be repeated
+    #[arg(long = "untag", value_name = "NAME")]
+    untag: Vec<String>,
+    #[command(flatten)]
+    connection: ConnectionFlags,
+}
+
+/// What a queue may be told, at first or later.
+#[derive(Args, Debug)]
+struct SettingFlags {
     /// How long a receive hides a message
     #[arg(long, value_name = "SECONDS")]
     visibility: Option<u32>,
@@ -65,14 +91,12 @@ pub(crate) struct CreateFlags {
     /// After how many receives
     #[arg(long, value_name = "NUMBER", requires = "dead_letters")]
     max_receives: Option<u32>,
-    /// Any attribute of CreateQueue; may be repeated
+    /// Any attribute by its name in SQS; an empty value takes a policy away; may be repeated
     #[arg(long = "attribute", value_name = "NAME=VALUE")]
     attributes: Vec<String>,
     /// A tag; may be repeated
     #[arg(long = "tag", value_name = "NAME=VALUE")]
     tags: Vec<String>,
-    #[command(flatten)]
-    connection: ConnectionFlags,
 }
 
 #[derive(Args, Debug)]
@@ -98,6 +122,7 @@ pub(super) async fn run(command: &QueueCommand) -> Result<()> {
             print_list(&queues, Format::new(*json))
         }
         QueueCommand::Create(flags) => create(flags).await,
+        QueueCommand::Set(flags) => set(flags).await,
         QueueCommand::Show { queue, json, connection } => {
             show(&connection.connect_to(queue)?, queue, Format::new(*json)).await
         }
@@ -186,34 +211,47 @@ fn redrive_target(attributes: &Map<String, Value>) -> Option<String> {
     text(&policy, "deadLetterTargetArn").rsplit(':').next().map(str::to_owned)
 }
 
+impl SettingFlags {
+    /// By the names of SQS.
+    async fn attributes(&self, sqs: &Sqs) -> Result<Map<String, Value>> {
+        let mut attributes = Map::new();
+        let numbers = [
+            ("VisibilityTimeout", self.visibility),
+            ("MessageRetentionPeriod", self.retention),
+            ("DelaySeconds", self.delay),
+        ];
+        for (name, value) in numbers {
+            attributes.extend(value.map(|value| (name.to_owned(), value.to_string().into())));
+        }
+        if let (Some(target), Some(max)) = (&self.dead_letters, self.max_receives) {
+            let target = sqs.arn(target).await.context("the dead-letter queue")?;
+            let policy = json!({ "deadLetterTargetArn": target, "maxReceiveCount": max });
+            attributes.insert("RedrivePolicy".to_owned(), policy.to_string().into());
+        }
+        for given in &self.attributes {
+            let (name, value) = pair(given, "--attribute")?;
+            give(&mut attributes, "--attribute", name, value.into())?;
+        }
+        Ok(attributes)
+    }
+
+    fn tags(&self) -> Result<Map<String, Value>> {
+        let mut tags = Map::new();
+        for given in &self.tags {
+            let (name, value) = pair(given, "--tag")?;
+            give(&mut tags, "--tag", name, value.into())?;
+        }
+        Ok(tags)
+    }
+}
+
 async fn create(flags: &CreateFlags) -> Result<()> {
     let sqs = flags.connection.connect()?;
-    let mut attributes = Map::new();
-    let numbers = [
-        ("VisibilityTimeout", flags.visibility),
-        ("MessageRetentionPeriod", flags.retention),
-        ("DelaySeconds", flags.delay),
-    ];
-    for (name, value) in numbers {
-        attributes.extend(value.map(|value| (name.to_owned(), value.to_string().into())));
-    }
-    if let (Some(target), Some(max)) = (&flags.dead_letters, flags.max_receives) {
-        let target = sqs.arn(target).await.context("the dead-letter queue")?;
-        let policy = json!({ "deadLetterTargetArn": target, "maxReceiveCount": max });
-        attributes.insert("RedrivePolicy".to_owned(), policy.to_string().into());
-    }
-    for given in &flags.attributes {
-        let (name, value) = pair(given, "--attribute")?;
-        give(&mut attributes, "--attribute", name, value.into())?;
-    }
+    let mut attributes = flags.settings.attributes(&sqs).await?;
     if flags.name.ends_with(".fifo") {
         attributes.entry("FifoQueue").or_insert_with(|| "true".into());
     }
-    let mut tags = Map::new();
-    for given in &flags.tags {
-        let (name, value) = pair(given, "--tag")?;
-        give(&mut tags, "--tag", name, value.into())?;
-    }
+    let tags = flags.settings.tags()?;
     let mut asked = json!({ "QueueName": flags.name, "Attributes": attributes });
     if !tags.is_empty() {
         asked["tags"] = Value::Object(tags);
@@ -221,6 +259,34 @@ async fn create(flags: &CreateFlags) -> Result<()> {
     let created = sqs.call(Action::CREATE_QUEUE, &asked).await;
     let created = created.with_context(|| format!("creating {}", flags.name))?;
     output::line(text(&created, "QueueUrl"))
+}
+
+/// Attributes first: they are what may be refused.
+async fn set(flags: &SetFlags) -> Result<()> {
+    let sqs = flags.connection.connect_to(&flags.queue)?;
+    let url = sqs.url(&flags.queue).await?;
+    let attributes = flags.settings.attributes(&sqs).await?;
+    let tags = flags.settings.tags()?;
+    let mut calls = Vec::new();
+    if !attributes.is_empty() {
+        let asked = json!({ "QueueUrl": url, "Attributes": attributes });
+        calls.push((Action::SET_QUEUE_ATTRIBUTES, asked));
+    }
+    if !tags.is_empty() {
+        calls.push((Action::TAG_QUEUE, json!({ "QueueUrl": url, "Tags": tags })));
+    }
+    if !flags.untag.is_empty() {
+        calls.push((Action::UNTAG_QUEUE, json!({ "QueueUrl": url, "TagKeys": flags.untag })));
+    }
+    if calls.is_empty() {
+        return Err(UsageError("nothing to set is given".to_owned()).into());
+    }
+    for (action, asked) in &calls {
+        let done = sqs.call(*action, asked).await;
+        done.with_context(|| format!("queue {}", flags.queue))?;
+    }
+    tell(&format!("{}: set", name_of(&url)));
+    Ok(())
 }
 
 async fn show(sqs: &Sqs, queue: &str, format: Format) -> Result<()> {
@@ -245,6 +311,9 @@ async fn show(sqs: &Sqs, queue: &str, format: Format) -> Result<()> {
             ("VisibilityTimeout" | "MessageRetentionPeriod" | "DelaySeconds", Ok(number))
             | ("ReceiveMessageWaitTimeSeconds", Ok(number)) => {
                 format!("{value} ({})", output::seconds(number))
+            }
+            ("CreatedTimestamp" | "LastModifiedTimestamp", Ok(at)) => {
+                format!("{value} ({})", format_iso8601(at))
             }
             _ => value.to_owned(),
         };
