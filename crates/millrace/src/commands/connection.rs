@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use millrace_client::sqs::{Action, Protocol, SqsClient, SqsOptions, Wait};
-use millrace_client::transport::{Endpoint, Repeat, TransportOptions};
+use millrace_client::transport::{
+    Call, Endpoint, Head, Lane, Repeat, TransportError, TransportOptions,
+};
 use millrace_client::{AwsSettings, CallError, CallErrorKind, Credentials};
 use serde_json::{Map, Value, json};
 
@@ -171,6 +173,15 @@ impl ConnectionFlags {
 }
 
 impl Sqs {
+    /// The status of the answer to an unsigned GET.
+    pub(super) async fn get(&self, path: &str) -> Result<u16, TransportError> {
+        let transport = self.client.transport();
+        let head = Head::new("GET", path, &transport.endpoint().authority)?;
+        let (lane, body, wait, repeat) =
+            (Lane::Quick, Default::default(), Duration::ZERO, Repeat::Safe);
+        Ok(transport.call(Call { lane, head, body, wait, repeat }).await?.status)
+    }
+
     /// A call that is answered at once.
     pub(super) async fn call(
         &self,

@@ -12,6 +12,7 @@ mod message;
 mod output;
 mod peek;
 mod queue;
+mod ready;
 mod receive;
 mod redrive;
 mod send;
@@ -51,6 +52,8 @@ pub(crate) enum ClientCommand {
     Import(import::ImportFlags),
     /// Watch the queues of a server
     Top(top::TopFlags),
+    /// Ask whether a server is ready: exits with 0 if so, 1 if not (Millrace only)
+    Ready(ready::ReadyFlags),
     /// Print the completions of a shell
     Completions(shell::CompletionsFlags),
     /// Write manual pages
@@ -95,6 +98,7 @@ async fn over_the_wire(command: ClientCommand) -> Result<()> {
         ClientCommand::Export(flags) => export::run(&flags).await,
         ClientCommand::Import(flags) => import::run(&flags).await,
         ClientCommand::Top(flags) => top::run(&flags).await,
+        ClientCommand::Ready(flags) => ready::run(&flags).await,
         ClientCommand::Completions(_) | ClientCommand::Man(_) => Ok(()),
     }
 }
