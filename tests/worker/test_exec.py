@@ -137,8 +137,11 @@ def test_failing_message_is_a_dead_letter_after_so_many_receives(queue, work, se
     send(url, ["poison"])
     limits = ["--dead-letter-queue", dead, "--max-receives", "3", "--backoff", "0"]
 
-    work(url, "--exec", "echo run >> runs; exit 1", "--until-empty", *limits).wait()
+    worker = work(url, "--exec", "echo run >> runs; exit 1", "--until-empty", *limits)
+    worker.wait()
 
+    failures = [line for line in worker.text().splitlines() if "the command failed" in line]
+    assert [re.search(r" receive_count=(\d+) ", line)[1] for line in failures] == ["1", "2", "3"]
     assert lines(tmp_path / "runs") == ["run"] * 3
     assert (counts(url), counts(dead)) == ((0, 0, 0), (1, 0, 0))
 

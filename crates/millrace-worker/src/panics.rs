@@ -34,7 +34,14 @@ pub(crate) fn decide<H: Handler>(handler: &H, message: &Message, error: &Handler
         tracing::error!(panic = describe(panic.as_ref()), "deciding on an error panicked");
         Outcome::RETRY
     });
-    tracing::warn!(message_id = %message.id(), %error, ?outcome, "handler failed");
+    let (message_id, receive_count) = (message.id(), message.receive_count());
+    let becomes = match &outcome {
+        Outcome::Ack => "deleted",
+        Outcome::Retry { .. } => "retried",
+        Outcome::Release => "released",
+        Outcome::Reject { .. } => "rejected",
+    };
+    tracing::warn!(%message_id, receive_count, %error, becomes, "handler failed");
     outcome
 }
 

@@ -183,7 +183,7 @@ impl tracing::Subscriber for Log {
     fn event(&self, event: &tracing::Event<'_>) {
         let mut line = String::new();
         event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
-            if ["message", "error"].contains(&field.name()) {
+            if ["message", "error", "receive_count", "becomes"].contains(&field.name()) {
                 line.push_str(&format!("{value:?};"));
             }
         });
@@ -213,9 +213,15 @@ async fn errors_of_a_layer_and_of_what_is_behind_it_are_logged() {
     run(&peer, handler.behind(layer)).await;
 
     let mut lines = log.0.lock().unwrap().clone();
-    lines.retain(|line| line.starts_with("handler failed;of the "));
+    lines.retain(|line| line.starts_with("handler failed;1;of the "));
     lines.sort();
-    assert_eq!(lines, ["handler failed;of the handler;", "handler failed;of the layer;"]);
+    assert_eq!(
+        lines,
+        [
+            "handler failed;1;of the handler;\"retried\";",
+            "handler failed;1;of the layer;\"retried\";",
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -86,7 +86,8 @@ impl Exec {
             }
             // Whatever the exit code after SIGTERM: many programs end with 0 then.
             Ended::TimedOut => {
-                tracing::warn!(message_id = %message.id(), "the command took too long");
+                let (message_id, receive_count) = (message.id(), message.receive_count());
+                tracing::warn!(%message_id, receive_count, "the command took too long");
                 group.stop(&mut child, self.kill_after).await;
                 Ok(Outcome::RETRY)
             }
@@ -122,7 +123,8 @@ impl Exec {
             (ExitCodes::Watchbot, Some(4)) => Outcome::RETRY,
             _ => {
                 let (message_id, queue) = (message.id(), &self.queue_url);
-                tracing::warn!(%message_id, queue, %status, "the command failed");
+                let receive_count = message.receive_count();
+                tracing::warn!(%message_id, queue, receive_count, %status, "the command failed");
                 Outcome::RETRY
             }
         }

@@ -92,7 +92,8 @@ impl Lines {
         if message.is_cancelled() {
             return Ok(Outcome::Release);
         }
-        tracing::warn!(message_id = %message.id(), "the command took too long");
+        let (message_id, receive_count) = (message.id(), message.receive_count());
+        tracing::warn!(%message_id, receive_count, "the command took too long");
         Ok(Outcome::RETRY)
     }
 

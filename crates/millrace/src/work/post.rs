@@ -133,6 +133,7 @@ impl Post {
                 tracing::warn!(
                     %message_id,
                     queue,
+                    receive_count = message.receive_count(),
                     status,
                     ?retry_after,
                     "the message was not accepted"
