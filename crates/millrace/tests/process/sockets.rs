@@ -14,7 +14,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::{PATIENCE, Process, get, millrace, run, stderr};
+use super::{PATIENCE, Process, get, run, stderr};
 
 /// A server that is handed this socket as its only one, as systemd hands them over.
 fn activated(socket: &TcpListener, arguments: &[&str]) -> Command {
@@ -50,27 +50,23 @@ fn connections_wait_in_a_socket_that_was_handed_over_while_the_server_is_started
 /// What a service manager that listens on `manager` hears of a server, from its start to its end.
 fn told_to(manager: &UnixDatagram, name: &str) -> [String; 2] {
     let data = TempDir::new().unwrap();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = free.local_addr().unwrap().to_string();
-    drop(free);
     manager.set_read_timeout(Some(PATIENCE)).unwrap();
-    let serving = ["serve", "--listen", &address, "--console-listen", "off", "--data"];
-    let mut command = millrace(&serving);
-    command.arg(data.path().join("data")).env("NOTIFY_SOCKET", name).stderr(Stdio::null());
-    let mut child = Process::spawn(&mut command);
+    let mut command = super::serve_command(&data, &[]);
+    command.env("NOTIFY_SOCKET", name);
     let hear = || {
         let mut text = [0; 100];
         let length = manager.recv(&mut text).unwrap();
         String::from_utf8(text[..length].to_vec()).unwrap()
     };
 
+    let mut serving = super::wait_until_served(command);
     let first = hear();
-    let health = get(&mut TcpStream::connect(&address).unwrap(), "/health");
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let health = get(&mut serving.connect(), "/health");
+    serving.signal(Signal::TERM);
     let second = hear();
 
     assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(serving.child.wait().unwrap().code(), Some(0));
     [first, second]
 }
 
