@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from crash.clients import Connection, Load, consume, drain, produce, produce_fifo
 from crash.ledger import FifoLedger, QueueLedger
 from support.server import binary
+from support.waiting import eventually
 from support.wire import FORM_TYPE, JSON_TYPE
 
 SCALE = int(os.environ.get("FAULT_SCALE", "1"))
@@ -59,6 +60,18 @@ class LedgeredLoad:
             is_fine = answer is not None or self.may_be_cut or self.load.ended.is_set()
             assert is_fine, "a client's call was cut"
             yield answer
+
+    def go_on_for(self, seconds):
+        """So long, and on a slow disk until both queues have acknowledged something more."""
+        before = [len(ledger.acknowledged) for _, ledger in self.queues]
+        time.sleep(seconds)
+        eventually(
+            lambda: all(
+                len(ledger.acknowledged) > count
+                for (_, ledger), count in zip(self.queues, before, strict=True)
+            ),
+            "an acknowledgement",
+        )
 
     def kill(self, server):
         """SIGKILL in the middle: only now may calls be cut."""

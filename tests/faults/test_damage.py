@@ -7,7 +7,6 @@ damage there is no torn tail.
 """
 
 import re
-import time
 
 import pytest
 
@@ -83,7 +82,7 @@ def test_torn_tail_is_cut_off_and_costs_nothing(make_server, rng, say):
 
     for tear in rng.sample(TEARS, len(TEARS)) * SCALE:
         with load:
-            time.sleep(rng.uniform(0.1, 0.4))
+            load.go_on_for(rng.uniform(0.1, 0.4))
             load.kill(server)
         segment, begin, end = unacknowledged_end(server)
         tear(journal, rng, segment, begin, end)
@@ -108,7 +107,7 @@ def test_file_that_is_too_short_is_refused_and_repaired(make_server, rng, say, t
     journal = Journal(server)
     load = LedgeredLoad(server)
     with load:
-        time.sleep(0.2)
+        load.go_on_for(0.2)
         load.kill(server)
     segment, begin, end = unacknowledged_end(server)
     tear(journal, rng, segment, begin, end)
@@ -130,13 +129,13 @@ def test_damage_in_the_middle_is_refused_and_repaired(make_server, rng, say, num
     journal = Journal(server)
     early, late = LedgeredLoad(server, "early"), LedgeredLoad(server, "late")
     with early:
-        time.sleep(0.4)
+        early.go_on_for(0.4)
     # From here on the early queues are left alone, but for what is still in flight there.
     server.stop()
     _, safe = journal.end()
     server.start()
     with late:
-        time.sleep(0.4)
+        late.go_on_for(0.4)
         late.kill(server)
     segment, end, _ = unacknowledged_end(server)
     at = rng.randrange(safe, end - 64)
