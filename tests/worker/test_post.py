@@ -81,10 +81,12 @@ def test_retry_after_is_the_delay(queue, work, send, http_server, counts):
         seen.append(time.monotonic())
         return (429, {"Retry-After": "2"}, b"") if len(seen) == 1 else (200, {}, b"")
 
-    work(url, "--post", http_server(answer).url, "--max-messages", "2", "--backoff", "1h").wait()
+    worker = work(url, "--post", http_server(answer).url, "--max-messages", "2", "--backoff", "1h")
+    worker.wait()
 
     # With back-off it would be an hour.
     assert seen[1] - seen[0] > 1.5
+    assert "status=429 retry_after_s=2" in worker.text()
     assert counts(url) == (0, 0, 0)
 
 

@@ -135,7 +135,7 @@ impl Post {
                     queue,
                     receive_count = message.receive_count(),
                     status,
-                    ?retry_after,
+                    retry_after_s = retry_after.map(|after| after.as_secs()),
                     "the message was not accepted"
                 );
                 let is_heard =
