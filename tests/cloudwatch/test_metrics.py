@@ -365,7 +365,7 @@ def test_refusals(cloudwatch, clock):
     end = start + datetime.timedelta(days=2)
     assert statistics(start, end, 60) == (
         "InvalidParameterCombination",
-        "You have requested up to 2,880 datapoints, which exceeds the limit of 1,440. You may reduce the "
+        "You have requested up to 2880 datapoints, which exceeds the limit of 1440. You may reduce the "
         "datapoints requested by increasing Period, or decreasing the time range.",
     )
     day = {"StartTime": clock.time(86400 + 17), "EndTime": clock.time(17), "Period": 60, "Statistics": ["Sum"]}

@@ -22,7 +22,8 @@ pub struct ApiError {
     pub code: &'static str,
     /// HTTP status.
     pub status: u16,
-    /// What the client reads.
+    /// What the client reads. Answers leave it out if it is empty: CloudWatch says nothing about an
+    /// alarm that does not exist.
     pub message: Cow<'static, str>,
 }
 
@@ -169,7 +170,6 @@ impl ApiError {
         out.push(b'#');
         out.extend_from_slice(self.shape.as_bytes());
         out.push(b'"');
-        // CloudWatch says nothing about an alarm that does not exist.
         if !self.message.is_empty() {
             out.extend_from_slice(b",\"message\":");
             json_string(out, self.message.as_bytes());
@@ -204,16 +204,21 @@ impl ApiError {
     fn put_xml_code_and_message(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"<Code>");
         out.extend_from_slice(self.code.as_bytes());
-        out.extend_from_slice(b"</Code><Message>");
-        xml_text(out, self.query_message().as_bytes());
-        out.extend_from_slice(b"</Message>");
+        out.extend_from_slice(b"</Code>");
+        if !self.message.is_empty() {
+            out.extend_from_slice(b"<Message>");
+            xml_text(out, self.query_message().as_bytes());
+            out.extend_from_slice(b"</Message>");
+        }
     }
 
     fn put_query_json(&self, request_id: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"Error\":{\"Code\":");
         json_string(out, self.code.as_bytes());
-        out.extend_from_slice(b",\"Message\":");
-        json_string(out, self.query_message().as_bytes());
+        if !self.message.is_empty() {
+            out.extend_from_slice(b",\"Message\":");
+            json_string(out, self.query_message().as_bytes());
+        }
         out.extend_from_slice(b",\"Type\":");
         json_string(out, self.fault().as_bytes());
         out.extend_from_slice(b"},\"RequestId\":");

@@ -341,3 +341,45 @@ fn an_alarm_shows_what_was_put() {
     assert!(json.contains(r#""Threshold":1e21"#) && json.contains(r#""OKActions":[]"#), "{json}");
     assert!(!json.contains("TreatMissingData"), "{json}");
 }
+
+#[test]
+fn members_of_an_alarm_come_in_cloudwatchs_order() {
+    let some = || Some("x".to_owned());
+    let alarm = MetricAlarm {
+        alarm: PutMetricAlarm {
+            namespace: some(),
+            statistic: some(),
+            extended_statistic: some(),
+            unit: some(),
+            evaluation_periods: Some(2),
+            datapoints_to_alarm: Some(1),
+            threshold: Some(1.0),
+            comparison_operator: some(),
+            treat_missing_data: some(),
+            evaluate_low_sample_count_percentile: some(),
+            threshold_metric_id: some(),
+            ..PutMetricAlarm::default()
+        },
+        ..MetricAlarm::default()
+    };
+    let answer = Answer::DescribeAlarms { alarms: vec![alarm], next_token: None };
+
+    let xml = text(&answer, "DescribeAlarms", Protocol::Query);
+
+    let names = [
+        "Statistic",
+        "Dimensions",
+        "Unit",
+        "EvaluationPeriods",
+        "Threshold",
+        "ComparisonOperator",
+        "ExtendedStatistic",
+        "TreatMissingData",
+        "EvaluateLowSampleCountPercentile",
+        "DatapointsToAlarm",
+        "ThresholdMetricId",
+        "StateTransitionedTimestamp",
+    ];
+    let place = |name: &&str| xml.find(&format!("<{name}")).unwrap();
+    assert!(names.iter().map(place).is_sorted(), "{xml}");
+}

@@ -7,7 +7,7 @@ use millrace_core::{Arn, MessageId, md5};
 use millrace_metrics::alarm::{Change, Owed};
 
 use super::alarms::{SharedBook, lock};
-use super::notification::message;
+use super::notification::Message;
 use crate::sqs;
 
 /// SenderId of messages from alarms.
@@ -80,7 +80,8 @@ impl Actions {
         {
             return Err("the queue's policy does not allow sqs:SendMessage".into());
         }
-        let body = message(&owed.change).to_string();
+        let body = serde_json::to_string(&Message::of(&owed.change));
+        let body = body.map_err(|error| Failure::Never(error.to_string()))?;
         let limit = definition.settings.maximum_message_size_bytes as usize;
         if body.len() > limit {
             let text = format!("the message is {} bytes, limit {limit}", body.len());

@@ -53,11 +53,10 @@ impl CloudWatch {
         let unit = unit(input.unit.as_ref(), "unit")?;
         let count = check::periods_between(input.start_time_ms, input.end_time_ms, period_s);
         if count > DATAPOINTS_MAX {
-            let (count, limit) = (grouped(count), grouped(DATAPOINTS_MAX));
             return Err(error::invalid_combination(format!(
                 "You have requested up to {count} datapoints, which exceeds the limit of \
-                 {limit}. You may reduce the datapoints requested by increasing Period, or \
-                 decreasing the time range."
+                 {DATAPOINTS_MAX}. You may reduce the datapoints requested by increasing Period, \
+                 or decreasing the time range."
             )));
         }
         let store = self.monitor.store().clone();
@@ -185,19 +184,6 @@ fn check_order(start_ms: Option<i64>, end_ms: Option<i64>) -> Result<(), ApiErro
         }
         Some(Ordering::Greater) | None => Ok(()),
     }
-}
-
-/// `1,440`.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Which units there are, if there are several, of which the first is shown; and that values which

@@ -3,57 +3,120 @@
 use millrace_metrics::alarm::{Alarm, Change, time_text};
 use millrace_metrics::math::{Query, QueryKind};
 use millrace_metrics::{Entity, Statistic};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-/// The text that CloudWatch sends to a topic.
-pub(super) fn message(change: &Change) -> Value {
-    let alarm = &change.alarm;
-    json!({
-        "AlarmName": alarm.name,
-        "AlarmDescription": alarm.description,
-        "AWSAccountId": alarm.scope.account,
-        "AlarmConfigurationUpdatedTimestamp": time_text(alarm.configured_at),
-        "NewStateValue": alarm.state.name(),
-        "NewStateReason": alarm.reason,
-        "StateChangeTime": time_text(alarm.state_entered_at),
-        "Region": region_name(&alarm.scope.region),
-        "AlarmArn": alarm.arn(),
-        "OldStateValue": change.before.name(),
-        "OKActions": alarm.ok_actions,
-        "AlarmActions": alarm.alarm_actions,
-        "InsufficientDataActions": alarm.insufficient_data_actions,
-        "Trigger": trigger(alarm),
-    })
+/// The text that CloudWatch sends to a topic, members in the same order.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Message<'a> {
+    alarm_name: &'a str,
+    alarm_description: Option<&'a str>,
+    #[serde(rename = "AWSAccountId")]
+    account: &'a str,
+    alarm_configuration_updated_timestamp: String,
+    new_state_value: &'static str,
+    new_state_reason: &'a str,
+    state_change_time: String,
+    region: &'a str,
+    alarm_arn: String,
+    old_state_value: &'static str,
+    #[serde(rename = "OKActions")]
+    ok_actions: &'a [String],
+    alarm_actions: &'a [String],
+    insufficient_data_actions: &'a [String],
+    trigger: Trigger<'a>,
 }
 
-fn trigger(alarm: &Alarm) -> Value {
-    let mut trigger = json!({
-        "Period": alarm.period_s,
-        "EvaluationPeriods": alarm.rule.periods,
-        "ComparisonOperator": alarm.rule.comparison.name(),
-        "Threshold": alarm.rule.threshold,
-        "TreatMissingData": alarm.rule.missing.name(),
-        "EvaluateLowSampleCountPercentile": alarm.low_sample_count.as_deref().unwrap_or_default(),
-    });
-    if alarm.says_to_alarm {
-        trigger["DatapointsToAlarm"] = json!(alarm.rule.to_alarm);
+/// What the alarm watches: a metric, or a list of queries.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Trigger<'a> {
+    #[serde(flatten)]
+    metric: Option<Metric<'a>>,
+    period: u64,
+    evaluation_periods: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    datapoints_to_alarm: Option<u32>,
+    comparison_operator: &'static str,
+    threshold: f64,
+    treat_missing_data: &'static str,
+    evaluate_low_sample_count_percentile: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<Vec<Value>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Metric<'a> {
+    metric_name: &'a str,
+    namespace: &'a str,
+    statistic_type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    statistic: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extended_statistic: Option<&'a str>,
+    unit: Option<&'a str>,
+    dimensions: Vec<Dimension<'a>>,
+}
+
+#[derive(Serialize)]
+struct Dimension<'a> {
+    value: &'a str,
+    name: &'a str,
+}
+
+impl<'a> Message<'a> {
+    pub(super) fn of(change: &'a Change) -> Message<'a> {
+        let alarm = &change.alarm;
+        Message {
+            alarm_name: &alarm.name,
+            alarm_description: alarm.description.as_deref(),
+            account: &alarm.scope.account,
+            alarm_configuration_updated_timestamp: time_text(alarm.configured_at),
+            new_state_value: alarm.state.name(),
+            new_state_reason: &alarm.reason,
+            state_change_time: time_text(alarm.state_entered_at),
+            region: region_name(&alarm.scope.region),
+            alarm_arn: alarm.arn(),
+            old_state_value: change.before.name(),
+            ok_actions: &alarm.ok_actions,
+            alarm_actions: &alarm.alarm_actions,
+            insufficient_data_actions: &alarm.insufficient_data_actions,
+            trigger: Trigger::of(alarm),
+        }
     }
-    let Some((entity, metric, statistic, unit)) = alarm.metric().filter(|_| !alarm.says_queries)
-    else {
-        trigger["Metrics"] = alarm.queries.iter().map(query).collect();
-        return trigger;
-    };
-    let (kind, statistic) = match Statistic::simple(statistic) {
-        Some(_) => ("Statistic", statistic.to_uppercase()),
-        None => ("ExtendedStatistic", statistic.to_owned()),
-    };
-    trigger["MetricName"] = json!(metric);
-    trigger["Namespace"] = json!(entity.namespace);
-    trigger["StatisticType"] = json!(kind);
-    trigger[kind] = json!(statistic);
-    trigger["Unit"] = json!(unit);
-    trigger["Dimensions"] = dimensions(entity);
-    trigger
+}
+
+impl<'a> Trigger<'a> {
+    fn of(alarm: &'a Alarm) -> Trigger<'a> {
+        let metric = alarm.metric().filter(|_| !alarm.says_queries);
+        Trigger {
+            metrics: metric.is_none().then(|| alarm.queries.iter().map(query).collect()),
+            metric: metric.map(|(entity, name, statistic, unit)| {
+                let is_simple = Statistic::simple(statistic).is_some();
+                Metric {
+                    metric_name: name,
+                    namespace: &entity.namespace,
+                    statistic_type: if is_simple { "Statistic" } else { "ExtendedStatistic" },
+                    statistic: is_simple.then(|| statistic.to_uppercase()),
+                    extended_statistic: (!is_simple).then_some(statistic),
+                    unit,
+                    dimensions: dimensions(entity),
+                }
+            }),
+            period: alarm.period_s,
+            evaluation_periods: alarm.rule.periods,
+            datapoints_to_alarm: alarm.says_to_alarm.then_some(alarm.rule.to_alarm),
+            comparison_operator: alarm.rule.comparison.name(),
+            threshold: alarm.rule.threshold,
+            treat_missing_data: alarm.rule.missing.name(),
+            evaluate_low_sample_count_percentile: alarm
+                .low_sample_count
+                .as_deref()
+                .unwrap_or_default(),
+        }
+    }
 }
 
 /// One of the queries of an alarm that watches an expression.
@@ -90,9 +153,9 @@ fn query(query: &Query) -> Value {
     shown
 }
 
-fn dimensions(entity: &Entity) -> Value {
+fn dimensions(entity: &Entity) -> Vec<Dimension<'_>> {
     let dimensions = entity.dimensions().iter();
-    dimensions.map(|(name, value)| json!({"value": value, "name": name})).collect()
+    dimensions.map(|(name, value)| Dimension { value, name }).collect()
 }
 
 /// Regions as people call them; others by their code.
@@ -122,6 +185,8 @@ fn region_name(code: &str) -> &str {
 mod tests {
     use millrace_core::Timestamp;
     use millrace_metrics::Scope;
+    use millrace_metrics::alarm::State;
+    use millrace_wire::cloudwatch::PutMetricAlarm;
 
     use super::*;
     use crate::cloudwatch::put_alarm::alarm;
@@ -130,7 +195,10 @@ mod tests {
     #[test]
     fn the_trigger_is_a_metric_or_a_list_of_queries() {
         let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
-        let trigger = |input| trigger(&alarm(&scope, &input, Timestamp(0)).unwrap());
+        let trigger = |input| {
+            let alarm = alarm(&scope, &input, Timestamp(0)).unwrap();
+            serde_json::to_value(Trigger::of(&alarm)).unwrap()
+        };
 
         let of_metric = trigger(example());
         assert_eq!(of_metric["MetricName"], "NumberOfMessagesSent");
@@ -149,5 +217,48 @@ mod tests {
             "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Sum"},
         }]);
         assert_eq!(of_queries["Metrics"], expected);
+    }
+
+    #[test]
+    fn members_come_in_the_order_that_cloudwatch_sends() {
+        let scope = Scope { region: "us-east-1".into(), account: "000000000000".into() };
+        let input = PutMetricAlarm { datapoints_to_alarm: Some(1), ..example() };
+        let alarm = alarm(&scope, &input, Timestamp(0)).unwrap();
+        let change = Change { alarm, before: State::Ok };
+
+        let text = serde_json::to_string(&Message::of(&change)).unwrap();
+
+        let names = [
+            "AlarmName",
+            "AlarmDescription",
+            "AWSAccountId",
+            "AlarmConfigurationUpdatedTimestamp",
+            "NewStateValue",
+            "NewStateReason",
+            "StateChangeTime",
+            "Region",
+            "AlarmArn",
+            "OldStateValue",
+            "OKActions",
+            "AlarmActions",
+            "InsufficientDataActions",
+            "Trigger",
+            "MetricName",
+            "Namespace",
+            "StatisticType",
+            "Statistic",
+            "Unit",
+            "Dimensions",
+            "Period",
+            "EvaluationPeriods",
+            "DatapointsToAlarm",
+            "ComparisonOperator",
+            "Threshold",
+            "TreatMissingData",
+            "EvaluateLowSampleCountPercentile",
+        ];
+        let place = |name: &&str| text.find(&format!("\"{name}\":")).unwrap();
+        assert!(names.iter().map(place).is_sorted(), "{text}");
+        assert_eq!(text.matches("\":").count(), names.len(), "{text}");
     }
 }

@@ -162,6 +162,13 @@ fn an_empty_message_is_left_out() {
     assert_eq!(body(&json), r#"{"__type":"com.amazon.coral.service#ThrottlingException"}"#);
     let cbor = error.response(ServiceName::CloudWatch, Protocol::Cbor, "id-1");
     assert_eq!(cbor.body, b"\xa1\x66__type\x78\x2ccom.amazon.coral.service#ThrottlingException");
+    let xml = error.response(ServiceName::CloudWatch, Protocol::Query, "id-1");
+    assert!(body(&xml).contains("<Code>Throttling</Code></Error>"), "{}", body(&xml));
+    let query_json = error.response(ServiceName::CloudWatch, Protocol::QueryAsJson, "id-1");
+    assert_eq!(
+        body(&query_json),
+        r#"{"Error":{"Code":"Throttling","Type":"Sender"},"RequestId":"id-1"}"#
+    );
 }
 
 #[test]

@@ -102,7 +102,6 @@ async fn refusals_are_in_the_words_of_each_action() {
     let foreign = vec![MetricDataQuery { account_id, ..count_of("A", 60) }];
     let (code, message) = data(0, 60_000, foreign).await;
     assert!(code == "ValidationError" && message.contains("123456789012"), "{message}");
-    assert_eq!(["0", "999", "1,440", "1,234,567"], [0, 999, 1_440, 1_234_567].map(grouped));
 }
 
 #[tokio::test]
