@@ -192,7 +192,7 @@ fn answers_have_the_members_of_their_action() {
     for (answer, expected) in [
         (
             Answer::DescribeAlarms { alarms: vec![], next_token: None },
-            r#"{"CompositeAlarms":[],"MetricAlarms":[]}"#,
+            r#"{"CompositeAlarms":[],"MetricAlarms":[],"LogAlarms":[]}"#,
         ),
         (Answer::DescribeAlarmsForMetric { alarms: vec![] }, r#"{"MetricAlarms":[]}"#),
         (

@@ -17,12 +17,7 @@ impl CloudWatch {
         scope: &Scope,
         input: &DescribeAlarmHistory,
     ) -> Result<Answer, ApiError> {
-        let kind = input.history_item_type.as_deref().map(|name| {
-            let allowed = "ConfigurationUpdate, StateUpdate, Action";
-            let kind = HistoryKind::of_name(name);
-            kind.ok_or_else(|| error::not_in_enum(name, "historyItemType", allowed))
-        });
-        let kind = kind.transpose()?;
+        let kind = input.history_item_type.as_deref().map(kind).transpose()?;
         let has_metric_alarms = check::has_metric_alarms(&input.alarm_types)?;
         let max = check::max_records(input.max_records)?;
         let is_ascending = check::is_ascending(input.scan_by.as_deref())?;
@@ -32,9 +27,10 @@ impl CloudWatch {
             let at_ms = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
             let is_wanted = |item: &HistoryItem| {
                 has_metric_alarms
+                    && input.alarm_contributor_id.is_none()
                     && item.scope == scope
                     && input.alarm_name.as_ref().is_none_or(|name| item.alarm == *name)
-                    && kind.is_none_or(|kind| item.kind == kind)
+                    && kind.is_none_or(|kind| kind == Some(item.kind))
                     && input.start_date_ms.is_none_or(|start| at_ms(item.at) >= start)
                     && input.end_date_ms.is_none_or(|end| at_ms(item.at) <= end)
             };
@@ -63,6 +59,17 @@ fn keyed(history: &KeptHistory) -> impl Iterator<Item = (Key, &HistoryItem)> {
         *at = item.at;
         Some(((*at, *same), item))
     })
+}
+
+/// The kind of that name; none if it is one of the contributors to an alarm, which no alarm here has.
+fn kind(name: &str) -> Result<Option<HistoryKind>, ApiError> {
+    let kind = HistoryKind::of_name(name);
+    if kind.is_some() || matches!(name, "AlarmContributorStateUpdate" | "AlarmContributorAction") {
+        return Ok(kind);
+    }
+    let allowed = "ConfigurationUpdate, StateUpdate, Action, AlarmContributorStateUpdate, \
+                   AlarmContributorAction";
+    Err(error::not_in_enum(name, "historyItemType", allowed))
 }
 
 fn shown(item: &HistoryItem) -> AlarmHistoryItem {
@@ -160,6 +167,10 @@ mod tests {
         assert_eq!(times(&|input| input.alarm_name = Some("a".into())).await, [4, 3, 1]);
         let kind = "StateUpdate".to_owned();
         assert_eq!(times(&|input| input.history_item_type = Some(kind.clone())).await, [4]);
+        for kind in ["AlarmContributorStateUpdate", "AlarmContributorAction"] {
+            assert!(times(&|input| input.history_item_type = Some(kind.into())).await.is_empty());
+        }
+        assert!(times(&|input| input.alarm_contributor_id = Some("c".into())).await.is_empty());
         let ms = |after_ms: u64| Some((start.0 + after_ms) as i64);
         assert_eq!(times(&|input| input.start_date_ms = ms(3)).await, [4, 3]);
         assert_eq!(times(&|input| input.end_date_ms = ms(2)).await, [2, 1]);

@@ -72,6 +72,7 @@ fn tree(answer: &Answer) -> Node {
             let mut members = vec![
                 ("CompositeAlarms", Node::List(Vec::new())),
                 ("MetricAlarms", list(alarms, metric_alarm)),
+                ("LogAlarms", Node::List(Vec::new())),
             ];
             members.extend(next_token.as_ref().map(|token| ("NextToken", text(token))));
             return Node::Structure(members);

@@ -153,6 +153,7 @@ structures! {
 
     DescribeAlarmHistory {
         alarm_name: Option<String> = text "AlarmName",
+        alarm_contributor_id: Option<String> = text "AlarmContributorId",
         alarm_types: Vec<String> = texts "AlarmTypes",
         history_item_type: Option<String> = text "HistoryItemType",
         start_date_ms: Option<i64> = time_ms "StartDate",
