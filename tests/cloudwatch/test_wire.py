@@ -81,3 +81,11 @@ def test_unknown_operations_are_refused(server):
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = request(server.endpoint, "POST", "/", form, headers)
     assert (answer.status, answer.xml().findtext("{*}Error/{*}Code")) == (400, "InvalidAction")
+
+
+@pytest.mark.parametrize("service, operation", [("sqs", "ListQueues"), ("sqs", "ListMetrics"), ("sns", "ListMetrics")])
+def test_only_cloudwatch_is_served_over_cbor(server, service, operation):
+    headers = {"Smithy-Protocol": "rpc-v2-cbor", "Authorization": scope_header("us-east-1", service=service)}
+    answer = request(server.endpoint, "POST", f"/service/{TARGET}/operation/{operation}", b"", headers)
+    assert (answer.status, answer.headers["Content-Type"]) == (404, "application/cbor")
+    assert b"#UnknownOperationException" in answer.body

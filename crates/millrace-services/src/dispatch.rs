@@ -226,8 +226,10 @@ impl Services {
                     self.cloudwatch.call(request, target, parameters, (caller, request_id));
                 return Box::pin(answer).await.unwrap_or_else(|error| call.refusal(&error));
             }
-            _ if protocol == Protocol::Json => Err(ApiError::unknown_operation()),
-            _ => Err(ApiError::invalid_action(&target.action)),
+            _ => Err(match protocol {
+                Protocol::Json | Protocol::Cbor => ApiError::unknown_operation(),
+                Protocol::Query | Protocol::QueryAsJson => ApiError::invalid_action(&target.action),
+            }),
         };
         match answer {
             Ok(answer) => {

@@ -90,7 +90,9 @@ impl Sqs {
     ) -> Result<Answer, ApiError> {
         let action = match target.protocol {
             Protocol::Json => decode_json(&target.action, request.body)?,
-            _ => {
+            // Signed for SQS, to the path of another service.
+            Protocol::Cbor => return Err(ApiError::unknown_operation()),
+            Protocol::Query | Protocol::QueryAsJson => {
                 check_query_action(target)?;
                 decode_query(&target.action, parameters)?
             }
