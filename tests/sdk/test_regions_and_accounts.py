@@ -148,6 +148,21 @@ class TestAccounts:
         code = caught.value.response["Error"]["Code"]
         assert code in ("AWS.SimpleQueueService.NonExistentQueue", "AccessDenied", "AccessDeniedException")
 
+    def test_a_missing_queue_of_another_account_may_be_one_without_access(self, clients):
+        one, two = clients
+        url = one.create_queue(QueueName="private")["QueueUrl"] + "-missing"
+
+        messages = []
+        for client in (one, two):
+            with pytest.raises(client.exceptions.QueueDoesNotExist) as caught:
+                client.send_message(QueueUrl=url, MessageBody="x")
+            messages.append(caught.value.response["Error"]["Message"])
+
+        assert messages == [
+            "The specified queue does not exist.",
+            "The specified queue does not exist or you do not have access to it.",
+        ]
+
     def test_url_of_another_accounts_queue_is_not_told(self, clients):
         one, two = clients
         one.create_queue(QueueName="private")

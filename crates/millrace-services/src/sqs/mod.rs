@@ -181,8 +181,11 @@ impl Sqs {
             account => account.unwrap_or(&caller.account),
         };
         trace::destination(request.span, name);
-        let queue = self.broker.queue(region, account, name);
-        let queue = queue.ok_or_else(error::queue_does_not_exist)?;
+        let is_foreign = caller.is_authenticated && account != caller.account;
+        let queue = self.broker.queue(region, account, name).ok_or_else(|| match is_foreign {
+            true => error::queue_is_not_yours(),
+            false => error::queue_does_not_exist(),
+        })?;
         self.check_access(request, &queue)?;
         Ok(queue)
     }
