@@ -67,8 +67,9 @@ impl<'a> Input<'a> {
             },
             Input::Query(scope) => match scope.text(name)? {
                 None | Some("") => Ok(None),
-                Some("true") => Ok(Some(true)),
-                Some("false") => Ok(Some(false)),
+                // boto 2 sends Python's `True`.
+                Some(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
+                Some(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
                 Some(_) => Err(malformed(name, "a boolean")),
             },
         }
@@ -307,7 +308,9 @@ mod tests {
         assert_eq!(of_tree(json!("true"), read), not("a boolean"));
         assert_eq!(of_query("M=", read), Ok(None));
         assert_eq!(of_query("N=", read), Ok(None));
-        assert_eq!(of_query("M=True", read), no_parameter("a boolean"));
+        assert_eq!(of_query("M=True", read), Ok(Some(true)));
+        assert_eq!(of_query("M=False", read), Ok(Some(false)));
+        assert_eq!(of_query("M=1", read), no_parameter("a boolean"));
     }
 
     #[test]
