@@ -2,6 +2,7 @@
 
 import datetime
 import gzip
+import json
 import shutil
 import socket
 import subprocess
@@ -207,6 +208,28 @@ def test_signature_for_another_service_is_refused_whatever_is_asked(guarded):
     assert status("/?Action=ListQueues&Version=2012-11-05") == 403
     assert status("/111122223333/jobs?Action=RemovePermission&Label=x") == 403
     assert status("/_aws/sqs/messages?QueueUrl=jobs") == 403
+
+
+def test_all_spellings_of_a_path_do_what_was_signed(guarded):
+    """One signature is good for all of them, so none may turn a receive into a look or back."""
+    sqs = sdk_client(guarded, access_key="AKID", secret_key="SECRET")
+    url = sqs.create_queue(QueueName="spelled")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="m")
+    body = json.dumps({"QueueUrl": url, "VisibilityTimeout": 0})
+
+    def is_received(signed_path, path):
+        headers = {"Content-Type": JSON_TYPE, "X-Amz-Target": "AmazonSQS.ReceiveMessage"}
+        headers = SIGNER.headers("POST", guarded.endpoint + signed_path, headers, body)
+        answer = request(guarded.endpoint, "POST", path, body, headers)
+        (message,) = json.loads(answer.body)["Messages"]
+        return message["ReceiptHandle"] != ""
+
+    looks = "/_aws/sqs/messages"
+    assert is_received("/", "/")
+    assert not is_received(looks, looks)
+    assert is_received("/", "/_aws/sqs/messages/../../..")
+    assert not is_received(looks, "//_aws/sqs/messages")
+    assert not is_received(looks, "/x/../_aws/./sqs/messages")
 
 
 def test_region_of_the_credential_counts_however_the_header_is_spelled(guarded):

@@ -10,7 +10,9 @@ use millrace_metrics::Scope;
 use millrace_otel::{RequestSpan, Tracer};
 use millrace_wire::protocol::{Protocol, ServiceName, Target, detect};
 use millrace_wire::query::Parameters;
-use millrace_wire::{ApiError, Request, Response, Service, no_action_response, sqs as wire_sqs};
+use millrace_wire::{
+    ApiError, Request, Response, Service, no_action_response, path, sqs as wire_sqs,
+};
 use prometheus_client::collector::Collector;
 
 use crate::access_keys::AccessKeys;
@@ -112,7 +114,9 @@ impl Services {
     // What hot requests do not come through is boxed: it would make each of their futures larger,
     // and those are moved several times.
     async fn answer(&self, request: Request<'_>, id: [u8; 36]) -> Response {
-        let request = &request;
+        // A signature for one spelling of a path is good for all: they mean the same.
+        let path = path::normal(request.path);
+        let request = &Request { path: &path, ..request };
         let request_id = str::from_utf8(&id).unwrap_or_default();
         if request.path == "/metrics" && matches!(request.method, "GET" | "HEAD") {
             let answer = Box::pin(self.telemetry.answer(request, !self.auth.is_on())).await;

@@ -11,6 +11,7 @@ mod escape;
 #[doc(hidden)]
 pub mod fuzz;
 mod http;
+pub mod path;
 mod percent;
 pub mod protocol;
 pub mod query;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::http::Request;
-use crate::percent;
+use crate::{path, percent};
 
 /// What the canonical request is made from.
 pub(super) struct CanonicalRequest<'r> {
@@ -65,32 +65,18 @@ impl CanonicalRequest<'_> {
     }
 }
 
-/// The path without empty and dot segments, each segment encoded once more than received, as
-/// every service but S3 wants it.
+/// The normal path, each segment encoded once more than received, as every service but S3 wants it.
 fn put_path(out: &mut Vec<u8>, path: &str) {
-    let is_plain = |byte| byte == b'/' || percent::is_unreserved(byte);
-    let has_dots_or_gaps = || path.contains("/.") || path.contains("//");
-    if path.starts_with('/') && path.bytes().all(is_plain) && !has_dots_or_gaps() {
+    let path = path::normal(path);
+    if path.bytes().all(|byte| byte == b'/' || percent::is_unreserved(byte)) {
         out.extend_from_slice(path.as_bytes());
         return;
     }
-
-    let mut segments = Vec::new();
-    for segment in path.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => {
-                segments.pop();
-            }
-            _ => segments.push(segment),
+    for (index, segment) in path.split('/').enumerate() {
+        if index > 0 {
+            out.push(b'/');
         }
-    }
-    for segment in &segments {
-        out.push(b'/');
         percent::encode(out, segment.as_bytes());
-    }
-    if segments.is_empty() || path.ends_with('/') {
-        out.push(b'/');
     }
 }
 
