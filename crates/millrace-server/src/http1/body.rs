@@ -1,6 +1,9 @@
 //! Chunked bodies, decoded as they come in.
 
-use super::{buffer::ReadBuffer, head::Refusal};
+use super::{
+    buffer::ReadBuffer,
+    head::{BARE_LF, Refusal},
+};
 
 /// A chunk's size with its extensions, which are ignored.
 const MAX_CHUNK_LINE_BYTES: usize = 4 * 1024;
@@ -110,6 +113,10 @@ impl Chunked {
         let mut slots = [httparse::EMPTY_HEADER; 32];
         match httparse::parse_headers(bytes, &mut slots) {
             Ok(httparse::Status::Complete((taken, _))) => {
+                let mut lines = bytes[..taken].split_inclusive(|byte| *byte == b'\n');
+                if lines.any(|line| !line.ends_with(b"\r\n")) {
+                    return Err(BARE_LF);
+                }
                 self.state = State::Done;
                 Ok(Some(taken))
             }
@@ -157,6 +164,9 @@ mod tests {
             b"\r\n",
             b"-1\r\n",
             b"2;\nx\r\n",
+            b"0\r\n\n",
+            b"0\r\nA: b\n\r\n",
+            b"0\r\nA: b\r\n\n",
             b"11111111111111111\r\n",
         ] {
             assert!(matches!(decode(&[bytes], 100), Err(Refusal::Malformed(_))), "{bytes:?}");

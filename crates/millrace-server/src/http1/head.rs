@@ -77,6 +77,10 @@ impl Refusal {
     }
 }
 
+/// httparse takes a lone LF for the end of a line. Where others do not, a line is hidden from one of
+/// the two.
+pub(crate) const BARE_LF: Refusal = Refusal::Malformed("lines end with CR LF");
+
 /// Parses what begins at `bytes`; `None` means that the head is not complete.
 pub(crate) fn parse<'a>(
     bytes: &'a [u8],
@@ -95,9 +99,16 @@ pub(crate) fn parse<'a>(
     else {
         return Err(Refusal::Malformed("malformed request line"));
     };
+    if !bytes[..head_bytes].ends_with(b"\r\n\r\n") {
+        return Err(BARE_LF);
+    }
     let is_http_10 = minor == 0;
     let mut facts = Facts { is_http_10, ..Facts::default() };
     for header in request.headers.iter() {
+        let line = header.name.as_ptr().addr() - bytes.as_ptr().addr();
+        if !bytes[..line].ends_with(b"\r\n") {
+            return Err(BARE_LF);
+        }
         facts.note(header.name, header.value)?;
         headers.push(Header { name: header.name, value: header.value });
     }
@@ -259,6 +270,9 @@ mod tests {
             "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
             "Host: b\r\n",
             "A: b\r\n folded: c\r\n",
+            "A: b\nContent-Length: 5\r\n",
+            "Content-Length: 5\n",
+            "A: b\r\n\nB: c\r\n",
         ] {
             let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{headers}\r\n");
 
