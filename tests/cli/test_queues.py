@@ -1,9 +1,15 @@
 """`millrace queue`: the administrator's commands."""
 
+import contextlib
 import json
+import os
+import subprocess
 from datetime import UTC, datetime
 
 import pytest
+
+from support.fake import FakeService
+from support.server import binary
 
 
 @pytest.mark.parametrize("what, flags", [
@@ -33,6 +39,40 @@ def test_created_queue_is_listed_and_shown(millrace, lines, new_name, attributes
     created = int(attributes(url)["CreatedTimestamp"])
     assert f"{created} ({datetime.fromtimestamp(created, UTC):%Y-%m-%dT%H:%M:%SZ})" in shown
     assert json.loads(millrace("queue", "show", name, "--json").stdout)["Tags"] == {"team": "x"}
+
+
+@pytest.mark.parametrize("command", [
+    ["queue", "show"], ["queue", "show", "--json"], ["peek"], ["peek", "--json"], ["export"],
+])
+def test_nobody_steers_the_terminal_of_who_looks(server, sqs, queue, command):
+    """With attributes and bodies, which others write. JSON spells ESC out, but not DEL and CSI."""
+    url = queue(KmsMasterKeyId="k\x1b[2J\x9b2J")
+    sqs.send_message(QueueUrl=url, MessageBody="m\x7f\x9b2J")
+    ours, theirs = os.openpty()
+    environment = os.environ | {"MILLRACE_ENDPOINT": server.endpoint}
+    arguments = [binary(), *command, url]
+    with open(ours, "rb", buffering=0) as screen:
+        with open(theirs, "wb") as terminal:
+            subprocess.run(arguments, env=environment, stdout=terminal, timeout=60, check=True)
+        shown = b""
+        # A terminal that nobody writes to any more ends with EIO.
+        with contextlib.suppress(OSError):
+            while more := screen.read(65536):
+                shown += more
+
+    assert b"2J" in shown
+    assert not {"\x1b", "\x7f", "\x9b"} & set(shown.decode())
+
+
+def test_a_servers_refusal_does_not_steer_the_terminal(millrace):
+    class Hostile(FakeService):
+        def take(self, method, target, headers, body):
+            return 400, "application/json", json.dumps({"__type": "a#B", "message": "no \x1b[2J"}).encode()
+
+    with contextlib.closing(Hostile()) as hostile:
+        refused = millrace("queue", "list", endpoint=hostile.endpoint, expect=1)
+
+    assert "no \\u{1b}[2J" in refused.stderr
 
 
 def test_more_queues_than_one_answer_names_are_listed(make_server, millrace):

@@ -21,6 +21,7 @@ mod memory;
 mod notify;
 mod serve;
 mod show;
+mod visible;
 mod work;
 
 use std::process::ExitCode;

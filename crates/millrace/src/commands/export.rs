@@ -5,7 +5,7 @@
 //! written and flushed; one that was written and not deleted is there again, never the reverse.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -18,6 +18,7 @@ use super::receive::{Asked, delete, receive};
 use super::send::first_signal;
 use super::{Sqs, peek};
 use crate::logging::tell;
+use crate::visible::visible;
 
 #[derive(Args, Debug)]
 pub(crate) struct ExportFlags {
@@ -134,7 +135,8 @@ impl Sink {
         match self {
             Sink::Standard => {
                 let mut out = io::stdout().lock();
-                out.write_all(text.as_bytes())?;
+                let shown = if out.is_terminal() { visible(&text) } else { text.into() };
+                out.write_all(shown.as_bytes())?;
                 out.flush()?;
             }
             Sink::File(file, length) => {

@@ -5,11 +5,13 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use anyhow::Result;
 
 use crate::config::UsageError;
+use crate::visible::visible;
 
-/// Prints a line of data.
+/// Prints a line of data, to a terminal without what would steer it.
 pub(super) fn line(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    let shown = if out.is_terminal() { visible(text) } else { text.into() };
+    out.write_all(shown.as_bytes())?;
     out.write_all(b"\n")?;
     Ok(())
 }
@@ -58,7 +60,7 @@ pub(super) fn confirm(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
         return Err(UsageError(format!("{question} Say --yes.")).into());
     }
-    eprint!("{question} [y/N] ");
+    eprint!("{} [y/N] ", visible(question));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -11,6 +11,7 @@ use super::connection::{ConnectionFlags, name_of};
 use super::queue::{DELAYED, IN_FLIGHT, Listed, READY, messages_held, number, with_attributes};
 use super::{Sqs, interval, output};
 use crate::end_signals::EndSignals;
+use crate::visible::visible;
 
 /// Rows where the terminal does not tell its height.
 const ROWS: usize = 24;
@@ -93,7 +94,7 @@ fn show(sqs: &Sqs, queues: Vec<Listed>, before: &mut Before, height: usize) -> S
         seen.insert(url.clone(), (*held, now));
         let cells =
             [READY, IN_FLIGHT, DELAYED].map(|name| output::thousands(number(attributes, name)));
-        let mut row = vec![name_of(url).to_owned()];
+        let mut row = vec![visible(name_of(url)).into_owned()];
         row.extend(cells);
         row.push(change.map_or("-".to_owned(), |change| format!("{change:+.0}")));
         rows.push(row);

@@ -18,6 +18,7 @@ use tracing_subscriber::{
 };
 
 use crate::config::{LogFormat, UsageError};
+use crate::visible::visible;
 use lines::Lines;
 
 /// How long the process lives on for what it logged last.
@@ -68,7 +69,8 @@ pub(crate) fn levels(text: &str) -> Result<Targets, String> {
 /// A line for people on standard error. That it cannot be written, as into a file on a full disk,
 /// is no reason to end.
 pub(crate) fn tell(line: &str) {
-    let line = format!("{line}\n");
+    // It may quote what a server says.
+    let line = format!("{}\n", visible(line));
     let _ = match LOG.get() {
         Some((_, lines)) => lines.clone().write_all(line.as_bytes()),
         None => io::stderr().write_all(line.as_bytes()),

@@ -1,0 +1,34 @@
+//! Text of others, for people: whoever wrote it must not be able to steer their terminal.
+
+use std::borrow::Cow;
+
+/// The text with its control characters but line breaks and tabs spelled out.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            _ if steers(character) => out.extend(character.escape_default()),
+            _ => out.push(character),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// JSON leaves two kinds as they are: DEL, and what begins sequences as ESC and another do.
+fn steers(character: char) -> bool {
+    character.is_control() && !matches!(character, '\n' | '\t')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_spelled_out() {
+        assert_eq!(visible("a\tb\nc é"), "a\tb\nc é");
+        assert_eq!(visible("\x1b[2J\r\u{9b}\x7f"), "\\u{1b}[2J\\r\\u{9b}\\u{7f}");
+    }
+}
