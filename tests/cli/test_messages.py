@@ -3,6 +3,7 @@
 import contextlib
 import json
 import signal
+import stat
 import subprocess
 import time
 
@@ -219,6 +220,7 @@ def test_exported_messages_are_imported_as_they_were(millrace, lines, fifo, tmp_
         millrace("send", source, f"line {n}\nnext", *group, "--attribute", f"n:Number={n}")
 
     millrace("export", source, "--output", str(file))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert counts(source) == (25, 0, 0)
     assert "25 messages sent" in millrace("import", target, str(file), "--keep-deduplication").stderr
     again = millrace("export", target).stdout.splitlines()

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -24,7 +25,7 @@ use crate::visible::visible;
 pub(crate) struct ExportFlags {
     /// Name, URL or ARN
     queue: String,
-    /// File to write [default: standard output]
+    /// File to write, which only you may read [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Take the messages out of the queue; those in flight and delayed stay
@@ -118,7 +119,8 @@ enum Sink {
 impl Sink {
     fn open(path: Option<&PathBuf>) -> Result<Sink> {
         let Some(path) = path else { return Ok(Sink::Standard) };
-        let file = File::options().write(true).create_new(true).open(path);
+        // As the server keeps them.
+        let file = File::options().write(true).create_new(true).mode(0o600).open(path);
         let file = file.with_context(|| format!("creating {}", path.display()))?;
         // A file is on disk when its name is.
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
