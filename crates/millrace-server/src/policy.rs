@@ -65,7 +65,7 @@ impl Policy {
             Some(site) => !matches!(site, "same-origin" | "none"),
             // An origin that is the host proves nothing: a name may be made to point here. To plain
             // HTTP elsewhere than on their own machine browsers say neither with a GET, but who they are.
-            None => origin.is_some() || is_browser(request),
+            None => origin.is_some() || is_browser(request) || is_rebound(request),
         }
     }
 
@@ -114,19 +114,44 @@ impl Policy {
 fn is_of_this_machine(origin: &str) -> bool {
     let of_scheme = |scheme| origin.strip_prefix(scheme);
     let Some(host) = of_scheme("http://").or_else(|| of_scheme("https://")) else { return false };
-    let host = match host.rsplit_once(':') {
+    let host = without_port(host);
+    is_localhost(host) || address(host).is_some_and(|address| address.is_loopback())
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
-    };
-    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    }
+}
+
+fn is_localhost(host: &str) -> bool {
     let name = host.to_ascii_lowercase();
-    name == "localhost"
-        || name.ends_with(".localhost")
-        || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    name == "localhost" || name.ends_with(".localhost")
+}
+
+fn address(host: &str) -> Option<IpAddr> {
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    inner.unwrap_or(host).parse().ok()
 }
 
 fn is_browser(request: &Request<'_>) -> bool {
     request.header("user-agent").is_some_and(|agent| agent.starts_with("Mozilla/"))
+}
+
+/// Whether a page may ask under a name of its own that was made to point here. Over plain HTTP
+/// Firefox and Safari then tell nothing of the page with a GET, and let it choose the `User-Agent`.
+/// But they always say which languages are wanted, in a header that programs do not send; or, like
+/// Node's `fetch`, only with a header that no page can set.
+fn is_rebound(request: &Request<'_>) -> bool {
+    let says_languages = request.header("accept-language").is_some();
+    says_languages && request.header("sec-fetch-mode").is_none() && is_elsewhere(request)
+}
+
+/// Whether the host is a name that somebody may own.
+fn is_elsewhere(request: &Request<'_>) -> bool {
+    let host = without_port(request.header("host").unwrap_or_default());
+    host.contains('.') && !is_localhost(host) && address(host).is_none()
 }
 
 fn status(status: u16, body: &str) -> Response {

@@ -118,6 +118,30 @@ fn other_pages_are_refused_where_no_signature_is_needed() {
 }
 
 #[test]
+fn pages_of_a_name_that_was_made_to_point_here_are_refused() {
+    let mut options = options();
+    options.cors = Cors::Local;
+    options.refuses_other_pages = true;
+    let server = start_with(options, Hooks::default());
+    let mut client = server.connect();
+    let mut status = |host: &str, headers: &str| {
+        client.ask(format!("GET /echo HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n")).status
+    };
+
+    // As a page may have its own GET sent by Firefox over plain HTTP.
+    let page = "User-Agent: x\r\nAccept-Language: *\r\nAccept-Encoding: gzip, deflate\r\n";
+    for theirs in ["evil.example", "evil.example:4566", "127.0.0.1.evil.example:80", "a.b."] {
+        assert_eq!(status(theirs, page), 403, "{theirs}");
+        assert_eq!(status(theirs, "User-Agent: curl/8\r\nAccept: */*\r\n"), 200, "{theirs}");
+        assert_eq!(status(theirs, &format!("{page}Sec-Fetch-Mode: cors\r\n")), 200, "Node");
+    }
+    for ours in ["127.0.0.1:4566", "[::1]:4566", "[::ffff:127.0.0.1]", "millrace:4566"] {
+        assert_eq!(status(ours, page), 200, "{ours}");
+    }
+    assert_eq!(status("sqs.us-east-1.localhost:4566", page), 200);
+}
+
+#[test]
 fn preflights_go_to_the_service_when_cors_is_off() {
     let server = with_cors(Cors::Off);
 
