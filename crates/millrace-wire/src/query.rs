@@ -264,17 +264,17 @@ impl<'p> Scope<'p> {
     }
 }
 
-/// The non-empty pieces between ampersands.
+/// The non-empty pieces between ampersands. Ampersands side by side are passed over at once: a body
+/// may hold millions.
 fn split_pairs(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = Some(text);
-    let pairs = std::iter::from_fn(move || {
-        let text = rest?;
-        let (pair, behind) = split_at_separator(text, b'&')
-            .map_or((text, None), |(pair, behind)| (pair, Some(behind)));
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let begin = rest.iter().position(|byte| *byte != b'&')?;
+        let text = rest.get(begin..)?;
+        let (pair, behind) = split_at_separator(text, b'&').unwrap_or((text, &[]));
         rest = behind;
         Some(pair)
-    });
-    pairs.filter(|pair| !pair.is_empty())
+    })
 }
 
 /// What stands before and after the first `separator`.
