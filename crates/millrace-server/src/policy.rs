@@ -142,10 +142,12 @@ fn is_browser(request: &Request<'_>) -> bool {
 /// Whether a page may ask under a name of its own that was made to point here. Over plain HTTP
 /// Firefox and Safari then tell nothing of the page with a GET, and let it choose the `User-Agent`.
 /// But they always say which languages are wanted, in a header that programs do not send; or, like
-/// Node's `fetch`, only with a header that no page can set.
+/// Node's `fetch`, only with a header that no page can set. SDKs on Apple's systems may say languages,
+/// too; they call with POST, with which browsers name the page's origin.
 fn is_rebound(request: &Request<'_>) -> bool {
+    let is_get = matches!(request.method, "GET" | "HEAD");
     let says_languages = request.header("accept-language").is_some();
-    says_languages && request.header("sec-fetch-mode").is_none() && is_elsewhere(request)
+    is_get && says_languages && request.header("sec-fetch-mode").is_none() && is_elsewhere(request)
 }
 
 /// Whether the host is a name that somebody may own.

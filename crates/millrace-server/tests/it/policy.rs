@@ -139,6 +139,10 @@ fn pages_of_a_name_that_was_made_to_point_here_are_refused() {
         assert_eq!(status(ours, page), 200, "{ours}");
     }
     assert_eq!(status("sqs.us-east-1.localhost:4566", page), 200);
+
+    let sdk =
+        format!("POST /echo HTTP/1.1\r\nHost: sqs.example\r\n{page}Content-Length: 0\r\n\r\n");
+    assert_eq!(client.ask(sdk).status, 200, "an SDK on a system that adds languages");
 }
 
 #[test]
