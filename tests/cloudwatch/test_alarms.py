@@ -275,7 +275,11 @@ def test_refusals(cloudwatch):
         assert refusal[:2] == (400, "ValidationError")
         assert ("SEARCH" not in expression) or refusal[2] == "SEARCH is not supported on Metric Alarms."
     without = {name: value for name, value in put.items() if name != "Statistic"}
-    assert refused(cloudwatch.put_metric_alarm, **without)[:2] == (400, "MissingParameter")
+    assert refused(cloudwatch.put_metric_alarm, **without)[:2] == (400, "ValidationError")
+    both = put | {"Metrics": [{"Id": "e", "Expression": "TIME_SERIES(1)"}]}
+    assert refused(cloudwatch.put_metric_alarm, **both)[:2] == (400, "ValidationError")
+    assert refused(cloudwatch.set_alarm_state, StateValue="OK", AlarmName="a" * 256, StateReason="r")[1] == "ValidationError"
+    assert refused(cloudwatch.describe_alarms, MaxRecords=101)[1] == "ValidationError"
     arn = "arn:aws:cloudwatch:us-east-1:000000000000:alarm:none"
     assert refused(cloudwatch.list_tags_for_resource, ResourceARN=arn)[:2] == (404, "ResourceNotFoundException")
 

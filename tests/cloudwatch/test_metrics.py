@@ -383,6 +383,13 @@ def test_refusals(cloudwatch, clock):
         "The parameter MetricDataQueries.member.1.MetricStat is required.\n",
     )
     stat = {"Metric": {"Namespace": "Shop", "MetricName": "M"}, "Period": 60, "Stat": "Sum"}
+    for change, message in [
+        ({"Metric": {"MetricName": "M"}}, "The parameter MetricDataQueries.member.1.MetricStat.Metric.Namespace is required."),
+        ({"Stat": "None"}, "The value None for parameter MetricDataQueries.member.1.MetricStat.Stat is not a valid statistic."),
+        ({"Period": 61}, "The parameter MetricDataQueries.member.1.MetricStat.Period must be 1, 5, 10, 20, 30 or a multiple of 60."),
+    ]:
+        wrong = empty | {"MetricDataQueries": [{"Id": "m", "MetricStat": stat | change}]}
+        assert refused(cloudwatch.get_metric_data, **wrong) == ("ValidationError", message)
     twice = {"MetricDataQueries": [{"Id": "m", "MetricStat": stat}] * 2}
     for at, message in [
         ({"StartTime": now, "EndTime": now}, "The parameter StartTime must not equal parameter EndTime."),

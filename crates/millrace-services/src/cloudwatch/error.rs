@@ -78,6 +78,17 @@ pub(super) fn too_many_tags() -> ApiError {
     invalid_value("A resource has at most 50 tags.")
 }
 
+/// The error of an action whose model has none about parameters: CloudWatch says of all of them that
+/// they did not pass validation.
+pub(super) fn of_validation(error: ApiError) -> ApiError {
+    match error.shape {
+        "InvalidParameterCombinationException"
+        | "InvalidParameterValueException"
+        | "MissingRequiredParameterException" => validation(error.message),
+        _ => error,
+    }
+}
+
 pub(super) fn of_store(error: &StoreError) -> ApiError {
     match error {
         StoreError::TooManySeries => limit_exceeded("There are too many different metrics."),

@@ -152,7 +152,8 @@ mod tests {
     use millrace_wire::cloudwatch::{MetricDataQuery, PutMetricAlarm};
 
     use super::*;
-    use crate::cloudwatch::put_alarm::{alarm, tests::example};
+    use crate::cloudwatch::put_alarm::alarm;
+    use crate::cloudwatch::put_alarm::tests::{example, example_of_queries};
 
     #[test]
     fn an_alarm_whose_expression_fails_has_no_data() {
@@ -165,7 +166,7 @@ mod tests {
         let input = PutMetricAlarm {
             metrics: vec![query],
             treat_missing_data: Some("breaching".into()),
-            ..PutMetricAlarm { metric_name: None, ..example() }
+            ..example_of_queries()
         };
         let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
         book.put(alarm(&scope, &input, Timestamp(1)).unwrap(), Timestamp(1)).unwrap();

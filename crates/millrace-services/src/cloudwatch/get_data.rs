@@ -326,7 +326,7 @@ fn metric_kind(scope: &Scope, stat: &MetricStat, at: &str) -> Result<QueryKind, 
     let statistic = check::name(stat.stat.as_ref(), &format!("{at}.Stat"))?;
     if Statistic::of_name(statistic).is_none() {
         return Err(error::validation(format!(
-            "The value {statistic} for parameter {at}.Stat is not supported."
+            "The value {statistic} for parameter {at}.Stat is not a valid statistic."
         )));
     }
     unit(stat.unit.as_ref(), "unit")?;

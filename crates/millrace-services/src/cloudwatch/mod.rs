@@ -67,7 +67,15 @@ impl CloudWatch {
         drop(parameters);
         let (region, account) = (caller.region.to_string(), caller.account.to_string());
         let scope = Scope { region, account };
-        let answer = self.act(&scope, &action).await?;
+        let answer = self.act(&scope, &action).await.map_err(|error| match action {
+            Action::GetMetricStatistics(_)
+            | Action::ListMetrics(_)
+            | Action::ListTagsForResource(_)
+            | Action::PutMetricData(_)
+            | Action::TagResource(_)
+            | Action::UntagResource(_) => error,
+            _ => error::of_validation(error),
+        })?;
         Ok(cloudwatch::response(&answer, &target.action, target.protocol, request_id))
     }
 

@@ -124,15 +124,13 @@ fn check_actions(name: &str, actions: &[String]) -> Result<(), ApiError> {
 fn watched(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), ApiError> {
     let Some(metric) = &input.metric_name else {
         if input.metrics.is_empty() {
-            return Err(error::missing("MetricName"));
+            return Err(error::validation("MetricName must not be null"));
         }
+        check_nothing_else(input)?;
         return expressions(scope, input);
     };
     if !input.metrics.is_empty() {
-        return Err(error::invalid_combination(
-            "The parameters MetricName and Metrics are mutually exclusive and you have specified \
-             both.",
-        ));
+        return Err(beside_metrics("MetricName"));
     }
     let metric = check::name(Some(metric), "MetricName")?;
     if check::is_ascii(metric, "MetricName").is_err() {
@@ -179,6 +177,26 @@ fn watched(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), A
     let (id, is_returned) = ("m1".to_owned(), true);
     let query = Query { id, kind, label: None, account: None, is_returned };
     Ok((vec![query], period_s))
+}
+
+/// Beside a list of metrics nothing else says what is watched.
+fn check_nothing_else(input: &PutMetricAlarm) -> Result<(), ApiError> {
+    let texts = [
+        ("Namespace", &input.namespace),
+        ("Statistic", &input.statistic),
+        ("ExtendedStatistic", &input.extended_statistic),
+        ("Unit", &input.unit),
+    ];
+    let text = texts.into_iter().find(|(_, value)| value.is_some()).map(|(name, _)| name);
+    let dimensions = (!input.dimensions.is_empty()).then_some("Dimensions");
+    match text.or(dimensions).or(input.period_s.map(|_| "Period")) {
+        None => Ok(()),
+        Some(name) => Err(beside_metrics(name)),
+    }
+}
+
+fn beside_metrics(name: &str) -> ApiError {
+    error::validation(format!("{name} should not be set if list of Metrics is set."))
 }
 
 /// Expressions, of which exactly one is returned.
@@ -239,6 +257,9 @@ fn rule(input: &PutMetricAlarm) -> Result<Rule, ApiError> {
         })?,
     };
     let threshold = input.threshold.ok_or_else(|| error::missing("Threshold"))?;
+    if input.threshold_metric_id.is_some() {
+        return Err(error::validation("Threshold and ThresholdMetricId cannot both be set"));
+    }
     if !threshold.is_finite() {
         return Err(error::validation("The parameter Threshold must be a number."));
     }

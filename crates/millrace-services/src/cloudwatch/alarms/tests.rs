@@ -7,7 +7,7 @@ use millrace_wire::cloudwatch::{DescribeAlarmHistory, MetricDataQuery, PutMetric
 
 use super::*;
 use crate::cloudwatch::act::tests::broker;
-use crate::cloudwatch::put_alarm::tests::example;
+use crate::cloudwatch::put_alarm::tests::{example, example_of_queries};
 use crate::cloudwatch::{Alarms, Monitor, QueueAccess};
 
 pub(in crate::cloudwatch) fn service(book: AlarmBook) -> CloudWatch {
@@ -41,10 +41,7 @@ async fn an_alarm_on_what_never_has_a_value_is_refused() {
             expression: Some(text.into()),
             ..MetricDataQuery::default()
         };
-        let input = PutMetricAlarm {
-            metrics: vec![query],
-            ..PutMetricAlarm { metric_name: None, ..example() }
-        };
+        let input = PutMetricAlarm { metrics: vec![query], ..example_of_queries() };
         let refused = service.put_metric_alarm(&scope(), &input).await.err();
         refused.map(|error| (error.code, error.message.into_owned()))
     };

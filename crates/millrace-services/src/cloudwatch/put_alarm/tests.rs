@@ -74,6 +74,25 @@ fn what_an_alarm_keeps_is_bounded() {
     assert!(fault(|input| math(input, (0..21).map(sum).collect())).is_some());
     let labelled = MetricDataQuery { label: Some(long(256)), ..sum(0) };
     assert!(fault(|input| math(input, vec![labelled])).is_some());
+
+    type Change = fn(&mut PutMetricAlarm);
+    let beside: [(Change, &str); 7] = [
+        (|input| input.metric_name = Some("M".into()), "MetricName"),
+        (|input| input.namespace = Some("N".into()), "Namespace"),
+        (|input| input.statistic = Some("Sum".into()), "Statistic"),
+        (|input| input.extended_statistic = Some("p99".into()), "ExtendedStatistic"),
+        (|input| input.unit = Some("Count".into()), "Unit"),
+        (|input| input.dimensions = vec![Dimension::default()], "Dimensions"),
+        (|input| input.period_s = Some(60), "Period"),
+    ];
+    for (change, name) in beside {
+        let refusal = fault(|input| {
+            math(input, vec![sum(0)]);
+            change(input);
+        });
+        let expected = format!("{name} should not be set if list of Metrics is set.");
+        assert_eq!(refusal, Some(expected));
+    }
 }
 
 #[test]
@@ -114,10 +133,11 @@ fn how_many_data_points_decide_is_positive_and_in_order() {
 #[test]
 fn what_an_alarm_needs_is_asked_for() {
     type Change = fn(&mut PutMetricAlarm);
-    let wrong: [(Change, &str); 14] = [
+    let wrong: [(Change, &str); 15] = [
         (|input| input.alarm_name = None, "AlarmName"),
         (|input| input.namespace = None, "Namespace"),
-        (|input| input.metric_name = None, "MetricName"),
+        (|input| input.metric_name = None, "MetricName must not be null"),
+        (|input| input.threshold_metric_id = Some("a".into()), "cannot both be set"),
         (|input| input.period_s = None, "Period"),
         (|input| input.statistic = None, "Statistic"),
         (|input| input.statistic = Some("p99".into()), "statistic"),
