@@ -1,15 +1,18 @@
 """Workers that are killed, cut off from the server, or throttled: no message is acknowledged without
 success, and none is lost. The ledger is a file to which a command writes the body when it succeeds."""
 
+import contextlib
+import json
 import os
 import random
 import time
 
 import pytest
 
+from support.fake import FakeService
 from support.server import Server
 from support.waiting import eventually
-from worker.rig import Partition, lines, throttling
+from worker.rig import Partition, Work, lines, throttling
 
 SCALE = int(os.environ.get("WORKER_SCALE", "1"))
 SEED = int(os.environ.get("WORKER_SEED", random.randrange(2**32)))
@@ -150,3 +153,20 @@ def test_restarted_server_loses_nothing(make_server, work, tmp_path, rng):
     assert worker.wait() == 0
 
     check_ledger(tmp_path, sent)
+
+
+def test_a_servers_refusal_forges_no_line_of_the_log(tmp_path):
+    class Hostile(FakeService):
+        def take(self, method, target, headers, body):
+            error = {"__type": "AccessDeniedException", "message": "no\nERROR forged \x1b[2J"}
+            return 403, "application/x-amz-json-1.0", json.dumps(error).encode()
+
+    with contextlib.closing(Hostile()) as hostile:
+        url = f"{hostile.endpoint}/000000000000/q"
+        worker = Work(tmp_path, hostile.endpoint, url, "--exec", "true", "--until-empty")
+        assert worker.wait() == 1
+
+    said = worker.text()
+    assert r"no\nERROR forged \u{1b}[2J" in said
+    assert not any(line.startswith("ERROR forged") for line in said.splitlines())
+    assert "\x1b" not in said

@@ -1,5 +1,6 @@
 //! Structured logs on standard error, which nothing ever waits for.
 
+mod fields;
 mod lines;
 
 use std::{
@@ -19,6 +20,7 @@ use tracing_subscriber::{
 
 use crate::config::{LogFormat, UsageError};
 use crate::visible::visible;
+use fields::OneLine;
 use lines::Lines;
 
 /// How long the process lives on for what it logged last.
@@ -39,7 +41,8 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
     let writer = move || lines.clone();
     let layer: Box<dyn Layer<_> + Send + Sync> = match format {
         LogFormat::Text => {
-            fmt::layer().with_writer(writer).with_ansi(io::stderr().is_terminal()).boxed()
+            let layer = fmt::layer().fmt_fields(OneLine::default()).with_writer(writer);
+            layer.with_ansi(io::stderr().is_terminal()).boxed()
         }
         LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(writer).boxed(),
     };
@@ -83,7 +86,8 @@ pub(crate) fn tell_failure(error: &anyhow::Error) {
     if is_json && tracing::enabled!(tracing::Level::ERROR) {
         tracing::error!("{error:#}");
     } else {
-        tell(&format!("millrace: {error:#}"));
+        // Further lines stand apart from those of the log.
+        tell(&format!("millrace: {error:#}").replace('\n', "\n  "));
     }
 }
 
