@@ -4,23 +4,18 @@ import json
 
 import pytest
 
-from support.expect import refused
+from support.expect import NO_QUEUE, refused
 from support.wire import JSON_TYPE, json_error, request
 
 
 def test_error_carries_both_names(json_api):
-    error = refused(
-        json_api,
-        "SendMessage",
-        "AWS.SimpleQueueService.NonExistentQueue",
-        "The specified queue does not exist.",
-        QueueUrl=f"{json_api.endpoint}/000000000000/none",
-        MessageBody="x",
-    )
+    given = {"QueueUrl": f"{json_api.endpoint}/000000000000/none", "MessageBody": "x"}
+
+    error = refused(json_api, "SendMessage", NO_QUEUE, "The specified queue does not exist.", **given)
     headers = error.answer.headers
 
     assert error.shape == "com.amazonaws.sqs#QueueDoesNotExist"
-    assert headers["x-amzn-query-error"] == "AWS.SimpleQueueService.NonExistentQueue;Sender"
+    assert headers["x-amzn-query-error"] == f"{NO_QUEUE};Sender"
     assert headers["Content-Type"] == JSON_TYPE
     assert len(headers["x-amzn-RequestId"]) == 36
     assert headers["Date"]

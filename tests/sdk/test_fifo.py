@@ -323,10 +323,5 @@ class TestReceiveAttempts:
 
     @pytest.mark.parametrize("attempt", ["a" * 129, "with space"])
     def test_attempt_id_is_checked(self, api, fifo, attempt):
-        refused(
-            api,
-            "ReceiveMessage",
-            "InvalidParameterValue",
-            QueueUrl=fifo(),
-            ReceiveRequestAttemptId=attempt,
-        )
+        given = {"QueueUrl": fifo(), "ReceiveRequestAttemptId": attempt}
+        refused(api, "ReceiveMessage", "InvalidParameterValue", **given)

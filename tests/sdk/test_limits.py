@@ -41,15 +41,8 @@ def test_attributes_count(api, url, given):
     api.call("SendMessage", QueueUrl=url, MessageBody=body, MessageAttributes=given)
     assert received(api, url)["MessageAttributes"] == given
 
-    refused(
-        api,
-        "SendMessage",
-        "InvalidParameterValue",
-        TOO_LONG,
-        QueueUrl=url,
-        MessageBody=body + "a",
-        MessageAttributes=given,
-    )
+    longer = {"QueueUrl": url, "MessageBody": body + "a", "MessageAttributes": given}
+    refused(api, "SendMessage", "InvalidParameterValue", TOO_LONG, **longer)
 
 
 def test_system_attributes_do_not_count(api, url):
@@ -65,20 +58,12 @@ def test_system_attributes_do_not_count(api, url):
 def test_maximum_message_size_of_the_queue(api, url):
     api.call("SetQueueAttributes", QueueUrl=url, Attributes={"MaximumMessageSize": "1024"})
     words = "One or more parameters are invalid. Reason: Message must be shorter than 1024 bytes."
-    given = {"k": {"DataType": "String", "StringValue": "x"}}
+    given = {"QueueUrl": url, "MessageAttributes": {"k": {"DataType": "String", "StringValue": "x"}}}
 
     api.call("SendMessage", QueueUrl=url, MessageBody="a" * 1024)
     refused(api, "SendMessage", "InvalidParameterValue", words, QueueUrl=url, MessageBody="a" * 1025)
-    api.call("SendMessage", QueueUrl=url, MessageBody="a" * 1016, MessageAttributes=given)
-    refused(
-        api,
-        "SendMessage",
-        "InvalidParameterValue",
-        words,
-        QueueUrl=url,
-        MessageBody="a" * 1017,
-        MessageAttributes=given,
-    )
+    api.call("SendMessage", MessageBody="a" * 1016, **given)
+    refused(api, "SendMessage", "InvalidParameterValue", words, MessageBody="a" * 1017, **given)
 
 
 def test_batch_of_exactly_the_limit_and_one_byte_more(api, url):
@@ -121,9 +106,9 @@ def test_ten_large_messages_come_in_one_receive(api, url):
     assert {len(message["Body"]) for message in got} == {LIMIT - 10}
 
 
-def test_body_that_grows_sixfold_in_json_is_accepted(json_api, new_name):
+def test_body_that_grows_sixfold_in_json_is_accepted(json_api, queue):
     """JSON escapes of non-ASCII text are up to six times its size; the limit is on the text."""
-    url = json_api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+    url = queue()
     body = "\u00e9" * (LIMIT // 2)
 
     json_api.call("SendMessage", QueueUrl=url, MessageBody=body)  # json.dumps escapes each.

@@ -36,8 +36,7 @@ def encoded(attributes):
 
 
 @pytest.mark.parametrize(("attributes", "digest"), VECTORS, ids=lambda value: str(value)[:24])
-def test_attribute_vectors(api, new_name, attributes, digest):
-    url = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+def test_attribute_vectors(api, url, attributes, digest):
     assert md5_of_attributes(attributes) == digest
 
     sent = api.call("SendMessage", QueueUrl=url, MessageBody="x", MessageAttributes=encoded(attributes))
@@ -51,9 +50,7 @@ def test_attribute_vectors(api, new_name, attributes, digest):
     ("body", "digest"),
     [("h\u00e9", "33fcd01258e6ba07ef405dc9e721f3a7"), ("Test", "0cbc6611f5540bd0809a388dc95a615b")],
 )
-def test_body_vectors(api, new_name, body, digest):
-    url = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
-
+def test_body_vectors(api, url, body, digest):
     assert api.call("SendMessage", QueueUrl=url, MessageBody=body)["MD5OfMessageBody"] == digest
     assert api.call("ReceiveMessage", QueueUrl=url)["Messages"][0]["MD5OfBody"] == digest
 

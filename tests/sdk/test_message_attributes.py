@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from support.expect import refused
-from support.wire import ApiError, received, string
+from support.expect import PREFIX, refused
+from support.wire import received, string
 
 ATTRIBUTES = [
     string("value"),
@@ -53,11 +53,9 @@ BAD_ATTRIBUTE_NAMES = [
 
 @pytest.mark.parametrize("name", BAD_ATTRIBUTE_NAMES)
 def test_attribute_name_is_refused(api, url, name):
-    given = {name: string("v")}
+    given = {"QueueUrl": url, "MessageBody": "x", "MessageAttributes": {name: string("v")}}
 
-    refused(
-        api, "SendMessage", "InvalidParameterValue", QueueUrl=url, MessageBody="x", MessageAttributes=given
-    )
+    refused(api, "SendMessage", "InvalidParameterValue", **given)
 
 
 BAD_ATTRIBUTES = {
@@ -83,14 +81,8 @@ BAD_ATTRIBUTES = {
 def test_bad_attribute_is_refused(api, url, case):
     given = {"name": BAD_ATTRIBUTES[case]}
 
-    with pytest.raises(ApiError) as caught:
-        api.call("SendMessage", QueueUrl=url, MessageBody="x", MessageAttributes=given)
-
-    assert caught.value.status == 400
-    codes = {"InvalidParameterValue"}
-    if case == "string list":
-        codes = {"InvalidParameterValue", "AWS.SimpleQueueService.UnsupportedOperation"}
-    assert caught.value.code in codes
+    code = PREFIX + "UnsupportedOperation" if case == "string list" else "InvalidParameterValue"
+    refused(api, "SendMessage", code, QueueUrl=url, MessageBody="x", MessageAttributes=given)
 
 
 ATTRIBUTE_WORDS = [
@@ -113,19 +105,11 @@ def test_bad_attribute_name_and_type_have_their_words(api, url, name, value, wor
     refused(api, "SendMessage", "InvalidParameterValue", words, **given)
 
 
-def test_empty_attribute_value_has_its_own_words(json_api, new_name):
-    url = json_api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+def test_empty_attribute_value_has_its_own_words(json_api, queue):
     message = "Message (user) attribute 'empty' must contain a non-empty value of type 'String'."
+    given = {"QueueUrl": queue(), "MessageBody": "x", "MessageAttributes": {"empty": string("")}}
 
-    refused(
-        json_api,
-        "SendMessage",
-        "InvalidParameterValue",
-        message,
-        QueueUrl=url,
-        MessageBody="x",
-        MessageAttributes={"empty": string("")},
-    )
+    refused(json_api, "SendMessage", "InvalidParameterValue", message, **given)
 
 
 def test_ten_attributes_and_no_more(api, url):
@@ -133,15 +117,9 @@ def test_ten_attributes_and_no_more(api, url):
 
     api.call("SendMessage", QueueUrl=url, MessageBody="x", MessageAttributes=ten)
     assert received(api, url)["MessageAttributes"] == ten
+    given = {"QueueUrl": url, "MessageBody": "x", "MessageAttributes": ten | {"a10": string("v")}}
 
-    refused(
-        api,
-        "SendMessage",
-        "InvalidParameterValue",
-        QueueUrl=url,
-        MessageBody="x",
-        MessageAttributes=ten | {"a10": string("v")},
-    )
+    refused(api, "SendMessage", "InvalidParameterValue", **given)
 
 
 # System attributes
@@ -151,12 +129,9 @@ TRACE = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sample
 
 
 def test_trace_header_attribute(api, url):
-    sent = api.call(
-        "SendMessage",
-        QueueUrl=url,
-        MessageBody="x",
-        MessageSystemAttributes={"AWSTraceHeader": string(TRACE)},
-    )
+    trace = {"AWSTraceHeader": string(TRACE)}
+
+    sent = api.call("SendMessage", QueueUrl=url, MessageBody="x", MessageSystemAttributes=trace)
 
     assert sent["MD5OfMessageSystemAttributes"] == "5ae4d5d7636402d80f4eb6d213245a88"
     assert received(api, url)["Attributes"]["AWSTraceHeader"] == TRACE
@@ -184,11 +159,5 @@ def test_trace_header_of_the_request_is_kept_unless_given(api, url):
     ],
 )
 def test_other_system_attributes_are_refused(api, url, given):
-    refused(
-        api,
-        "SendMessage",
-        "InvalidParameterValue",
-        QueueUrl=url,
-        MessageBody="x",
-        MessageSystemAttributes=given,
-    )
+    message = {"QueueUrl": url, "MessageBody": "x", "MessageSystemAttributes": given}
+    refused(api, "SendMessage", "InvalidParameterValue", **message)

@@ -271,13 +271,8 @@ def test_history_is_newest_first_and_one_by_default(server, sqs, dead, source_of
 
 
 def test_source_must_be_a_dead_letter_queue(api, queue, arn):
-    refused(
-        api,
-        "StartMessageMoveTask",
-        "InvalidParameterValue",
-        "Source queue must be configured as a Dead Letter Queue.",
-        SourceArn=arn(queue()),
-    )
+    words = "Source queue must be configured as a Dead Letter Queue."
+    refused(api, "StartMessageMoveTask", "InvalidParameterValue", words, SourceArn=arn(queue()))
 
 
 def test_missing_queues_are_a_404(api, dead, source_of, arn):
@@ -287,47 +282,30 @@ def test_missing_queues_are_a_404(api, dead, source_of, arn):
 
     refused(api, "StartMessageMoveTask", code, NO_SOURCE, 404, SourceArn=nowhere)
     refused(api, "ListMessageMoveTasks", code, NO_SOURCE, 404, SourceArn=nowhere)
-    refused(
-        api, "StartMessageMoveTask", code, NO_DESTINATION, 404, SourceArn=arn(dead), DestinationArn=nowhere
-    )
+    given = {"SourceArn": arn(dead), "DestinationArn": nowhere}
+    refused(api, "StartMessageMoveTask", code, NO_DESTINATION, 404, **given)
 
 
 @pytest.mark.parametrize("rate", [0, 501, -1])
 def test_rate_is_bounded(api, dead, source_of, arn, rate):
     source_of(dead)
+    given = {"SourceArn": arn(dead), "MaxNumberOfMessagesPerSecond": rate}
 
-    refused(
-        api,
-        "StartMessageMoveTask",
-        "InvalidParameterValue",
-        SourceArn=arn(dead),
-        MaxNumberOfMessagesPerSecond=rate,
-    )
+    refused(api, "StartMessageMoveTask", "InvalidParameterValue", **given)
 
 
 def test_undecodable_handle_is_refused(api):
-    refused(
-        api,
-        "CancelMessageMoveTask",
-        "InvalidParameterValue",
-        "Value for parameter TaskHandle is invalid.",
-        TaskHandle="no handle at all",
-    )
+    words = "Value for parameter TaskHandle is invalid."
+    refused(api, "CancelMessageMoveTask", "InvalidParameterValue", words, TaskHandle="no handle at all")
 
 
 def test_unknown_task_is_a_404(api, dead, source_of, arn):
     source_of(dead)
     parts = {"taskId": "10ebcd8b-0d6d-4dba-8c0a-000000000000", "sourceArn": arn(dead)}
     handle = base64.b64encode(json.dumps(parts).encode()).decode()
+    code, words = "ResourceNotFoundException", "Task does not exist."
 
-    refused(
-        api,
-        "CancelMessageMoveTask",
-        "ResourceNotFoundException",
-        "Task does not exist.",
-        404,
-        TaskHandle=handle,
-    )
+    refused(api, "CancelMessageMoveTask", code, words, 404, TaskHandle=handle)
 
 
 def test_list_without_tasks_is_empty(api, dead, source_of, arn):

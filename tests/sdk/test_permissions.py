@@ -6,6 +6,8 @@ import pytest
 
 from support.expect import refused
 
+GIVEN = {"Label": "L", "AWSAccountIds": ["111111111111"], "Actions": ["SendMessage"]}
+
 
 def add(api, url, label="share", accounts=("111111111111",), actions=("ReceiveMessage",)):
     api.call("AddPermission", QueueUrl=url, Label=label, AWSAccountIds=list(accounts), Actions=list(actions))
@@ -85,16 +87,9 @@ def test_second_label_adds_a_statement_and_removal_takes_it_back(api, url):
 def test_same_label_is_refused(api, url):
     add(api, url, "L")
 
-    refused(
-        api,
-        "AddPermission",
-        "InvalidParameterValue",
-        "Value L for parameter Label is invalid. Reason: Already exists.",
-        QueueUrl=url,
-        Label="L",
-        AWSAccountIds=["222222222222"],
-        Actions=["SendMessage"],
-    )
+    words = "Value L for parameter Label is invalid. Reason: Already exists."
+    given = GIVEN | {"AWSAccountIds": ["222222222222"]}
+    refused(api, "AddPermission", "InvalidParameterValue", words, QueueUrl=url, **given)
 
 
 def test_unknown_label_is_refused(api, url):
@@ -104,17 +99,8 @@ def test_unknown_label_is_refused(api, url):
 
 
 def test_eight_actions_are_too_many(api, url):
-    refused(
-        api,
-        "AddPermission",
-        "OverLimit",
-        None,
-        403,
-        QueueUrl=url,
-        Label="L",
-        AWSAccountIds=["111111111111"],
-        Actions=LEGAL_ACTIONS[1:],
-    )
+    given = GIVEN | {"Actions": LEGAL_ACTIONS[1:]}
+    refused(api, "AddPermission", "OverLimit", status=403, QueueUrl=url, **given)
 
 
 BAD = [
@@ -135,7 +121,7 @@ REASONS = {
 
 @pytest.mark.parametrize(("action", "reason"), REASONS.items())
 def test_action_that_cannot_be_permitted_says_why(api, url, action, reason):
-    given = {"Label": "L", "AWSAccountIds": ["111111111111"], "Actions": [action]}
+    given = GIVEN | {"Actions": [action]}
     message = f"Value SQS:{action} for parameter ActionName is invalid. Reason: {reason}"
 
     refused(api, "AddPermission", "InvalidParameterValue", message, QueueUrl=url, **given)
@@ -143,7 +129,7 @@ def test_action_that_cannot_be_permitted_says_why(api, url, action, reason):
 
 @pytest.mark.parametrize("bad", BAD, ids=str)
 def test_bad_parameter_is_refused(api, url, bad):
-    given = {"Label": "L", "AWSAccountIds": ["111111111111"], "Actions": ["SendMessage"]} | bad
+    given = GIVEN | bad
 
     refused(api, "AddPermission", "InvalidParameterValue", QueueUrl=url, **given)
     assert policy(api, url) is None
@@ -152,14 +138,14 @@ def test_bad_parameter_is_refused(api, url, bad):
 @pytest.mark.parametrize("accounts", [["12"], ["nobody"]], ids=str)
 def test_account_that_is_none_is_shown(api, url, accounts):
     words = f"Value [{accounts[0]}] for parameter PrincipalId is invalid. Reason: Unable to verify."
-    given = {"Label": "L", "AWSAccountIds": accounts, "Actions": ["SendMessage"]}
+    given = GIVEN | {"AWSAccountIds": accounts}
 
     refused(api, "AddPermission", "InvalidParameterValue", words, QueueUrl=url, **given)
 
 
 def test_an_empty_list_of_accounts_is_shown(json_api, queue):
     words = "Value [] for parameter PrincipalId is invalid. Reason: Unable to verify."
-    given = {"Label": "L", "AWSAccountIds": [], "Actions": ["SendMessage"]}
+    given = GIVEN | {"AWSAccountIds": []}
 
     refused(json_api, "AddPermission", "InvalidParameterValue", words, QueueUrl=queue(), **given)
 
@@ -194,8 +180,7 @@ def test_a_statement_of_a_policy_has_at_most_seven_actions(api, url):
 
 @pytest.mark.parametrize("missing", ["Label", "AWSAccountIds", "Actions"])
 def test_every_parameter_is_needed(api, url, missing):
-    given = {"Label": "L", "AWSAccountIds": ["111111111111"], "Actions": ["SendMessage"]}
-    del given[missing]
+    given = {name: value for name, value in GIVEN.items() if name != missing}
 
     refused(api, "AddPermission", "MissingParameter", QueueUrl=url, **given)
 
@@ -204,14 +189,6 @@ def test_a_policy_has_at_most_20_statements(api, url):
     for number in range(20):
         add(api, url, f"label{number}")
 
-    refused(
-        api,
-        "AddPermission",
-        "OverLimit",
-        status=403,
-        QueueUrl=url,
-        Label="one-more",
-        AWSAccountIds=["111111111111"],
-        Actions=["ReceiveMessage"],
-    )
+    given = GIVEN | {"Label": "one-more"}
+    refused(api, "AddPermission", "OverLimit", status=403, QueueUrl=url, **given)
     assert len(policy(api, url)["Statement"]) == 20

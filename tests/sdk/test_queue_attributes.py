@@ -128,8 +128,7 @@ def test_kms_settings(sqs, queue, attributes):
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_reuse_period_goes_with_the_key_in_any_order(api, new_name, is_first):
-    url = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+def test_reuse_period_goes_with_the_key_in_any_order(api, url, is_first):
     api.call("SetQueueAttributes", QueueUrl=url, Attributes={"KmsMasterKeyId": "alias/key"})
     given = [("KmsMasterKeyId", ""), ("KmsDataKeyReusePeriodSeconds", "600")]
 
@@ -139,13 +138,12 @@ def test_reuse_period_goes_with_the_key_in_any_order(api, new_name, is_first):
     assert "Attributes" not in api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=names)
 
 
-def test_only_one_kind_of_encryption(api, new_name):
+def test_only_one_kind_of_encryption(api, url):
     both = {"KmsMasterKeyId": "alias/key", "SqsManagedSseEnabled": "true"}
     message = (
         "You can use one type of server-side encryption (SSE) at one time. "
         "You can either enable KMS SSE or SQS SSE."
     )
-    url = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
 
     refused(api, "SetQueueAttributes", "InvalidAttributeName", message, QueueUrl=url, Attributes=both)
     api.call("SetQueueAttributes", QueueUrl=url, Attributes={"KmsMasterKeyId": "alias/key"})
@@ -170,8 +168,7 @@ BAD_VALUES = [
 
 
 @pytest.mark.parametrize(("name", "value"), BAD_VALUES)
-def test_bad_attribute_value_is_refused(api, new_name, name, value):
-    url = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+def test_bad_attribute_value_is_refused(api, url, new_name, name, value):
     given, message = {name: value}, f"Invalid value for the parameter {name}."
 
     refused(api, "CreateQueue", "InvalidAttributeValue", message, QueueName=new_name(), Attributes=given)
@@ -190,8 +187,7 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_unknown_or_read_only_attribute_is_refused_on_a_standard_queue(api, new_name, name):
-    url = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+def test_unknown_or_read_only_attribute_is_refused_on_a_standard_queue(api, url, new_name, name):
     given, message = {name: "false"}, f"Unknown Attribute {name}."
 
     refused(api, "CreateQueue", "InvalidAttributeName", message, QueueName=new_name(), Attributes=given)
@@ -202,32 +198,17 @@ def test_unknown_or_read_only_attribute_is_refused_on_a_standard_queue(api, new_
 def test_throughput_attributes_need_a_fifo_queue(api, new_name, name):
     value = {"DeduplicationScope": "queue", "FifoThroughputLimit": "perQueue"}[name]
     message = f"You can specify the {name} only when FifoQueue is set to true."
+    given = {"QueueName": new_name(), "Attributes": {name: value}}
 
-    refused(
-        api,
-        "CreateQueue",
-        "InvalidAttributeName",
-        message,
-        QueueName=new_name(),
-        Attributes={name: value},
-    )
+    refused(api, "CreateQueue", "InvalidAttributeName", message, **given)
 
 
-def test_fifo_queue_cannot_change_its_kind(api, new_name):
-    url = api.call("CreateQueue", QueueName=new_name(suffix=".fifo"), Attributes={"FifoQueue": "true"})[
-        "QueueUrl"
-    ]
+def test_fifo_queue_cannot_change_its_kind(api, fifo_url):
     message = "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported."
 
-    api.call("SetQueueAttributes", QueueUrl=url, Attributes={"FifoQueue": "true"})
-    refused(
-        api,
-        "SetQueueAttributes",
-        "InvalidAttributeValue",
-        message,
-        QueueUrl=url,
-        Attributes={"FifoQueue": "false"},
-    )
+    api.call("SetQueueAttributes", QueueUrl=fifo_url, Attributes={"FifoQueue": "true"})
+    given = {"QueueUrl": fifo_url, "Attributes": {"FifoQueue": "false"}}
+    refused(api, "SetQueueAttributes", "InvalidAttributeValue", message, **given)
 
 
 def test_per_group_throughput_needs_per_group_scope(api, new_name):
@@ -257,26 +238,17 @@ def test_one_bad_attribute_leaves_all_unchanged(api, sqs, queue, attributes):
     assert attributes(url, *given) == unchanged
 
 
-def test_get_attributes_without_names_answers_none(api, new_name):
-    url = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
-
+def test_get_attributes_without_names_answers_none(api, url):
     assert api.call("GetQueueAttributes", QueueUrl=url) == {}
     assert api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=["Policy"]) == {}
     mixed = api.call("GetQueueAttributes", QueueUrl=url, AttributeNames=["Policy", "DelaySeconds"])
     assert mixed == {"Attributes": {"DelaySeconds": "0"}}
 
 
-def test_get_unknown_attribute_is_refused(api, new_name):
-    url = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+def test_get_unknown_attribute_is_refused(api, url):
+    given = {"QueueUrl": url, "AttributeNames": ["Foobar"]}
 
-    refused(
-        api,
-        "GetQueueAttributes",
-        "InvalidAttributeName",
-        "Unknown Attribute Foobar.",
-        QueueUrl=url,
-        AttributeNames=["Foobar"],
-    )
+    refused(api, "GetQueueAttributes", "InvalidAttributeName", "Unknown Attribute Foobar.", **given)
 
 
 def test_timestamps_are_seconds_and_modification_moves_one(server, sqs, queue, attributes):

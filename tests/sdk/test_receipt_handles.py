@@ -121,15 +121,9 @@ def test_fifo_handle_expires_with_the_visibility(server, api, sqs, fifo, receive
     url = fifo()
     handle = received(url, VisibilityTimeout=seconds)
     server.advance(seconds + 1)
+    given = {"QueueUrl": url, "ReceiptHandle": handle}
 
-    refused(
-        api,
-        "DeleteMessage",
-        "InvalidParameterValue",
-        expired(handle),
-        QueueUrl=url,
-        ReceiptHandle=handle,
-    )
+    refused(api, "DeleteMessage", "InvalidParameterValue", expired(handle), **given)
 
     assert bodies(url) == ["x"]
 
@@ -139,15 +133,9 @@ def test_fifo_handle_of_an_earlier_receive_is_refused(server, api, fifo, receive
     earlier = received(url, VisibilityTimeout=5)
     server.advance(6)
     (message,) = receive(url)
+    given = {"QueueUrl": url, "ReceiptHandle": earlier}
 
-    refused(
-        api,
-        "DeleteMessage",
-        "InvalidParameterValue",
-        expired(earlier),
-        QueueUrl=url,
-        ReceiptHandle=earlier,
-    )
+    refused(api, "DeleteMessage", "InvalidParameterValue", expired(earlier), **given)
     api.call("DeleteMessage", QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
 
 

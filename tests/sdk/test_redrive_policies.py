@@ -69,14 +69,9 @@ class TestPolicy:
         url = queue()
         policy = {"deadLetterTargetArn": arn(queue()), "maxReceiveCount": 3} | change
         policy = json.dumps({name: value for name, value in policy.items() if value is not None})
+        given = {"QueueUrl": url, "Attributes": {"RedrivePolicy": policy}}
 
-        error = refused(
-            api,
-            "SetQueueAttributes",
-            "InvalidParameterValue",
-            QueueUrl=url,
-            Attributes={"RedrivePolicy": policy},
-        )
+        error = refused(api, "SetQueueAttributes", "InvalidParameterValue", **given)
 
         assert error.message.startswith("Value ")
         assert error.message.endswith(POLICY_WORDS + reason)
@@ -107,14 +102,9 @@ class TestPolicy:
     )
     def test_target_must_be_a_queue_of_this_region_and_account(self, api, queue, target, reason):
         policy = json.dumps({"deadLetterTargetArn": target, "maxReceiveCount": 1})
+        given = {"QueueUrl": queue(), "Attributes": {"RedrivePolicy": policy}}
 
-        error = refused(
-            api,
-            "SetQueueAttributes",
-            "InvalidParameterValue",
-            QueueUrl=queue(),
-            Attributes={"RedrivePolicy": policy},
-        )
+        error = refused(api, "SetQueueAttributes", "InvalidParameterValue", **given)
         assert error.message.endswith(POLICY_WORDS + reason)
 
     def test_queue_whose_target_is_gone_can_be_created_again_unchanged(self, api, new_name, queue, arn):
@@ -131,14 +121,9 @@ class TestPolicy:
     def test_source_and_target_are_of_one_kind(self, api, queue, fifo, arn, source_is_fifo):
         source, target = (fifo, queue) if source_is_fifo else (queue, fifo)
         policy = json.dumps({"deadLetterTargetArn": arn(target()), "maxReceiveCount": 1})
+        given = {"QueueUrl": source(), "Attributes": {"RedrivePolicy": policy}}
 
-        error = refused(
-            api,
-            "SetQueueAttributes",
-            "InvalidParameterValue",
-            QueueUrl=source(),
-            Attributes={"RedrivePolicy": policy},
-        )
+        error = refused(api, "SetQueueAttributes", "InvalidParameterValue", **given)
         assert error.message.endswith("Dead-letter queue must be same type of queue as the source.")
 
 

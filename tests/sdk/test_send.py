@@ -39,8 +39,8 @@ def test_body_comes_back_unchanged(api, url, body):
 
 
 @pytest.mark.parametrize("body", BODIES[:8], ids=range(8))
-def test_body_sent_by_one_protocol_is_received_by_the_other(json_api, query_api, new_name, body):
-    url = json_api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
+def test_body_sent_by_one_protocol_is_received_by_the_other(json_api, query_api, queue, body):
+    url = queue()
 
     for sender, receiver in ((json_api, query_api), (query_api, json_api)):
         sender.call("SendMessage", QueueUrl=url, MessageBody=body)
@@ -59,10 +59,8 @@ def test_characters_outside_xml_are_refused(api, url, character):
 
 
 @pytest.mark.parametrize("body", ["\ud800", "a\udfffb"])
-def test_lone_surrogates_are_refused(json_api, new_name, body):
-    url = json_api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
-
-    refused(json_api, "SendMessage", "InvalidMessageContents", QueueUrl=url, MessageBody=body)
+def test_lone_surrogates_are_refused(json_api, queue, body):
+    refused(json_api, "SendMessage", "InvalidMessageContents", QueueUrl=queue(), MessageBody=body)
 
 
 @pytest.mark.parametrize("given", [{}, {"MessageBody": ""}])
@@ -80,16 +78,9 @@ def test_delay_is_bounded(api, url, delay):
     message = (
         f"Value {delay} for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900."
     )
+    given = {"QueueUrl": url, "MessageBody": "x", "DelaySeconds": delay}
 
-    refused(
-        api,
-        "SendMessage",
-        "InvalidParameterValue",
-        message,
-        QueueUrl=url,
-        MessageBody="x",
-        DelaySeconds=delay,
-    )
+    refused(api, "SendMessage", "InvalidParameterValue", message, **given)
 
 
 def test_fifo_message_has_no_delay_of_its_own(api, fifo_url):
@@ -108,16 +99,9 @@ def test_fifo_message_has_no_delay_of_its_own(api, fifo_url):
 
 def test_fifo_send_needs_a_group(api, fifo_url):
     message = "The request must contain the parameter MessageGroupId."
+    given = {"QueueUrl": fifo_url, "MessageBody": "x", "MessageDeduplicationId": "d"}
 
-    refused(
-        api,
-        "SendMessage",
-        "MissingParameter",
-        message,
-        QueueUrl=fifo_url,
-        MessageBody="x",
-        MessageDeduplicationId="d",
-    )
+    refused(api, "SendMessage", "MissingParameter", message, **given)
 
 
 def test_fifo_send_needs_a_deduplication_id(api, fifo_url):
@@ -125,16 +109,9 @@ def test_fifo_send_needs_a_deduplication_id(api, fifo_url):
         "The queue should either have ContentBasedDeduplication enabled "
         "or MessageDeduplicationId provided explicitly"
     )
+    given = {"QueueUrl": fifo_url, "MessageBody": "x", "MessageGroupId": "g"}
 
-    refused(
-        api,
-        "SendMessage",
-        "InvalidParameterValue",
-        message,
-        QueueUrl=fifo_url,
-        MessageBody="x",
-        MessageGroupId="g",
-    )
+    refused(api, "SendMessage", "InvalidParameterValue", message, **given)
 
 
 @pytest.mark.parametrize("value", ["a" * 129, "with space", "\u00e9", "new\nline"])
@@ -147,28 +124,19 @@ def test_fifo_ids_are_checked(api, fifo_url, parameter, value):
 
 
 @pytest.mark.parametrize("parameter", ["MessageGroupId", "MessageDeduplicationId"])
-def test_empty_fifo_id_is_not_a_missing_one(json_api, new_name, parameter):
-    name = new_name(suffix=".fifo")
-    url = json_api.call("CreateQueue", QueueName=name, Attributes={"FifoQueue": "true"})["QueueUrl"]
-    given = {"MessageGroupId": "g", "MessageDeduplicationId": "d"} | {parameter: ""}
+def test_empty_fifo_id_is_not_a_missing_one(json_api, fifo, parameter):
+    given = {"QueueUrl": fifo(), "MessageBody": "x", "MessageGroupId": "g", parameter: ""}
     message = f"Value  for parameter {parameter} is invalid. Reason: {parameter} {GROUP_RULE}"
 
-    refused(json_api, "SendMessage", "InvalidParameterValue", message, QueueUrl=url, MessageBody="x", **given)
+    refused(json_api, "SendMessage", "InvalidParameterValue", message, **given)
 
 
 @pytest.mark.parametrize("value", ["a" * 129, "with space"])
 def test_group_of_a_standard_queue_is_checked_too(api, url, value):
     message = f"Value {value} for parameter MessageGroupId is invalid. Reason: MessageGroupId {GROUP_RULE}"
+    given = {"QueueUrl": url, "MessageBody": "x", "MessageGroupId": value}
 
-    refused(
-        api,
-        "SendMessage",
-        "InvalidParameterValue",
-        message,
-        QueueUrl=url,
-        MessageBody="x",
-        MessageGroupId=value,
-    )
+    refused(api, "SendMessage", "InvalidParameterValue", message, **given)
 
 
 @pytest.mark.parametrize("value", [PUNCTUATION, "a" * 128])
@@ -186,16 +154,9 @@ def test_standard_queue_takes_no_deduplication_id(api, url):
         "Value d for parameter MessageDeduplicationId is invalid. "
         "Reason: The request includes a parameter that is not valid for this queue type."
     )
+    given = {"QueueUrl": url, "MessageBody": "x", "MessageDeduplicationId": "d"}
 
-    refused(
-        api,
-        "SendMessage",
-        "InvalidParameterValue",
-        message,
-        QueueUrl=url,
-        MessageBody="x",
-        MessageDeduplicationId="d",
-    )
+    refused(api, "SendMessage", "InvalidParameterValue", message, **given)
 
 
 def test_standard_queue_keeps_a_group(api, url):

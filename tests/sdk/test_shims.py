@@ -8,6 +8,7 @@ import pytest
 from support.wire import JsonApi, QueryApi, request
 
 MESSAGES = "/_aws/sqs/messages"
+RESET = "/_localstack/state/reset"
 
 
 def test_health_and_readiness(server):
@@ -107,20 +108,12 @@ class TestMessages:
 
         assert seen(url)["x"]["MessageGroupId"] == "g"
 
-    def test_endpoint_for_sdks(self, server, sqs, queue):
+    @pytest.mark.parametrize("protocol", [JsonApi, QueryApi])
+    def test_endpoint_for_sdks(self, server, sqs, queue, protocol):
         url = queue()
         for n in range(12):
             sqs.send_message(QueueUrl=url, MessageBody=str(n))
-        api = QueryApi(server.endpoint, path=MESSAGES)
-
-        for _ in range(2):
-            assert len(api.call("ReceiveMessage", QueueUrl=url)["Messages"]) == 12
-
-    def test_json_endpoint_for_sdks(self, server, sqs, queue):
-        url = queue()
-        for n in range(12):
-            sqs.send_message(QueueUrl=url, MessageBody=str(n))
-        api = JsonApi(server.endpoint, path=MESSAGES)
+        api = protocol(server.endpoint, path=MESSAGES)
 
         for _ in range(2):
             assert len(api.call("ReceiveMessage", QueueUrl=url)["Messages"]) == 12
@@ -147,14 +140,13 @@ class TestMessages:
 
 
 class TestReset:
-    @pytest.mark.parametrize("path", ["/_localstack/state/reset"])
-    def test_reset_empties_a_test_server(self, make_server, path):
+    def test_reset_empties_a_test_server(self, make_server):
         server = make_server(test=True)
         api = JsonApi(server.endpoint)
         url = api.call("CreateQueue", QueueName="q")["QueueUrl"]
         api.call("SendMessage", QueueUrl=url, MessageBody="x")
 
-        assert server.http("POST", path)[0] == 200
+        assert server.http("POST", RESET)[0] == 200
 
         assert api.call("ListQueues") == {}
         api.call("CreateQueue", QueueName="q", Attributes={"DelaySeconds": "1"})
@@ -165,11 +157,11 @@ class TestReset:
         api = JsonApi(server.endpoint)
         api.call("DeleteQueue", QueueUrl=api.call("CreateQueue", QueueName="q")["QueueUrl"])
 
-        assert server.http("POST", "/_localstack/state/reset")[0] == 200
+        assert server.http("POST", RESET)[0] == 200
 
         api.call("CreateQueue", QueueName="q")
 
-    @pytest.mark.parametrize("path", ["/_localstack/state/reset", "/_millrace/clock/advance"])
+    @pytest.mark.parametrize("path", [RESET, "/_millrace/clock/advance"])
     def test_nothing_of_this_outside_test_mode(self, make_server, path):
         server = make_server(test=False)
         api = JsonApi(server.endpoint)

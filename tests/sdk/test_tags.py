@@ -5,11 +5,6 @@ import pytest
 from support.expect import refused
 
 
-@pytest.fixture
-def url_by_json(json_api, new_name):
-    return json_api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
-
-
 def tags(api, url):
     return api.call("ListQueueTags", QueueUrl=url).get("Tags")
 
@@ -26,12 +21,11 @@ ROUND_TRIPS = [
 
 
 @pytest.mark.parametrize("given", ROUND_TRIPS, ids=range(len(ROUND_TRIPS)))
-def test_tags_round_trip(api, new_name, given):
+def test_tags_round_trip(api, url, new_name, given):
     created = api.call("CreateQueue", QueueName=new_name(), tags=given)["QueueUrl"]
-    tagged = api.call("CreateQueue", QueueName=new_name())["QueueUrl"]
-    api.call("TagQueue", QueueUrl=tagged, Tags=given)
+    api.call("TagQueue", QueueUrl=url, Tags=given)
 
-    assert tags(api, created) == tags(api, tagged) == given
+    assert tags(api, created) == tags(api, url) == given
 
 
 def test_tagging_overwrites_and_adds(api, url):
@@ -78,12 +72,13 @@ def test_tags_and_keys_are_needed(api, url):
         refused(api, action, "MissingParameter", QueueUrl=url, **nothing)
 
 
-def test_a_value_may_not_be_null(json_api, url_by_json, new_name):
+def test_a_value_may_not_be_null(json_api, queue, new_name):
     words = "the parameter 'value' may not be null"
     given = {"a": "1", "b": None}
+    url = queue()
 
-    refused(json_api, "TagQueue", "InvalidParameterValue", words, QueueUrl=url_by_json, Tags=given)
-    assert tags(json_api, url_by_json) is None
+    refused(json_api, "TagQueue", "InvalidParameterValue", words, QueueUrl=url, Tags=given)
+    assert tags(json_api, url) is None
     refused(json_api, "CreateQueue", "InvalidParameterValue", words, QueueName=new_name(), tags=given)
 
 
@@ -94,10 +89,10 @@ def test_keys_have_a_length(api, url):
         refused(api, "UntagQueue", "InvalidParameterValue", words, QueueUrl=url, TagKeys=keys)
 
 
-def test_an_empty_list_of_keys_is_refused(json_api, url_by_json):
+def test_an_empty_list_of_keys_is_refused(json_api, queue):
     words = "Tag keys must be between 1 and 128 characters in length."
 
-    refused(json_api, "UntagQueue", "InvalidParameterValue", words, QueueUrl=url_by_json, TagKeys=[])
+    refused(json_api, "UntagQueue", "InvalidParameterValue", words, QueueUrl=queue(), TagKeys=[])
 
 
 def test_tags_in_all_are_counted(api, url):

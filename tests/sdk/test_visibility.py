@@ -122,15 +122,9 @@ def test_change_after_the_deadline_hides_again(server, sqs, message, bodies):
 @pytest.mark.parametrize("seconds", [-1, MAX_S + 1])
 def test_change_is_bounded(api, message, seconds):
     url, got = message()
+    given = {"QueueUrl": url, "ReceiptHandle": got["ReceiptHandle"], "VisibilityTimeout": seconds}
 
-    refused(
-        api,
-        "ChangeMessageVisibility",
-        "InvalidParameterValue",
-        QueueUrl=url,
-        ReceiptHandle=got["ReceiptHandle"],
-        VisibilityTimeout=seconds,
-    )
+    refused(api, "ChangeMessageVisibility", "InvalidParameterValue", **given)
 
 
 def test_total_since_the_receive_is_bounded(server, api, message):
@@ -143,15 +137,9 @@ def test_total_since_the_receive_is_bounded(server, api, message):
             f"Value {seconds} for parameter VisibilityTimeout is invalid. "
             "Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds]"
         )
-        refused(
-            api,
-            "ChangeMessageVisibility",
-            "InvalidParameterValue",
-            total,
-            VisibilityTimeout=seconds,
-            **given,
-        )
-    api.call("ChangeMessageVisibility", VisibilityTimeout=MAX_S - 20, **given)
+        given |= {"VisibilityTimeout": seconds}
+        refused(api, "ChangeMessageVisibility", "InvalidParameterValue", total, **given)
+    api.call("ChangeMessageVisibility", **given | {"VisibilityTimeout": MAX_S - 20})
 
 
 def test_extensions_add_up_against_the_bound(server, sqs, api, message):
@@ -159,15 +147,9 @@ def test_extensions_add_up_against_the_bound(server, sqs, api, message):
     for _ in range(4):
         change(sqs, url, got, 10_000)
         server.advance(9_999)
+    given = {"QueueUrl": url, "ReceiptHandle": got["ReceiptHandle"], "VisibilityTimeout": 10_000}
 
-    refused(
-        api,
-        "ChangeMessageVisibility",
-        "InvalidParameterValue",
-        QueueUrl=url,
-        ReceiptHandle=got["ReceiptHandle"],
-        VisibilityTimeout=10_000,
-    )
+    refused(api, "ChangeMessageVisibility", "InvalidParameterValue", **given)
 
 
 def test_change_of_a_deleted_message_is_refused(api, sqs, message):
@@ -178,16 +160,9 @@ def test_change_of_a_deleted_message_is_refused(api, sqs, message):
         f"Value {handle} for parameter ReceiptHandle is invalid. "
         "Reason: Message does not exist or is not available for visibility timeout change."
     )
+    given = {"QueueUrl": url, "ReceiptHandle": handle, "VisibilityTimeout": 1}
 
-    refused(
-        api,
-        "ChangeMessageVisibility",
-        "InvalidParameterValue",
-        words,
-        QueueUrl=url,
-        ReceiptHandle=handle,
-        VisibilityTimeout=1,
-    )
+    refused(api, "ChangeMessageVisibility", "InvalidParameterValue", words, **given)
 
 
 def test_change_by_the_handle_of_an_earlier_receive_is_refused(server, api, message, receive, bodies):
