@@ -309,18 +309,14 @@ impl Console {
         }
         let host = self.options.endpoint.split("://").nth(1).unwrap_or_default();
         let headers = [
-            Header { name: "host", value: host.as_bytes() },
-            Header { name: "x-amz-target", value: target.as_bytes() },
-            Header { name: "content-type", value: b"application/x-amz-json-1.0" },
+            Header::new("host", host),
+            Header::new("x-amz-target", &target),
+            Header::new("content-type", "application/x-amz-json-1.0"),
         ];
         let inner = Request {
-            method: "POST",
-            path: "/",
-            query: "",
-            headers: &headers,
-            body: request.body,
             peer: request.peer,
             is_tls: self.options.endpoint.starts_with("https:"),
+            ..Request::post(&headers, request.body)
         };
         let access_key = session.viewer.access_key.as_deref();
         let principal = Principal { region, account, access_key };

@@ -101,17 +101,9 @@ mod tests {
     use super::*;
 
     fn status(method: &str, headers: &[(&'static str, &'static str)]) -> Option<u16> {
-        let headers: Vec<Header<'_>> =
-            headers.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
-        let request = Request {
-            method,
-            path: "/",
-            query: "",
-            headers: &headers,
-            body: b"",
-            peer: IpAddr::from([127, 0, 0, 1]),
-            is_tls: false,
-        };
+        let headers: Vec<_> =
+            headers.iter().map(|(name, value)| Header::new(name, value)).collect();
+        let request = Request { method, ..Request::post(&headers, b"") };
         refuse(&request, &Hosts::new(&["console.example.com".to_owned()]))
             .map(|response| response.status)
     }

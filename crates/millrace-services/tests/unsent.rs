@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use millrace_broker::Broker;
@@ -58,21 +57,11 @@ impl Process {
 async fn call(services: &Services, action: &str, input: &Value) -> Response {
     let target = format!("AmazonSQS.{action}");
     let body = input.to_string();
-    let header = |name, value: &'static str| Header { name, value: value.as_bytes() };
     let headers = [
-        header("content-type", "application/x-amz-json-1.0"),
-        Header { name: "x-amz-target", value: target.as_bytes() },
+        Header::new("content-type", "application/x-amz-json-1.0"),
+        Header::new("x-amz-target", &target),
     ];
-    let response = services.call(Request {
-        method: "POST",
-        path: "/",
-        query: "",
-        headers: &headers,
-        body: body.as_bytes(),
-        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        is_tls: false,
-    });
-    response.await
+    services.call(Request::post(&headers, body.as_bytes())).await
 }
 
 #[tokio::test]

@@ -1,7 +1,6 @@
 //! Entry points for fuzzing: any bytes go in, nothing may panic but what shows a defect.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use crate::cloudwatch;
@@ -50,10 +49,9 @@ pub fn sigv4(input: &[u8]) {
     let (method, path, query) = (line(), line(), line());
     let headers: Vec<_> = lines
         .filter_map(|line| line.split_once(':'))
-        .map(|(name, value)| Header { name, value: value.trim().as_bytes() })
+        .map(|(name, value)| Header::new(name, value.trim()))
         .collect();
-    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let request = Request { method, path, query, headers: &headers, body, peer, is_tls: false };
+    let request = Request { method, path, query, ..Request::post(&headers, body) };
 
     let _ = detect(&request);
     let _ = parse_queue_url(path);

@@ -1,7 +1,7 @@
 //! What the server hands to the services, and what it gets back.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::task::{Context, Poll};
 
 /// One HTTP header as received: the name in the case that the client used.
@@ -32,7 +32,20 @@ pub struct Request<'a> {
     pub is_tls: bool,
 }
 
+impl<'a> Header<'a> {
+    /// A header whose value is text.
+    pub fn new(name: &'a str, value: &'a str) -> Header<'a> {
+        Header { name, value: value.as_bytes() }
+    }
+}
+
 impl<'a> Request<'a> {
+    /// A POST to `/` from this machine, without TLS: as this process makes for itself.
+    pub fn post(headers: &'a [Header<'a>], body: &'a [u8]) -> Request<'a> {
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        Request { method: "POST", path: "/", query: "", headers, body, peer, is_tls: false }
+    }
+
     /// The first header of that name (any case), if its value is UTF-8.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         let found = self.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
@@ -115,8 +128,6 @@ pub trait Service: Send + Sync + 'static {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::*;
 
     #[test]
@@ -129,15 +140,8 @@ mod tests {
             header("bytes", b"\xff"),
             header("bytes", b"text"),
         ];
-        let request = Request {
-            method: "GET",
-            path: "/",
-            query: "",
-            headers: &headers,
-            body: b"",
-            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            is_tls: false,
-        };
+
+        let request = Request::post(&headers, b"");
 
         assert_eq!(request.header("x-AMZ-date"), Some("first"));
         assert_eq!(request.header("bytes"), None);

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use millrace_wire::cloudwatch::{
     Action, AlarmHistoryItem, Answer, Datapoint, Dimension, MetricAlarm, MetricDataResult,
     MetricId, PutMetricAlarm, decode, response,
@@ -14,17 +12,8 @@ use millrace_wire::{ApiError, Header, Request};
 const PATH: &str = "/service/GraniteServiceVersion20100801/operation/";
 
 fn call(path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Action, ApiError> {
-    let headers: Vec<Header<'_>> =
-        headers.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
-    let request = Request {
-        method: "POST",
-        path,
-        query: "",
-        headers: &headers,
-        body,
-        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        is_tls: false,
-    };
+    let headers: Vec<_> = headers.iter().map(|(name, value)| Header::new(name, value)).collect();
+    let request = Request { path, ..Request::post(&headers, body) };
     let target = detect(&request).unwrap();
     decode(&target, &target.parameters, body)
 }

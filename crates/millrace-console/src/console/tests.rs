@@ -6,7 +6,6 @@ mod pages;
 mod safety;
 mod streams;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,18 +112,9 @@ impl Browser {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut all = vec![("Host", "127.0.0.1:4567"), ("Cookie", self.cookie.as_str())];
         all.extend_from_slice(headers);
-        let headers: Vec<Header<'_>> =
-            all.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
-        let request = Request {
-            method,
-            path,
-            query,
-            headers: &headers,
-            body: body.as_bytes(),
-            peer: IpAddr::from([127, 0, 0, 1]),
-            is_tls: false,
-        };
-        self.console.call(request).await
+        let headers: Vec<_> = all.iter().map(|(name, value)| Header::new(name, value)).collect();
+        let post = Request::post(&headers, body.as_bytes());
+        self.console.call(Request { method, path, query, ..post }).await
     }
 
     async fn create(&self, name: &str) {

@@ -1,7 +1,5 @@
 //! Sessions by cookies and time, without a console around them.
 
-use std::net::IpAddr;
-
 use millrace_wire::Header;
 
 use super::*;
@@ -17,17 +15,8 @@ fn keys() -> Vec<AccessKey> {
 }
 
 fn with<T>(headers: &[(&str, &str)], test: impl FnOnce(&Request<'_>) -> T) -> T {
-    let headers: Vec<Header<'_>> =
-        headers.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
-    test(&Request {
-        method: "POST",
-        path: "/",
-        query: "",
-        headers: &headers,
-        body: b"",
-        peer: IpAddr::from([127, 0, 0, 1]),
-        is_tls: false,
-    })
+    let headers: Vec<_> = headers.iter().map(|(name, value)| Header::new(name, value)).collect();
+    test(&Request::post(&headers, b""))
 }
 
 fn pair(set_cookie: &str) -> &str {

@@ -1,6 +1,5 @@
 //! Whole requests through the services, broker, engine and journal, without sockets and threads.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -103,20 +102,11 @@ impl Server {
     fn call(&self, action: &str, body: &str) -> Result<Vec<u8>> {
         let target = format!("AmazonSQS.{action}");
         let headers = [
-            ("host", "localhost:4566"),
-            ("content-type", "application/x-amz-json-1.0"),
-            ("x-amz-target", &target),
+            Header::new("host", "localhost:4566"),
+            Header::new("content-type", "application/x-amz-json-1.0"),
+            Header::new("x-amz-target", &target),
         ];
-        let headers = headers.map(|(name, value)| Header { name, value: value.as_bytes() });
-        let request = Request {
-            method: "POST",
-            path: "/",
-            query: "",
-            headers: &headers,
-            body: body.as_bytes(),
-            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            is_tls: false,
-        };
+        let request = Request::post(&headers, body.as_bytes());
         let mut answer = pin!(self.services.call(request));
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(woken.clone());

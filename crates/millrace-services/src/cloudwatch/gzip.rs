@@ -99,7 +99,6 @@ pub(super) fn too_large() -> ApiError {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::net::{IpAddr, Ipv4Addr};
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
@@ -124,17 +123,8 @@ mod tests {
         encoding: &str,
         body: &[u8],
     ) -> Result<Option<Inflated<'a>>, ApiError> {
-        let headers = [Header { name: "Content-Encoding", value: encoding.as_bytes() }];
-        let request = Request {
-            method: "POST",
-            path: "/",
-            query: "",
-            headers: &headers,
-            body,
-            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            is_tls: false,
-        };
-        inflater.inflated(&request, || Ok(()))
+        let headers = [Header::new("Content-Encoding", encoding)];
+        inflater.inflated(&Request::post(&headers, body), || Ok(()))
     }
 
     #[test]

@@ -1,5 +1,3 @@
-use std::net::{IpAddr, Ipv4Addr};
-
 use super::*;
 use crate::Header;
 
@@ -12,17 +10,8 @@ fn summary(
     headers: &[(&str, &str)],
     body: &str,
 ) -> (ServiceName, Protocol, String, Option<String>, Option<String>) {
-    let headers: Vec<_> =
-        headers.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
-    let request = Request {
-        method: "POST",
-        path,
-        query,
-        headers: &headers,
-        body: body.as_bytes(),
-        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        is_tls: false,
-    };
+    let headers: Vec<_> = headers.iter().map(|(name, value)| Header::new(name, value)).collect();
+    let request = Request { path, query, ..Request::post(&headers, body.as_bytes()) };
     let target = detect(&request).unwrap();
     let owned = |text: Option<Cow<'_, str>>| text.map(Cow::into_owned);
     (
@@ -190,11 +179,9 @@ fn headers_that_are_no_text_say_nothing() {
     let names =
         ["host", "accept", "content-type", "x-amz-target", "authorization", "smithy-protocol"];
     let headers = names.map(|name| Header { name, value: b"\xff" });
-    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let (method, path, query, body) = ("POST", "/", "", &b""[..]);
-    let request = Request { method, path, query, headers: &headers, body, peer, is_tls: false };
 
-    let target = detect(&request).unwrap();
+    let target = detect(&Request::post(&headers, b"")).unwrap();
+
     assert_eq!((target.service, &*target.action), (ServiceName::Unknown, ""));
     assert!(target.access_key.is_none());
 }

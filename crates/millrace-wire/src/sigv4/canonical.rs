@@ -115,8 +115,6 @@ fn encoded_anew(text: &str) -> Cow<'_, [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
-
     use super::*;
     use crate::http::Header;
 
@@ -147,20 +145,12 @@ mod tests {
     #[test]
     fn values_of_headers_are_trimmed_and_joined() {
         let headers = [
-            Header { name: "Host", value: b"h:1" },
-            Header { name: "x-a", value: b" b \t c  d " },
-            Header { name: "X-A", value: b"e\tf" },
-            Header { name: "x-b", value: b"not signed" },
+            Header::new("Host", "h:1"),
+            Header::new("x-a", " b \t c  d "),
+            Header::new("X-A", "e\tf"),
+            Header::new("x-b", "not signed"),
         ];
-        let request = Request {
-            method: "POST",
-            path: "/",
-            query: "",
-            headers: &headers,
-            body: b"",
-            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            is_tls: false,
-        };
+        let request = Request::post(&headers, b"");
         let signed_headers = "host;x-a;x-none";
         let canonical = CanonicalRequest { request: &request, signed_headers, payload_hash: b"00" };
 

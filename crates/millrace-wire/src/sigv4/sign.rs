@@ -1,7 +1,6 @@
 //! Signing in the header form, as clients do.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
 
 use super::canonical::CanonicalRequest;
 use super::key_cache::{KeyCache, SigningKey};
@@ -109,8 +108,7 @@ fn canonical_request(
 ) -> (String, Vec<u8>) {
     let given = request.headers.iter().map(|(name, value)| (*name, *value));
     let all = given.chain(added.iter().map(|(name, value)| (*name, value.as_str())));
-    let headers: Vec<_> =
-        all.map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
+    let headers: Vec<_> = all.map(|(name, value)| Header::new(name, value)).collect();
     let mut names: Vec<_> = headers.iter().map(|header| header.name.to_ascii_lowercase()).collect();
     names.sort_unstable();
     names.dedup();
@@ -120,10 +118,7 @@ fn canonical_request(
         method: request.method,
         path: request.path,
         query: request.query,
-        headers: &headers,
-        body: request.body,
-        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        is_tls: false,
+        ..Request::post(&headers, request.body)
     };
     let payload_hash = sha256_hex(request.body);
     let canonical = CanonicalRequest {

@@ -1,8 +1,6 @@
 mod altered;
 mod presigned;
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use proptest::prelude::*;
 
 use super::*;
@@ -30,29 +28,24 @@ fn request<'a>(
     headers: &'a [Header<'a>],
     body: &'a [u8],
 ) -> Request<'a> {
-    let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Request { method, path, query, headers, body, peer, is_tls: false }
-}
-
-fn header<'a>(name: &'a str, value: &'a str) -> Header<'a> {
-    Header { name, value: value.as_bytes() }
+    Request { method, path, query, ..Request::post(headers, body) }
 }
 
 /// The headers of the published vector.
 fn vector_headers(authorization: &str) -> Vec<Header<'_>> {
     vec![
-        header("Host", "localhost:9324"),
-        header("Content-Type", "application/x-amz-json-1.0"),
-        header("X-Amz-Target", "AmazonSQS.ReceiveMessage"),
-        header("X-Amz-Date", "20260102T030405Z"),
-        header("User-Agent", "not signed"),
-        header("Authorization", authorization),
+        Header::new("Host", "localhost:9324"),
+        Header::new("Content-Type", "application/x-amz-json-1.0"),
+        Header::new("X-Amz-Target", "AmazonSQS.ReceiveMessage"),
+        Header::new("X-Amz-Date", "20260102T030405Z"),
+        Header::new("User-Agent", "not signed"),
+        Header::new("Authorization", authorization),
     ]
 }
 
 fn verify_vector(authorization: &str, body: &[u8], now: u64) -> Result<Verified, AuthError> {
     let headers = vector_headers(authorization);
-    verifier().verify(&request("POST", "/", "", &headers, body), Some("sqs"), now)
+    verifier().verify(&Request::post(&headers, body), Some("sqs"), now)
 }
 
 #[test]
@@ -66,7 +59,7 @@ fn secrets_are_equal_if_all_of_them_is() {
 #[test]
 fn the_vector_of_the_header_form_verifies() {
     let headers = vector_headers(AUTHORIZATION);
-    let request = request("POST", "/", "", &headers, BODY);
+    let request = Request::post(&headers, BODY);
     let hash = payload::checked_hash(&request).unwrap();
     let canonical = CanonicalRequest {
         request: &request,
@@ -127,7 +120,7 @@ fn commas_need_no_spaces() {
 
 #[test]
 fn unsigned_requests_are_missing_a_token() {
-    let error = verifier().verify(&request("POST", "/", "", &[], b""), None, NOW).unwrap_err();
+    let error = verifier().verify(&Request::post(&[], b""), None, NOW).unwrap_err();
 
     assert_eq!(error, AuthError::Missing);
     let error = ApiError::from(error);
@@ -211,8 +204,8 @@ fn incomplete_headers_name_what_is_missing() {
         assert!(message(&repeated).contains("names each header once"), "{names}");
     }
 
-    let headers = [header("host", "h"), header("authorization", AUTHORIZATION)];
-    let undated = verifier().verify(&request("POST", "/", "", &headers, b""), None, NOW);
+    let headers = [Header::new("host", "h"), Header::new("authorization", AUTHORIZATION)];
+    let undated = verifier().verify(&Request::post(&headers, b""), None, NOW);
     assert_eq!(
         undated.unwrap_err(),
         AuthError::Incomplete(
@@ -225,7 +218,7 @@ fn incomplete_headers_name_what_is_missing() {
 #[test]
 fn the_scope_must_fit() {
     let headers = vector_headers(AUTHORIZATION);
-    let request = request("POST", "/", "", &headers, BODY);
+    let request = Request::post(&headers, BODY);
     let is_scope = |result: Result<Verified, AuthError>| matches!(result, Err(AuthError::Scope(_)));
 
     assert!(is_scope(verifier().verify(&request, Some("sns"), NOW)));
@@ -244,7 +237,7 @@ fn the_scope_must_fit() {
 fn an_access_key_may_hold_slashes_and_equals_signs() {
     let authorization = AUTHORIZATION.replace(KEY, "a=b/c");
     let headers = vector_headers(&authorization);
-    let claim = Claim::of(&request("POST", "/", "", &headers, BODY)).unwrap();
+    let claim = Claim::of(&Request::post(&headers, BODY)).unwrap();
     let scope = claim.scope().unwrap();
 
     assert_eq!(scope.access_key, "a=b/c");
@@ -295,8 +288,8 @@ fn signed_and_verified(
     let (method, path, query) = ("POST", "/000000000000/a%20b", "b=%7e+x&a");
     let body = b"body";
     let added = signer.sign(&SignRequest { method, path, query, headers, body }, NOW);
-    let mut all: Vec<_> = headers.iter().map(|(name, value)| header(name, value)).collect();
-    all.extend(added.iter().map(|(name, value)| header(name, value)));
+    let mut all: Vec<_> = headers.iter().map(|(name, value)| Header::new(name, value)).collect();
+    all.extend(added.iter().map(|(name, value)| Header::new(name, value)));
     change(&mut all);
     verifier.verify(&request(method, path, query, &all, body), Some("sqs"), NOW)
 }
@@ -326,7 +319,7 @@ fn only_keys_of_good_signatures_are_kept() {
     let verifier = verifier();
     let headers = vector_headers(AUTHORIZATION);
     let credential = "AKIDEXAMPLE/20260102/us-east-1/sqs/aws4_request";
-    let verify = |body| verifier.verify(&request("POST", "/", "", &headers, body), None, NOW);
+    let verify = |body| verifier.verify(&Request::post(&headers, body), None, NOW);
 
     assert!(verify(b"{}").is_err());
     assert!(verifier.keys.find(credential, SECRET).is_none());
@@ -366,11 +359,11 @@ const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 #[test]
 fn unsigned_payloads_leave_the_body_open() {
     let headers = [
-        header("host", "h"),
-        header("x-amz-content-sha256", UNSIGNED),
-        header("x-amz-date", "20260102T030405Z"),
+        Header::new("host", "h"),
+        Header::new("x-amz-content-sha256", UNSIGNED),
+        Header::new("x-amz-date", "20260102T030405Z"),
     ];
-    let bare = request("POST", "/", "", &headers, b"");
+    let bare = Request::post(&headers, b"");
     let canonical = CanonicalRequest {
         request: &bare,
         signed_headers: "host;x-amz-content-sha256;x-amz-date",
@@ -384,10 +377,10 @@ fn unsigned_payloads_leave_the_body_open() {
         "AWS4-HMAC-SHA256 Credential={KEY}/{rest},SignedHeaders=host;x-amz-content-sha256;x-amz-date,Signature={signature}"
     );
     let mut signed = headers.to_vec();
-    signed.push(header("authorization", &authorization));
+    signed.push(Header::new("authorization", &authorization));
 
     for body in [&b""[..], b"anything"] {
-        assert!(verifier().verify(&request("POST", "/", "", &signed, body), None, NOW).is_ok());
+        assert!(verifier().verify(&Request::post(&signed, body), None, NOW).is_ok());
     }
 }
 
@@ -423,25 +416,25 @@ fn a_proxy_may_change_the_host_to_a_known_one() {
 #[test]
 fn the_date_header_serves_if_there_is_no_other() {
     for date in ["Fri, 02 Jan 2026 03:04:05 GMT", "20260102T030405Z"] {
-        let headers = [header("Date", date), header("authorization", AUTHORIZATION)];
-        let claim = Claim::of(&request("POST", "/", "", &headers, b"")).unwrap();
+        let headers = [Header::new("Date", date), Header::new("authorization", AUTHORIZATION)];
+        let claim = Claim::of(&Request::post(&headers, b"")).unwrap();
         assert_eq!((&*claim.timestamp, claim.signed_at), ("20260102T030405Z", NOW), "{date}");
     }
     // A wrong one is not made good by the other.
     let headers = [
-        header("Date", "20260102T030405Z"),
-        header("X-Amz-Date", "now"),
-        header("authorization", AUTHORIZATION),
+        Header::new("Date", "20260102T030405Z"),
+        Header::new("X-Amz-Date", "now"),
+        Header::new("authorization", AUTHORIZATION),
     ];
-    assert!(Claim::of(&request("POST", "/", "", &headers, b"")).is_err());
+    assert!(Claim::of(&Request::post(&headers, b"")).is_err());
 }
 
 #[test]
 fn header_values_are_joined_and_their_spaces_collapsed() {
     let twice = |headers: &mut Vec<Header<'_>>| {
         headers.retain(|header| header.name != "x-amz-meta");
-        headers.push(header("X-Amz-Meta", "  a   b "));
-        headers.push(header("x-amz-meta", "c"));
+        headers.push(Header::new("X-Amz-Meta", "  a   b "));
+        headers.push(Header::new("x-amz-meta", "c"));
     };
     let headers = [("host", "h"), ("x-amz-meta", "a b,c")];
 
@@ -466,8 +459,8 @@ proptest! {
             method: "POST", path: &path, query: &query, headers: &headers, body: &body,
         };
         let added = signer.sign(&plain, NOW);
-        let mut all: Vec<_> = headers.iter().map(|(name, value)| header(name, value)).collect();
-        all.extend(added.iter().map(|(name, value)| header(name, value)));
+        let mut all: Vec<_> = headers.iter().map(|(name, value)| Header::new(name, value)).collect();
+        all.extend(added.iter().map(|(name, value)| Header::new(name, value)));
         let verifier = verifier();
 
         let good = request("POST", &path, &query, &all, &body);
@@ -486,9 +479,9 @@ proptest! {
         query in "([ -~]|X-Amz-(Algorithm=AWS4-HMAC-SHA256|Credential=|Date=|Expires=1|Signature=)|&){0,12}",
         has_header: bool,
     ) {
-        let mut headers = vec![header("host", "h"), header("x-amz-date", &date)];
+        let mut headers = vec![Header::new("host", "h"), Header::new("x-amz-date", &date)];
         if has_header {
-            headers.push(header("authorization", &authorization));
+            headers.push(Header::new("authorization", &authorization));
         }
         let _ = verifier().verify(&request("POST", "/", &query, &headers, b""), None, NOW);
     }

@@ -53,17 +53,8 @@ async fn a_stream_ends_with_its_sessions_time() {
     let mut stream = browser.get("/events?view=overview").await.stream.unwrap();
     event(&mut stream).await;
 
-    let cookie = Header { name: "Cookie", value: browser.cookie.as_bytes() };
-    let host = Header { name: "Host", value: b"127.0.0.1:4567" };
-    let last_request = Request {
-        method: "GET",
-        path: "/",
-        query: "",
-        headers: &[host, cookie],
-        body: b"",
-        peer: IpAddr::from([127, 0, 0, 1]),
-        is_tls: false,
-    };
+    let headers = [Header::new("Host", "127.0.0.1:4567"), Header::new("Cookie", &browser.cookie)];
+    let last_request = Request { method: "GET", ..Request::post(&headers, b"") };
     let thirteen_hours_ago = Instant::now() - Duration::from_secs(13 * 3600);
     browser.console.sessions.of(&last_request, thirteen_hours_ago).unwrap();
 

@@ -37,7 +37,7 @@ impl Signed {
     /// What it does and in whose name, if it is let in. How the answer is written does not matter.
     fn effect(&self) -> Option<String> {
         let headers: Vec<_> =
-            self.headers.iter().map(|(name, value)| header(name, value.trim())).collect();
+            self.headers.iter().map(|(name, value)| Header::new(name, value.trim())).collect();
         let request = request(self.method, &self.path, &self.query, &headers, self.body);
         verifier().verify(&request, Some("sqs"), NOW).ok()?;
         let mut target = detect(&request).unwrap();

@@ -6,7 +6,7 @@ const PRESIGNED: &str = "Action=ReceiveMessage&MaxNumberOfMessages=10&Version=20
 
 #[test]
 fn the_vector_of_the_presigned_form_verifies() {
-    let headers = [header("host", "localhost:9324")];
+    let headers = [Header::new("host", "localhost:9324")];
     let request = request("GET", "/000000000000/q1", PRESIGNED, &headers, b"");
 
     assert!(verifier().verify(&request, Some("sqs"), NOW).is_ok());
@@ -28,7 +28,7 @@ pub(super) fn presigned(query: &str) -> String {
     let mut query = format!(
         "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={KEY}/{rest}&X-Amz-Date=20260102T030405Z&X-Amz-SignedHeaders=host&{query}"
     );
-    let headers = [header("host", "h")];
+    let headers = [Header::new("host", "h")];
     let hash = sha256_hex(b"");
     let canonical = CanonicalRequest {
         request: &request("GET", "/", &query, &headers, b""),
@@ -43,7 +43,7 @@ pub(super) fn presigned(query: &str) -> String {
 }
 
 fn verify_presigned(query: &str, now: u64) -> Result<Verified, AuthError> {
-    let headers = [header("host", "h")];
+    let headers = [Header::new("host", "h")];
     verifier().verify(&request("GET", "/", query, &headers, b""), Some("sqs"), now)
 }
 
@@ -107,9 +107,9 @@ fn a_presigned_request_cannot_be_sent_with_its_signature_in_the_header() {
         "AWS4-HMAC-SHA256 Credential={KEY}/20260102/us-east-1/sqs/aws4_request,SignedHeaders=host,Signature={signature}"
     );
     let headers = [
-        header("host", "localhost:9324"),
-        header("x-amz-date", "20260102T030405Z"),
-        header("authorization", &authorization),
+        Header::new("host", "localhost:9324"),
+        Header::new("x-amz-date", "20260102T030405Z"),
+        Header::new("authorization", &authorization),
     ];
 
     for query in [PRESIGNED.to_owned(), PRESIGNED.replace("Algorithm", "%41lgorithm")] {
@@ -122,7 +122,7 @@ fn a_presigned_request_cannot_be_sent_with_its_signature_in_the_header() {
 
 #[test]
 fn presigned_requests_need_all_their_parameters() {
-    let headers = [header("host", "localhost:9324")];
+    let headers = [Header::new("host", "localhost:9324")];
     for name in ["Algorithm", "Credential", "Date", "SignedHeaders", "Signature"] {
         let query = PRESIGNED.replace(&format!("X-Amz-{name}="), "Other=");
         let request = request("GET", "/000000000000/q1", &query, &headers, b"");
@@ -148,7 +148,7 @@ fn presigned_requests_need_all_their_parameters() {
 #[test]
 fn an_authorization_header_that_is_no_text_counts_before_the_query_string() {
     let garbage = Header { name: "Authorization", value: b"\xff" };
-    let headers = [header("host", "localhost:9324"), garbage];
+    let headers = [Header::new("host", "localhost:9324"), garbage];
     let request = request("GET", "/000000000000/q1", PRESIGNED, &headers, b"");
 
     let error = verifier().verify(&request, Some("sqs"), NOW).unwrap_err();
@@ -156,7 +156,6 @@ fn an_authorization_header_that_is_no_text_counts_before_the_query_string() {
 
     let mut headers = vector_headers(AUTHORIZATION);
     headers.insert(0, garbage);
-    let error =
-        verifier().verify(&self::request("POST", "/", "", &headers, BODY), None, NOW).unwrap_err();
+    let error = verifier().verify(&Request::post(&headers, BODY), None, NOW).unwrap_err();
     assert!(matches!(error, AuthError::Incomplete(_)), "{error:?}");
 }
