@@ -92,19 +92,35 @@ def cloudwatch(request, alone):
 
 
 @pytest.fixture
-def total(cloudwatch, clock):
+def datapoints(cloudwatch, clock):
+    """Of a metric in the name space Shop: sums of the last ten minutes, unless `asked` says otherwise."""
+
+    def of(metric: str, **asked) -> list[dict]:
+        span = {"StartTime": clock.time(600), "EndTime": clock.time(-60), "Period": 60, "Statistics": ["Sum"]}
+        asked = {"Namespace": "Shop", "MetricName": metric} | span | asked
+        return cloudwatch.get_metric_statistics(**asked)["Datapoints"]
+
+    return of
+
+
+@pytest.fixture
+def queue_datapoints(datapoints):
+    """The same of a queue's metric."""
+
+    def of(queue: str, metric: str, **asked) -> list[dict]:
+        dimensions = [{"Name": "QueueName", "Value": queue}]
+        return datapoints(metric, Namespace="AWS/SQS", Dimensions=dimensions, **asked)
+
+    return of
+
+
+@pytest.fixture
+def total(queue_datapoints, clock):
     """Sum over all minutes of the last hours of a queue's metric."""
 
     def of(queue: str, metric: str, statistic="Sum", period=60) -> float:
-        points = cloudwatch.get_metric_statistics(
-            Namespace="AWS/SQS",
-            MetricName=metric,
-            Dimensions=[{"Name": "QueueName", "Value": queue}],
-            StartTime=clock.time(6 * 3600),
-            EndTime=clock.time(-900),
-            Period=period,
-            Statistics=[statistic],
-        )["Datapoints"]
+        span = {"StartTime": clock.time(6 * 3600), "EndTime": clock.time(-900), "Period": period}
+        points = queue_datapoints(queue, metric, Statistics=[statistic], **span)
         return sum(point[statistic] for point in points)
 
     return of

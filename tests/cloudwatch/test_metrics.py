@@ -64,19 +64,16 @@ def test_extended_statistics_may_have_bounds(put, cloudwatch, clock):
     put({"MetricName": "Sizes", "Timestamp": start, "Values": list(range(1, 11))})
     expected = {"tc90": 9, "TM(10%:90%)": 5.5, "TS(3:5)": 9, "PR(:3)": 30, "wm80": 5.2, "IQM": 5.5}
 
-    [point] = cloudwatch.get_metric_statistics(
-        Namespace="Shop",
-        MetricName="Sizes",
-        StartTime=start,
-        EndTime=start + datetime.timedelta(minutes=1),
-        Period=60,
-        ExtendedStatistics=list(expected),
-    )["Datapoints"]
+    span = {"StartTime": start, "EndTime": start + datetime.timedelta(minutes=1), "Period": 60}
+    answer = cloudwatch.get_metric_statistics(
+        Namespace="Shop", MetricName="Sizes", ExtendedStatistics=list(expected), **span
+    )
+    [point] = answer["Datapoints"]
 
     assert point["ExtendedStatistics"] == expected
 
 
-def test_data_of_entities_are_stored_too(cloudwatch, clock):
+def test_data_of_entities_are_stored_too(cloudwatch, datapoints):
     entity = {"KeyAttributes": {"Type": "Service", "Name": "till"}}
     of_entity = [{"Entity": entity, "MetricData": [{"MetricName": "Sales", "Value": 3}]}]
     cloudwatch.put_metric_data(Namespace="Shop", EntityMetricData=of_entity)
@@ -84,33 +81,17 @@ def test_data_of_entities_are_stored_too(cloudwatch, clock):
         Namespace="Shop", MetricData=[{"MetricName": "Sales", "Value": 4}], EntityMetricData=of_entity
     )
 
-    points = cloudwatch.get_metric_statistics(
-        Namespace="Shop",
-        MetricName="Sales",
-        StartTime=clock.time(600),
-        EndTime=clock.time(-60),
-        Period=60,
-        Statistics=["Sum"],
-    )["Datapoints"]
-    assert [point["Sum"] for point in points] == [10]
+    assert [point["Sum"] for point in datapoints("Sales")] == [10]
 
 
-def test_units_are_kept_apart(put, cloudwatch, clock):
+def test_units_are_kept_apart(put, cloudwatch, datapoints, clock):
     put(
         {"MetricName": "Time", "Value": 3, "Unit": "Seconds"},
         {"MetricName": "Time", "Value": 4000, "Unit": "Milliseconds"},
     )
-    asked = {
-        "Namespace": "Shop",
-        "MetricName": "Time",
-        "StartTime": clock.time(600),
-        "EndTime": clock.time(-60),
-        "Period": 60,
-        "Statistics": ["Sum"],
-    }
 
-    both = cloudwatch.get_metric_statistics(**asked)["Datapoints"]
-    one = cloudwatch.get_metric_statistics(Unit="Seconds", **asked)["Datapoints"]
+    both = datapoints("Time")
+    one = datapoints("Time", Unit="Seconds")
 
     stat = {"Metric": {"Namespace": "Shop", "MetricName": "Time"}, "Period": 60, "Stat": "Sum"}
     span = {"StartTime": clock.time(600), "EndTime": clock.time(-60)}
@@ -124,7 +105,7 @@ def test_units_are_kept_apart(put, cloudwatch, clock):
     assert [(point["Unit"], point["Sum"]) for point in one] == [("Seconds", 3)]
 
 
-def test_periods_begin_at_the_start_and_the_end_is_rounded_down(put, cloudwatch, clock):
+def test_periods_begin_at_the_start_and_the_end_is_rounded_down(put, cloudwatch, datapoints, clock):
     minute = datetime.timedelta(minutes=1)
     # A minute before a full hour.
     start = clock.time(4 * 3600).replace(minute=59, second=0, microsecond=0)
@@ -136,9 +117,7 @@ def test_periods_begin_at_the_start_and_the_end_is_rounded_down(put, cloudwatch,
         stat = {"Metric": {"Namespace": "Shop", "MetricName": "Hits"}, "Period": period, "Stat": "Sum"}
         queries = [{"Id": "hits", "MetricStat": stat}, {"Id": "filled", "Expression": "FILL(hits, 0)"}]
         answer = cloudwatch.get_metric_data(MetricDataQueries=queries, ScanBy="TimestampAscending", **asked)
-        points = cloudwatch.get_metric_statistics(
-            Namespace="Shop", MetricName="Hits", Period=period, Statistics=["Sum"], **asked
-        )["Datapoints"]
+        points = datapoints("Hits", Period=period, **asked)
         same = [dict(zip(result["Timestamps"], result["Values"])) for result in answer["MetricDataResults"]]
         same.append({point["Timestamp"]: point["Sum"] for point in points})
         assert same[0] == same[1] == same[2]
@@ -168,20 +147,12 @@ def test_who_asks_up_to_now_sees_the_minutes_that_have_ended(put, cloudwatch, cl
     assert found(clock.time(-30)) == {ended: 1, ended + datetime.timedelta(minutes=1): 2}
 
 
-def test_dimensions_are_an_exact_set_in_any_order(put, cloudwatch, clock):
+def test_dimensions_are_an_exact_set_in_any_order(put, datapoints):
     a, b = {"Name": "A", "Value": "1"}, {"Name": "B", "Value": "2"}
     put({"MetricName": "Hits", "Dimensions": [a, b], "Value": 1})
 
     def found(*dimensions):
-        return cloudwatch.get_metric_statistics(
-            Namespace="Shop",
-            MetricName="Hits",
-            Dimensions=list(dimensions),
-            StartTime=clock.time(600),
-            EndTime=clock.time(-60),
-            Period=60,
-            Statistics=["Sum"],
-        )["Datapoints"]
+        return datapoints("Hits", Dimensions=list(dimensions))
 
     assert len(found(b, a)) == 1
     assert found(a) == [] and found() == []
@@ -283,7 +254,7 @@ def test_metrics_are_of_the_callers_account(put, cloudwatch):
     assert listed("111111111111") == []
 
 
-def test_what_was_put_survives_a_kill(alone, put, cloudwatch, clock):
+def test_what_was_put_survives_a_kill(alone, put, cloudwatch, datapoints, clock):
     # Above 10 KB the SDK compresses.
     values = [{"MetricName": "Sales", "Value": n, "Dimensions": [{"Name": "Shop", "Value": f"shop-{n}"}]} for n in range(400)]
     put(*values)
@@ -291,16 +262,9 @@ def test_what_was_put_survives_a_kill(alone, put, cloudwatch, clock):
 
     listed = cloudwatch.get_paginator("list_metrics").paginate(Namespace="Shop")
     assert sum(len(page["Metrics"]) for page in listed) == 400
-    points = cloudwatch.get_metric_statistics(
-        Namespace="Shop",
-        MetricName="Sales",
-        Dimensions=[{"Name": "Shop", "Value": "shop-399"}],
-        StartTime=clock.time(600),
-        # The clock has fallen back to real time.
-        EndTime=clock.time(-180),
-        Period=60,
-        Statistics=["Sum"],
-    )["Datapoints"]
+    shop = [{"Name": "Shop", "Value": "shop-399"}]
+    # The clock has fallen back to real time.
+    points = datapoints("Sales", Dimensions=shop, EndTime=clock.time(-180))
     assert [point["Sum"] for point in points] == [399]
 
 
@@ -346,15 +310,8 @@ def test_refusals(cloudwatch, clock):
     assert refused(cloudwatch.put_metric_data, **reserved)[0] == "InvalidParameterValue"
 
     def statistics(start, end, period):
-        return refused(
-            cloudwatch.get_metric_statistics,
-            Namespace="Shop",
-            MetricName="M",
-            StartTime=start,
-            EndTime=end,
-            Period=period,
-            Statistics=["Sum"],
-        )
+        asked = {"StartTime": start, "EndTime": end, "Period": period, "Statistics": ["Sum"]}
+        return refused(cloudwatch.get_metric_statistics, Namespace="Shop", MetricName="M", **asked)
 
     now = clock.time()
     assert statistics(now, now, 60) == (

@@ -63,7 +63,7 @@ def test_sums_over_minutes_equal_what_clients_counted_also_after_kills(alone, cl
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
-def test_an_empty_queue_has_metrics_after_a_restart_as_before(alone, clock, sqs_alone, cloudwatch, how):
+def test_an_empty_queue_has_metrics_after_a_restart_as_before(alone, clock, sqs_alone, queue_datapoints, how):
     url = sqs_alone.create_queue(QueueName="jobs")["QueueUrl"]
     sqs_alone.send_message(QueueUrl=url, MessageBody="x")
     (message,) = sqs_alone.receive_message(QueueUrl=url)["Messages"]
@@ -74,20 +74,13 @@ def test_an_empty_queue_has_metrics_after_a_restart_as_before(alone, clock, sqs_
     alone.restart(how)
     clock.advance(600)
 
-    points = cloudwatch.get_metric_statistics(
-        Namespace="AWS/SQS",
-        MetricName="ApproximateNumberOfMessagesVisible",
-        Dimensions=[{"Name": "QueueName", "Value": "jobs"}],
-        StartTime=clock.time(480),
-        EndTime=clock.time(),
-        Period=60,
-        Statistics=["SampleCount"],
-    )["Datapoints"]
+    asked = {"StartTime": clock.time(480), "EndTime": clock.time(), "Statistics": ["SampleCount"]}
+    points = queue_datapoints("jobs", "ApproximateNumberOfMessagesVisible", **asked)
     assert len(points) >= 8
     assert {point["SampleCount"] for point in points} == {1.0}
 
 
-def test_gauges_show_what_a_queue_holds(clock, sqs_alone, cloudwatch, total):
+def test_gauges_show_what_a_queue_holds(clock, sqs_alone, queue_datapoints):
     url = sqs_alone.create_queue(QueueName="jobs")["QueueUrl"]
     for _ in range(5):
         sqs_alone.send_message(QueueUrl=url, MessageBody="x")
@@ -96,15 +89,7 @@ def test_gauges_show_what_a_queue_holds(clock, sqs_alone, cloudwatch, total):
     clock.advance(180)
 
     def latest(metric):
-        points = cloudwatch.get_metric_statistics(
-            Namespace="AWS/SQS",
-            MetricName=metric,
-            Dimensions=[{"Name": "QueueName", "Value": "jobs"}],
-            StartTime=clock.time(600),
-            EndTime=clock.time(-60),
-            Period=60,
-            Statistics=["Maximum"],
-        )["Datapoints"]
+        points = queue_datapoints("jobs", metric, Statistics=["Maximum"])
         return max(points, key=lambda point: point["Timestamp"])
 
     received = 6 - 1 - latest("ApproximateNumberOfMessagesVisible")["Maximum"]
@@ -165,21 +150,14 @@ def test_a_deleted_queue_keeps_what_it_counted(clock, sqs_alone, total):
     assert total("jobs", "NumberOfMessagesSent") == 2
 
 
-def test_a_queue_has_metrics_until_six_hours_after_it_was_last_used(clock, sqs_alone, cloudwatch):
+def test_a_queue_has_metrics_until_six_hours_after_it_was_last_used(clock, sqs_alone, queue_datapoints):
     url = sqs_alone.create_queue(QueueName="jobs")["QueueUrl"]
     sqs_alone.send_message(QueueUrl=url, MessageBody="x")
     sqs_alone.purge_queue(QueueUrl=url)
     for _ in range(10):
         clock.advance(3600)
 
-    points = cloudwatch.get_metric_statistics(
-        Namespace="AWS/SQS",
-        MetricName="NumberOfMessagesSent",
-        Dimensions=[{"Name": "QueueName", "Value": "jobs"}],
-        StartTime=clock.time(11 * 3600),
-        EndTime=clock.time(),
-        Period=60,
-        Statistics=["Sum"],
-    )["Datapoints"]
+    span = {"StartTime": clock.time(11 * 3600), "EndTime": clock.time()}
+    points = queue_datapoints("jobs", "NumberOfMessagesSent", **span)
     assert sum(point["Sum"] for point in points) == 1
     assert 5 * 60 <= len(points) <= 7 * 60 + 2
