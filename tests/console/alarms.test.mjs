@@ -3,13 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CreateQueueCommand } from "@aws-sdk/client-sqs";
-import { browser, clientOf, cloudwatch, createQueue, putAlarm, server } from "./fixture.mjs";
-import { openPage } from "./server.mjs";
+import { clientOf, cloudwatch, createQueue, onPage, putAlarm, server } from "./fixture.mjs";
 import { hasText } from "./waiting.mjs";
 
-test("an alarm is set, shown and deleted", async () => {
+test("an alarm is set, shown and deleted", onPage(async (page) => {
   await createQueue("watched");
-  const { page, problems } = await openPage(browser);
   await page.goto(`${server.console}/alarms`);
   await page.getByRole("button", { name: "Create alarm" }).click();
   const dialog = page.getByRole("dialog");
@@ -22,27 +20,21 @@ test("an alarm is set, shown and deleted", async () => {
   await dialog.getByRole("textbox").fill("watched-backlog");
   await dialog.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("button", { name: "watched-backlog", exact: true }).waitFor({ state: "detached" });
-  assert.deepEqual(problems, []);
-  await page.context().close();
-});
+}));
 
-test("an alarm's threshold is shown with all its digits", async () => {
+test("an alarm's threshold is shown with all its digits", onPage(async (page) => {
   await createQueue("exact");
   await putAlarm("exact-small", "exact", { Threshold: 0.004 });
   await putAlarm("exact-large", "exact", { Threshold: 12345 });
-  const { page, problems } = await openPage(browser);
   await page.goto(`${server.console}/alarms`);
   await hasText(page.locator("tbody tr", { hasText: "exact-small" }).locator("td").nth(1), / > 0\.004 for /);
   await hasText(page.locator("tbody tr", { hasText: "exact-large" }).locator("td").nth(1), / > 12345 for /);
   await cloudwatch("DeleteAlarms", { AlarmNames: ["exact-small", "exact-large"] });
-  assert.deepEqual(problems, []);
-  await page.context().close();
-});
+}));
 
-test("an alarm whose name has spaces around it is edited and deleted", async () => {
+test("an alarm whose name has spaces around it is edited and deleted", onPage(async (page) => {
   await createQueue("spaced");
   await putAlarm(" spaced  out ", "spaced");
-  const { page, problems } = await openPage(browser);
   await page.goto(`${server.console}/alarms`);
   await page.getByRole("button", { name: "Edit spaced out" }).click();
   const dialog = page.getByRole("dialog");
@@ -57,16 +49,13 @@ test("an alarm whose name has spaces around it is edited and deleted", async () 
   await dialog.getByRole("textbox").fill("spaced out");
   await dialog.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("button", { name: "Delete spaced out" }).waitFor({ state: "detached" });
-  assert.deepEqual(problems, []);
-  await page.context().close();
-});
+}));
 
-test("alarms and series of another region are shown, changed and charted", async () => {
+test("alarms and series of another region are shown, changed and charted", onPage(async (page) => {
   const far = clientOf("eu-west-1");
   await far.send(new CreateQueueCommand({ QueueName: "far" }));
   await putAlarm("far-backlog", "far", {}, "eu-west-1");
   await cloudwatch("PutMetricData", { Namespace: "Shop", MetricData: [{ MetricName: "FarOrders", Value: 7 }] }, "eu-west-1");
-  const { page, problems } = await openPage(browser);
   await page.goto(`${server.console}/alarms`);
   await hasText(page.locator("tbody tr", { hasText: "far-backlog" }).locator("th .place"), "eu-west-1");
   await page.getByRole("button", { name: "far-backlog", exact: true }).click();
@@ -100,15 +89,12 @@ test("alarms and series of another region are shown, changed and charted", async
   assert.match(await page.locator("details.cli code").textContent(), /--region eu-west-1/);
   await page.reload();
   await page.getByLabel("Show FarOrders").and(page.locator(":checked")).waitFor();
-  assert.deepEqual(problems, []);
-  await page.context().close();
-});
+}));
 
-test("editing an alarm that another client has put changes only what is edited", async () => {
+test("editing an alarm that another client has put changes only what is edited", onPage(async (page) => {
   await createQueue("edited");
   const changes = { Period: 600, MetricName: "NumberOfDeduplicatedSentMessages" };
   await putAlarm("edited-often", "edited", changes);
-  const { page, problems } = await openPage(browser);
   await page.goto(`${server.console}/alarms`);
   await page.getByRole("button", { name: "Edit edited-often" }).click();
   const dialog = page.getByRole("dialog");
@@ -118,6 +104,4 @@ test("editing an alarm that another client has put changes only what is edited",
   const { MetricAlarms: [{ Threshold, Period, MetricName }] } = await cloudwatch("DescribeAlarms", { AlarmNames: ["edited-often"] });
   assert.deepEqual({ Threshold, Period, MetricName }, { Threshold: 7, ...changes });
   await cloudwatch("DeleteAlarms", { AlarmNames: ["edited-often"] });
-  assert.deepEqual(problems, []);
-  await page.context().close();
-});
+}));

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
 import { CreateQueueCommand, GetQueueAttributesCommand, SQSClient } from "@aws-sdk/client-sqs";
-import { CONSOLE_HOST, Server, endServersLeft, launchBrowser } from "./server.mjs";
+import { CONSOLE_HOST, Server, endServersLeft, launchBrowser, openPage } from "./server.mjs";
 
 export const ACCOUNT = "000000000000";
 
@@ -24,6 +24,22 @@ after(async () => {
     endServersLeft();
   }
 });
+
+/**
+ * What a test does on a page of its own. Nothing may be said in the page's console but what `expected` fits;
+ * other options are those of a browser context.
+ */
+export function onPage(body, { expected, ...options } = {}) {
+  return async () => {
+    const { page, problems } = await openPage(browser, options);
+    try {
+      await body(page);
+      assert.deepEqual(problems.filter((text) => !expected?.test(text)), []);
+    } finally {
+      await page.context().close();
+    }
+  };
+}
 
 export function clientOf(region) {
   const credentials = { accessKeyId: "any", secretAccessKey: "any" };

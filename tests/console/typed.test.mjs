@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DeleteQueueCommand, ReceiveMessageCommand } from "@aws-sdk/client-sqs";
-import { browser, createQueue, pathOf, server, sqs } from "./fixture.mjs";
+import { browser, createQueue, onPage, pathOf, sqs } from "./fixture.mjs";
 import { Server, openPage } from "./server.mjs";
 import { hasText } from "./waiting.mjs";
 
@@ -48,9 +48,8 @@ test("a session that ends asks for a login over what was typed, and the page goe
   await guarded.close();
 });
 
-test("a queue that is deleted takes no typed text along", async () => {
+test("a queue that is deleted takes no typed text along", onPage(async (page) => {
   const QueueUrl = await createQueue("leaving");
-  const { page, problems } = await openPage(browser);
   await page.goto(pathOf("leaving", "send"));
   await hasText(page.locator("#live"), "Live");
   await page.getByLabel("Body", { exact: true }).fill("precious");
@@ -68,6 +67,4 @@ test("a queue that is deleted takes no typed text along", async () => {
   await alert.getByRole("link", { name: "Load the page again" }).click();
   await hasText(page.locator("#live"), "Live");
   assert.equal(await page.getByLabel("Body", { exact: true }).inputValue(), "");
-  assert.deepEqual(problems, []);
-  await page.context().close();
-});
+}));
