@@ -7,6 +7,7 @@ mod exposition;
 mod format;
 mod queues;
 mod requests;
+mod series;
 
 use std::fmt;
 use std::sync::Arc;

@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use millrace_broker::{Broker, QueueFigures, QueueTotals, SharedQueue};
+use millrace_broker::{Broker, Counts, QueueFigures, QueueTotals, SharedQueue};
 use millrace_core::{QueueKey, Timestamp};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
+
+use super::series::Series;
 
 pub(super) struct QueueSeries {
     pub(super) broker: Arc<Broker>,
@@ -96,8 +95,7 @@ struct Seen {
 
 impl Seen {
     fn messages(&self) -> u64 {
-        let counts = self.figures.gauges.counts;
-        counts.total()
+        self.figures.gauges.counts.total()
     }
 
     fn labels(&self) -> [(&'static str, &str); 3] {
@@ -125,61 +123,6 @@ impl QueueSeries {
         queues.truncate(always + self.top);
         queues
     }
-
-    fn encode_each(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        shown: &[Seen],
-        now: Timestamp,
-    ) -> Result<(), fmt::Error> {
-        let name = "millrace_queue_messages";
-        let help = "Messages in a queue by state";
-        let mut messages = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for seen in shown {
-            let counts = seen.figures.gauges.counts;
-            let states = [
-                ("ready", counts.ready),
-                ("delayed", counts.delayed),
-                ("in_flight", counts.in_flight),
-            ];
-            for (state, count) in states {
-                let [region, account, queue] = seen.labels();
-                let labels = [region, account, queue, ("state", state)];
-                ConstGauge::new(count).encode(messages.encode_family(&labels)?)?;
-            }
-        }
-        let mut ages = encoder.encode_descriptor(
-            "millrace_queue_oldest_message_age",
-            "Since the oldest message of a queue was sent",
-            Some(&Unit::Seconds),
-            MetricType::Gauge,
-        )?;
-        for seen in shown {
-            let age_s = seen.figures.oldest_age_s(now);
-            ConstGauge::new(age_s).encode(ages.encode_family(&seen.labels())?)?;
-        }
-        let name = "millrace_queue_dead_letter_sources";
-        let help = "Queues whose dead-letter queue this is";
-        let mut sources = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for seen in shown {
-            let count = seen.dead_letter_sources;
-            ConstGauge::new(count).encode(sources.encode_family(&seen.labels())?)?;
-        }
-        for counted in COUNTED {
-            let name = format!("millrace_queue_{}", counted.name);
-            let mut counter = encoder.encode_descriptor(
-                &name,
-                counted.help,
-                counted.unit.as_ref(),
-                MetricType::Counter,
-            )?;
-            for seen in shown {
-                let count = (counted.of)(&seen.figures.totals);
-                ConstCounter::new(count).encode(counter.encode_family(&seen.labels())?)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Debug for QueueSeries {
@@ -189,7 +132,7 @@ impl fmt::Debug for QueueSeries {
 }
 
 impl Collector for QueueSeries {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (queues, mut totals) = self.broker.queues_and_totals_of_deleted();
         let mut sources: HashMap<QueueKey, u64> = HashMap::new();
         for queue in &queues {
@@ -209,58 +152,62 @@ impl Collector for QueueSeries {
         queues.iter().for_each(|seen| totals += seen.figures.totals);
         encode_all(&mut encoder, &queues, now)?;
         encode_totals(&mut encoder, &totals)?;
-        self.encode_each(&mut encoder, &self.shown(queues), now)
+        encode_each(&mut encoder, &self.shown(queues), now)
     }
 }
 
-fn encode_all(
-    encoder: &mut DescriptorEncoder<'_>,
-    queues: &[Seen],
-    now: Timestamp,
-) -> Result<(), fmt::Error> {
-    let help = "Queues that exist";
-    let gauge = encoder.encode_descriptor("millrace_queues", help, None, MetricType::Gauge)?;
-    ConstGauge::new(queues.len() as u64).encode(gauge)?;
-    let help = "Messages in all queues by state";
-    let mut messages =
-        encoder.encode_descriptor("millrace_messages", help, None, MetricType::Gauge)?;
-    let mut sums = [("ready", 0), ("delayed", 0), ("in_flight", 0)];
+/// How many messages are in each state.
+fn by_state(counts: Counts) -> [(&'static str, u64); 3] {
+    [("ready", counts.ready), ("delayed", counts.delayed), ("in_flight", counts.in_flight)]
+}
+
+fn encode_all(encoder: &mut DescriptorEncoder<'_>, queues: &[Seen], now: Timestamp) -> fmt::Result {
+    Series::new("millrace_queues", "Queues that exist").gauge(encoder, queues.len() as u64)?;
+    let mut sums = by_state(Counts::default());
     for seen in queues {
-        let counts = seen.figures.gauges.counts;
-        for ((_, sum), count) in
-            sums.iter_mut().zip([counts.ready, counts.delayed, counts.in_flight])
-        {
+        for ((_, sum), (_, count)) in sums.iter_mut().zip(by_state(seen.figures.gauges.counts)) {
             *sum += count;
         }
     }
-    for (state, sum) in sums {
-        ConstGauge::new(sum).encode(messages.encode_family(&[("state", state)])?)?;
-    }
+    Series::new("millrace_messages", "Messages in all queues by state")
+        .gauges(encoder, sums.map(|(state, sum)| ([("state", state)], sum)))?;
     let waits =
         |seen: &&Seen| seen.dead_letter_sources == 0 && seen.figures.gauges.counts.ready > 0;
     let ages_s = queues.iter().filter(waits).map(|seen| seen.figures.oldest_age_s(now));
-    let gauge = encoder.encode_descriptor(
-        "millrace_oldest_message_age",
-        "The largest of all queues that have messages ready and are no dead-letter queue",
-        Some(&Unit::Seconds),
-        MetricType::Gauge,
-    )?;
-    ConstGauge::new(ages_s.max().unwrap_or(0)).encode(gauge)
+    let help = "The largest of all queues that have messages ready and are no dead-letter queue";
+    Series::seconds("millrace_oldest_message_age", help).gauge(encoder, ages_s.max().unwrap_or(0))
 }
 
-fn encode_totals(
+fn encode_each<'a>(
     encoder: &mut DescriptorEncoder<'_>,
-    totals: &QueueTotals,
-) -> Result<(), fmt::Error> {
-    for counted in COUNTED {
-        let name = format!("millrace_{}", counted.name);
-        let counter = encoder.encode_descriptor(
-            &name,
-            counted.help,
-            counted.unit.as_ref(),
-            MetricType::Counter,
-        )?;
-        ConstCounter::new((counted.of)(totals)).encode(counter)?;
+    shown: &'a [Seen],
+    now: Timestamp,
+) -> fmt::Result {
+    let states = |seen: &'a Seen| {
+        let [region, account, queue] = seen.labels();
+        let labels = move |state| [region, account, queue, ("state", state)];
+        by_state(seen.figures.gauges.counts).map(|(state, count)| (labels(state), count))
+    };
+    Series::new("millrace_queue_messages", "Messages in a queue by state")
+        .gauges(encoder, shown.iter().flat_map(states))?;
+    let help = "Since the oldest message of a queue was sent";
+    let ages_s = shown.iter().map(|seen| (seen.labels(), seen.figures.oldest_age_s(now)));
+    Series::seconds("millrace_queue_oldest_message_age", help).gauges(encoder, ages_s)?;
+    let help = "Queues whose dead-letter queue this is";
+    let sources = shown.iter().map(|seen| (seen.labels(), seen.dead_letter_sources));
+    Series::new("millrace_queue_dead_letter_sources", help).gauges(encoder, sources)?;
+    for Counted { name, help, unit, of } in &COUNTED {
+        let name = &format!("millrace_queue_{name}");
+        let counts = shown.iter().map(|seen| (seen.labels(), of(&seen.figures.totals)));
+        Series { name, help, unit: unit.as_ref() }.counters(encoder, counts)?;
+    }
+    Ok(())
+}
+
+fn encode_totals(encoder: &mut DescriptorEncoder<'_>, totals: &QueueTotals) -> fmt::Result {
+    for Counted { name, help, unit, of } in &COUNTED {
+        let name = &format!("millrace_{name}");
+        Series { name, help, unit: unit.as_ref() }.counter(encoder, of(totals))?;
     }
     Ok(())
 }

@@ -10,9 +10,10 @@ use std::time::Duration;
 use millrace_wire::protocol::ServiceName;
 use millrace_wire::{cloudwatch, sqs};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
+
+use super::series::Series;
 
 /// Threads beyond share cells.
 const SHARDS: usize = 16;
@@ -151,22 +152,16 @@ impl fmt::Debug for RequestCounts {
 }
 
 impl Collector for RequestCounts {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let sums = self.sums();
-        let mut requests = encoder.encode_descriptor(
-            "millrace_requests",
-            "Requests answered by the services",
-            None,
-            MetricType::Counter,
-        )?;
-        for (service, action, sums) in &sums {
-            for (outcome, count) in OUTCOMES.iter().zip(sums.outcomes) {
-                if count > 0 {
-                    let labels = [("service", *service), ("action", action), ("outcome", outcome)];
-                    ConstCounter::new(count).encode(requests.encode_family(&labels)?)?;
-                }
-            }
-        }
+        let by_outcome = sums.iter().flat_map(|(service, action, sums)| {
+            let labels =
+                |outcome| [("service", *service), ("action", *action), ("outcome", outcome)];
+            let counts = OUTCOMES.into_iter().zip(sums.outcomes).filter(|(_, count)| *count > 0);
+            counts.map(move |(outcome, count)| (labels(outcome), count))
+        });
+        Series::new("millrace_requests", "Requests answered by the services")
+            .counters(&mut encoder, by_outcome)?;
         let mut durations = encoder.encode_descriptor(
             "millrace_request_duration",
             "From the parsed request to its answer; of ReceiveMessage with the wait for a message",
