@@ -39,31 +39,56 @@ pub(crate) fn allows(policy: Option<&str>, arn: &str, account: &str, action: &st
         return false;
     };
     let partition = arn.split(':').nth(1).unwrap_or("aws");
-    let root = format!("arn:{partition}:iam::{account}:root");
-    let action = format!("sqs:{action}").to_ascii_lowercase();
-    let applies = |statement: &&Value| {
+    let asked = Asked {
+        action: format!("sqs:{action}").to_ascii_lowercase(),
+        arn,
+        account,
+        root: format!("arn:{partition}:iam::{account}:root"),
+    };
+    let statements = items(&policy["Statement"]);
+    let is_denied = statements.iter().any(|statement| {
+        statement["Effect"] == "Deny" && (asked.is_in(statement) || asked.may_be_in(statement))
+    });
+    let is_allowed = statements.iter().any(|statement| {
+        statement["Effect"] == "Allow" && statement["Condition"].is_null() && asked.is_in(statement)
+    });
+    is_allowed && !is_denied
+}
+
+/// What is asked for, and by whom.
+struct Asked<'a> {
+    /// In lower case, with the prefix of policies.
+    action: String,
+    /// The queue's.
+    arn: &'a str,
+    account: &'a str,
+    /// The account, as policies write it.
+    root: String,
+}
+
+impl Asked<'_> {
+    /// Whether the statement is about principal, action and resource.
+    fn is_in(&self, statement: &Value) -> bool {
         let principal = &statement["Principal"];
         let who = if principal.is_object() { &principal["AWS"] } else { principal };
-        any(who, |who| who == "*" || who == account || who == root)
-            && any(&statement["Action"], |pattern| is_like(&action, &pattern.to_ascii_lowercase()))
+        let is_like_action = |pattern: &str| is_like(&self.action, &pattern.to_ascii_lowercase());
+        any(who, |who| self.is_caller(who))
+            && any(&statement["Action"], is_like_action)
             && match statement.get("Resource") {
-                Some(resource) => any(resource, |pattern| is_like(arn, pattern)),
+                Some(resource) => any(resource, |pattern| is_like(self.arn, pattern)),
                 // One that says what it is not about allows nothing.
                 None => statement.get("NotResource").is_none(),
             }
-    };
-    // A denial in terms of what it does not cover, or of somebody who may be the caller by another
-    // name, is not worked out: it denies.
-    let may_be_caller = |who: &Value| {
-        let who = who.as_str().unwrap_or_default();
-        let is_plain = who == "*" || who == account || who == root;
-        !is_plain && account_of(who).is_none_or(|other| other == account)
-    };
-    let may_deny = |statement: &Value| {
-        let names = |name: &str| statement.get(name).is_some();
-        names("NotPrincipal")
-            || names("NotAction")
-            || names("NotResource")
+    }
+
+    /// Whether the statement is in terms of what it does not cover, or about somebody who may be
+    /// the caller by another name. That is not worked out: such a denial denies.
+    fn may_be_in(&self, statement: &Value) -> bool {
+        let may_be_caller = |who: &Value| {
+            let who = who.as_str().unwrap_or_default();
+            !self.is_caller(who) && account_of(who).is_none_or(|other| other == self.account)
+        };
+        ["NotPrincipal", "NotAction", "NotResource"].iter().any(|n| statement.get(n).is_some())
             || match &statement["Principal"] {
                 Value::Object(kinds) => kinds.iter().any(|(kind, who)| match kind.as_str() {
                     "AWS" => items(who).into_iter().any(may_be_caller),
@@ -72,16 +97,11 @@ pub(crate) fn allows(policy: Option<&str>, arn: &str, account: &str, action: &st
                 }),
                 whole => items(whole).into_iter().any(may_be_caller),
             }
-    };
-    let statements = items(&policy["Statement"]);
-    let is_denied = statements.iter().any(|statement| {
-        statement["Effect"] == "Deny" && (applies(statement) || may_deny(statement))
-    });
-    let applying: Vec<_> = statements.into_iter().filter(|s| applies(s)).collect();
-    let is_allowed = applying
-        .iter()
-        .any(|statement| statement["Effect"] == "Allow" && statement["Condition"].is_null());
-    is_allowed && !is_denied
+    }
+
+    fn is_caller(&self, who: &str) -> bool {
+        who == "*" || who == self.account || who == self.root
+    }
 }
 
 /// The account that a principal is, or is of, if it says so in full.

@@ -51,34 +51,9 @@ impl Sqs {
             "Resource": arn,
         });
         let change = |definition: &mut Definition| {
-            let current = definition.attributes.get("Policy");
-            let mut policy = policy_of(current).unwrap_or_else(|| {
-                json!({
-                    "Version": "2008-10-17",
-                    "Id": format!("{arn}/SQSDefaultPolicy"),
-                    "Statement": [],
-                })
-            });
-            let statements = statements(&mut policy);
-            if statements.iter().any(|statement| statement["Sid"] == label) {
-                return Err(error::invalid_value(label, "Label", "Already exists."));
-            }
-            statements.push(statement);
-            if statements.len() > STATEMENTS {
-                return Err(error::over_limit(format!(
-                    "{} statements were found, maximum allowed is {STATEMENTS}.",
-                    statements.len()
-                )));
-            }
-            let text = in_order(&policy)?;
-            if text.len() > limits::POLICY_BYTES {
-                return Err(error::over_limit(format!(
-                    "The policy would have {} bytes, maximum allowed is {}.",
-                    text.len(),
-                    limits::POLICY_BYTES
-                )));
-            }
-            definition.attributes.insert("Policy".to_owned(), text);
+            let current = policy_of(definition.attributes.get("Policy"));
+            let policy = with_statement(current.unwrap_or_else(|| no_policy(arn)), statement)?;
+            definition.attributes.insert("Policy".to_owned(), policy);
             Ok(())
         };
         self.change(&queue, change).await?;
@@ -112,6 +87,40 @@ impl Sqs {
         self.change(&queue, change).await?;
         Ok(Answer::Void)
     }
+}
+
+/// The policy that is made for the first label.
+fn no_policy(arn: &str) -> Value {
+    json!({
+        "Version": "2008-10-17",
+        "Id": format!("{arn}/SQSDefaultPolicy"),
+        "Statement": [],
+    })
+}
+
+/// The policy's text with one statement more.
+fn with_statement(mut policy: Value, statement: Value) -> Result<String, ApiError> {
+    let statements = statements(&mut policy);
+    let label = statement["Sid"].as_str().unwrap_or_default();
+    if statements.iter().any(|known| known["Sid"] == label) {
+        return Err(error::invalid_value(label, "Label", "Already exists."));
+    }
+    statements.push(statement);
+    if statements.len() > STATEMENTS {
+        return Err(error::over_limit(format!(
+            "{} statements were found, maximum allowed is {STATEMENTS}.",
+            statements.len()
+        )));
+    }
+    let text = in_order(&policy)?;
+    if text.len() > limits::POLICY_BYTES {
+        return Err(error::over_limit(format!(
+            "The policy would have {} bytes, maximum allowed is {}.",
+            text.len(),
+            limits::POLICY_BYTES
+        )));
+    }
+    Ok(text)
 }
 
 fn checked_label<'r>(label: Option<&'r Text<'_>>) -> Result<&'r str, ApiError> {
