@@ -125,37 +125,26 @@ fn check_ids(
     if let Some(group) = group {
         check_id(group, "MessageGroupId")?;
     }
-    match settings.kind {
-        Kind::Standard => match (deduplication_id, asked) {
-            (None, _) => {}
-            (Some(id), Asked::Alone) => {
-                let reason = "The request includes a parameter that is not valid for this queue \
-                              type.";
-                return Err(error::invalid_value(id, "MessageDeduplicationId", reason));
-            }
-            (Some(_), Asked::InBatch) => {
-                return Err(ApiError::invalid_parameter_value(
-                    "The request include parameter that is not valid for this queue type",
-                ));
-            }
-        },
-        Kind::Fifo => {
-            if group.is_none() {
-                return Err(ApiError::missing_parameter("MessageGroupId"));
-            }
-            match deduplication_id {
-                Some(id) => check_id(id, "MessageDeduplicationId")?,
-                None if settings.content_based_deduplication => {}
-                None => {
-                    return Err(ApiError::invalid_parameter_value(
-                        "The queue should either have ContentBasedDeduplication enabled or \
-                         MessageDeduplicationId provided explicitly",
-                    ));
-                }
-            }
-        }
+    match (settings.kind, deduplication_id) {
+        (Kind::Standard, None) => Ok(()),
+        (Kind::Standard, Some(id)) => Err(no_deduplication_id(id, asked)),
+        (Kind::Fifo, _) if group.is_none() => Err(ApiError::missing_parameter("MessageGroupId")),
+        (Kind::Fifo, Some(id)) => check_id(id, "MessageDeduplicationId"),
+        (Kind::Fifo, None) if settings.content_based_deduplication => Ok(()),
+        (Kind::Fifo, None) => Err(error::missing_deduplication_id()),
     }
-    Ok(())
+}
+
+fn no_deduplication_id(id: &str, asked: Asked) -> ApiError {
+    match asked {
+        Asked::Alone => {
+            let reason = "The request includes a parameter that is not valid for this queue type.";
+            error::invalid_value(id, "MessageDeduplicationId", reason)
+        }
+        Asked::InBatch => ApiError::invalid_parameter_value(
+            "The request include parameter that is not valid for this queue type",
+        ),
+    }
 }
 
 /// 1 to 128 alphanumeric and punctuation characters.
@@ -244,36 +233,27 @@ fn check_attribute<'r>(
             "The request must contain non-empty message attribute type.",
         ));
     }
-    let (prefix, label) = data_type.split_once('.').unwrap_or((data_type, "-"));
-    let is_known = matches!(prefix, "String" | "Number" | "Binary");
-    // A label may say anything that a body may.
-    let is_sound = data_type.chars().count() <= limits::ATTRIBUTE_NAME_CHARS
-        && !label.is_empty()
-        && is_allowed_text(label.as_bytes());
-    if !is_known || !is_sound {
-        return Err(ApiError::invalid_parameter_value(format!(
+    let prefix = prefix_of(data_type).ok_or_else(|| {
+        ApiError::invalid_parameter_value(format!(
             "The type of message ({whose}) attribute '{name}' is invalid. You must use only the \
              following supported type prefixes: Binary, Number, String."
-        )));
-    }
+        ))
+    })?;
+    let refused = |problem: &str| {
+        let problem = format!("Message ({whose}) attribute '{name}' {problem}.");
+        Err(ApiError::invalid_parameter_value(problem))
+    };
     let string = value.string_value.as_ref().map(|blob| blob.as_bytes());
     let binary = value.binary_value.as_deref();
     if string.is_some_and(|s| !s.is_empty()) && binary.is_some_and(|b| !b.is_empty()) {
-        return Err(ApiError::invalid_parameter_value(format!(
-            "Message ({whose}) attribute '{name}' has multiple values."
-        )));
+        return refused("has multiple values");
     }
     let given = if prefix == "Binary" { binary } else { string };
     let Some(bytes) = given.filter(|bytes| !bytes.is_empty()) else {
-        return Err(ApiError::invalid_parameter_value(format!(
-            "Message ({whose}) attribute '{name}' must contain a non-empty value of type \
-             '{prefix}'."
-        )));
+        return refused(&format!("must contain a non-empty value of type '{prefix}'"));
     };
     if prefix != "Binary" && !is_allowed_text(bytes) {
-        return Err(ApiError::invalid_parameter_value(format!(
-            "Message ({whose}) attribute '{name}' contains invalid characters."
-        )));
+        return refused("contains invalid characters");
     }
     if prefix == "Number" && !is_number(bytes) {
         return Err(ApiError::invalid_parameter_value(format!(
@@ -281,6 +261,17 @@ fn check_attribute<'r>(
         )));
     }
     Ok(Attribute { name, data_type, value: bytes })
+}
+
+/// What a data type is one of, without its label, if it is sound.
+fn prefix_of(data_type: &str) -> Option<&str> {
+    let (prefix, label) = data_type.split_once('.').unwrap_or((data_type, "-"));
+    // A label may say anything that a body may.
+    let is_sound = matches!(prefix, "String" | "Number" | "Binary")
+        && data_type.chars().count() <= limits::ATTRIBUTE_NAME_CHARS
+        && !label.is_empty()
+        && is_allowed_text(label.as_bytes());
+    is_sound.then_some(prefix)
 }
 
 fn check_system_attributes<'r>(

@@ -117,6 +117,14 @@ pub(crate) fn batch_request_too_long(bytes: usize) -> ApiError {
     )
 }
 
+/// Of a FIFO queue.
+pub(crate) fn missing_deduplication_id() -> ApiError {
+    ApiError::invalid_parameter_value(
+        "The queue should either have ContentBasedDeduplication enabled or \
+         MessageDeduplicationId provided explicitly",
+    )
+}
+
 pub(crate) fn unsupported_operation(message: impl Into<Cow<'static, str>>) -> ApiError {
     prefixed!("UnsupportedOperation", 400, message.into())
 }

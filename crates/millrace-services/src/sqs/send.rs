@@ -153,10 +153,7 @@ fn check_fifo_batch(entries: &[SendMessage<'_>], settings: &Settings) -> Result<
     }
     let lacks_id = entries.iter().any(|entry| entry.message_deduplication_id.is_none());
     if lacks_id && !settings.content_based_deduplication {
-        return Err(ApiError::invalid_parameter_value(
-            "The queue should either have ContentBasedDeduplication enabled or \
-             MessageDeduplicationId provided explicitly",
-        ));
+        return Err(error::missing_deduplication_id());
     }
     Ok(())
 }
