@@ -102,9 +102,6 @@ impl Admin {
         } else {
             &target.parameters
         };
-        let flag = |name: &str| {
-            parameters.get(name).is_some_and(|value| matches!(value, "true" | "True" | "1"))
-        };
         let of_body = match target.protocol {
             Protocol::Json => serde_json::from_slice::<QueueOnly>(request.body).ok(),
             _ => None,
@@ -115,32 +112,10 @@ impl Admin {
             .get("QueueUrl")
             .or(of_body.as_ref().map(|body| body.queue_url.as_str()))
             .or(of_path.as_deref());
-        let peek = Peek {
-            queue_url,
-            shows_in_flight: flag("ShowInvisible"),
-            shows_delayed: flag("ShowDelayed"),
-            limit: match parameters.get("Limit").map(str::parse) {
-                None => usize::MAX,
-                Some(Ok(limit)) => limit,
-                Some(Err(_)) => {
-                    return Err(ApiError::invalid_parameter_value("Limit must be a number."));
-                }
-            },
-        };
+        let peek = peek(queue_url, parameters)?;
         let _turn = self.peeks.acquire().await;
         let messages = sqs.peek(request, caller, peek).await?;
-        let (protocol, request_id) = (target.protocol, request_id.to_owned());
-        let (encoded, response) = oneshot::channel();
-        // A thread may be refused, where tokio's `spawn_blocking` would panic.
-        let encoding = thread::Builder::new().name("peek".to_owned()).spawn(move || {
-            // Nobody may wait any more.
-            let _ = encoded.send(encode(messages, protocol, &request_id));
-        });
-        let encoded = match encoding {
-            Ok(_) => response.await.map_err(io::Error::other),
-            Err(error) => Err(error),
-        };
-        encoded.map_err(|error| {
+        encode_apart(messages, target.protocol, request_id.to_owned()).await.map_err(|error| {
             tracing::error!(%error, "messages were not encoded");
             ApiError::internal_failure()
         })
@@ -164,7 +139,33 @@ impl Admin {
     }
 }
 
-/// Takes a tenth of a second for the largest answer: too long for a thread that serves others.
+fn peek<'a>(queue_url: Option<&'a str>, parameters: &Parameters<'_>) -> Result<Peek<'a>, ApiError> {
+    let flag = |name: &str| matches!(parameters.get(name), Some("true" | "True" | "1"));
+    let limit = parameters.get("Limit").map_or(Ok(usize::MAX), str::parse);
+    Ok(Peek {
+        queue_url,
+        shows_in_flight: flag("ShowInvisible"),
+        shows_delayed: flag("ShowDelayed"),
+        limit: limit.map_err(|_| ApiError::invalid_parameter_value("Limit must be a number."))?,
+    })
+}
+
+/// Encodes on a thread of its own: the largest answer takes a tenth of a second, too long for a
+/// thread that serves others.
+async fn encode_apart(
+    messages: Vec<ReceivedMessage>,
+    protocol: Protocol,
+    request_id: String,
+) -> io::Result<Response> {
+    let (encoded, response) = oneshot::channel();
+    // A thread may be refused, where tokio's `spawn_blocking` would panic.
+    thread::Builder::new().name("peek".to_owned()).spawn(move || {
+        // Nobody may wait any more.
+        let _ = encoded.send(encode(messages, protocol, &request_id));
+    })?;
+    response.await.map_err(io::Error::other)
+}
+
 fn encode(messages: Vec<ReceivedMessage>, protocol: Protocol, request_id: &str) -> Response {
     if protocol == Protocol::QueryAsJson {
         return json(as_json(&messages).to_string());

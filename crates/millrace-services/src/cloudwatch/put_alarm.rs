@@ -59,17 +59,7 @@ pub(super) fn alarm(
     }
     let (queries, period_s) = watched(scope, input)?;
     let rule = rule(input)?;
-    let looks_back_s = u64::from(rule.periods).saturating_mul(period_s.max(BASE_PERIOD_S));
-    let (span, most_s) = match period_s {
-        ..3_600 => ("a day", LOOKS_BACK_S),
-        _ => ("seven days", LOOKS_BACK_BY_HOURS_S),
-    };
-    if looks_back_s > most_s {
-        return Err(error::validation(format!(
-            "Metrics cannot be checked across more than {span} (EvaluationPeriods * Period must be \
-             <= {most_s})."
-        )));
-    }
+    check_span(rule.periods, period_s)?;
     let low_sample_count = input.evaluate_low_sample_count_percentile.clone();
     if let Some(other) =
         low_sample_count.as_deref().filter(|v| !matches!(*v, "evaluate" | "ignore"))
@@ -105,6 +95,22 @@ pub(super) fn alarm(
     })
 }
 
+/// How far back an alarm looks.
+fn check_span(periods: u32, period_s: u64) -> Result<(), ApiError> {
+    let looks_back_s = u64::from(periods).saturating_mul(period_s.max(BASE_PERIOD_S));
+    let (span, most_s) = match period_s {
+        ..3_600 => ("a day", LOOKS_BACK_S),
+        _ => ("seven days", LOOKS_BACK_BY_HOURS_S),
+    };
+    if looks_back_s <= most_s {
+        return Ok(());
+    }
+    Err(error::validation(format!(
+        "Metrics cannot be checked across more than {span} (EvaluationPeriods * Period must be \
+         <= {most_s})."
+    )))
+}
+
 fn check_actions(name: &str, actions: &[String]) -> Result<(), ApiError> {
     if actions.len() > ACTIONS_MAX {
         return Err(error::validation(format!(
@@ -122,16 +128,22 @@ fn check_actions(name: &str, actions: &[String]) -> Result<(), ApiError> {
 
 /// What is watched, and the period of its data points.
 fn watched(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), ApiError> {
-    let Some(metric) = &input.metric_name else {
-        if input.metrics.is_empty() {
-            return Err(error::validation("MetricName must not be null"));
+    match (&input.metric_name, input.metrics.is_empty()) {
+        (Some(metric), true) => one_metric(scope, metric, input),
+        (None, false) => {
+            check_nothing_else(input)?;
+            expressions(scope, input)
         }
-        check_nothing_else(input)?;
-        return expressions(scope, input);
-    };
-    if !input.metrics.is_empty() {
-        return Err(beside_metrics("MetricName"));
+        (None, true) => Err(error::validation("MetricName must not be null")),
+        (Some(_), false) => Err(beside_metrics("MetricName")),
     }
+}
+
+fn one_metric(
+    scope: &Scope,
+    metric: &String,
+    input: &PutMetricAlarm,
+) -> Result<(Vec<Query>, u64), ApiError> {
     let metric = check::name(Some(metric), "MetricName")?;
     if check::is_ascii(metric, "MetricName").is_err() {
         return Err(error::validation("MetricName must not contain Non-ASCII characters"));
@@ -140,28 +152,7 @@ fn watched(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), A
     let entity = check::entity(scope, namespace, &input.dimensions, "Dimensions")?;
     let period_s = input.period_s.ok_or_else(|| error::missing("Period"))?;
     let period_s = check::alarm_period(u64::try_from(period_s).unwrap_or_default())?;
-    let statistic = match (&input.statistic, &input.extended_statistic) {
-        (Some(name), None) => {
-            check::statistic(name, "statistic")?;
-            name
-        }
-        (None, Some(name)) => {
-            let known = Statistic::extended(name);
-            known.ok_or_else(|| {
-                error::invalid_value(format!(
-                    "The value {name} for parameter ExtendedStatistic is not supported."
-                ))
-            })?;
-            name
-        }
-        (None, None) => return Err(error::missing("Statistic")),
-        (Some(_), Some(_)) => {
-            return Err(error::invalid_combination(
-                "The parameters Statistic and ExtendedStatistic are mutually exclusive and you \
-                 have specified both.",
-            ));
-        }
-    };
+    let statistic = statistic(input)?;
     if let Some(unit) = input.unit.as_ref().filter(|unit| Unit::of_name(unit).is_none()) {
         return Err(error::invalid_value(format!(
             "The value {unit} for parameter Unit is invalid."
@@ -171,7 +162,7 @@ fn watched(scope: &Scope, input: &PutMetricAlarm) -> Result<(Vec<Query>, u64), A
         entity,
         metric: metric.to_owned(),
         unit: input.unit.clone(),
-        statistic: statistic.clone(),
+        statistic: statistic.to_owned(),
         period_s,
     };
     let (id, is_returned) = ("m1".to_owned(), true);
@@ -197,6 +188,22 @@ fn check_nothing_else(input: &PutMetricAlarm) -> Result<(), ApiError> {
 
 fn beside_metrics(name: &str) -> ApiError {
     error::validation(format!("{name} should not be set if list of Metrics is set."))
+}
+
+/// The name of the statistic, which is known.
+fn statistic(input: &PutMetricAlarm) -> Result<&str, ApiError> {
+    match (&input.statistic, &input.extended_statistic) {
+        (Some(name), None) => check::statistic(name, "statistic").map(|_| name.as_str()),
+        (None, Some(name)) if Statistic::extended(name).is_some() => Ok(name),
+        (None, Some(name)) => Err(error::invalid_value(format!(
+            "The value {name} for parameter ExtendedStatistic is not supported."
+        ))),
+        (None, None) => Err(error::missing("Statistic")),
+        (Some(_), Some(_)) => Err(error::invalid_combination(
+            "The parameters Statistic and ExtendedStatistic are mutually exclusive and you have \
+             specified both.",
+        )),
+    }
 }
 
 /// Expressions, of which exactly one is returned.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millrace_broker::{Broker, Kind, QueueFigures, QueueTotals, SharedQueue};
+use millrace_broker::{Broker, Fairness, Kind, QueueFigures, QueueTotals, SharedQueue};
 use millrace_core::{QueueId, Timestamp};
 use millrace_metrics::{
     Entity, MetricStore, Periods, Point, Sample, SeriesQuery, Source, StoreError, Summary, Unit,
@@ -181,37 +181,17 @@ fn values(
     now: Timestamp,
 ) -> Vec<Value> {
     let QueueFigures { totals, gauges, .. } = figures;
-    let age_s = |sent: Option<Timestamp>| sent.map_or(0, |sent| now.millis_since(sent) / 1000);
-    let gauge = |metric, unit, value: u64| Value {
-        metric,
-        unit,
-        summary: Summary::of(value as f64),
-        is_gauge: true,
-    };
-    let count = |metric, total: u64, before: u64| Value {
-        metric,
-        unit: Unit::Count,
-        summary: Summary::of(total.saturating_sub(before) as f64),
-        is_gauge: false,
-    };
     let mut values = vec![
         gauge("ApproximateNumberOfMessagesVisible", Unit::Count, gauges.counts.ready),
         gauge("ApproximateNumberOfMessagesNotVisible", Unit::Count, gauges.counts.in_flight),
         gauge("ApproximateNumberOfMessagesDelayed", Unit::Count, gauges.counts.delayed),
-        gauge("ApproximateAgeOfOldestMessage", Unit::Seconds, age_s(gauges.oldest_sent)),
+        gauge("ApproximateAgeOfOldestMessage", Unit::Seconds, figures.oldest_age_s(now)),
         count("NumberOfMessagesSent", totals.messages_sent, before.messages_sent),
         count("NumberOfMessagesReceived", totals.messages_received, before.messages_received),
         count("NumberOfMessagesDeleted", totals.messages_deleted, before.messages_deleted),
         count("NumberOfEmptyReceives", totals.empty_receives, before.empty_receives),
     ];
-    let sent = totals.messages_sent.saturating_sub(before.messages_sent);
-    if let Some((smallest, largest)) = figures.sent_sizes.filter(|_| sent > 0) {
-        let bytes = totals.sent_bytes.saturating_sub(before.sent_bytes);
-        let [sent, bytes, smallest, largest] = [sent, bytes, smallest, largest].map(|n| n as f64);
-        let summary = Summary::of_set(sent, bytes, smallest, largest);
-        let unit = Unit::Bytes;
-        values.push(Value { metric: "SentMessageSize", unit, summary, is_gauge: false });
-    }
+    values.extend(sent_message_size(figures, before));
     if queue.kind() == Kind::Fifo {
         let (now, before) = (totals.messages_deduplicated, before.messages_deduplicated);
         values.push(count("NumberOfDeduplicatedSentMessages", now, before));
@@ -219,22 +199,42 @@ fn values(
         values.push(gauge("ApproximateNumberOfGroupsWithInflightMessages", Unit::Count, groups));
     }
     if let Some(fairness) = &gauges.fairness {
-        let quiet = fairness.quiet;
-        values.extend([
-            gauge("ApproximateNumberOfNoisyGroups", Unit::Count, fairness.noisy_groups),
-            gauge("ApproximateNumberOfMessagesVisibleInQuietGroups", Unit::Count, quiet.ready),
-            gauge(
-                "ApproximateNumberOfMessagesNotVisibleInQuietGroups",
-                Unit::Count,
-                quiet.in_flight,
-            ),
-            gauge("ApproximateNumberOfMessagesDelayedInQuietGroups", Unit::Count, quiet.delayed),
-            gauge(
-                "ApproximateAgeOfOldestMessageInQuietGroups",
-                Unit::Seconds,
-                age_s(fairness.quiet_oldest_sent),
-            ),
-        ]);
+        values.extend(of_groups(fairness, now));
     }
     values
+}
+
+fn sent_message_size(figures: &QueueFigures, before: &QueueTotals) -> Option<Value> {
+    let QueueFigures { totals, sent_sizes, .. } = figures;
+    let sent = totals.messages_sent.saturating_sub(before.messages_sent);
+    let (smallest, largest) = sent_sizes.filter(|_| sent > 0)?;
+    let bytes = totals.sent_bytes.saturating_sub(before.sent_bytes);
+    let [sent, bytes, smallest, largest] = [sent, bytes, smallest, largest].map(|n| n as f64);
+    let summary = Summary::of_set(sent, bytes, smallest, largest);
+    Some(Value { metric: "SentMessageSize", unit: Unit::Bytes, summary, is_gauge: false })
+}
+
+/// Noisy groups, and what the quiet ones hold.
+fn of_groups(fairness: &Fairness, now: Timestamp) -> [Value; 5] {
+    let Fairness { noisy_groups, quiet, quiet_oldest_sent } = *fairness;
+    let oldest_s = quiet_oldest_sent.map_or(0, |sent| now.millis_since(sent) / 1000);
+    let in_flight = "ApproximateNumberOfMessagesNotVisibleInQuietGroups";
+    [
+        gauge("ApproximateNumberOfNoisyGroups", Unit::Count, noisy_groups),
+        gauge("ApproximateNumberOfMessagesVisibleInQuietGroups", Unit::Count, quiet.ready),
+        gauge(in_flight, Unit::Count, quiet.in_flight),
+        gauge("ApproximateNumberOfMessagesDelayedInQuietGroups", Unit::Count, quiet.delayed),
+        gauge("ApproximateAgeOfOldestMessageInQuietGroups", Unit::Seconds, oldest_s),
+    ]
+}
+
+/// What a queue holds.
+fn gauge(metric: &'static str, unit: Unit, value: u64) -> Value {
+    Value { metric, unit, summary: Summary::of(value as f64), is_gauge: true }
+}
+
+/// What was counted since `before`.
+fn count(metric: &'static str, total: u64, before: u64) -> Value {
+    let summary = Summary::of(total.saturating_sub(before) as f64);
+    Value { metric, unit: Unit::Count, summary, is_gauge: false }
 }
