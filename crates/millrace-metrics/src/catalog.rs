@@ -20,6 +20,12 @@ use crate::number::{Reader, put_text, put_varint};
 use crate::store::StoreError;
 use crate::{Entity, HOURS_KEPT_S, Scope, Unit};
 
+/// Kinds of frames, the first byte.
+const ENTITY: u8 = 1;
+const COLUMN: u8 = 2;
+const SEEN: u8 = 3;
+const NEXT_ID: u8 = 4;
+
 /// Series at most that clients give, so that nobody fills memory with names; and as many of the
 /// server's own, so that clients cannot keep queues from being measured.
 pub(crate) const SERIES_MAX: usize = if cfg!(test) { 2_000 } else { 1_000_000 };
@@ -156,7 +162,7 @@ impl Catalog {
     /// Notes that these series have values at that time.
     pub(crate) fn saw(&mut self, time_s: u64, seen: &[(u32, u16)]) -> io::Result<()> {
         let day = time_s / DAY_S;
-        let mut frame = vec![3];
+        let mut frame = vec![SEEN];
         put_varint(&mut frame, day);
         let head = frame.len();
         for (id, column) in seen {
@@ -276,56 +282,66 @@ impl Catalog {
     fn apply(&mut self, payload: &[u8]) -> Option<()> {
         let mut reader = Reader(payload);
         match reader.byte()? {
-            1 => {
-                let id = reader.number()?;
-                let scope = Scope { region: reader.text()?.into(), account: reader.text()?.into() };
-                let namespace = reader.text()?;
-                let count: u16 = reader.number()?;
-                let mut dimensions = Vec::with_capacity(usize::from(count));
-                for _ in 0..count {
-                    dimensions.push((reader.text()?.to_owned(), reader.text()?.to_owned()));
-                }
-                self.insert(id, Entity::new(scope, namespace, dimensions));
+            ENTITY => self.apply_entity(&mut reader),
+            COLUMN => self.apply_column(&mut reader),
+            SEEN => self.apply_seen(&mut reader),
+            NEXT_ID => {
+                self.next_id = self.next_id.max(reader.number()?);
+                Some(())
             }
-            2 => {
-                let (id, column) = (reader.number()?, reader.number::<usize>()?);
-                let unit = Unit::of_code(reader.byte()?)?;
-                let metric = reader.text()?;
-                if column < self.entities.get(&id)?.columns.len() {
-                    return None;
-                }
-                self.skip_columns(id, column)?;
-                self.add_column(id, metric, unit);
+            _ => None,
+        }
+    }
+
+    fn apply_entity(&mut self, reader: &mut Reader<'_>) -> Option<()> {
+        let id = reader.number()?;
+        let scope = Scope { region: reader.text()?.into(), account: reader.text()?.into() };
+        let namespace = reader.text()?;
+        let count: u16 = reader.number()?;
+        let mut dimensions = Vec::with_capacity(usize::from(count));
+        for _ in 0..count {
+            dimensions.push((reader.text()?.to_owned(), reader.text()?.to_owned()));
+        }
+        self.insert(id, Entity::new(scope, namespace, dimensions));
+        Some(())
+    }
+
+    fn apply_column(&mut self, reader: &mut Reader<'_>) -> Option<()> {
+        let (id, column) = (reader.number()?, reader.number::<usize>()?);
+        let unit = Unit::of_code(reader.byte()?)?;
+        let metric = reader.text()?;
+        if column < self.entities.get(&id)?.columns.len() {
+            return None;
+        }
+        self.skip_columns(id, column)?;
+        self.add_column(id, metric, unit);
+        Some(())
+    }
+
+    fn apply_seen(&mut self, reader: &mut Reader<'_>) -> Option<()> {
+        let day = reader.varint()?;
+        while !reader.is_empty() {
+            let (id, column) = (reader.number::<u32>()?, reader.number::<usize>()?);
+            self.begin_after(id);
+            self.skip_columns(id, column.saturating_add(1));
+            let known = self.entities.get_mut(&id);
+            if let Some(column) = known.and_then(|known| known.columns.get_mut(column)) {
+                column.noted_day = column.noted_day.max(day);
+                column.seen_s = column.noted_day * DAY_S + DAY_S - 1;
             }
-            3 => {
-                let day = reader.varint()?;
-                while !reader.is_empty() {
-                    let (id, column) = (reader.number::<u32>()?, reader.number::<usize>()?);
-                    self.begin_after(id);
-                    self.skip_columns(id, column.saturating_add(1));
-                    let known = self.entities.get_mut(&id);
-                    let Some(column) = known.and_then(|known| known.columns.get_mut(column)) else {
-                        continue;
-                    };
-                    column.noted_day = column.noted_day.max(day);
-                    column.seen_s = column.noted_day * DAY_S + DAY_S - 1;
-                }
-            }
-            4 => self.next_id = self.next_id.max(reader.number()?),
-            _ => return None,
         }
         Some(())
     }
 
     fn frames(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        let mut next_id = vec![4];
+        let mut next_id = vec![NEXT_ID];
         put_varint(&mut next_id, u64::from(self.next_id));
         let known = self.entities.iter().flat_map(|(id, known)| {
             let entity = std::iter::once(entity_frame(*id, &known.entity));
             let numbered = || (0..).zip(&known.columns);
             let columns = numbered().map(|(n, c)| column_frame(*id, n, &c.metric, c.unit));
             let seen = numbered().map(|(n, c): (u16, _)| {
-                let mut frame = vec![3];
+                let mut frame = vec![SEEN];
                 put_varint(&mut frame, c.noted_day);
                 put_varint(&mut frame, u64::from(*id));
                 put_varint(&mut frame, u64::from(n));
@@ -368,7 +384,7 @@ fn column_bytes(entity: &Entity, metric: &str) -> usize {
 }
 
 fn entity_frame(id: u32, entity: &Entity) -> Vec<u8> {
-    let mut frame = vec![1];
+    let mut frame = vec![ENTITY];
     put_varint(&mut frame, u64::from(id));
     for text in [&entity.scope.region, &entity.scope.account, &entity.namespace] {
         put_text(&mut frame, text);
@@ -382,7 +398,7 @@ fn entity_frame(id: u32, entity: &Entity) -> Vec<u8> {
 }
 
 fn column_frame(id: u32, column: u16, metric: &str, unit: Unit) -> Vec<u8> {
-    let mut frame = vec![2];
+    let mut frame = vec![COLUMN];
     put_varint(&mut frame, u64::from(id));
     put_varint(&mut frame, u64::from(column));
     frame.push(unit as u8);

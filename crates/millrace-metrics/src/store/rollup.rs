@@ -12,6 +12,9 @@ use crate::row::Row;
 
 const MINUTES_OF_DAY: u16 = 1_440;
 
+/// Rows of a period that begins with that minute of the day.
+type Part = (u16, Vec<Row>);
+
 impl Inner {
     /// Rolls up or drops every day that has been kept long enough, and forgets series that only
     /// days before had. A day for which that fails keeps no other from it.
@@ -56,27 +59,11 @@ impl Inner {
         let rolled = {
             let opened = file.opened(dir, day)?;
             let Some(opened) = opened.as_ref() else { return Ok(()) };
+            let parts = coarser_parts(opened, coarser);
             match dir {
-                None => {
-                    let mut rolled = Day::in_memory();
-                    for minute in steps(coarser) {
-                        for rows in rows_of_period(opened, minute, coarser)?.chunks(ROWS_PER_FRAME)
-                        {
-                            rolled.append(&[(minute, rows.to_vec())])?;
-                        }
-                    }
-                    Some(rolled)
-                }
+                None => Some(in_memory(parts)?),
                 Some(dir) => {
-                    let frames = steps(coarser).flat_map(|minute| {
-                        match rows_of_period(opened, minute, coarser) {
-                            Ok(rows) => {
-                                let parts = rows.chunks(ROWS_PER_FRAME);
-                                parts.map(|rows| Ok(frame(minute, rows))).collect()
-                            }
-                            Err(error) => vec![Err(error)],
-                        }
-                    });
+                    let frames = parts.map(|part| part.map(|(minute, rows)| frame(minute, &rows)));
                     Log::replace(&day_path(dir.path(), day, coarser), frames)?;
                     None
                 }
@@ -100,8 +87,24 @@ impl Inner {
     }
 }
 
-fn steps(resolution: Resolution) -> impl Iterator<Item = u16> {
-    (0..MINUTES_OF_DAY).step_by(usize::from(resolution.period_minutes()))
+fn in_memory(parts: impl Iterator<Item = io::Result<Part>>) -> io::Result<Day> {
+    let mut day = Day::in_memory();
+    for part in parts {
+        day.append(&[part?])?;
+    }
+    Ok(day)
+}
+
+/// The day's rows by coarser periods, in parts that fit into a frame.
+fn coarser_parts(day: &Day, coarser: Resolution) -> impl Iterator<Item = io::Result<Part>> {
+    let periods = (0..MINUTES_OF_DAY).step_by(usize::from(coarser.period_minutes()));
+    periods.flat_map(move |minute| match rows_of_period(day, minute, coarser) {
+        Ok(rows) => {
+            let parts = rows.chunks(ROWS_PER_FRAME);
+            parts.map(|rows| Ok((minute, rows.to_vec()))).collect()
+        }
+        Err(error) => vec![Err(error)],
+    })
 }
 
 /// All rows of one coarser period, taken together.
