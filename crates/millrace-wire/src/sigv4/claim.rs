@@ -150,24 +150,14 @@ impl<'a> Claim<'a> {
         check_algorithm(&required("X-Amz-Algorithm")?)?;
         let timestamp = required("X-Amz-Date")?;
         let signed_at = date::parse_basic(&timestamp).ok_or_else(|| {
-            AuthError::Incomplete(
-                "X-Amz-Date must be in the ISO8601 Long Format \
-                                   \"yyyyMMdd'T'HHmmss'Z'\""
-                    .to_owned(),
-            )
+            let problem = r#"X-Amz-Date must be in the ISO8601 Long Format "yyyyMMdd'T'HHmmss'Z'""#;
+            AuthError::Incomplete(problem.to_owned())
         })?;
         // The signature does not tell spellings of a name apart: one must not take the end away.
-        let expires_s = if has_parameter(query, "X-Amz-Expires") {
-            required("X-Amz-Expires")?.parse().ok()
-        } else {
-            Some(SKEW_SECONDS)
+        let expires_s = match has_parameter(query, "X-Amz-Expires") {
+            true => lifetime_s(&required("X-Amz-Expires")?)?,
+            false => SKEW_SECONDS,
         };
-        let expires_s = expires_s.filter(|expires_s| (1..=EXPIRES_MAX_SECONDS).contains(expires_s));
-        let expires_s = expires_s.ok_or_else(|| {
-            let problem =
-                format!("X-Amz-Expires must be between 1 and {EXPIRES_MAX_SECONDS} seconds");
-            AuthError::Incomplete(problem)
-        })?;
         Ok(Claim {
             credential: required("X-Amz-Credential")?,
             signed_headers: required("X-Amz-SignedHeaders")?,
@@ -178,6 +168,15 @@ impl<'a> Claim<'a> {
             form: Form::Presigned { expires_s },
         })
     }
+}
+
+fn lifetime_s(text: &str) -> Result<u64, AuthError> {
+    let lifetime_s = text.parse().ok().filter(|s| (1..=EXPIRES_MAX_SECONDS).contains(s));
+    lifetime_s.ok_or_else(|| {
+        AuthError::Incomplete(format!(
+            "X-Amz-Expires must be between 1 and {EXPIRES_MAX_SECONDS} seconds"
+        ))
+    })
 }
 
 fn check_algorithm(algorithm: &str) -> Result<(), AuthError> {
