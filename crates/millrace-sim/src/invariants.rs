@@ -120,21 +120,11 @@ pub fn compare_queue(
             }
             return Err(format!("{name}: should not hold {:?}", seen.message));
         };
-        let first_received = match message.receive_count {
-            0 => seen.message.first_received, // Means nothing before the first receive.
-            _ => message.first_received,
-        };
-        let wanted = Message {
-            kept_from: 0,
-            last_received: 0,
-            was_received: false,
-            first_received,
-            ..message.clone()
-        };
         let mut seen = seen.message.clone();
         if look == Look::LeavesAsIs && seen.deadline().is_some_and(|at| at <= now) {
             seen.state = State::Ready;
         }
+        let wanted = to_be_seen(message, &seen);
         if seen != wanted {
             return Err(format!("{name}: {seen:?}\n  should be {wanted:?}"));
         }
@@ -153,6 +143,21 @@ pub fn compare_queue(
         return Err(format!("{name}: counts are {counts:?}"));
     }
     Ok(())
+}
+
+/// The model's message without what nobody sees of the broker's.
+fn to_be_seen(message: &Message, seen: &Message) -> Message {
+    let first_received = match message.receive_count {
+        0 => seen.first_received, // Means nothing before the first receive.
+        _ => message.first_received,
+    };
+    Message {
+        kept_from: 0,
+        last_received: 0,
+        was_received: false,
+        first_received,
+        ..message.clone()
+    }
 }
 
 /// Whether the journal has no room for a record of expiries.
@@ -184,20 +189,8 @@ pub fn receipt(
     for (seq, message) in &before.messages {
         match after.get(seq) {
             None => {
-                let found = dead.and_then(|(known, target)| {
-                    let is_it = |seen: &&Seen| {
-                        seen.message.uid == message.uid
-                            && !known.messages.contains_key(&seen.message.seq)
-                    };
-                    target.values().find(is_it)
-                });
-                let to = match found {
-                    Some(found) => found.message.seq,
-                    None if dead.is_some_and(|(target, _)| is_over_in(target, message, now)) => {
-                        UNSEEN | seq
-                    }
-                    None => return Err(format!("lost {message:?}")),
-                };
+                let to = dead.and_then(|(known, after)| moved_to(now, message, known, after));
+                let to = to.ok_or_else(|| format!("lost {message:?}"))?;
                 receipt.moved.push(Move { from: *seq, to });
             }
             Some(seen) if seen.message.receive_count == message.receive_count + 1 => {
@@ -210,6 +203,22 @@ pub fn receipt(
         }
     }
     Ok(receipt)
+}
+
+/// The sequence that a message has in the dead-letter queue, or would have if it were not over.
+fn moved_to(
+    now: u64,
+    message: &Message,
+    known: &QueueModel,
+    after: &BTreeMap<u64, Seen>,
+) -> Option<u64> {
+    let is_it = |seen: &&Seen| {
+        seen.message.uid == message.uid && !known.messages.contains_key(&seen.message.seq)
+    };
+    match after.values().find(is_it) {
+        Some(found) => Some(found.message.seq),
+        None => is_over_in(known, message, now).then_some(UNSEEN | message.seq),
+    }
 }
 
 /// Whether a dead-lettered message expires on arrival: its retention goes on, by the rules of the

@@ -189,35 +189,12 @@ impl Model {
     pub fn apply(&mut self, now: u64, change: Change) {
         self.tick(now);
         match change {
-            Change::Defined(definition) => match self.queues.get_mut(&definition.id) {
-                Some(queue) => queue.redefine(*definition),
-                None => {
-                    let queue = QueueModel {
-                        definition: *definition,
-                        messages: BTreeMap::new(),
-                        dedup: BTreeMap::new(),
-                        expired: BTreeSet::new(),
-                    };
-                    self.queues.insert(queue.definition.id, queue);
-                }
-            },
+            Change::Defined(definition) => self.define(*definition),
             Change::QueueDeleted { queue } => {
                 self.queues.remove(&queue);
             }
-            Change::Purged { queue } => self.on(queue, |queue| {
-                queue.messages.clear();
-                queue.dedup.clear();
-                queue.expired.clear();
-                queue.definition.purged_ms = now;
-            }),
-            Change::Sent { queue, messages } => self.on(queue, |queue| {
-                for (message, key) in messages {
-                    let expires = now + limits::DEDUPLICATION_WINDOW_S * 1000;
-                    let send = Remembered { id: message.id, seq: message.seq, expires };
-                    queue.dedup.extend(key.map(|key| (key, send)));
-                    queue.messages.insert(message.seq, message);
-                }
-            }),
+            Change::Purged { queue } => self.on(queue, |queue| queue.purge(now)),
+            Change::Sent { queue, messages } => self.on(queue, |queue| queue.send(now, messages)),
             Change::Received { queue, deadline, seqs, to, moved } => {
                 self.move_dead_letters(now, queue, to, &moved);
                 self.on(queue, |queue| queue.receive(now, deadline, &seqs));
@@ -225,23 +202,14 @@ impl Model {
             Change::Visibility { queue, changes } => self.on(queue, |queue| {
                 for (seq, deadline) in changes {
                     if let Some(message) = queue.messages.get_mut(&seq) {
-                        let is_hidden = deadline > now;
-                        message.state =
-                            if is_hidden { State::InFlight(deadline) } else { State::Ready };
+                        message.state = hidden_until(deadline, now);
                     }
                 }
             }),
             Change::Deleted { queue, seqs } => {
                 self.on(queue, |queue| queue.messages.retain(|seq, _| !seqs.contains(seq)));
             }
-            Change::Returned { queue, seqs } => self.on(queue, |queue| {
-                for seq in seqs {
-                    if let Some(message) = queue.messages.get_mut(&seq) {
-                        message.receive_count -= 1;
-                        message.state = State::Ready;
-                    }
-                }
-            }),
+            Change::Returned { queue, seqs } => self.on(queue, |queue| queue.take_back(&seqs)),
             Change::Task(task) => {
                 self.tasks.insert(task.id.clone(), *task);
             }
@@ -255,6 +223,21 @@ impl Model {
                 if let Some(task) = self.tasks.get_mut(&task) {
                     task.moved += 1;
                 }
+            }
+        }
+    }
+
+    fn define(&mut self, definition: Definition) {
+        match self.queues.get_mut(&definition.id) {
+            Some(queue) => queue.redefine(definition),
+            None => {
+                let queue = QueueModel {
+                    definition,
+                    messages: BTreeMap::new(),
+                    dedup: BTreeMap::new(),
+                    expired: BTreeSet::new(),
+                };
+                self.queues.insert(queue.definition.id, queue);
             }
         }
     }
@@ -283,6 +266,22 @@ impl Model {
 }
 
 impl QueueModel {
+    fn purge(&mut self, now: u64) {
+        self.messages.clear();
+        self.dedup.clear();
+        self.expired.clear();
+        self.definition.purged_ms = now;
+    }
+
+    fn send(&mut self, now: u64, messages: Vec<(Message, Option<String>)>) {
+        for (message, key) in messages {
+            let expires = now + limits::DEDUPLICATION_WINDOW_S * 1000;
+            let send = Remembered { id: message.id, seq: message.seq, expires };
+            self.dedup.extend(key.map(|key| (key, send)));
+            self.messages.insert(message.seq, message);
+        }
+    }
+
     fn receive(&mut self, now: u64, deadline: u64, seqs: &[u64]) {
         for seq in seqs {
             let Some(message) = self.messages.get_mut(seq) else { continue };
@@ -292,7 +291,21 @@ impl QueueModel {
             message.receive_count += 1;
             message.last_received = now;
             message.was_received = true;
-            message.state = if deadline > now { State::InFlight(deadline) } else { State::Ready };
+            message.state = hidden_until(deadline, now);
         }
     }
+
+    /// Takes back a receive whose messages nobody got.
+    fn take_back(&mut self, seqs: &[u64]) {
+        for seq in seqs {
+            if let Some(message) = self.messages.get_mut(seq) {
+                message.receive_count -= 1;
+                message.state = State::Ready;
+            }
+        }
+    }
+}
+
+fn hidden_until(deadline: u64, now: u64) -> State {
+    if deadline > now { State::InFlight(deadline) } else { State::Ready }
 }
