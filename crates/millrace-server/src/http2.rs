@@ -6,6 +6,7 @@
 //! only while they have a request under way give none.
 
 mod convert;
+mod ending;
 mod io;
 
 use std::{
@@ -38,6 +39,7 @@ use tokio::{
 
 use self::{
     convert::{BodyForm, headers, into_hyper},
+    ending::{Activity, Ending, Next},
     io::{Io, Spawner},
 };
 use crate::{
@@ -83,56 +85,20 @@ where
         .auto_date_header(false)
         .serve_connection(Io::new(io, unread, Arc::clone(&has_begun)), service);
     let mut connection = pin!(connection);
-    let mut goodbye: Option<Closed> = None;
-    let mut has_looked = false;
+    let mut ending = Ending::new(has_begun);
     poll_fn(|task| {
         loop {
             if connection.as_mut().poll(task).is_ready() {
-                return Poll::Ready(goodbye.unwrap_or(Closed::ByPeer));
+                return Poll::Ready(ending.goodbye().unwrap_or(Closed::ByPeer));
             }
-            if streams.have_stalled() {
-                if has_looked {
-                    return Poll::Ready(Closed::SlowReader);
-                }
-                // It may have been us: the streams' tasks look first at what has come just now.
-                has_looked = true;
-                task.waker().wake_by_ref();
-                return Poll::Pending;
+            match ending.next(context, streams.activity(), task) {
+                Next::Wait => return Poll::Pending,
+                Next::Close(reason) => return Poll::Ready(reason),
+                Next::SayGoodbye => connection.as_mut().graceful_shutdown(),
             }
-            has_looked = false;
-            let is_active = streams.active.load(Relaxed) > 0;
-            if is_active && context.deadline.has_passed() {
-                context.deadline.set_after(patience(goodbye, &context.timeouts));
-            }
-            let is_late = context.deadline.has_passed();
-            let reason = match goodbye {
-                None if context.drain.is_started() => Closed::Drain,
-                None if is_late => Closed::Idle,
-                // Told to go, and still there after the same time again.
-                Some(reason) if is_late => return Poll::Ready(reason),
-                _ => {
-                    context.deadline.register(task.waker());
-                    return Poll::Pending;
-                }
-            };
-            // hyper says goodbye only to clients that have said hello.
-            if !has_begun.load(Relaxed) {
-                return Poll::Ready(reason);
-            }
-            connection.as_mut().graceful_shutdown();
-            goodbye = Some(reason);
-            context.deadline.set_after(patience(goodbye, &context.timeouts));
         }
     })
     .await
-}
-
-/// How long a connection may take for its next step, after that goodbye.
-fn patience(goodbye: Option<Closed>, timeouts: &Timeouts) -> Duration {
-    match goodbye {
-        Some(Closed::Drain) => timeouts.farewell,
-        _ => timeouts.write,
-    }
 }
 
 /// The streams of one connection.
@@ -311,14 +277,19 @@ impl<S> Streams<S> {
         }
     }
 
-    /// Whether a piece has not been taken for too long.
-    fn have_stalled(&self) -> bool {
+    fn activity(&self) -> Activity {
         let context = &self.context;
         let now_ms = context.deadline.now_ms();
         let timeout_ms = millis(context.timeouts.write);
         // Waits are numbered as they begin.
         let first = lock(&self.untaken).first_key_value().map(|(_, since_ms)| *since_ms);
-        first.is_some_and(|since_ms| now_ms.saturating_sub(since_ms) >= timeout_ms)
+        if first.is_some_and(|since_ms| now_ms.saturating_sub(since_ms) >= timeout_ms) {
+            Activity::Stalled
+        } else if self.active.load(Relaxed) > 0 {
+            Activity::Active
+        } else {
+            Activity::Idle
+        }
     }
 }
 
