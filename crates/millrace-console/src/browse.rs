@@ -103,22 +103,8 @@ fn shown(message: &Peeked, detail: Detail) -> Value {
         MessageState::InFlight => "in_flight",
         MessageState::Ready | MessageState::Free => "available",
     };
-    let attributes: Vec<Value> = content
-        .attributes()
-        .map(|[name, data_type, value]| {
-            let is_binary = data_type.starts_with(b"Binary");
-            let (text, is_cut) = match is_binary {
-                true => (STANDARD.encode(&value[..value.len().min(limit)]), value.len() > limit),
-                false => start_of(value, limit),
-            };
-            json!({
-                "name": String::from_utf8_lossy(name),
-                "type": String::from_utf8_lossy(data_type),
-                "value": text,
-                "is_cut": is_cut,
-            })
-        })
-        .collect();
+    let attributes: Vec<Value> =
+        content.attributes().map(|attribute| shown_attribute(attribute, limit)).collect();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     json!({
         "id": id.to_string(),
@@ -139,6 +125,19 @@ fn shown(message: &Peeked, detail: Detail) -> Value {
         "body": body,
         "is_cut": is_cut,
         "attributes": attributes,
+    })
+}
+
+fn shown_attribute([name, data_type, value]: [&[u8]; 3], limit: usize) -> Value {
+    let (text, is_cut) = match data_type.starts_with(b"Binary") {
+        true => (STANDARD.encode(&value[..value.len().min(limit)]), value.len() > limit),
+        false => start_of(value, limit),
+    };
+    json!({
+        "name": String::from_utf8_lossy(name),
+        "type": String::from_utf8_lossy(data_type),
+        "value": text,
+        "is_cut": is_cut,
     })
 }
 

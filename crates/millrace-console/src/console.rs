@@ -144,26 +144,10 @@ impl Console {
     async fn answer_page(&self, request: &Request<'_>, session: Option<&Session>) -> Response {
         let page = Page::at(request.path);
         if session.is_none() && !matches!(page, Page::Login | Page::Missing) {
-            let mut response = Response::new(303, "", "");
-            let mut next = request.path.to_owned();
-            if !request.query.is_empty() {
-                next = format!("{next}?{}", request.query);
-            }
-            let next = crate::html::segment(&next);
-            response.headers.push(("Location", format!("/login?next={next}")));
-            return response;
+            return log_in_first(request);
         }
         let account = session.and_then(|session| session.viewer.account.as_deref());
-        let part = match &page {
-            Page::Overview => Some(Part::Overview),
-            Page::Queues => {
-                let parameters = Parameters::parse(request.query, b"");
-                Some(Part::Queues(parameters.map(|p| Selection::of(&p)).unwrap_or_default()))
-            }
-            Page::Queue(key, _) => Some(Part::Queue(key.clone())),
-            Page::Metrics | Page::Alarms | Page::Login | Page::Missing => None,
-        };
-        let snapshot = match part {
+        let snapshot = match part_of(&page, request.query) {
             Some(part) => {
                 let view = View { account: account.map(str::to_owned), part };
                 Some(self.live.snapshot(&view).await)
@@ -346,6 +330,30 @@ fn methods_of(path: &str) -> Option<&'static [&'static str]> {
         path if path.starts_with("/api/call/") => Some(&["POST"]),
         path if path.starts_with("/api/") => None,
         _ => Some(&["GET", "HEAD"]),
+    }
+}
+
+/// To the page of logins, which leads on to what was asked for.
+fn log_in_first(request: &Request<'_>) -> Response {
+    let mut next = request.path.to_owned();
+    if !request.query.is_empty() {
+        next = format!("{next}?{}", request.query);
+    }
+    let mut response = Response::new(303, "", "");
+    response.headers.push(("Location", format!("/login?next={}", crate::html::segment(&next))));
+    response
+}
+
+/// What is shown live on a page.
+fn part_of(page: &Page, query: &str) -> Option<Part> {
+    match page {
+        Page::Overview => Some(Part::Overview),
+        Page::Queues => {
+            let parameters = Parameters::parse(query, b"");
+            Some(Part::Queues(parameters.map(|p| Selection::of(&p)).unwrap_or_default()))
+        }
+        Page::Queue(key, _) => Some(Part::Queue(key.clone())),
+        Page::Metrics | Page::Alarms | Page::Login | Page::Missing => None,
     }
 }
 
