@@ -78,7 +78,23 @@ pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenErro
     // Finished while its segment was being removed.
     let alone = indexes.iter().filter(|(id, _)| !files.contains_key(id));
     temporary.extend(alone.map(|(_, name)| name.clone()));
-    let mut headers = Vec::new();
+    let mut survey = sort_out(with_headers(files)?, temporary);
+    if let Some((sealed, name)) = indexes.into_iter().next_back() {
+        survey.judge_latest_sidecar(fs, dir, sealed, name)?;
+    }
+    Ok(survey)
+}
+
+/// A segment's file, whatever is in it.
+struct Surveyed {
+    id: SegmentId,
+    file: Arc<dyn File>,
+    header: Option<SegmentHeader>,
+    size_bytes: u64,
+}
+
+fn with_headers(files: BTreeMap<SegmentId, Arc<dyn File>>) -> Result<Vec<Surveyed>, OpenError> {
+    let mut surveyed = Vec::with_capacity(files.len());
     let mut has_last = false;
     for (id, file) in files.into_iter().rev() {
         let reading = || OpenError::io(format!("reading segment {id}"));
@@ -89,78 +105,29 @@ pub(super) fn survey(fs: &dyn FileSystem, dir: &Path) -> Result<Survey, OpenErro
         }
         let header = read_header(&*file).map_err(reading())?;
         has_last |= header.is_some();
-        let size = file.size().map_err(reading())?;
-        headers.push((id, file, header, size));
+        let size_bytes = file.size().map_err(reading())?;
+        surveyed.push(Surveyed { id, file, header, size_bytes });
     }
-    headers.reverse();
-    let mut survey = sort_out(headers, temporary);
-    if let Some(last) = survey.segments.last() {
-        let last = last.header.segment;
-        if let Some((sealed, name)) = indexes.into_iter().next_back().filter(|(id, _)| *id >= last)
-        {
-            if sealed > last || survey.sealed_end(fs, dir, last)?.is_some() {
-                let reason = format!("segment is missing, but segment {sealed} is sealed");
-                survey.note(last.next(), reason);
-            } else {
-                // Of what stood there before a repair. Where the log ends earlier now, nothing would be
-                // written behind its end, and it would tell of a missing segment.
-                survey.temporary.push(name);
-            }
-        }
-    }
-    Ok(survey)
+    surveyed.reverse();
+    Ok(surveyed)
 }
 
-type Surveyed = (SegmentId, Arc<dyn File>, Option<SegmentHeader>, u64);
-
-fn sort_out(headers: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
-    let headed = headers.iter().rposition(|(_, _, header, _)| header.is_some());
-    let headed = headed.map_or(0, |at| at + 1);
+fn sort_out(files: Vec<Surveyed>, temporary: Vec<String>) -> Survey {
+    let headed = files.iter().rposition(|file| file.header.is_some()).map_or(0, |at| at + 1);
     let mut survey = Survey {
         segments: Vec::new(),
         spares: Vec::new(),
         temporary,
-        salt: most_common(
-            headers.iter().filter_map(|(_, _, header, _)| Some(header.as_ref()?.salt)),
-        ),
+        salt: most_common(files.iter().filter_map(|file| Some(file.header.as_ref()?.salt))),
         corruption: None,
     };
-    for (number, (id, file, header, size)) in headers.into_iter().enumerate() {
-        if id == SegmentId::END {
-            survey.note(id, "no segment has this number");
-            continue;
+    for (number, Surveyed { id, file, header, size_bytes }) in files.into_iter().enumerate() {
+        match header {
+            _ if id == SegmentId::END => survey.note(id, "no segment has this number"),
+            Some(header) => survey.add_segment(id, Found { header, file }, size_bytes),
+            None if number < headed || number == 0 => survey.note(id, "segment header is damaged"),
+            None => survey.add_spare(id, file),
         }
-        let Some(header) = header else {
-            if number < headed || number == 0 {
-                survey.note(id, "segment header is damaged");
-            } else {
-                // Spares are made in order, and go the youngest first: what is missing before one
-                // was a segment of the log.
-                let spare = survey.spares.last().map(|(before, _)| *before);
-                let before = spare.or(survey.segments.last().map(|last| last.header.segment));
-                if let Some(before) = before.filter(|before| before.next() != id) {
-                    survey.note(id, format!("does not follow segment {before}"));
-                }
-                survey.spares.push((id, file));
-            }
-            continue;
-        };
-        if header.segment != id {
-            survey.note(id, format!("header is that of segment {}", header.segment));
-            continue;
-        } else if survey.salt != Some(header.salt) {
-            survey.note(id, "segment is another journal's");
-            continue;
-        } else if let Some(previous) = survey.segments.last()
-            && previous.header.segment.next() != id
-        {
-            let reason = format!("does not follow segment {}", previous.header.segment);
-            survey.note(id, reason);
-        } else if size < u64::from(header.segment_bytes) {
-            // A file has its name only when its length is durable.
-            survey.note(id, "file is shorter than its header says");
-        }
-        survey.segments.push(Found { header, file });
     }
     survey
 }
@@ -195,6 +162,59 @@ impl Survey {
         let begun = begun_at(&*found.file, Position::new(id, end.offset));
         let begun = begun.map_err(OpenError::io(format!("reading segment {id}")))?;
         Ok((begun == 0).then_some(end))
+    }
+
+    /// A file whose header is whole. What does not belong to this log is noted and left out.
+    fn add_segment(&mut self, id: SegmentId, found: Found, size_bytes: u64) {
+        let header = &found.header;
+        if header.segment != id {
+            return self.note(id, format!("header is that of segment {}", header.segment));
+        }
+        if self.salt != Some(header.salt) {
+            return self.note(id, "segment is another journal's");
+        }
+        let previous = self.segments.last().map(|previous| previous.header.segment);
+        if let Some(previous) = previous.filter(|previous| previous.next() != id) {
+            self.note(id, format!("does not follow segment {previous}"));
+        } else if size_bytes < u64::from(header.segment_bytes) {
+            // A file has its name only when its length is durable.
+            self.note(id, "file is shorter than its header says");
+        }
+        self.segments.push(found);
+    }
+
+    /// A file without a header behind those that have one.
+    fn add_spare(&mut self, id: SegmentId, file: Arc<dyn File>) {
+        // Spares are made in order, and go the youngest first: what is missing before one was a
+        // segment of the log.
+        let spare = self.spares.last().map(|(before, _)| *before);
+        let before = spare.or(self.segments.last().map(|last| last.header.segment));
+        if let Some(before) = before.filter(|before| before.next() != id) {
+            self.note(id, format!("does not follow segment {before}"));
+        }
+        self.spares.push((id, file));
+    }
+
+    /// The sidecar of the segment `sealed`, the latest that there is, tells of one that is missing,
+    /// or is itself left over.
+    fn judge_latest_sidecar(
+        &mut self,
+        fs: &dyn FileSystem,
+        dir: &Path,
+        sealed: SegmentId,
+        name: String,
+    ) -> Result<(), OpenError> {
+        let last = self.segments.last().map(|last| last.header.segment);
+        let Some(last) = last.filter(|last| sealed >= *last) else { return Ok(()) };
+        if sealed > last || self.sealed_end(fs, dir, last)?.is_some() {
+            let reason = format!("segment is missing, but segment {sealed} is sealed");
+            self.note(last.next(), reason);
+        } else {
+            // Of what stood there before a repair. Where the log ends earlier now, nothing would be
+            // written behind its end, and it would tell of a missing segment.
+            self.temporary.push(name);
+        }
+        Ok(())
     }
 
     fn note(&mut self, segment: SegmentId, reason: impl fmt::Display) {
