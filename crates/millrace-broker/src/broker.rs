@@ -126,7 +126,8 @@ impl Broker {
         Ok(broker)
     }
 
-    /// Sequences of queues begin at this in the epoch that is open: for [`millrace_engine::Replay`].
+    /// Sequences of queues begin at this in the epoch that is open: for
+    /// [`millrace_engine::Replay`].
     pub fn first_seq(epoch: u64) -> u64 {
         epoch << EPOCH_SHIFT
     }

@@ -70,8 +70,8 @@ pub enum Creation {
 }
 
 impl Catalog {
-    /// Journals the definitions that are in no record yet. What finds no room is written by the first
-    /// maintenance that moves definitions.
+    /// Journals the definitions that are in no record yet. What finds no room is written by the
+    /// first maintenance that moves definitions.
     pub(crate) fn new(
         log: &GroupCommit,
         first_id: u64,
@@ -107,8 +107,8 @@ impl Catalog {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be called once a queue has another dead-letter queue. Looks at its definition again: of two
-    /// changes the later one counts, whichever gets here first.
+    /// To be called once a queue has another dead-letter queue. Looks at its definition again: of
+    /// two changes the later one counts, whichever gets here first.
     fn redrive_changed(&self, id: QueueId) {
         let mut maps = self.maps_mut();
         if let Some(queue) = maps.by_id.get(&id).cloned() {

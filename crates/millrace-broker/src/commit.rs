@@ -1,8 +1,8 @@
 //! Waiting for a commit without a thread: futures park by ticket, whoever commits wakes one
 //! driver per runtime, and the driver wakes its runtime's futures. Waking across threads costs a
-//! system call each; this way it is one per runtime and commit, not one per request. And the drivers
-//! commit themselves, after all requests that are ready: without a switch to another thread and
-//! back, for a lone request or if commits are very quick.
+//! system call each; this way it is one per runtime and commit, not one per request. And the
+//! drivers commit themselves, after all requests that are ready: without a switch to another thread
+//! and back, for a lone request or if commits are very quick.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! The work behind the requests: move tasks, the log, and what queues held that are gone; and the thread
-//! that does it.
+//! The work behind the requests: move tasks, the log, and what queues held that are gone; and the
+//! thread that does it.
 
 mod relocate;
 mod remember;
@@ -19,9 +19,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Receives and other changes that free nothing make the log longer without telling.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The allocator gives memory back to the system within a second after it was freed, all at once, on
-/// the thread that next asks for a piece: a third of a millisecond a megabyte, for which requests would
-/// wait. So this thread asks, again and again until then.
+/// The allocator gives memory back to the system within a second after it was freed, all at once,
+/// on the thread that next asks for a piece: a third of a millisecond a megabyte, for which
+/// requests would wait. So this thread asks, again and again until then.
 const GIVEN_BACK_BY: Duration = Duration::from_millis(1_200);
 const ASK_PAUSE: Duration = Duration::from_millis(1);
 /// More than what is kept for small pieces.
@@ -108,8 +108,8 @@ impl Maintenance {
         self.changed.notify_all();
     }
 
-    /// Sleeps until then. A look at the log that is further off than that is brought forward if one is
-    /// wanted: to a second later, so that many small changes are seen at once.
+    /// Sleeps until then. A look at the log that is further off than that is brought forward if one
+    /// is wanted: to a second later, so that many small changes are seen at once.
     fn sleep(&self, until: Instant, log_due: Instant) -> Wake {
         let state = self.sleep_state();
         let now = Instant::now();
@@ -134,8 +134,8 @@ impl Maintenance {
 }
 
 impl Broker {
-    /// Does the work behind until closed. Move tasks may be due hundreds of times a second; a look at
-    /// the log, which goes over all queues, is not.
+    /// Does the work behind until closed. Move tasks may be due hundreds of times a second; a look
+    /// at the log, which goes over all queues, is not.
     pub(crate) fn run_maintenance(&self) {
         let in_a = |pause: Duration| Instant::now() + pause;
         let mut log_due = Instant::now();

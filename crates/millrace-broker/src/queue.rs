@@ -103,7 +103,8 @@ impl SharedQueue {
     }
 
     /// To be called, without the lock, by who will take it again at once: a lock that was given up
-    /// is free to be taken before one that waits has woken up, so they would wait until all is done.
+    /// is free to be taken before one that waits has woken up, so they would wait until all is
+    /// done.
     pub(crate) fn let_others_in(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             std::thread::sleep(LEFT_TO_OTHERS);
@@ -139,7 +140,8 @@ impl SharedQueue {
         self.kind
     }
 
-    /// Panics if the queue's inner state disagrees with itself. Reads every message: for simulations.
+    /// Panics if the queue's inner state disagrees with itself. Reads every message: for
+    /// simulations.
     pub fn assert_consistent(&self) {
         self.lock().queue.assert_consistent();
     }
@@ -199,8 +201,8 @@ mod tests {
         })
     }
 
-    /// Once in some times, as other tests may keep the other from running; without being let in it is
-    /// some hundred steps each time.
+    /// Once in some times, as other tests may keep the other from running; without being let in it
+    /// is some hundred steps each time.
     #[test]
     fn who_locks_again_and_again_lets_others_in_between() {
         let least = (0..5).map(|_| steps_before_another()).min();

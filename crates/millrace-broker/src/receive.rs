@@ -27,7 +27,8 @@ const ROUNDS_PER_LOOK: usize = 16;
 const GROUP_WAIT_MS: u64 = 5;
 
 /// Times that a receive looks again if it could read none of what it took: whoever gets nothing
-/// believes that there is nothing. Bounded, as what is taken stays hidden, and the disk may be back soon.
+/// believes that there is nothing. Bounded, as what is taken stays hidden, and the disk may be back
+/// soon.
 const LOOKS_PAST_DAMAGE: usize = 32;
 
 /// A receive as a service asks for it.
@@ -106,7 +107,8 @@ impl Broker {
                 Ok(Look::Nothing { .. }) | Err(BrokerError::OverLimit) => break,
                 Err(error) => return Err(error),
             };
-            // Both of an attempt may be under way at once, so what one of them leaves is the other's.
+            // Both of an attempt may be under way at once, so what one of them leaves is the
+            // other's.
             let returnable = if attempt.is_some() { &[][..] } else { &received.deliveries[..] };
             let undelivered = Undelivered { broker: self, queue, deliveries: returnable };
             // Read while the commit is under way: on a deep backlog that takes as long as a small
@@ -176,8 +178,9 @@ impl Broker {
             if place.timer.is_none() {
                 place.timer = Some(self.timers.arm_waiter(place.waiter.clone(), until));
             }
-            // A drain that began meanwhile may have woken all before this one stood in line; and the
-            // timer, which wakes once, may have done so when it was awake for a message that is gone.
+            // A drain that began meanwhile may have woken all before this one stood in line; and
+            // the timer, which wakes once, may have done so when it was awake for a message that is
+            // gone.
             if !self.is_draining() && self.now() < until {
                 place.waiter.woken().await;
             }

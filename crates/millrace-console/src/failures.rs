@@ -1,4 +1,5 @@
-//! Failed logins, so that guessing is slow: counted by address and access key, and by address alone.
+//! Failed logins, so that guessing is slow: counted by address and access key, and by address
+//! alone.
 //!
 //! An address may be a proxy's, with many people behind it: who guesses keeps those from a login
 //! only who have the same key, until it is much guessing. Counts begin anew after [`WINDOW`].

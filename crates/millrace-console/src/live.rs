@@ -28,8 +28,8 @@ const FRESH: Duration = Duration::from_millis(900);
 const MIN_APART: Duration = Duration::from_millis(400);
 /// Samples kept for browsers that come back.
 const KEPT_SAMPLES: usize = 5;
-/// How long they are kept when nobody looks: they hold queues that are deleted meanwhile. Pages without
-/// a stream ask every five seconds, and are told rates since the sample before.
+/// How long they are kept when nobody looks: they hold queues that are deleted meanwhile. Pages
+/// without a stream ask every five seconds, and are told rates since the sample before.
 const KEPT_FOR: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 15_000 });
 /// Events that a browser may be behind; then it misses some and gets all changes at once later.
 const MAX_BEHIND: usize = 2;
@@ -104,7 +104,8 @@ impl Live {
         }
     }
 
-    /// Waits until somebody looks. What was sampled is forgotten when nobody goes on from it any more.
+    /// Waits until somebody looks. What was sampled is forgotten when nobody goes on from it any
+    /// more.
     async fn rest(&self) {
         if tokio::time::timeout(KEPT_FOR, self.has_looked.notified()).await.is_err() {
             let forgotten = std::mem::take(&mut self.shared().samples);
@@ -132,8 +133,8 @@ impl Live {
         self.snapshot_of(&mut self.shared(), view, &sample)
     }
 
-    /// A stream of the view's figures while `hold` lasts, going on after the event `last_id` if that
-    /// can be; none if there are too many.
+    /// A stream of the view's figures while `hold` lasts, going on after the event `last_id` if
+    /// that can be; none if there are too many.
     pub(crate) async fn stream(
         &self,
         view: View,
@@ -211,8 +212,8 @@ impl Live {
         sample
     }
 
-    /// Sends each viewer what changed. Who is behind is passed over this time. Viewers who look at the
-    /// same and have seen the same get the same bytes, which are made once.
+    /// Sends each viewer what changed. Who is behind is passed over this time. Viewers who look at
+    /// the same and have seen the same get the same bytes, which are made once.
     fn send(&self, sample: &Sample) {
         // With what was shown before, so that no other frame can be where that was.
         let mut made: HashMap<_, (Arc<Frame>, Vec<u8>)> = HashMap::new();

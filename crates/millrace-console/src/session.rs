@@ -2,8 +2,8 @@
 //!
 //! Without configured credentials everybody who reaches the console may do anything; the cookie
 //! then only ties the token to the browser. With credentials a session is opened by an access key
-//! and its secret; it lives in memory and ends after [`IDLE`] without a request, with its access key,
-//! or with the process.
+//! and its secret; it lives in memory and ends after [`IDLE`] without a request, with its access
+//! key, or with the process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

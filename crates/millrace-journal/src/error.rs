@@ -19,8 +19,8 @@ pub enum Unavailable {
     /// No further segment can be had. Ends when space returns.
     #[error("disk is full, no room for another journal segment")]
     DiskFull,
-    /// No file can be opened for a further segment, for want of descriptors or memory. Ends when the
-    /// process, or another, gives some back.
+    /// No file can be opened for a further segment, for want of descriptors or memory. Ends when
+    /// the process, or another, gives some back.
     #[error("no file can be opened for another journal segment")]
     TooManyFiles,
     /// More bytes wait for their commit than may wait.

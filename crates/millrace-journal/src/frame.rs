@@ -36,8 +36,9 @@ pub enum FrameKind {
     Open,
     /// A commit group: any number of batches, each of any number of records.
     Data,
-    /// Stands where `repair` found damage. Its epoch, counter and previous are the chain behind what
-    /// stood there, so that the next frame follows. Of its records, those count that are whole.
+    /// Stands where `repair` found damage. Its epoch, counter and previous are the chain behind
+    /// what stood there, so that the next frame follows. Of its records, those count that are
+    /// whole.
     Gap,
 }
 
@@ -290,8 +291,8 @@ pub fn is_intact(frame: &[u8], salt: u64) -> bool {
     crc32c::crc32c_append(seed(salt), covered) == u32::from_le_bytes(*crc)
 }
 
-/// A salt with which a whole frame is intact. There is one for any bytes, so it says something only if
-/// another frame agrees.
+/// A salt with which a whole frame is intact. There is one for any bytes, so it says something only
+/// if another frame agrees.
 #[must_use]
 pub fn fitting_salt(frame: &[u8]) -> Option<u64> {
     let (crc, covered) = frame.split_first_chunk::<4>()?;

@@ -1,4 +1,5 @@
-//! Use, an end, damage and repair, round after round: what was committed and not met by damage is there.
+//! Use, an end, damage and repair, round after round: what was committed and not met by damage is
+//! there.
 //!
 //! `ROUNDS_SEEDS=0..100000` runs those seeds instead of the usual ones.
 
@@ -315,8 +316,8 @@ impl World {
         Err(SaltLost)
     }
 
-    /// All that counts is there, once, in order, and can be read; nothing is there that was not stored;
-    /// no epoch comes again while records of it count.
+    /// All that counts is there, once, in order, and can be read; nothing is there that was not
+    /// stored; no epoch comes again while records of it count.
     fn judge(&mut self, opening: &Opening) {
         let seen: BTreeMap<u64, &Seen> = opening.seen.iter().map(|seen| (seen.id, seen)).collect();
         assert_eq!(seen.len(), opening.seen.len());

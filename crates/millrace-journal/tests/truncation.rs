@@ -68,7 +68,8 @@ fn log_that_is_drained_as_it_fills_takes_turns_with_three_files() {
     assert!(spares > 10, "{spares}");
 }
 
-/// A disk that is told of a whole segment at once may be busy with it for longer than a commit takes.
+/// A disk that is told of a whole segment at once may be busy with it for longer than a commit
+/// takes.
 #[test]
 fn space_of_truncated_segments_comes_back_in_parts() {
     const SEGMENT: u64 = 256 << 10;

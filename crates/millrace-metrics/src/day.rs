@@ -15,8 +15,8 @@ pub(crate) const DAY_S: u64 = 86_400;
 
 /// Frames next to one another are found together as long as they are not more bytes than this.
 const CHUNK_BYTES: u32 = 32 << 10;
-/// Rows of one frame where all of them need not be there after a crash, or none: a quarter to all of a
-/// chunk.
+/// Rows of one frame where all of them need not be there after a crash, or none: a quarter to all
+/// of a chunk.
 pub(crate) const ROWS_PER_FRAME: usize = 1_000;
 /// In place of a minute: several follow, each with its own rows.
 const SEVERAL: u16 = 1_440;
@@ -131,8 +131,8 @@ impl Day {
         Ok(())
     }
 
-    /// Shows the wanted rows, with their minutes, in the order in which they were appended. It reads
-    /// no more than the chunks that may hold some.
+    /// Shows the wanted rows, with their minutes, in the order in which they were appended. It
+    /// reads no more than the chunks that may hold some.
     pub(crate) fn read(&self, wanted: &Wanted, mut row: impl FnMut(u16, Row)) -> io::Result<()> {
         let all = wanted.values().cloned().reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
         let Some(all) = all else { return Ok(()) };

@@ -14,8 +14,8 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Opens a directory; creates it and those above it that are missing. Names of queues are in it:
-    /// for nobody else.
+    /// Opens a directory; creates it and those above it that are missing. Names of queues are in
+    /// it: for nobody else.
     pub(crate) fn open(path: &Path) -> io::Result<Directory> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Ok(Directory { path: path.to_owned(), opened: File::open(path)? })

@@ -5,8 +5,8 @@
 //! frame  length u32 | CRC32C of the payload u32 | payload
 //! ```
 //! Integers are little-endian. What is not sound at the end of the file is what was being written
-//! during a crash; it is cut off. With a sound frame behind it, it is damage: it is skipped, whatever
-//! of it is wrong, and so is a damaged beginning of the file.
+//! during a crash; it is cut off. With a sound frame behind it, it is damage: it is skipped,
+//! whatever of it is wrong, and so is a damaged beginning of the file.
 
 mod checksums;
 
@@ -239,8 +239,8 @@ fn head(payload: &[u8]) -> io::Result<[u8; HEAD_BYTES]> {
     Ok(head)
 }
 
-/// Shows the frames of a file of that length from its beginning on, up to the first that is not sound;
-/// returns where that is.
+/// Shows the frames of a file of that length from its beginning on, up to the first that is not
+/// sound; returns where that is.
 fn sound_frames(
     reader: &mut impl Read,
     len: u64,
@@ -286,7 +286,8 @@ fn scan(bytes: &[u8], from: usize, mut frame: impl FnMut(usize, &[u8])) -> Scann
     scanned
 }
 
-/// The first sound frame from `from` on and its place. `checksums` are made if that is behind damage.
+/// The first sound frame from `from` on and its place. `checksums` are made if that is behind
+/// damage.
 fn sound_from<'a>(
     bytes: &'a [u8],
     from: usize,

@@ -6,8 +6,8 @@
 //! metrics/20580-5m.log     … rolled up to one per five minutes
 //! metrics/20310-1h.log     … rolled up to one an hour
 //! ```
-//! A day has one file. Rolling up writes the coarser file whole and removes the finer one, so that a
-//! crash between leaves both, and the finer one is then removed.
+//! A day has one file. Rolling up writes the coarser file whole and removes the finer one, so that
+//! a crash between leaves both, and the finer one is then removed.
 
 mod days;
 mod files;
@@ -91,7 +91,8 @@ impl MetricStore {
             Some(dir) => {
                 let mut catalog = Catalog::open(&dir.path().join("catalog.log"), now.seconds())?;
                 let days = find_days(dir.path())?;
-                // It was removed: values without a name are not to be taken for those of new series.
+                // It was removed: values without a name are not to be taken for those of new
+                // series.
                 if let Some(id) =
                     catalog.is_new().then(|| last_entity(dir, &days)).transpose()?.flatten()
                 {
@@ -163,9 +164,9 @@ impl MetricStore {
         self.noted(self.inner_mut().expire(self.dir.as_ref(), now.seconds()))
     }
 
-    /// The data points of series, taken together to periods, in order of time; of each period and unit
-    /// one. The minute that has not ended is included. All are found in one pass, which costs little
-    /// more than one of them does.
+    /// The data points of series, taken together to periods, in order of time; of each period and
+    /// unit one. The minute that has not ended is included. All are found in one pass, which costs
+    /// little more than one of them does.
     pub fn points(
         &self,
         queries: &[SeriesQuery<'_>],
@@ -205,8 +206,8 @@ impl MetricStore {
         })
     }
 
-    /// Shows the series of which [`MetricStore::list`] lists some, by reference: of a million there may
-    /// be five hundred that are wanted. They come in no order, and once for each unit.
+    /// Shows the series of which [`MetricStore::list`] lists some, by reference: of a million there
+    /// may be five hundred that are wanted. They come in no order, and once for each unit.
     pub(crate) fn look_through<T>(
         &self,
         scope: &Scope,

@@ -71,8 +71,8 @@ units! {
     CountPerSecond = 26, "Count/Second";
 }
 
-/// Which unit is shown where there are several and none is asked for: the first of these. CloudWatch
-/// lists them in this order where it refuses a unit, and has been seen to choose by it.
+/// Which unit is shown where there are several and none is asked for: the first of these.
+/// CloudWatch lists them in this order where it refuses a unit, and has been seen to choose by it.
 const PREFERENCE: [Unit; 27] = [
     Unit::Megabits,
     Unit::Terabits,

@@ -1,5 +1,5 @@
-//! Memory for bodies that came in pieces, and for answers that were not taken, over all connections:
-//! a bound on each of them alone would let many clients take all memory together.
+//! Memory for bodies that came in pieces, and for answers that were not taken, over all
+//! connections: a bound on each of them alone would let many clients take all memory together.
 
 use std::sync::{
     Arc,
@@ -50,7 +50,8 @@ impl Budget {
     }
 
     /// As [`Budget::hold_whole`], beside others of its connection, which together hold
-    /// `near_bytes`. Small ones that are there have room: nobody could take back what they hand out.
+    /// `near_bytes`. Small ones that are there have room: nobody could take back what they hand
+    /// out.
     pub(crate) fn hold_whole_beside(
         &self,
         near_bytes: &Arc<AtomicUsize>,

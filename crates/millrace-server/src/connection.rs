@@ -144,8 +144,9 @@ pub(crate) async fn serve_tls<S: Service>(
     }
 }
 
-/// Serves a connection without TLS until it ends or leaves its worker. Of one that comes from another
-/// worker, `unread` was read; HTTP/2, which cannot leave later, does so at once if it comes from none.
+/// Serves a connection without TLS until it ends or leaves its worker. Of one that comes from
+/// another worker, `unread` was read; HTTP/2, which cannot leave later, does so at once if it comes
+/// from none.
 pub(crate) async fn serve<S: Service>(
     stream: TcpStream,
     unread: Option<Vec<u8>>,

@@ -2,8 +2,8 @@
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
-/// What tells one version of a file from another: its inode, and when that last changed. A file that is
-/// not there has a version, too.
+/// What tells one version of a file from another: its inode, and when that last changed. A file
+/// that is not there has a version, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileVersion(Option<(u64, i64, i64)>);
 

@@ -2,8 +2,8 @@
 //!
 //! Streams are bounded in number and in body; each is a task that hyper drops when the client
 //! resets it, which drops the service's future. An idle connection is told to go after the idle
-//! timeout, all are told when we drain. hyper waits for the client's answer to that; those that read
-//! only while they have a request under way give none.
+//! timeout, all are told when we drain. hyper waits for the client's answer to that; those that
+//! read only while they have a request under way give none.
 
 mod convert;
 mod ending;

@@ -1,10 +1,10 @@
 //! Cores that wait for work awake while there is much to do.
 //!
-//! A core without work sleeps, and waking it takes time: a virtual one has to be brought back by its
-//! hypervisor, which costs some 20 µs, and a request that meets few others pays that several times
-//! (for the worker, the thread that commits, the disk's interrupt, the client). So while requests
-//! keep coming, Linux is asked to have such cores poll instead: the kernel's CPU latency QoS, asked
-//! through an open file, so that it ends with the process however that ends.
+//! A core without work sleeps, and waking it takes time: a virtual one has to be brought back by
+//! its hypervisor, which costs some 20 µs, and a request that meets few others pays that several
+//! times (for the worker, the thread that commits, the disk's interrupt, the client). So while
+//! requests keep coming, Linux is asked to have such cores poll instead: the kernel's CPU latency
+//! QoS, asked through an open file, so that it ends with the process however that ends.
 
 use std::{
     fs::{File, OpenOptions},

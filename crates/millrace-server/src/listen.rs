@@ -205,8 +205,8 @@ struct Prepared {
     accepted: mpsc::Receiver<Accepted>,
 }
 
-/// Workers, and the lanes to them. Before anything is accepted: a runtime takes descriptors, and may not
-/// get them.
+/// Workers, and the lanes to them. Before anything is accepted: a runtime takes descriptors, and
+/// may not get them.
 fn prepared(
     count: usize,
     counters: &Arc<Counters>,

@@ -15,8 +15,8 @@ use std::{
 const HAS_TIME: Load = Load(600);
 /// From which share on connections leave it.
 const IS_FULL: Load = Load(900);
-/// Up to which share of one worker's time two workers' connections are served by one again: far from
-/// where some leave it.
+/// Up to which share of one worker's time two workers' connections are served by one again: far
+/// from where some leave it.
 const FITS_ONE: Load = Load(400);
 /// Below which share a worker might as well have no connections.
 const IS_IDLE: Load = Load(10);
@@ -71,8 +71,8 @@ impl Load {
         active - (active * sum).div_ceil(workers * self.0 as usize).min(active)
     }
 
-    /// Which worker is to serve the connections of this one too, given the loads of all `before` and
-    /// `behind` it. The last one that has any leaves first, so that no two join at once.
+    /// Which worker is to serve the connections of this one too, given the loads of all `before`
+    /// and `behind` it. The last one that has any leaves first, so that no two join at once.
     pub(crate) fn joins(
         self,
         mut before: impl Iterator<Item = Load>,

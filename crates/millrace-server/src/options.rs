@@ -12,8 +12,8 @@ pub struct Options {
     pub listen: Vec<SocketAddr>,
     /// Worker threads; 0 means one per core.
     pub workers: usize,
-    /// Cores without work poll instead of sleeping, while there are many requests. It takes the right
-    /// to write to `/dev/cpu_dma_latency`, and concerns all cores of the machine.
+    /// Cores without work poll instead of sleeping, while there are many requests. It takes the
+    /// right to write to `/dev/cpu_dma_latency`, and concerns all cores of the machine.
     pub has_idle_cores_poll: bool,
     /// Every listener speaks TLS if set, plain text if not.
     pub tls: Option<TlsFiles>,
@@ -28,8 +28,8 @@ pub struct Options {
     pub refuses_other_pages: bool,
 }
 
-/// PEM files of a certificate chain and its private key. They are read again when they change; connections
-/// that are open keep what they have.
+/// PEM files of a certificate chain and its private key. They are read again when they change;
+/// connections that are open keep what they have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The chain, the server's own certificate first.

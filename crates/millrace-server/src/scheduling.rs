@@ -3,13 +3,14 @@
 //! By itself a thread that is woken takes the core from whoever woke it. A client on the same core
 //! is interrupted by each request that it sends then, and the worker by the answer: two switches a
 //! request, for which the next request is there a little earlier. So a worker that serves many
-//! connections is scheduled as a batch (SCHED_BATCH, sched(7)): it waits until its waker pauses, and
-//! finds several requests. Its share of the core stays the same. It also keeps to a core of its own,
-//! see [`Affinity`].
+//! connections is scheduled as a batch (SCHED_BATCH, sched(7)): it waits until its waker pauses,
+//! and finds several requests. Its share of the core stays the same. It also keeps to a core of its
+//! own, see [`Affinity`].
 //!
-//! Who else is on that core may not pause. A batch waits for a program that computes, even for one of
-//! the least priority, until the next tick of the kernel's clock, milliseconds each time: a fifth is left
-//! of the rate of eight connections. So a worker that waits longer than it runs is no batch for a while.
+//! Who else is on that core may not pause. A batch waits for a program that computes, even for one
+//! of the least priority, until the next tick of the kernel's clock, milliseconds each time: a
+//! fifth is left of the rate of eight connections. So a worker that waits longer than it runs is no
+//! batch for a while.
 
 use thread_priority::{
     Error, NormalThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy,
@@ -22,8 +23,8 @@ use crate::{affinity::Affinity, load::Times};
 const MANY: usize = 3;
 /// Up to which it has few again.
 const FEW: usize = 1;
-/// Looks, of which there is one a second, for which a worker that was kept waiting is no batch; twice as
-/// many each time that it is again as soon as it is one.
+/// Looks, of which there is one a second, for which a worker that was kept waiting is no batch;
+/// twice as many each time that it is again as soon as it is one.
 const LEAST_PAUSE: u32 = 15;
 const MOST_PAUSE: u32 = 960;
 
@@ -58,8 +59,8 @@ impl Scheduling {
         }
     }
 
-    /// Schedules the calling thread for so many connections that had requests since the last look, and
-    /// by what it did since, where the kernel tells.
+    /// Schedules the calling thread for so many connections that had requests since the last look,
+    /// and by what it did since, where the kernel tells.
     pub(crate) fn observe(&mut self, active: usize, times: Option<Times>) {
         let is_busy = if self.is_busy { active > FEW } else { active >= MANY };
         if is_busy != self.is_busy {

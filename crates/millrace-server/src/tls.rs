@@ -1,5 +1,5 @@
-//! TLS from certificate files, which may be renewed meanwhile: ring, session tickets, ALPN for HTTP/2
-//! and HTTP/1.1.
+//! TLS from certificate files, which may be renewed meanwhile: ring, session tickets, ALPN for
+//! HTTP/2 and HTTP/1.1.
 
 use std::{
     io,
@@ -87,8 +87,8 @@ impl Tls {
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), certificates })
     }
 
-    /// Looks at the files again after each `pause`, for as long as this lives. On a thread of its own,
-    /// since files may be on a network that is slow.
+    /// Looks at the files again after each `pause`, for as long as this lives. On a thread of its
+    /// own, since files may be on a network that is slow.
     pub(crate) fn watch(&self, pause: Duration) -> io::Result<()> {
         let watched = Arc::downgrade(&self.certificates);
         let thread = thread::Builder::new().name("certificates".to_owned());
@@ -122,7 +122,8 @@ struct Certificates {
 struct Seen {
     /// Versions of certificate and key as last read, whether or not they could be used.
     versions: [FileVersion; 2],
-    /// They could not be read, for want of descriptors, say: they may be the next time, as they are.
+    /// They could not be read, for want of descriptors, say: they may be the next time, as they
+    /// are.
     is_unread: bool,
 }
 
@@ -134,8 +135,8 @@ impl Certificates {
         Ok(Certificates { files: files.clone(), current, seen })
     }
 
-    /// Takes the files if they changed and fit. Certificate and key may be replaced one after the other:
-    /// until they fit, the ones before are used.
+    /// Takes the files if they changed and fit. Certificate and key may be replaced one after the
+    /// other: until they fit, the ones before are used.
     fn refresh(&self) {
         self.refresh_with(certified_key);
     }

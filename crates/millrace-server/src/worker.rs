@@ -2,8 +2,8 @@
 //!
 //! The worker's main task takes connections from the acceptor (a task of the first worker's) and
 //! from other workers, once a second sweeps deadlines and sends connections away if it has no time
-//! for all of them, or another has (see `load`), reaps finished connections and, when we drain, waits for the rest
-//! up to a bound.
+//! for all of them, or another has (see `load`), reaps finished connections and, when we drain,
+//! waits for the rest up to a bound.
 
 use std::{
     io,

@@ -25,8 +25,8 @@ use crate::telemetry::{MetricsOptions, RequestCounts, Telemetry, known_action};
 /// Answers from this size on, which servers may have no room for, can be taken back.
 const MAY_BE_REFUSED_BYTES: usize = 32 << 10;
 
-/// Characters of an action's name that are logged. No action has a longer name, but clients may send
-/// any text.
+/// Characters of an action's name that are logged. No action has a longer name, but clients may
+/// send any text.
 const LOGGED_CHARS: usize = 64;
 
 /// What the services may decide.

@@ -170,8 +170,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// What a repeated attempt must get: its messages, if none has changed since and it does not ask
-    /// for fewer.
+    /// What a repeated attempt must get: its messages, if none has changed since and it does not
+    /// ask for fewer.
     pub fn repeated(&self, now: u64, asked: &Asked) -> Option<Vec<u64>> {
         let queue = asked.queue;
         let attempt = self.attempts.get(&(queue, asked.attempt.clone()?))?;

@@ -6,8 +6,9 @@ use serde_json::{Map, Number, Value};
 /// Structures within structures at most.
 const DEPTH_MAX: usize = 32;
 
-/// Reads one value, which must be all there is. `None`: the bytes are malformed, or there are more maps
-/// than `maps_max`. Numbers that JSON cannot express become the texts that AWS JSON has for them.
+/// Reads one value, which must be all there is. `None`: the bytes are malformed, or there are more
+/// maps than `maps_max`. Numbers that JSON cannot express become the texts that AWS JSON has for
+/// them.
 pub(crate) fn decode(bytes: &[u8], maps_max: usize) -> Option<Value> {
     let mut decoder = Decoder { rest: bytes, maps_left: maps_max };
     let value = decoder.value(DEPTH_MAX)?;

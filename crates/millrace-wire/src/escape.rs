@@ -25,8 +25,8 @@ pub(crate) fn xml_text(out: &mut Vec<u8>, text: &[u8]) {
     put(text);
 }
 
-/// Appends `text`: what `clean_bytes` counts as it is, behind it what `escape_blocks` can escape, and
-/// what is left of that by `put_block`.
+/// Appends `text`: what `clean_bytes` counts as it is, behind it what `escape_blocks` can escape,
+/// and what is left of that by `put_block`.
 #[inline(always)]
 fn put(
     out: &mut Vec<u8>,

@@ -1,4 +1,5 @@
-//! The decoders, two of JSON and one of Query parameters, make the same of the same logical request.
+//! The decoders, two of JSON and one of Query parameters, make the same of the same logical
+//! request.
 
 use std::borrow::Cow;
 

@@ -96,8 +96,8 @@ impl Broker {
     }
 
     /// Id and content of a message. A content that the disk has damaged, or has failed to read for
-    /// long, is gone; the message goes on without one, or its segment and all behind it would have to
-    /// stay until it expires.
+    /// long, is gone; the message goes on without one, or its segment and all behind it would have
+    /// to stay until it expires.
     fn stored_message(
         &self,
         queue: &SharedQueue,

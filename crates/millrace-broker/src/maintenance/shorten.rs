@@ -82,8 +82,8 @@ impl Broker {
             return Ok(Duration::from_millis(rest_ms));
         }
         let (segments, queues) = self.log_and_queues();
-        // Also if nothing can go: those who were refused may have given up, and nobody else would find
-        // out that there is room again.
+        // Also if nothing can go: those who were refused may have given up, and nobody else would
+        // find out that there is room again.
         let lacks_segment = self.lacks_segment();
         // Looked at again even if nobody asks: what makes the log longer may not tell.
         let [oldest, .., active] = segments.as_slice() else { return Ok(LONGEST_PAUSE) };
@@ -145,8 +145,8 @@ impl Broker {
         false
     }
 
-    /// Segments, and the queues that may need them. What a message's move takes to a queue that is made
-    /// later is told from here on.
+    /// Segments, and the queues that may need them. What a message's move takes to a queue that is
+    /// made later is told from here on.
     fn log_and_queues(&self) -> (Vec<SegmentInfo>, Vec<Arc<SharedQueue>>) {
         self.maintenance.moved_from.store(u32::MAX, Ordering::Release);
         // A queue that is being made is in the log before it is in the catalog.
@@ -175,8 +175,8 @@ impl Broker {
         matches!(asked, Err(Unavailable::DiskFull | Unavailable::TooManyFiles))
     }
 
-    /// Whether all messages of a segment fit into what is left on a full disk. A part frees nothing,
-    /// and takes the room of those who could free the rest by receiving and deleting.
+    /// Whether all messages of a segment fit into what is left on a full disk. A part frees
+    /// nothing, and takes the room of those who could free the rest by receiving and deleting.
     fn has_room_for(&self, live_bytes: u64) -> bool {
         // Records grow when they are appended again.
         let bytes = live_bytes + live_bytes / 4;

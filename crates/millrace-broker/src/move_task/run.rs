@@ -128,7 +128,8 @@ impl Broker {
             let mut state = source.lock();
             let now = self.now();
             self.tick(&source, &mut state, now, PASSING_BUDGET)?;
-            // What has expired gets no second life. It goes piece by piece: others want the queue too.
+            // What has expired gets no second life. It goes piece by piece: others want the queue
+            // too.
             if !state.queue.has_expired(now) {
                 break state.queue.first_ready();
             }

@@ -1,4 +1,5 @@
-//! Runtimes whose drivers commit, without a committing thread that could make up for what they miss.
+//! Runtimes whose drivers commit, without a committing thread that could make up for what they
+//! miss.
 
 use std::future::poll_fn;
 use std::path::Path;

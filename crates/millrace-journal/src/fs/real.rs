@@ -31,8 +31,8 @@ impl RealFileSystem {
         Arc::new(Self { origin: Instant::now(), dir: Mutex::default(), is_read_only: false })
     }
 
-    /// Opens files for reading alone, so that what is mounted read-only, or belongs to somebody else, can
-    /// be read. Its locks hold against all but each other.
+    /// Opens files for reading alone, so that what is mounted read-only, or belongs to somebody
+    /// else, can be read. Its locks hold against all but each other.
     #[must_use]
     pub fn read_only() -> Arc<Self> {
         Arc::new(Self { origin: Instant::now(), dir: Mutex::default(), is_read_only: true })
@@ -48,8 +48,8 @@ impl RealFileSystem {
         Ok(dir)
     }
 
-    /// That the file's directory is still the one that was synced: a backup that was put in its place
-    /// has files of the same names, which are not ours to replace or remove.
+    /// That the file's directory is still the one that was synced: a backup that was put in its
+    /// place has files of the same names, which are not ours to replace or remove.
     fn check_dir_of(&self, path: &Path) -> io::Result<()> {
         let kept = self.dir.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some((dir, kept)) = kept.filter(|(dir, _)| path.parent() == Some(dir)) else {
@@ -64,8 +64,8 @@ impl RealFileSystem {
     }
 }
 
-/// A name is durable once the directory that it stands in is synced. One that may be written but not
-/// read cannot be.
+/// A name is durable once the directory that it stands in is synced. One that may be written but
+/// not read cannot be.
 fn sync_name(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     match std::fs::File::open(parent.unwrap_or(Path::new("."))) {

@@ -18,8 +18,8 @@ pub struct Reservation<'a> {
 }
 
 impl GroupCommit {
-    /// Asks for room for one batch. `bytes` is the sum of [`crate::Record::encoded_bytes`], or more.
-    /// Once granted, the append cannot fail for lack of space.
+    /// Asks for room for one batch. `bytes` is the sum of [`crate::Record::encoded_bytes`], or
+    /// more. Once granted, the append cannot fail for lack of space.
     pub fn reserve(&self, bytes: usize, purpose: Purpose) -> Result<Reservation<'_>, Unavailable> {
         let bytes = bytes as u64 + BATCH_OVERHEAD_BYTES;
         if bytes > self.options.max_waiting_bytes {

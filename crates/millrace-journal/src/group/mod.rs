@@ -18,8 +18,8 @@
 //! [`GroupOptions::recent_bytes`].
 //!
 //! Locks, in their order: `committing` (held over write and sync, by whoever commits), then
-//! `gather` (microseconds), then `committers`, or one of `preparing` and `reading` (to wake). Listeners
-//! are called with none of them held.
+//! `gather` (microseconds), then `committers`, or one of `preparing` and `reading` (to wake).
+//! Listeners are called with none of them held.
 
 mod admission;
 mod append;
@@ -88,7 +88,8 @@ pub struct GroupCommit {
     /// Acquire in `outcome`: who sees its number sees everything before it committed.
     committed: AtomicU64,
     /// `gather` knows the group of this number, and so all before it, as awaited. Stored under its
-    /// lock, with Release, and loaded with Acquire: who sees a number need not take that lock again.
+    /// lock, with Release, and loaded with Acquire: who sees a number need not take that lock
+    /// again.
     awaited: AtomicU64,
     is_poisoned: AtomicBool,
     poison: Mutex<Option<Unavailable>>,
@@ -242,8 +243,8 @@ impl GroupCommit {
     }
 
     /// Refuses what has no reservation, commits what gathered, ends the threads and does what
-    /// the next start would have to make up for. What is reserved but not appended yet is still taken by a later
-    /// `commit_step`.
+    /// the next start would have to make up for. What is reserved but not appended yet is still
+    /// taken by a later `commit_step`.
     pub fn close(&self) {
         self.lock_gather().is_closed = true;
         self.gathered.notify_all();

@@ -73,9 +73,9 @@ impl Pace {
     }
 }
 
-/// How many batches are worth gathering before the next commit. Of those that are under way, a group
-/// was answered just now and comes back one by one; the rest has gathered meanwhile. Whoever is
-/// back first would start a commit alone and have all others wait for it: groups stay small, and
+/// How many batches are worth gathering before the next commit. Of those that are under way, a
+/// group was answered just now and comes back one by one; the rest has gathered meanwhile. Whoever
+/// is back first would start a commit alone and have all others wait for it: groups stay small, and
 /// each costs the same. With half of them, one half is answered while the other is synced.
 pub(super) fn worth_gathering(answered: u32, gathered: u32) -> u32 {
     answered.saturating_add(gathered) / 2

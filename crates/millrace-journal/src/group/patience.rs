@@ -4,7 +4,8 @@
 //! next commit if that waits for them. If it does not, they wait for its end and then for a commit
 //! of their own: with few clients two short commits for what one could do. Waiting is only a delay
 //! where they do not come back, or where others come all the time: that shows, and after each wait
-//! in vain twice as many commits do without. If only some do not come back, the others are waited for.
+//! in vain twice as many commits do without. If only some do not come back, the others are waited
+//! for.
 
 use super::pace::worth_gathering;
 

@@ -6,9 +6,9 @@
 //!  beyond that part,           the whole chunk is read, and the next one before it is asked for
 //!  or behind such a chunk
 //! ```
-//! So that little is read in vain where records that are close to one another were so by chance, and
-//! nobody waits for the disk where they were not. Several queues, and the groups of a FIFO queue
-//! that was sent to in turns, have each their own chunks.
+//! So that little is read in vain where records that are close to one another were so by chance,
+//! and nobody waits for the disk where they were not. Several queues, and the groups of a FIFO
+//! queue that was sent to in turns, have each their own chunks.
 //!
 //! Past the page cache: what was written past it is not in it, and the kernel's own reading ahead
 //! may be set to megabytes, for which the next commit would have to wait.

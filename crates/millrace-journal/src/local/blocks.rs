@@ -1,8 +1,8 @@
 //! Writing to segments: in whole blocks past the page cache, where the file system takes that.
 //!
 //! Bytes that go through the page cache are copied into pages that must be found first, marked, and
-//! looked for at the next sync. That is half of what a group's sync costs the processor, and more in
-//! a virtual machine whose host has to find the pages too. Readers seldom miss them: what was
+//! looked for at the next sync. That is half of what a group's sync costs the processor, and more
+//! in a virtual machine whose host has to find the pages too. Readers seldom miss them: what was
 //! written recently is in memory anyway (`group/gather.rs`).
 //!
 //! Either all writes to a file go past the page cache or none does while it has frames added: a
@@ -71,8 +71,8 @@ impl BlockFile {
         self.direct.is_some() && !self.is_refused.load(Ordering::Relaxed)
     }
 
-    /// Writes whole blocks past the page cache, and returns the handle that has written them. None if
-    /// that is not possible: then all of them are to be written the other way.
+    /// Writes whole blocks past the page cache, and returns the handle that has written them. None
+    /// if that is not possible: then all of them are to be written the other way.
     pub(super) fn write_direct(
         &self,
         parts: &[&[u8]],

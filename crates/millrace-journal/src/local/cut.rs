@@ -18,7 +18,8 @@ use crate::position::{Epoch, Position, SegmentId};
 pub struct Cut {
     pub at: Corruption,
     /// Frames that were still readable behind the damage and are lost to the journal. The damaged
-    /// one comes on top. None if no header is left to tell the salt, without which none can be told.
+    /// one comes on top. None if no header is left to tell the salt, without which none can be
+    /// told.
     pub lost_frames: Option<u64>,
     /// Segments that were taken away whole.
     pub removed: Vec<SegmentId>,
@@ -60,13 +61,13 @@ pub(super) fn cut_at(
         // Before anything is changed: there may be no room for it.
         backups.copy(kept.header.segment, &*kept.file)?;
         fs.remove_present(&index_path(dir, kept.header.segment))?;
-        // Whoever starts from here can be in none of the epochs that were cut, and what is left behind
-        // the end is of earlier ones.
+        // Whoever starts from here can be in none of the epochs that were cut, and what is left
+        // behind the end is of earlier ones.
         let stop = end_of(&*kept.file, &kept.header)?;
         write_epoch(&*kept.file, &kept.header, (stop.offset, &stop.chain), latest)?;
     }
-    // From the youngest on: until the last of them is gone, the one before has another end than they
-    // say, so that an interrupted repair leaves damage that is found again.
+    // From the youngest on: until the last of them is gone, the one before has another end than
+    // they say, so that an interrupted repair leaves damage that is found again.
     for id in later.into_iter().rev() {
         fs.remove_present(&index_path(dir, id))?;
         backups.set_aside(id)?;
@@ -75,8 +76,8 @@ pub(super) fn cut_at(
     Ok((cut, latest))
 }
 
-/// Writes and syncs a frame that opens an epoch later than `latest` at the end of a segment's chain, if
-/// there is room for it.
+/// Writes and syncs a frame that opens an epoch later than `latest` at the end of a segment's
+/// chain, if there is room for it.
 pub(super) fn write_epoch(
     file: &dyn File,
     header: &SegmentHeader,

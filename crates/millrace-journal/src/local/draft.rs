@@ -1,9 +1,10 @@
 //! The sidecar of a segment while that fills: reading all of a sealed segment again would cost a
 //! twentieth of what sending costs.
 //!
-//! The start leaves the entries here that it finds in segments without sidecars, the appender those of
-//! each committed frame; the background writes them to a temporary file whenever there are enough. What
-//! it cannot write, or not in time, is given up: then the sealed segment is read after all.
+//! The start leaves the entries here that it finds in segments without sidecars, the appender those
+//! of each committed frame; the background writes them to a temporary file whenever there are
+//! enough. What it cannot write, or not in time, is given up: then the sealed segment is read after
+//! all.
 
 use std::io;
 use std::path::Path;

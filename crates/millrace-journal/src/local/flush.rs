@@ -1,8 +1,8 @@
 //! Syncs ahead of the seal, where commits do not sync.
 //!
-//! A segment must be on disk before the header of the next, whatever the durability. Whoever commits
-//! waits for that, and everybody with him: for a whole segment that is as long as hundreds of
-//! commits. So the background has most of it written while it fills.
+//! A segment must be on disk before the header of the next, whatever the durability. Whoever
+//! commits waits for that, and everybody with him: for a whole segment that is as long as hundreds
+//! of commits. So the background has most of it written while it fills.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,8 +23,8 @@ impl LocalJournal {
             && waiting >= active.header.segment_bytes / PARTS
     }
 
-    /// Makes what was committed so far durable, where commits do not: all older segments were synced
-    /// when they were sealed.
+    /// Makes what was committed so far durable, where commits do not: all older segments were
+    /// synced when they were sealed.
     pub(super) fn flush(&self) {
         let (active, blocks) = {
             let state = self.state();

@@ -3,10 +3,10 @@
 //! ```text
 //!  … frame 7 │ damaged 8 │ frame 9 │ …        … frame 7 │ gap: 8 │ frame 9 │ …
 //! ```
-//! A gap fills the place of what is damaged, and takes its chain from the frame behind it, or from the
-//! next segment's header. If only bytes within records are wrong, the frame's own bounds are still
-//! good: then the gap keeps its bytes, and the records that are whole in it. If lengths of records are
-//! wrong as well, those in front of the first such one.
+//! A gap fills the place of what is damaged, and takes its chain from the frame behind it, or from
+//! the next segment's header. If only bytes within records are wrong, the frame's own bounds are
+//! still good: then the gap keeps its bytes, and the records that are whole in it. If lengths of
+//! records are wrong as well, those in front of the first such one.
 
 use std::fmt;
 use std::io;
@@ -59,9 +59,9 @@ struct Beyond {
     is_open: bool,
 }
 
-/// The first gap that a segment needs, so that its chain goes on to the next segment's header, or where
-/// that is not known to the last frame that proves damage before it: any, if the segment is known to be
-/// sealed. None if it needs none, or if none helps.
+/// The first gap that a segment needs, so that its chain goes on to the next segment's header, or
+/// where that is not known to the last frame that proves damage before it: any, if the segment is
+/// known to be sealed. None if it needs none, or if none helps.
 pub(super) fn plan(
     file: &dyn File,
     header: &SegmentHeader,
@@ -127,8 +127,8 @@ fn damaged_frame(
 ) -> io::Result<Option<Span>> {
     let head = read(file, place.offset(), FRAME_HEADER_BYTES as u32)?;
     let Some((frame, crc)) = FrameHeader::decode(&head, place) else { return Ok(None) };
-    // What it says of the frame before is not asked: that is known, and an interrupted repair may have
-    // written over it.
+    // What it says of the frame before is not asked: that is known, and an interrupted repair may
+    // have written over it.
     let (follows, previous) = match frame.kind {
         FrameKind::Open => (false, crc),
         FrameKind::Data => {

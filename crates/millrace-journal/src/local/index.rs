@@ -56,8 +56,8 @@ impl LocalJournal {
         true
     }
 
-    /// A sidecar has its name. Others may have removed the segment meanwhile, and with it what there
-    /// was of its sidecar: then this one goes, too.
+    /// A sidecar has its name. Others may have removed the segment meanwhile, and with it what
+    /// there was of its sidecar: then this one goes, too.
     fn note_sidecar(&self, id: SegmentId, bytes: u64) {
         let mut state = self.state_mut();
         let is_doomed = || state.doomed.iter().any(|segment| segment.header.segment == id);

@@ -111,8 +111,8 @@ pub struct LocalJournal {
     ready_until: AtomicU32,
     /// Whether the last preparation failed for lack of space. A hint for admission.
     is_full: AtomicBool,
-    /// The write or sync that failed first: what it covered may be lost, so writing ends. Seen by the
-    /// next append and the next background step.
+    /// The write or sync that failed first: what it covered may be lost, so writing ends. Seen by
+    /// the next append and the next background step.
     failed: OnceLock<Arc<str>>,
     _lock: Box<dyn Send + Sync>,
 }

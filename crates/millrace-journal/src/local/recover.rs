@@ -7,8 +7,8 @@
 //!  files without a header   behind the last   spares, or a torn activation; else damage
 //! ```
 //! What the search finds decides between torn tail and corruption: see [`super::scan`]. Then a
-//! torn tail is zeroed, what was read is synced (it may be in the page cache only, and the OPEN frame
-//! is about to say that it is durable), and the OPEN frame starts the epoch.
+//! torn tail is zeroed, what was read is synced (it may be in the page cache only, and the OPEN
+//! frame is about to say that it is durable), and the OPEN frame starts the epoch.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -91,8 +91,8 @@ pub(super) fn open_locked(
         visitor(record);
         ControlFlow::Continue(())
     };
-    // A crash leaves no more of them without sidecars. If there are more, they get theirs at once, and
-    // need not all be begun before.
+    // A crash leaves no more of them without sidecars. If there are more, they get theirs at once,
+    // and need not all be begun before.
     let most_drafts = options.unindexed_segments + 1;
     let sealed = replay_sealed(&*fs, dir, &survey.segments, most_drafts, &mut show)?;
     let last = survey.segments.last().ok_or_else(no_segment)?;
@@ -189,8 +189,8 @@ fn cut(last: &Found, end: &End) -> io::Result<()> {
     last.file.sync_data()
 }
 
-/// Sets aside again what is behind the end: a copy of the file may have left it out. Without space for
-/// it the journal goes on as long as there is some.
+/// Sets aside again what is behind the end: a copy of the file may have left it out. Without space
+/// for it the journal goes on as long as there is some.
 fn fill_holes(last: &Found) -> io::Result<()> {
     match last.file.allocate(u64::from(last.header.segment_bytes)) {
         Err(error) if is_out_of_space(&error) => {
@@ -247,8 +247,8 @@ fn create_first(fs: &dyn FileSystem, dir: &Path, segment_bytes: u32) -> Result<F
     create().map_err(OpenError::io("creating the first segment"))
 }
 
-/// Appends the OPEN frame of an epoch later than all before and than `latest`. What is before it was
-/// synced, whatever the durability.
+/// Appends the OPEN frame of an epoch later than all before and than `latest`. What is before it
+/// was synced, whatever the durability.
 fn start_epoch(journal: &mut LocalJournal, latest: Epoch) -> Result<(), OpenError> {
     let placement = journal.placement;
     let (tail, size) = {

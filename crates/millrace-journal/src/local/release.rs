@@ -1,9 +1,9 @@
 //! The space of removed segments, given back in parts.
 //!
 //! Where the file system tells the disk at once what is free (mount option `discard`), removing a
-//! segment may keep the disk for 10 ms and longer, and every commit meanwhile; a purged or drained queue
-//! has hundreds of them. So a file that has lost its name in the log is shortened step by step before it
-//! is removed.
+//! segment may keep the disk for 10 ms and longer, and every commit meanwhile; a purged or drained
+//! queue has hundreds of them. So a file that has lost its name in the log is shortened step by
+//! step before it is removed.
 
 use std::path::PathBuf;
 use std::sync::Arc;

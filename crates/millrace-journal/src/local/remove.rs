@@ -1,5 +1,5 @@
-//! Truncated segments leave one by one from the oldest, each removal durable before the next, so that
-//! a crash never leaves a hole.
+//! Truncated segments leave one by one from the oldest, each removal durable before the next, so
+//! that a crash never leaves a hole.
 //!
 //! A file first loses its name, and if it is to be a [spare](super::space) its header. Others go
 //! [bit by bit](super::release).
@@ -84,8 +84,8 @@ impl LocalJournal {
         while self.remove_doomed(preparing, Removal::AtOnce).is_some() {}
     }
 
-    /// Removes the oldest truncated segment. None if there is none, or it cannot go now; what is left
-    /// of it, if it only lost its name.
+    /// Removes the oldest truncated segment. None if there is none, or it cannot go now; what is
+    /// left of it, if it only lost its name.
     fn remove_doomed(
         &self,
         preparing: &mut Preparing,

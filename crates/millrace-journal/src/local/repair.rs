@@ -2,18 +2,18 @@
 //!
 //! Blocks that cannot be read become zeros. Damaged frames are replaced by a [gap](super::gap); a
 //! damaged segment header is written anew, from the segment before and from its own frames; for a
-//! segment that is missing an empty one is made. What stands behind goes on to count: a replay passes
-//! over records whose messages it does not know, as it does after the oldest segments are gone. So what
-//! the damage held is lost, its sends and its deletes, and nothing else. Only where none of that helps,
-//! the log is [cut](super::cut).
+//! segment that is missing an empty one is made. What stands behind goes on to count: a replay
+//! passes over records whose messages it does not know, as it does after the oldest segments are
+//! gone. So what the damage held is lost, its sends and its deletes, and nothing else. Only where
+//! none of that helps, the log is [cut](super::cut).
 //!
-//! Copies of what is changed or taken away are kept. A journal without damage is left as it is, a torn
-//! tail included: the next start cuts that by itself.
+//! Copies of what is changed or taken away are kept. A journal without damage is left as it is, a
+//! torn tail included: the next start cuts that by itself.
 //!
-//! What clients were given in an epoch (receipt handles, sequence numbers) must not be given again. The
-//! epochs of what a gap replaces are not later than that of the frame behind it. After a cut, and where
-//! the end of the log is missing, the next is later than any that was lost; and it is written first, for
-//! a repair may be interrupted.
+//! What clients were given in an epoch (receipt handles, sequence numbers) must not be given again.
+//! The epochs of what a gap replaces are not later than that of the frame behind it. After a cut,
+//! and where the end of the log is missing, the next is later than any that was lost; and it is
+//! written first, for a repair may be interrupted.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,8 +37,8 @@ use crate::frame::{Chain, FrameHeader, Verdict};
 use crate::fs::{BLOCK_BYTES, File, FileSystem};
 use crate::position::{Epoch, SegmentId};
 
-/// More starts than this in the segments that are missing at the end are not reckoned with: each begins
-/// an epoch.
+/// More starts than this in the segments that are missing at the end are not reckoned with: each
+/// begins an epoch.
 const LOST_EPOCHS: u64 = 1024;
 
 /// Segments that are missing in a row.
@@ -53,7 +53,8 @@ pub struct RepairReport {
     pub found: CheckReport,
     /// Segments whose header was damaged and is written anew. That alone loses nothing.
     pub headers: Vec<SegmentId>,
-    /// Segments that were missing, or without any frame, and are there again without anything in them.
+    /// Segments that were missing, or without any frame, and are there again without anything in
+    /// them.
     pub missing: Vec<SegmentId>,
     /// Segments whose file was too short, and has its length again. What was in the rest is lost.
     pub lengthened: Vec<SegmentId>,
@@ -143,8 +144,8 @@ impl Repair<'_> {
         let mut all = Vec::new();
         for id in segments_from(self.fs, self.dir, SegmentId(0))? {
             let file = self.fs.open(&segment_path(self.dir, id))?;
-            // An earlier repair may have been interrupted, or its sync may have failed: what counts is
-            // what the disk has.
+            // An earlier repair may have been interrupted, or its sync may have failed: what counts
+            // is what the disk has.
             file.sync_data()?;
             file.forget_clean()?;
             let bad = blank(id, &*file, &mut self.backups)?;
@@ -288,8 +289,8 @@ enum Contents {
     Nothing,
 }
 
-/// Writes a segment's header, which follows `header.start` unless its first frame says otherwise. If
-/// nothing is in the last one, the end of the log is lost.
+/// Writes a segment's header, which follows `header.start` unless its first frame says otherwise.
+/// If nothing is in the last one, the end of the log is lost.
 fn write_header(file: &dyn File, mut header: SegmentHeader, is_last: bool) -> io::Result<Contents> {
     let first = SEGMENT_HEADER_BYTES as u32;
     let traces = search(file, header.segment, header.salt, first, &header.start)?;
@@ -307,7 +308,8 @@ fn write_header(file: &dyn File, mut header: SegmentHeader, is_last: bool) -> io
     Ok(if traces.frames > 0 { Contents::Frames } else { Contents::Nothing })
 }
 
-/// Gives a file the length that its header tells. In the last one, what is missing is the end of the log.
+/// Gives a file the length that its header tells. In the last one, what is missing is the end of
+/// the log.
 fn lengthen(file: &dyn File, header: &SegmentHeader, is_last: bool) -> io::Result<()> {
     let stop = end_of(file, header)?;
     let traces = search(file, header.segment, header.salt, stop.offset, &stop.chain)?;

@@ -15,8 +15,9 @@ const LOOKED_AT_BYTES: u64 = 16 << 20;
 /// Frames whose salts are compared.
 const FRAMES_MAX: usize = 64;
 
-/// What stands in the salt's place in a damaged header, if there are frames that it fits. Else one that
-/// several frames agree on: it need not be the log's own, but all its frames are intact with it.
+/// What stands in the salt's place in a damaged header, if there are frames that it fits. Else one
+/// that several frames agree on: it need not be the log's own, but all its frames are intact with
+/// it.
 pub(super) fn find_salt(
     fs: &dyn FileSystem,
     dir: &Path,

@@ -66,9 +66,9 @@ pub(super) struct Segment {
 }
 
 /// How far a file's space was written to, and so is quick to sync, and the rule that keeps zeros
-/// from meeting frames: zeros are only written at and above `to`, with `step` held, and `to` follows
-/// once they are; frames are only written below `to`, which an appender that has outrun the zeros
-/// first raises, with `step` held.
+/// from meeting frames: zeros are only written at and above `to`, with `step` held, and `to`
+/// follows once they are; frames are only written below `to`, which an appender that has outrun the
+/// zeros first raises, with `step` held.
 pub(super) struct Zeroed {
     /// Stored with Release by whoever holds `step`, loaded with Acquire before writing below it.
     to: AtomicU32,

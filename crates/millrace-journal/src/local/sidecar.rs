@@ -9,9 +9,9 @@
 //!  little endian; the CRC covers the entries and then the rest of the header
 //! ```
 //! Its entries are written to a temporary file while the segment fills, or as a start reads it, see
-//! [`super::draft`]; where that was given up, the sealed segment is read once more. A sidecar that is
-//! missing or wrong costs time, never data: but for a repaired segment, of whose damaged records it still
-//! knows what they said.
+//! [`super::draft`]; where that was given up, the sealed segment is read once more. A sidecar that
+//! is missing or wrong costs time, never data: but for a repaired segment, of whose damaged records
+//! it still knows what they said.
 
 use std::io;
 use std::ops::ControlFlow;

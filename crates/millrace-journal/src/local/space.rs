@@ -203,8 +203,9 @@ impl LocalJournal {
         failure
     }
 
-    /// Takes away the last spare, whose space was set aside and is not there after all, as on a volume
-    /// that promises more than it has. False if there is no such spare: frames may be in it by now.
+    /// Takes away the last spare, whose space was set aside and is not there after all, as on a
+    /// volume that promises more than it has. False if there is no such spare: frames may be in it
+    /// by now.
     pub(super) fn give_up_spare(&self, id: SegmentId, error: &io::Error) -> bool {
         let mut preparing = lock(&self.preparing);
         {
@@ -245,8 +246,8 @@ impl LocalJournal {
         spare
     }
 
-    /// Behind it may be what is left of one that could not be made or removed: that goes first, for a
-    /// hole before it would be damage.
+    /// Behind it may be what is left of one that could not be made or removed: that goes first, for
+    /// a hole before it would be damage.
     fn remove_spare(&self, id: SegmentId) -> io::Result<()> {
         self.fs.remove_present(&segment_path(&self.dir, id.next()))?;
         // Also if it was removed before: nothing says that this is on disk.

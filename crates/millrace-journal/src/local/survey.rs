@@ -146,8 +146,9 @@ impl Survey {
         found.filter(|_| !is_bad).map(|found| found.header.start)
     }
 
-    /// Where a segment ends by its sidecar, which it has when it is sealed: when the next one has its
-    /// header. None if more was written behind that place since, as after a repair that cut the log.
+    /// Where a segment ends by its sidecar, which it has when it is sealed: when the next one has
+    /// its header. None if more was written behind that place since, as after a repair that cut the
+    /// log.
     pub(super) fn sealed_end(
         &self,
         fs: &dyn FileSystem,

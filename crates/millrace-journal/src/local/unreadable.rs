@@ -38,8 +38,8 @@ pub(super) fn blank(
     Ok(bad)
 }
 
-/// As [`File::read_at`]; blocks that cannot be read are zeros, and their places go to `bad`. The place
-/// that is read starts a block.
+/// As [`File::read_at`]; blocks that cannot be read are zeros, and their places go to `bad`. The
+/// place that is read starts a block.
 pub(super) fn read(
     file: &dyn File,
     buffer: &mut [u8],

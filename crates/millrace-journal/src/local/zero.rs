@@ -75,7 +75,8 @@ impl LocalJournal {
     ) -> io::Result<Option<Arc<dyn File>>> {
         let zeros = zeros(end - start);
         if let Some(file) = goal.blocks.write_direct(&zeros, u64::from(start))? {
-            // In a spare, one sync for the whole file has the file system note that it was written to.
+            // In a spare, one sync for the whole file has the file system note that it was written
+            // to.
             let is_due = !goal.is_spare || end == self.options.segment_bytes;
             return Ok(is_due.then(|| Arc::clone(file)));
         }

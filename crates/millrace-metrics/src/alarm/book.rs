@@ -1,8 +1,8 @@
 //! All alarms, their states and what happened to them, on disk.
 //!
-//! The file `alarms.log` holds one JSON text a frame: an alarm as it is from then on, the name of one
-//! that is gone, an item of the history, a change of state with what is to be done about it, or an
-//! action that was done. It is written anew when it is opened, when most of it is outdated, and
+//! The file `alarms.log` holds one JSON text a frame: an alarm as it is from then on, the name of
+//! one that is gone, an item of the history, a change of state with what is to be done about it, or
+//! an action that was done. It is written anew when it is opened, when most of it is outdated, and
 //! after a sync that failed.
 
 mod error;
@@ -34,7 +34,8 @@ const OWED_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
 const HISTORY_KEPT_S: u64 = 30 * 86_400;
 /// Frames of a file beyond those that it would need when written anew.
 const OUTDATED_FRAMES_MAX: usize = if cfg!(test) { 60 } else { 20_000 };
-/// Bytes of a file beyond twice those that it had when it was written anew: an alarm may take 760 KB.
+/// Bytes of a file beyond twice those that it had when it was written anew: an alarm may take 760
+/// KB.
 const OUTDATED_BYTES_MAX: u64 = if cfg!(test) { 256 << 10 } else { 64 << 20 };
 
 /// The history, oldest first.
@@ -166,7 +167,8 @@ impl AlarmBook {
         Ok(self.enter(alarm, state, reason, data, now)?)
     }
 
-    /// Notes what an evaluation found. If the state is another one, says what is to be done about it.
+    /// Notes what an evaluation found. If the state is another one, says what is to be done about
+    /// it.
     pub fn judged(
         &mut self,
         scope: &Scope,

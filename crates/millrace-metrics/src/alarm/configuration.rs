@@ -1,5 +1,5 @@
-//! HistoryData of changes of an alarm itself: a JSON text for programs, with the alarm as it is after
-//! the change or was before it was deleted.
+//! HistoryData of changes of an alarm itself: a JSON text for programs, with the alarm as it is
+//! after the change or was before it was deleted.
 //!
 //! CloudWatch has 4,095 characters at most. Of an alarm that takes more, lists and the description
 //! are left out, and if that is not enough, all of it.

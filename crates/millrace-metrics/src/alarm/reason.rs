@@ -108,8 +108,8 @@ fn were(count: usize, what: &str) -> String {
     format!("{} {verb}", counted(count, what))
 }
 
-/// StateReasonData: what was looked at, as JSON for programs. Only one metric has a `statistic` and a
-/// `unit`.
+/// StateReasonData: what was looked at, as JSON for programs. Only one metric has a `statistic` and
+/// a `unit`.
 pub(super) fn data(alarm: &Alarm, verdict: &Verdict, now: Timestamp) -> String {
     let recent: Vec<&WatchedPoint> = verdict.points.iter().take(DATA_POINTS).rev().collect();
     let shown_s = |time_s: u64| time_text(time_s.saturating_mul(1000));

@@ -253,8 +253,8 @@ pub(super) mod tests {
         rule.judge(&watched(&points(pattern), end_s), present)
     }
 
-    /// The tables of the CloudWatch user guide, and below them what it says under "Avoiding premature
-    /// transitions to alarm state". The retained state stands as INSUFFICIENT_DATA.
+    /// The tables of the CloudWatch user guide, and below them what it says under "Avoiding
+    /// premature transitions to alarm state". The retained state stands as INSUFFICIENT_DATA.
     #[test]
     fn missing_data_is_treated_as_the_user_guide_says() {
         use State::{Alarm, InsufficientData as Retained, Ok};

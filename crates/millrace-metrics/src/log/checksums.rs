@@ -1,8 +1,8 @@
 //! Checksums of any part of some bytes, in a time that hardly depends on how long the part is.
 //!
 //! A damaged file is searched for frames at every place, and nearly every place could begin one of
-//! megabytes. So the checksums of all beginnings are made once, in steps. That of a part is what its
-//! end's has beyond its beginning's: CRC32C is linear.
+//! megabytes. So the checksums of all beginnings are made once, in steps. That of a part is what
+//! its end's has beyond its beginning's: CRC32C is linear.
 
 /// Bytes between beginnings whose checksums are kept: a sixteenth of the bytes in memory.
 const STEP_BYTES: usize = 64;

@@ -1,8 +1,8 @@
 //! What the series of an answer are called.
 //!
 //! User guide, "Using dynamic labels": in a label `${MAX}` and the like stand for what is known of
-//! the series, `${PROP('Dim.QueueName')}` for what tells its metric, `${LABEL}` for what it would be
-//! called without a label. Times are in UTC.
+//! the series, `${PROP('Dim.QueueName')}` for what tells its metric, `${LABEL}` for what it would
+//! be called without a label. Times are in UTC.
 
 use millrace_core::Date;
 

@@ -220,9 +220,9 @@ pub enum WatchError {
     Query(#[from] QueryError),
 }
 
-/// Checks that an alarm can watch these queries: that all have a value, whatever data there are, and
-/// that the one that is returned is a single time series. What kind of value an expression has does
-/// not depend on data, so that it is evaluated without any.
+/// Checks that an alarm can watch these queries: that all have a value, whatever data there are,
+/// and that the one that is returned is a single time series. What kind of value an expression has
+/// does not depend on data, so that it is evaluated without any.
 pub fn check_watched(scope: &Scope, queries: &[Query]) -> Result<(), WatchError> {
     for query in queries {
         if let QueryKind::Expression { text, .. } = &query.kind

@@ -91,8 +91,8 @@ fn joined(a: &Series, b: &Series, apply: impl Fn(f64, f64) -> f64) -> Series {
 }
 
 /// IF: at each time of the condition the second argument if it is not zero, else the third if there
-/// is one. The cases are those of the user guide, "Using IF expressions": where the condition holds,
-/// a missing value is 0; where it does not, there is none.
+/// is one. The cases are those of the user guide, "Using IF expressions": where the condition
+/// holds, a missing value is 0; where it does not, there is none.
 pub(super) fn choose(values: Vec<Value>) -> Result<Value, MathError> {
     let mut values = values.into_iter();
     let (Some(condition), Some(then), otherwise, None) =

@@ -20,8 +20,8 @@ impl Direction {
     }
 }
 
-/// Orders a list by a function of each series and keeps the first of them. Those without data points
-/// come last.
+/// Orders a list by a function of each series and keeps the first of them. Those without data
+/// points come last.
 pub(super) fn sort(
     value: Value,
     by: FunctionOfValues,

@@ -3,8 +3,8 @@
 //! `{AWS/SQS,QueueName} MetricName="NumberOfMessagesSent" orders` finds that metric of all queues
 //! with `orders` in their names. Within the braces stand the name space and the exact set of
 //! dimension names; without braces any series may match. A word is looked for in the metric's name,
-//! the name space, and the names and values of the dimensions: whole tokens of them, or all of it if
-//! the word stands in quotes.
+//! the name space, and the names and values of the dimensions: whole tokens of them, or all of it
+//! if the word stands in quotes.
 
 mod parse;
 mod tokens;

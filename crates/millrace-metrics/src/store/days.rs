@@ -269,7 +269,8 @@ fn of_time<'a, 'q>(
     asked.iter_mut().filter(is_about)
 }
 
-/// What to read of a day whose data points are so far apart. One counts if it begins within the range.
+/// What to read of a day whose data points are so far apart. One counts if it begins within the
+/// range.
 fn wanted_of_day(asked: &BTreeMap<u32, Vec<Asked<'_>>>, day_s: u64, apart_s: u64) -> Wanted {
     let within = |time_s: u64| {
         let of_day_s = time_s.clamp(day_s, day_s + DAY_S) - day_s;

@@ -56,8 +56,8 @@ pub(super) fn day_path(dir: &Path, day: u64, resolution: Resolution) -> PathBuf 
     dir.join(format!("{day}-{}.log", resolution.name()))
 }
 
-/// Opens a day's file. One that is none of ours is kept under another name, and begun anew: values of
-/// that day are to be read and stored like others.
+/// Opens a day's file. One that is none of ours is kept under another name, and begun anew: values
+/// of that day are to be read and stored like others.
 fn open_day(path: &Path) -> io::Result<Day> {
     let error = match Day::open(path) {
         Err(error) if error.kind() == io::ErrorKind::InvalidData => error,

@@ -89,8 +89,8 @@ impl Periods {
         Resolution::ALL.into_iter().find(kept).unwrap_or(Resolution::Hour).period_s()
     }
 
-    /// Whether each data point of those so far apart is of one period. Of shorter periods, or others
-    /// in between, nothing can be said: CloudWatch returns no data points for them either.
+    /// Whether each data point of those so far apart is of one period. Of shorter periods, or
+    /// others in between, nothing can be said: CloudWatch returns no data points for them either.
     pub(super) fn hold_those(self, apart_s: u64) -> bool {
         self.period_s.is_multiple_of(apart_s)
     }

@@ -22,8 +22,8 @@ impl ReadBuffer {
         self.append_of(bytes, usize::MAX);
     }
 
-    /// The same for a part of a request of `request_bytes`. More memory than for the whole of it, or
-    /// twice what came so far, is not taken: large ones add up.
+    /// The same for a part of a request of `request_bytes`. More memory than for the whole of it,
+    /// or twice what came so far, is not taken: large ones add up.
     pub(crate) fn append_of(&mut self, bytes: &[u8], request_bytes: usize) {
         // Not for each of many small requests in it: what is moved is less than what was used.
         if self.start > self.bytes.len() / 2 {
@@ -45,7 +45,8 @@ impl ReadBuffer {
         self.start = self.bytes.len().min(self.start + count);
         let capacity = self.bytes.capacity();
         if capacity > KEPT_BYTES && self.unread().len() < capacity / 4 {
-            // Not for each of many small requests in it: what is copied is a quarter of the last time.
+            // Not for each of many small requests in it: what is copied is a quarter of the last
+            // time.
             self.bytes = self.unread().to_vec();
             self.start = 0;
         } else if self.start == self.bytes.len() {

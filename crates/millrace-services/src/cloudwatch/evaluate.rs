@@ -15,9 +15,10 @@ const HOUR_S: u64 = 3_600;
 
 type Points = Result<Vec<WatchedPoint>, QueryError>;
 
-/// Judges alarms by the minutes that have ended: those for which another has ended since `since`, the
-/// latest evaluation of this process if there was one, and those that were configured since then. Says
-/// whether any changed; that and what is to be done about it is in the book, not synced yet.
+/// Judges alarms by the minutes that have ended: those for which another has ended since `since`,
+/// the latest evaluation of this process if there was one, and those that were configured since
+/// then. Says whether any changed; that and what is to be done about it is in the book, not synced
+/// yet.
 pub(super) fn evaluate(
     store: &MetricStore,
     book: &SharedBook,

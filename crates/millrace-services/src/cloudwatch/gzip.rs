@@ -33,8 +33,8 @@ impl Inflater {
     ///
     /// # Errors
     ///
-    /// RequestEntityTooLarge above 1 MiB, SerializationException if it cannot be read, Throttling while
-    /// others take all the room there is, those of `check`.
+    /// RequestEntityTooLarge above 1 MiB, SerializationException if it cannot be read, Throttling
+    /// while others take all the room there is, those of `check`.
     pub(crate) fn inflated(
         &self,
         request: &Request<'_>,

@@ -7,8 +7,8 @@ use millrace_wire::cloudwatch::{AlarmHistoryItem, Answer, DescribeAlarmHistory};
 
 use super::{CloudWatch, check, error};
 
-/// Names an item: its time in milliseconds, and how many before it have the same. Tokens are made of
-/// it, for items are added between two pages.
+/// Names an item: its time in milliseconds, and how many before it have the same. Tokens are made
+/// of it, for items are added between two pages.
 type Key = (u64, u64);
 
 impl CloudWatch {

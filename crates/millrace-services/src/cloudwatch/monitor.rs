@@ -1,8 +1,8 @@
 //! The thread "metrics": it closes each minute and does everything about metrics that may wait for
 //! the disk, so that no request of another service does.
 //!
-//! A panic is our bug and costs the request or the step that it is in. The thread goes on: files hold
-//! whole frames, and what is in memory is read from them or gathered anew.
+//! A panic is our bug and costs the request or the step that it is in. The thread goes on: files
+//! hold whole frames, and what is in memory is read from them or gathered anew.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};

@@ -1,7 +1,7 @@
 //! Pages of GetMetricData.
 //!
-//! A token names the last data point that was shown, not how many there were: data may arrive between
-//! two pages.
+//! A token names the last data point that was shown, not how many there were: data may arrive
+//! between two pages.
 
 use millrace_core::md5;
 use millrace_wire::cloudwatch::{Answer, MetricDataResult};

@@ -133,8 +133,8 @@ fn checked(
     Ok(Datum { entity, metric, unit, time_s, summary: summary(datum, at)? })
 }
 
-/// CloudWatch, API reference, "Dimension": ASCII without control characters and not only white space;
-/// a name does not begin with a colon.
+/// CloudWatch, API reference, "Dimension": ASCII without control characters and not only white
+/// space; a name does not begin with a colon.
 fn check_dimensions(datum: &MetricDatum, at: &At) -> Result<(), ApiError> {
     for (number, dimension) in datum.dimensions.iter().enumerate() {
         let parts = [("Name", &dimension.name), ("Value", &dimension.value)];

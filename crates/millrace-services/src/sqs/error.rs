@@ -213,8 +213,8 @@ pub(crate) fn beyond_visibility_limit(timeout_s: u32) -> ApiError {
     )
 }
 
-/// The broker's failures about the message of a receipt handle. As recorded of Amazon, an entry of a
-/// batch gets another code and other words than the same single request.
+/// The broker's failures about the message of a receipt handle. As recorded of Amazon, an entry of
+/// a batch gets another code and other words than the same single request.
 pub(crate) fn of_handle(error: BrokerError, handle: &str, asked: Asked) -> ApiError {
     let reason = match error {
         BrokerError::HandleExpired => "The receipt handle has expired",

@@ -26,8 +26,8 @@ struct Deletions {
 }
 
 impl Deletions {
-    /// Forgets some of those whose names need not rest any longer: more than one call adds, but never so
-    /// many that others wait.
+    /// Forgets some of those whose names need not rest any longer: more than one call adds, but
+    /// never so many that others wait.
     fn forget_some(&mut self, now: Timestamp) {
         for _ in 0..2 {
             if self.order.front().is_some_and(|(at, _)| is_within_cool_down(*at, now)) {
@@ -165,7 +165,8 @@ impl Sqs {
         })
     }
 
-    /// Forgets all queues, also those deleted before, whose names need not rest any longer (test mode).
+    /// Forgets all queues, also those deleted before, whose names need not rest any longer (test
+    /// mode).
     pub(crate) async fn reset(&self) -> Result<(), ApiError> {
         self.broker.reset().await.map_err(|error| {
             tracing::error!(%error, "reset failed");

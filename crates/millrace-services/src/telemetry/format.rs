@@ -21,7 +21,8 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// What the header `Accept` asks for: of the two that has the higher quality, if it is not zero.
+    /// What the header `Accept` asks for: of the two that has the higher quality, if it is not
+    /// zero.
     pub(super) fn wanted(accept: Option<&str>) -> Format {
         let accept = accept.unwrap_or_default();
         let open = quality(accept, "application/openmetrics-text").unwrap_or_default();
@@ -51,8 +52,8 @@ impl Format {
     }
 }
 
-/// The highest quality that the header `Accept` gives a media type, if it names that; without `q` it
-/// is 1.
+/// The highest quality that the header `Accept` gives a media type, if it names that; without `q`
+/// it is 1.
 fn quality(accept: &str, media_type: &str) -> Option<f64> {
     let qualities = accept.split(',').filter_map(|range| {
         let mut parts = range.split(';').map(str::trim);

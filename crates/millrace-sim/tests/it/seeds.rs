@@ -56,8 +56,8 @@ fn seeds_that_found_bugs_pass() {
         (34, 109),
         // Messages given back while the journal was busy were so only until the next restart.
         (207, 369),
-        // A message just dead-lettered was handed out before that was on the disk: after a crash its
-        // handle deleted nothing, and said that it had.
+        // A message just dead-lettered was handed out before that was on the disk: after a crash
+        // its handle deleted nothing, and said that it had.
         (922_846, 531),
         // A full disk left a hole among the spares of the journal, which did not start again.
         (7_307_814, 320),

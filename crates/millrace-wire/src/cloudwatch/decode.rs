@@ -14,7 +14,8 @@ use crate::query::Parameters;
 /// PutMetricData may have 1,000 data points with 30 dimensions.
 const STRUCTURES_MAX: usize = 65_536;
 
-/// Reads the request that `target` names, in Query from `parameters`. Content encodings must be undone.
+/// Reads the request that `target` names, in Query from `parameters`. Content encodings must be
+/// undone.
 ///
 /// # Errors
 ///

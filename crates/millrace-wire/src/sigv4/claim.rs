@@ -47,7 +47,8 @@ pub(super) struct Scope<'c> {
 }
 
 impl<'a> Claim<'a> {
-    /// Reads the claim of `request`, which may be in the header or in the query string, not in both.
+    /// Reads the claim of `request`, which may be in the header or in the query string, not in
+    /// both.
     pub(super) fn of(request: &Request<'a>) -> Result<Claim<'a>, AuthError> {
         let is_authorization =
             |header: &&Header<'_>| header.name.eq_ignore_ascii_case("authorization");

@@ -203,8 +203,8 @@ fn check_scope(
     Err(AuthError::Scope(problem))
 }
 
-/// What the client is shown of a canonical request: enough to compare, and no long answer to a short
-/// request, whose headers HTTP/2 may have compressed to nothing.
+/// What the client is shown of a canonical request: enough to compare, and no long answer to a
+/// short request, whose headers HTTP/2 may have compressed to nothing.
 fn shown(canonical_request: &[u8]) -> String {
     let text =
         String::from_utf8_lossy(&canonical_request[..canonical_request.len().min(SHOWN_BYTES)]);

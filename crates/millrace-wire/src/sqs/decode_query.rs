@@ -12,8 +12,8 @@ use super::value::{
 use crate::ApiError;
 use crate::query::{Parameters, Scope};
 
-/// Parameters of one request at most. A batch of ten messages with ten attributes each has some 400;
-/// each takes ten times what it is written in, for as long as a long poll waits.
+/// Parameters of one request at most. A batch of ten messages with ten attributes each has some
+/// 400; each takes ten times what it is written in, for as long as a long poll waits.
 const PARAMETERS_MAX: usize = 4_096;
 
 /// Decodes the parameters of a request for `action`, the value of its parameter of that name.

@@ -1,7 +1,8 @@
 //! Answers to bytes. Each answer is described once, as members with their JSON and XML names; a
 //! writer per protocol renders the description, chosen at compile time.
 //!
-//! Nothing is allocated beyond the growth of the output, but for two names in Query answers as JSON.
+//! Nothing is allocated beyond the growth of the output, but for two names in Query answers as
+//! JSON.
 
 mod json;
 mod xml;

@@ -71,8 +71,8 @@ actions! {
 }
 
 /// Declares structures: `member: type = reader "name"`. Reader and name are for the Query protocol,
-/// the reader being a function of [`decode_query`]; in JSON a member's name is in Pascal case unless
-/// an attribute says otherwise. Every member may be absent.
+/// the reader being a function of [`decode_query`]; in JSON a member's name is in Pascal case
+/// unless an attribute says otherwise. Every member may be absent.
 macro_rules! structures {
     ($($(#[$doc:meta])* $name:ident {
         $($(#[$attribute:meta])* $member:ident: $kind:ty = $read:ident $query:literal,)*

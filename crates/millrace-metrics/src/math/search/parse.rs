@@ -133,8 +133,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The next word, and whether it stands in quotes. Others end at white space, a quote, or at one
-    /// of these characters.
+    /// The next word, and whether it stands in quotes. Others end at white space, a quote, or at
+    /// one of these characters.
     fn word(&mut self, ends: &[char]) -> Result<(String, bool), MathError> {
         if self.takes_exactly('"') {
             return Ok((self.quoted()?, true));

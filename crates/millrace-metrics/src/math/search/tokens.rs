@@ -1,8 +1,8 @@
 //! Words that are not in quotes match whole tokens of names and values.
 //!
-//! User guide, "CloudWatch search expressions: Tokenization": a token begins where the case or digits
-//! do, and ends before what is neither letter nor digit; all of them together are a token, too.
-//! `CustomCount1` has `custom`, `count`, `1` and `customcount1`.
+//! User guide, "CloudWatch search expressions: Tokenization": a token begins where the case or
+//! digits do, and ends before what is neither letter nor digit; all of them together are a token,
+//! too. `CustomCount1` has `custom`, `count`, `1` and `customcount1`.
 
 /// What a word looks for.
 #[derive(Debug)]

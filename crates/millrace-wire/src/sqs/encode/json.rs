@@ -1,6 +1,6 @@
 //! Both forms of JSON: AWS JSON 1.0, in which empty lists and maps and absent members are left out,
-//! and Query answers as JSON, with the envelope of XML, null for what is absent or empty, and maps as
-//! lists of pairs.
+//! and Query answers as JSON, with the envelope of XML, null for what is absent or empty, and maps
+//! as lists of pairs.
 
 use super::{Answer, ListNames, MapNames, Writer, append_base64, describe};
 use crate::escape::json_string;
@@ -33,8 +33,8 @@ struct JsonWriter<'o, const OF_QUERY: bool> {
 }
 
 impl<const OF_QUERY: bool> JsonWriter<'_, OF_QUERY> {
-    /// Starts a member. Inlined, like `text`, `plain` and `absent`, so that each name is copied as a
-    /// constant.
+    /// Starts a member. Inlined, like `text`, `plain` and `absent`, so that each name is copied as
+    /// a constant.
     #[inline(always)]
     fn name(&mut self, name: &str) {
         self.separate();
