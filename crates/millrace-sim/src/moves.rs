@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millrace_broker::{MoveTask, MoveTaskError, MoveTaskStatus, StartMoveTask};
+use millrace_broker::{Kind, MoveTask, MoveTaskError, MoveTaskStatus, StartMoveTask};
 use millrace_core::QueueKey;
 
 use crate::executor::{Output, Purpose, Task};
@@ -32,23 +32,9 @@ impl World {
         self.oracle.live.tick(now);
         let Some(model) = self.oracle.live.queues.get(&source.id().0) else { return Ok(()) };
         let (kind, ready) = (model.kind(), model.ready());
-        let others: Vec<QueueKey> = self
-            .oracle
-            .live
-            .queues
-            .values()
-            .filter(|other| other.kind() == kind && other.definition.id != source.id().0)
-            .map(|other| other.definition.key())
-            .collect();
-        let destination = match others.len() as u64 {
-            0 => None,
-            count => {
-                others.get(self.random.below(count) as usize).filter(|_| self.random.chance(60))
-            }
-        };
         let start = StartMoveTask {
             source: source.key().clone(),
-            destination: destination.cloned(),
+            destination: self.some_destination(source.id().0, kind),
             max_per_second: self.random.chance(50).then(|| self.random.pick(&[1, 10, 500])),
         };
         let broker = self.broker()?.clone();
@@ -78,6 +64,18 @@ impl World {
         future.purpose = Purpose::Commit { what: "start task", serial };
         self.tasks.push(future);
         Ok(())
+    }
+
+    /// Mostly one that there is. None: where the messages came from.
+    fn some_destination(&mut self, source: u64, kind: Kind) -> Option<QueueKey> {
+        let queues = self.oracle.live.queues.values();
+        let others = queues.filter(|other| other.kind() == kind && other.definition.id != source);
+        let mut others: Vec<QueueKey> = others.map(|other| other.definition.key()).collect();
+        if others.is_empty() {
+            return None;
+        }
+        let chosen = others.swap_remove(self.random.below(others.len() as u64) as usize);
+        self.random.chance(60).then_some(chosen)
     }
 
     fn cancel(&mut self, task: MoveTask) -> Step {

@@ -9,7 +9,7 @@ use millrace_journal::Unavailable;
 use crate::draft::uid_of;
 use crate::executor::{LongPoll, Output, Purpose, Task};
 use crate::invariants::check_order;
-use crate::model::{Change, State};
+use crate::model::{Change, QueueModel, State};
 use crate::oracle::Mark;
 use crate::receives::{Answer, Asked};
 use crate::world::{Given, Step, World};
@@ -153,20 +153,9 @@ impl World {
         let mark = self.mark()?;
         self.after_commit();
         if was_waiting {
-            let is_given = before.as_ref().is_some_and(|model| match &output {
-                // Of a FIFO queue: it waits for its commit, if it does not wait in line.
-                None => model.kind() == Kind::Fifo && self.awaits_commit(),
-                Some(Output::Received(Ok(incoming))) => !incoming.is_empty(),
-                Some(_) => false,
-            });
-            let answer = match &output {
-                Some(Output::Received(Err(_))) => Answer::Refused,
-                _ if is_given => Answer::Given,
-                _ => Answer::Nothing,
-            };
-            if let Some(taken) = self.note_receive(&asked, before, (answer, mark))?
-                && !taken.seqs.is_empty()
-            {
+            let answer = self.answer_of(before.as_ref(), output.as_ref());
+            let taken = self.note_receive(&asked, before, (answer, mark))?;
+            if let Some(taken) = taken.filter(|taken| !taken.seqs.is_empty()) {
                 poll.serial = Some(taken.serial);
                 let model = self.oracle.live.queues.get(&poll.asked.queue);
                 let count =
@@ -195,6 +184,21 @@ impl World {
                 self.note_return(&poll, can_return, mark)
             }
             Output::Done(_) => Err("a poll resolved to nothing".to_owned().into()),
+        }
+    }
+
+    /// How a poll that waited in line until now has ended, if it has.
+    fn answer_of(&self, before: Option<&QueueModel>, output: Option<&Output>) -> Answer {
+        let is_given = before.is_some_and(|model| match output {
+            // Of a FIFO queue: it waits for its commit, if it does not wait in line.
+            None => model.kind() == Kind::Fifo && self.awaits_commit(),
+            Some(Output::Received(Ok(incoming))) => !incoming.is_empty(),
+            Some(_) => false,
+        });
+        match output {
+            Some(Output::Received(Err(_))) => Answer::Refused,
+            _ if is_given => Answer::Given,
+            _ => Answer::Nothing,
         }
     }
 
@@ -228,12 +232,8 @@ impl World {
         for message in incoming {
             let delivery = &message.delivery;
             let body = String::from_utf8_lossy(message.content.body());
-            let known = self
-                .oracle
-                .live
-                .queues
-                .get(&id)
-                .and_then(|model| model.messages.get(&delivery.at.seq));
+            let model = self.oracle.live.queues.get(&id);
+            let known = model.and_then(|model| model.messages.get(&delivery.at.seq));
             let is_it = known.is_none_or(|known| {
                 Some(known.uid) == uid_of(&body)
                     && known.body_bytes == body.len()

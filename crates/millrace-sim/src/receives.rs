@@ -19,6 +19,14 @@ pub struct Asked {
     pub poll: Option<u64>,
 }
 
+impl Asked {
+    /// Until when what is received now is hidden.
+    fn deadline(&self, queue: &QueueModel, now: u64) -> u64 {
+        let default_s = queue.definition.settings.visibility_timeout_s;
+        now + u64::from(self.visibility_timeout_s.unwrap_or(default_s)) * 1000
+    }
+}
+
 /// What a receive took.
 pub(crate) struct Taken {
     pub seqs: Vec<u64>,
@@ -108,20 +116,10 @@ impl World {
     ) -> Result<Option<Taken>, Trouble> {
         let (id, now) = (asked.queue, self.now());
         let (Some(before), Some(queue)) = (before, self.queue_by_id(id)?) else { return Ok(None) };
-        let attempt = asked.attempt.as_deref();
         if answer == Answer::Given
             && let Some(seqs) = self.oracle.repeated(now, asked)
         {
-            let settings = &before.definition.settings;
-            let timeout_s = asked.visibility_timeout_s.unwrap_or(settings.visibility_timeout_s);
-            let deadline = now + u64::from(timeout_s) * 1000;
-            let changes = seqs.iter().map(|seq| (*seq, deadline)).collect();
-            let change = Change::Visibility { queue: id, changes };
-            let serial = self.oracle.record(now, mark, change);
-            self.oracle.remember(now, id, attempt, &seqs);
-            self.note_taken(&before, &seqs, asked.poll);
-            self.compare_queue(id)?;
-            return Ok(Some(Taken { seqs, is_repeat: true, serial }));
+            return self.note_repeat(asked, &before, seqs, mark).map(Some);
         }
         let redrive = before.definition.settings.redrive.clone();
         let target = redrive
@@ -130,14 +128,12 @@ impl World {
             .filter(|target| target.definition.id != id)
             .cloned();
         let after = self.look_into(&queue)?;
-        let seen = match &target {
-            Some(target) => match self.queue_by_id(target.definition.id)? {
-                Some(shared) => Some((target, self.look_into(&shared)?)),
-                None => None,
-            },
+        let shared = match &target {
+            Some(target) => self.queue_by_id(target.definition.id)?,
             None => None,
         };
-        let dead = seen.as_ref().map(|(target, seen)| (*target, seen));
+        let dead_after = shared.map(|shared| self.look_into(&shared)).transpose()?;
+        let dead = target.as_ref().zip(dead_after.as_ref());
         let receipt = invariants::receipt(now, &before, &after, dead)?;
         let bounds = Bounds {
             max: asked.max,
@@ -150,6 +146,24 @@ impl World {
         }
         let to = target.map_or(0, |target| target.definition.id);
         self.note_receipt(asked, &before, receipt, (to, mark))
+    }
+
+    /// The attempt's messages again, hidden anew.
+    fn note_repeat(
+        &mut self,
+        asked: &Asked,
+        before: &QueueModel,
+        seqs: Vec<u64>,
+        mark: Mark,
+    ) -> Result<Taken, Trouble> {
+        let (id, now) = (asked.queue, self.now());
+        let deadline = asked.deadline(before, now);
+        let changes = seqs.iter().map(|seq| (*seq, deadline)).collect();
+        let serial = self.oracle.record(now, mark, Change::Visibility { queue: id, changes });
+        self.oracle.remember(now, id, asked.attempt.as_deref(), &seqs);
+        self.note_taken(before, &seqs, asked.poll);
+        self.compare_queue(id)?;
+        Ok(Taken { seqs, is_repeat: true, serial })
     }
 
     fn note_receipt(
@@ -165,9 +179,7 @@ impl World {
             self.compare_queue(id)?;
             return Ok(None);
         }
-        let timeout_s =
-            asked.visibility_timeout_s.unwrap_or(before.definition.settings.visibility_timeout_s);
-        let wanted = now + u64::from(timeout_s) * 1000;
+        let wanted = asked.deadline(before, now);
         if !seqs.is_empty() && deadline != wanted {
             return Err(format!("hidden until {deadline}, should be {wanted}").into());
         }
