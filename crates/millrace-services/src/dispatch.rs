@@ -145,18 +145,7 @@ impl Services {
                 .await
                 .unwrap_or_else(|e| e.response(ServiceName::Sqs, protocol, request_id));
         }
-        if target.action.is_empty() && protocol != Protocol::Json {
-            return match target.path_queue {
-                Some(_) => no_action_response(request_id),
-                None => ApiError::missing_action().response(service, protocol, request_id),
-            };
-        }
-        // A HEAD, say, is taken to change nothing.
-        if !matches!(request.method, "GET" | "POST") {
-            let mut response =
-                ApiError::method_not_allowed().response(service, protocol, request_id);
-            // RFC 9110, 15.5.6.
-            response.headers.push(("Allow", "GET, POST".to_owned()));
+        if let Some(response) = no_action(request.method, &target, request_id) {
             return response;
         }
         // Apart from the target, so that whoever has read them can drop them.
@@ -247,6 +236,25 @@ impl Services {
             Err(error) => call.refusal(&error),
         }
     }
+}
+
+/// The answer to a request that asks for no action, or by a method that is not for actions.
+fn no_action(method: &str, target: &Target<'_>, request_id: &str) -> Option<Response> {
+    let Target { service, protocol, .. } = *target;
+    if target.action.is_empty() && protocol != Protocol::Json {
+        return Some(match target.path_queue {
+            Some(_) => no_action_response(request_id),
+            None => ApiError::missing_action().response(service, protocol, request_id),
+        });
+    }
+    // A HEAD, say, is taken to change nothing.
+    if matches!(method, "GET" | "POST") {
+        return None;
+    }
+    let mut response = ApiError::method_not_allowed().response(service, protocol, request_id);
+    // RFC 9110, 15.5.6.
+    response.headers.push(("Allow", "GET, POST".to_owned()));
+    Some(response)
 }
 
 /// What is known of a request once its caller is.

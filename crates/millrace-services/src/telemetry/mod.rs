@@ -1,8 +1,8 @@
 //! What Prometheus scrapes: `GET /metrics`, in one of its text formats.
 //!
 //! Bounded whatever clients do: actions are those that exist, and only some queues have series of
-//! their own. [`requests`] counts, [`exposition`] writes, [`format`] says how; the figures of
-//! queues are the broker's.
+//! their own. [`requests`] counts; [`exposition`] and [`queues`] say what there is, the figures of
+//! queues being the broker's; [`series`] writes it, and [`format`] says how.
 
 mod exposition;
 mod format;
