@@ -1,8 +1,8 @@
 use std::{io::Read, time::Duration};
 
-use millrace_server::{Closed, Hooks};
+use millrace_server::Closed;
 
-use crate::support::{Event, options, start, start_with};
+use crate::support::{Event, start, start_where};
 
 #[test]
 fn drain_answers_held_requests_and_closes_idle_connections() {
@@ -44,9 +44,7 @@ fn a_request_half_sent_is_finished() {
 
 #[test]
 fn a_drain_ends_in_time() {
-    let mut options = options();
-    options.timeouts.drain = Duration::from_millis(50);
-    let server = start_with(options, Hooks::default());
+    let server = start_where(|options| options.timeouts.drain = Duration::from_millis(50));
     let mut client = server.connect();
     client.send(
         "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n",

@@ -3,10 +3,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use hyper::http::{HeaderValue, Method, Request};
-use millrace_server::{Closed, Hooks};
+use millrace_server::Closed;
 use tokio::{net::TcpStream, task::JoinHandle};
 
-use crate::support::{Event, PATIENCE, Running, options, start, start_with};
+use crate::support::{Event, PATIENCE, Running, start, start_where};
 
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -61,9 +61,7 @@ async fn http2_by_prior_knowledge_reaches_the_same_service() {
 
 #[tokio::test]
 async fn a_connection_whose_answers_fill_the_memory_is_given_no_other() {
-    let mut options = options();
-    options.limits.max_untaken_bytes = 200_000;
-    let server = start_with(options, Hooks::default());
+    let server = start_where(|options| options.limits.max_untaken_bytes = 200_000);
     let (mut client, _connection) = connect(&server).await;
     let mut ask_without_taking = |path| client.send_request(request(Method::GET, path), true);
     // Up to the bound, and a small one beyond it.
@@ -136,9 +134,7 @@ async fn a_reset_stream_cancels_its_request() {
 
 #[tokio::test]
 async fn too_large_bodies_are_refused() {
-    let mut options = options();
-    options.limits.max_body_bytes = 3;
-    let server = start_with(options, millrace_server::Hooks::default());
+    let server = start_where(|options| options.limits.max_body_bytes = 3);
     let (mut client, _connection) = connect(&server).await;
 
     let exact = ask(&mut client, request(Method::POST, "/"), b"abc").await;
@@ -166,10 +162,10 @@ async fn drain_answers_held_streams() {
 /// As those do that read only while they have a request under way.
 #[test]
 fn drain_does_not_wait_long_for_a_client_that_does_not_answer_its_goodbye() {
-    let mut options = options();
-    options.timeouts.farewell = Duration::from_millis(50);
-    options.timeouts.drain = Duration::from_secs(5);
-    let server = start_with(options, Hooks::default());
+    let server = start_where(|options| {
+        options.timeouts.farewell = Duration::from_millis(50);
+        options.timeouts.drain = Duration::from_secs(5);
+    });
     let mut client = server.connect();
     client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
     std::io::Read::read_exact(&mut client.stream, &mut [0; 9]).unwrap();
@@ -198,9 +194,7 @@ fn a_preface_that_trickles_is_recognised() {
 
 #[tokio::test]
 async fn a_stream_that_is_not_read_is_cut_off() {
-    let mut options = options();
-    options.timeouts.write = Duration::from_millis(50);
-    let server = start_with(options, Hooks::default());
+    let server = start_where(|options| options.timeouts.write = Duration::from_millis(50));
     let (mut client, _connection) = connect(&server).await;
 
     let (response, _) = client.send_request(request(Method::GET, "/big/100000000"), true).unwrap();
@@ -211,9 +205,7 @@ async fn a_stream_that_is_not_read_is_cut_off() {
 
 #[tokio::test]
 async fn a_small_answer_that_is_not_read_is_cut_off_though_others_are() {
-    let mut options = options();
-    options.timeouts.write = Duration::from_secs(1);
-    let server = start_with(options, Hooks::default());
+    let server = start_where(|options| options.timeouts.write = Duration::from_secs(1));
     let stream = TcpStream::connect(server.address).await.unwrap();
     let handshake = h2::client::Builder::new().initial_window_size(0).handshake::<_, Bytes>(stream);
     let (client, connection) = handshake.await.unwrap();
@@ -230,9 +222,7 @@ async fn a_small_answer_that_is_not_read_is_cut_off_though_others_are() {
 
 #[tokio::test]
 async fn a_body_that_trickles_after_a_burst_is_cut_off() {
-    let mut options = options();
-    options.timeouts.body = Duration::from_millis(100);
-    let server = start_with(options, Hooks::default());
+    let server = start_where(|options| options.timeouts.body = Duration::from_millis(100));
     let (mut client, _connection) = connect(&server).await;
 
     let (response, mut body) = client.send_request(request(Method::POST, "/echo"), false).unwrap();

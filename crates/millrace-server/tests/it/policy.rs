@@ -5,7 +5,7 @@ use std::sync::{
 
 use millrace_server::{Cors, Hooks};
 
-use crate::support::{Running, options, start, start_with};
+use crate::support::{Running, options, start, start_where, start_with};
 
 fn with_cors(cors: Cors) -> Running {
     let mut options = options();
@@ -93,10 +93,10 @@ fn only_listed_origins_may_read() {
 
 #[test]
 fn other_pages_are_refused_where_no_signature_is_needed() {
-    let mut options = options();
-    options.cors = Cors::Origins(vec!["https://good.example".into()]);
-    options.refuses_other_pages = true;
-    let server = start_with(options, Hooks::default());
+    let server = start_where(|options| {
+        options.cors = Cors::Origins(vec!["https://good.example".into()]);
+        options.refuses_other_pages = true;
+    });
     let mut client = server.connect();
     let mut status = |header: &str| {
         client.ask(format!("GET /echo HTTP/1.1\r\nHost: a\r\n{header}\r\n\r\n")).status

@@ -161,6 +161,13 @@ pub(crate) fn start() -> Running {
     start_with(options(), Hooks::default())
 }
 
+/// With other options than [`options`].
+pub(crate) fn start_where(change: impl FnOnce(&mut Options)) -> Running {
+    let mut options = options();
+    change(&mut options);
+    start_with(options, Hooks::default())
+}
+
 pub(crate) fn start_with(options: Options, hooks: Hooks) -> Running {
     let server = Server::bind(options).unwrap();
     let drain = Drain::new();

@@ -5,7 +5,7 @@ use std::{
 };
 
 use hyper::http::Method;
-use millrace_server::{BindError, Closed, Hooks, Server, TlsFiles};
+use millrace_server::{BindError, Closed, Server, TlsFiles};
 use rustls::{
     ClientConfig, HandshakeKind, RootCertStore,
     pki_types::{CertificateDer, ServerName},
@@ -19,7 +19,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     http2::{ask, request},
-    support::{PATIENCE, Running, options, start_with},
+    support::{PATIENCE, Running, options, start_where},
 };
 
 struct Secured {
@@ -36,10 +36,10 @@ fn start() -> Secured {
         key: directory.path().join("key.pem"),
     };
     let certificate = write_certificate(&files);
-    let mut options = options();
-    options.timeouts.certificates = Duration::from_millis(10);
-    options.tls = Some(files.clone());
-    let server = start_with(options, Hooks::default());
+    let server = start_where(|options| {
+        options.timeouts.certificates = Duration::from_millis(10);
+        options.tls = Some(files.clone());
+    });
     Secured { server, certificate, files, _directory: directory }
 }
 

@@ -5,7 +5,7 @@ use millrace_server::Hooks;
 use tokio::task::JoinSet;
 
 use crate::http2;
-use crate::support::{Client, Running, options, start_with};
+use crate::support::{Client, Running, options, start_where, start_with};
 
 /// Bodies up to 64 KiB are read whatever the others hold.
 const LARGE_BYTES: usize = 1_000_000;
@@ -61,9 +61,7 @@ async fn bodies_of_streams_are_bounded_with_them() {
 
 #[tokio::test]
 async fn heads_of_streams_count_while_their_bodies_are_awaited() {
-    let mut options = options();
-    options.limits.max_unfinished_bytes = LARGE_BYTES;
-    let server = start_with(options, Hooks::default());
+    let server = start_where(|options| options.limits.max_unfinished_bytes = LARGE_BYTES);
     let _holder = holder(&server);
     let (mut client, _connection) = http2::connect(&server).await;
     let mut request = http2::request(Method::POST, "/");
