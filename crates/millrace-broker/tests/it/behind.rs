@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use millrace_broker::{
     Broker, BrokerError, Kind, MoveTaskError, NewContent, NewQueue, Outgoing, Redrive, Settings,
-    SharedQueue, StartMoveTask,
+    SharedQueue,
 };
 use millrace_core::{Clock, MessageId, SystemClock, Timestamp};
 use millrace_engine::{Receive, Replay};
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal, Unavailable};
 
-use crate::support::{created, key, new_queue, over};
+use crate::support::{created, key, move_task, new_queue, over, poll};
 
 const SEGMENT_BYTES: u32 = 256 << 10;
 
@@ -201,7 +201,7 @@ fn catching_up_lets_others_go_on() {
     let mut turns = 1;
     {
         let mut catch_up = pin!(bench.broker.catch_up(&queue));
-        while catch_up.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        while poll(catch_up.as_mut()).is_pending() {
             turns += 1;
             assert!(queue.counts().ready > 0, "nothing is left to do");
         }
@@ -219,11 +219,7 @@ fn expired_messages_are_not_moved() {
     for _ in 0..1_000 {
         bench.send(&source, b"x");
     }
-    let start = StartMoveTask {
-        source: key("source"),
-        destination: Some(key("destination")),
-        max_per_second: None,
-    };
+    let start = move_task(&key("source"), &key("destination"));
     wait(bench.broker.start_move_task(&start), &bench).unwrap();
     // The broker's own way drops all that has expired at once.
     bench.clock.advance(Duration::from_secs(61));
@@ -242,11 +238,7 @@ fn a_move_task_ends_with_its_queue_although_another_has_its_name() {
     for _ in 0..2 {
         bench.send(&old, b"x");
     }
-    let start = StartMoveTask {
-        source: key("source"),
-        destination: Some(key("other")),
-        max_per_second: None,
-    };
+    let start = move_task(&key("source"), &key("other"));
     wait(bench.broker.start_move_task(&start), &bench).unwrap();
     wait(bench.broker.delete_queue(&old), &bench).unwrap();
     let new = bench.create("source", Settings::default());
@@ -290,11 +282,11 @@ fn expired_messages_stay_until_the_journal_has_room_and_are_not_delivered() {
     bench.broker.advance_clock(Duration::from_secs(61));
 
     let refused = bench.broker.try_receive(&queue, &ANY).map(|_| ());
-    let mut update = std::pin::pin!(bench.broker.update_queue(&queue, |definition| {
+    let mut update = pin!(bench.broker.update_queue(&queue, |definition| {
         definition.settings.retention_s = 3_600;
         Ok::<(), std::convert::Infallible>(())
     }));
-    let updated = update.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let updated = poll(update.as_mut());
 
     assert!(matches!(refused, Err(BrokerError::Unavailable(Unavailable::Backlog { .. }))));
     assert!(matches!(updated, Poll::Ready(Err(BrokerError::Unavailable(_)))), "would revive it");
@@ -394,11 +386,10 @@ fn delete_all(bench: &Bench, queue: &SharedQueue) {
 
 /// Runs a call whose only wait is for a commit.
 fn wait<T>(future: impl Future<Output = T>, bench: &Bench) -> T {
-    let mut future = std::pin::pin!(future);
-    let mut context = Context::from_waker(Waker::noop());
+    let mut future = pin!(future);
     loop {
         bench.commit();
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+        if let Poll::Ready(value) = poll(future.as_mut()) {
             return value;
         }
     }
@@ -455,7 +446,7 @@ fn longer_retention_revives_none_of_many_expired_messages() {
             definition.settings.retention_s = 3_600;
             Ok::<(), std::convert::Infallible>(())
         }));
-        let _ = update.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let _ = poll(update.as_mut());
         bench.commit();
 
         let received = bench.broker.try_receive(&queue, &ANY).unwrap();
@@ -474,16 +465,11 @@ fn a_move_task_is_refused_if_a_queue_was_deleted_meanwhile() {
             bench.send(&jobs, b"x");
         }
         bench.clock.advance(Duration::from_secs(61));
-        let start = StartMoveTask {
-            source: key("jobs"),
-            destination: Some(key("others")),
-            max_per_second: None,
-        };
+        let start = move_task(&key("jobs"), &key("others"));
         let broker = bench.broker.clone();
         let mut starting = pin!(broker.start_move_task(&start));
         // It gives way to others between dropping what has expired.
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(starting.as_mut().poll(&mut context).is_pending());
+        assert!(poll(starting.as_mut()).is_pending());
         let gone = bench.broker.queue_by_key(&key(gone)).unwrap();
         wait(bench.broker.delete_queue(&gone), &bench).unwrap();
 

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_broker::{Broker, MoveTaskStatus, ReceiveRequest, SharedQueue, StartMoveTask};
+use millrace_broker::{Broker, MoveTaskStatus, ReceiveRequest, SharedQueue};
 use millrace_core::{Clock, SystemClock};
 use millrace_journal::{Fault, FileSystem, GroupCommit, RealFileSystem, SimFileSystem};
 
 use crate::support::{
-    ANY, content, create, drain_ten, fill_segments, key, message, open, open_at, run,
+    ANY, content, create, drain_ten, fill_segments, key, message, move_task, open, open_at, run,
 };
 
 /// Changes one byte of `needle` in the files of `dir`.
@@ -100,11 +100,7 @@ fn damaged_message_does_not_hold_a_move_task_up() {
     let queue = send_three(&log, &broker);
     let destination = create(&log, &broker, "others");
     damage(dir.path(), b"second message!");
-    let start = StartMoveTask {
-        source: key("jobs"),
-        destination: Some(key("others")),
-        max_per_second: None,
-    };
+    let start = move_task(&key("jobs"), &key("others"));
     run(&log, broker.start_move_task(&start)).unwrap();
 
     broker.maintain();

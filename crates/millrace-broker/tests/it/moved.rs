@@ -5,12 +5,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use millrace_broker::{Broker, ReceiveRequest, Redrive, SharedQueue, StartMoveTask};
+use millrace_broker::{Broker, ReceiveRequest, Redrive, SharedQueue};
 use millrace_core::SystemClock;
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal, SimFileSystem};
 
-use crate::support::{ANY, content, create, message, open, over, poll, run};
+use crate::support::{ANY, content, create, message, move_task, open, over, poll, run};
 
 const DIR: &str = "/journal";
 
@@ -68,11 +68,7 @@ fn what_a_move_task_brings_is_delivered_when_the_move_is_committed() {
     let source = create(&log, &broker, "dead");
     let target = create(&log, &broker, "jobs");
     send(&log, &broker, &source);
-    let start = StartMoveTask {
-        source: source.key().clone(),
-        destination: Some(target.key().clone()),
-        max_per_second: None,
-    };
+    let start = move_task(source.key(), target.key());
     run(&log, broker.start_move_task(&start)).unwrap();
     while log.commit_step() {}
 
@@ -93,11 +89,7 @@ fn large_messages_wait_for_the_commit_of_those_moved_before_them() {
     for _ in 0..12 {
         run(&log, broker.send(&source, &[message("x", &large)])).unwrap();
     }
-    let start = StartMoveTask {
-        source: source.key().clone(),
-        destination: Some(target.key().clone()),
-        max_per_second: None,
-    };
+    let start = move_task(source.key(), target.key());
     run(&log, broker.start_move_task(&start)).unwrap();
 
     for moved in [4, 8, 12, 12] {

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use millrace_broker::{
     Broker, Creation, Incoming, Kind, NewContent, NewQueue, Options, Outgoing, ReceiveRequest,
-    SharedQueue,
+    SharedQueue, StartMoveTask,
 };
 use millrace_core::{Clock, MessageId, QueueKey, SystemClock};
 use millrace_engine::{Replay, Settings};
@@ -67,6 +67,12 @@ pub(crate) fn run<T>(log: &GroupCommit, future: impl Future<Output = T>) -> T {
             Poll::Pending => assert!(log.commit_step(), "waits for more than a commit"),
         }
     }
+}
+
+/// That all messages are moved, as fast as may be.
+pub(crate) fn move_task(source: &QueueKey, destination: &QueueKey) -> StartMoveTask {
+    let (source, destination) = (source.clone(), Some(destination.clone()));
+    StartMoveTask { source, destination, max_per_second: None }
 }
 
 pub(crate) fn content(body: &str) -> Vec<u8> {
