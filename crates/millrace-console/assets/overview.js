@@ -7,21 +7,23 @@ import { h, panel, replace, setText } from "./dom.js";
 import { NOTHING, age, count, rate } from "./format.js";
 import { Live } from "./live.js";
 
+/** Those of all queues as of one: `[label, (head) => text]`. */
+export const FIGURES = [
+  ["Messages available", (head) => count(head.available)],
+  ["Messages in flight", (head) => count(head.in_flight)],
+  ["Delayed", (head) => count(head.delayed)],
+  ["Oldest message", (head) => age(head.oldest, head.now)],
+  ["Sent/s", (head) => rate(head.sent)],
+  ["Received/s", (head) => rate(head.received)],
+  ["Deleted/s", (head) => rate(head.deleted)],
+];
+
 /** How much the charts show, at most and at least. */
 const LIVE_MS = 5 * 60 * 1000;
 const SHORTEST_MS = 60 * 1000;
 
 export function show(root) {
-  const figures = figureList([
-    ["Messages available", (head) => count(head.available)],
-    ["Messages in flight", (head) => count(head.in_flight)],
-    ["Delayed", (head) => count(head.delayed)],
-    ["Oldest message", (head) => age(head.oldest, head.now)],
-    ["Sent/s", (head) => rate(head.sent)],
-    ["Received/s", (head) => rate(head.received)],
-    ["Deleted/s", (head) => rate(head.deleted)],
-    ["Queues", (head) => count(head.queues)],
-  ]);
+  const figures = figureList([...FIGURES, ["Queues", (head) => count(head.queues)]]);
   const charts = liveCharts();
   const deepest = queueTable("Deepest queues", [
     ["Available", (row) => row.available],

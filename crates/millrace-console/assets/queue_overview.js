@@ -5,20 +5,11 @@ import { chart } from "./chart.js";
 import { command } from "./cli.js";
 import { history, RANGES } from "./cloudwatch.js";
 import { copyButton, h, panel, replace, segments, setText } from "./dom.js";
-import { age, count, counted, dateTime, rate } from "./format.js";
-import { figureList, liveCharts } from "./overview.js";
+import { count, counted, dateTime, rate } from "./format.js";
+import { FIGURES, figureList, liveCharts } from "./overview.js";
 
 export function show(root, queue) {
-  const figures = figureList([
-    ["Messages available", (head) => count(head.available)],
-    ["Messages in flight", (head) => count(head.in_flight)],
-    ["Delayed", (head) => count(head.delayed)],
-    ["Oldest message", (head) => age(head.oldest, head.now)],
-    ["Sent/s", (head) => rate(head.sent)],
-    ["Received/s", (head) => rate(head.received)],
-    ["Deleted/s", (head) => rate(head.deleted)],
-    ["Empty receives/s", (head) => rate(head.empty_receives)],
-  ]);
+  const figures = figureList([...FIGURES, ["Empty receives/s", (head) => rate(head.empty_receives)]]);
   const live = liveCharts();
   const long = longCharts(queue);
   const charts = h("div", {}, live.element);

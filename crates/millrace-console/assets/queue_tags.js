@@ -37,16 +37,10 @@ function tagPanel(queue, tags, reload) {
     h("div", { class: "buttons" }, h("button", { class: "primary" }, "Set tag")));
   const refresh = () => cli.update(key.value ? command("sqs", "TagQueue", input(), queue.region) : null);
   form.addEventListener("input", refresh);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    errors.replaceChildren();
-    try {
-      await call("sqs", "TagQueue", input(), queue.place);
-      toast("Tag set.");
-      await reload();
-    } catch (error) {
-      errors.replaceChildren(errorNotice(error));
-    }
+  onSubmit(form, errors, async () => {
+    await call("sqs", "TagQueue", input(), queue.place);
+    toast("Tag set.");
+    await reload();
   });
   refresh();
   const rows = Object.entries(tags).sort(([a], [b]) => a.localeCompare(b)).map(([name, text]) =>
@@ -55,6 +49,19 @@ function tagPanel(queue, tags, reload) {
   const table = h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "Tags"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Key"), h("th", { scope: "col" }, "Value"), h("th", { scope: "col" }, h("span", { class: "visually-hidden" }, "Actions")))), h("tbody", {}, rows)));
   return panel("Tags", {}, rows.length ? table : h("p", { class: "empty" }, "No tags."), h("div", { class: "body" }, form));
+}
+
+/** What a form is for, and what refuses it shown in `errors`. */
+function onSubmit(form, errors, run) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    errors.replaceChildren();
+    try {
+      await run();
+    } catch (error) {
+      errors.replaceChildren(errorNotice(error));
+    }
+  });
 }
 
 /** Asks first: without, the second click of two would meet the button of the tag that moved up. */
@@ -105,16 +112,10 @@ function policyPanel(queue, policy, reload) {
   };
   const form = h("form", {}, field("Policy, JSON", text, { hint: "Lets other accounts use the queue. Empty: none." }), h("p", {}), cli.element, errors, h("div", { class: "buttons" }, submit));
   form.addEventListener("input", refresh);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    errors.replaceChildren();
-    try {
-      await call("sqs", "SetQueueAttributes", input(), queue.place);
-      toast("Policy saved.");
-      await reload();
-    } catch (error) {
-      errors.replaceChildren(errorNotice(error));
-    }
+  onSubmit(form, errors, async () => {
+    await call("sqs", "SetQueueAttributes", input(), queue.place);
+    toast("Policy saved.");
+    await reload();
   });
   refresh();
   return panel("Policy", {}, h("div", { class: "body" }, form));
