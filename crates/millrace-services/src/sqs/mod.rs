@@ -15,6 +15,7 @@ mod policies;
 mod policy_document;
 mod queues;
 mod receive;
+mod recently_deleted;
 mod send;
 mod settle;
 mod side_by_side;
@@ -35,6 +36,7 @@ use millrace_wire::{ApiError, Request};
 pub(crate) use access::allows;
 pub use declare::DeclaredQueue;
 pub(crate) use peek::{Peek, as_json};
+use recently_deleted::RecentlyDeleted;
 
 use crate::auth::Caller;
 
@@ -51,7 +53,7 @@ pub struct SqsOptions {
 pub(crate) struct Sqs {
     broker: Arc<Broker>,
     options: SqsOptions,
-    deleted: queues::RecentlyDeleted,
+    deleted: RecentlyDeleted,
 }
 
 /// One request, apart from its action's parameters.
@@ -76,7 +78,7 @@ enum Asked {
 
 impl Sqs {
     pub(crate) fn new(broker: Arc<Broker>, options: SqsOptions) -> Sqs {
-        Sqs { broker, options, deleted: queues::RecentlyDeleted::default() }
+        Sqs { broker, options, deleted: RecentlyDeleted::default() }
     }
 
     /// Answers one request.
