@@ -22,6 +22,7 @@ pub mod moves;
 pub mod oracle;
 mod panics;
 pub mod polls;
+mod profile;
 pub mod queues;
 pub mod random;
 pub mod receives;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use millrace_broker::{Broker, BrokerError, Handle, SharedQueue};
 use millrace_core::{Clock, QueueId};
-use millrace_journal::{Durability, FileSystem, GroupCommit, SimFileSystem, Unavailable};
+use millrace_journal::{FileSystem, GroupCommit, SimFileSystem, Unavailable};
 
 use crate::clock::ManualClock;
 use crate::confirmed::Confirmed;
@@ -19,6 +19,7 @@ use crate::executor::Task;
 use crate::invariants::{self, Look, Seen};
 use crate::oracle::Oracle;
 use crate::panics;
+use crate::profile::Profile;
 use crate::random::Random;
 use crate::trace::{Output, Trace};
 
@@ -43,30 +44,6 @@ impl From<String> for Trouble {
 }
 
 pub(crate) type Step = Result<(), Trouble>;
-
-/// Sizes and habits of one run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Profile {
-    pub segment_bytes: u32,
-    pub slack_bytes: u64,
-    pub unindexed_segments: usize,
-    pub group_bytes: usize,
-    pub recent_bytes: usize,
-    pub in_flight_limit: u64,
-    pub body_bytes: u64,
-    pub has_purge_cool_down: bool,
-    /// Restarts and faults, per thousand steps.
-    pub restarts: u64,
-    pub faults: u64,
-    /// The disk reads and writes by way of the page cache only.
-    pub refuses_direct: bool,
-    /// Space is missing often, for several calls in a row, and at starts, too.
-    pub is_short_of_space: bool,
-    /// Sends and deletes are futures that resolve later.
-    pub awaits_answers: bool,
-    /// With `Os` neither power nor disk fails: there is no telling what that leaves.
-    pub durability: Durability,
-}
 
 /// A broker and the journal below it.
 pub struct Node {
@@ -183,26 +160,7 @@ fn run_in(
 impl World {
     fn new(seed: u64, output: Output) -> World {
         let mut random = Random::new(seed);
-        let mut profile = Profile {
-            segment_bytes: random.pick(&[16 << 10, 32 << 10, 64 << 10]),
-            slack_bytes: random.pick(&[8 << 10, 24 << 10, 96 << 10]),
-            unindexed_segments: random.pick(&[0, 1, 3]),
-            group_bytes: random.pick(&[2 << 10, 8 << 10, 64 << 10]),
-            recent_bytes: random.pick(&[0, 4 << 10, 64 << 10]),
-            in_flight_limit: random.pick(&[4, 15, 120_000]),
-            body_bytes: random.pick(&[60, 600, 1500]),
-            has_purge_cool_down: random.chance(50),
-            restarts: random.pick(&[2, 10, 40]),
-            faults: random.pick(&[0, 5, 20]),
-            // By the seed and not by chance, so that seeds that found a bug go on as they did.
-            refuses_direct: seed.is_multiple_of(5),
-            is_short_of_space: seed % 11 == 5,
-            awaits_answers: matches!(seed % 6, 1 | 2),
-            durability: if seed.is_multiple_of(7) { Durability::Os } else { Durability::Fsync },
-        };
-        if profile.is_short_of_space {
-            profile.faults = 60;
-        }
+        let profile = Profile::new(seed, &mut random);
         let fs = SimFileSystem::new(random.bits());
         if profile.refuses_direct {
             fs.refuse_direct();
