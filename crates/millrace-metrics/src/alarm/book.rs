@@ -270,26 +270,16 @@ impl AlarmBook {
         let old_reason = std::mem::replace(&mut alarm.reason, reason);
         let old_data = std::mem::replace(&mut alarm.reason_data, data);
         alarm.state_updated_at = now.0;
-        if before != state {
-            alarm.state_entered_at = now.0;
-        }
         if before == state {
             self.keep(alarm)?;
             return Ok(None);
         }
+        alarm.state_entered_at = now.0;
         let summary = format!("Alarm updated from {} to {}", before.name(), state.name());
-        let side = |state: State, reason: &str, data: &Option<String>| {
-            let mut side = serde_json::json!({"stateValue": state.name(), "stateReason": reason});
-            let data = data.as_deref().and_then(|data| serde_json::from_str(data).ok());
-            if let Some(data) = data {
-                side["stateReasonData"] = data;
-            }
-            side
-        };
         let data = serde_json::json!({
             "version": "1.0",
-            "oldState": side(before, &old_reason, &old_data),
-            "newState": side(state, &alarm.reason, &alarm.reason_data),
+            "oldState": side_of_change(before, &old_reason, old_data.as_deref()),
+            "newState": side_of_change(state, &alarm.reason, alarm.reason_data.as_deref()),
         });
         let item =
             HistoryItem::of(&alarm, HistoryKind::StateUpdate, (summary, data.to_string()), now);
@@ -427,6 +417,15 @@ impl AlarmBook {
         self.is_suspect = false;
         Ok(())
     }
+}
+
+/// A state as the history tells of a change from it, or to it.
+fn side_of_change(state: State, reason: &str, data: Option<&str>) -> serde_json::Value {
+    let mut side = serde_json::json!({"stateValue": state.name(), "stateReason": reason});
+    if let Some(data) = data.and_then(|data| serde_json::from_str(data).ok()) {
+        side["stateReasonData"] = data;
+    }
+    side
 }
 
 fn file_in(dir: &Directory) -> PathBuf {
