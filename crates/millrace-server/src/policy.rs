@@ -64,7 +64,8 @@ impl Policy {
         match request.header("sec-fetch-site") {
             Some(site) => !matches!(site, "same-origin" | "none"),
             // An origin that is the host proves nothing: a name may be made to point here. To plain
-            // HTTP elsewhere than on their own machine browsers say neither with a GET, but who they are.
+            // HTTP elsewhere than on their own machine browsers say neither with a GET, but who
+            // they are.
             None => origin.is_some() || is_browser(request) || is_rebound(request),
         }
     }
