@@ -165,7 +165,7 @@ impl Broker {
 }
 
 /// Lets other tasks of the thread go first.
-async fn give_way() {
+pub(crate) async fn give_way() {
     let mut has_given = false;
     poll_fn(|context| {
         if std::mem::replace(&mut has_given, true) {

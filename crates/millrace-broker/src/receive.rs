@@ -11,7 +11,7 @@ use millrace_journal::{Purpose, Ticket};
 
 use crate::broker::Broker;
 use crate::deliver::Undelivered;
-use crate::due::PASSING_BUDGET;
+use crate::due::{PASSING_BUDGET, give_way};
 use crate::error::BrokerError;
 use crate::figures::Counters;
 use crate::message::Incoming;
@@ -21,6 +21,9 @@ use crate::waiter::Waiter;
 
 /// Rounds of dead letters, 64 at a time, or of expiries that one look at a queue handles.
 const ROUNDS_PER_LOOK: usize = 16;
+
+/// Messages that those rounds handle at least: one looks up where dead letters go.
+const HANDLED_PER_LOOK: u64 = 15 * 64;
 
 /// How long a short poll waits for messages that are only behind others of their groups. Consumers
 /// of few groups would else find nothing most of the time, and a group be free with nobody there.
@@ -53,8 +56,13 @@ enum Look {
         is_awaited: bool,
     },
     Nothing {
-        /// The waiter does, or was woken already.
+        /// The waiter does.
         stands_in_line: bool,
+    },
+    /// So many dead letters or expiries that there may be messages behind them.
+    Unfinished {
+        /// Messages of the queue, whatever their state.
+        messages: u64,
     },
 }
 
@@ -96,7 +104,13 @@ impl Broker {
         let looks = if attempt.is_some() || hidden_s == 0 { 1 } else { LOOKS_PAST_DAMAGE };
         for _ in 0..looks {
             let found = match (long_poll, settings.kind) {
-                (None, Kind::Standard) => self.look(queue, &receive, None),
+                (None, Kind::Standard) => match self.look(queue, &receive, None) {
+                    Ok(Look::Unfinished { .. }) => {
+                        give_way().await;
+                        self.look_for(queue, &receive, None).await
+                    }
+                    found => found,
+                },
                 _ => self.look_for(queue, &receive, long_poll).await,
             };
             let (received, ticket, is_awaited) = match found {
@@ -104,7 +118,7 @@ impl Broker {
                 Err(BrokerError::OverLimit) if wait_s == 0 && settings.kind == Kind::Standard => {
                     return Err(BrokerError::OverLimit);
                 }
-                Ok(Look::Nothing { .. }) | Err(BrokerError::OverLimit) => break,
+                Ok(_) | Err(BrokerError::OverLimit) => break,
                 Err(error) => return Err(error),
             };
             // Both of an attempt may be under way at once, so what one of them leaves is the
@@ -144,7 +158,7 @@ impl Broker {
     ) -> Result<Option<(Received, Ticket)>, BrokerError> {
         match self.look(queue, receive, None)? {
             Look::Found { received, ticket, .. } => Ok(Some((received, ticket))),
-            Look::Nothing { .. } => Ok(None),
+            Look::Nothing { .. } | Look::Unfinished { .. } => Ok(None),
         }
     }
 
@@ -167,11 +181,24 @@ impl Broker {
         let is_long_poll = long_poll.is_some();
         let until = long_poll.unwrap_or_else(|| self.now().plus_millis(GROUP_WAIT_MS));
         let mut place = PlaceInLine { broker: self, queue, waiter: Arc::default(), timer: None };
+        let mut looks_left = None;
         loop {
             let is_last = self.now() >= until || self.is_draining();
             let candidate = Candidate { waiter: &place.waiter, is_long_poll };
             match self.look(queue, receive, (!is_last).then_some(candidate)) {
                 Ok(Look::Nothing { stands_in_line: true }) => {}
+                // Whoever gets nothing believes that there is nothing, so the time may be over
+                // before this is. Bounded, as queues that are each other's dead-letter queues can
+                // keep two receives busy for ever.
+                Ok(Look::Unfinished { messages }) => {
+                    let left = looks_left.get_or_insert(messages / HANDLED_PER_LOOK + 1);
+                    if self.is_draining() || (is_last && *left == 0) {
+                        return Ok(Look::Nothing { stands_in_line: false });
+                    }
+                    *left = left.saturating_sub(1);
+                    give_way().await;
+                    continue;
+                }
                 Err(BrokerError::OverLimit) if is_long_poll && !is_last => {}
                 found => return found,
             }
@@ -197,6 +224,7 @@ impl Broker {
         // Where dead letters go is looked up only when there are some.
         let mut target = None;
         let mut has_looked_up = false;
+        let mut messages = 0;
         for _ in 0..ROUNDS_PER_LOOK {
             let (mut state, mut target_state) = lock_both(queue, target.as_deref());
             if state.is_deleted {
@@ -204,6 +232,7 @@ impl Broker {
             }
             let now = self.now();
             self.tick(queue, &mut state, now, PASSING_BUDGET)?;
+            messages = state.queue.counts().total();
             if state.queue.has_expired(now) {
                 continue; // More than one tick's worth: what is expired is not to be delivered.
             }
@@ -253,10 +282,7 @@ impl Broker {
             return Ok(Look::Found { received, ticket, is_awaited });
         }
         // Dead letters or expiries without end: others get their turn before this receive goes on.
-        if let Some(candidate) = candidate {
-            candidate.waiter.wake();
-        }
-        Ok(Look::Nothing { stands_in_line: candidate.is_some() })
+        Ok(Look::Unfinished { messages })
     }
 
     /// The queue's dead-letter queue, if it is there.
