@@ -6,7 +6,8 @@ use std::borrow::Cow;
 /// The path without empty and dot segments (RFC 3986, 5.2.4), still percent-encoded; borrowed if
 /// there are none. Begins with `/`.
 pub fn normal(path: &str) -> Cow<'_, str> {
-    if path.starts_with('/') && !path.contains("//") && !path.contains("/.") {
+    let mut pairs = path.as_bytes().windows(2);
+    if path.starts_with('/') && !pairs.any(|pair| matches!(pair, b"//" | b"/.")) {
         return Cow::Borrowed(path);
     }
     let mut segments = Vec::new();
