@@ -10,8 +10,8 @@ use std::{
 };
 
 use rustls::{
-    ServerConfig,
-    crypto::ring,
+    CipherSuite, ServerConfig,
+    crypto::{CryptoProvider, ring},
     pki_types::{
         CertificateDer, PrivateKeyDer,
         pem::{self, PemObject},
@@ -78,10 +78,11 @@ impl Tls {
     /// Reads the files.
     pub(crate) fn new(files: &TlsFiles) -> Result<Tls, TlsError> {
         let certificates = Arc::new(Certificates::read(files)?);
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_cert_resolver(certificates.clone());
+        config.ignore_client_order = true;
         config.ticketer = ring::Ticketer::new()?;
         config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), certificates })
@@ -191,6 +192,21 @@ fn certified_key(files: &TlsFiles) -> Result<CertifiedKey, TlsError> {
         error => TlsError::Key(files.key.clone(), error),
     })?;
     Ok(CertifiedKey::from_der(chain, key, &ring::default_provider())?)
+}
+
+/// AES with keys of 128 bits first, as Amazon's endpoints have it, whatever the client likes best: it
+/// takes a quarter less time (12 KB: 2.6 and 3.5 µs), on both sides.
+fn provider() -> CryptoProvider {
+    let mut provider = ring::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| {
+        !matches!(
+            suite.suite(),
+            CipherSuite::TLS13_AES_128_GCM_SHA256
+                | CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+                | CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
+        )
+    });
+    provider
 }
 
 #[cfg(test)]

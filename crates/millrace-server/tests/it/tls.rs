@@ -7,8 +7,10 @@ use std::{
 use hyper::http::Method;
 use millrace_server::{BindError, Closed, Server, TlsFiles};
 use rustls::{
-    ClientConfig, HandshakeKind, RootCertStore,
+    CipherSuite, ClientConfig, DEFAULT_VERSIONS, HandshakeKind, RootCertStore,
+    SupportedProtocolVersion,
     pki_types::{CertificateDer, ServerName},
+    version::{TLS12, TLS13},
 };
 use tempfile::TempDir;
 use tokio::{
@@ -52,11 +54,19 @@ fn write_certificate(files: &TlsFiles) -> CertificateDer<'static> {
 
 impl Secured {
     fn client(&self, protocols: &[&[u8]]) -> TlsConnector {
+        self.client_of(DEFAULT_VERSIONS, protocols)
+    }
+
+    fn client_of(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        protocols: &[&[u8]],
+    ) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(roots)
             .with_no_client_auth();
@@ -139,6 +149,21 @@ async fn sessions_are_resumed() {
 
     assert_eq!(first.get_ref().1.handshake_kind(), Some(HandshakeKind::Full));
     assert_eq!(second.get_ref().1.handshake_kind(), Some(HandshakeKind::Resumed));
+}
+
+#[tokio::test]
+async fn keys_have_128_bits() {
+    for (version, suite) in [
+        (&TLS13, CipherSuite::TLS13_AES_128_GCM_SHA256),
+        (&TLS12, CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+    ] {
+        let secured = start();
+        let client = secured.client_of(&[version], &[]);
+
+        let stream = secured.connect(&client).await;
+
+        assert_eq!(stream.get_ref().1.negotiated_cipher_suite().unwrap().suite(), suite);
+    }
 }
 
 #[tokio::test]
