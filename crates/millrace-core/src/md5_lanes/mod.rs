@@ -2,7 +2,8 @@
 //!
 //! One MD5 is a chain of dependent steps that leaves most of a core idle; SQS wants one for every
 //! body. Here each step is done for up to [`LANES`] messages at once: in [`avx512`] or [`avx2`] where the
-//! processor has that, elsewhere in plain arrays that the compiler turns into vector instructions.
+//! processor has that (AVX-512 since Ice Lake: `multiversion` has it slow down those before), elsewhere
+//! in plain arrays that the compiler turns into vector instructions.
 //! Measured with 10 messages of 1 KiB: 0.26 µs each with AVX-512, 0.39 µs with AVX2, 1.7 µs one after
 //! the other.
 //!
@@ -44,18 +45,20 @@ const SINES: [u32; 64] = [
 ];
 
 /// How many messages one after the other cost as much as [`LANES`] side by side.
+#[cfg(target_feature = "avx2")]
 pub(crate) fn break_even() -> usize {
-    #[cfg(all(target_arch = "x86_64", not(target_feature = "avx2")))]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            return 1;
-        }
-        if is_x86_feature_detected!("avx2") {
-            return 2;
-        }
+    4
+}
+
+/// The same by what the processor has: the last is of the arrays in vectors of 128 bits.
+#[cfg(not(target_feature = "avx2"))]
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+pub(crate) fn break_even() -> usize {
+    match_target! {
+        "x86_64+avx512f" => 1,
+        "x86_64+avx2" => 2,
+        _ => 10,
     }
-    // The arrays, in vectors of 256 bits or of 128, as SSE2 has them.
-    if cfg!(target_feature = "avx2") { 4 } else { 10 }
 }
 
 /// The digests of up to [`LANES`] messages.
