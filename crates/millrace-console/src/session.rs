@@ -9,11 +9,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use hmac::{Hmac, KeyInit, Mac};
 use millrace_core::hex_text;
 use millrace_services::{AccessKey, AccessKeys};
 use millrace_wire::{Request, sigv4::equal_in_constant_time};
-use sha2::Sha256;
+use ring::hmac;
 
 use crate::failures::Failures;
 use crate::guard;
@@ -67,7 +66,8 @@ pub(crate) enum LoginError {
 
 pub(crate) struct Sessions {
     keys: AccessKeys,
-    secret: [u8; 32],
+    /// Of it tokens are made.
+    secret: hmac::Key,
     /// What points to one sees its end.
     open: Mutex<HashMap<String, Arc<Open>>>,
     failures: Failures,
@@ -105,6 +105,7 @@ impl Open {
 impl Sessions {
     /// `secret` seals tokens: unguessable, new for each process.
     pub(crate) fn new(keys: AccessKeys, secret: [u8; 32]) -> Sessions {
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, &secret);
         Sessions { keys, secret, open: Mutex::default(), failures: Failures::default() }
     }
 
@@ -190,12 +191,7 @@ impl Sessions {
     }
 
     fn token(&self, id: &str) -> String {
-        // HMAC takes keys of any length.
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.secret) else {
-            return String::new();
-        };
-        mac.update(id.as_bytes());
-        hex_text(&mac.finalize().into_bytes())
+        hex_text(hmac::sign(&self.secret, id.as_bytes()).as_ref())
     }
 }
 
@@ -211,7 +207,7 @@ fn end_oldest(open: &mut HashMap<String, Arc<Open>>, those: impl Fn(&Open) -> bo
 /// Whether a change carries its session's token.
 pub(crate) fn has_token(request: &Request<'_>, session: &Session) -> bool {
     let given = request.header("x-csrf-token").unwrap_or_default();
-    !session.token.is_empty() && equal_in_constant_time(given.as_bytes(), session.token.as_bytes())
+    equal_in_constant_time(given.as_bytes(), session.token.as_bytes())
 }
 
 /// The value of a cookie. Over HTTP/2 browsers send each in a field of its own (RFC 9113, 8.2.3).

@@ -1,7 +1,7 @@
 //! Digests exactly as SQS computes them.
 
 use md5::{Digest, Md5};
-use sha2::Sha256;
+use ring::digest::{SHA256, digest};
 
 use crate::md5_lanes::{self, LANES};
 
@@ -30,7 +30,7 @@ pub fn md5_of_each(messages: &[&[u8]]) -> Vec<[u8; 16]> {
 /// SHA-256 of `bytes` as 64 lower-case hexadecimal digits: what content-based deduplication takes
 /// for the MessageDeduplicationId.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    hex_text(&Sha256::digest(bytes))
+    hex_text(digest(&SHA256, bytes).as_ref())
 }
 
 /// `bytes` as lower-case hexadecimal digits.

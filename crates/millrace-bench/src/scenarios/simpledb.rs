@@ -2,11 +2,10 @@
 
 use std::{sync::Arc, time::Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use hmac::{Hmac, KeyInit, Mac};
 use millrace_wire::date::format_iso8601;
-use sha2::Sha256;
+use ring::hmac::{self, HMAC_SHA256};
 
 use crate::{
     access::Keys,
@@ -79,7 +78,7 @@ impl SimpleDb {
         parameters.push(("Action".to_owned(), action.to_owned()));
         parameters.push(("Version".to_owned(), "2009-04-15".to_owned()));
         if let Some(keys) = &site.keys {
-            sign(keys, &site.host, &site.path, process::now_s(), &mut parameters)?;
+            sign(keys, &site.host, &site.path, process::now_s(), &mut parameters);
         }
         let body = form(&parameters);
         let request = format!(
@@ -117,13 +116,7 @@ fn attributes(front: &str, item: &Item, parameters: &mut Parameters) {
 }
 
 /// Signature Version 2: every parameter, sorted by name, below method, host and path.
-fn sign(
-    keys: &Keys,
-    host: &str,
-    path: &str,
-    now_s: u64,
-    parameters: &mut Parameters,
-) -> Result<()> {
+fn sign(keys: &Keys, host: &str, path: &str, now_s: u64, parameters: &mut Parameters) {
     let mut add = |name: &str, value: String| parameters.push((name.to_owned(), value));
     add("AWSAccessKeyId", keys.access_key.clone());
     add("SignatureVersion", "2".to_owned());
@@ -135,11 +128,9 @@ fn sign(
     parameters.sort();
     let host = host.to_lowercase();
     let text = format!("POST\n{host}\n{path}\n{}", form(parameters));
-    let mut mac =
-        Hmac::<Sha256>::new_from_slice(keys.secret_key.as_bytes()).context("secret key")?;
-    mac.update(text.as_bytes());
-    parameters.push(("Signature".to_owned(), STANDARD.encode(mac.finalize().into_bytes())));
-    Ok(())
+    let key = hmac::Key::new(HMAC_SHA256, keys.secret_key.as_bytes());
+    let signature = hmac::sign(&key, text.as_bytes());
+    parameters.push(("Signature".to_owned(), STANDARD.encode(signature)));
 }
 
 fn form(parameters: &Parameters) -> String {
@@ -178,7 +169,7 @@ mod tests {
             ("B".to_owned(), "a b*~".to_owned()),
         ];
 
-        sign(&Keys::new("key", "secret"), "H:8080", "/", 0, &mut parameters).unwrap();
+        sign(&Keys::new("key", "secret"), "H:8080", "/", 0, &mut parameters);
 
         // POST\nh:8080\n/\nAWSAccessKeyId=key&Action=ListDomains&B=a%20b%2A~&SignatureMethod=
         // HmacSHA256&SignatureVersion=2&Timestamp=1970-01-01T00%3A00%3A00Z

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use ring::hmac;
 
 use super::hex;
 
@@ -16,7 +15,7 @@ const CREDENTIAL_BYTES_MAX: usize = 256;
 
 /// A prepared signing key.
 #[derive(Clone)]
-pub(super) struct SigningKey(Hmac<Sha256>);
+pub(super) struct SigningKey(hmac::Key);
 
 /// Keys by credential text. Only keys of good signatures get in, hence nobody without a secret can
 /// push out those of others.
@@ -47,18 +46,22 @@ impl SigningKey {
         let mut seed = Vec::with_capacity(4 + secret.len());
         seed.extend_from_slice(b"AWS4");
         seed.extend_from_slice(secret.as_bytes());
-        [date, region, service, "aws4_request"]
-            .iter()
-            .fold(hmac(&seed), |key, part| hmac(&key.mac(part.as_bytes())))
+        [date, region, service, "aws4_request"].iter().fold(SigningKey::new(&seed), |key, part| {
+            SigningKey::new(key.mac(part.as_bytes()).as_ref())
+        })
     }
 
     /// The signature of `text` as lower-case hexadecimal digits.
     pub(super) fn sign_hex(&self, text: &[u8]) -> [u8; 64] {
-        hex(&self.mac(text))
+        hex(self.mac(text).as_ref())
     }
 
-    fn mac(&self, text: &[u8]) -> [u8; 32] {
-        self.0.clone().chain_update(text).finalize().into_bytes().into()
+    fn new(key: &[u8]) -> SigningKey {
+        SigningKey(hmac::Key::new(hmac::HMAC_SHA256, key))
+    }
+
+    fn mac(&self, text: &[u8]) -> hmac::Tag {
+        hmac::sign(&self.0, text)
     }
 }
 
@@ -100,11 +103,6 @@ impl Generations {
     }
 }
 
-#[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
-fn hmac(key: &[u8]) -> SigningKey {
-    SigningKey(Hmac::new_from_slice(key).expect("HMAC takes keys of any length"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,7 +110,7 @@ mod tests {
     #[test]
     fn the_cache_is_bounded_and_keeps_what_is_used() {
         let cache = KeyCache::default();
-        let key = || hmac(b"k");
+        let key = || SigningKey::new(b"k");
         let has = |name: &str| cache.locked(|all| all.find(name, "s").is_some());
 
         cache.remember("used", "s", key());
@@ -133,7 +131,7 @@ mod tests {
     fn a_generation_of_keys_is_kept() {
         let cache = KeyCache::default();
         let names = || (0..GENERATION_KEYS_MAX).map(|number| format!("key-{number}"));
-        names().for_each(|name| cache.remember(&name, "s", hmac(b"k")));
+        names().for_each(|name| cache.remember(&name, "s", SigningKey::new(b"k")));
 
         assert!(names().all(|name| cache.find(&name, "s").is_some()));
     }
@@ -141,15 +139,15 @@ mod tests {
     #[test]
     fn a_new_secret_makes_a_new_key() {
         let cache = KeyCache::default();
-        cache.remember("c", "old", hmac(b"k"));
+        cache.remember("c", "old", SigningKey::new(b"k"));
 
         assert!(cache.locked(|all| all.find("c", "new")).is_none());
-        cache.remember("c", "new", hmac(b"n"));
+        cache.remember("c", "new", SigningKey::new(b"n"));
         assert!(cache.locked(|all| all.find("c", "new")).is_some());
 
         // In the old generation, too.
         for number in 0..GENERATION_KEYS_MAX {
-            cache.remember(&format!("key-{number}"), "s", hmac(b"k"));
+            cache.remember(&format!("key-{number}"), "s", SigningKey::new(b"k"));
         }
         assert!(cache.find("c", "old").is_none());
         assert!(cache.find("c", "new").is_some());

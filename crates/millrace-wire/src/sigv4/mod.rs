@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use millrace_core::hex_digits;
-use sha2::{Digest, Sha256};
+use ring::digest::{SHA256, digest};
 
 use crate::date;
 use crate::http::Request;
@@ -288,10 +288,11 @@ fn string_to_sign(timestamp: &str, rest: &str, canonical_request: &[u8]) -> Vec<
 }
 
 fn sha256_hex(bytes: &[u8]) -> [u8; 64] {
-    hex(&Sha256::digest(bytes).into())
+    hex(digest(&SHA256, bytes).as_ref())
 }
 
-fn hex(bytes: &[u8; 32]) -> [u8; 64] {
+/// A SHA-256 as lower-case hexadecimal digits.
+fn hex(bytes: &[u8]) -> [u8; 64] {
     let mut digits = [0; 64];
     for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(bytes) {
         *pair = hex_digits(*byte);

@@ -8,9 +8,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context;
 use base64::{Engine, prelude::BASE64_STANDARD};
-use hmac::{Hmac, KeyInit, Mac};
 use millrace_client::{
     AttributeValue, attribute,
     transport::{Answer, Call, Head, HeadError, Lane, Repeat},
@@ -18,7 +16,7 @@ use millrace_client::{
 use millrace_core::hex_text;
 use millrace_wire::date;
 use millrace_worker::{HandlerError, Message, Outcome};
-use sha2::Sha256;
+use ring::hmac::{self, HMAC_SHA256};
 
 use super::{
     WorkFlags,
@@ -36,7 +34,7 @@ pub(super) struct Post {
     queue_name: String,
     contract: Contract,
     /// Signs bodies, so that the receiver knows whose they are.
-    key: Option<Hmac<Sha256>>,
+    key: Option<hmac::Key>,
 }
 
 /// What answers mean.
@@ -66,7 +64,7 @@ impl Post {
                 true => Contract::Sqsd,
                 false => Contract::Own { reject_status: flags.reject_status.clone() },
             },
-            key: key()?,
+            key: key(),
         })
     }
 
@@ -98,8 +96,8 @@ impl Post {
                 Signature { id: message.id(), at_s: now.as_secs(), body: message.body() };
             head.header("Webhook-Id", signature.id)?;
             head.header("Webhook-Timestamp", &signature.at_s.to_string())?;
-            head.header("Webhook-Signature", &signature.of_request(key.clone()))?;
-            head.header("X-Millrace-Signature", &signature.of_body(key.clone()))?;
+            head.header("Webhook-Signature", &signature.of_request(key))?;
+            head.header("X-Millrace-Signature", &signature.of_body(key))?;
         }
         let delivery = message.delivery();
         if let Some(at) = delivery.first_received_at() {
@@ -157,12 +155,9 @@ impl Contract {
     }
 }
 
-fn key() -> anyhow::Result<Option<Hmac<Sha256>>> {
-    let Some(key) = std::env::var_os(KEY_VARIABLE).filter(|key| !key.is_empty()) else {
-        return Ok(None);
-    };
-    let key = Hmac::new_from_slice(key.as_encoded_bytes());
-    Ok(Some(key.context("reading MILLRACE_POST_KEY")?))
+fn key() -> Option<hmac::Key> {
+    let key = std::env::var_os(KEY_VARIABLE).filter(|key| !key.is_empty())?;
+    Some(hmac::Key::new(HMAC_SHA256, key.as_encoded_bytes()))
 }
 
 /// What a receiver learns of the sender of a request, if both know the key.
@@ -176,17 +171,18 @@ struct Signature<'a> {
 impl Signature<'_> {
     /// As the specification Standard Webhooks has it: whoever has seen a request cannot make it
     /// again later, or under another id.
-    fn of_request(&self, mut key: Hmac<Sha256>) -> String {
+    fn of_request(&self, key: &hmac::Key) -> String {
+        let mut mac = hmac::Context::with_key(key);
         for part in [self.id, ".", &self.at_s.to_string(), ".", self.body] {
-            key.update(part.as_bytes());
+            mac.update(part.as_bytes());
         }
-        format!("v1,{}", BASE64_STANDARD.encode(key.finalize().into_bytes()))
+        format!("v1,{}", BASE64_STANDARD.encode(mac.sign()))
     }
 
     /// `sha256=` and the HMAC of the body in hexadecimal digits.
-    fn of_body(&self, mut key: Hmac<Sha256>) -> String {
-        key.update(self.body.as_bytes());
-        format!("sha256={}", hex_text(&key.finalize().into_bytes()))
+    fn of_body(&self, key: &hmac::Key) -> String {
+        let mac = hmac::sign(key, self.body.as_bytes());
+        format!("sha256={}", hex_text(mac.as_ref()))
     }
 }
 
@@ -197,10 +193,10 @@ mod tests {
     #[test]
     fn signature_of_the_body_is_its_hmac() {
         // RFC 4231, test case 2.
-        let key = Hmac::new_from_slice(b"Jefe").unwrap();
+        let key = hmac::Key::new(HMAC_SHA256, b"Jefe");
         let body = "what do ya want for nothing?";
 
-        let signature = Signature { id: "1", at_s: 2, body }.of_body(key);
+        let signature = Signature { id: "1", at_s: 2, body }.of_body(&key);
 
         assert_eq!(
             signature,
@@ -212,10 +208,10 @@ mod tests {
     fn signature_of_the_request_is_that_of_standard_webhooks() {
         // The example of its libraries' tests.
         let key = BASE64_STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
-        let key = Hmac::new_from_slice(&key).unwrap();
+        let key = hmac::Key::new(HMAC_SHA256, &key);
         let (id, body) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", r#"{"test": 2432232314}"#);
 
-        let signature = Signature { id, at_s: 1_614_265_330, body }.of_request(key);
+        let signature = Signature { id, at_s: 1_614_265_330, body }.of_request(&key);
 
         assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
