@@ -15,4 +15,4 @@ pub use auth::is_region;
 pub use cloudwatch::{Alarms, Monitor, QueueAccess};
 pub use dispatch::{Options, Principal, Services};
 pub use sqs::{DeclaredQueue, SqsOptions};
-pub use telemetry::MetricsOptions;
+pub use telemetry::{MetricsOptions, Series};

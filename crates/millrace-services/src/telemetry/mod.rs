@@ -24,6 +24,7 @@ use crate::cloudwatch::Monitor;
 use format::Format;
 use queues::QueueSeries;
 pub(crate) use requests::{RequestCounts, known_action};
+pub use series::Series;
 
 /// What of `/metrics` is a matter of configuration.
 #[derive(Clone, PartialEq, Eq)]

@@ -9,36 +9,41 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
 /// What the series of one name have in common. The encoder adds the unit to the name, and to that
-/// of a counter `_total`.
-pub(super) struct Series<'a> {
-    pub(super) name: &'a str,
-    pub(super) help: &'a str,
-    pub(super) unit: Option<&'a Unit>,
+/// of a counter `_total`. Errors are the encoder's.
+pub struct Series<'a> {
+    pub name: &'a str,
+    pub help: &'a str,
+    pub unit: Option<&'a Unit>,
 }
 
 impl<'a> Series<'a> {
-    pub(super) fn new(name: &'a str, help: &'a str) -> Series<'a> {
+    /// Of things that are counted.
+    pub fn new(name: &'a str, help: &'a str) -> Series<'a> {
         Series { name, help, unit: None }
     }
 
-    pub(super) fn bytes(name: &'a str, help: &'a str) -> Series<'a> {
+    /// In bytes.
+    pub fn bytes(name: &'a str, help: &'a str) -> Series<'a> {
         Series { name, help, unit: Some(&Unit::Bytes) }
     }
 
-    pub(super) fn seconds(name: &'a str, help: &'a str) -> Series<'a> {
+    /// In seconds.
+    pub fn seconds(name: &'a str, help: &'a str) -> Series<'a> {
         Series { name, help, unit: Some(&Unit::Seconds) }
     }
 
-    pub(super) fn gauge(self, encoder: &mut DescriptorEncoder<'_>, value: u64) -> fmt::Result {
+    /// A value that goes up and down, without labels.
+    pub fn gauge(self, encoder: &mut DescriptorEncoder<'_>, value: u64) -> fmt::Result {
         self.one(encoder, &ConstGauge::new(value))
     }
 
-    pub(super) fn counter(self, encoder: &mut DescriptorEncoder<'_>, count: u64) -> fmt::Result {
+    /// A count that only grows, without labels.
+    pub fn counter(self, encoder: &mut DescriptorEncoder<'_>, count: u64) -> fmt::Result {
         self.one(encoder, &ConstCounter::new(count))
     }
 
     /// A gauge for each set of labels.
-    pub(super) fn gauges<L: EncodeLabelSet>(
+    pub fn gauges<L: EncodeLabelSet>(
         self,
         encoder: &mut DescriptorEncoder<'_>,
         values: impl IntoIterator<Item = (L, u64)>,
@@ -48,7 +53,7 @@ impl<'a> Series<'a> {
     }
 
     /// A counter for each set of labels.
-    pub(super) fn counters<L: EncodeLabelSet>(
+    pub fn counters<L: EncodeLabelSet>(
         self,
         encoder: &mut DescriptorEncoder<'_>,
         counts: impl IntoIterator<Item = (L, u64)>,
