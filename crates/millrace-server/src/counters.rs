@@ -60,6 +60,8 @@ impl Closed {
 pub struct Counters {
     cells: Box<[Cell]>,
     is_polling: AtomicBool,
+    /// 0: none.
+    certificate_not_after_s: AtomicU64,
 }
 
 /// The sums at one moment.
@@ -79,6 +81,8 @@ pub struct Totals {
     pub bytes_out: u64,
     /// Cores without work poll: see [`Options`](crate::Options::has_idle_cores_poll).
     pub is_polling: bool,
+    /// When the certificate that is shown ends, in seconds since 1970; none without TLS.
+    pub certificate_not_after_s: Option<u64>,
 }
 
 /// The counters of one worker, on cache lines of their own: workers never wait for one another.
@@ -95,7 +99,11 @@ pub(crate) struct Cell {
 impl Counters {
     pub(crate) fn new(workers: usize) -> Counters {
         let cells = (0..workers).map(|_| Cell::default()).collect();
-        Counters { cells, is_polling: AtomicBool::new(false) }
+        Counters {
+            cells,
+            is_polling: AtomicBool::new(false),
+            certificate_not_after_s: AtomicU64::new(0),
+        }
     }
 
     /// The sums now.
@@ -111,6 +119,8 @@ impl Counters {
             totals.bytes_out += cell.bytes_out.load(Relaxed);
         }
         totals.is_polling = self.is_polling.load(Relaxed);
+        let not_after_s = self.certificate_not_after_s.load(Relaxed);
+        totals.certificate_not_after_s = (not_after_s != 0).then_some(not_after_s);
         totals.open = totals.opened.saturating_sub(totals.closed.iter().sum());
         totals
     }
@@ -122,6 +132,10 @@ impl Counters {
 
     pub(crate) fn set_polling(&self, is_polling: bool) {
         self.is_polling.store(is_polling, Relaxed);
+    }
+
+    pub(crate) fn set_certificate_not_after(&self, seconds: Option<u64>) {
+        self.certificate_not_after_s.store(seconds.unwrap_or(0), Relaxed);
     }
 
     pub(crate) fn workers(&self) -> usize {

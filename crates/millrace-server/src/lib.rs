@@ -20,6 +20,7 @@ mod clock;
 mod connection;
 mod counters;
 mod drain;
+mod expiry;
 mod file_version;
 mod http1;
 mod http2;

@@ -93,7 +93,11 @@ impl Server {
         mut options: Options,
         inherited: &mut Vec<TcpListener>,
     ) -> Result<Server, BindError> {
-        let tls = options.tls.as_ref().map(Tls::new).transpose()?;
+        if options.workers == 0 {
+            options.workers = thread::available_parallelism().map_or(1, usize::from);
+        }
+        let counters = Arc::new(Counters::new(options.workers));
+        let tls = options.tls.as_ref().map(|files| Tls::new(files, &counters)).transpose()?;
         if options.listen.is_empty() {
             return Err(BindError::NoAddress);
         }
@@ -110,10 +114,6 @@ impl Server {
             listeners.push(listener);
             addresses.push(bound);
         }
-        if options.workers == 0 {
-            options.workers = thread::available_parallelism().map_or(1, usize::from);
-        }
-        let counters = Arc::new(Counters::new(options.workers));
         Ok(Server { listeners, addresses, counters, tls, options })
     }
 

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, RwLock, Weak},
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use rustls::{
@@ -21,7 +21,7 @@ use rustls::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::{FileVersion, TlsFiles};
+use crate::{Counters, FileVersion, TlsFiles, expiry};
 
 /// What ALPN calls HTTP/2.
 pub(crate) const H2: &[u8] = b"h2";
@@ -75,9 +75,9 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Reads the files.
-    pub(crate) fn new(files: &TlsFiles) -> Result<Tls, TlsError> {
-        let certificates = Arc::new(Certificates::read(files)?);
+    /// Reads the files. `counters` tell when the certificate ends.
+    pub(crate) fn new(files: &TlsFiles, counters: &Arc<Counters>) -> Result<Tls, TlsError> {
+        let certificates = Arc::new(Certificates::read(files, counters.clone())?);
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
@@ -116,6 +116,7 @@ struct Certificates {
     files: TlsFiles,
     current: RwLock<Arc<CertifiedKey>>,
     seen: Mutex<Seen>,
+    counters: Arc<Counters>,
 }
 
 /// What the last look found.
@@ -129,11 +130,26 @@ struct Seen {
 }
 
 impl Certificates {
-    fn read(files: &TlsFiles) -> Result<Certificates, TlsError> {
+    fn read(files: &TlsFiles, counters: Arc<Counters>) -> Result<Certificates, TlsError> {
         // Before the files: what changes while they are read is seen later.
         let seen = Mutex::new(Seen { versions: versions(files), is_unread: false });
         let current = RwLock::new(Arc::new(certified_key(files)?));
-        Ok(Certificates { files: files.clone(), current, seen })
+        let certificates = Certificates { files: files.clone(), current, seen, counters };
+        certificates.tell_end(&certificates.shown());
+        Ok(certificates)
+    }
+
+    fn shown(&self) -> Arc<CertifiedKey> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn tell_end(&self, shown: &CertifiedKey) {
+        let not_after_s = expiry::not_after_s(&shown.cert);
+        self.counters.set_certificate_not_after(not_after_s);
+        if not_after_s.is_some_and(|end| expiry::is_late(end, SystemTime::now())) {
+            let file = self.files.certificate.display();
+            tracing::warn!(%file, not_after_s, "certificate has ended or ends within a week");
+        }
     }
 
     /// Takes the files if they changed and fit. Certificate and key may be replaced one after the
@@ -156,8 +172,9 @@ impl Certificates {
             Ok(key) => {
                 let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
                 if current.cert != key.cert {
-                    *current = Arc::new(key);
                     tracing::info!(%file, "certificate renewed");
+                    self.tell_end(&key);
+                    *current = Arc::new(key);
                 }
             }
             // Told once.
@@ -172,7 +189,7 @@ impl Certificates {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current.read().unwrap_or_else(PoisonError::into_inner).clone())
+        Some(self.shown())
     }
 }
 
@@ -223,11 +240,11 @@ mod tests {
         let [old, new] = [(); 2].map(|()| rcgen::generate_simple_self_signed(Vec::new()).unwrap());
         fs::write(&files.certificate, old.cert.pem()).unwrap();
         fs::write(&files.key, old.signing_key.serialize_pem()).unwrap();
-        let certificates = Certificates::read(&files).unwrap();
+        let certificates = Certificates::read(&files, Arc::new(Counters::new(1))).unwrap();
         let shown_after = |change: &dyn Fn()| {
             change();
             certificates.refresh();
-            certificates.current.read().unwrap().end_entity_cert().unwrap().clone().into_owned()
+            certificates.shown().end_entity_cert().unwrap().clone().into_owned()
         };
 
         // Each by a file of its own, as renewals do: its inode tells them apart.
@@ -261,9 +278,8 @@ mod tests {
             made.cert.der().clone()
         };
         let old = write();
-        let certificates = Certificates::read(&files).unwrap();
-        let shown =
-            || certificates.current.read().unwrap().end_entity_cert().unwrap().clone().into_owned();
+        let certificates = Certificates::read(&files, Arc::new(Counters::new(1))).unwrap();
+        let shown = || certificates.shown().end_entity_cert().unwrap().clone().into_owned();
         let new = write();
 
         certificates.refresh_with(|files| {
@@ -274,5 +290,30 @@ mod tests {
         certificates.refresh();
         assert_eq!(shown(), new);
         certificates.refresh_with(|_| panic!("nothing has changed"));
+    }
+
+    #[test]
+    fn counters_tell_when_the_certificate_ends_that_is_shown() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let files = TlsFiles { certificate: path("cert.pem"), key: path("key.pem") };
+        let key = rcgen::KeyPair::generate().unwrap();
+        fs::write(&files.key, key.serialize_pem()).unwrap();
+        let write = |year| {
+            let mut params = rcgen::CertificateParams::default();
+            params.not_after = rcgen::date_time_ymd(year, 1, 1);
+            // By a file of its own, as renewals do: its inode tells them apart.
+            fs::write(path("new"), params.self_signed(&key).unwrap().pem()).unwrap();
+            fs::rename(path("new"), &files.certificate).unwrap();
+        };
+        let counters = Arc::new(Counters::new(1));
+        let ends = || counters.totals().certificate_not_after_s;
+
+        write(2000);
+        let certificates = Certificates::read(&files, counters.clone()).unwrap();
+        assert_eq!(ends(), Some(946_684_800));
+        write(2038);
+        certificates.refresh();
+        assert_eq!(ends(), Some(2_145_916_800));
     }
 }

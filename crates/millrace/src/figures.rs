@@ -1,4 +1,5 @@
-//! The server's own figures for Prometheus: connections, bytes, and the room on its disk.
+//! The server's own figures for Prometheus: connections, bytes, its certificate, and the room on its
+//! disk.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -36,6 +37,13 @@ impl Collector for ServerFigures {
             .counter(encoder, totals.bytes_in)?;
         Series::bytes("millrace_http_out", "Responses as sent")
             .counter(encoder, totals.bytes_out)?;
+        if let Some(not_after_s) = totals.certificate_not_after_s {
+            Series::seconds(
+                "millrace_tls_certificate_not_after_timestamp",
+                "When the certificate ends, since 1970",
+            )
+            .gauge(encoder, not_after_s)?;
+        }
         let closed = Closed::ALL.map(|why| ([("reason", why.name())], totals.closed_for(why)));
         Series::new("millrace_connections_closed", "Connections that ended, by reason")
             .counters(encoder, closed)?;
@@ -53,5 +61,45 @@ impl ServerFigures {
             "Free for the server on the file system of its data",
         )
         .gauge(encoder, available)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millrace_server::{Options, Server, TlsFiles};
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    /// The lines about certificates that a server with these files shows.
+    fn certificate_lines(tls: Option<TlsFiles>) -> Vec<String> {
+        let listen = vec!["127.0.0.1:0".parse().unwrap()];
+        let server = Server::bind(Options { tls, listen, ..Options::default() }).unwrap();
+        let mut registry = Registry::default();
+        let counters = server.counters();
+        registry.register_collector(Box::new(ServerFigures { counters, data: None }));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let values = text.lines().filter(|line| !line.starts_with('#'));
+        values.filter(|line| line.contains("certificate")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn end_of_the_certificate_is_shown_where_there_is_one() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let files = TlsFiles { certificate: path("cert.pem"), key: path("key.pem") };
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::default();
+        params.not_after = rcgen::date_time_ymd(2038, 1, 1);
+        std::fs::write(&files.certificate, params.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(&files.key, key.serialize_pem()).unwrap();
+
+        let shown = certificate_lines(Some(files));
+
+        let name = "millrace_tls_certificate_not_after_timestamp_seconds";
+        assert_eq!(shown, [format!("{name} 2145916800")]);
+        assert!(certificate_lines(None).is_empty());
     }
 }
