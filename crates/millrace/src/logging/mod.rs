@@ -1,6 +1,7 @@
 //! Structured logs on standard error, which nothing ever waits for.
 
 mod fields;
+mod json;
 mod lines;
 
 use std::{
@@ -21,6 +22,7 @@ use tracing_subscriber::{
 use crate::config::{LogFormat, UsageError};
 use crate::visible::visible;
 use fields::OneLine;
+use json::SpelledOut;
 use lines::Lines;
 
 /// How long the process lives on for what it logged last.
@@ -44,7 +46,10 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
             let layer = fmt::layer().fmt_fields(OneLine::default()).with_writer(writer);
             layer.with_ansi(io::stderr().is_terminal()).boxed()
         }
-        LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(writer).boxed(),
+        LogFormat::Json => {
+            let layer = fmt::layer().json().flatten_event(true);
+            layer.with_writer(move || SpelledOut(writer())).boxed()
+        }
     };
     // The filter stands in front of everything: what is off costs one load.
     Registry::default().with(layer.and_then(targets)).try_init()?;
