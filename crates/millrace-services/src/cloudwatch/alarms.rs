@@ -71,6 +71,10 @@ impl CloudWatch {
         let namespace = check::name(input.namespace.as_ref(), "Namespace")?;
         let metric = check::name(input.metric_name.as_ref(), "MetricName")?;
         let entity = check::entity(scope, namespace, &input.dimensions, "Dimensions")?;
+        if let Some(statistic) = &input.statistic {
+            check::statistic(statistic, "statistic")?;
+        }
+        check::unit(input.unit.as_ref())?;
         let (scope, input, metric) = (scope.clone(), input.clone(), metric.to_owned());
         self.read_alarms(move |book| {
             let wanted = input.statistic.as_deref().or(input.extended_statistic.as_deref());

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use millrace_metrics::{BASE_PERIOD_S, Entity, Periods, Scope, Statistic};
+use millrace_metrics::{BASE_PERIOD_S, Entity, Periods, Scope, Statistic, Unit};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::Dimension;
 
@@ -117,6 +117,15 @@ pub(super) fn statistic(name: &str, member: &str) -> Result<(&'static str, Stati
     let known = STATISTICS.into_iter().find(|known| *known == name);
     let found = known.and_then(|known| Some((known, Statistic::simple(known)?)));
     found.ok_or_else(|| error::not_in_enum(name, member, &STATISTICS.join(", ")))
+}
+
+/// A unit that may be absent.
+pub(super) fn unit(name: Option<&String>) -> Result<Option<Unit>, ApiError> {
+    name.map(|name| {
+        let allowed = "Seconds, Microseconds, Milliseconds, Bytes, Count, Percent, None and others";
+        Unit::of_name(name).ok_or_else(|| error::not_in_enum(name, "unit", allowed))
+    })
+    .transpose()
 }
 
 /// A period in seconds. Those below a minute count as one, for data points are a minute apart.

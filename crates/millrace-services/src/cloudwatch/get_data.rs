@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use millrace_core::Timestamp;
 use millrace_metrics::math::{self, Query, QueryKind, Series, Span};
 use millrace_metrics::{
-    BASE_PERIOD_S, ListFilter, Listed, Periods, Point, Scope, SeriesQuery, Statistic, Unit,
+    BASE_PERIOD_S, ListFilter, Listed, Periods, Point, Scope, SeriesQuery, Statistic,
 };
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{
@@ -50,7 +50,7 @@ impl CloudWatch {
         let (start_s, end_s) = check::span(input.start_time_ms, input.end_time_ms, now.seconds())?;
         let period_s = check::period(input.period_s, "Period")?.max(BASE_PERIOD_S);
         let (simple, extended) = statistics(input)?;
-        let unit = unit(input.unit.as_ref(), "unit")?;
+        let unit = check::unit(input.unit.as_ref())?;
         let count = check::periods_between(input.start_time_ms, input.end_time_ms, period_s);
         if count > DATAPOINTS_MAX {
             return Err(error::invalid_combination(format!(
@@ -231,14 +231,6 @@ fn statistics(
     Ok((simple, extended))
 }
 
-fn unit(name: Option<&String>, member: &str) -> Result<Option<Unit>, ApiError> {
-    name.map(|name| {
-        let allowed = "Seconds, Microseconds, Milliseconds, Bytes, Count, Percent, None and others";
-        Unit::of_name(name).ok_or_else(|| error::not_in_enum(name, member, allowed))
-    })
-    .transpose()
-}
-
 /// The queries of a request or an alarm, at most `max`. `parameter` is where they stand, for
 /// messages.
 pub(super) fn queries(
@@ -329,7 +321,7 @@ fn metric_kind(scope: &Scope, stat: &MetricStat, at: &str) -> Result<QueryKind, 
             "The value {statistic} for parameter {at}.Stat is not a valid statistic."
         )));
     }
-    unit(stat.unit.as_ref(), "unit")?;
+    check::unit(stat.unit.as_ref())?;
     Ok(QueryKind::Metric {
         entity,
         metric: metric.to_owned(),

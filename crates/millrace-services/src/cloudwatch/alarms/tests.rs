@@ -177,6 +177,32 @@ async fn alarms_are_described_by_name_state_and_action_and_page() {
     assert!(service.delete_alarms(&scope(), &none).await.is_err());
 }
 
+#[tokio::test]
+async fn alarms_of_a_metric_are_found_by_statistics_and_units_that_there_are() {
+    let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+    service.put_metric_alarm(&scope(), &example()).await.unwrap();
+    let found = async |statistic: Option<&str>, unit: Option<&str>| {
+        let input = DescribeAlarmsForMetric {
+            namespace: Some("AWS/SQS".into()),
+            metric_name: Some("NumberOfMessagesSent".into()),
+            statistic: statistic.map(str::to_owned),
+            unit: unit.map(str::to_owned),
+            ..DescribeAlarmsForMetric::default()
+        };
+        match service.describe_alarms_for_metric(&scope(), &input).await {
+            Ok(Answer::DescribeAlarmsForMetric { alarms }) => Ok(alarms.len()),
+            Ok(_) => panic!("another answer"),
+            Err(error) => Err(error.code),
+        }
+    };
+
+    assert_eq!(found(Some("Sum"), None).await, Ok(1));
+    assert_eq!(found(Some("Average"), None).await, Ok(0));
+    assert_eq!(found(None, Some("Bytes")).await, Ok(0));
+    assert_eq!(found(Some("sum"), None).await, Err("ValidationError"));
+    assert_eq!(found(None, Some("count")).await, Err("ValidationError"));
+}
+
 #[test]
 fn no_worker_waits_while_the_alarms_are_being_written() {
     let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());

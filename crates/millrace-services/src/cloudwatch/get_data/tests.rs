@@ -1,5 +1,5 @@
 use millrace_metrics::alarm::AlarmBook;
-use millrace_metrics::{Entity, Record, Summary};
+use millrace_metrics::{Entity, Record, Summary, Unit};
 
 use super::*;
 use crate::cloudwatch::alarms::tests::{scope, service};
