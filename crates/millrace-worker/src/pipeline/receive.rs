@@ -95,6 +95,8 @@ pub(super) struct Receiver {
     is_closed: bool,
     /// When the worker last gave a message back.
     gave_back: Option<Instant>,
+    /// When the worker last let go of a message of a group, which others of it had to wait for.
+    freed_group: Option<Instant>,
     /// Until when a receive asks for one message only.
     one_by_one_until: Option<Instant>,
     /// Whether a slot waits for the pause to end.
@@ -119,6 +121,7 @@ impl Receiver {
             left: options.max_messages,
             is_closed: options.max_messages == Some(0),
             gave_back: None,
+            freed_group: None,
             one_by_one_until: None,
             is_wanted: false,
         }
@@ -155,6 +158,10 @@ impl Receiver {
 
     pub(super) fn on_gave_back(&mut self, now: Instant) {
         self.gave_back = Some(now);
+    }
+
+    pub(super) fn on_freed_group(&mut self, now: Instant) {
+        self.freed_group = Some(now);
     }
 
     /// A lane was stopped by a message that is back at that time.
@@ -308,8 +315,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
 
     /// Whether the queue is as empty as a receive found it that was sent then.
     fn is_empty_since(&self, sent: Instant) -> bool {
-        let gave_back = self.receiver.gave_back.is_some_and(|at| at >= sent);
-        self.receiver.open == 0 && self.held.is_empty() && !gave_back
+        let Receiver { open, gave_back, freed_group, .. } = &self.receiver;
+        let is_changed = [gave_back, freed_group].into_iter().flatten().any(|at| *at >= sent);
+        *open == 0 && self.held.is_empty() && !is_changed
     }
 
     fn pace(&mut self, received: usize, asked: Asked, now: Instant) {

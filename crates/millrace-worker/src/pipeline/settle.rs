@@ -357,6 +357,9 @@ impl<P: Peer, H: Handler> Pipeline<P, H> {
         let Some(held) = self.held.remove(key) else { return };
         self.leases.forget(key);
         self.metrics.ended(ended);
+        if held.group.is_some() {
+            self.receiver.on_freed_group(now);
+        }
         let Some(group) = held.group.filter(|_| held.is_taken) else { return };
         let is_done = matches!(ended, Ended::Succeeded | Ended::DeadLettered);
         if !is_done {

@@ -1,6 +1,9 @@
 //! Lanes: order inside a group, side by side across groups, and a stop at failure.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use millrace_client::{
     Outgoing,
@@ -11,7 +14,7 @@ use millrace_worker::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::support::{MS, Recorder, S, end_after, run, until_empty};
+use crate::support::{MS, Recorder, S, bodies, end_after, run, until_empty};
 
 fn put(peer: &MemoryPeer, group: &str, bodies: &[&str]) {
     for body in bodies {
@@ -308,4 +311,21 @@ async fn receives_bring_single_messages_until_a_minute_after_a_failed_one_is_bac
 
     assert_eq!(most, (Some(1), Some(4)));
     assert_eq!(peer.bodies().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn receive_that_others_of_the_group_were_hidden_from_does_not_find_the_queue_empty() {
+    let peer = MemoryPeer::fifo();
+    for body in bodies(11) {
+        put(&peer, "a", &[&body]);
+    }
+    // The second looks while ten are in hand, and is answered when they are deleted.
+    for delay in [Duration::ZERO, S] {
+        peer.plan(Operation::Receive, Fault::Slow(delay));
+    }
+    let options = Options { wait: Duration::ZERO, ..until_empty(2) };
+
+    let summary = run(&peer, &Recorder::succeeding(MS), options).await;
+
+    assert_eq!(summary.succeeded, 11);
 }
