@@ -10,8 +10,10 @@ use crate::transport::Answer;
 struct ErrorBody {
     #[serde(rename = "__type", default)]
     shape: String,
-    #[serde(default, alias = "Message")]
-    message: String,
+    message: Option<String>,
+    /// Some write this, and some, such as moto, both.
+    #[serde(rename = "Message")]
+    capital_message: Option<String>,
 }
 
 /// The error that an answer with a status other than 200 means. Whatever protocol was spoken, what
@@ -32,7 +34,8 @@ pub(super) fn error_of(answer: &Answer) -> CallError {
     let mut error = if shape.is_empty() {
         CallError::new(kind_without_code(status), format!("HTTP {status}"), answer.excerpt())
     } else {
-        CallError::new(kind_of(shape, status), shape, body.message)
+        let message = body.message.or(body.capital_message).unwrap_or_default();
+        CallError::new(kind_of(shape, status), shape, message)
     };
     error.retry_after = answer.retry_after;
     // A server in trouble may fail after the deed; refusals and throttling come before it.
@@ -59,7 +62,8 @@ fn of_xml(body: &[u8]) -> Option<ErrorBody> {
     let text = |name| error.children().find(named(name)).and_then(|node| node.text());
     Some(ErrorBody {
         shape: text("Code")?.to_owned(),
-        message: text("Message").unwrap_or_default().to_owned(),
+        message: text("Message").map(str::to_owned),
+        capital_message: None,
     })
 }
 
@@ -130,6 +134,21 @@ mod tests {
         let retry_after = Some(Duration::from_secs(7));
         let body = Bytes::copy_from_slice(body.as_bytes());
         error_of(&Answer { status, retry_after, body, head: Bytes::new(), closes: false })
+    }
+
+    #[test]
+    fn message_is_read_in_either_case_in_both_and_where_there_is_none() {
+        let cases = [
+            (r#""message":"m""#, "m"),
+            (r#""Message":"m""#, "m"),
+            (r#""message":"m","Message":"m""#, "m"),
+            (r#""message":null,"Message":"m""#, "m"),
+            (r#""message":null"#, ""),
+        ];
+        for (member, message) in cases {
+            let found = error(400, &format!(r#"{{"__type":"QueueDoesNotExist",{member}}}"#));
+            assert_eq!((&*found.code, &*found.message), ("QueueDoesNotExist", message), "{member}");
+        }
     }
 
     #[test]
