@@ -61,7 +61,8 @@ pub enum Until {
     /// After one receive that was answered, and its messages.
     Once,
     /// When a receive brings nothing, with nothing in hand, and nothing given back and no group of a
-    /// FIFO queue freed meanwhile. Messages that are hidden, such as those that wait for a retry, are not waited for.
+    /// FIFO queue freed meanwhile. Messages that are hidden, such as those that wait for a retry,
+    /// are not waited for.
     Empty,
 }
 
