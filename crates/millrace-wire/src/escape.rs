@@ -118,6 +118,21 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// As where nothing is escaped in blocks, because the processor cannot.
+        #[test]
+        fn json_is_escaped_the_same_on_every_processor(
+            text in r#"(\PC|["\\\x00-\x1f]{1,40}|[a-z ]{30,70}){0,8}"#,
+        ) {
+            let mut out = b"\"".to_vec();
+            put(&mut out, text.as_bytes(), text::json_clean_bytes, |_, _| 0, put_json);
+            out.push(b'"');
+
+            let expected = serde_json::to_string(&text).unwrap();
+            prop_assert_eq!(str::from_utf8(&out).unwrap(), expected);
+        }
+    }
+
     /// The longest escapes, as many as there may be before, in and behind a block.
     #[test]
     fn json_strings_may_be_all_escapes() {

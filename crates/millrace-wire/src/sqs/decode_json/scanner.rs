@@ -172,13 +172,22 @@ fn clean(rest: &[u8]) -> Option<&[u8]> {
 /// JSON within JSON, and then at unpredictable places: there in blocks or byte by byte, without
 /// branches but for the rare long form, elsewhere in strides.
 fn unescape(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    unescape_by(bytes, json::unescape_blocks)
+}
+
+/// As [`unescape`], with what is to be tried in blocks first: nothing is, where the processor cannot.
+#[inline(always)]
+fn unescape_by(
+    bytes: &[u8],
+    unescape_blocks: impl Fn(&mut Vec<u8>, &[u8]) -> usize,
+) -> Option<(Vec<u8>, usize)> {
     let mut rest = bytes;
     let mut text = Vec::with_capacity(rest.len().min(FIRST_BYTES));
     loop {
         let clean = clean(rest)?;
         text.extend_from_slice(clean);
         rest = rest.get(clean.len()..)?;
-        rest = rest.get(json::unescape_blocks(&mut text, rest)..)?;
+        rest = rest.get(unescape_blocks(&mut text, rest)..)?;
         loop {
             let chunk = Chunk::read(rest);
             text.extend_from_slice(chunk.text.get(..chunk.filled)?);
@@ -258,4 +267,58 @@ fn code_unit(rest: &mut &[u8]) -> Option<u16> {
     let (digits, behind) = rest.strip_prefix(b"\\u")?.split_first_chunk()?;
     *rest = behind;
     json::code_unit(digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// With what this machine does in blocks, and as where nothing is: `None` if they disagree.
+    fn unescape_both(bytes: &[u8]) -> Option<Option<(Vec<u8>, usize)>> {
+        let by_blocks = unescape(bytes);
+        (by_blocks == unescape_by(bytes, |_, _| 0)).then_some(by_blocks)
+    }
+
+    /// The content of a string: escapes of all kinds, thick and thin.
+    fn content() -> impl Strategy<Value = String> {
+        const PIECES: [&str; 9] =
+            ["a", "bc", "é", "\\\\", "\\\"", "\\n", "\\/", "\\u0001", "\\ud83d\\ude00"];
+        let piece = prop::sample::select(&PIECES[..]).prop_map(str::to_owned);
+        let piece = prop_oneof![9 => piece, 1 => "[a-z ]{30,70}"];
+        prop::collection::vec(piece, 0..100).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn escapes_are_read_the_same_on_every_processor(content in content(), behind in content()) {
+            let text = serde_json::from_str::<String>(&format!("\"{content}\"")).unwrap();
+            let read = (text.into_bytes(), content.len() + 1);
+
+            let bytes = format!("{content}\"{behind}");
+            prop_assert_eq!(unescape_both(bytes.as_bytes()), Some(Some(read)));
+        }
+
+        #[test]
+        fn strings_without_end_are_not_read_on_any_processor(content in content(), cut in 0..3_usize) {
+            let bytes = content.as_bytes();
+            let bytes = &bytes[..bytes.len().saturating_sub(cut)];
+
+            prop_assert_eq!(unescape_both(bytes), Some(None));
+        }
+    }
+
+    /// Wherever chunks begin and end.
+    #[test]
+    fn what_may_not_be_in_a_string_is_not_read_on_any_processor() {
+        for wrong in ["\n", "\\x", "\\u00g0", "\\ud83d", "\\ud83da", "\\ude00"] {
+            for before in 0..80 {
+                for filler in ["a", "\\\\", "\\n"] {
+                    let bytes = format!("{}{wrong}\\n\"", filler.repeat(before));
+                    assert_eq!(unescape_both(bytes.as_bytes()), Some(None), "{bytes}");
+                }
+            }
+        }
+    }
 }
