@@ -136,6 +136,40 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn items_of_one_moment_stand_on_one_page_each() {
+        let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
+        let at = service.broker.now().plus_millis(1_000);
+        for name in ["a", "b", "c", "d"] {
+            let input = PutMetricAlarm { alarm_name: Some(name.into()), ..example() };
+            lock(&service.alarms).put(alarm(&scope(), &input, at).unwrap(), at).unwrap();
+        }
+
+        for (scan_by, expected) in [
+            ("TimestampAscending", ["a", "b", "c", "d"]),
+            ("TimestampDescending", ["d", "c", "b", "a"]),
+        ] {
+            let (mut found, mut token) = (Vec::new(), None);
+            for _ in expected {
+                let input = DescribeAlarmHistory {
+                    // The thread may evaluate an alarm at any time, which is another kind.
+                    history_item_type: Some("ConfigurationUpdate".into()),
+                    scan_by: Some(scan_by.into()),
+                    max_records: Some(1),
+                    next_token: token,
+                    ..DescribeAlarmHistory::default()
+                };
+                let answer = service.describe_alarm_history(&scope(), &input).await.unwrap();
+                let Answer::DescribeAlarmHistory { items, next_token } = answer else {
+                    panic!("another answer");
+                };
+                found.extend(items.into_iter().map(|item| item.alarm_name));
+                token = next_token;
+            }
+            assert_eq!((found, token), (expected.map(str::to_owned).to_vec(), None), "{scan_by}");
+        }
+    }
+
+    #[tokio::test]
     async fn items_are_told_by_alarm_kind_and_time_in_either_direction() {
         let service = service(AlarmBook::open(None, Timestamp(1)).unwrap());
         let start = service.broker.now();

@@ -163,6 +163,10 @@ async fn alarms_are_described_by_name_state_and_action_and_page() {
     assert_eq!(names(&|input| input.alarm_types = vec!["CompositeAlarm".into()]).await, "");
     assert_eq!(names(&|input| input.children_of_alarm_name = Some("a1".into())).await, "");
     assert_eq!(names(&|input| input.parents_of_alarm_name = Some("a1".into())).await, "");
+    let children_of_alarm_name = Some("a1".to_owned());
+    let state_value = Some("OK".to_owned());
+    let both = DescribeAlarms { children_of_alarm_name, state_value, ..DescribeAlarms::default() };
+    assert!(service.describe_alarms(&scope(), &both).await.is_err());
     let (first, token) = found(&|input| input.max_records = Some(2)).await;
     assert_eq!(first, "a1 a2");
     let next = |input: &mut DescribeAlarms| {

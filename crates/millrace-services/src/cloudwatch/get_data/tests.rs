@@ -98,6 +98,10 @@ async fn refusals_are_in_the_words_of_each_action() {
     let unique = "The values for parameter id in MetricDataQueries are not unique.";
     let twice = vec![count_of("A", 60), count_of("A", 60)];
     assert_eq!(data(0, 60_000, twice).await, ("ValidationError", unique.into()));
+    let mut of_metres = count_of("A", 60);
+    of_metres.metric_stat.as_mut().unwrap().unit = Some("Metres".into());
+    let (code, message) = data(0, 60_000, vec![of_metres]).await;
+    assert!(code == "ValidationError" && message.contains("Metres"), "{message}");
     let account_id = Some("123456789012".to_owned());
     let foreign = vec![MetricDataQuery { account_id, ..count_of("A", 60) }];
     let (code, message) = data(0, 60_000, foreign).await;

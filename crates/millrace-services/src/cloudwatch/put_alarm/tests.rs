@@ -69,6 +69,8 @@ fn what_an_alarm_keeps_is_bounded() {
     assert!(fault(|input| input.tags = (0..51).map(tag).collect()).is_some());
     assert!(fault(|input| input.tags = vec![(long(129), String::new())]).is_some());
     assert!(fault(|input| input.tags = vec![("key".into(), long(257))]).is_some());
+    assert_eq!(fault(|input| input.alarm_description = Some("é".repeat(1_024))), None);
+    assert!(fault(|input| input.alarm_description = Some(long(1_025))).is_some());
     assert!(fault(|input| input.threshold_metric_id = Some(long(256))).is_some());
     assert_eq!(fault(|input| math(input, (0..20).map(sum).collect())), None);
     assert!(fault(|input| math(input, (0..21).map(sum).collect())).is_some());

@@ -62,7 +62,7 @@ async fn nobody_puts_data_beside_those_of_the_server() {
     for namespace in ["Shop", "MyAWS/", "AWS", "Shop:"] {
         assert_eq!(put(namespace).await, Ok(()), "{namespace}");
     }
-    for namespace in ["AWS/SQS", "AWS/", ":Shop"] {
+    for namespace in ["AWS/SQS", "AWS/", ":Shop", "Geschäft"] {
         assert_eq!(put(namespace).await, Err("InvalidParameterValue"), "{namespace}");
     }
 }

@@ -207,6 +207,7 @@ fn the_first_forbidden_character_is_named() {
         (b"\xed\xbf\xbf", 0xdfff),
         (b"a\xff\x01", 0xff),
         (b"a\xed\xa0", 0xed),
+        (b"\t\n\r \x0b", 0xb),
     ] {
         assert_eq!(first_forbidden(body), number, "{body:x?}");
     }
