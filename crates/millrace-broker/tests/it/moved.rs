@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use millrace_broker::{Broker, ReceiveRequest, Redrive, SharedQueue};
+use millrace_broker::{Broker, MoveTaskStatus, ReceiveRequest, Redrive, SharedQueue};
 use millrace_core::SystemClock;
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal, SimFileSystem};
@@ -75,6 +75,25 @@ fn what_a_move_task_brings_is_delivered_when_the_move_is_committed() {
     broker.maintain();
 
     assert_waits_for_the_move(&log, &broker, &target);
+}
+
+/// Whoever started it chose a queue, not a name.
+#[test]
+fn a_move_task_fails_when_its_destination_was_made_anew() {
+    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
+    let source = create(&log, &broker, "dead");
+    let target = create(&log, &broker, "jobs");
+    send(&log, &broker, &source);
+    let start = move_task(source.key(), target.key());
+    run(&log, broker.start_move_task(&start)).unwrap();
+    run(&log, broker.delete_queue(&target)).unwrap();
+    let anew = create(&log, &broker, "jobs");
+
+    broker.maintain();
+
+    assert_eq!((source.counts().ready, anew.counts().ready), (1, 0));
+    let status = broker.move_tasks(source.key(), 1).into_iter().map(|task| task.status).next();
+    assert_eq!(status, Some(MoveTaskStatus::Failed));
 }
 
 /// A task that went on would leave no room for what clients send.

@@ -178,4 +178,16 @@ mod tests {
         assert_eq!(decode(&[b"5\r\n"], 4), Err(Refusal::BodyTooLarge));
         assert_eq!(decode(&[b"3\r\nabc\r\n2\r\n"], 4), Err(Refusal::BodyTooLarge));
     }
+
+    #[test]
+    fn lines_without_end_are_refused_once_they_are_too_long() {
+        let size = |bytes: usize| [&b"1;"[..], &vec![b'x'; bytes - 2]].concat();
+        assert_eq!(decode(&[&size(MAX_CHUNK_LINE_BYTES)], 100), Ok(None));
+        let refused = decode(&[&size(MAX_CHUNK_LINE_BYTES + 1)], 100);
+        assert!(matches!(refused, Err(Refusal::Malformed(_))), "{refused:?}");
+
+        let trailers = |bytes: usize| [&b"0\r\nA: "[..], &vec![b'x'; bytes - 3]].concat();
+        assert_eq!(decode(&[&trailers(1024)], 100), Ok(None));
+        assert_eq!(decode(&[&trailers(1025)], 100), Err(Refusal::HeadTooLarge));
+    }
 }
