@@ -35,6 +35,16 @@ fn assert_waits_for_the_move(log: &GroupCommit, broker: &Broker, queue: &Arc<Sha
     assert_eq!(received.unwrap().len(), 1);
 }
 
+/// A broker with a task that is to move the one message of the first queue to the second.
+fn with_move_task() -> (Arc<GroupCommit>, Arc<Broker>, [Arc<SharedQueue>; 2]) {
+    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
+    let [source, target] = ["dead", "jobs"].map(|name| create(&log, &broker, name));
+    send(&log, &broker, &source);
+    let start = move_task(source.key(), target.key());
+    run(&log, broker.start_move_task(&start)).unwrap();
+    (log, broker, [source, target])
+}
+
 #[test]
 fn dead_letters_are_delivered_when_their_move_is_committed() {
     let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
@@ -64,12 +74,7 @@ fn dead_letters_are_delivered_when_their_move_is_committed() {
 
 #[test]
 fn what_a_move_task_brings_is_delivered_when_the_move_is_committed() {
-    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
-    let source = create(&log, &broker, "dead");
-    let target = create(&log, &broker, "jobs");
-    send(&log, &broker, &source);
-    let start = move_task(source.key(), target.key());
-    run(&log, broker.start_move_task(&start)).unwrap();
+    let (log, broker, [_, target]) = with_move_task();
     while log.commit_step() {}
 
     broker.maintain();
@@ -80,12 +85,7 @@ fn what_a_move_task_brings_is_delivered_when_the_move_is_committed() {
 /// Whoever started it chose a queue, not a name.
 #[test]
 fn a_move_task_fails_when_its_destination_was_made_anew() {
-    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
-    let source = create(&log, &broker, "dead");
-    let target = create(&log, &broker, "jobs");
-    send(&log, &broker, &source);
-    let start = move_task(source.key(), target.key());
-    run(&log, broker.start_move_task(&start)).unwrap();
+    let (log, broker, [source, target]) = with_move_task();
     run(&log, broker.delete_queue(&target)).unwrap();
     let anew = create(&log, &broker, "jobs");
 
