@@ -1,4 +1,5 @@
-//! The words of the domain, shared by every floor: ids, names, ARNs, time, limits and digests.
+//! The words of the domain, shared by every floor: ids, names, ARNs, URLs, time, limits and
+//! digests.
 //!
 //! Nothing here does I/O or knows a protocol.
 
@@ -10,9 +11,11 @@ pub mod limits;
 mod md5_lanes;
 pub mod text;
 mod time;
+mod url;
 
 pub use arn::{Arn, QueueKey, is_account, is_plain_name, partition};
 pub use date::Date;
 pub use digest::{AttributeDigest, hex, hex_digits, hex_text, md5, md5_of_each, sha256_hex};
 pub use ids::{MessageId, QueueId};
 pub use time::{Clock, SystemClock, Timestamp};
+pub use url::{Url, UrlError};
