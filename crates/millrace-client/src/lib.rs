@@ -14,6 +14,7 @@ mod queue_peer;
 mod retry;
 
 pub mod iron;
+pub mod lines;
 pub mod sqs;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -22,12 +23,13 @@ pub mod transport;
 pub use batch::{BatchError, BatchOptions, Sender, Settler};
 #[cfg(feature = "aws-config")]
 pub use credentials::CredentialsChain;
-pub use credentials::{AwsSettings, Credentials};
+pub use credentials::{AwsSettings, AwsSettingsError, Credentials, IndirectKeys};
 pub use error::{CallError, CallErrorKind, EntryError};
 pub use message::{
     AttributeValue, Delivery, MessageAttribute, Outgoing, ReceiptHandle, Sent, attribute,
 };
 pub use peer::{Capabilities, Peer, ReceiveRequest, SystemAttributes, Visibility};
+pub use millrace_core::{Url, UrlError};
 pub use queue_peer::QueuePeer;
 pub use retry::{RetryOptions, Retrying};
 

@@ -12,7 +12,7 @@ use crate::error::CallError;
 
 #[cfg(feature = "aws-config")]
 pub use chain::CredentialsChain;
-pub use settings::AwsSettings;
+pub use settings::{AwsSettings, AwsSettingsError, IndirectKeys};
 
 /// An access key and its secret.
 #[derive(Clone, PartialEq, Eq)]

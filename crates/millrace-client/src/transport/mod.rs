@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 pub use dial::{ServerIdentity, TlsOptions};
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::Endpoint;
 pub use error::TransportError;
 pub use http1::{Answer, Head, HeadError};
 pub use ledger::LedgerCounts;
