@@ -28,8 +28,8 @@ pub use error::{CallError, CallErrorKind, EntryError};
 pub use message::{
     AttributeValue, Delivery, MessageAttribute, Outgoing, ReceiptHandle, Sent, attribute,
 };
-pub use peer::{Capabilities, Peer, ReceiveRequest, SystemAttributes, Visibility};
 pub use millrace_core::{Url, UrlError};
+pub use peer::{Capabilities, Peer, ReceiveRequest, SystemAttributes, Visibility};
 pub use queue_peer::QueuePeer;
 pub use retry::{RetryOptions, Retrying};
 

@@ -105,9 +105,8 @@ impl AwsSettings {
         };
         let from_variables = || keys(&variable, VARIABLES);
         let from_files = || keys(&in_files, FILE_KEYS);
-        let has = |names: &[&'static str]| {
-            names.iter().copied().find(|name| in_files(name).is_some())
-        };
+        let has =
+            |names: &[&'static str]| names.iter().copied().find(|name| in_files(name).is_some());
         // Whoever names a profile on the command line means its keys. A role and single sign-on go
         // before keys of the same profile, which may be what the role is assumed with.
         let mut found = if profile.is_none() { from_variables() } else { None };
@@ -313,7 +312,10 @@ sso_start_url = https://s
                 assert_eq!(settings.credentials, None);
             }
         }
-        assert_eq!(read(Some("both"), &[]).credentials, Some(Credentials::new("OWN", "own-secret")));
+        assert_eq!(
+            read(Some("both"), &[]).credentials,
+            Some(Credentials::new("OWN", "own-secret"))
+        );
         assert!(!read(None, &[]).indirect_keys.unwrap().is_chosen);
         let keys = [("AWS_ACCESS_KEY_ID", "ENV"), ("AWS_SECRET_ACCESS_KEY", "env-secret")];
         assert_eq!(read(None, &keys).indirect_keys, None);

@@ -55,7 +55,10 @@ mod tests {
         let six = Endpoint::parse("http://[::1]:9324/000000000000/q?x=1").unwrap();
 
         assert_eq!((six.is_tls, six.host.as_str(), six.port), (false, "::1", 9324));
-        assert_eq!((six.authority.as_str(), six.to_string().as_str()), ("[::1]:9324", "http://[::1]:9324"));
+        assert_eq!(
+            (six.authority.as_str(), six.to_string().as_str()),
+            ("[::1]:9324", "http://[::1]:9324")
+        );
         assert_eq!(Endpoint::parse("http://user:hunter2@h"), Err(UrlError::UserInfo));
     }
 }

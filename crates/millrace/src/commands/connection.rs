@@ -8,7 +8,7 @@ use millrace_client::sqs::{Action, Protocol, SqsClient, SqsOptions, Wait};
 use millrace_client::transport::{
     Call, Endpoint, Head, Lane, Repeat, TransportError, TransportOptions,
 };
-use millrace_client::{AwsSettings, CallError, CallErrorKind, Credentials};
+use millrace_client::{AwsSettings, CallError, CallErrorKind, Credentials, Url};
 use serde_json::{Map, Value, json};
 
 use crate::config::UsageError;
@@ -42,6 +42,12 @@ pub(super) struct Sqs {
     is_named: bool,
 }
 
+/// A URL that somebody gave, and where. The text is not for people: it may hold a password.
+struct NamedUrl {
+    source: &'static str,
+    text: String,
+}
+
 impl ConnectionFlags {
     /// Opens no connection yet.
     pub(super) fn connect(&self) -> Result<Sqs> {
@@ -52,6 +58,7 @@ impl ConnectionFlags {
     /// another.
     pub(super) fn connect_to(&self, queue: &str) -> Result<Sqs> {
         let client = self.client(queue, Protocol::Json, self.transport()?)?;
+        self.check_profile(&client)?;
         Ok(Sqs { client, is_named: self.names_endpoint()? })
     }
 
@@ -60,16 +67,19 @@ impl ConnectionFlags {
         Ok(self.named_endpoint(&self.aws()?).is_some())
     }
 
-    /// Fails if `queue` is the URL of a queue on another server than that of `client`.
+    /// Fails if `queue` is a URL that no queue has, or that of a queue on another server than that
+    /// of `client`.
     pub(crate) fn check_server(&self, client: &SqsClient, queue: &str) -> Result<(), UsageError> {
-        if !queue.contains("://") || self.names_endpoint()? {
+        if !queue.contains("://") {
             return Ok(());
         }
-        is_at(client, queue)
+        let url = queue_url(queue)?;
+        if self.names_endpoint()? { Ok(()) } else { is_at(client, &url) }
     }
 
     fn aws(&self) -> Result<AwsSettings, UsageError> {
         let aws = AwsSettings::read(self.profile.as_deref());
+        let aws = aws.map_err(|error| UsageError(error.to_string()))?;
         match &aws.unknown_profile {
             Some(name) => {
                 let text = format!("profile {name} is in neither of the AWS tools' files");
@@ -94,27 +104,43 @@ impl ConnectionFlags {
     ) -> Result<SqsClient> {
         let client = self.client(queue, protocol, transport)?;
         #[cfg(feature = "aws-config")]
-        if self.wants_chain(&client.transport().endpoint().host) {
+        if self.wants_chain(&client.transport().endpoint().host)? {
             let chain = millrace_client::CredentialsChain::load(self.profile.as_deref()).await?;
             return Ok(client.with_credentials_chain(chain));
         }
+        self.check_profile(&client)?;
         Ok(client)
+    }
+
+    /// Fails if the keys that are meant are those of a profile that only says how to come by them.
+    /// The default profile is meant where Amazon is asked: a server on this machine may need none.
+    fn check_profile(&self, client: &SqsClient) -> Result<(), UsageError> {
+        let aws = self.aws()?;
+        let Some(indirect) = aws.indirect_keys else { return Ok(()) };
+        let is_meant = indirect.is_chosen || is_amazon(&client.transport().endpoint().host);
+        if !is_meant || (self.profile.is_none() && own_credentials().is_some()) {
+            return Ok(());
+        }
+        let (profile, setting) = (&indirect.profile, indirect.setting);
+        Err(UsageError(format!(
+            "profile {profile} gets its keys by {setting}, which is not supported here: set the \
+             variables that `aws configure export-credentials --profile {profile} --format env` \
+             prints"
+        )))
     }
 
     /// The server that flags and environment name, whichever protocol it speaks.
     pub(crate) fn endpoint_or_default(&self) -> Result<Endpoint, UsageError> {
-        let endpoint = self.own_endpoint().unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
-        Endpoint::parse(&endpoint).map_err(|error| UsageError(error.to_string()))
+        self.own_endpoint().unwrap_or_else(default_endpoint).parse()
     }
 
     /// Whether somebody must be asked for credentials: there are no keys, and either the server is
     /// Amazon's or something tells where to ask. A server on this machine is not made to wait for
     /// metadata that does not exist.
     #[cfg(feature = "aws-config")]
-    fn wants_chain(&self, host: &str) -> bool {
-        let aws = AwsSettings::read(self.profile.as_deref());
-        if aws.credentials.or_else(own_credentials).is_some() {
-            return false;
+    fn wants_chain(&self, host: &str) -> Result<bool, UsageError> {
+        if self.aws()?.credentials.or_else(own_credentials).is_some() {
+            return Ok(false);
         }
         let told = [
             "AWS_PROFILE",
@@ -122,17 +148,20 @@ impl ConnectionFlags {
             "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
             "AWS_WEB_IDENTITY_TOKEN_FILE",
         ];
-        self.profile.is_some()
+        Ok(self.profile.is_some()
             || is_amazon(host)
-            || told.iter().any(|name| variable(name).is_some())
+            || told.iter().any(|name| variable(name).is_some()))
     }
 
-    fn named_endpoint(&self, aws: &AwsSettings) -> Option<String> {
-        self.own_endpoint().or_else(|| aws.endpoint.clone())
+    fn named_endpoint(&self, aws: &AwsSettings) -> Option<NamedUrl> {
+        let found = aws.endpoint.clone();
+        self.own_endpoint().or_else(|| Some(NamedUrl { source: aws.endpoint_source, text: found? }))
     }
 
-    fn own_endpoint(&self) -> Option<String> {
-        self.endpoint.clone().or_else(|| variable("MILLRACE_ENDPOINT"))
+    fn own_endpoint(&self) -> Option<NamedUrl> {
+        let of = |source| move |text| NamedUrl { source, text };
+        let flag = self.endpoint.clone().map(of("--endpoint"));
+        flag.or_else(|| variable("MILLRACE_ENDPOINT").map(of("MILLRACE_ENDPOINT")))
     }
 
     /// Believes the authorities in the file that `AWS_CA_BUNDLE` names, beside the system's.
@@ -153,10 +182,12 @@ impl ConnectionFlags {
         protocol: Protocol,
         transport: TransportOptions,
     ) -> Result<SqsClient> {
-        let default = if queue.contains("://") { queue } else { DEFAULT_ENDPOINT };
         let aws = self.aws()?;
-        let endpoint = self.named_endpoint(&aws).unwrap_or_else(|| default.to_owned());
-        let endpoint = Endpoint::parse(&endpoint).map_err(|error| UsageError(error.to_string()))?;
+        let endpoint = match self.named_endpoint(&aws) {
+            Some(named) => named.parse()?,
+            None if queue.contains("://") => Endpoint::from(&queue_url(queue)?),
+            None => default_endpoint().parse()?,
+        };
         let region = self.region.clone().or(aws.region);
         // A signature is the only place to name a region in, and a server without keys takes any.
         // At Amazon the endpoint names it, and a wrong key would only hide that there is none.
@@ -222,7 +253,11 @@ impl Sqs {
     /// The URL of a queue of this server, given as a name, an ARN or its URL.
     pub(super) async fn url(&self, queue: &str) -> Result<String> {
         if queue.contains("://") {
-            self.check_server(queue)?;
+            let url = queue_url(queue)?;
+            // Nothing is done to the queue of the same name on another server.
+            if !self.is_named {
+                is_at(&self.client, &url)?;
+            }
             return Ok(queue.to_owned());
         }
         if queue.starts_with("arn:") {
@@ -231,11 +266,6 @@ impl Sqs {
         let answer = self.call(Action::GET_QUEUE_URL, &json!({ "QueueName": queue })).await;
         let answer = answer.with_context(|| format!("queue {queue}"))?;
         Ok(text(&answer, "QueueUrl").to_owned())
-    }
-
-    /// Nothing is done to the queue of the same name on another server.
-    fn check_server(&self, queue_url: &str) -> Result<(), UsageError> {
-        if self.is_named { Ok(()) } else { is_at(&self.client, queue_url) }
     }
 
     /// Fails if the server's queue of that name is of another region or account.
@@ -327,10 +357,27 @@ impl Sqs {
     }
 }
 
-fn is_at(client: &SqsClient, queue_url: &str) -> Result<(), UsageError> {
-    let wanted = Endpoint::parse(queue_url).map_err(|error| UsageError(error.to_string()))?;
+impl NamedUrl {
+    /// The server of the URL.
+    fn parse(&self) -> Result<Endpoint, UsageError> {
+        let problem = |error| UsageError(format!("{}: {error}", self.source));
+        Endpoint::parse(&self.text).map_err(problem)
+    }
+}
+
+fn default_endpoint() -> NamedUrl {
+    NamedUrl { source: "the default", text: DEFAULT_ENDPOINT.to_owned() }
+}
+
+/// The URL of a queue; the servers' answers quote it, so a query would be told.
+fn queue_url(text: &str) -> Result<Url, UsageError> {
+    let problem = |error| UsageError(format!("queue URL: {error}"));
+    Url::parse(text).and_then(Url::without_query).map_err(problem)
+}
+
+fn is_at(client: &SqsClient, queue_url: &Url) -> Result<(), UsageError> {
     let endpoint = client.transport().endpoint();
-    if wanted.authority == endpoint.authority {
+    if queue_url.authority() == endpoint.authority {
         return Ok(());
     }
     Err(UsageError(format!("queue {queue_url} is not at {endpoint}")))

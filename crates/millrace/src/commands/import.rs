@@ -58,13 +58,15 @@ pub(super) async fn run(flags: &ImportFlags) -> Result<()> {
     let broken_off = loop {
         let (number, line) = tokio::select! {
             line = lines.recv() => match line {
-                Some(line) => line,
+                Some(Ok(line)) => line,
+                Some(Err(error)) => break Some(error.into()),
                 None => break None,
             },
             name = &mut signal => break Some(anyhow!("{}: ended", name.unwrap_or_default())),
         };
-        match line.map_err(anyhow::Error::from).and_then(|line| entry_of(&line, deduplication)) {
-            Ok(entry) => batch.entries.extend(entry.map(|entry| (number, entry))),
+        match entry_of(without_mark(number, &line), deduplication) {
+            Ok(Some(entry)) => batch.push(number, line.len(), entry),
+            Ok(None) => {}
             Err(error) => break Some(error.context(format!("line {number}"))),
         }
         if batch.is_full() {
@@ -96,6 +98,11 @@ enum Deduplication {
     /// is imported.
     ByMessageId,
     Kept,
+}
+
+/// A line without the byte order mark that editors on Windows begin a file with.
+fn without_mark(number: u64, line: &str) -> &str {
+    line.strip_prefix('\u{feff}').filter(|_| number == 1).unwrap_or(line)
 }
 
 /// The entry of a SendMessageBatch that sends an exported message again; none for a blank line.
@@ -133,6 +140,12 @@ fn entry_of(line: &str, deduplication: Deduplication) -> Result<Option<Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_line() {
+        assert_eq!(without_mark(1, "\u{feff}{}"), "{}");
+        assert_eq!(without_mark(2, "\u{feff}{}"), "\u{feff}{}");
+    }
 
     #[test]
     fn what_was_exported_is_sent_as_it_was() {

@@ -1,6 +1,6 @@
 //! Output: lines that may lose their reader, aligned tables, questions.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 
 use anyhow::Result;
 
@@ -55,6 +55,9 @@ pub(super) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
+/// More than any answer that means yes.
+const ANSWER_BYTES: u64 = 64;
+
 /// Asks before something that cannot be undone. Without a terminal there is nobody to ask.
 pub(super) fn confirm(question: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
@@ -62,7 +65,7 @@ pub(super) fn confirm(question: &str) -> Result<bool> {
     }
     eprint!("{} [y/N] ", visible(question));
     let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
+    io::stdin().lock().take(ANSWER_BYTES).read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 

@@ -5,9 +5,14 @@ use std::io::{self, BufRead, Read};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use millrace_client::{CallErrorKind, sqs::Action};
+use millrace_client::{
+    CallErrorKind,
+    lines::{LineError, Lines},
+    sqs::Action,
+};
+use millrace_core::limits;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,6 +23,9 @@ use crate::end_signals::EndSignals;
 
 /// Entries of a SendMessageBatch.
 const BATCH: usize = 10;
+/// A line that is no longer holds every message there can be, each byte of which JSON may escape
+/// with six, and what export writes beside it. A whole body from standard input is no longer, too.
+const LINE_BYTES_MAX: usize = 8 * limits::MESSAGE_SIZE_BYTES;
 /// When no line has come for so long, those that have are sent.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -59,7 +67,9 @@ pub(super) async fn run(flags: &SendFlags) -> Result<()> {
         Some(body) if body != "-" => body.to_owned(),
         _ => {
             let mut body = String::new();
-            io::stdin().lock().read_to_string(&mut body).context("reading the body")?;
+            let mut input = io::stdin().lock().take(LINE_BYTES_MAX as u64 + 1);
+            input.read_to_string(&mut body).context("reading the body")?;
+            ensure!(body.len() <= LINE_BYTES_MAX, "the body is longer than {LINE_BYTES_MAX} bytes");
             body
         }
     };
@@ -126,8 +136,8 @@ async fn send_lines(flags: &SendFlags, sqs: &Sqs, url: &str) -> Result<()> {
     let broken_off = loop {
         tokio::select! {
             line = lines.recv() => match line {
-                Some((number, Ok(line))) => batch.entries.push((number, flags.message(&line)?)),
-                Some((number, Err(error))) => break Some(format!("reading line {number}: {error}")),
+                Some(Ok((number, line))) => batch.push(number, line.len(), flags.message(&line)?),
+                Some(Err(error)) => break Some(error.to_string()),
                 None => break None,
             },
             () = tokio::time::sleep(PAUSE), if !batch.entries.is_empty() => {
@@ -150,12 +160,11 @@ async fn send_lines(flags: &SendFlags, sqs: &Sqs, url: &str) -> Result<()> {
 /// Lines by number, until the end of the input or an error. A thread waits for them.
 pub(super) fn read_lines(
     input: impl BufRead + Send + 'static,
-) -> Result<mpsc::Receiver<(u64, io::Result<String>)>> {
+) -> Result<mpsc::Receiver<Result<(u64, String), LineError>>> {
     let (sender, lines) = mpsc::channel(BATCH);
     let read = move || {
-        for (number, line) in (1..).zip(input.lines()) {
-            let is_last = line.is_err();
-            if sender.blocking_send((number, line)).is_err() || is_last {
+        for line in Lines::new(input, LINE_BYTES_MAX) {
+            if sender.blocking_send(line).is_err() {
                 return;
             }
         }
@@ -180,14 +189,24 @@ pub(super) fn first_signal() -> Result<oneshot::Receiver<&'static str>> {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// Not sent yet.
-    pub(super) entries: Vec<(u64, Value)>,
+    entries: Vec<(u64, Value)>,
+    /// What they take, about.
+    size_bytes: usize,
     /// The last line that was accepted.
     accepted: Option<u64>,
 }
 
 impl Batch {
+    /// Adds the message of a line of so many bytes.
+    pub(super) fn push(&mut self, number: u64, line_bytes: usize, message: Value) {
+        self.entries.push((number, message));
+        self.size_bytes += line_bytes;
+    }
+
+    /// Whether nothing should be added: no server takes more in one request, and large messages
+    /// must not pile up here.
     pub(super) fn is_full(&self) -> bool {
-        self.entries.len() == BATCH
+        self.entries.len() >= BATCH || self.size_bytes >= limits::MESSAGE_SIZE_BYTES
     }
 
     /// Sends the entries in order; `done` is told of each that was accepted. Fails if one was
@@ -207,6 +226,7 @@ impl Batch {
             entry
         };
         let entries: Vec<Value> = self.entries.drain(..).map(numbered).collect();
+        self.size_bytes = 0;
         let asked = json!({ "QueueUrl": url, "Entries": entries });
         let answer = match sqs.call(Action::SEND_MESSAGE_BATCH, &asked).await {
             Err(error) if error.kind == CallErrorKind::BatchTooLarge => {

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use millrace_worker::{Handler, HandlerError, Message, Outcome};
 use serde_json::json;
 
-use super::WorkFlags;
+use super::{WorkFlags, target::url};
+use crate::config::UsageError;
 
 /// Characters of a body that are shown.
 const SHOWN: usize = 200;
@@ -18,12 +19,15 @@ pub(super) struct DryRun {
 }
 
 impl DryRun {
-    pub(super) fn new(queue_url: &str, flags: &WorkFlags) -> DryRun {
-        let exec = flags.handler.exec.as_ref().map(|command| format!("exec {command}"));
-        let post = flags.handler.post.as_ref().map(|url| format!("post {url}"));
-        let lambda = flags.handler.lambda.as_ref().map(|url| format!("lambda {url}"));
-        let action = exec.or(post).or(lambda).unwrap_or_default();
-        DryRun { queue_url: queue_url.to_owned(), action }
+    pub(super) fn new(queue_url: &str, flags: &WorkFlags) -> Result<DryRun, UsageError> {
+        let handler = &flags.handler;
+        let action = match (&handler.exec, &handler.post, &handler.lambda) {
+            (Some(command), ..) => format!("exec {command}"),
+            (None, Some(text), _) => format!("post {}", url("--post", text)?),
+            (None, None, Some(text)) => format!("lambda {}", url("--lambda", text)?),
+            (None, None, None) => String::new(),
+        };
+        Ok(DryRun { queue_url: queue_url.to_owned(), action })
     }
 }
 

@@ -1,7 +1,11 @@
 //! What a command is told about its message, as environment variables.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use base64::{Engine, prelude::BASE64_STANDARD};
-use millrace_client::{AttributeValue, attribute};
+use millrace_client::{AttributeValue, MessageAttribute, attribute};
 use millrace_wire::date;
 use millrace_worker::Message;
 
@@ -30,6 +34,25 @@ const SYSTEM: [(&str, &str); 7] = [
     ("TRACE_HEADER", attribute::TRACE_HEADER),
 ];
 
+/// What producers can cause on every message is logged now and then.
+static COLLISIONS: Seldom = Seldom { last: Mutex::new(None) };
+
+/// Something that is logged once a minute at most.
+struct Seldom {
+    last: Mutex<Option<Instant>>,
+}
+
+impl Seldom {
+    fn is_due(&self) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| last.elapsed() >= Duration::from_secs(60));
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
 /// Names and values.
 pub(super) fn of(message: &Message, queue_url: &str, names: Names) -> Vec<(String, String)> {
     let delivery = message.delivery();
@@ -45,9 +68,19 @@ pub(super) fn of(message: &Message, queue_url: &str, names: Names) -> Vec<(Strin
             variables.push((format!("MILLRACE_{name}"), value.to_string()));
         }
     }
-    for attribute in &delivery.attributes {
-        let name = format!("MILLRACE_ATTRIBUTE_{}", variable_name(&attribute.name));
-        variables.push((name, attribute_text(&attribute.value)));
+    for (name, attributes) in by_variable(&delivery.attributes) {
+        if let [.., left_out, _] = attributes.as_slice()
+            && COLLISIONS.is_due()
+        {
+            let (message_id, attribute) = (message.id(), &*left_out.name);
+            tracing::warn!(
+                %message_id,
+                attribute,
+                variable = name,
+                "attribute left out: another one has the same variable"
+            );
+        }
+        variables.extend(attributes.last().map(|last| (name, attribute_text(&last.value))));
     }
     for (name, value) in trace::variables(&message.trace()) {
         variables.push((name.to_owned(), value.to_owned()));
@@ -77,6 +110,19 @@ pub(super) fn attribute_text(value: &AttributeValue) -> String {
     }
 }
 
+/// The attributes of each variable, by name. There may be several, for shells know fewer characters:
+/// the last is the one that is spelt like the variable, if any is.
+fn by_variable(attributes: &[MessageAttribute]) -> BTreeMap<String, Vec<&MessageAttribute>> {
+    let mut variables: BTreeMap<String, Vec<&MessageAttribute>> = BTreeMap::new();
+    for attribute in attributes {
+        let name = format!("MILLRACE_ATTRIBUTE_{}", variable_name(&attribute.name));
+        variables.entry(name).or_default().push(attribute);
+    }
+    // The underscore comes behind the hyphen and the period, the others that names may hold.
+    variables.values_mut().for_each(|all| all.sort_by(|a, b| a.name.cmp(&b.name)));
+    variables
+}
+
 /// Shells know letters, digits and underscores only.
 fn variable_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
@@ -90,5 +136,31 @@ mod tests {
     fn names_are_what_shells_know() {
         assert_eq!(variable_name("trace.id-2"), "trace_id_2");
         assert_eq!(variable_name("größe"), "gr__e");
+    }
+
+    #[test]
+    fn attribute_that_is_spelt_like_the_variable_wins_over_others_with_the_same() {
+        let text = |name: &str| MessageAttribute {
+            name: name.into(),
+            data_type: "String".into(),
+            value: AttributeValue::Text(name.into()),
+        };
+        let all = ["trace_id", "other", "trace.id", "trace-id"].map(text);
+
+        let variables = by_variable(&all);
+
+        let names = |variable: &str| {
+            let attributes = variables[variable].iter();
+            attributes.map(|attribute| attribute.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("MILLRACE_ATTRIBUTE_trace_id"), ["trace-id", "trace.id", "trace_id"]);
+        assert_eq!(names("MILLRACE_ATTRIBUTE_other"), ["other"]);
+    }
+
+    #[test]
+    fn collisions_are_logged_now_and_then() {
+        let seldom = Seldom { last: Mutex::new(None) };
+
+        assert!(seldom.is_due() && !seldom.is_due());
     }
 }

@@ -17,14 +17,15 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// is received before: a message that nobody can take would only lose one of its receives.
 pub(super) async fn wait(url: &str, flags: &WorkFlags, drain: &Drain) -> anyhow::Result<()> {
     let target = Target::parse("--health", url, "/", flags)?;
-    tracing::info!(url, "waiting until the handler is healthy");
+    let url = &target.url;
+    tracing::info!(%url, "waiting until the handler is healthy");
     let healthy = async {
         while !is_healthy(&target).await {
             sleep(PAUSE).await;
         }
     };
     tokio::select! {
-        () = healthy => tracing::info!(url, "the handler is healthy"),
+        () = healthy => tracing::info!(%url, "the handler is healthy"),
         () = drain.asked() => {}
     }
     Ok(())

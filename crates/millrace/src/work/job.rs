@@ -37,7 +37,7 @@ impl Job {
         let queue_url = queue.url.as_str();
         let handler = &flags.handler;
         Ok(match (&handler.exec, &handler.post, &handler.lambda) {
-            _ if flags.dry_run => Job::DryRun(DryRun::new(queue_url, flags)),
+            _ if flags.dry_run => Job::DryRun(DryRun::new(queue_url, flags)?),
             (Some(command), ..) if flags.exec_mode == ExecMode::Lines => {
                 Job::Lines(Lines::new(command, queue_url, flags, Arc::clone(commands)))
             }

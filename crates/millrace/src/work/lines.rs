@@ -8,7 +8,8 @@
 //! The number ties the answer to the message: a stray line is never taken for a success.
 //!
 //! There are never more commands than handlers run, and those that a burst has left idle end after
-//! a while. One that ends, says something else or takes too long is killed with its process group;
+//! a while. That a command has ended is seen by its exit, since others may have its standard output
+//! open for longer; what it answered before counts. One that ends, says something else or takes too long is killed with its process group;
 //! its message is retried, and a new one is started for the next message.
 
 use std::{io, pin::pin, process::Stdio, sync::Arc, time::Duration};
@@ -32,7 +33,10 @@ use super::{
 };
 
 /// The longest answer; it is one word, and perhaps a reason.
-const ANSWER_BYTES: u64 = 4_096;
+const ANSWER_BYTES: usize = 4_096;
+
+/// Between the end of a command's output and its exit, if it is about to exit.
+const EXIT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Feeds messages to commands that stay.
 #[derive(Debug)]
@@ -81,8 +85,11 @@ impl Lines {
         };
         tokio::select! {
             answer = running.ask(message) => {
-                let outcome = parse(&answer?, running.number)?;
-                place.keep(running);
+                let answer = answer?;
+                let outcome = parse(answer.text(), running.number)?;
+                if let Answer::OfRunning(_) = answer {
+                    place.keep(running);
+                }
                 return Ok(outcome);
             }
             () = sleep(self.timeout) => {}
@@ -147,19 +154,93 @@ impl Lines {
     }
 }
 
+/// A line that answers a message.
+#[derive(Debug)]
+enum Answer {
+    OfRunning(String),
+    /// The command has ended since, and takes no more messages.
+    OfEnded(String),
+}
+
+impl Answer {
+    fn text(&self) -> &str {
+        let (Answer::OfRunning(text) | Answer::OfEnded(text)) = self;
+        text
+    }
+}
+
 impl Running {
-    async fn ask(&mut self, message: &Message) -> Result<String, HandlerError> {
+    async fn ask(&mut self, message: &Message) -> Result<Answer, HandlerError> {
         self.number += 1;
         let mut line = serde_json::to_vec(&line_of(message, self.number))?;
         line.push(b'\n');
-        self.stdin.write_all(&line).await?;
-        let mut answer = String::new();
-        (&mut self.stdout).take(ANSWER_BYTES).read_line(&mut answer).await?;
-        if !answer.ends_with('\n') {
-            return Err("the command ended, or its answer is no line".into());
-        }
-        Ok(answer)
+        self.exchange(&line).await
     }
+
+    /// Writes a line and waits for an answer, or for the end of the command.
+    async fn exchange(&mut self, line: &[u8]) -> Result<Answer, HandlerError> {
+        let mut answer = Vec::new();
+        let (stdin, stdout) = (&mut self.stdin, &mut self.stdout);
+        let exchanged = async {
+            stdin.write_all(line).await?;
+            stdout.take(ANSWER_BYTES as u64).read_until(b'\n', &mut answer).await
+        };
+        let status = tokio::select! {
+            biased;
+            read = exchanged => match read {
+                Ok(_) if answer.ends_with(b"\n") => {
+                    return Ok(Answer::OfRunning(text(answer)?));
+                }
+                Ok(_) if answer.len() >= ANSWER_BYTES => return Err(too_long()),
+                // The end of its output, or a pipe that it reads no more: it may have answered, and
+                // may be about to exit.
+                Ok(_) | Err(_) => None,
+            },
+            status = self.child.wait() => Some(status?),
+        };
+        let status = match status {
+            Some(status) => Some(status),
+            None => timeout(EXIT_PAUSE, self.child.wait()).await.ok().transpose()?,
+        };
+        self.rest(&mut answer)?;
+        if answer.ends_with(b"\n") {
+            return Ok(Answer::OfEnded(text(answer)?));
+        }
+        Err(match status {
+            _ if answer.len() >= ANSWER_BYTES => too_long(),
+            Some(status) => format!("the command ended ({status}) without an answer").into(),
+            None => "the command closed its output or its input without an answer".into(),
+        })
+    }
+
+    /// What is there of an answer of a command that writes no more; whoever else has its output open
+    /// is not waited for.
+    fn rest(&mut self, answer: &mut Vec<u8>) -> io::Result<()> {
+        let mut found = self.stdout.buffer().to_vec();
+        let mut more = [0; ANSWER_BYTES];
+        loop {
+            match rustix::io::read(self.stdout.get_ref(), &mut more) {
+                Ok(count) if count > 0 && found.len() < ANSWER_BYTES => {
+                    found.extend_from_slice(more.get(..count).unwrap_or_default());
+                }
+                Ok(_) | Err(rustix::io::Errno::AGAIN) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let left = ANSWER_BYTES.saturating_sub(answer.len());
+        let end = found.iter().position(|byte| *byte == b'\n').map_or(found.len(), |at| at + 1);
+        answer.extend_from_slice(found.get(..end.min(left)).unwrap_or_default());
+        Ok(())
+    }
+}
+
+fn text(answer: Vec<u8>) -> Result<String, HandlerError> {
+    String::from_utf8(answer).map_err(|_| "the answer is not UTF-8".into())
+}
+
+fn too_long() -> HandlerError {
+    format!("the answer is longer than {ANSWER_BYTES} bytes").into()
 }
 
 /// Lets commands end that have had nothing to do for long, until the work has `ended`.
@@ -293,6 +374,50 @@ mod tests {
 
         assert_eq!(taken[0].child.id(), waiting_id);
         assert_ne!(taken[1].child.id(), ended_id);
+    }
+
+    /// What a command answers to a line of so many bytes, with somebody else left at its output.
+    async fn answer(script: &str, line_bytes: usize) -> Result<Answer, String> {
+        let lines = lines(script, "q", &Arc::new(Commands::new(1)));
+        let (_place, mut running) = take(&lines).await;
+        let line = [vec![b'x'; line_bytes], b"\n".to_vec()].concat();
+        let answered = timeout(Duration::from_secs(10), running.exchange(&line)).await;
+        answered.unwrap().map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn command_that_ended_is_not_waited_for_while_others_have_its_output_open() {
+        // More than a pipe holds, with its input left open, too.
+        for (script, line_bytes) in [
+            ("read -r line; sleep 60 & exit 3", 1),
+            ("sleep 60 <&0 & exit 3", 1 << 20),
+            ("exec 9<&0; sleep 60 <&9 & read -r line; printf '7 ac'; exit 3", 1),
+        ] {
+            let ended = answer(script, line_bytes).await.unwrap_err();
+            assert!(ended.contains("exit status: 3"), "{script}: {ended}");
+        }
+    }
+
+    #[tokio::test]
+    async fn answer_of_a_command_that_ended_counts_and_it_takes_no_more() {
+        for script in [
+            "read -r line; echo 7 ack; sleep 60 & exit 3",
+            "read -r line; printf '7 ack\\n8 no\\n'",
+        ] {
+            let answered = answer(script, 1).await.unwrap();
+            assert_eq!(answered.text(), "7 ack\n", "{script}");
+        }
+    }
+
+    #[tokio::test]
+    async fn answer_that_is_too_long_is_refused_by_its_limit() {
+        for script in [
+            "read -r line; head -c 9000 /dev/zero; sleep 60",
+            "head -c 4097 /dev/zero & wait; exit",
+        ] {
+            let refused = answer(script, 1).await.unwrap_err();
+            assert_eq!(refused, "the answer is longer than 4096 bytes", "{script}");
+        }
     }
 
     #[tokio::test]
