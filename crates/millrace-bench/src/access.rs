@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use millrace_client::{Credentials, iron::IronVersion};
+use millrace_core::Url;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use millrace_client::sqs::Protocol;
@@ -234,6 +235,15 @@ impl std::fmt::Debug for Project {
 
 fn usage(text: &str) -> UsageError {
     UsageError(text.to_owned())
+}
+
+/// The URL that `flag` names.
+///
+/// # Errors
+///
+/// If the text is not one; it is not quoted, for it may hold a password.
+pub(crate) fn given_url(flag: &str, text: &str) -> Result<Url> {
+    Url::parse(text).map_err(|error| usage(&format!("{flag}: {error}")).into())
 }
 
 /// The endpoint of whoever names none.

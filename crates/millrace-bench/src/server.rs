@@ -10,9 +10,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use millrace_core::Url;
 
 use crate::{
-    access::{Access, Keys, Protocol},
+    access::{Access, Keys, Protocol, given_url},
     certificate::Certificate,
     leftovers::{Directory, Registered},
     load::Endpoint,
@@ -150,8 +151,8 @@ impl Server {
         self
     }
 
-    pub(crate) fn url(&self) -> &str {
-        &self.url
+    pub(crate) fn url(&self) -> Result<Url> {
+        given_url("the server's own URL", &self.url)
     }
 
     pub(crate) fn endpoint(&self) -> Result<Endpoint> {
@@ -168,7 +169,7 @@ impl Server {
     }
 
     fn endpoint_with(&self, protocol: Protocol, keys: Option<Keys>) -> Result<Endpoint> {
-        Endpoint::new(&self.url, &Access::Sqs { protocol, keys }, &Trust::anyone())
+        Endpoint::new(&self.url()?, &Access::Sqs { protocol, keys }, &Trust::anyone())
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -123,6 +123,11 @@ impl Url {
         &self.path
     }
 
+    /// Without its question mark; it may be a secret.
+    pub fn query(&self) -> Option<&str> {
+        self.query.strip_prefix('?')
+    }
+
     /// Path and query, as a request line has them.
     pub fn target(&self) -> String {
         format!("{}{}", self.path, self.query)

@@ -5,7 +5,7 @@
 
 use std::{fs, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use ureq::{
     Agent,
     tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem},
@@ -15,7 +15,7 @@ use super::{
     Live,
     exposition::{CONTENT_TYPE, text},
 };
-use crate::tls::Trust;
+use crate::{access::given_url, tls::Trust};
 
 /// Longer than any gateway takes, and no longer than a run may be kept from its end.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -24,6 +24,7 @@ const PATH: &str = "/metrics/job/millrace_bench";
 
 pub(super) struct Gateway {
     agent: Agent,
+    /// Not for people: its query may be a secret.
     url: String,
     has_failed: bool,
 }
@@ -33,21 +34,17 @@ impl Gateway {
     ///
     /// If the URL is none, or the certificates cannot be read.
     pub(super) fn new(url: &str, trust: &Trust) -> Result<Gateway> {
-        let Some((scheme @ ("http" | "https"), rest)) = url.split_once("://") else {
-            bail!("--push {url} does not begin with http:// or https://");
-        };
+        let url = given_url("--push", url)?.with_default_path(PATH);
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None)
+            // A redirected POST becomes a GET, which pushes nothing.
+            .max_redirects(0)
             .timeout_global(Some(TIMEOUT));
-        if scheme == "https" {
+        if url.is_tls() {
             config = config.tls_config(tls(trust)?);
         }
-        let is_bare = rest.trim_end_matches('/').split_once('/').is_none();
-        let url = match is_bare {
-            true => format!("{}{PATH}", url.trim_end_matches('/')),
-            false => url.to_owned(),
-        };
+        let url = url.with_query();
         Ok(Gateway { agent: config.build().new_agent(), url, has_failed: false })
     }
 
@@ -95,6 +92,8 @@ mod tests {
         for bare in ["http://g:9091", "http://g:9091/"] {
             assert_eq!(url(bare).unwrap(), "http://g:9091/metrics/job/millrace_bench");
         }
+        let keyed = "http://g:9091?key=/1#f";
+        assert_eq!(url(keyed).unwrap(), "http://g:9091/metrics/job/millrace_bench?key=/1");
         let import = "http://v:8428/api/v1/import/prometheus";
         assert_eq!(url(import).unwrap(), import);
         assert!(url("g:9091").is_err() && url("ftp://g").is_err());

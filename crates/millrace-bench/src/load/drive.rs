@@ -1,7 +1,7 @@
 //! Leads a run through its phases, with its clients on a few threads.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     rc::Rc,
     sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
     thread,
@@ -27,6 +27,8 @@ use crate::latency::Latencies;
 const TURN: Duration = Duration::from_millis(2);
 /// How soon it is seen that the run is to end early.
 const EARLY_TURN: Duration = Duration::from_millis(100);
+/// An answer that takes longer than this is none, where no progress has been made for longer still.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// Preloading a queue uses this many connections and batches of so many at most, whatever is
 /// measured after.
 const PRELOAD_CONNECTIONS: usize = 64;
@@ -53,6 +55,7 @@ pub(crate) fn run_on(scenario: &Scenario, queue: &str) -> Result<Report> {
     }
     let watch = match scenario.mode {
         Mode::Drain => Watch::Consumers,
+        Mode::Pc if scenario.count > 0 => Watch::Both,
         Mode::Send | Mode::Latency if scenario.count > 0 => Watch::Producers,
         Mode::Send | Mode::Latency | Mode::Pc => Watch::Clock,
     };
@@ -87,10 +90,34 @@ impl Run {
             self.enter(Phase::Dry);
         }
         if self.scenario.consumers > 0 && self.gone().is_none() {
-            // What is missing then is the verdict's business.
-            let _ = self.wait_for_progress(Count::Received, || self.is_settled());
+            self.settle();
         }
         Ok((before, after))
+    }
+
+    /// Waits until what was acknowledged is settled, or no more of it comes. What is missing then
+    /// is the verdict's business, unless nobody answers any more: then the server still has it.
+    fn settle(&self) {
+        let last = Cell::new((self.succeeded(), Instant::now()));
+        let settled = self.wait_for_progress(Count::Received, || {
+            let succeeded = self.succeeded();
+            if succeeded != last.get().0 {
+                last.set((succeeded, Instant::now()));
+            }
+            self.is_settled()
+        });
+        let (_, answered_at) = last.get();
+        // A receive that finds nothing is answered after that long.
+        let wait = Duration::from_secs(self.scenario.wait_s.into());
+        if let Err(error) = settled
+            && answered_at.elapsed() > wait + ANSWER_MAX
+        {
+            self.note_gone(format!("the server is gone: {error:#}"));
+        }
+    }
+
+    fn succeeded(&self) -> u64 {
+        self.count(Count::Requests).saturating_sub(self.count(Count::FailedRequests))
     }
 
     /// Waits until producers have the answers to what they sent while it was measured. What is
@@ -151,8 +178,7 @@ impl Run {
 
     /// Fails once the server is gone. Not by a schedule: there what fails is measured.
     fn check_server(&self, vitals: &mut Vitals) -> Result<()> {
-        let failed = self.count(Count::FailedRequests);
-        let succeeded = self.count(Count::Requests).saturating_sub(failed);
+        let (failed, succeeded) = (self.count(Count::FailedRequests), self.succeeded());
         if self.scenario.pace.stages().is_empty() && !vitals.last(Instant::now(), succeeded, failed)
         {
             let why = self.last_error().unwrap_or_else(|| "no error".to_owned());
@@ -179,7 +205,9 @@ impl Run {
 
     /// Waits until `is_done`; gives up when `progress` stands still.
     fn wait_for_progress(&self, progress: Count, is_done: impl Fn() -> bool) -> Result<()> {
-        let longest_pause = self.scenario.interval_in(0);
+        let is_producing = self.producing.load(Relaxed) > 0;
+        let longest_pause =
+            if is_producing { self.scenario.interval_in(0) } else { Duration::ZERO };
         let mut patience = Patience::new(Instant::now(), self.scenario.wait_s, longest_pause);
         while !is_done() {
             thread::sleep(TURN);
@@ -208,6 +236,8 @@ enum Watch {
     Producers,
     /// All that was acknowledged is settled.
     Consumers,
+    /// Both, one after the other.
+    Both,
 }
 
 /// Starts the clients, leads them through the phases, ends them.
@@ -234,6 +264,10 @@ fn drive(run: &Arc<Run>, watch: Watch) -> Result<Report> {
             .map(|()| (start, run.snapshot_of_last_progress())),
         Watch::Consumers => run
             .wait_unless_ended(Count::Received, || run.is_settled())
+            .map(|()| (start, run.snapshot_of_last_progress())),
+        Watch::Both => run
+            .wait_unless_ended(Count::Sent, || run.producing.load(Relaxed) == 0)
+            .map(|()| run.settle())
             .map(|()| (start, run.snapshot_of_last_progress())),
     };
     run.enter(Phase::Stop);

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use millrace_core::Url;
 use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName};
 
 use super::{
@@ -54,32 +55,21 @@ pub(crate) struct Tls {
 }
 
 impl Endpoint {
-    /// Parses `http://HOST[:PORT][/PATH]`, or the same with `https`.
-    pub(crate) fn new(url: &str, access: &Access, trust: &Trust) -> Result<Endpoint> {
-        let (rest, port) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
-            (Some(rest), _) => (rest, 80),
-            (_, Some(rest)) => (rest, 443),
-            _ => bail!("endpoint {url} does not begin with http:// or https://"),
-        };
-        let (host, path) = rest
-            .split_once('/')
-            .map_or((rest, "/".to_owned()), |(host, path)| (host, format!("/{path}")));
-        let name = host_name(host);
-        let has_port =
-            host.len() > name.len() && host.ends_with(|last: char| last.is_ascii_digit());
-        let with_port = if has_port { host.to_owned() } else { format!("{host}:{port}") };
-        let addresses = with_port.to_socket_addrs().with_context(|| format!("resolving {host}"))?;
+    /// Looks the host up.
+    pub(crate) fn new(url: &Url, access: &Access, trust: &Trust) -> Result<Endpoint> {
+        let host = url.host();
+        let addresses = (host, url.port()).to_socket_addrs();
+        let addresses = addresses.with_context(|| format!("resolving {host}"))?;
         let addresses: Vec<SocketAddr> = addresses.collect();
         let address = reachable(&addresses).with_context(|| format!("{host} is unknown"))?;
-        let tls = match port {
-            443 => {
-                let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
-                let name = ServerName::try_from(name).with_context(|| format!("host {host}"))?;
-                Some(Tls { config: trust.config()?, name })
-            }
-            _ => None,
+        let tls = if url.is_tls() {
+            let name = ServerName::try_from(host.to_owned());
+            let name = name.with_context(|| format!("host {host}"))?;
+            Some(Tls { config: trust.config()?, name })
+        } else {
+            None
         };
-        Ok(Endpoint { address, dialect: Dialect::new(access, host, &path), tls })
+        Ok(Endpoint { address, dialect: Dialect::new(access, url), tls })
     }
 
     /// Creates a queue and returns what it is called. Gives up if the run is to end early.
@@ -211,13 +201,6 @@ fn reachable(addresses: &[SocketAddr]) -> Option<SocketAddr> {
     found.or(addresses.first()).copied()
 }
 
-/// A host without its port; an IPv6 address stays in its brackets.
-fn host_name(host: &str) -> &str {
-    let end = host.rfind(']').unwrap_or(0);
-    let colon = host.get(end..).and_then(|rest| rest.find(':')).map(|at| end + at);
-    colon.and_then(|at| host.get(..at)).unwrap_or(host)
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -225,6 +208,7 @@ mod tests {
     use anyhow::anyhow;
 
     use super::*;
+    use crate::access::given_url;
 
     #[test]
     fn why_there_is_no_answer_is_told_in_words() {
@@ -270,7 +254,7 @@ mod tests {
     }
 
     fn endpoint(url: &str) -> Result<Endpoint> {
-        Endpoint::new(url, &Access::open(), &Trust::anyone())
+        Endpoint::new(&given_url("--endpoint", url)?, &Access::open(), &Trust::anyone())
     }
 
     #[test]
@@ -283,6 +267,9 @@ mod tests {
         let plain = endpoint("http://127.0.0.1/sqs/").unwrap();
         let sqs = plain.dialect.sqs().unwrap();
         assert_eq!((plain.address.port(), sqs.path.as_str()), (80, "/sqs/"));
+
+        let queried = endpoint("http://127.0.0.1?key=1").unwrap();
+        assert_eq!(queried.dialect.sqs().unwrap().path, "/?key=1");
 
         let tls = endpoint("https://[::1]").unwrap();
         assert_eq!((tls.address.port(), tls.tls.is_some()), (443, true));

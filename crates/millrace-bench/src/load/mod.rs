@@ -26,7 +26,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::{
-    access::{AccessFlags, Interface, Protocol, default_endpoint},
+    access::{AccessFlags, Interface, Protocol, default_endpoint, given_url},
     cli::UsageError,
     live::Interrupts,
     output, process,
@@ -144,7 +144,8 @@ impl Flags {
         let is_latency = self.mode == Mode::Latency;
         let connections = self.conns.unwrap_or(if is_latency { 1 } else { 8 });
         let grouping = Grouping::new(self.fifo, self.groups);
-        let endpoint = Endpoint::new(&self.endpoint, &access, &self.trust)?;
+        let url = given_url("--endpoint", &self.endpoint)?;
+        let endpoint = Endpoint::new(&url, &access, &self.trust)?;
         let usual = Scenario::new(self.mode, endpoint, connections);
         let default_count = if self.mode == Mode::Drain { 10_000 } else { 0 };
         let count = self.count.unwrap_or(default_count);

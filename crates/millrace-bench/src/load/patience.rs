@@ -27,8 +27,9 @@ pub(super) struct Patience {
 impl Patience {
     /// Where receives wait for so many seconds, and clients send by so long an interval.
     pub(super) fn new(now: Instant, wait_s: u32, interval: Duration) -> Patience {
-        let pause_max = Duration::from_secs(wait_s.into()) + SLACK;
-        let silence_max = connection::TIMEOUT.max(pause_max) + SLACK + interval;
+        let answer_max = Duration::from_secs(wait_s.into()) + SLACK;
+        let silence_max = connection::TIMEOUT.max(answer_max) + SLACK + interval;
+        let pause_max = answer_max + interval;
         Patience { last: (0, 0), answered_at: now, since: now, pause_max, silence_max }
     }
 
@@ -130,6 +131,15 @@ mod tests {
     fn a_server_that_answers_and_gives_nothing_is_given_up_soon() {
         assert_eq!(given_up_after(Duration::ZERO, |second| (5, second), None), Some(11));
         assert_eq!(given_up_after(Duration::ZERO, |second| (second, second), None), None);
+    }
+
+    #[test]
+    fn a_schedule_with_long_pauses_is_no_lack_of_progress() {
+        let pause = Duration::from_secs(30);
+        let sent = |second| (second / 30, second);
+
+        assert_eq!(given_up_after(pause, sent, None), None);
+        assert_eq!(given_up_after(pause, |second| (5, second), None), Some(37));
     }
 
     #[test]

@@ -50,6 +50,8 @@ impl Received {
 
 #[cfg(test)]
 mod tests {
+    use millrace_core::Url;
+
     use super::*;
     use crate::{access::Access, load::ledger::ID_BYTES};
 
@@ -60,7 +62,11 @@ mod tests {
         );
         let mut received = Received::default();
         let bodies = Bodies::new(vec![ID_BYTES + 4]);
-        received.take(answer.as_bytes(), &Dialect::new(&Access::open(), "h", "/"), &bodies);
+        received.take(
+            answer.as_bytes(),
+            &Dialect::new(&Access::open(), &Url::parse("http://h").unwrap()),
+            &bodies,
+        );
         received
     }
 

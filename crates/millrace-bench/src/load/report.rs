@@ -60,6 +60,8 @@ pub(crate) struct Report {
     /// What this process knows of everyone's messages; only where there are several.
     tallies: Vec<Tally>,
     checks_losses: bool,
+    /// Messages that were to be sent; zero where that is not known before.
+    planned: u64,
     /// Messages that a receive may bring.
     batch: u64,
     is_ordered: bool,
@@ -114,6 +116,7 @@ impl Report {
                 .unwrap_or_default(),
             // What is still in a server that is gone is not lost yet.
             checks_losses: run.scenario.consumers > 0 && run.gone().is_none(),
+            planned: if run.scenario.producers > 0 { run.scenario.count } else { 0 },
             batch: run.scenario.shape.batch,
             is_ordered: run.scenario.shape.grouping == Grouping::Fifo,
         }
@@ -300,8 +303,12 @@ impl Report {
         if self.gone.is_some() {
             return self.gone.clone();
         }
-        let error = self.first_error.as_ref().filter(|_| self.rate() == 0.0)?;
-        Some(format!("no message got through: {error}"))
+        if self.rate() == 0.0 {
+            let why = self.first_error.as_deref().unwrap_or("nothing failed, and nothing came");
+            return Some(format!("nothing was measured, no message got through: {why}"));
+        }
+        let sent = self.count(Count::Sent);
+        (sent < self.planned).then(|| format!("{sent} messages of {} were sent", self.planned))
     }
 
     pub(crate) fn json(&self) -> Value {

@@ -171,6 +171,8 @@ fn filler(size_bytes: usize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use millrace_core::Url;
+
     use super::*;
 
     use crate::access::{Access, Project};
@@ -183,7 +185,7 @@ mod tests {
 
     fn sent_to(access: &Access, grouping: Grouping, batch: u64) -> String {
         let shape = Shape { batch, size_bytes: 40, grouping };
-        let dialect = Dialect::new(access, "h", "/");
+        let dialect = Dialect::new(access, &Url::parse("http://h").unwrap());
         let mut template = SendTemplate::new(&dialect, "http://h/1/q", shape);
         (0..batch).for_each(|index| {
             template.patch(index as usize, Id { sequence: ID.sequence + index, ..ID });

@@ -27,6 +27,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use millrace_core::Url;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 pub(crate) use coordinate::{Nodes, local};
@@ -44,7 +45,7 @@ const LINE_MAX: u64 = 1 << 30;
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// How soon it is seen that there is no use in listening.
 const TURN: Duration = Duration::from_millis(100);
-const PROTOCOL: u32 = 7;
+const PROTOCOL: u32 = 8;
 /// An empty line: nothing is said, but by somebody who is there.
 const SIGN_OF_LIFE: &[u8] = b"\n";
 
@@ -100,14 +101,14 @@ enum Answer {
 impl Job {
     pub(crate) fn new(
         scenario: &Scenario,
-        endpoint: &str,
+        endpoint: &Url,
         access: &Access,
         queue: &str,
         delay: Duration,
     ) -> Job {
         Job {
             protocol: PROTOCOL,
-            endpoint: endpoint.to_owned(),
+            endpoint: endpoint.with_query(),
             interface: access.interface(),
             sqs_protocol: access.protocol(),
             queue: queue.to_owned(),

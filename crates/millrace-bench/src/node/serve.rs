@@ -13,7 +13,7 @@ use clap::Args;
 
 use super::{Answer, Job, Line, PROTOCOL, Request, SIGN_OF_LIFE, SILENCE_MAX, TURN, now_us};
 use crate::{
-    access::AccessFlags,
+    access::{AccessFlags, given_url},
     delay::Delay,
     load::{self, Endpoint, Scenario, Together, is_nothing_yet},
     output,
@@ -77,7 +77,8 @@ fn prepare_and_run(line: &mut Line, flags: &Flags) -> Result<()> {
         bail!("the coordinator speaks version {}, this node {PROTOCOL}", job.protocol);
     }
     let access = flags.access.access(job.interface, job.sqs_protocol)?;
-    let mut endpoint = Endpoint::new(&job.endpoint, &access, &flags.trust)?;
+    let url = given_url("the job's endpoint", &job.endpoint)?;
+    let mut endpoint = Endpoint::new(&url, &access, &flags.trust)?;
     let _delay = Delay::put_before(&mut endpoint, job.delay)?;
     line.say(&Answer::Ready { version: env!("CARGO_PKG_VERSION").to_owned() })?;
     let start_at_us = loop {

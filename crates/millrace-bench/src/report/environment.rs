@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use millrace_core::Url;
 use serde::Serialize;
 
 use crate::process;
@@ -24,7 +25,7 @@ pub(crate) struct Environment {
 
 impl Environment {
     /// What can be found out before a run.
-    pub(crate) fn survey(endpoint: &str, server_pid: Option<u32>) -> Environment {
+    pub(crate) fn survey(endpoint: &Url, server_pid: Option<u32>) -> Environment {
         Environment {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()),
@@ -32,8 +33,8 @@ impl Environment {
             cores: process::cores(),
             load_average_before: process::load_average(),
             load_average_after: None,
-            endpoint: endpoint.to_owned(),
-            is_tls: endpoint.starts_with("https://"),
+            endpoint: endpoint.to_string(),
+            is_tls: endpoint.is_tls(),
             server_pid,
             server: server_pid.and_then(|pid| read(&format!("/proc/{pid}/comm"))),
         }
@@ -85,7 +86,8 @@ mod tests {
 
     #[test]
     fn this_machine_can_be_surveyed() {
-        let mut environment = Environment::survey("https://h", Some(std::process::id()));
+        let mut environment =
+            Environment::survey(&Url::parse("https://h").unwrap(), Some(std::process::id()));
         environment.close();
 
         assert!(environment.cores > 0 && environment.is_tls);
@@ -94,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_busy_machine_is_told() {
-        let quiet = Environment::survey("http://h", None);
+        let quiet = Environment::survey(&Url::parse("http://h").unwrap(), None);
         let mut busy = Environment { cores: 2, load_average_before: Some(7.5), ..quiet.clone() };
         let mut quiet = Environment { cores: 2, load_average_before: Some(0.5), ..quiet };
 

@@ -9,9 +9,11 @@ use std::{sync::Arc, time::Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use hdrhistogram::Histogram;
+use millrace_core::Url;
 
 use super::{Findings, Options, Setting, conduct, values::body_size};
 use crate::{
+    access::given_url,
     latency::Verb,
     live::{Event, Live},
     load::{
@@ -54,7 +56,7 @@ const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.75, "p75"), (0.9, "p90"), 
 
 /// One endpoint: its queue, its connection, the request.
 struct Side {
-    url: String,
+    url: Url,
     scenario: Scenario,
     connection: Connection,
     template: SendTemplate,
@@ -67,7 +69,8 @@ struct Side {
 pub(crate) fn run(flags: &Flags) -> Result<()> {
     conduct("ab", &flags.options, |setting| {
         let access = setting.access.clone();
-        let other = setting.elsewhere(&flags.versus, access, &setting.trust, None)?;
+        let url = given_url("--versus", &flags.versus)?;
+        let other = setting.elsewhere(url, access, &setting.trust, None)?;
         findings(setting, &other, flags)
     })
 }

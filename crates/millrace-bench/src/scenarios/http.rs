@@ -97,15 +97,17 @@ fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
         };
         let front = format!("http.{}", step.id);
         findings.metrics.extend(step.metrics(&front));
+        findings.faults.extend(step.overload(&front));
         for (name, count) in [("refused", run.refused), ("failed", run.failed)] {
-            findings.faults.push(Metric::faults(&format!("{front}.{name}"), count));
+            let fault = Metric::faults(&format!("{front}.{name}"), count);
+            findings.metrics.push(fault.clone());
+            findings.faults.push(fault);
         }
         findings.recordings.extend(step.latencies.recordings(&front, began, step.elapsed));
         findings.warnings.extend(warning(&step, run.refused + run.failed));
         notes.extend(run.first_error.map(|error| format!("The first error: {error}")));
         steps.push(step);
     }
-    findings.metrics.extend(findings.faults.iter().cloned());
     let steps: Vec<&Step> = steps.iter().collect();
     findings.sections.push(Section {
         id: "http".to_owned(),
@@ -186,6 +188,7 @@ fn measure(setting: &Setting, plan: &Plan, request: &[u8], rate: f64) -> Result<
     let run = Rc::into_inner(found).context("connections still hold the run")?.into_inner();
     match &run.first_error {
         Some(error) if run.answered == 0 => bail!("no answer was a success: {error}"),
+        None if run.answered == 0 => bail!("nothing was measured: no answer came in time"),
         _ => Ok(run),
     }
 }
@@ -322,14 +325,22 @@ fn header(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use millrace_core::Url;
+
     use super::*;
     use crate::{access::Access, scenarios::setting::defaults, tls::Trust};
 
     #[test]
     fn requests_hold_path_headers_and_body() {
         let trust = Trust::default();
-        let setting =
-            Setting::new("http://127.0.0.1:1/a?b=c", Access::open(), &trust, None, 1.0).unwrap();
+        let setting = Setting::new(
+            Url::parse("http://127.0.0.1:1/a?b=c").unwrap(),
+            Access::open(),
+            &trust,
+            None,
+            1.0,
+        )
+        .unwrap();
         let plan = Plan {
             method: "POST".to_owned(),
             body: "xy".to_owned(),

@@ -81,7 +81,7 @@ impl<'a> Queue<'a> {
         transport.tls = self.setting.trust.options()?;
         // Longer than any stall that is to be measured.
         transport.answer_timeout = Duration::from_secs(60);
-        let endpoint = Endpoint::parse(&self.setting.url).context("endpoint")?;
+        let endpoint = Endpoint::from(&self.setting.url);
         match &self.setting.access {
             Access::Sqs { protocol, keys } => {
                 let credentials = keys.as_ref().map(Keys::credentials);

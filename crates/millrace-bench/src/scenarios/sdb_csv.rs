@@ -3,13 +3,15 @@
 //! One connection, one request at a time: what counts is how often the round trip is paid.
 
 use std::{
-    fs,
+    fs::File,
+    io::{BufRead, BufReader},
     path::PathBuf,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use millrace_client::lines::{LineError, Lines};
 
 use super::{
     Findings, Flags, Setting, conduct,
@@ -52,6 +54,8 @@ const TITLE: &str = "Rows into SimpleDB";
 /// SimpleDB: 25 items a BatchPutAttributes.
 const BATCH: usize = 25;
 const ROWS_LEAST: u64 = 50;
+/// SimpleDB: 256 attributes an item, of 1,024 bytes each.
+const LINE_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) fn run(flags: &Flags<Plan>) -> Result<()> {
     conduct("sdb-csv", &flags.options, |setting| findings(setting, &flags.plan))
@@ -83,8 +87,9 @@ pub(crate) fn findings_if_there(setting: &Setting, plan: &Plan) -> Result<Findin
 pub(crate) fn findings(setting: &Setting, plan: &Plan) -> Result<Findings> {
     let items = match &plan.table {
         Some(path) => {
-            let text = fs::read_to_string(path);
-            parse(&text.with_context(|| format!("reading {}", path.display()))?)?
+            let reading = || format!("reading {}", path.display());
+            let file = File::open(path).with_context(reading)?;
+            parse(BufReader::new(file)).with_context(reading)?
         }
         None => prices(setting.count(plan.rows, ROWS_LEAST)),
     };
@@ -191,12 +196,17 @@ fn prices(rows: u64) -> Vec<Item> {
 }
 
 /// A table without quotes; each row is named by its number and its first value.
-fn parse(text: &str) -> Result<Vec<Item>> {
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let head = lines.next().context("the table is empty")?;
+fn parse(table: impl BufRead) -> Result<Vec<Item>> {
+    let is_blank = |line: &Result<(u64, String), LineError>| {
+        line.as_ref().is_ok_and(|(_, text)| text.trim().is_empty())
+    };
+    let mut lines = Lines::new(table, LINE_BYTES_MAX).filter(|line| !is_blank(line));
+    let (_, head) = lines.next().context("the table is empty")??;
+    let head = head.strip_prefix('\u{feff}').unwrap_or(&head);
     let names: Vec<&str> = head.split(',').map(str::trim).collect();
     let mut items = Vec::new();
     for (number, line) in lines.enumerate() {
+        let (_, line) = line?;
         let values: Vec<&str> = line.split(',').map(str::trim).collect();
         if values.len() != names.len() {
             bail!("row {} has {} values, the first line {}", number + 1, values.len(), names.len());
@@ -281,11 +291,15 @@ mod tests {
 
     #[test]
     fn tables_from_files_have_names_in_their_first_line() {
+        let parse = |text: &str| parse(text.as_bytes());
         let items = parse("Date,Close\n2005-01-03, 9.20\n\n2005-01-04,9.30\n").unwrap();
 
         assert_eq!(items[1].name, "000002_2005-01-04");
         assert_eq!(items[0].attributes[1], ("Close".to_owned(), "9.20".to_owned()));
         assert!(parse("Date,Close\n2005-01-03\n").is_err());
         assert!(parse("Date\n").is_err() && parse("").is_err());
+        let long = format!("a\n{}", "x".repeat(LINE_BYTES_MAX + 1));
+        let error = parse(&long).unwrap_err().to_string();
+        assert_eq!(error, "line 2 is longer than 1048576 bytes");
     }
 }

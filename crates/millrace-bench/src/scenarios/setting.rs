@@ -4,6 +4,7 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Command};
+use millrace_core::Url;
 use millrace_wire::date::format_iso8601;
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
     values::{distinct, scale},
 };
 use crate::{
-    access::{Access, AccessFlags, Interface, Protocol, default_endpoint},
+    access::{Access, AccessFlags, Interface, Protocol, default_endpoint, given_url},
     cli::UsageError,
     live::{Interrupts, Watch, WatchFlags},
     load::Endpoint,
@@ -86,7 +87,7 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Where a scenario runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
-    pub(crate) url: String,
+    pub(crate) url: Url,
     pub(crate) endpoint: Endpoint,
     pub(crate) access: Access,
     pub(crate) trust: Trust,
@@ -137,23 +138,24 @@ impl Options {
 
     fn setting(&self) -> Result<Setting> {
         let access = self.access.access(self.peer, self.protocol)?;
-        Setting::new(&self.endpoint, access, &self.trust, self.server_pid, self.scale)
+        let url = given_url("--endpoint", &self.endpoint)?;
+        Setting::new(url, access, &self.trust, self.server_pid, self.scale)
     }
 }
 
 impl Setting {
     pub(crate) fn new(
-        url: &str,
+        url: Url,
         access: Access,
         trust: &Trust,
         server_pid: Option<u32>,
         scale: f64,
     ) -> Result<Setting> {
-        let endpoint = Endpoint::new(url, &access, trust)?;
+        let endpoint = Endpoint::new(&url, &access, trust)?;
         let is_here = endpoint.address.ip().is_loopback();
         let found = || is_here.then(|| process::listening_on(endpoint.address.port())).flatten();
         Ok(Setting {
-            url: url.to_owned(),
+            url,
             server_pid: server_pid.or_else(found),
             endpoint,
             access,
@@ -166,7 +168,7 @@ impl Setting {
     /// The same run at another endpoint.
     pub(crate) fn elsewhere(
         &self,
-        url: &str,
+        url: Url,
         access: Access,
         trust: &Trust,
         server_pid: Option<u32>,
@@ -206,7 +208,7 @@ pub(crate) fn conduct(
     baseline.iter().try_for_each(|baseline| baseline.check(scenario, options.scale))?;
     let setting = options.setting()?;
     process::raise_open_files();
-    let mut environment = Environment::survey(&options.endpoint, setting.server_pid);
+    let mut environment = Environment::survey(&setting.url, setting.server_pid);
     let started_at = process::now_s();
     let _interrupts = Interrupts::start(setting.progress.live())?;
     let watch = Watch::start(&options.watch, &setting.progress, &options.trust)?;
@@ -289,12 +291,22 @@ fn command_line(arguments: impl Iterator<Item = String>) -> String {
         shown.push(match argument.split_once('=') {
             _ if is_secret && argument != "env" => "…".to_owned(),
             Some((flag, _)) if SECRETS.contains(&flag) => format!("{flag}=…"),
+            _ if argument.contains("://") => shown_url(&argument),
             _ if argument.contains([' ', '>', '<', '*']) => format!("'{argument}'"),
             _ => argument.clone(),
         });
         is_secret = SECRETS.contains(&argument.as_str());
     }
     shown.join(" ")
+}
+
+/// An argument that is a URL, or a flag and one, without what may be secret in it.
+fn shown_url(argument: &str) -> String {
+    let (flag, text) = match argument.split_once('=') {
+        Some((flag, text)) if flag.starts_with('-') => (format!("{flag}="), text),
+        _ => (String::new(), argument),
+    };
+    Url::parse(text).map_or_else(|_| format!("{flag}…"), |url| format!("{flag}{url}"))
 }
 
 #[cfg(test)]
@@ -326,6 +338,14 @@ mod tests {
             "millrace bench pc --sign … --fail-if 'p99>1s'"
         );
         assert_eq!(shown(&["m", "--sign=a:b"]), "millrace --sign=…");
+        for url in ["http://h/a?key=secret", "http://h/a#secret"] {
+            assert_eq!(shown(&["m", "--versus", url]), "millrace --versus http://h/a");
+            assert_eq!(
+                shown(&["m", &format!("--endpoint={url}")]),
+                "millrace --endpoint=http://h/a"
+            );
+        }
+        assert_eq!(shown(&["m", "--endpoint=http://u:p@h"]), "millrace --endpoint=…");
         assert_eq!(shown(&["m", "--iron-token", "t"]), "millrace --iron-token …");
         assert_eq!(shown(&["m", "--sign", "env"]), "millrace --sign env");
     }
@@ -333,8 +353,8 @@ mod tests {
     #[test]
     fn scale_shortens_durations_and_counts_to_a_least() {
         let trust = Trust::default();
-        let setting =
-            Setting::new("http://192.0.2.1:1", Access::open(), &trust, None, 0.05).unwrap();
+        let url = Url::parse("http://192.0.2.1:1").unwrap();
+        let setting = Setting::new(url, Access::open(), &trust, None, 0.05).unwrap();
 
         let minutes = Duration::from_secs(1200);
         assert_eq!(setting.lasting(minutes, Duration::ZERO), Duration::from_secs(60));

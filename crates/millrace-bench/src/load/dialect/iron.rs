@@ -4,6 +4,7 @@
 use std::io::Write;
 
 use millrace_client::iron::IronVersion;
+use millrace_core::Url;
 
 use super::{NewQueue, Places, percent, put};
 use crate::{
@@ -22,17 +23,21 @@ pub(crate) struct Iron {
     version: IronVersion,
     /// From the version of the protocol to the project.
     base: String,
+    /// The endpoint's, for all requests; or empty.
+    query: String,
     /// All that stands between the first line of a request and the length of its body.
     headers: String,
 }
 
 impl Iron {
-    pub(super) fn new(project: &Project, host: &str, path: &str) -> Iron {
+    pub(super) fn new(project: &Project, url: &Url) -> Iron {
         let number = if project.version == IronVersion::V3 { 3 } else { 1 };
-        let (front, id) = (path.trim_end_matches('/'), percent(project.id.as_bytes()));
+        let (front, id) = (url.path().trim_end_matches('/'), percent(project.id.as_bytes()));
+        let host = url.authority();
         Iron {
             version: project.version,
             base: format!("{front}/{number}/projects/{id}"),
+            query: url.query().unwrap_or_default().to_owned(),
             headers: format!(
                 "Host: {host}\r\nAuthorization: OAuth {}\r\nContent-Type: application/json",
                 project.token
@@ -132,6 +137,10 @@ impl Iron {
         out.clear();
         put(out, &[method, " "]);
         put(out, target);
+        if !self.query.is_empty() {
+            let has_query = target.iter().any(|part| part.contains('?'));
+            put(out, &[if has_query { "&" } else { "?" }, &self.query]);
+        }
         put(out, &[" HTTP/1.1\r\n", &self.headers]);
         // Writing to a vector cannot fail.
         let _ = write!(out, "\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -157,7 +166,25 @@ mod tests {
 
     fn iron(version: IronVersion) -> Iron {
         let project = Project { version, id: "p/1".to_owned(), token: "t".to_owned() };
-        Iron::new(&project, "h", "/")
+        Iron::new(&project, &Url::parse("http://h").unwrap())
+    }
+
+    #[test]
+    fn query_of_the_endpoint_comes_behind_what_is_added() {
+        let project = |version| Project { version, id: "p".to_owned(), token: "t".to_owned() };
+        let url = Url::parse("http://h/x?key=1").unwrap();
+        let line = |version| {
+            let mut out = Vec::new();
+            let iron = Iron::new(&project(version), &url);
+            iron.receive(&iron.path_of("q"), 1, 0, &mut out);
+            String::from_utf8(out).unwrap().lines().next().unwrap().to_owned()
+        };
+
+        let path = "/projects/p/queues/q";
+        let v3 = format!("POST /x/3{path}/reservations?key=1 HTTP/1.1");
+        assert_eq!(line(IronVersion::V3), v3);
+        let v1 = format!("GET /x/1{path}/messages?n=1&timeout=3600&wait=0&key=1 HTTP/1.1");
+        assert_eq!(line(IronVersion::V1), v1);
     }
 
     fn deleted(iron: &Iron, answer: &str, batch: u64) -> String {

@@ -10,6 +10,7 @@ mod sqs;
 use std::ops::Range;
 
 use anyhow::{Result, bail};
+use millrace_core::Url;
 
 pub(crate) use iron::Iron;
 pub(crate) use sqs::{Sqs, percent};
@@ -44,15 +45,15 @@ pub(crate) struct Places {
 }
 
 impl Dialect {
-    pub(crate) fn new(access: &Access, host: &str, path: &str) -> Dialect {
+    pub(crate) fn new(access: &Access, url: &Url) -> Dialect {
         match access {
             Access::Sqs { protocol, keys } => Dialect::Sqs(Sqs {
                 protocol: *protocol,
-                host: host.to_owned(),
-                path: path.to_owned(),
+                host: url.authority(),
+                path: url.target(),
                 keys: keys.clone(),
             }),
-            Access::Iron(project) => Dialect::Iron(Iron::new(project, host, path)),
+            Access::Iron(project) => Dialect::Iron(Iron::new(project, url)),
         }
     }
 

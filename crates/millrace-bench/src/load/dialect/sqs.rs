@@ -217,8 +217,9 @@ impl Sqs {
             ("x-amz-target", target.as_str()),
         ];
         let count = if self.protocol == Protocol::Json { 3 } else { 2 };
-        let (path, headers) = (self.path.as_str(), headers.get(..count).unwrap_or_default());
-        let request = SignRequest { method: "POST", path, query: "", headers, body };
+        let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
+        let headers = headers.get(..count).unwrap_or_default();
+        let request = SignRequest { method: "POST", path, query, headers, body };
         for (name, value) in signer.sign(&request, process::now_s()) {
             put(out, &["\r\n", name, ": ", &value]);
         }

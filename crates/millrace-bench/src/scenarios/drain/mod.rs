@@ -28,7 +28,7 @@ use super::{
     values::{body_size, distinct},
 };
 use crate::{
-    access::{Access, Interface},
+    access::{Access, Interface, given_url},
     certificate::Certificate,
     leftovers::Directory,
     process,
@@ -176,6 +176,7 @@ impl Secure {
     /// `None` where there is no TLS to measure: a server of our own speaks SQS only.
     fn find(setting: &Setting, plan: &Plan) -> Result<Option<Secure>> {
         if let Some(url) = &plan.https_endpoint {
+            let url = given_url("--https-endpoint", url)?;
             let access = setting.access.clone();
             let setting = setting.elsewhere(url, access, &setting.trust, None)?;
             return Ok(Some(Secure { setting, own: None }));
@@ -198,7 +199,7 @@ impl Secure {
         let server = Server::start(&settings)?.with_data(directory);
         let access = Access::Sqs { protocol: setting.access.protocol(), keys: None };
         let (trust, pid) = (Trust::anyone(), Some(server.pid()));
-        let setting = setting.elsewhere(server.url(), access, &trust, pid)?;
+        let setting = setting.elsewhere(server.url()?, access, &trust, pid)?;
         Ok(Some(Secure { setting, own: Some(server) }))
     }
 }
@@ -298,6 +299,7 @@ async fn work(peer: impl Peer, left: Arc<AtomicU64>, max: u32) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use millrace_client::testing::MemoryPeer;
+    use millrace_core::Url;
 
     use super::*;
     use crate::scenarios::setting::defaults;
@@ -333,8 +335,14 @@ mod tests {
     #[test]
     fn what_speaks_tls_is_not_measured_as_http() {
         let trust = Trust::default();
-        let setting =
-            Setting::new("https://192.0.2.1:1", Access::open(), &trust, None, 1.0).unwrap();
+        let setting = Setting::new(
+            Url::parse("https://192.0.2.1:1").unwrap(),
+            Access::open(),
+            &trust,
+            None,
+            1.0,
+        )
+        .unwrap();
         let plan = Plan { scheme: vec![Scheme::Http], ..defaults().unwrap() };
 
         let error = findings(&setting, &plan).unwrap_err();

@@ -101,7 +101,7 @@ fn contrast(setting: &Setting, runs: &Runs, cap: u64) -> Result<Vec<Measured>> {
     let certificate = Certificate::new()?;
     let server = Server::start_ceiling_with(cap, Some(&certificate))?;
     let (access, trust, pid) = (Access::open(), Trust::anyone(), Some(server.pid()));
-    let capped = setting.elsewhere(server.url(), access, &trust, pid)?;
+    let capped = setting.elsewhere(server.url()?, access, &trust, pid)?;
     let delay = Delay::start(capped.endpoint.address, CONTRAST_ROUND_TRIP)?;
     let delayed = Some(delay.address);
     let name = |spares: &str| format!("a server that closes after {cap}, {spares} spares");

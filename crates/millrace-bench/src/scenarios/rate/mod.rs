@@ -130,6 +130,8 @@ pub(crate) fn findings(setting: &Setting, steps: &Steps) -> Result<Findings> {
         // A search is there to go too far.
         if found.is_none_or(|found| steps.iter().all(|step| step.rate <= found)) {
             faults.push(failed.clone());
+            let overload = |step: &Step| step.overload(&format!("rate.{}", step.id));
+            faults.extend(steps.iter().filter_map(overload));
         }
         metrics.push(failed);
         if report.percentiles(Verb::EndToEnd).count > 0 {
@@ -312,6 +314,13 @@ impl Step {
         self.latencies.percentiles(Verb::Unsent).count * self.batch
     }
 
+    /// The unsent messages, if they are the most of those that were due: then latencies are those of
+    /// another rate than the one that was asked for.
+    pub(super) fn overload(&self, front: &str) -> Option<Metric> {
+        let (unsent, sent) = (self.unsent(), self.sent + self.failed());
+        (unsent > sent).then(|| Metric::faults(&format!("{front}.unsent"), unsent))
+    }
+
     fn keeps(&self, slo: &Limit) -> bool {
         slo.holds_for(&self.metrics("")) && self.achieved() >= self.rate * KEPT
     }
@@ -372,6 +381,22 @@ impl FromStr for Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn load_that_is_mostly_unsent_is_a_fault() {
+        let step = |sent, unsent: u64| {
+            let mut latencies = Latencies::new();
+            (0..unsent).for_each(|_| latencies.record(Verb::Unsent, Duration::from_secs(1)));
+            let (id, name, rate) = (String::new(), String::new(), 1.0);
+            let elapsed = Duration::from_secs(1);
+            Step { id, name, rate, elapsed, batch: 10, sent, stage: None, latencies }
+        };
+
+        assert_eq!(step(30, 3).overload("rate.1"), None);
+        let fault = Metric::faults("rate.1.unsent", 30);
+        assert_eq!(step(29, 3).overload("rate.1"), Some(fault));
+        assert_eq!(step(0, 0).overload("rate.1"), None);
+    }
 
     #[test]
     fn stages_are_a_rate_and_a_time_and_what_is_different_meanwhile() {
