@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{Request, Response};
+use millrace_core::Url;
 use opentelemetry_http::{Bytes, HttpClient, HttpError};
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::{Options, StartError};
 
+/// OTLP: where a collector takes traces, below its base URL.
+const PATH: &str = "/v1/traces";
 /// OTLP: the default of `OTEL_EXPORTER_OTLP_TIMEOUT`.
 const TIMEOUT_MS: u64 = 10_000;
 /// A collector's answer is a few bytes.
@@ -24,19 +27,20 @@ const MAX_ANSWER_BYTES: u64 = 64 * 1024;
 pub(crate) fn endpoint(
     options: &Options,
     variable: impl Fn(&str) -> Option<String>,
-) -> Option<String> {
+) -> Result<Option<Url>, StartError> {
     if variable("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
-        return None;
+        return Ok(None);
     }
-    let below = |base: String| format!("{}/v1/traces", base.trim_end_matches('/'));
     if let Some(base) = &options.endpoint {
-        return Some(below(base.clone()));
+        return Ok(Some(base.below(PATH)));
     }
     if variable("OTEL_TRACES_EXPORTER").is_some_and(|text| text == "none") {
-        return None;
+        return Ok(None);
     }
-    variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-        .or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT").map(below))
+    let names = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+    let Some((name, text)) = first_of(names, variable) else { return Ok(None) };
+    let url = Url::parse(&text).map_err(|error| StartError::Url { name, error })?;
+    Ok(Some(if name == names[0] { url } else { url.below(PATH) }))
 }
 
 /// Posts one batch at a time, and says once when that begins or ceases to fail.
@@ -47,13 +51,16 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(endpoint: &str) -> Result<Sender, StartError> {
+    pub(crate) fn new(endpoint: &Url) -> Result<Sender, StartError> {
         let names = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
         let timeout_ms = first_of(names, variable).and_then(|(_, text)| text.parse().ok());
         let timeout = Duration::from_millis(timeout_ms.unwrap_or(TIMEOUT_MS));
-        let mut config =
-            Agent::config_builder().http_status_as_error(false).timeout_global(Some(timeout));
-        if endpoint.starts_with("https:") {
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            // A redirected POST becomes a GET, which exports nothing.
+            .max_redirects(0)
+            .timeout_global(Some(timeout));
+        if endpoint.is_tls() {
             config = config.tls_config(tls(variable)?);
         }
         Ok(Sender { agent: config.build().new_agent(), is_failing: AtomicBool::new(false) })
@@ -136,12 +143,29 @@ mod tests {
 
     /// Where spans go with that setting, which may be empty, and those variables.
     fn endpoint_of(setting: &str, variables: &[(&str, &str)]) -> Option<String> {
-        let endpoint = Some(setting.to_owned()).filter(|text| !text.is_empty());
+        let endpoint = (!setting.is_empty()).then(|| Url::parse(setting).unwrap());
         let options = Options { endpoint, ..Options::default() };
-        super::endpoint(&options, |name| {
+        let found = super::endpoint(&options, |name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
-        })
+        });
+        found.unwrap().map(|url| url.with_query())
+    }
+
+    #[test]
+    fn path_goes_before_the_query_and_what_is_no_url_is_not_quoted() {
+        let base = "OTEL_EXPORTER_OTLP_ENDPOINT";
+        let of = |text| endpoint_of("", &[(base, text)]).unwrap();
+
+        assert_eq!(of("http://b:4318?key=1"), "http://b:4318/v1/traces?key=1");
+        assert_eq!(endpoint_of("http://a/x/?k", &[]).unwrap(), "http://a/x/v1/traces?k");
+        let traces = [("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c?key=1#f")];
+        assert_eq!(endpoint_of("", &traces).unwrap(), "http://c/?key=1");
+        let refused = super::endpoint(&Options::default(), |name| {
+            (name == base).then(|| "http://user:hunter2@b".to_owned())
+        });
+        let error = refused.unwrap_err().to_string();
+        assert!(error.starts_with(base) && !error.contains("hunter2"), "{error}");
     }
 
     #[test]

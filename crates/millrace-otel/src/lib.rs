@@ -27,12 +27,15 @@ pub use span::RequestSpan;
 #[cfg(feature = "otel")]
 pub use tracer::Tracer;
 
+use millrace_core::{Url, UrlError};
+
 /// What of tracing is configured. An absent value is taken from OpenTelemetry's own variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Base URL of an OTLP/HTTP collector, such as `http://127.0.0.1:4318`; `/v1/traces` is added.
-    /// Variables: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
-    pub endpoint: Option<String>,
+    /// Base URL of an OTLP/HTTP collector, such as `http://127.0.0.1:4318`; `/v1/traces` is added
+    /// before its query. Variables: `OTEL_EXPORTER_OTLP_ENDPOINT`,
+    /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
+    pub endpoint: Option<Url>,
     /// `OTEL_SERVICE_NAME`; the program's own name if that is absent, too.
     pub service_name: Option<String>,
     /// `OTEL_TRACES_SAMPLER`: `always_on`, `always_off`, `traceidratio` or one of these behind
@@ -83,6 +86,9 @@ pub enum StartError {
     NotBuilt,
     #[error("{name}: {value:?} is not {expected}")]
     Invalid { name: &'static str, value: String, expected: &'static str },
+    /// The URL is not quoted: it may hold a password.
+    #[error("{name}: {error}")]
+    Url { name: &'static str, error: UrlError },
     #[error("exporter of traces: {0}")]
     Exporter(String),
 }

@@ -103,12 +103,14 @@ impl RequestSpan {
 
 #[cfg(test)]
 mod tests {
+    use millrace_core::Url;
+
     use super::*;
 
     #[test]
     fn nothing_is_kept_and_a_collector_is_refused() {
         let wanted =
-            Options { endpoint: Some("http://127.0.0.1:4318".into()), ..Options::default() };
+            Options { endpoint: Url::parse("http://127.0.0.1:4318").ok(), ..Options::default() };
 
         let sizes = size_of::<RequestSpan>() + size_of::<ProcessSpan>() + size_of::<Tracer>();
         assert_eq!(sizes, 0);

@@ -35,14 +35,14 @@ impl Tracer {
     ///
     /// A value that cannot be understood. That the collector cannot be reached is no error.
     pub fn start(options: &Options, service: &'static str) -> Result<Tracer, StartError> {
-        let Some(endpoint) = export::endpoint(options, export::variable) else {
+        let Some(endpoint) = export::endpoint(options, export::variable)? else {
             return Ok(Tracer::default());
         };
         let sender = Sender::new(&endpoint)?;
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(sender)
-            .with_endpoint(&endpoint)
+            .with_endpoint(endpoint.with_query())
             // The only one that is built in, whatever a variable for all programs says.
             .with_protocol(Protocol::HttpBinary)
             .build()
@@ -55,7 +55,7 @@ impl Tracer {
         }
         let provider = builder.build();
         let tracer = provider.tracer("millrace");
-        tracing::info!(endpoint, "exporting traces");
+        tracing::info!(%endpoint, "exporting traces");
         Ok(Tracer(Some(Box::new(Started { provider, tracer }))))
     }
 

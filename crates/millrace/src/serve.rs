@@ -109,7 +109,7 @@ fn start_tracing(config: &Config) -> anyhow::Result<Tracer> {
     use millrace_otel::StartError;
     Tracer::start(&config.traces, "millrace").map_err(|error| match error {
         StartError::NotBuilt => UsageError(format!("traces.endpoint: {error}")).into(),
-        StartError::Invalid { .. } => UsageError(error.to_string()).into(),
+        StartError::Invalid { .. } | StartError::Url { .. } => UsageError(error.to_string()).into(),
         error => error.into(),
     })
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, path::PathBuf};
 
-use millrace_core::is_account;
+use millrace_core::{Url, is_account};
 use millrace_server::TlsFiles;
 use millrace_services::AccessKey;
 
@@ -166,21 +166,30 @@ impl Layers {
         Err(self.wrong(key, format_args!("{account:?} is not twelve digits")))
     }
 
-    pub(crate) fn url(&self, key: &str) -> Result<Option<String>, UsageError> {
-        let url = self.text(key);
-        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-        match rest {
-            _ if url.is_empty() => Ok(None),
-            Some(rest)
-                if !rest.is_empty()
-                    && !rest.starts_with('/')
-                    && !rest.contains(['?', '#'])
-                    && rest.bytes().all(|byte| byte.is_ascii_graphic()) =>
-            {
-                Ok(Some(url.trim_end_matches('/').to_owned()))
-            }
-            _ => Err(self.wrong(key, format_args!("{url:?} is not a URL like http://host:4566"))),
+    /// A URL, which errors do not quote: it may hold a password.
+    pub(crate) fn url(&self, key: &str) -> Result<Option<Url>, UsageError> {
+        let text = self.text(key);
+        if text.is_empty() {
+            return Ok(None);
         }
+        match Url::parse(&text) {
+            Ok(url) => Ok(Some(url)),
+            Err(error) => Err(self.wrong(key, format_args!("{error}"))),
+        }
+    }
+
+    /// A URL that paths are put behind, without a slash at its end.
+    pub(crate) fn base_url(&self, key: &str) -> Result<Option<String>, UsageError> {
+        if self.url(key)?.is_none() {
+            return Ok(None);
+        }
+        let text = self.text(key);
+        if text.contains(['?', '#']) {
+            return Err(
+                self.wrong(key, format_args!("the URL must not have a query or a fragment"))
+            );
+        }
+        Ok(Some(text.trim_end_matches('/').to_owned()))
     }
 
     pub(crate) fn directory(&self, key: &str) -> Result<PathBuf, UsageError> {

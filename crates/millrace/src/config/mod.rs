@@ -149,7 +149,7 @@ impl Config {
                     ("memory", Durability::Memory),
                 ],
             )?,
-            public_url: layers.url("public_url")?,
+            public_url: layers.base_url("public_url")?,
             is_test: layers.truth("test"),
             is_insecure: layers.truth("insecure"),
             credentials,

@@ -92,7 +92,7 @@ fn start_tracing(flags: &WorkFlags) -> anyhow::Result<Tracer> {
     }
     let started = Tracer::start(&TraceOptions::default(), "millrace-work");
     started.map_err(|error| match error {
-        StartError::Invalid { .. } => UsageError(error.to_string()).into(),
+        StartError::Invalid { .. } | StartError::Url { .. } => UsageError(error.to_string()).into(),
         error => error.into(),
     })
 }
