@@ -105,7 +105,7 @@ test("a message sent in the console arrives as it was typed", onPage(async (page
   await page.getByLabel("Attribute name").fill("colour");
   await page.getByLabel("Attribute value").fill("blue");
   await page.getByText("AWS CLI").click();
-  assert.match(await page.locator(".cli code").innerText(), /--message-body 'it'\\''s \{n\}'/);
+  assert.match(await page.locator(".cli code").innerText(), /"MessageBody": "it'\\''s \{n\}"/);
   await page.getByLabel("How many").fill("12");
   await page.getByRole("button", { name: "Send 12 messages" }).click();
   await hasText(page.locator(".buttons [role=status]"), "12 messages are in the queue.");

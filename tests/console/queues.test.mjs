@@ -14,7 +14,7 @@ test("a queue made in the console shows what the SDK sends, without a reload", o
   await dialog.getByLabel("Name", { exact: true }).fill("parcels");
   await dialog.getByLabel("Visibility timeout, seconds").fill("45");
   await dialog.getByText("AWS CLI").click();
-  assert.match(await dialog.locator("code").innerText(), /aws sqs create-queue[^]*--queue-name parcels[^]*VisibilityTimeout/);
+  assert.match(await dialog.locator("code").innerText(), /aws sqs create-queue[^]*"QueueName": "parcels"[^]*"VisibilityTimeout": "45"/);
   await dialog.getByRole("button", { name: "Create queue" }).click();
   await hasText(row(page, "parcels").locator("td.number").first(), "0");
 

@@ -154,7 +154,7 @@ function deleteDialog(alarm, done) {
     text: "The alarm is gone for good. Its history stays for 30 days.",
     phrase: name,
     submit: "Delete",
-    command: () => command("cloudwatch", "DeleteAlarms", { AlarmNames: [name] }, place.region),
+    command: () => command("cloudwatch", "DeleteAlarms", { AlarmNames: [name] }, place.region, place),
     run: async () => {
       await call("cloudwatch", "DeleteAlarms", { AlarmNames: [name] }, place);
       toast(`${name} is deleted.`);
@@ -216,7 +216,7 @@ function alarmDialog(alarm, options, done) {
       h("div", { class: "fields" }, field("Periods without data count as", missing), field("Send a message to", action, { hint: "Queue, by name or ARN" })),
       field("Description", note), h("p", {}),
     ],
-    command: () => command("cloudwatch", "PutMetricAlarm", input(), place.value().region),
+    command: () => command("cloudwatch", "PutMetricAlarm", input(), place.value().region, place.value()),
     isReady: () => name.value.trim() !== "" && queue.value.trim() !== "",
     run: async () => {
       await call("cloudwatch", "PutMetricAlarm", input(), place.value());

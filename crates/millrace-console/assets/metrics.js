@@ -48,7 +48,7 @@ export function show(root) {
   const load = async () => {
     const time = span(range, Date.now());
     const asked = queries();
-    cli.update(asked.length ? command("cloudwatch", "GetMetricData", { MetricDataQueries: asked, StartTime: new Date(time.from).toISOString(), EndTime: new Date(time.to).toISOString() }, place?.value().region) : null);
+    cli.update(asked.length ? command("cloudwatch", "GetMetricData", { MetricDataQueries: asked, StartTime: new Date(time.from).toISOString(), EndTime: new Date(time.to).toISOString() }, place?.value().region, place?.value()) : null);
     download.disabled = asked.length === 0;
     const turn = ++turns;
     try {

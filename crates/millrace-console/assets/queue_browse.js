@@ -1,7 +1,7 @@
 // Browse: messages as they are, without receiving them.
 
 import { data, errorNotice, queuePath, read, toast } from "./actions.js";
-import { cliBlock } from "./cli.js";
+import { cliBlock, quote } from "./cli.js";
 import { h, replace, segments, setText } from "./dom.js";
 import { count } from "./format.js";
 import { isCut, messageItem } from "./message.js";
@@ -93,7 +93,7 @@ export function show(root, queue) {
     h("div", { class: "toolbar" }, choice, h("div", { class: "grow" }, search), summary, h("div", { class: "end" }, refresh)),
     errors,
     h("div", { class: "panel" }, list, empty, h("div", { class: "paging" }, more)),
-    cliBlock(`curl '${data.endpoint}/_aws/sqs/messages/${queue.key}?ShowInvisible=true&ShowDelayed=true'`, { label: "curl (the AWS CLI has no such command)" }).element);
+    cliBlock(`curl ${quote(`${data.endpoint}/_aws/sqs/messages/${queue.key}?ShowInvisible=true&ShowDelayed=true`)}`, { label: "curl (the AWS CLI has no such command)" }).element);
   restart();
   return ({ head }) => {
     now = head.now;

@@ -50,7 +50,7 @@ function attributeForm(queue, attributes, reload) {
     const changes = changed();
     const isChanged = Object.keys(changes).length > 0;
     submit.disabled = !isChanged;
-    cli.update(isChanged ? command("sqs", "SetQueueAttributes", { QueueUrl: queue.url, Attributes: changes }, queue.region) : null);
+    cli.update(isChanged ? command("sqs", "SetQueueAttributes", { QueueUrl: queue.url, Attributes: changes }, queue.region, queue) : null);
   };
   const form = h("form", {}, h("div", { class: "fields" }, numbers), fifo, policy.element, allow.element, cli.element, errors, h("div", { class: "buttons" }, submit));
   form.addEventListener("input", refresh);

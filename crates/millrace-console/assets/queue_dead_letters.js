@@ -132,7 +132,7 @@ function cancelDialog(queue, task, reload) {
     submit: "Cancel redrive",
     danger: true,
     content: h("p", {}, "What has been moved stays moved."),
-    command: () => command("sqs", "CancelMessageMoveTask", input, queue.region),
+    command: () => command("sqs", "CancelMessageMoveTask", input, queue.region, queue),
     run: async () => {
       const answer = await call("sqs", "CancelMessageMoveTask", input, queue.place);
       toast(`Cancelled after ${counted(answer.ApproximateNumberOfMessagesMoved, "message")}.`);
@@ -166,7 +166,7 @@ function redriveDialog(queue, { head, lists }, done) {
       h("div", { class: "fields" }, field("Move to", destination), otherField, field("Messages a second", speed, { hint: "1 to 500, or empty" })),
       estimate,
     ],
-    command: () => command("sqs", "StartMessageMoveTask", input(), queue.region),
+    command: () => command("sqs", "StartMessageMoveTask", input(), queue.region, queue),
     isReady: () => destination.value !== "other" || other.value.trim() !== "",
     run: async () => {
       await call("sqs", "StartMessageMoveTask", input(), queue.place);

@@ -90,7 +90,7 @@ function factList(queue) {
 function snippets(queue) {
   const keys = data.is_authenticated ? "" : `, aws_access_key_id="any", aws_secret_access_key="any"`;
   const texts = {
-    cli: command("sqs", "ReceiveMessage", { QueueUrl: queue.url, WaitTimeSeconds: 20 }, queue.region),
+    cli: command("sqs", "ReceiveMessage", { QueueUrl: queue.url, WaitTimeSeconds: 20 }, queue.region, queue),
     python: `import boto3
 
 sqs = boto3.client("sqs", endpoint_url="${data.endpoint}", region_name="${queue.region}"${keys})

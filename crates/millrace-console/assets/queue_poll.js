@@ -26,7 +26,7 @@ export function show(root, queue) {
     MessageAttributeNames: ["All"],
     MessageSystemAttributeNames: ["All"],
   });
-  const refresh = () => cli.update(command("sqs", "ReceiveMessage", input(), queue.region));
+  const refresh = () => cli.update(command("sqs", "ReceiveMessage", input(), queue.region, queue));
   const form = h("form", {},
     h("div", { class: "fields" },
       field("Messages, at most", max, { hint: "1 to 10" }),
@@ -72,7 +72,7 @@ export function show(root, queue) {
       submit: isDelete ? "Delete" : "Change",
       danger: isDelete,
       content: isDelete ? h("p", {}, `Message ${message.MessageId} is gone for good.`) : field("Hidden for, seconds from now", seconds, { hint: "0: visible at once" }),
-      command: () => command("sqs", action, parameters(), queue.region),
+      command: () => command("sqs", action, parameters(), queue.region, queue),
       run: async () => {
         await call("sqs", action, parameters(), queue.place);
         element.remove();

@@ -1,7 +1,7 @@
 // Send: one message, or several alike.
 
 import { ActionError, call, errorNotice, toast } from "./actions.js";
-import { cliBlock, command } from "./cli.js";
+import { cliBlock, command, unusedWord } from "./cli.js";
 import { field, h, keepText, panel, replace, setText, withValue } from "./dom.js";
 import { bytes, count, counted } from "./format.js";
 
@@ -39,7 +39,7 @@ export function show(root, queue) {
   const refresh = () => {
     setText(size, bytes(textBytes(text())));
     setText(submit, Number(copies.value) > 1 ? `Send ${count(Number(copies.value))} messages` : "Send message");
-    cli.update(command("sqs", "SendMessage", { QueueUrl: queue.url, ...message() }, queue.region));
+    cli.update(commandOf(queue, message(), Number(copies.value)));
   };
   file.addEventListener("change", async () => {
     errors.replaceChildren();
@@ -88,14 +88,26 @@ export function show(root, queue) {
   refresh();
 }
 
-async function send(queue, message, copies, progress) {
-  const numbered = (number) => ({
+/** The command that sends what `send` does: of several messages, one at a time. */
+function commandOf(queue, message, copies) {
+  const input = { QueueUrl: queue.url, ...message };
+  if (!(Number.isInteger(copies) && copies > 1)) return command("sqs", "SendMessage", input, queue.region, queue);
+  const mark = unusedWord(JSON.stringify(input));
+  return command("sqs", "SendMessage", { ...input, ...numbered(message, mark) }, queue.region, { account: queue.account, repeat: { count: copies, mark } });
+}
+
+/** One of several messages alike. */
+function numbered(message, number) {
+  return {
     ...message,
-    MessageBody: copies > 1 ? message.MessageBody.replaceAll("{n}", String(number)) : message.MessageBody,
-    MessageDeduplicationId: message.MessageDeduplicationId && copies > 1 ? `${message.MessageDeduplicationId}-${number}` : message.MessageDeduplicationId,
-  });
+    MessageBody: message.MessageBody.replaceAll("{n}", () => number),
+    MessageDeduplicationId: message.MessageDeduplicationId && `${message.MessageDeduplicationId}-${number}`,
+  };
+}
+
+async function send(queue, message, copies, progress) {
   if (copies === 1) {
-    const answer = await call("sqs", "SendMessage", { QueueUrl: queue.url, ...numbered(1) }, queue.place);
+    const answer = await call("sqs", "SendMessage", { QueueUrl: queue.url, ...message }, queue.place);
     return `Message ${answer.MessageId} is in the queue.`;
   }
   progress.hidden = false;
@@ -104,7 +116,7 @@ async function send(queue, message, copies, progress) {
   const ids = new Set();
   let accepted = 0;
   try {
-    for (const entries of batches(copies, numbered)) {
+    for (const entries of batches(message, copies)) {
       const { Successful: successful = [], Failed: failed = [] } = await call("sqs", "SendMessageBatch", { QueueUrl: queue.url, Entries: entries }, queue.place);
       for (const { MessageId } of successful) ids.add(MessageId);
       accepted += successful.length;
@@ -121,11 +133,11 @@ async function send(queue, message, copies, progress) {
 }
 
 /** The messages 1 to `copies` in batches that SQS takes; one that is too large is alone, to be refused. */
-function* batches(copies, numbered) {
+function* batches(alike, copies) {
   let entries = [];
   let total = 0;
   for (let number = 1; number <= copies; number++) {
-    const message = numbered(number);
+    const message = numbered(alike, number);
     const size = messageBytes(message);
     if (entries.length === BATCH || (entries.length > 0 && total + size > BATCH_BYTES)) {
       yield entries;

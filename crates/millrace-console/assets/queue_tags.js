@@ -35,7 +35,7 @@ function tagPanel(queue, tags, reload) {
   const input = () => ({ QueueUrl: queue.url, Tags: { [key.value]: value.value } });
   const form = h("form", {}, h("div", { class: "fields" }, field("Key", key), field("Value", value)), cli.element, errors,
     h("div", { class: "buttons" }, h("button", { class: "primary" }, "Set tag")));
-  const refresh = () => cli.update(key.value ? command("sqs", "TagQueue", input(), queue.region) : null);
+  const refresh = () => cli.update(key.value ? command("sqs", "TagQueue", input(), queue.region, queue) : null);
   form.addEventListener("input", refresh);
   onSubmit(form, errors, async () => {
     await call("sqs", "TagQueue", input(), queue.place);
@@ -72,7 +72,7 @@ function removeDialog(queue, name, reload) {
     submit: "Remove",
     danger: true,
     content: h("p", {}, "The queue loses the tag ", h("b", {}, name), " and its value."),
-    command: () => command("sqs", "UntagQueue", input, queue.region),
+    command: () => command("sqs", "UntagQueue", input, queue.region, queue),
     run: async () => {
       await call("sqs", "UntagQueue", input, queue.place);
       toast("Tag removed.");
@@ -108,7 +108,7 @@ function policyPanel(queue, policy, reload) {
   const refresh = () => {
     const isChanged = text.value.trim() !== pretty(policy).text.trim();
     submit.disabled = !isChanged;
-    cli.update(isChanged ? command("sqs", "SetQueueAttributes", input(), queue.region) : null);
+    cli.update(isChanged ? command("sqs", "SetQueueAttributes", input(), queue.region, queue) : null);
   };
   const form = h("form", {}, field("Policy, JSON", text, { hint: "Lets other accounts use the queue. Empty: none." }), h("p", {}), cli.element, errors, h("div", { class: "buttons" }, submit));
   form.addEventListener("input", refresh);

@@ -314,7 +314,7 @@ export function endDialog(verb, keys, done) {
     details: isOne ? null : h("ul", { class: "names", tabindex: "0", "aria-label": "Queues" }, places.map((place) => h("li", {}, place.name, placeLine(place)))),
     phrase: isOne ? what : `${verb} ${what}`,
     submit: verb === "purge" ? "Purge" : "Delete",
-    command: () => places.map((place) => command("sqs", action, { QueueUrl: queueUrl(place) }, place.region)).join("\n"),
+    command: () => places.map((place) => command("sqs", action, { QueueUrl: queueUrl(place) }, place.region, place)).join("\n"),
     run: async () => {
       const results = [];
       for (const place of places) results.push(await end(place));
