@@ -134,11 +134,33 @@ def test_what_cannot_be_undone_is_agreed_to_first(millrace, lines, queue, counts
 
     millrace("queue", "purge", url, "--yes")
     assert counts(url) == (0, 0, 0)
-    too_soon = millrace("queue", "purge", url, "--yes", expect=1)
-    assert "PurgeQueueInProgress" in too_soon.stderr and "signature" not in too_soon.stderr
     name = url.rpartition("/")[2]
     millrace("queue", "delete", name, "-y")
     assert lines("queue", "list", name) == ["NAME  READY  IN FLIGHT  DELAYED  TYPE  DEAD LETTERS TO"]
+
+
+def test_a_refusal_of_the_service_is_told_as_it_is(make_server, millrace):
+    endpoint = make_server(args=["--strict"]).endpoint
+    millrace("queue", "create", "purged", endpoint=endpoint)
+    millrace("queue", "purge", "purged", "--yes", endpoint=endpoint)
+
+    too_soon = millrace("queue", "purge", "purged", "--yes", expect=1, endpoint=endpoint)
+
+    assert "PurgeQueueInProgress" in too_soon.stderr and "signature" not in too_soon.stderr
+
+
+def test_show_says_that_bodies_are_not_encrypted(millrace, lines, queue):
+    url = queue()
+
+    (said,) = [line for line in lines("queue", "show", url) if line.startswith("SqsManagedSseEnabled")]
+    assert said.split("  ")[-1].strip() == "true (Millrace only keeps it: bodies are not encrypted yet)"
+    # What programs read is as Amazon answers it.
+    attributes = json.loads(millrace("queue", "show", url, "--json").stdout)["Attributes"]
+    assert attributes["SqsManagedSseEnabled"] == "true"
+
+    millrace("queue", "set", url, "--attribute", "KmsMasterKeyId=alias/key")
+    (said,) = [line for line in lines("queue", "show", url) if line.startswith("KmsMasterKeyId")]
+    assert "alias/key (Millrace only keeps it: bodies are not encrypted yet)" in said
 
 
 def test_a_queue_is_on_the_server_that_its_url_says(make_server, server, millrace, lines, new_name):

@@ -176,6 +176,7 @@ test("configuration and tags are saved through the API", onPage(async (page) => 
   await page.getByRole("button", { name: "Save" }).click();
   await hasText(page.locator("tbody tr", { hasText: "VisibilityTimeout" }).locator("td"), "77");
   assert.equal(await attribute(QueueUrl, "VisibilityTimeout"), "77");
+  await hasText(page.locator("tbody tr", { hasText: "SqsManagedSseEnabled" }).locator("td"), /true\s*Kept only: bodies are not encrypted yet/);
   await page.getByLabel("Dead-letter queue").fill("nowhere-at-all");
   await page.getByRole("button", { name: "Save" }).click();
   await hasText(page.getByRole("alert"), /Dead letter target does not exist/);

@@ -18,7 +18,7 @@ export async function startServer() {
   const log = join(directory, "server.log");
   const output = openSync(log, "w");
   const flags = ["--listen", "127.0.0.1:0", "--data", join(directory, "data"), "--console-listen", "off"];
-  const child = spawn(BINARY, ["serve", ...flags, "--durability", "os", "--log-format", "json"], {
+  const child = spawn(BINARY, ["serve", ...flags, "--durability", "os", "--strict", "--log-format", "json"], {
     stdio: ["ignore", output, output],
     env: { PATH: process.env.PATH }, // No settings but these.
   });

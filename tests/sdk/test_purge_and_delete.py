@@ -3,7 +3,7 @@
 import pytest
 
 from support.expect import NO_QUEUE, PREFIX, refused
-from support.wire import JsonApi
+from support.wire import JsonApi, QueryApi
 
 
 def test_purge_drops_ready_delayed_and_in_flight(server, sqs, queue, receive, counts):
@@ -54,11 +54,28 @@ def test_delete_of_a_purged_message_does_no_harm(sqs, queue, receive, bodies):
     assert bodies(url) == ["new"]
 
 
-def test_second_purge_within_a_minute_is_refused(server, api, new_name):
-    name = new_name()
-    url = api.call("CreateQueue", QueueName=name)["QueueUrl"]
+def test_purges_may_follow_each_other(api, url, counts):
+    for _ in range(2):
+        api.call("SendMessage", QueueUrl=url, MessageBody="x")
+        api.call("PurgeQueue", QueueUrl=url)
+        assert counts(url) == (0, 0, 0)
+
+
+STRICT = [
+    {"args": ["--strict"]},
+    {"config": "strict = true\n[limits]\npurge_cool_down = false\nrecreate_cool_down = false\n"},
+    {"config": "[limits]\npurge_cool_down = true\nrecreate_cool_down = true\n"},
+]
+
+
+@pytest.mark.parametrize("options", STRICT)
+@pytest.mark.parametrize("dialect", [JsonApi, QueryApi])
+def test_second_purge_within_a_minute_is_refused_if_wanted(make_server, dialect, options):
+    server = make_server(**options)
+    api = dialect(server.endpoint)
+    url = api.call("CreateQueue", QueueName="purged")["QueueUrl"]
     api.call("PurgeQueue", QueueUrl=url)
-    message = f"Only one PurgeQueue operation on {name} is allowed every 60 seconds."
+    message = "Only one PurgeQueue operation on purged is allowed every 60 seconds."
 
     refused(api, "PurgeQueue", PREFIX + "PurgeQueueInProgress", message, 403, QueueUrl=url)
 
@@ -91,8 +108,9 @@ def test_name_can_be_used_again_at_once_and_nothing_is_left(api, new_name):
     assert api.call("ListQueueTags", QueueUrl=url) == {}
 
 
-def test_rule_of_sixty_seconds_can_be_switched_on(make_server):
-    server = make_server(config="[limits]\nrecreate_cool_down = true\n")
+@pytest.mark.parametrize("options", STRICT)
+def test_rule_of_sixty_seconds_can_be_switched_on(make_server, options):
+    server = make_server(**options)
     api = JsonApi(server.endpoint)
     url = api.call("CreateQueue", QueueName="again")["QueueUrl"]
     api.call("DeleteQueue", QueueUrl=url)

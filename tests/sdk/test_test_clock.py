@@ -5,6 +5,7 @@ import json
 import pytest
 
 from support.expect import PREFIX, refused
+from support.wire import JsonApi
 
 
 def advance(server, body):
@@ -135,8 +136,10 @@ def test_deduplication_window(server, sqs, fifo, counts):
     assert counts(url) == (2, 0, 0)
 
 
-def test_purge_cool_down(server, json_api, queue):
-    url = queue()
+def test_purge_cool_down(make_server):
+    server = make_server(args=["--strict"])
+    json_api = JsonApi(server.endpoint)
+    url = json_api.call("CreateQueue", QueueName="purged")["QueueUrl"]
     json_api.call("PurgeQueue", QueueUrl=url)
     server.advance(50)
     refused(json_api, "PurgeQueue", PREFIX + "PurgeQueueInProgress", None, 403, QueueUrl=url)

@@ -35,7 +35,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             in_flight_limit: limits::IN_FLIGHT,
-            purge_cool_down: true,
+            purge_cool_down: false,
             slack_bytes: 160 << 20,
         }
     }

@@ -117,6 +117,10 @@ pub(crate) struct Flags {
     /// Serve the calls that tests need: advance the clock, remove all queues
     #[arg(long)]
     pub(crate) test: bool,
+    /// Keep Amazon's limits too: a minute between two purges of a queue, and between deleting a queue
+    /// and creating one of its name
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Listen beyond this machine although no credentials are configured
     #[arg(long)]
     pub(crate) insecure: bool,
@@ -163,6 +167,7 @@ impl Flags {
             ("region", "--region", self.region.clone()),
             ("account", "--account", self.account.clone()),
             ("test", "--test", truth(self.test)),
+            ("strict", "--strict", truth(self.strict)),
             ("insecure", "--insecure", truth(self.insecure)),
             ("tls_cert", "--tls-cert", self.tls_cert.clone()),
             ("tls_key", "--tls-key", self.tls_key.clone()),

@@ -334,6 +334,11 @@ impl Sqs {
         self.client.transport().endpoint().to_string()
     }
 
+    /// Whether the server is Amazon's own.
+    pub(super) fn is_amazon(&self) -> bool {
+        is_amazon(&self.client.transport().endpoint().host)
+    }
+
     async fn call_waiting(
         &self,
         action: Action,

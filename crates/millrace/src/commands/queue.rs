@@ -111,6 +111,9 @@ pub(crate) struct ForGoodFlags {
     connection: ConnectionFlags,
 }
 
+/// What is true of encryption attributes, which are answered as Amazon answers them.
+const NOT_ENCRYPTED: &str = "Millrace only keeps it: bodies are not encrypted yet";
+
 /// A queue's URL and attributes.
 pub(super) type Listed = (String, Map<String, Value>);
 
@@ -315,6 +318,10 @@ async fn show(sqs: &Sqs, queue: &str, format: Format) -> Result<()> {
             ("CreatedTimestamp" | "LastModifiedTimestamp", Ok(at)) => {
                 format!("{value} ({})", format_iso8601(at))
             }
+            ("SqsManagedSseEnabled", _) if value == "true" && !sqs.is_amazon() => {
+                format!("{value} ({NOT_ENCRYPTED})")
+            }
+            ("KmsMasterKeyId", _) if !sqs.is_amazon() => format!("{value} ({NOT_ENCRYPTED})"),
             _ => value.to_owned(),
         };
         rows.push(vec![name.clone(), shown]);

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, path::PathBuf};
 
-use millrace_core::{Url, is_account};
+use millrace_core::{Url, is_account, limits};
 use millrace_server::TlsFiles;
 use millrace_services::AccessKey;
 
@@ -44,6 +44,8 @@ pub(crate) enum Origin {
     Flag(&'static str),
     Environment(String),
     File { path: PathBuf, line: usize },
+    /// The setting `strict`.
+    Strict,
     Default,
 }
 
@@ -98,10 +100,15 @@ impl Layers {
             let origin = Origin::Flag(flag);
             given.insert(key, (parse(setting, &value, &origin)?, origin));
         }
+        let is_strict = matches!(given.get("strict"), Some((Value::Truth(true), _)));
         let resolved = SETTINGS.iter().map(|setting| {
             let (value, origin) = match given.remove(setting.key) {
                 Some(found) => found,
                 None => (parse(setting, setting.default, &Origin::Default)?, Origin::Default),
+            };
+            let (value, origin) = match limit_of_amazon(setting.key, &value) {
+                Some(limit) if is_strict => (limit, Origin::Strict),
+                _ => (value, origin),
             };
             Ok(Resolved { setting, value, origin })
         });
@@ -251,8 +258,23 @@ impl fmt::Display for Origin {
             Origin::Flag(flag) => write!(formatter, "flag {flag}"),
             Origin::Environment(name) => write!(formatter, "environment {name}"),
             Origin::File { path, line } => write!(formatter, "{}:{line}", path.display()),
+            Origin::Strict => formatter.write_str("strict"),
             Origin::Default => formatter.write_str("default"),
         }
+    }
+}
+
+/// What `strict` makes of a setting that is more generous than Amazon SQS.
+fn limit_of_amazon(key: &str, value: &Value) -> Option<Value> {
+    match (key, value) {
+        ("limits.recreate_cool_down" | "limits.purge_cool_down", Value::Truth(false)) => {
+            Some(Value::Truth(true))
+        }
+        ("limits.in_flight", Value::Number(number)) => {
+            let limit = i64::try_from(limits::IN_FLIGHT).ok()?;
+            (*number > limit).then_some(Value::Number(limit))
+        }
+        _ => None,
     }
 }
 

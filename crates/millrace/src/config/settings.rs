@@ -39,6 +39,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     text("region", "us-east-1"),
     text("account", "000000000000"),
     truth("test", "false"),
+    truth("strict", "false"),
     truth("insecure", "false"),
     text("access_key", ""),
     secret("secret_key"),
@@ -57,7 +58,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     // SQS: 120,000 messages in flight, developer guide "Message quotas".
     number("limits.in_flight", "120000", 1, MANY),
     truth("limits.recreate_cool_down", "false"),
-    truth("limits.purge_cool_down", "true"),
+    truth("limits.purge_cool_down", "false"),
     number("metrics.top_queues", "100", 0, 100_000),
     list("metrics.queues", ""),
     secret("metrics.token"),

@@ -33,7 +33,7 @@ fn defaults_are_what_the_manual_says() {
     assert_eq!(config.durability, Durability::Fsync);
     assert_eq!((config.region.as_str(), config.account.as_str()), ("us-east-1", "000000000000"));
     assert_eq!(config.limits.in_flight, 120_000);
-    assert!(config.limits.purge_cool_down && !config.limits.recreate_cool_down);
+    assert!(!config.limits.purge_cool_down && !config.limits.recreate_cool_down);
     assert_eq!(config.cors, Cors::Local);
     assert!(config.resolved().iter().all(|resolved| resolved.origin == Origin::Default));
 }
@@ -53,6 +53,28 @@ fn flags_win_over_environment_over_file_over_defaults() {
     assert_eq!(origin(&config, "limits.in_flight"), "environment MILLRACE_LIMITS__IN_FLIGHT");
     assert_eq!(origin(&config, "workers"), "m.toml:3");
     assert_eq!(origin(&config, "data"), "default");
+}
+
+#[test]
+fn strict_turns_on_every_limit_of_amazon_whatever_is_given() {
+    let given = "[limits]\npurge_cool_down = false\nin_flight = 500_000\n";
+    let strict = Flags { strict: true, ..Flags::default() };
+
+    for (flags, text) in [(strict, given.to_owned()), (Flags::default(), format!("strict = true\n{given}"))] {
+        let config = load(&flags, &[], &text).unwrap();
+        assert!(config.limits.purge_cool_down && config.limits.recreate_cool_down);
+        assert_eq!(config.limits.in_flight, 120_000);
+        for key in ["limits.purge_cool_down", "limits.recreate_cool_down", "limits.in_flight"] {
+            assert_eq!(origin(&config, key), "strict");
+        }
+    }
+
+    let lenient = from_file(given).unwrap();
+    assert!(!lenient.limits.purge_cool_down && !lenient.limits.recreate_cool_down);
+    assert_eq!(lenient.limits.in_flight, 500_000);
+    // Below Amazon's limit is strict already.
+    let config = from_file("strict = true\n[limits]\nin_flight = 5\n").unwrap();
+    assert_eq!((config.limits.in_flight, &*origin(&config, "limits.in_flight")), (5, "m.toml:3"));
 }
 
 #[test]
