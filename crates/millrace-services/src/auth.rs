@@ -28,6 +28,8 @@ pub(crate) struct Caller<'a> {
     pub sender_id: Cow<'a, str>,
     /// Whether a signature vouches for it; otherwise nobody is refused anything.
     pub is_authenticated: bool,
+    /// The key that signed, if its signature was checked.
+    pub access_key: Option<Cow<'a, str>>,
 }
 
 /// No region of AWS has a name half as long.
@@ -69,6 +71,7 @@ impl Auth {
                 account: claimed_account(target).unwrap_or(&self.account).into(),
                 sender_id: sender_id(None),
                 is_authenticated: false,
+                access_key: None,
             });
         };
         // What no other service answers is for SQS.
@@ -85,6 +88,7 @@ impl Auth {
             account: verified.credential.account.clone().into(),
             sender_id: sender_id(Some(&verified.access_key)),
             is_authenticated: true,
+            access_key: Some(verified.access_key.into()),
         })
     }
 }

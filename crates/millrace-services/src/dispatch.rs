@@ -20,6 +20,7 @@ use crate::admin::Admin;
 use crate::auth::{self, Auth, Caller};
 use crate::cloudwatch::{CloudWatch, Inflater, Monitor};
 use crate::sqs::{DeclaredQueue, Sqs, SqsOptions};
+use crate::sts::Sts;
 use crate::telemetry::{MetricsOptions, RequestCounts, Telemetry, known_action};
 
 /// Answers from this size on, which servers may have no room for, can be taken back.
@@ -62,6 +63,7 @@ pub struct Services {
     inflater: Inflater,
     sqs: Sqs,
     cloudwatch: CloudWatch,
+    sts: Sts,
     requests: Arc<RequestCounts>,
     telemetry: Telemetry,
     tracer: Tracer,
@@ -83,6 +85,7 @@ impl Services {
             inflater: Inflater::default(),
             sqs: Sqs::new(broker.clone(), options.sqs.clone()),
             cloudwatch: CloudWatch::new(broker.clone(), monitor.clone()),
+            sts: Sts::new(access_keys.clone()),
             telemetry: Telemetry::new(
                 broker.clone(),
                 monitor.clone(),
@@ -196,6 +199,7 @@ impl Services {
             account: principal.account.into(),
             sender_id: auth::sender_id(principal.access_key),
             is_authenticated: principal.access_key.is_some(),
+            access_key: principal.access_key.map(Into::into),
         };
         let parameters = std::mem::take(&mut target.parameters);
         let call = Call { target: &target, caller: &caller, request_id, span: RequestSpan::none() };
@@ -218,6 +222,10 @@ impl Services {
                 let answer =
                     self.cloudwatch.call(request, target, parameters, (caller, request_id));
                 return Box::pin(answer).await.unwrap_or_else(|error| call.refusal(&error));
+            }
+            ServiceName::Sts => {
+                let answer = self.sts.call(request, target, &parameters, (caller, request_id));
+                return answer.unwrap_or_else(|error| call.refusal(&error));
             }
             _ => Err(match protocol {
                 Protocol::Json | Protocol::Cbor => ApiError::unknown_operation(),

@@ -8,6 +8,7 @@ mod auth;
 mod cloudwatch;
 mod dispatch;
 mod sqs;
+mod sts;
 mod telemetry;
 
 pub use access_keys::{AccessKey, AccessKeys, TurnsAuthentication};

@@ -56,6 +56,12 @@ impl ApiError {
         front_end("InvalidAction", "InvalidAction", 400, message)
     }
 
+    /// Query, of STS: `Action` names no action of this version.
+    pub fn no_such_operation(action: &str, version: &str) -> ApiError {
+        let message = format!("Could not find operation {action} for version {version}");
+        front_end("InvalidAction", "InvalidAction", 400, message)
+    }
+
     /// Actions are asked for by GET or POST.
     pub fn method_not_allowed() -> ApiError {
         let message = "The specified method is not allowed against this resource.";

@@ -15,7 +15,7 @@ pub fn json_string(out: &mut Vec<u8>, text: &[u8]) {
 /// Appends `text`, which is UTF-8, as the content of an XML element. Carriage returns survive the
 /// parser's line-end normalisation, for message digests depend on them; characters that XML 1.0
 /// cannot express become U+FFFD.
-pub(crate) fn xml_text(out: &mut Vec<u8>, text: &[u8]) {
+pub fn xml_text(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len());
     let mut put = |text| put(out, text, text::xml_clean_bytes, xml::escape_blocks, put_xml);
     if text::has_noncharacter(text) {

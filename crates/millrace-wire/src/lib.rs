@@ -19,5 +19,5 @@ pub mod sigv4;
 pub mod sqs;
 
 pub use error::{ApiError, no_action_response};
-pub use escape::json_string;
+pub use escape::{json_string, xml_text};
 pub use http::{BodyStream, Header, Request, Response, Service, Unsent};

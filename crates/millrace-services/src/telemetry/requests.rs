@@ -14,6 +14,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 use super::series::Series;
+use crate::sts;
 
 /// Threads beyond share cells.
 const SHARDS: usize = 16;
@@ -25,8 +26,8 @@ const BOUNDS_S: [f64; 16] = [
 ];
 const BUCKETS: usize = BOUNDS_S.len() + 1;
 
-/// Those of CloudWatch, those of SQS, and whatever else is asked for.
-const KINDS: usize = cloudwatch::ACTIONS.len() + sqs::ACTIONS.len() + 1;
+/// Those of CloudWatch, of SQS and of STS, and whatever else is asked for.
+const KINDS: usize = cloudwatch::ACTIONS.len() + sqs::ACTIONS.len() + sts::ACTIONS.len() + 1;
 const OTHER: usize = KINDS - 1;
 
 /// What became of a request, by the hundreds of its status.
@@ -98,6 +99,7 @@ impl RequestCounts {
     fn sums(&self) -> Vec<(&'static str, &'static str, Sums)> {
         let names = cloudwatch::ACTIONS.map(|action| ("cloudwatch", action)).into_iter();
         let names = names.chain(sqs::ACTIONS.map(|action| ("sqs", action)));
+        let names = names.chain(sts::ACTIONS.map(|action| ("sts", action)));
         let names = names.chain([("other", "other")]);
         let of = |kind: usize| {
             let mut sums = Sums::default();
@@ -130,6 +132,7 @@ fn actions(service: ServiceName) -> (usize, &'static [&'static str]) {
     match service {
         ServiceName::CloudWatch => (0, &cloudwatch::ACTIONS),
         ServiceName::Sqs | ServiceName::Unknown => (cloudwatch::ACTIONS.len(), &sqs::ACTIONS),
+        ServiceName::Sts => (cloudwatch::ACTIONS.len() + sqs::ACTIONS.len(), &sts::ACTIONS),
         _ => (OTHER, &[]),
     }
 }
@@ -141,6 +144,7 @@ pub(crate) fn known_action(service: ServiceName, action: &str) -> (&'static str,
     match (service, actions.iter().find(|name| **name == action)) {
         (_, None) => ("other", "other"),
         (ServiceName::CloudWatch, Some(action)) => ("CloudWatch", action),
+        (ServiceName::Sts, Some(action)) => ("STS", action),
         (_, Some(action)) => ("SQS", action),
     }
 }
@@ -189,7 +193,8 @@ mod tests {
     fn actions_are_found() {
         let alarms = cloudwatch::ACTIONS.map(|action| kind(ServiceName::CloudWatch, action));
         let queues = sqs::ACTIONS.map(|action| kind(ServiceName::Sqs, action));
-        assert!(alarms.into_iter().chain(queues).eq(0..OTHER));
+        let identities = sts::ACTIONS.map(|action| kind(ServiceName::Sts, action));
+        assert!(alarms.into_iter().chain(queues).chain(identities).eq(0..OTHER));
         assert_eq!(kind(ServiceName::Sqs, "Nonsense"), OTHER);
         assert_eq!(kind(ServiceName::Sns, "Publish"), OTHER);
     }

@@ -62,6 +62,7 @@ impl ServiceName {
         Some(match prefix {
             "AmazonSQS" => ServiceName::Sqs,
             "GraniteServiceVersion20100801" => ServiceName::CloudWatch,
+            "AWSSecurityTokenServiceV20110615" => ServiceName::Sts,
             "TrentService" => ServiceName::Kms,
             _ => return None,
         })
@@ -195,6 +196,8 @@ mod tests {
             assert_eq!(ServiceName::of_version(version), Some(ServiceName::Sqs));
         }
         assert_eq!(ServiceName::of_version("2010-05-08"), Some(ServiceName::Iam));
+        let prefix = "AWSSecurityTokenServiceV20110615";
+        assert_eq!(ServiceName::of_target_prefix(prefix), Some(ServiceName::Sts));
         assert_eq!(ServiceName::of_target_prefix("TrentService"), Some(ServiceName::Kms));
         assert_eq!(ServiceName::of_action("AddPermission"), None);
         assert_eq!(ServiceName::of_action("RemovePermission"), None);
