@@ -19,7 +19,7 @@ use millrace_broker::{Broker, BrokerError, SharedQueue};
 use millrace_core::{hex_text, is_account};
 use millrace_services::{AccessKeys, Principal, Services};
 use millrace_wire::query::Parameters;
-use millrace_wire::{ApiError, Header, Request, Response, Service};
+use millrace_wire::{ApiError, Header, Judgement, Request, Response, Service};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -119,7 +119,7 @@ impl Console {
             }
             (_, path) if path.starts_with("/api/") || path == "/events" => match &session {
                 Some(session) => self.answer_api(request, session).await,
-                None => problem(401, "NotLoggedIn", "Log in first."),
+                None => not_logged_in(),
             },
             _ => self.answer_page(request, session.as_ref()).await,
         }
@@ -311,14 +311,31 @@ impl Console {
 impl Service for Console {
     async fn call(&self, request: Request<'_>) -> Response {
         let mut response = self.answer(&request).await;
-        let has_cache_rule = response.headers.iter().any(|(name, _)| *name == "Cache-Control");
-        if !has_cache_rule {
-            response.headers.push(("Cache-Control", "no-store".to_owned()));
-        }
-        let headers = SECURITY_HEADERS.iter().map(|(name, value)| (*name, (*value).to_owned()));
-        response.headers.extend(headers);
-        response
+        response.is_admitted = self.sessions.of(&request, Instant::now()).is_some();
+        with_rules(response)
     }
+
+    fn judge(&self, head: &Request<'_>) -> Judgement {
+        if self.sessions.of(head, Instant::now()).is_some() {
+            return Judgement::Admitted;
+        }
+        Judgement::Refused(with_rules(not_logged_in()))
+    }
+}
+
+/// With what browsers are to know of every answer.
+fn with_rules(mut response: Response) -> Response {
+    let has_cache_rule = response.headers.iter().any(|(name, _)| *name == "Cache-Control");
+    if !has_cache_rule {
+        response.headers.push(("Cache-Control", "no-store".to_owned()));
+    }
+    let headers = SECURITY_HEADERS.iter().map(|(name, value)| (*name, (*value).to_owned()));
+    response.headers.extend(headers);
+    response
+}
+
+fn not_logged_in() -> Response {
+    problem(401, "NotLoggedIn", "Log in first.")
 }
 
 /// None: below `/api/` there is no such path. Elsewhere a page says so.

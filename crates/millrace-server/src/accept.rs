@@ -8,6 +8,7 @@ use std::{
     future::poll_fn,
     io::{self, Write},
     net::SocketAddr,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -20,6 +21,7 @@ use tokio::{
 
 use crate::{
     Closed, Drain,
+    connection_memory::ConnectionMemory,
     lanes::Lanes,
     worker::{Accepted, Stream},
 };
@@ -40,11 +42,18 @@ const REFUSAL_LINGER: Duration = Duration::from_secs(1);
 /// How long accepting rests when the process is out of descriptors or memory.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
+/// What a connection takes of memory by being there, measured with a margin: its task, its entries
+/// in the tables of worker and runtime.
+const PLAIN_BYTES: usize = 8 * 1024;
+/// The same with TLS: keys, and buffers of records both ways.
+const TLS_BYTES: usize = 48 * 1024;
+
 /// Accepts on all listeners and hands the connections out.
 pub(crate) struct Acceptor {
     pub(crate) listeners: Vec<std::net::TcpListener>,
     pub(crate) lanes: Lanes,
     pub(crate) max_connections: usize,
+    pub(crate) memory: Arc<ConnectionMemory>,
     pub(crate) is_tls: bool,
     pub(crate) drain: Drain,
 }
@@ -105,7 +114,9 @@ impl Acceptor {
             return Some(stream);
         }
         let lane = if self.is_tls { self.lanes.fewest() } else { self.lanes.first_with_time() }?;
-        let place = lane.worker.place();
+        let bytes = if self.is_tls { TLS_BYTES } else { PLAIN_BYTES };
+        let Some(share) = self.memory.admit(bytes) else { return Some(stream) };
+        let place = lane.worker.place(share);
         let stream = match lane.worker.index {
             HERE => Stream::Watched(stream),
             _ => match stream.into_std() {

@@ -1,29 +1,76 @@
-//! Memory for bodies that came in pieces, and for answers that were not taken, over all
+//! Memory for large bodies that came in pieces, and for large answers that were not taken, over all
 //! connections: a bound on each of them alone would let many clients take all memory together.
+//!
+//! When there is no room, connections that make none of the progress that others make are cut off:
+//! first those whose callers are only claimed, of which the least recent goes; then those that have
+//! stood still, or have been at it for long. Without such, the newcomer is refused.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::{
+    clock::{lock, millis},
+    connection_memory::Share,
 };
 
 /// Bodies up to this size, all of one connection together, are read whatever the others hold.
-const SMALL_BYTES: usize = 64 * 1024;
+pub(crate) const SMALL_BYTES: usize = 64 * 1024;
+
+/// So many bytes more are progress.
+const PROGRESS_BYTES: usize = 16 * 1024;
+
+/// What has made no progress for so long has stood still: round trips are shorter.
+const STILL: Duration = Duration::from_millis(250);
+
+/// What takes longer goes if others need the room.
+const LONG: Duration = Duration::from_secs(5);
 
 /// What all bodies of unanswered requests may hold, or all answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget(Arc<Inner>);
+
 #[derive(Debug)]
-pub(crate) struct Budget {
+struct Inner {
     limit_bytes: usize,
-    held_bytes: Arc<AtomicUsize>,
+    held_bytes: AtomicUsize,
+    /// Those of callers that are only claimed.
+    claimed_bytes: AtomicUsize,
+    began: Instant,
+    next: AtomicU64,
+    /// Those that are large.
+    holders: Mutex<BTreeMap<u64, Arc<Holder>>>,
 }
 
 /// What one body holds; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
-    limit_bytes: usize,
-    all_bytes: Arc<AtomicUsize>,
+    budget: Arc<Inner>,
+    share: Arc<Share>,
     /// What all bodies of its connection hold.
     near_bytes: Arc<AtomicUsize>,
     own_bytes: usize,
+    is_claimed: bool,
+    /// Once it is large.
+    holder: Option<Arc<Holder>>,
+}
+
+/// A large body or answer, as others see it who need room.
+#[derive(Debug)]
+struct Holder {
+    number: u64,
+    share: Arc<Share>,
+    /// None, once its connection was cut off.
+    bytes: AtomicUsize,
+    is_claimed: AtomicBool,
+    since_ms: u64,
+    progressed_ms: AtomicU64,
+    since_progress_bytes: AtomicUsize,
 }
 
 /// Others hold all the memory there is.
@@ -32,21 +79,35 @@ pub(crate) struct NoRoom;
 
 impl Budget {
     pub(crate) fn new(limit_bytes: usize) -> Budget {
-        Budget { limit_bytes, held_bytes: Arc::default() }
+        Budget(Arc::new(Inner {
+            limit_bytes,
+            held_bytes: AtomicUsize::new(0),
+            claimed_bytes: AtomicUsize::new(0),
+            began: Instant::now(),
+            next: AtomicU64::new(0),
+            holders: Mutex::default(),
+        }))
     }
 
     /// For a body that is all there. Small ones need no room.
-    pub(crate) fn hold_whole(&self, bytes: usize) -> Result<Option<Held>, NoRoom> {
+    pub(crate) fn hold_whole(
+        &self,
+        share: &Arc<Share>,
+        bytes: usize,
+    ) -> Result<Option<Held>, NoRoom> {
         if bytes <= SMALL_BYTES {
             return Ok(None);
         }
-        let mut held = self.hold();
+        let mut held = self.hold(share);
         if held.grow(bytes) { Ok(Some(held)) } else { Err(NoRoom) }
     }
 
     /// Whether a connection whose answers hold `near_bytes` may be given another.
-    pub(crate) fn has_room_beside(&self, near_bytes: &AtomicUsize) -> bool {
-        near_bytes.load(Relaxed) <= SMALL_BYTES || self.held_bytes.load(Relaxed) <= self.limit_bytes
+    pub(crate) fn has_room_beside(&self, share: &Arc<Share>, near_bytes: &AtomicUsize) -> bool {
+        let budget = &*self.0;
+        let is_full = || budget.held_bytes.load(Relaxed) > budget.limit_bytes;
+        near_bytes.load(Relaxed) <= SMALL_BYTES
+            || budget.make_room(share, is_full, |holder| budget.is_slow(holder))
     }
 
     /// As [`Budget::hold_whole`], beside others of its connection, which together hold
@@ -54,104 +115,289 @@ impl Budget {
     /// out.
     pub(crate) fn hold_whole_beside(
         &self,
+        share: &Arc<Share>,
         near_bytes: &Arc<AtomicUsize>,
         bytes: usize,
     ) -> Result<Option<Held>, NoRoom> {
-        let mut held = self.hold_beside(near_bytes);
+        let mut held = self.hold_beside(share, near_bytes);
         if held.grow(bytes) || bytes <= SMALL_BYTES { Ok(Some(held)) } else { Err(NoRoom) }
     }
 
     /// For the only body of its connection.
-    pub(crate) fn hold(&self) -> Held {
-        self.hold_beside(&Arc::default())
+    pub(crate) fn hold(&self, share: &Arc<Share>) -> Held {
+        self.hold_beside(share, &Arc::default())
     }
 
     /// For a body beside others of its connection, which together hold `near_bytes`.
-    pub(crate) fn hold_beside(&self, near_bytes: &Arc<AtomicUsize>) -> Held {
+    pub(crate) fn hold_beside(&self, share: &Arc<Share>, near_bytes: &Arc<AtomicUsize>) -> Held {
         Held {
-            limit_bytes: self.limit_bytes,
-            all_bytes: Arc::clone(&self.held_bytes),
+            budget: Arc::clone(&self.0),
+            share: Arc::clone(share),
             near_bytes: Arc::clone(near_bytes),
             own_bytes: 0,
+            is_claimed: false,
+            holder: None,
+        }
+    }
+}
+
+impl Inner {
+    fn now_ms(&self) -> u64 {
+        millis(self.began.elapsed())
+    }
+
+    fn is_slow(&self, holder: &Holder) -> bool {
+        let now_ms = self.now_ms();
+        now_ms.saturating_sub(holder.progressed_ms.load(Relaxed)) >= millis(STILL)
+            || now_ms.saturating_sub(holder.since_ms) >= millis(LONG)
+    }
+
+    /// Cuts off holders of which that is true, the one with the least recent progress first, until
+    /// it is not full. The connection that asks is not cut off. False if it is still full.
+    fn make_room(
+        &self,
+        asks: &Arc<Share>,
+        is_full: impl Fn() -> bool,
+        may_go: impl Fn(&Holder) -> bool,
+    ) -> bool {
+        while is_full() {
+            let mut holders = lock(&self.holders);
+            let others = holders.values().filter(|holder| !Arc::ptr_eq(&holder.share, asks));
+            let least = others
+                .filter(|holder| may_go(holder))
+                .min_by_key(|holder| holder.progressed_ms.load(Relaxed))
+                .map(|holder| holder.number);
+            let Some(holder) = least.and_then(|number| holders.remove(&number)) else {
+                return false;
+            };
+            drop(holders);
+            tracing::debug!("connection cut off: others need the memory of its body or answer");
+            self.uncount(&holder);
+            holder.share.cut();
+        }
+        true
+    }
+
+    fn uncount(&self, holder: &Holder) {
+        let bytes = holder.bytes.swap(0, Relaxed);
+        self.held_bytes.fetch_sub(bytes, Relaxed);
+        if holder.is_claimed.load(Relaxed) {
+            self.claimed_bytes.fetch_sub(bytes, Relaxed);
         }
     }
 }
 
 impl Held {
+    /// The caller is only claimed. To be said before it is large.
+    pub(crate) fn set_claimed(&mut self) {
+        if !self.is_claimed && self.holder.is_none() {
+            self.is_claimed = true;
+            self.budget.claimed_bytes.fetch_add(self.own_bytes, Relaxed);
+        }
+    }
+
     /// Counts more bytes. False: there is no room for them beside others; alone there always is.
     pub(crate) fn grow(&mut self, bytes: usize) -> bool {
+        let budget = &*self.budget;
         self.own_bytes += bytes;
         let near = self.near_bytes.fetch_add(bytes, Relaxed) + bytes;
-        let all = self.all_bytes.fetch_add(bytes, Relaxed) + bytes;
-        near <= SMALL_BYTES || all <= self.limit_bytes.max(self.own_bytes)
+        // The sums first: whoever cuts the connection off takes from them what the holder has.
+        budget.held_bytes.fetch_add(bytes, Relaxed);
+        if self.is_claimed {
+            budget.claimed_bytes.fetch_add(bytes, Relaxed);
+        }
+        if let Some(holder) = &self.holder {
+            holder.bytes.fetch_add(bytes, Relaxed);
+            holder.progressed(bytes, budget);
+        }
+        if near <= SMALL_BYTES {
+            return true;
+        }
+        if self.holder.is_none() {
+            self.holder = Some(self.listed());
+        }
+        let (limit, own) = (budget.limit_bytes, self.own_bytes);
+        let is_claimed = |holder: &Holder| holder.is_claimed.load(Relaxed);
+        if self.is_claimed {
+            let is_full = || budget.claimed_bytes.load(Relaxed) > own.max(limit / 2);
+            if !budget.make_room(&self.share, is_full, is_claimed) {
+                return false;
+            }
+        }
+        let is_full = || budget.held_bytes.load(Relaxed) > own.max(limit);
+        let has_room = budget.make_room(&self.share, is_full, is_claimed)
+            || budget.make_room(&self.share, is_full, |holder| budget.is_slow(holder));
+        has_room && !self.share.is_cut()
+    }
+
+    /// The client has taken so much of the answer.
+    pub(crate) fn taken(&self, bytes: usize) {
+        if let Some(holder) = &self.holder {
+            holder.progressed(bytes, &self.budget);
+        }
+    }
+
+    fn listed(&self) -> Arc<Holder> {
+        let budget = &*self.budget;
+        let now_ms = budget.now_ms();
+        let holder = Arc::new(Holder {
+            number: budget.next.fetch_add(1, Relaxed),
+            share: Arc::clone(&self.share),
+            bytes: AtomicUsize::new(self.own_bytes),
+            is_claimed: AtomicBool::new(self.is_claimed),
+            since_ms: now_ms,
+            progressed_ms: AtomicU64::new(now_ms),
+            since_progress_bytes: AtomicUsize::new(0),
+        });
+        lock(&budget.holders).insert(holder.number, Arc::clone(&holder));
+        holder
+    }
+}
+
+impl Holder {
+    fn progressed(&self, bytes: usize, budget: &Inner) {
+        if self.since_progress_bytes.fetch_add(bytes, Relaxed) + bytes >= PROGRESS_BYTES {
+            self.since_progress_bytes.store(0, Relaxed);
+            self.progressed_ms.store(budget.now_ms(), Relaxed);
+        }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         self.near_bytes.fetch_sub(self.own_bytes, Relaxed);
-        self.all_bytes.fetch_sub(self.own_bytes, Relaxed);
+        let budget = &*self.budget;
+        match self.holder.take() {
+            Some(holder) => {
+                lock(&budget.holders).remove(&holder.number);
+                budget.uncount(&holder);
+            }
+            None => {
+                budget.held_bytes.fetch_sub(self.own_bytes, Relaxed);
+                if self.is_claimed {
+                    budget.claimed_bytes.fetch_sub(self.own_bytes, Relaxed);
+                }
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection_memory::ConnectionMemory;
+
+    fn share() -> Arc<Share> {
+        ConnectionMemory::new(usize::MAX / 8).admit(1).unwrap()
+    }
+
+    fn held_bytes(budget: &Budget) -> [usize; 2] {
+        [&budget.0.held_bytes, &budget.0.claimed_bytes].map(|bytes| bytes.load(Relaxed))
+    }
+
+    /// As after a time in which it has made no progress.
+    fn stand_still(held: &Held) {
+        let holder = held.holder.as_ref().unwrap();
+        let before = Budget(Arc::clone(&held.budget));
+        while !before.0.is_slow(holder) {
+            std::thread::sleep(STILL / 10);
+        }
+    }
 
     #[test]
     fn large_bodies_share_the_budget_and_small_ones_do_not_wait() {
         let budget = Budget::new(1_000_000);
-        let mut large = budget.hold();
+        let mut large = budget.hold(&share());
         assert!(large.grow(900_000));
-        let mut second = budget.hold();
+        let mut second = budget.hold(&share());
         assert!(second.grow(SMALL_BYTES), "small");
         assert!(!second.grow(100_000));
         drop(large);
-        let mut third = budget.hold();
+        let mut third = budget.hold(&share());
         assert!(third.grow(800_000));
         drop((second, third));
-        assert_eq!(budget.held_bytes.load(Relaxed), 0);
+        assert_eq!(held_bytes(&budget), [0, 0]);
     }
 
     #[test]
     fn what_is_larger_than_the_budget_has_room_alone() {
         let budget = Budget::new(1_000_000);
-        let lone = budget.hold_whole(1_500_000).unwrap();
-        assert!(budget.hold_whole(100_000).is_err());
+        let lone = budget.hold_whole(&share(), 1_500_000).unwrap();
+        assert!(budget.hold_whole(&share(), 100_000).is_err());
         drop(lone);
-        let beside = budget.hold_whole(100_000).unwrap();
-        assert!(budget.hold_whole(1_500_000).is_err());
+        let beside = budget.hold_whole(&share(), 100_000).unwrap();
+        assert!(budget.hold_whole(&share(), 1_500_000).is_err());
         drop(beside);
-        assert!(budget.hold().grow(1_500_000));
+        assert!(budget.hold(&share()).grow(1_500_000));
     }
 
     #[test]
     fn whole_bodies_hold_their_room_until_they_are_gone() {
         let budget = Budget::new(1_000_000);
-        let first = budget.hold_whole(900_000).unwrap();
-        assert!(budget.hold_whole(900_000).is_err());
-        assert!(budget.hold_whole(SMALL_BYTES).unwrap().is_none(), "small");
+        let first = budget.hold_whole(&share(), 900_000).unwrap();
+        assert!(budget.hold_whole(&share(), 900_000).is_err());
+        assert!(budget.hold_whole(&share(), SMALL_BYTES).unwrap().is_none(), "small");
         drop(first);
-        assert!(budget.hold_whole(900_000).is_ok());
-        assert_eq!(budget.held_bytes.load(Relaxed), 0);
+        assert!(budget.hold_whole(&share(), 900_000).is_ok());
+        assert_eq!(held_bytes(&budget), [0, 0]);
     }
 
     #[test]
     fn many_small_bodies_of_one_connection_are_a_large_one() {
         let budget = Budget::new(1_000_000);
-        let near = Arc::default();
-        let mut large = budget.hold();
+        let (near, share) = (Arc::default(), share());
+        let mut large = budget.hold(&self::share());
         assert!(large.grow(1_000_000));
-        let mut streams = [0; 3].map(|_| budget.hold_beside(&near));
+        let mut streams = [0; 3].map(|_| budget.hold_beside(&share, &near));
 
         let grown = streams.each_mut().map(|stream| stream.grow(SMALL_BYTES / 2));
 
         assert_eq!(grown, [true, true, false]);
-        assert!(!budget.has_room_beside(&near));
-        assert!(budget.hold_whole_beside(&near, SMALL_BYTES + 1).is_err());
-        assert!(budget.hold_whole_beside(&near, SMALL_BYTES).is_ok(), "it is there");
+        assert!(!budget.has_room_beside(&share, &near));
+        assert!(budget.hold_whole_beside(&share, &near, SMALL_BYTES + 1).is_err());
+        assert!(budget.hold_whole_beside(&share, &near, SMALL_BYTES).is_ok(), "it is there");
         drop(streams);
-        assert!(budget.has_room_beside(&near));
+        assert!(budget.has_room_beside(&share, &near));
         assert_eq!(near.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn what_stands_still_makes_room_and_what_goes_on_does_not() {
+        let budget = Budget::new(1_000_000);
+        let [stands, goes_on, asks] = [(); 3].map(|()| share());
+        let mut still = budget.hold(&stands);
+        let mut going = budget.hold(&goes_on);
+        assert!(still.grow(400_000) && going.grow(400_000));
+        stand_still(&still);
+        going.taken(PROGRESS_BYTES);
+
+        let mut newcomer = budget.hold(&asks);
+        let has_room = newcomer.grow(400_000);
+
+        assert!(has_room);
+        assert_eq!([&stands, &goes_on, &asks].map(|share| share.is_cut()), [true, false, false]);
+        assert!(!still.grow(1), "it is cut off");
+        drop((still, going, newcomer));
+        assert_eq!(held_bytes(&budget), [0, 0]);
+    }
+
+    #[test]
+    fn callers_that_are_only_claimed_have_half_and_go_first() {
+        let budget = Budget::new(1_000_000);
+        let shares = [(); 4].map(|()| share());
+        let mut held = shares.each_ref().map(|share| budget.hold(share));
+        held[..3].iter_mut().for_each(Held::set_claimed);
+        let are_cut = || shares.each_ref().map(|share| share.is_cut());
+
+        assert!(held[0].grow(300_000) && held[1].grow(150_000));
+        held[1].taken(PROGRESS_BYTES);
+        assert_eq!(are_cut(), [false; 4]);
+        assert!(held[2].grow(300_000));
+        assert_eq!(are_cut().iter().filter(|is_cut| **is_cut).count(), 1);
+        assert!(held[3].grow(900_000), "whoever is known needs no patience");
+
+        assert_eq!(are_cut(), [true, true, true, false]);
+        drop(held);
+        assert_eq!(held_bytes(&budget), [0, 0]);
     }
 }

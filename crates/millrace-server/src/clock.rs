@@ -31,6 +31,10 @@ pub(crate) struct Deadline {
     state: Arc<State>,
 }
 
+/// Wakes the task of one connection before its deadline.
+#[derive(Debug)]
+pub(crate) struct Alarm(Arc<State>);
+
 #[derive(Debug)]
 struct State {
     /// `u64::MAX` means none.
@@ -116,6 +120,20 @@ impl Deadline {
         let mut registered = lock(&self.state.waker);
         if !registered.as_ref().is_some_and(|registered| registered.will_wake(waker)) {
             *registered = Some(waker.clone());
+        }
+    }
+}
+
+impl Deadline {
+    pub(crate) fn alarm(&self) -> Alarm {
+        Alarm(Arc::clone(&self.state))
+    }
+}
+
+impl Alarm {
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = lock(&self.0.waker).as_ref() {
+            waker.wake_by_ref();
         }
     }
 }

@@ -1,6 +1,8 @@
 //! One connection from accept to close: TLS, and which protocol it speaks.
 
 use std::{
+    convert::Infallible,
+    future::poll_fn,
     net::{IpAddr, SocketAddr},
     ops::Deref,
     sync::Arc,
@@ -9,15 +11,19 @@ use std::{
 };
 
 use millrace_wire::{Response, Service};
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
     Closed, Drain, Limits, Timeouts,
     budget::{Budget, Held, NoRoom},
     clock::Deadline,
+    connection_memory::{ConnectionMemory, Share},
     counters::Cell,
-    http1::{End, Http1},
+    http1::{End, Http1, Wire},
     http2,
     policy::Policy,
     tls,
@@ -32,6 +38,7 @@ pub(crate) struct Shared<S> {
     pub(crate) service: Arc<S>,
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
+    pub(crate) memory: Arc<ConnectionMemory>,
     pub(crate) bodies: Budget,
     pub(crate) answers: Budget,
     pub(crate) timeouts: Timeouts,
@@ -45,6 +52,8 @@ pub(crate) struct Context<S> {
     pub(crate) worker: Arc<Worker>,
     pub(crate) deadline: Deadline,
     pub(crate) peer: IpAddr,
+    /// What it holds of the memory of all connections.
+    pub(crate) share: Arc<Share>,
     /// With TLS the handshake says which protocol is spoken, and no other worker can go on with it:
     /// its state is not in bytes and socket alone.
     pub(crate) is_tls: bool,
@@ -53,9 +62,17 @@ pub(crate) struct Context<S> {
 }
 
 impl<S: Service> Context<S> {
-    pub(crate) fn new(shared: Arc<Shared<S>>, worker: Arc<Worker>, peer: SocketAddr) -> Context<S> {
+    pub(crate) fn new(
+        shared: Arc<Shared<S>>,
+        worker: Arc<Worker>,
+        peer: SocketAddr,
+        share: Arc<Share>,
+    ) -> Context<S> {
+        let deadline = worker.clock.deadline();
+        share.set_alarm(deadline.alarm());
         Context {
-            deadline: worker.clock.deadline(),
+            deadline,
+            share,
             is_tls: shared.tls.is_some(),
             has_asked: false,
             peer: peer.ip().to_canonical(),
@@ -70,7 +87,31 @@ impl<S> Context<S> {
         self.worker.cell()
     }
 
-    /// `late` if the deadline has passed; else the task is woken when it does, or when we drain.
+    /// Waits until others need what the connection holds.
+    async fn cut_off(&self) -> Closed {
+        poll_fn(|task| match self.until_deadline::<Infallible>(task, Closed::SlowRequest) {
+            Poll::Ready(Err(closed)) => Poll::Ready(closed),
+            _ => Poll::Pending,
+        })
+        .await
+    }
+
+    /// How long a head may take.
+    pub(crate) fn head_timeout(&self) -> Duration {
+        self.usual_or_strange(self.timeouts.head)
+    }
+
+    /// How long a body may pause.
+    pub(crate) fn body_timeout(&self) -> Duration {
+        self.usual_or_strange(self.timeouts.body)
+    }
+
+    fn usual_or_strange(&self, usual: Duration) -> Duration {
+        if self.share.is_stranger() { usual.min(self.timeouts.strange) } else { usual }
+    }
+
+    /// `late` if the deadline has passed, `NoMemory` if others need what the connection holds; else
+    /// the task is woken when either happens, or when we drain.
     pub(crate) fn until_deadline<T>(
         &self,
         task: &mut Task<'_>,
@@ -80,6 +121,10 @@ impl<S> Context<S> {
             return Poll::Ready(Err(late));
         }
         self.deadline.register(task.waker());
+        // After: it may happen at any time.
+        if self.share.is_cut() {
+            return Poll::Ready(Err(Closed::NoMemory));
+        }
         Poll::Pending
     }
 }
@@ -125,6 +170,7 @@ pub(crate) async fn serve_tls<S: Service>(
         done = handshake => done,
         // No request is cut off: none has begun.
         () = context.drain.started() => return Closed::Drain,
+        closed = context.cut_off() => return closed,
     };
     let stream = match done {
         Ok(Ok(stream)) => stream,
@@ -137,11 +183,34 @@ pub(crate) async fn serve_tls<S: Service>(
     if speaks_http2(&stream) {
         return Box::pin(http2::serve(stream, Vec::new(), context)).await;
     }
+    let mut stream = Wire::new(stream);
+    let unread = match first_bytes(&mut stream, &context).await {
+        Ok(unread) => unread,
+        Err(closed @ (Closed::Idle | Closed::Drain)) => {
+            // TLS clients take an end without its goodbye for an attack.
+            stream.shutdown(&context).await;
+            return closed;
+        }
+        Err(closed) => return closed,
+    };
     // Within TLS no first bytes are looked at, and nothing moves.
-    match Http1::new(stream, Vec::new(), context).run().await {
+    match Box::pin(Http1::new(stream.io, unread, context).run()).await {
         End::Closed(closed) => closed,
         End::Http2 | End::Moves => Closed::BadRequest,
     }
+}
+
+/// The first bytes of a connection. Until they come it has no task of the size that requests need.
+async fn first_bytes<T, S>(wire: &mut Wire<T>, context: &Context<S>) -> Result<Vec<u8>, Closed>
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+    S: Service,
+{
+    context.deadline.set_after(context.timeouts.first);
+    let mut first = Vec::new();
+    let take = |bytes: &[u8]| first.extend_from_slice(bytes);
+    wire.read(context, Some(Closed::Drain), Closed::Idle, take).await?;
+    Ok(first)
 }
 
 /// Serves a connection without TLS until it ends or leaves its worker. Of one that comes from
@@ -155,7 +224,24 @@ pub(crate) async fn serve<S: Service>(
     let has_arrived = unread.is_none();
     // Only after an answer does a connection go to another worker.
     context.has_asked = !has_arrived;
-    let mut http1 = Http1::new(stream, unread.unwrap_or_default(), context);
+    let mut wire = Wire::new(stream);
+    let unread = match unread {
+        Some(unread) => unread,
+        None => match first_bytes(&mut wire, &context).await {
+            Ok(unread) => unread,
+            Err(closed) => return Left::Closed(closed),
+        },
+    };
+    Box::pin(serve_from(wire.io, unread, context, has_arrived)).await
+}
+
+async fn serve_from<S: Service>(
+    stream: TcpStream,
+    unread: Vec<u8>,
+    context: Context<S>,
+    has_arrived: bool,
+) -> Left {
+    let mut http1 = Http1::new(stream, unread, context);
     let end = http1.run().await;
     if let End::Closed(closed) = end {
         return Left::Closed(closed);
@@ -209,6 +295,7 @@ pub(crate) mod tests {
                 drain: drain.clone(),
             },
             limits: Limits::default(),
+            memory: ConnectionMemory::new(usize::MAX / 8),
             bodies: Budget::new(usize::MAX),
             answers: Budget::new(usize::MAX),
             timeouts,
@@ -218,7 +305,8 @@ pub(crate) mod tests {
         let counters = Arc::new(Counters::new(1));
         let idle_polling = Arc::new(IdlePolling::new(false, Arc::clone(&counters)));
         let worker = Arc::new(Worker::new(0, counters, idle_polling));
-        Context::new(Arc::new(shared), worker, ([127, 0, 0, 1], 1).into())
+        let share = shared.memory.admit(1).unwrap();
+        Context::new(Arc::new(shared), worker, ([127, 0, 0, 1], 1).into(), share)
     }
 
     #[tokio::test]

@@ -23,11 +23,13 @@ pub enum Closed {
     Refused,
     /// The TLS handshake failed.
     Handshake,
+    /// Others needed the memory that it held.
+    NoMemory,
 }
 
 impl Closed {
     /// All reasons, in the order of [`Totals::closed`].
-    pub const ALL: [Closed; 9] = [
+    pub const ALL: [Closed; 10] = [
         Closed::ByPeer,
         Closed::Requested,
         Closed::Idle,
@@ -37,6 +39,7 @@ impl Closed {
         Closed::Drain,
         Closed::Refused,
         Closed::Handshake,
+        Closed::NoMemory,
     ];
 
     /// The reason as a metric's label.
@@ -51,6 +54,7 @@ impl Closed {
             Closed::Drain => "drain",
             Closed::Refused => "refused",
             Closed::Handshake => "handshake",
+            Closed::NoMemory => "no_memory",
         }
     }
 }

@@ -12,7 +12,7 @@ mod io;
 use std::{
     collections::BTreeMap,
     convert::Infallible,
-    future::poll_fn,
+    future::{self, poll_fn},
     pin::{Pin, pin},
     sync::{
         Arc, Mutex,
@@ -23,15 +23,16 @@ use std::{
 };
 
 use bytes::Bytes;
+use h2::Reason;
 use http_body_util::BodyExt;
 use hyper::{
     body::{Body, Frame, Incoming, SizeHint},
-    header::{HeaderName, HeaderValue, ORIGIN},
+    header::{HeaderMap, HeaderName, HeaderValue, ORIGIN},
     http::request::Parts,
     server::conn::http2::Builder,
     service::service_fn,
 };
-use millrace_wire::{BodyStream, Request, Response, Service};
+use millrace_wire::{BodyStream, Header, Judgement, Request, Response, Service};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     task::yield_now,
@@ -44,9 +45,10 @@ use self::{
 };
 use crate::{
     Closed, Timeouts,
-    budget::Held,
+    budget::{self, Held},
     clock::{lock, millis},
     connection::{Context, LONG_WAIT, hold_answer, no_room},
+    connection_memory::{Part, Share},
     http1::MAX_HEADERS,
     pace::Pace,
 };
@@ -57,6 +59,13 @@ const PIECE_BYTES: usize = 64 * 1024;
 const HEADER_BYTES: usize = 100;
 /// Responses up to this size are one piece.
 const SMALL_BYTES: usize = 4 * 1024;
+/// What a connection takes besides its streams, measured with a margin: buffers and tables of h2.
+const CONNECTION_BYTES: usize = 48 * 1024;
+/// What a stream takes besides its head and body, measured with a margin: h2's entry and the task.
+const STREAM_BYTES: usize = 8 * 1024;
+/// Streams that count with their connection: who was let in has these however many others there
+/// are.
+const COUNTED_STREAMS: usize = 4;
 
 /// Answers requests until the connection ends. `unread` are bytes already taken from `io`.
 pub(crate) async fn serve<T, S>(io: T, unread: Vec<u8>, context: Context<S>) -> Closed
@@ -67,17 +76,18 @@ where
     let streams = Arc::new(Streams {
         context,
         active: AtomicUsize::new(0),
+        awaited: AtomicUsize::new(0),
         body_bytes: Arc::default(),
         answer_bytes: Arc::default(),
         untaken: Mutex::default(),
     });
     let context = &streams.context;
+    let Some(_part) = context.share.part(CONNECTION_BYTES + COUNTED_STREAMS * STREAM_BYTES) else {
+        return Closed::NoMemory;
+    };
     context.deadline.set_after(context.timeouts.first);
     let for_streams = Arc::clone(&streams);
-    let service = service_fn(move |request| {
-        let streams = Arc::clone(&for_streams);
-        async move { Ok::<_, Infallible>(streams.answer(request).await) }
-    });
+    let service = service_fn(move |request| Arc::clone(&for_streams).begin(request));
     let has_begun = Arc::<AtomicBool>::default();
     let connection = Builder::new(Spawner)
         .max_concurrent_streams(context.limits.max_streams)
@@ -105,6 +115,8 @@ where
 struct Streams<S> {
     context: Context<S>,
     active: AtomicUsize,
+    /// Those whose bodies are awaited.
+    awaited: AtomicUsize,
     /// What their bodies hold, and the heads of those.
     body_bytes: Arc<AtomicUsize>,
     /// What their answers hold.
@@ -113,39 +125,94 @@ struct Streams<S> {
     untaken: Mutex<BTreeMap<u64, u64>>,
 }
 
-/// Counts a stream as active until it is dropped.
-struct Active<S>(Arc<Streams<S>>);
+/// Counts a stream as active, and with what it takes, until it is dropped.
+struct Active<S> {
+    streams: Arc<Streams<S>>,
+    part: Option<Part>,
+}
 
-/// A response's body, whole or made while it is sent. The stream is active until it is sent.
+/// Counts a stream whose body is awaited.
+struct Awaited<'a>(&'a AtomicUsize);
+
+/// A response's body, whole or made while it is sent.
 struct Reply<S> {
     whole: Bytes,
     stream: Option<Box<dyn BodyStream>>,
-    /// The number of the wait for the client to take something.
-    wait: Option<u64>,
-    active: Active<S>,
-    _held: Option<Held>,
+    sending: Arc<Sending<S>>,
 }
 
+/// A response that the client has not taken yet. The stream is active until it has.
+struct Sending<S> {
+    /// The number of the wait for the client to take something.
+    wait: Mutex<Option<u64>>,
+    active: Active<S>,
+    held: Option<Held>,
+}
+
+/// The last piece of a response, which h2 drops once it is written.
+struct LastPiece<S> {
+    bytes: Bytes,
+    _sending: Arc<Sending<S>>,
+}
+
+impl<S> AsRef<[u8]> for LastPiece<S> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+type Answer<S> = Result<hyper::Response<Reply<S>>, h2::Error>;
+
 impl<S: Service> Streams<S> {
+    /// Runs while the connection is read: what is refused takes no task of the size that answers
+    /// need.
+    fn begin(
+        self: Arc<Self>,
+        mut request: hyper::Request<Incoming>,
+    ) -> Pin<Box<dyn Future<Output = Answer<S>> + Send>> {
+        let refused = |reason: Reason| Box::pin(future::ready(Err(reason.into())));
+        let is_head_fine = request.headers().len() <= MAX_HEADERS;
+        if !is_head_fine {
+            // Compressed ones may have taken a byte each.
+            *request.headers_mut() = HeaderMap::new();
+        }
+        // Answers that are not taken yet count, too.
+        let active = self.active.load(Relaxed);
+        let of_stream = if active < COUNTED_STREAMS { 0 } else { STREAM_BYTES };
+        let part = self.context.share.part(of_stream + head_bytes(request.headers()));
+        if part.is_none() || active >= 2 * self.context.limits.max_streams as usize {
+            return refused(Reason::REFUSED_STREAM);
+        }
+        let active = Active::new(Arc::clone(&self), part);
+        Box::pin(async move { Ok(self.answer(request, is_head_fine, active).await) })
+    }
+
     async fn answer(
         self: Arc<Self>,
         request: hyper::Request<Incoming>,
+        is_head_fine: bool,
+        mut active: Active<S>,
     ) -> hyper::Response<Reply<S>> {
-        let active = Active::new(self.clone());
         let context = &self.context;
+        let share = &context.share;
         let (parts, body) = request.into_parts();
-        // Compressed ones may have taken a byte each, and stay for as long as the body is awaited.
-        let collected = match parts.headers.len() {
-            0..=MAX_HEADERS => self.collect(body, head_bytes(&parts)).await,
-            _ => Err(431),
+        let collected = match is_head_fine {
+            true => self.collect(body, &parts, &mut active).await,
+            false => Err(status_only(431)),
         };
         let (mut response, is_refused) = match collected {
             // Before the call, which may hand out what a small answer cannot take back.
-            Ok(_) if !context.answers.has_room_beside(&self.answer_bytes) => (no_room(), true),
+            Ok(_) if !context.answers.has_room_beside(share, &self.answer_bytes) => {
+                (no_room(), true)
+            }
             Ok((body, _held)) => (self.call(&parts, &body).await, false),
-            Err(status) => (Response::new(status, "text/plain", &b""[..]), true),
+            Err(response) => (response, true),
         };
-        let room = context.answers.hold_whole_beside(&self.answer_bytes, response.body.len());
+        if response.is_admitted {
+            share.let_in();
+        }
+        let length = response.body.len();
+        let room = context.answers.hold_whole_beside(share, &self.answer_bytes, length);
         let held = hold_answer(room, &mut response);
         context.worker.request();
         tracing::debug!(
@@ -166,54 +233,99 @@ impl<S: Service> Streams<S> {
         };
         let response = into_hyper(response, form, allowed);
         context.cell().bytes_out(response.body().len());
-        response.map(|whole| Reply { whole, stream, wait: None, active, _held: held })
+        let sending = Sending { wait: Mutex::default(), active, held };
+        response.map(|whole| Reply { whole, stream, sending: Arc::new(sending) })
     }
 
     async fn call(&self, parts: &Parts, body: &[u8]) -> Response {
         let context = &self.context;
         let headers = headers(parts);
-        let request = Request {
-            method: parts.method.as_str(),
-            path: parts.uri.path(),
-            query: parts.uri.query().unwrap_or(""),
-            headers: &headers,
-            body,
-            peer: context.peer,
-            is_tls: context.is_tls,
-        };
+        let request = self.request(parts, &headers, body);
         match context.policy.answer(&request) {
             Some(response) => response,
-            None => with_turns(context.service.call(request)).await,
+            None => with_turns(context.service.call(request), &context.share).await,
         }
     }
 
-    /// The whole body and the room that it and its head take, or the status of the refusal.
-    async fn collect(&self, mut body: Incoming, head_bytes: usize) -> Result<(Vec<u8>, Held), u16> {
+    fn request<'a>(
+        &self,
+        parts: &'a Parts,
+        headers: &'a [Header<'a>],
+        body: &'a [u8],
+    ) -> Request<'a> {
+        Request {
+            method: parts.method.as_str(),
+            path: parts.uri.path(),
+            query: parts.uri.query().unwrap_or(""),
+            headers,
+            body,
+            peer: self.context.peer,
+            is_tls: self.context.is_tls,
+        }
+    }
+
+    /// Lets the service judge the head before there is room for a large body, or for many streams
+    /// of a stranger.
+    fn judge(&self, parts: &Parts, held: &mut Held) -> Result<(), Response> {
+        let context = &self.context;
+        let headers = headers(parts);
+        match context.service.judge(&self.request(parts, &headers, b"")) {
+            Judgement::Admitted => {}
+            Judgement::Claimed if context.share.is_stranger() => held.set_claimed(),
+            Judgement::Claimed => {}
+            Judgement::Refused(response) => return Err(response),
+        }
+        Ok(())
+    }
+
+    /// The whole body and the room that it and its head take, or the refusal.
+    async fn collect(
+        &self,
+        mut body: Incoming,
+        parts: &Parts,
+        active: &mut Active<S>,
+    ) -> Result<(Vec<u8>, Held), Response> {
         let context = &self.context;
         let limit = context.limits.max_body_bytes;
-        if body.size_hint().lower() > limit as u64 {
-            return Err(413);
+        let announced = body.size_hint().lower();
+        if announced > limit as u64 {
+            return Err(status_only(413));
         }
         let mut collected = Vec::new();
-        let mut held = context.bodies.hold_beside(&self.body_bytes);
-        if !held.grow(head_bytes) {
-            return Err(503);
+        let mut held = context.bodies.hold_beside(&context.share, &self.body_bytes);
+        if body.is_end_stream() {
+            return Ok((collected, held));
         }
-        let mut pace = Pace::new(context.deadline.now_ms(), context.timeouts.body);
+        if !held.grow(head_bytes(&parts.headers)) {
+            return Err(status_only(503));
+        }
+        let awaited = Awaited::new(&self.awaited);
+        let is_crowded = context.share.is_stranger()
+            && awaited.count() > context.limits.max_strange_streams as usize;
+        let mut is_judged = is_crowded || announced > budget::SMALL_BYTES as u64;
+        if is_judged {
+            self.judge(parts, &mut held)?;
+        }
+        let mut pace = Pace::new(context.deadline.now_ms(), context.body_timeout());
         loop {
             let left_ms = pace.deadline_ms().saturating_sub(context.deadline.now_ms());
             let frame = tokio::time::timeout(Duration::from_millis(left_ms), body.frame());
             let data = match frame.await {
-                Err(_) => return Err(408),
+                Err(_) => return Err(status_only(408)),
                 Ok(None) => break,
-                Ok(Some(Err(_))) => return Err(400),
+                Ok(Some(Err(_))) => return Err(status_only(400)),
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
             };
             if data.len() > limit - collected.len() {
-                return Err(413);
+                return Err(status_only(413));
             }
-            if !held.grow(data.len()) {
-                return Err(503);
+            let is_large = collected.len() + data.len() > budget::SMALL_BYTES;
+            if is_large && !std::mem::replace(&mut is_judged, true) {
+                self.judge(parts, &mut held)?;
+            }
+            let has_room = is_large || active.grow(data.len());
+            if !has_room || !held.grow(data.len()) {
+                return Err(status_only(503));
             }
             pace.received(context.deadline.now_ms(), data.len());
             collected.extend_from_slice(&data);
@@ -223,17 +335,21 @@ impl<S: Service> Streams<S> {
     }
 }
 
-fn head_bytes(parts: &Parts) -> usize {
+fn status_only(status: u16) -> Response {
+    Response::new(status, "text/plain", "")
+}
+
+fn head_bytes(headers: &HeaderMap) -> usize {
     let of_header = |(name, value): (&HeaderName, &HeaderValue)| {
         HEADER_BYTES + name.as_str().len() + value.len()
     };
-    parts.headers.iter().map(of_header).sum()
+    headers.iter().map(of_header).sum()
 }
 
 /// Runs a call. One that waited long, such as for a message, may hand out something that is lost if
 /// the client has reset the stream. So before it goes on, the connection's task gets a turn to read
 /// that, and hyper one to see it.
-async fn with_turns(call: impl Future<Output = Response>) -> Response {
+async fn with_turns(call: impl Future<Output = Response>, share: &Share) -> Response {
     let mut call = pin!(call);
     let mut waits_since: Option<Instant> = None;
     let mut turns: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
@@ -249,8 +365,10 @@ async fn with_turns(call: impl Future<Output = Response>) -> Response {
         }
         turns = None;
         let polled = call.as_mut().poll(task);
-        if polled.is_pending() {
-            waits_since.get_or_insert_with(Instant::now);
+        if polled.is_pending() && waits_since.is_none() {
+            waits_since = Some(Instant::now());
+            // Strangers would have been refused by now.
+            share.let_in();
         }
         polled
     })
@@ -271,8 +389,8 @@ impl<S> Streams<S> {
         number
     }
 
-    fn end_wait(&self, wait: &mut Option<u64>) {
-        if let Some(number) = wait.take() {
+    fn end_wait(&self, wait: &Mutex<Option<u64>>) {
+        if let Some(number) = lock(wait).take() {
             lock(&self.untaken).remove(&number);
         }
     }
@@ -294,13 +412,35 @@ impl<S> Streams<S> {
 }
 
 impl<S> Active<S> {
-    fn new(streams: Arc<Streams<S>>) -> Active<S> {
+    fn new(streams: Arc<Streams<S>>, part: Option<Part>) -> Active<S> {
         streams.active.fetch_add(1, Relaxed);
-        Active(streams)
+        Active { streams, part }
+    }
+
+    fn grow(&mut self, bytes: usize) -> bool {
+        self.part.as_mut().is_none_or(|part| part.grow(bytes))
     }
 }
 
-impl<S> Body for Reply<S> {
+impl Awaited<'_> {
+    fn new(streams: &AtomicUsize) -> Awaited<'_> {
+        streams.fetch_add(1, Relaxed);
+        Awaited(streams)
+    }
+
+    /// This one and those beside it.
+    fn count(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl<S: Service> Body for Reply<S> {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -309,8 +449,9 @@ impl<S> Body for Reply<S> {
         task: &mut Task<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         // The client has taken the piece before, but for its last window.
-        let Reply { whole, stream, wait, active: Active(streams), .. } = &mut *self;
-        streams.end_wait(wait);
+        let Reply { whole, stream, sending } = &mut *self;
+        let streams = &sending.active.streams;
+        streams.end_wait(&sending.wait);
         let piece = match stream {
             None if whole.is_empty() => None,
             None if whole.len() <= SMALL_BYTES => Some(std::mem::take(whole)),
@@ -323,10 +464,17 @@ impl<S> Body for Reply<S> {
                 }
             },
         };
-        if piece.is_some() {
-            *wait = Some(streams.begin_wait());
+        let Some(piece) = piece else { return Poll::Ready(None) };
+        *lock(&sending.wait) = Some(streams.begin_wait());
+        if let Some(held) = &sending.held {
+            held.taken(piece.len());
         }
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        let is_last = stream.is_none() && whole.is_empty();
+        let piece = match is_last {
+            true => Bytes::from_owner(LastPiece { bytes: piece, _sending: Arc::clone(sending) }),
+            false => piece,
+        };
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -341,16 +489,16 @@ impl<S> Body for Reply<S> {
     }
 }
 
-impl<S> Drop for Reply<S> {
+impl<S> Drop for Sending<S> {
     fn drop(&mut self) {
-        self.active.0.end_wait(&mut self.wait);
+        self.active.streams.end_wait(&self.wait);
     }
 }
 
 impl<S> Drop for Active<S> {
     fn drop(&mut self) {
-        let is_last = self.0.active.fetch_sub(1, Relaxed) == 1;
-        let context = &self.0.context;
+        let is_last = self.streams.active.fetch_sub(1, Relaxed) == 1;
+        let context = &self.streams.context;
         if !context.drain.is_started() {
             let Timeouts { idle, write, .. } = context.timeouts;
             context.deadline.set_after(if is_last { idle } else { write });
@@ -365,11 +513,13 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::connection_memory::ConnectionMemory;
 
     /// How often the call is to be polled, once it has waited so long and is ready.
     fn polls_after(wait: Duration) -> usize {
         let (answer, answered) = oneshot::channel();
-        let mut call = pin!(with_turns(async { answered.await.unwrap_or_default() }));
+        let share = ConnectionMemory::new(1000).admit(1).unwrap();
+        let mut call = pin!(with_turns(async { answered.await.unwrap_or_default() }, &share));
         let mut task = Task::from_waker(Waker::noop());
         assert!(call.as_mut().poll(&mut task).is_pending());
         std::thread::sleep(wait);

@@ -18,6 +18,7 @@ mod affinity;
 mod budget;
 mod clock;
 mod connection;
+mod connection_memory;
 mod counters;
 mod drain;
 mod expiry;

@@ -20,6 +20,7 @@ use crate::{
     accept::{self, Acceptor},
     budget::Budget,
     connection::Shared,
+    connection_memory::ConnectionMemory,
     idle_poll::IdlePolling,
     lanes::{Lane, Lanes},
     policy::Policy,
@@ -155,6 +156,7 @@ impl Server {
                 hooks: hooks.clone(),
                 drain: drain.clone(),
             },
+            memory: ConnectionMemory::new(limits.max_connection_bytes),
             bodies: Budget::new(limits.max_unfinished_bytes),
             answers: Budget::new(limits.max_untaken_bytes),
             limits,
@@ -169,6 +171,7 @@ impl Server {
             listeners: self.listeners,
             lanes: lanes.clone(),
             max_connections: shared.limits.max_connections,
+            memory: Arc::clone(&shared.memory),
             is_tls: shared.tls.is_some(),
             drain: drain.clone(),
         });

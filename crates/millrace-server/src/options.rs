@@ -47,13 +47,21 @@ pub struct Limits {
     pub max_head_bytes: usize,
     /// A request's body; beyond: 413.
     pub max_body_bytes: usize,
+    /// All connections together, with their heads, streams, small bodies and small answers.
+    /// Strangers have half of it; beyond, those of them that came first are closed.
+    pub max_connection_bytes: usize,
     /// All bodies together that came in pieces and whose requests are not answered; beyond, large
-    /// ones get a 503.
+    /// ones that stand still are closed, or else the next gets a 503. Callers that are only claimed
+    /// have half of it.
     pub max_unfinished_bytes: usize,
-    /// All answers together that clients have not taken; beyond, a large one becomes a 503.
+    /// All answers together that clients have not taken; beyond, connections of large ones that
+    /// stand still are closed, or else the next large one becomes a 503.
     pub max_untaken_bytes: usize,
     /// Concurrent streams on one HTTP/2 connection.
     pub max_streams: u32,
+    /// Those of them that a stranger may have open beside one another before their heads are
+    /// judged.
+    pub max_strange_streams: u32,
 }
 
 /// Bounds of time.
@@ -65,6 +73,9 @@ pub struct Timeouts {
     pub head: Duration,
     /// Between two pieces of a body, which must come at a byte a millisecond on average.
     pub body: Duration,
+    /// Head and body of connections whose callers the service has not let in yet, if those above
+    /// are longer.
+    pub strange: Duration,
     /// Between two pieces of a response that the client takes. A stream of HTTP/2 that is not read
     /// ends its connection.
     pub write: Duration,
@@ -127,9 +138,11 @@ impl Default for Limits {
             max_head_bytes: 64 * 1024,
             // SQS: 1 MiB of payload, each byte of which JSON may write as six (`\u0001`).
             max_body_bytes: 8 * 1024 * 1024,
+            max_connection_bytes: 1024 * 1024 * 1024,
             max_unfinished_bytes: 256 * 1024 * 1024,
             max_untaken_bytes: 256 * 1024 * 1024,
             max_streams: 256,
+            max_strange_streams: 16,
         }
     }
 }
@@ -140,6 +153,7 @@ impl Default for Timeouts {
             handshake: Duration::from_secs(10),
             head: Duration::from_secs(30),
             body: Duration::from_secs(30),
+            strange: Duration::from_secs(10),
             write: Duration::from_secs(30),
             // Nobody opens connections to keep them unused, but those who mean to take them all.
             first: Duration::from_secs(60),

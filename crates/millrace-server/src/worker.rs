@@ -28,6 +28,7 @@ use crate::{
     accept::Acceptor,
     clock::Clock,
     connection::{self, Context, Shared},
+    connection_memory::Share,
     counters::Cell,
     idle_poll::IdlePolling,
     lanes::Lanes,
@@ -96,6 +97,7 @@ pub(crate) enum Stream {
 /// A connection's place among the open ones; given back when dropped.
 pub(crate) struct Place {
     worker: Arc<Worker>,
+    pub(crate) share: Arc<Share>,
     /// Why it is closed, when it is.
     reason: Closed,
 }
@@ -118,10 +120,10 @@ impl Worker {
     }
 
     /// Counts one more connection.
-    pub(crate) fn place(self: &Arc<Worker>) -> Place {
+    pub(crate) fn place(self: &Arc<Worker>, share: Arc<Share>) -> Place {
         self.open.fetch_add(1, Relaxed);
         self.cell().opened();
-        Place { worker: Arc::clone(self), reason: Closed::Drain }
+        Place { worker: Arc::clone(self), share, reason: Closed::Drain }
     }
 
     pub(crate) fn open(&self) -> usize {
@@ -166,6 +168,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.worker.open.fetch_sub(1, Relaxed);
         self.worker.cell().closed(self.reason);
+        self.share.leave();
     }
 }
 
@@ -273,7 +276,8 @@ fn adopt<S: Service>(
             return;
         }
     };
-    let context = Context::new(Arc::clone(shared), Arc::clone(worker), peer);
+    let share = Arc::clone(&place.share);
+    let context = Context::new(Arc::clone(shared), Arc::clone(worker), peer, share);
     // Two futures of different size: a plain connection does not pay for TLS.
     match shared.tls.clone() {
         None => connections.spawn(async move {

@@ -56,6 +56,14 @@ impl Auth {
         }
     }
 
+    /// Whether the head of a request may be that of somebody known; on only.
+    pub(crate) fn check_head(&self, request: &Request<'_>) -> Result<(), ApiError> {
+        match &self.verifier {
+            Some(verifier) => Ok(verifier.check_head(request, now_s())?),
+            None => Ok(()),
+        }
+    }
+
     /// The caller of a request, if it may call at all.
     pub(crate) fn identify<'a>(
         &'a self,

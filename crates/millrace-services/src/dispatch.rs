@@ -11,7 +11,7 @@ use millrace_otel::{RequestSpan, Tracer};
 use millrace_wire::protocol::{Protocol, ServiceName, Target, detect};
 use millrace_wire::query::Parameters;
 use millrace_wire::{
-    ApiError, Request, Response, Service, no_action_response, path, sqs as wire_sqs,
+    ApiError, Judgement, Request, Response, Service, no_action_response, path, sqs as wire_sqs,
 };
 use prometheus_client::collector::Collector;
 
@@ -123,8 +123,10 @@ impl Services {
         let request_id = str::from_utf8(&id).unwrap_or_default();
         if request.path == "/metrics" && matches!(request.method, "GET" | "HEAD") {
             let answer = Box::pin(self.telemetry.answer(request, !self.auth.is_on())).await;
-            return answer
-                .unwrap_or_else(|e| e.response(ServiceName::Sqs, Protocol::Json, request_id));
+            let mut response =
+                answer.unwrap_or_else(|e| e.response(ServiceName::Sqs, Protocol::Json, request_id));
+            response.is_admitted = response.status == 200;
+            return response;
         }
         // Signatures are over what was sent, everything else is about what was meant.
         let inflated = self.inflater.inflated(request, || self.auth.check_signature(request));
@@ -165,7 +167,8 @@ impl Services {
             }
         };
         let call = Call { target: &target, caller: &caller, request_id, span: &span };
-        let response = self.act(&meant, parameters, call).await;
+        let mut response = self.act(&meant, parameters, call).await;
+        response.is_admitted = true;
         span.answered(response.status, request_id);
         self.requests.add(service, &target.action, response.status, began.elapsed());
         response
@@ -288,5 +291,23 @@ impl Call<'_> {
 impl Service for Services {
     fn call(&self, request: Request<'_>) -> impl Future<Output = Response> + Send {
         self.answer(request, MessageId::from_random(fastrand::u128(..)).text())
+    }
+
+    /// A form says only in its body which service and action are meant: without one, the answer is
+    /// that of the protocol and service that the head tells.
+    fn judge(&self, head: &Request<'_>) -> Judgement {
+        if !self.auth.is_on() {
+            return Judgement::Admitted;
+        }
+        let path = path::normal(head.path);
+        let head = &Request { path: &path, body: &[], ..*head };
+        let Err(error) = self.auth.check_head(head) else { return Judgement::Claimed };
+        let id = MessageId::from_random(fastrand::u128(..)).text();
+        let request_id = str::from_utf8(&id).unwrap_or_default();
+        let (service, protocol) = match detect(head) {
+            Ok(target) => (target.service, target.protocol),
+            Err(_) => (ServiceName::Sqs, Protocol::Query),
+        };
+        Judgement::Refused(error.response(service, protocol, request_id))
     }
 }

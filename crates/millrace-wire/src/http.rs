@@ -71,6 +71,19 @@ pub struct Response {
     pub stream: Option<Box<dyn BodyStream>>,
     /// Takes back what the answer handed out, if the server has to send another.
     pub unsent: Option<Unsent>,
+    /// The service knows the caller, or lets everybody in: the connection is no stranger's.
+    pub is_admitted: bool,
+}
+
+/// What a service makes of a request of which only the head is there.
+#[derive(Debug)]
+pub enum Judgement {
+    /// The body may come: everybody may call, or the head proves who does.
+    Admitted,
+    /// The head names a caller who is known, but only the body shows whether it is the caller's.
+    Claimed,
+    /// The answer, whatever the body is.
+    Refused(Response),
 }
 
 /// What is to be done if an answer is not sent, for want of room.
@@ -122,8 +135,14 @@ impl Response {
 /// Cancel safety: the server drops the future when the client disconnects; an implementation
 /// changes state between awaits, never across them, and gives back what it holds when dropped.
 pub trait Service: Send + Sync + 'static {
-    /// Answers one request. Never fails: errors are responses.
+    /// Answers one request. Never fails: errors are responses. Callers who are not known are
+    /// refused without waiting: a call that waits is taken for one of a known caller.
     fn call(&self, request: Request<'_>) -> impl Future<Output = Response> + Send;
+
+    /// Judges a request by its head, before the server makes room for a large body.
+    fn judge(&self, _head: &Request<'_>) -> Judgement {
+        Judgement::Admitted
+    }
 }
 
 #[cfg(test)]

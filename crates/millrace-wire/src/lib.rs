@@ -20,4 +20,4 @@ pub mod sqs;
 
 pub use error::{ApiError, no_action_response};
 pub use escape::{json_string, xml_text};
-pub use http::{BodyStream, Header, Request, Response, Service, Unsent};
+pub use http::{BodyStream, Header, Judgement, Request, Response, Service, Unsent};

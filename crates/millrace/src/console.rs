@@ -36,7 +36,7 @@ pub(crate) fn bind(
         tls: config.tls.clone().filter(|_| !is_local),
         limits: Limits {
             max_connections: limits::console_connections(),
-            ..Bounds::of(config.limits.memory_bytes).limits()
+            ..Bounds::of(config.limits.memory_bytes).side_limits()
         },
         timeouts: Timeouts { drain: config.drain, ..Timeouts::default() },
         ..millrace_server::Options::default()

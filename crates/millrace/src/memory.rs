@@ -11,9 +11,13 @@ use millrace_server::Limits;
 /// A batch of the largest messages fits, and what moves from one segment to another at a time.
 const WAITING_BYTES_LEAST: u64 = 8 << 20;
 
-/// What requests, answers and changes may take together.
+/// A listener beside that of the clients has this part of each of its bounds.
+const SIDE_PART: usize = 4;
+
+/// What connections, requests, answers and changes may take together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
+    connections_bytes: u64,
     bodies_bytes: u64,
     answers_bytes: u64,
     waiting_bytes: u64,
@@ -25,9 +29,11 @@ impl Bounds {
     pub(crate) fn of(bytes: u64) -> Bounds {
         let bytes = if bytes == 0 { available() } else { bytes };
         let (limits, group) = (Limits::default(), GroupOptions::default());
-        // A quarter in all; as much again may be freed and not yet given back.
+        // A quarter in all; as much again may be freed and not yet given back. Connections have a
+        // quarter more: without theirs nobody is served.
         let share = bytes / 16;
         Bounds {
+            connections_bytes: (bytes / 4).min(limits.max_connection_bytes as u64),
             bodies_bytes: share.min(limits.max_unfinished_bytes as u64),
             answers_bytes: share.min(limits.max_untaken_bytes as u64),
             waiting_bytes: share.clamp(WAITING_BYTES_LEAST, group.max_waiting_bytes),
@@ -37,8 +43,21 @@ impl Bounds {
 
     pub(crate) fn limits(&self) -> Limits {
         Limits {
+            max_connection_bytes: self.connections_bytes as usize,
             max_unfinished_bytes: self.bodies_bytes as usize,
             max_untaken_bytes: self.answers_bytes as usize,
+            ..Limits::default()
+        }
+    }
+
+    /// Those of a listener beside that of the clients, such as the console's.
+    pub(crate) fn side_limits(&self) -> Limits {
+        let Limits { max_connection_bytes, max_unfinished_bytes, max_untaken_bytes, .. } =
+            self.limits();
+        Limits {
+            max_connection_bytes: max_connection_bytes / SIDE_PART,
+            max_unfinished_bytes: max_unfinished_bytes / SIDE_PART,
+            max_untaken_bytes: max_untaken_bytes / SIDE_PART,
             ..Limits::default()
         }
     }
@@ -54,10 +73,11 @@ impl Bounds {
     /// Tells what is less than usual.
     pub(crate) fn log(&self) {
         if *self != Bounds::of(u64::MAX) {
-            let [bodies_mib, answers_mib, waiting_mib] =
-                [self.bodies_bytes, self.answers_bytes, self.waiting_bytes]
+            let [connections_mib, bodies_mib, answers_mib, waiting_mib] =
+                [self.connections_bytes, self.bodies_bytes, self.answers_bytes, self.waiting_bytes]
                     .map(|bytes| bytes >> 20);
             tracing::info!(
+                connections_mib,
                 bodies_mib,
                 answers_mib,
                 waiting_mib,
@@ -105,12 +125,15 @@ mod tests {
     fn bounds_are_as_usual_with_enough_memory_and_shrink_with_less() {
         let (limits, group) = (Limits::default(), GroupOptions::default());
         let usual = Bounds::of(4 << 30);
+        assert_eq!(usual.limits().max_connection_bytes, limits.max_connection_bytes);
         assert_eq!(usual.limits().max_unfinished_bytes, limits.max_unfinished_bytes);
         assert_eq!(usual.limits().max_untaken_bytes, limits.max_untaken_bytes);
         assert_eq!(usual.group_options().max_waiting_bytes, group.max_waiting_bytes);
         assert_eq!(usual.group_options().recent_bytes, group.recent_bytes);
 
         let small = Bounds::of(128 << 20);
+        assert_eq!(small.limits().max_connection_bytes, 32 << 20);
+        assert_eq!(small.side_limits().max_connection_bytes, 8 << 20);
         assert_eq!(small.limits().max_unfinished_bytes, 8 << 20);
         assert_eq!(small.group_options().recent_bytes, 8 << 20);
         assert_eq!(Bounds::of(1).group_options().max_waiting_bytes, WAITING_BYTES_LEAST);

@@ -65,6 +65,11 @@ impl ReadBuffer {
         self.bytes.split_off(std::mem::take(&mut self.start))
     }
 
+    /// The memory that it takes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     pub(crate) fn unread(&self) -> &[u8] {
         &self.bytes[self.start..]
     }

@@ -14,6 +14,7 @@ use super::response::{self, BodyEnd, Connection, has_length};
 use super::{Stop, lookahead};
 use crate::{
     Closed,
+    budget::Held,
     connection::{Context, LONG_WAIT, hold_answer},
 };
 
@@ -58,8 +59,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             Some(response) => response,
             None => self.call(request).await?,
         };
-        let room = context.answers.hold_whole(response.body.len());
-        let _held = hold_answer(room, &mut response);
+        if response.is_admitted {
+            context.share.let_in();
+        }
+        let room = context.answers.hold_whole(&context.share, response.body.len());
+        let held = hold_answer(room, &mut response);
         context.worker.request();
         // Not the query: it may hold a signature.
         tracing::debug!(
@@ -86,7 +90,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
         let framing = response::Framing { connection, body: BodyEnd::Length, allowed_origin };
         let has_body = head.method != "HEAD" && has_length(response.status);
         let body = if has_body { response.body.as_slice() } else { &[] };
-        self.send(&response, framing, body).await?;
+        self.send(&response, framing, body, held.as_ref()).await?;
         match connection {
             Connection::Kept | Connection::KeptAloud => Ok(()),
             Connection::Close if head.is_kept_alive => Err(Stop::Closed(Closed::Drain)),
@@ -101,13 +105,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
     /// runtime gets a turn to learn what happened to it.
     async fn call(&mut self, request: Request<'_>) -> Result<Response, Closed> {
         let mut call = pin!(self.context.service.call(request));
-        let cell = self.context.cell();
+        let context = self.context;
         let mut waits_since: Option<Instant> = None;
         let mut turn: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
         poll_fn(|task| {
             let mut read_ahead = |task: &mut TaskContext<'_>| {
                 let (io, kept_bytes) = (&mut self.wire.io, self.kept_bytes);
-                lookahead::read_ahead(io, self.lookahead, kept_bytes, cell, task)
+                lookahead::read_ahead(io, self.lookahead, kept_bytes, context, task)
             };
             if waits_since.is_some_and(|since| since.elapsed() >= LONG_WAIT) {
                 let turn = turn.get_or_insert_with(|| Box::pin(tokio::task::yield_now()));
@@ -122,7 +126,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             if let Poll::Ready(response) = call.as_mut().poll(task) {
                 return Poll::Ready(Ok(response));
             }
-            waits_since.get_or_insert_with(Instant::now);
+            if waits_since.is_none() {
+                waits_since = Some(Instant::now());
+                // Strangers would have been refused by now.
+                context.share.let_in();
+            }
             match read_ahead(task) {
                 Ok(()) => Poll::Pending,
                 Err(closed) => Poll::Ready(Err(closed)),
@@ -136,6 +144,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
         response: &Response,
         framing: response::Framing<'_>,
         body: &[u8],
+        held: Option<&Held>,
     ) -> Result<(), Closed> {
         self.out.clear();
         response::push_head(self.out, response, framing);
@@ -143,6 +152,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             self.out.extend_from_slice(body);
             return self.wire.write(self.context, self.out, b"").await;
         }
-        self.wire.write(self.context, self.out, body).await
+        self.wire.write_held(self.context, self.out, body, held).await
     }
 }

@@ -10,7 +10,9 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::{Closed, connection::Context, pace::Pace, scratch};
+use crate::{
+    Closed, budget::Held, connection::Context, connection_memory::Part, pace::Pace, scratch,
+};
 
 /// How long a refused client may go on sending.
 const LINGER: Duration = Duration::from_secs(2);
@@ -60,6 +62,28 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
         first: &[u8],
         second: &[u8],
     ) -> Result<(), Closed> {
+        self.write_held(context, first, second, None).await
+    }
+
+    /// The same for an answer that counts as `held`. One that does not is counted as soon as the
+    /// client does not take it at once.
+    pub(crate) async fn write_held<S>(
+        &mut self,
+        context: &Context<S>,
+        first: &[u8],
+        second: &[u8],
+        held: Option<&Held>,
+    ) -> Result<(), Closed> {
+        let mut part: Option<Part> = None;
+        let mut wait = |task: &mut Task<'_>, pace: &mut Option<Pace>| {
+            if held.is_none() && part.is_none() {
+                part = context.share.part(first.len() + second.len());
+                if part.is_none() {
+                    return Poll::Ready(Err(Closed::NoMemory));
+                }
+            }
+            wait_to_write(context, task, pace)
+        };
         let total = first.len() + second.len();
         let mut written = 0;
         // From when the client first does not take what is there.
@@ -79,17 +103,20 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
                     Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Closed::ByPeer)),
                     Poll::Ready(Ok(count)) => {
                         written += count;
+                        if let Some(held) = held {
+                            held.taken(count);
+                        }
                         if let Some(pace) = &mut pace {
                             pace.received(context.deadline.now_ms(), count);
                         }
                     }
-                    Poll::Pending => return wait_to_write(context, task, &mut pace),
+                    Poll::Pending => return wait(task, &mut pace),
                 }
             }
             match Pin::new(&mut self.io).poll_flush(task) {
                 Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
                 Poll::Ready(Err(_)) => Poll::Ready(Err(Closed::ByPeer)),
-                Poll::Pending => wait_to_write(context, task, &mut pace),
+                Poll::Pending => wait(task, &mut pace),
             }
         })
         .await?;

@@ -26,25 +26,33 @@ mod stream;
 
 use std::{future::poll_fn, task::Poll};
 
-use millrace_wire::{Response, Service};
+use millrace_wire::{Judgement, Request, Response, Service};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::{
     body::Chunked,
     exchange::Exchange,
     head::{BodyLength, Framing, Headers, Refusal},
-    io::Wire,
     response::{BodyEnd, Connection},
 };
 pub(crate) use self::{
     buffer::ReadBuffer,
     head::MAX_HEADERS,
+    io::Wire,
     response::{has_length, is_value},
 };
-use crate::{Closed, Timeouts, budget::Held, connection::Context, pace::Pace};
+use crate::{
+    Closed, Timeouts,
+    budget::{Held, SMALL_BYTES},
+    connection::Context,
+    pace::Pace,
+};
 
 /// What HTTP/2 clients with prior knowledge begin with (RFC 9113 section 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Beyond, what a request takes counts as a large body: one read takes as much at most.
+const MAX_COUNTED_BYTES: usize = 128 * 1024;
 
 /// What a refused client may still send before we stop listening to it.
 const MAX_DISCARDED_BYTES: usize = 64 * 1024 * 1024;
@@ -56,6 +64,8 @@ pub(crate) struct Http1<T, S> {
     buffer: ReadBuffer,
     lookahead: Vec<u8>,
     out: Vec<u8>,
+    /// Of `buffer` and `out`, what the connection's share counts.
+    counted_bytes: usize,
 }
 
 /// How the loop ended.
@@ -71,6 +81,14 @@ pub(crate) enum End {
 enum Stop {
     Closed(Closed),
     Refused(Refusal),
+    /// By the service, which has seen only the head.
+    Judged(Box<Judged>),
+}
+
+/// The service's answer to a head whose body is not wanted.
+struct Judged {
+    response: Response,
+    origin: Option<String>,
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
@@ -82,11 +100,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             buffer: ReadBuffer::new(unread),
             lookahead: Vec::new(),
             out: Vec::new(),
+            counted_bytes: 0,
         }
     }
 
     /// The connection, and the bytes that were read and not used.
     pub(crate) fn into_parts(mut self) -> (T, Vec<u8>, Context<S>) {
+        self.context.share.shrink(self.counted_bytes);
         (self.wire.io, self.buffer.take(), self.context)
     }
 
@@ -111,7 +131,22 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
         };
         let closed = match stop {
             Stop::Closed(closed) => closed,
-            Stop::Refused(refusal) => self.refuse(refusal).await,
+            Stop::Refused(refusal) => {
+                tracing::debug!(peer = %self.context.peer, reason = refusal.text(), "request refused");
+                let mut response = Response::new(refusal.status(), "text/plain", refusal.text());
+                response.body.push(b'\n');
+                self.refuse(response, None).await
+            }
+            Stop::Judged(judged) => {
+                let Judged { response, origin } = *judged;
+                tracing::debug!(
+                    peer = %self.context.peer,
+                    status = response.status,
+                    request_id = response.request_id,
+                    "request refused by its head"
+                );
+                self.refuse(response, origin).await
+            }
         };
         if self.context.is_tls && matches!(closed, Closed::Requested | Closed::Idle | Closed::Drain)
         {
@@ -126,7 +161,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
         if self.buffer.unread().is_empty() {
             self.wait_for_request().await?;
         } else {
-            self.context.deadline.set_after(self.context.timeouts.head);
+            self.context.deadline.set_after(self.context.head_timeout());
         }
         loop {
             let unread = self.buffer.unread();
@@ -150,6 +185,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             if self.buffer.unread().is_empty() {
                 self.wait_for_request().await?;
             }
+            self.count(decoded.as_ref().map_or(0, Vec::capacity))?;
             let mut headers = Headers::new();
             let Some(head) = head::parse(self.buffer.unread(), &mut headers)? else {
                 drop(headers);
@@ -166,7 +202,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             let Some(body) = body else {
                 let framing = head.framing;
                 drop(headers);
-                let held = _held.insert(self.context.bodies.hold());
+                let held = _held.insert(self.context.bodies.hold(&self.context.share));
                 decoded = self.read_body(framing, held).await?;
                 continue;
             };
@@ -190,8 +226,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             answered?;
             self.buffer.consume(used_bytes);
             if !self.lookahead.is_empty() {
-                self.buffer.append(&std::mem::take(&mut self.lookahead));
+                let lookahead = std::mem::take(&mut self.lookahead);
+                self.buffer.append(&lookahead);
+                self.context.share.shrink(lookahead.capacity());
             }
+            self.count(0)?;
             return Ok(());
         }
     }
@@ -204,10 +243,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
         }
         // The runtime has to learn of what came meanwhile.
         tokio::task::yield_now().await;
-        let (io, cell) = (&mut self.wire.io, self.context.cell());
+        let (io, context) = (&mut self.wire.io, &self.context);
         poll_fn(|task| {
             // Its failure, or the client's end, means that there is nothing.
-            let _ = lookahead::read_ahead(io, &mut self.lookahead, kept_bytes, cell, task);
+            let _ = lookahead::read_ahead(io, &mut self.lookahead, kept_bytes, context, task);
             Poll::Ready(!self.lookahead.is_empty())
         })
         .await
@@ -217,13 +256,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
     async fn wait_for_request(&mut self) -> Result<(), Closed> {
         let context = &self.context;
         let Timeouts { first, idle, .. } = context.timeouts;
-        context.deadline.set_after(if context.has_asked { idle } else { first });
+        // A stranger that asked and was refused is as one that has not asked.
+        let has_asked = context.has_asked && !context.share.is_stranger();
+        context.deadline.set_after(if has_asked { idle } else { first });
         let buffer = &mut self.buffer;
         let read = self.wire.read(context, Some(Closed::Drain), Closed::Idle, |bytes| {
             buffer.append(bytes);
         });
         read.await?;
-        context.deadline.set_after(context.timeouts.head);
+        context.deadline.set_after(context.head_timeout());
         Ok(())
     }
 
@@ -236,8 +277,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             let before = self.buffer.unread().len();
             if seen_bytes == 0 {
                 // Perhaps left over by the previous request: its time begins now.
-                self.context.deadline.set_after(self.context.timeouts.head);
+                self.context.deadline.set_after(self.context.head_timeout());
             }
+            self.count(0)?;
             self.read_more(Closed::SlowRequest).await?;
             seen_bytes = before;
             if head::may_end(self.buffer.unread(), seen_bytes) {
@@ -263,7 +305,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             BodyLength::Bytes(_) => None,
             BodyLength::Chunked => Some(Chunked::new(limits.max_body_bytes, limits.max_head_bytes)),
         };
-        let mut pace = Pace::new(self.context.deadline.now_ms(), self.context.timeouts.body);
+        let mut is_judged = false;
+        let mut pace = Pace::new(self.context.deadline.now_ms(), self.context.body_timeout());
         let mut owes_continue = framing.expects_continue;
         let whole_bytes = match framing.body {
             BodyLength::Bytes(length) => framing.head_bytes + length,
@@ -280,16 +323,76 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
             if is_complete {
                 return Ok(chunked.map(|chunked| chunked.body));
             }
+            let at_least = match (&chunked, framing.body) {
+                (Some(chunked), _) => chunked.body.len(),
+                (None, BodyLength::Bytes(length)) => length,
+                (None, BodyLength::Chunked) => 0,
+            };
+            if at_least > SMALL_BYTES && !std::mem::replace(&mut is_judged, true) {
+                self.judge(held)?;
+            }
             if std::mem::take(&mut owes_continue) {
                 self.wire.write(&self.context, b"HTTP/1.1 100 Continue\r\n\r\n", b"").await?;
             }
             self.context.deadline.set_at_ms(pace.deadline_ms());
-            let count = self.read_more_of(whole_bytes, Closed::SlowRequest).await?;
+            self.count(chunked.as_ref().map_or(0, |chunked| chunked.body.capacity()))?;
+            let read = self.read_more_of(whole_bytes, Closed::SlowRequest).await;
+            let count = read.map_err(|closed| match closed {
+                Closed::NoMemory => Stop::Refused(Refusal::Busy),
+                closed => Stop::Closed(closed),
+            })?;
             pace.received(self.context.deadline.now_ms(), count);
             if !held.grow(count) {
                 return Err(Stop::Refused(Refusal::Busy));
             }
         }
+    }
+
+    /// Lets the service judge the head before there is room for a large body.
+    fn judge(&self, held: &mut Held) -> Result<(), Stop> {
+        let context = &self.context;
+        let mut headers = Headers::new();
+        let Some(head) = head::parse(self.buffer.unread(), &mut headers)? else { return Ok(()) };
+        let request = Request {
+            method: head.method,
+            path: head.path,
+            query: head.query,
+            headers: &headers,
+            body: &[],
+            peer: context.peer,
+            is_tls: context.is_tls,
+        };
+        match context.service.judge(&request) {
+            Judgement::Admitted => {}
+            Judgement::Claimed if context.share.is_stranger() => held.set_claimed(),
+            Judgement::Claimed => {}
+            Judgement::Refused(response) => {
+                let origin = head.origin.map(str::to_owned);
+                return Err(Stop::Judged(Box::new(Judged { response, origin })));
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what the buffers and a decoded body take, as far as that does not count as a large
+    /// body.
+    fn count(&mut self, decoded_bytes: usize) -> Result<(), Stop> {
+        let holds = self.buffer.capacity() + self.out.capacity() + decoded_bytes;
+        let holds = holds.min(MAX_COUNTED_BYTES);
+        let share = &self.context.share;
+        if holds > self.counted_bytes {
+            if !share.grow(holds - self.counted_bytes) {
+                return Err(match share.is_cut() {
+                    true => Stop::Closed(Closed::NoMemory),
+                    false => Stop::Refused(Refusal::Busy),
+                });
+            }
+            self.counted_bytes = holds;
+        } else if holds < self.counted_bytes {
+            share.shrink(self.counted_bytes - holds);
+            self.counted_bytes = holds;
+        }
+        Ok(())
     }
 
     async fn read_more(&mut self, late: Closed) -> Result<usize, Closed> {
@@ -305,16 +408,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
 
     /// Says why, then lets the client finish sending: closing at once would reset the connection
     /// and could take the answer with it.
-    async fn refuse(&mut self, refusal: Refusal) -> Closed {
-        let mut response = Response::new(refusal.status(), "text/plain", refusal.text());
-        response.body.push(b'\n');
-        tracing::debug!(peer = %self.context.peer, reason = refusal.text(), "request refused");
+    async fn refuse(&mut self, response: Response, origin: Option<String>) -> Closed {
         self.context.worker.request();
         self.out.clear();
         let framing = response::Framing {
             connection: Connection::Close,
             body: BodyEnd::Length,
-            allowed_origin: None,
+            allowed_origin: self.context.policy.allowed_origin(origin.as_deref()),
         };
         response::push_head(&mut self.out, &response, framing);
         self.out.extend_from_slice(&response.body);

@@ -54,13 +54,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
     /// Waits for the next piece, or for the client to leave.
     async fn next_piece(&mut self, stream: &mut dyn BodyStream) -> Result<Option<Vec<u8>>, Closed> {
         self.context.deadline.clear();
-        let cell = self.context.cell();
+        let context = self.context;
         poll_fn(|task| {
             if let Poll::Ready(piece) = stream.poll_next(task) {
                 return Poll::Ready(Ok(piece));
             }
             let io = &mut self.wire.io;
-            if let Err(closed) = read_ahead(io, self.lookahead, self.kept_bytes, cell, task) {
+            if let Err(closed) = read_ahead(io, self.lookahead, self.kept_bytes, context, task) {
                 return Poll::Ready(Err(closed));
             }
             Poll::Pending

@@ -54,6 +54,9 @@ impl Ending {
         activity: Activity,
         task: &Task<'_>,
     ) -> Next {
+        if context.share.is_cut() {
+            return Next::Close(Closed::NoMemory);
+        }
         if activity == Activity::Stalled {
             if self.has_looked {
                 return Next::Close(Closed::SlowReader);
@@ -76,7 +79,11 @@ impl Ending {
             Some(reason) if is_late => return Next::Close(reason),
             _ => {
                 deadline.register(task.waker());
-                return Next::Wait;
+                // After: it may happen at any time.
+                return match context.share.is_cut() {
+                    true => Next::Close(Closed::NoMemory),
+                    false => Next::Wait,
+                };
             }
         };
         // hyper says goodbye only to clients that have said hello.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use millrace_server::{Counters, Drain, Drained, Hooks, Options, Server, Totals};
-use millrace_wire::{BodyStream, Request, Response, Service, Unsent};
+use millrace_wire::{BodyStream, Judgement, Request, Response, Service, Unsent};
 
 /// Long enough for a busy machine; only a failing test waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -69,6 +69,22 @@ impl Drop for Guard<'_> {
 
 impl Service for Fake {
     async fn call(&self, request: Request<'_>) -> Response {
+        let is_admitted = request.header("x-stranger").is_none();
+        Response { is_admitted, ..self.answer(request).await }
+    }
+
+    /// By `X-Stranger`: `refused` by the head alone, or `claimed`.
+    fn judge(&self, head: &Request<'_>) -> Judgement {
+        match head.header("x-stranger") {
+            Some("refused") => Judgement::Refused(Response::new(403, "text/plain", "refused")),
+            Some(_) => Judgement::Claimed,
+            None => Judgement::Admitted,
+        }
+    }
+}
+
+impl Fake {
+    async fn answer(&self, request: Request<'_>) -> Response {
         match request.path {
             "/echo" => echo(&request),
             "/hold" => self.hold().await,
@@ -97,9 +113,7 @@ impl Service for Fake {
             },
         }
     }
-}
 
-impl Fake {
     fn stream(&self) -> Response {
         let (sender, pieces) = tokio::sync::mpsc::channel(8);
         *self.pieces.lock().unwrap() = Some(sender);

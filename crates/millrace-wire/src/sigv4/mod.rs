@@ -102,19 +102,42 @@ impl<C: Credentials> Verifier<C> {
     ) -> Result<Verified, AuthError> {
         let claim = Claim::of(request)?;
         let scope = claim.scope()?;
-        check_scope(&scope, &claim, service)?;
-        check_signed_headers(request, &claim.signed_headers)?;
-        check_time(&claim, now)?;
-        let credential = self.credentials.find(scope.access_key).ok_or(AuthError::UnknownKey)?;
-        if claim.has_token {
-            return Err(AuthError::BadToken);
-        }
+        let credential = self.check_claim(request, (&claim, &scope), service, now)?;
         self.check_signature(request, &claim, &scope, &credential)?;
         Ok(Verified {
             access_key: scope.access_key.to_owned(),
             region: scope.region.to_owned(),
             credential,
         })
+    }
+
+    /// Checks what the head of `request` alone tells: that it is signed, in the right form, now,
+    /// with a key that is known. Whether it is the signature of that key takes the body, too.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Verifier::verify`].
+    pub fn check_head(&self, request: &Request<'_>, now: u64) -> Result<(), AuthError> {
+        let claim = Claim::of(request)?;
+        let scope = claim.scope()?;
+        self.check_claim(request, (&claim, &scope), None, now).map(drop)
+    }
+
+    fn check_claim(
+        &self,
+        request: &Request<'_>,
+        (claim, scope): (&Claim<'_>, &Scope<'_>),
+        service: Option<&str>,
+        now: u64,
+    ) -> Result<Arc<Credential>, AuthError> {
+        check_scope(scope, claim, service)?;
+        check_signed_headers(request, &claim.signed_headers)?;
+        check_time(claim, now)?;
+        let credential = self.credentials.find(scope.access_key).ok_or(AuthError::UnknownKey)?;
+        if claim.has_token {
+            return Err(AuthError::BadToken);
+        }
+        Ok(credential)
     }
 
     fn check_signature(

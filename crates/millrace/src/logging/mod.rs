@@ -1,5 +1,6 @@
 //! Structured logs on standard error, which nothing ever waits for.
 
+mod bound;
 mod fields;
 mod json;
 mod lines;
@@ -21,6 +22,7 @@ use tracing_subscriber::{
 
 use crate::config::{LogFormat, UsageError};
 use crate::visible::visible;
+use bound::Bound;
 use fields::OneLine;
 use json::SpelledOut;
 use lines::Lines;
@@ -52,7 +54,7 @@ pub(crate) fn start(level: &str, format: LogFormat) -> anyhow::Result<()> {
         }
     };
     // The filter stands in front of everything: what is off costs one load.
-    Registry::default().with(layer.and_then(targets)).try_init()?;
+    Registry::default().with(layer.and_then(Bound::default()).and_then(targets)).try_init()?;
     Ok(())
 }
 

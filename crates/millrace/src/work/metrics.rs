@@ -8,8 +8,8 @@ use std::{
 };
 
 use anyhow::Context;
-use millrace_server::{Drain, Hooks, Options, Server, Timeouts};
-use millrace_wire::{Request, Response, Service};
+use millrace_server::{Drain, Hooks, Limits, Options, Server, Timeouts};
+use millrace_wire::{Judgement, Request, Response, Service};
 use millrace_worker::Metrics;
 use prometheus_client::{encoding::text, registry::Registry};
 
@@ -39,16 +39,37 @@ impl Service for Exposition {
         }
         let mut page = String::new();
         match text::encode(&mut page, &self.registry) {
-            Ok(()) => Response::new(200, CONTENT_TYPE, page),
+            Ok(()) => Response { is_admitted: true, ..Response::new(200, CONTENT_TYPE, page) },
             Err(_) => Response::new(500, "text/plain", "the counters cannot be written\n"),
         }
+    }
+
+    fn judge(&self, _head: &Request<'_>) -> Judgement {
+        Judgement::Refused(Response::new(413, "text/plain", "no request here has a body\n"))
+    }
+}
+
+/// A scraper and a few probes take little: the rest of the memory is for handlers.
+fn limits() -> Limits {
+    const MIB: usize = 1 << 20;
+    Limits {
+        max_connection_bytes: 16 * MIB,
+        max_unfinished_bytes: MIB,
+        max_untaken_bytes: 16 * MIB,
+        ..Limits::default()
     }
 }
 
 /// Listens with a thread of its own.
 pub(super) fn listen(address: SocketAddr, workers: Vec<Metrics>) -> anyhow::Result<Listening> {
     let timeouts = Timeouts { drain: DRAIN, ..Timeouts::default() };
-    let options = Options { listen: vec![address], workers: 1, timeouts, ..Options::default() };
+    let options = Options {
+        listen: vec![address],
+        workers: 1,
+        timeouts,
+        limits: limits(),
+        ..Options::default()
+    };
     let server = Server::bind(options).context("listening for --metrics-listen")?;
     for address in server.addresses() {
         tracing::info!(%address, "serving metrics");
