@@ -8,7 +8,7 @@ mod tasks;
 
 use std::sync::PoisonError;
 
-use millrace_core::{MessageId, QueueKey};
+use millrace_core::{MessageId, QueueKey, may_take};
 use millrace_engine::record;
 use millrace_journal::{Purpose, Ticket};
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use crate::queue::SharedQueue;
 use tasks::Entry;
 pub(crate) use tasks::MoveTasks;
 
-/// Tasks that may run at a time.
+/// SQS: tasks of one account that may run at a time. All accounts together have a tenth more.
 const RUNNING_AT_A_TIME: usize = 100;
 
 /// Where a task is in its life.
@@ -70,6 +70,11 @@ impl MoveTask {
     /// Whether it is a task of that queue, and not of one that had its name before.
     pub(crate) fn is_of(&self, source: &SharedQueue) -> bool {
         self.source == source.arn() && is_that(self.source_id, source)
+    }
+
+    /// The account of its source, which the fifth part of an ARN names.
+    fn account(&self) -> &str {
+        self.source.split(':').nth(4).unwrap_or_default()
     }
 }
 
@@ -154,7 +159,9 @@ impl Broker {
         if tasks.all_running().any(|entry| entry.task.is_of(source)) {
             return Err(MoveTaskError::AlreadyRunning);
         }
-        if tasks.all_running().count() >= RUNNING_AT_A_TIME {
+        let account = &source.key().account;
+        let of_account = tasks.all_running().filter(|entry| entry.task.account() == account);
+        if !may_take(of_account.count(), tasks.all_running().count(), RUNNING_AT_A_TIME) {
             return Err(MoveTaskError::TooManyRunning);
         }
         let now = self.now();

@@ -5,15 +5,21 @@
 //!        2 | entity (varint) | column (varint) | unit (byte) | metric
 //!        3 | day (varint) | entity (varint) | column (varint) …      had values on that day
 //!        4 | entity (varint)                                         the next one's number at least
+//!        5 | entity (varint) | column (varint) …                     series that were removed
 //! ```
 //! Texts stand behind their length. A number whose name is lost to damage is given to no other: its
 //! values would be taken for the other's.
 
-use std::collections::{BTreeMap, HashMap};
+mod usage;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(test)]
+pub(crate) use self::usage::SERIES_MAX;
+use self::usage::{Usage, Usages};
 use crate::day::DAY_S;
 use crate::log::Log;
 use crate::number::{Reader, put_text, put_varint};
@@ -25,12 +31,8 @@ const ENTITY: u8 = 1;
 const COLUMN: u8 = 2;
 const SEEN: u8 = 3;
 const NEXT_ID: u8 = 4;
+const REMOVED: u8 = 5;
 
-/// Series at most that clients give, so that nobody fills memory with names; and as many of the
-/// server's own, so that clients cannot keep queues from being measured.
-pub(crate) const SERIES_MAX: usize = if cfg!(test) { 2_000 } else { 1_000_000 };
-/// Bytes of the names that clients give, at most. The server's own series do not count.
-const NAME_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 128 << 20 };
 /// Bytes of the file beyond twice those that it had when it was opened.
 const OUTDATED_BYTES_MAX: u64 = if cfg!(test) { 4 << 10 } else { 16 << 20 };
 /// Series of one entity at most.
@@ -45,9 +47,8 @@ pub(crate) struct Catalog {
     opened_bytes: u64,
     ids: HashMap<Arc<Entity>, u32>,
     entities: BTreeMap<u32, Known>,
-    client_series: usize,
-    own_series: usize,
-    name_bytes: usize,
+    by_scope: BTreeMap<Scope, BTreeSet<u32>>,
+    usages: Usages,
     next_id: u32,
 }
 
@@ -76,9 +77,8 @@ impl Catalog {
             opened_bytes: 0,
             ids: HashMap::new(),
             entities: BTreeMap::new(),
-            client_series: 0,
-            own_series: 0,
-            name_bytes: 0,
+            by_scope: BTreeMap::new(),
+            usages: Usages::default(),
             next_id: 0,
         }
     }
@@ -112,8 +112,20 @@ impl Catalog {
         self.entities.get(&id)
     }
 
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Known> {
-        self.entities.values()
+    /// What is known of a scope. Others' series cost nothing.
+    pub(crate) fn of_scope(&self, scope: &Scope) -> impl Iterator<Item = &Known> {
+        let ids = self.by_scope.get(scope).into_iter().flatten();
+        ids.filter_map(|id| self.entities.get(id))
+    }
+
+    /// How many entities a scope has.
+    pub(crate) fn count_of(&self, scope: &Scope) -> usize {
+        self.by_scope.get(scope).map_or(0, BTreeSet::len)
+    }
+
+    /// Whose series there are.
+    pub(crate) fn scopes(&self) -> impl Iterator<Item = &Scope> {
+        self.by_scope.keys()
     }
 
     /// Whether no number was ever given.
@@ -142,7 +154,7 @@ impl Catalog {
         if let (Some(id), Some(_)) = (known, column) {
             return Ok((id, number));
         }
-        if columns.len() >= COLUMNS_MAX || !self.has_room_for(entity) {
+        if columns.len() >= COLUMNS_MAX || !self.usages.have_room_for(entity) {
             return Err(StoreError::TooManySeries);
         }
         let id = match known {
@@ -223,18 +235,41 @@ impl Catalog {
     /// Forgets entities without values since the oldest data point. None of what is left gets their
     /// numbers.
     pub(crate) fn forget(&mut self, now_s: u64) {
-        let known = self.entities.len();
-        self.entities.retain(|_, known| known.seen_s() + HOURS_KEPT_S + DAY_S >= now_s);
-        if self.entities.len() < known {
-            self.ids.retain(|_, id| self.entities.contains_key(id));
-            self.ids.shrink_to_fit();
-            let series = |of_own: bool| {
-                let known = self.entities.values().filter(|known| is_own(&known.entity) == of_own);
-                known.map(|known| known.columns.len()).sum()
-            };
-            (self.client_series, self.own_series) = (series(false), series(true));
-            self.name_bytes = self.entities.values().map(Known::name_bytes).sum();
+        let is_over = |known: &Known| known.seen_s() + HOURS_KEPT_S + DAY_S < now_s;
+        let over: Vec<u32> =
+            self.entities.iter().filter(|(_, known)| is_over(known)).map(|(id, _)| *id).collect();
+        over.into_iter().for_each(|id| self.forget_entity(id));
+        self.ids.shrink_to_fit();
+    }
+
+    /// Removes the series that are wanted, by entity and metric, and returns how many. Neither
+    /// their numbers nor those of entities that are left without any are given again.
+    pub(crate) fn remove(
+        &mut self,
+        is_wanted: impl Fn(&Entity, &str) -> bool,
+    ) -> Result<usize, StoreError> {
+        let numbered = |known: &Known| {
+            let columns = (0_u16..).zip(&known.columns);
+            let wanted = columns.filter(|(_, column)| {
+                !column.metric.is_empty() && is_wanted(&known.entity, &column.metric)
+            });
+            wanted.map(|(number, _)| number).collect::<Vec<_>>()
+        };
+        let wanted = self.entities.iter().map(|(id, known)| (*id, numbered(known)));
+        let wanted: Vec<(u32, Vec<u16>)> =
+            wanted.filter(|(_, columns)| !columns.is_empty()).collect();
+        let mut removed = 0;
+        for (id, columns) in wanted {
+            let mut frame = vec![REMOVED];
+            put_varint(&mut frame, u64::from(id));
+            columns.iter().for_each(|column| put_varint(&mut frame, u64::from(*column)));
+            self.log.append(&frame)?;
+            columns.iter().for_each(|column| self.remove_column(id, usize::from(*column)));
+            removed += columns.len();
         }
+        self.ids.shrink_to_fit();
+        self.tidy()?;
+        Ok(removed)
     }
 
     pub(crate) fn log(&mut self) -> &mut Log {
@@ -246,15 +281,11 @@ impl Catalog {
         self.log = log;
     }
 
-    fn has_room_for(&self, entity: &Entity) -> bool {
-        match is_own(entity) {
-            true => self.own_series < SERIES_MAX,
-            false => self.client_series < SERIES_MAX && self.name_bytes < NAME_BYTES_MAX,
-        }
-    }
-
     fn insert(&mut self, id: u32, entity: Entity) {
-        self.name_bytes += entity_bytes(&entity);
+        // Damage may have taken the frame between.
+        self.forget_entity(id);
+        self.usages.add(&entity, &Usage::of_entity(&entity));
+        self.by_scope.entry(entity.scope.clone()).or_default().insert(id);
         let entity = Arc::new(entity);
         self.ids.insert(entity.clone(), id);
         self.entities.insert(id, Known { entity, columns: Vec::new() });
@@ -264,12 +295,37 @@ impl Catalog {
     fn add_column(&mut self, id: u32, metric: &str, unit: Unit) {
         if let Some(known) = self.entities.get_mut(&id) {
             let metric = metric.to_owned();
-            self.name_bytes += column_bytes(&known.entity, &metric);
-            match is_own(&known.entity) {
-                true => self.own_series += 1,
-                false => self.client_series += 1,
-            }
+            self.usages.add(&known.entity, &Usage::of_series(&known.entity, &metric));
             known.columns.push(Column { metric, unit, seen_s: 0, noted_day: 0 });
+        }
+    }
+
+    /// Takes the name of a series away, and the entity once it has none left.
+    fn remove_column(&mut self, id: u32, number: usize) {
+        let Some(known) = self.entities.get_mut(&id) else { return };
+        let Some(column) = known.columns.get_mut(number) else { return };
+        let metric = std::mem::take(&mut column.metric);
+        self.usages.remove(&known.entity, &Usage::of_series(&known.entity, &metric));
+        if known.named_columns().next().is_none() {
+            self.forget_entity(id);
+        }
+    }
+
+    fn forget_entity(&mut self, id: u32) {
+        let Some(known) = self.entities.remove(&id) else { return };
+        let entity = &known.entity;
+        for column in &known.columns {
+            self.usages.remove(entity, &Usage::of_series(entity, &column.metric));
+        }
+        self.usages.remove(entity, &Usage::of_entity(entity));
+        if self.ids.get(entity) == Some(&id) {
+            self.ids.remove(entity);
+        }
+        if let Some(ids) = self.by_scope.get_mut(&entity.scope) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.by_scope.remove(&entity.scope);
+            }
         }
     }
 
@@ -285,6 +341,7 @@ impl Catalog {
             ENTITY => self.apply_entity(&mut reader),
             COLUMN => self.apply_column(&mut reader),
             SEEN => self.apply_seen(&mut reader),
+            REMOVED => self.apply_removed(&mut reader),
             NEXT_ID => {
                 self.next_id = self.next_id.max(reader.number()?);
                 Some(())
@@ -333,6 +390,15 @@ impl Catalog {
         Some(())
     }
 
+    fn apply_removed(&mut self, reader: &mut Reader<'_>) -> Option<()> {
+        let id = reader.number()?;
+        self.begin_after(id);
+        while !reader.is_empty() {
+            self.remove_column(id, reader.number()?);
+        }
+        Some(())
+    }
+
     fn frames(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         let mut next_id = vec![NEXT_ID];
         put_varint(&mut next_id, u64::from(self.next_id));
@@ -362,25 +428,6 @@ impl Known {
     fn seen_s(&self) -> u64 {
         self.columns.iter().map(|column| column.seen_s).max().unwrap_or_default()
     }
-
-    fn name_bytes(&self) -> usize {
-        let columns = self.columns.iter().map(|column| column_bytes(&self.entity, &column.metric));
-        entity_bytes(&self.entity) + columns.sum::<usize>()
-    }
-}
-
-/// CloudWatch: clients cannot put metrics in these name spaces.
-fn is_own(entity: &Entity) -> bool {
-    entity.namespace.starts_with("AWS/")
-}
-
-fn entity_bytes(entity: &Entity) -> usize {
-    let dimensions = entity.dimensions().iter().map(|(name, value)| name.len() + value.len());
-    if is_own(entity) { 0 } else { entity.namespace.len() + dimensions.sum::<usize>() }
-}
-
-fn column_bytes(entity: &Entity, metric: &str) -> usize {
-    if is_own(entity) { 0 } else { metric.len() }
 }
 
 fn entity_frame(id: u32, entity: &Entity) -> Vec<u8> {

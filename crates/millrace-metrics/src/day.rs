@@ -131,11 +131,18 @@ impl Day {
         Ok(())
     }
 
-    /// Shows the wanted rows, with their minutes, in the order in which they were appended. It
-    /// reads no more than the chunks that may hold some.
-    pub(crate) fn read(&self, wanted: &Wanted, mut row: impl FnMut(u16, Row)) -> io::Result<()> {
+    /// Shows the wanted rows behind `from`, with their minutes, in the order in which they were
+    /// appended. It reads no more than the chunks that may hold some, and ends behind the one with
+    /// which nothing is left of `left_bytes`. Returns up to where it has come.
+    pub(crate) fn read_on(
+        &self,
+        wanted: &Wanted,
+        from: u64,
+        left_bytes: &mut u64,
+        mut row: impl FnMut(u16, Row),
+    ) -> io::Result<u64> {
         let all = wanted.values().cloned().reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
-        let Some(all) = all else { return Ok(()) };
+        let Some(all) = all else { return Ok(self.len()) };
         let is_wanted = |chunk: &&Chunk| {
             // First: a day of many entities has as many chunks for each minute.
             chunk.overlaps(&all) && {
@@ -143,12 +150,20 @@ impl Day {
                 entities.any(|(_, minutes)| chunk.overlaps(minutes))
             }
         };
-        for chunk in self.chunks.iter().filter(is_wanted) {
-            self.read_chunk(chunk, &mut row, |minute, entity| {
+        let first = self.chunks.partition_point(|chunk| chunk.end() <= from);
+        let left = self.chunks.get(first..).unwrap_or_default();
+        for chunk in left.iter().filter(is_wanted) {
+            // Its beginning may have been read before frames were added to it.
+            let part = chunk.at.max(from)..chunk.end();
+            self.read_chunk(part.clone(), &mut row, |minute, entity| {
                 wanted.get(&entity).is_some_and(|minutes| minutes.contains(&minute))
             })?;
+            *left_bytes = left_bytes.saturating_sub(part.end - part.start);
+            if *left_bytes == 0 {
+                return Ok(part.end);
+            }
         }
-        Ok(())
+        Ok(self.len())
     }
 
     /// Shows all rows of those minutes.
@@ -158,18 +173,19 @@ impl Day {
         mut row: impl FnMut(u16, Row),
     ) -> io::Result<()> {
         for chunk in self.chunks.iter().filter(|chunk| chunk.overlaps(&minutes)) {
-            self.read_chunk(chunk, &mut row, |minute, _| minutes.contains(&minute))?;
+            let whole = chunk.at..chunk.end();
+            self.read_chunk(whole, &mut row, |minute, _| minutes.contains(&minute))?;
         }
         Ok(())
     }
 
     fn read_chunk(
         &self,
-        chunk: &Chunk,
+        place: Range<u64>,
         row: &mut impl FnMut(u16, Row),
         is_wanted: impl Fn(u16, u32) -> bool,
     ) -> io::Result<()> {
-        self.log.read(chunk.at, chunk.bytes, |payload| {
+        self.log.read(place.start, (place.end - place.start) as u32, |payload| {
             each_minute(payload, |minute, rows| {
                 let mut reader = Reader(rows);
                 while !reader.is_empty() {
@@ -186,6 +202,11 @@ impl Day {
     /// The largest number of an entity that it has values of.
     pub(crate) fn last_entity(&self) -> Option<u32> {
         self.chunks.iter().map(|chunk| *chunk.entities.end()).max()
+    }
+
+    /// Bytes of the file.
+    pub(crate) fn len(&self) -> u64 {
+        self.log.len()
     }
 
     pub(crate) fn log(&mut self) -> &mut Log {
@@ -277,6 +298,10 @@ fn joined<T: Ord + Copy>(a: RangeInclusive<T>, b: RangeInclusive<T>) -> RangeInc
 }
 
 impl Chunk {
+    fn end(&self) -> u64 {
+        self.at + u64::from(self.bytes)
+    }
+
     fn cover(&mut self, minute: u16, entities: &RangeInclusive<u32>) {
         self.minutes = joined(self.minutes.clone(), minute..=minute);
         self.entities = joined(self.entities.clone(), entities.clone());
@@ -362,7 +387,10 @@ mod tests {
                 chunk.at = u64::MAX / 2;
             }
             let mut found = Vec::new();
-            day.read(&wanted, |minute, row| found.push((minute, row.entity))).unwrap();
+            let end = day.read_on(&wanted, 0, &mut u64::MAX.clone(), |minute, row| {
+                found.push((minute, row.entity));
+            });
+            assert_eq!(end.unwrap(), day.len());
             assert_eq!(found, [(0, 4_999), (1, 4_999), (1, 12_000), (2, 12_000)]);
         }
     }

@@ -14,6 +14,7 @@ pub mod alarm;
 mod catalog;
 mod day;
 mod directory;
+mod interrupt;
 mod key;
 mod log;
 pub mod math;
@@ -25,10 +26,13 @@ mod store;
 mod summary;
 mod unit;
 
+pub use interrupt::Interrupt;
 pub use key::{Entity, Scope};
 pub use source::{Sample, Source, Value};
 pub use statistic::{Bounds, Statistic};
-pub use store::{ListFilter, Listed, MetricStore, Periods, Point, Record, SeriesQuery, StoreError};
+pub use store::{
+    ListFilter, Listed, MetricStore, Periods, Point, Record, RemoveFilter, SeriesQuery, StoreError,
+};
 pub use summary::Summary;
 pub use unit::Unit;
 

@@ -12,6 +12,7 @@
 mod days;
 mod files;
 mod query;
+mod reading;
 mod rollup;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,12 +26,13 @@ use millrace_core::Timestamp;
 use self::days::{Inner, add, minute};
 use self::files::{find_days, last_entity};
 pub(crate) use self::query::Named;
-pub use self::query::{ListFilter, Listed, Periods, SeriesQuery};
+pub use self::query::{ListFilter, Listed, Periods, RemoveFilter, SeriesQuery};
+use self::reading::{Found, Progress, Reading};
 use crate::catalog::Catalog;
 use crate::day::Day;
 use crate::directory::{Directory, sync_dir};
 use crate::source::Source;
-use crate::{BASE_PERIOD_S, Entity, Sample, Scope, Summary, Unit};
+use crate::{BASE_PERIOD_S, Entity, Interrupt, Sample, Scope, Summary, Unit};
 
 /// Minutes that a source is taken to have gone on as it was, when the clock jumps.
 const FILLED_MINUTES: u64 = 6 * 60;
@@ -48,6 +50,8 @@ pub enum StoreError {
     TooManySeries,
     #[error("more than {POINTS_MAX} data points are asked for")]
     TooManyPoints,
+    #[error("nobody waits for the answer any more")]
+    Interrupted,
     #[error(
         "an earlier sync of metrics failed, or their files are gone: none are stored until a restart"
     )]
@@ -172,11 +176,17 @@ impl MetricStore {
         queries: &[SeriesQuery<'_>],
         now: Timestamp,
     ) -> Result<Vec<Vec<Point>>, StoreError> {
-        let mut found: Vec<BTreeMap<(u64, Unit), Summary>> = vec![BTreeMap::new(); queries.len()];
-        let inner = self.inner();
-        let open_s = inner.open_s;
-        inner.read(self.dir.as_ref(), queries, &mut found)?;
-        drop(inner);
+        self.points_unless(&Interrupt::default(), queries, now)
+    }
+
+    /// As [`MetricStore::points`], unless that is interrupted.
+    pub fn points_unless(
+        &self,
+        interrupt: &Interrupt,
+        queries: &[SeriesQuery<'_>],
+        now: Timestamp,
+    ) -> Result<Vec<Vec<Point>>, StoreError> {
+        let (mut found, open_s) = self.read(interrupt, queries)?;
         if let Some(source) = self.source.get() {
             let mut peeked = HashMap::new();
             let queries = queries.iter().zip(&mut found);
@@ -194,15 +204,22 @@ impl MetricStore {
 
     /// Series of that scope that had values since `since`, in order of name.
     pub fn list(&self, scope: &Scope, filter: &ListFilter<'_>, since: Timestamp) -> Vec<Listed> {
+        let after: Option<Named<'_>> =
+            filter.after.map(|after| (&*after.namespace, &*after.metric, &*after.dimensions));
+        let most = filter.most.unwrap_or(usize::MAX);
         self.look_through(scope, filter, since, |series| {
-            let mut found: Vec<Named<'_>> = series.collect();
-            found.sort_unstable();
-            found.dedup();
-            let after: Option<Named<'_>> =
-                filter.after.map(|after| (&*after.namespace, &*after.metric, &*after.dimensions));
-            let first = after.map_or(0, |after| found.partition_point(|one| *one <= after));
-            let later = found.iter().skip(first).take(filter.most.unwrap_or(usize::MAX));
-            later.map(Listed::of).collect()
+            // The first of them only: of a million, to be sorted, others would wait for a second.
+            let mut first: BTreeSet<Named<'_>> = BTreeSet::new();
+            for one in series.filter(|one| after.is_none_or(|after| *one > after)) {
+                let is_full = first.len() >= most;
+                if !is_full || first.last().is_some_and(|last| one < *last) {
+                    first.insert(one);
+                }
+                if first.len() > most {
+                    first.pop_last();
+                }
+            }
+            first.iter().map(Listed::of).collect()
         })
     }
 
@@ -216,9 +233,7 @@ impl MetricStore {
         look: impl FnOnce(&mut dyn Iterator<Item = Named<'_>>) -> T,
     ) -> T {
         let inner = self.inner();
-        let known = inner.catalog.iter();
-        let known =
-            known.filter(|known| known.entity.scope == *scope && filter.is_for(&known.entity));
+        let known = inner.catalog.of_scope(scope).filter(|known| filter.is_for(&known.entity));
         let is_wanted = |metric: &str| filter.metric.is_none_or(|wanted| wanted == metric);
         look(&mut known.flat_map(|known| {
             let entity = &known.entity;
@@ -229,17 +244,46 @@ impl MetricStore {
         }))
     }
 
-    /// What is measured, of all scopes: so many are looked at to list some.
-    pub fn entities(&self) -> usize {
-        self.inner().catalog.iter().len()
+    /// What is measured of a scope: so many are looked at to list some.
+    pub(crate) fn entities(&self, scope: &Scope) -> usize {
+        self.inner().catalog.count_of(scope)
     }
 
     /// Whose series there are.
     pub fn scopes(&self) -> BTreeSet<Scope> {
-        let inner = self.inner();
-        let scopes: BTreeSet<&Scope> =
-            inner.catalog.iter().map(|known| &known.entity.scope).collect();
-        scopes.into_iter().cloned().collect()
+        self.inner().catalog.scopes().cloned().collect()
+    }
+
+    /// Forgets series; returns how many. That is durable after [`MetricStore::sync`]. Their data
+    /// points stay in the files until these are dropped, and are not shown any more, not even if
+    /// the series come back.
+    pub fn remove(&self, filter: &RemoveFilter<'_>) -> Result<usize, StoreError> {
+        if self.is_poisoned.load(Ordering::Relaxed) {
+            return Err(StoreError::Poisoned);
+        }
+        let mut inner = self.inner_mut();
+        let removed = inner.catalog.remove(|entity, metric| filter.is_for(entity, metric))?;
+        for (_, samples) in &mut inner.unwritten {
+            for sample in samples {
+                let Sample { entity, values } = sample;
+                values.retain(|value| !filter.is_for(entity, value.metric));
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Forgets all series and data points, those of the minute that has not ended included.
+    pub fn clear(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.remove(&RemoveFilter::default())?;
+        // First: values whose names a power loss brings back would be shown.
+        self.sync()?;
+        if let Some(source) = self.source.get() {
+            drop(source.close(now));
+        }
+        let mut inner = self.inner_mut();
+        inner.unwritten.clear();
+        inner.open_s = minute(now.seconds());
+        inner.drop_days(self.dir.as_ref())
     }
 
     /// Bytes of all files that are open.
@@ -275,6 +319,24 @@ impl MetricStore {
     /// That what is read and written by name is in the directory that was opened.
     fn check_dir(&self) -> Result<(), StoreError> {
         Ok(self.dir.as_ref().map_or(Ok(()), Directory::check)?)
+    }
+
+    /// What the files hold, and which minute is not in them: others write between two parts.
+    fn read(
+        &self,
+        interrupt: &Interrupt,
+        queries: &[SeriesQuery<'_>],
+    ) -> Result<(Vec<Found>, u64), StoreError> {
+        let mut reading = Reading::of(queries);
+        loop {
+            interrupt.check()?;
+            let inner = self.inner();
+            if reading.read_part(&inner, self.dir.as_ref())? == Progress::All {
+                return Ok((reading.into_found(), inner.open_s));
+            }
+            drop(inner);
+            std::thread::yield_now();
+        }
     }
 
     /// Closes the source's minute and begins the one at `next_s`.

@@ -7,8 +7,9 @@
 
 mod error;
 mod frame;
+mod history;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use millrace_core::Timestamp;
 pub use self::error::AlarmError;
 use self::error::{ALARMS_MAX, TAGS_MAX};
 use self::frame::Frame;
+pub use self::history::KeptHistory;
 use super::configuration::{self, Step};
 use super::outbox::{Outbox, Owed};
 use super::{Alarm, Change, HistoryItem, HistoryKind, State, Verdict, reason};
@@ -26,20 +28,14 @@ use crate::Scope;
 use crate::directory::Directory;
 use crate::log::Log;
 
-/// Items of the history that are kept at most, of all alarms together.
-const HISTORY_MAX: usize = 10_000;
-/// Changes whose actions wait at most, of all alarms together: each holds its alarm.
+/// Changes whose actions wait at most, of all alarms together: each holds its alarm. Beyond, the
+/// account that has most gives up its oldest.
 const OWED_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
-/// CloudWatch keeps the history of alarms for 30 days.
-const HISTORY_KEPT_S: u64 = 30 * 86_400;
 /// Frames of a file beyond those that it would need when written anew.
 const OUTDATED_FRAMES_MAX: usize = if cfg!(test) { 60 } else { 20_000 };
 /// Bytes of a file beyond twice those that it had when it was written anew: an alarm may take 760
 /// KB.
 const OUTDATED_BYTES_MAX: u64 = if cfg!(test) { 256 << 10 } else { 64 << 20 };
-
-/// The history, oldest first.
-pub type KeptHistory = VecDeque<HistoryItem>;
 
 /// All alarms. What its methods return is durable once [`AlarmBook::take_dirty`]'s file is synced.
 #[derive(Debug)]
@@ -95,7 +91,7 @@ impl AlarmBook {
             frames: 0,
             opened_bytes: 0,
             alarms: BTreeMap::new(),
-            history: VecDeque::new(),
+            history: KeptHistory::default(),
             outbox: Outbox::default(),
             is_suspect: false,
             is_unavailable: false,
@@ -211,6 +207,13 @@ impl AlarmBook {
         self.remember(item, now)
     }
 
+    /// Forgets all alarms, their history and what is still to be done.
+    pub fn clear(&mut self) -> io::Result<()> {
+        (self.alarms, self.history) = (BTreeMap::new(), KeptHistory::default());
+        self.outbox.clear();
+        self.rewrite()
+    }
+
     /// Actions that are still to be done, those of the oldest change first.
     pub fn owed(&self) -> impl Iterator<Item = &Owed> {
         self.outbox.iter()
@@ -296,11 +299,11 @@ impl AlarmBook {
         Ok(Some(owed))
     }
 
-    /// Gives up the actions that have waited longest where too many do: alarms go on changing
-    /// however long the journal takes nothing.
+    /// Gives up the actions that have waited longest, of the account that has most, where too many
+    /// do: alarms go on changing however long the journal takes nothing.
     fn give_up(&mut self, now: Timestamp) -> io::Result<()> {
         while self.outbox.len() > OWED_MAX {
-            let Some(oldest) = self.owed().next().cloned() else { break };
+            let Some(oldest) = self.outbox.oldest_of_most().cloned() else { break };
             for arn in &oldest.arns {
                 self.acted(&oldest, arn, Some("too many actions wait"), now)?;
             }
@@ -333,7 +336,7 @@ impl AlarmBook {
 
     /// Adds an item that is in the file already.
     fn remember(&mut self, item: HistoryItem, now: Timestamp) -> io::Result<()> {
-        self.history.push_back(item);
+        self.history.add(item);
         self.forget(now);
         self.tidy()
     }
@@ -362,27 +365,23 @@ impl AlarmBook {
                     }
                 }
             }
-            Frame::History(item) => self.history.push_back(item),
+            Frame::History(item) => self.history.add(item),
             Frame::Entered { id, change, item } => {
                 self.insert(change.alarm.clone());
-                self.history.push_back(item);
+                self.history.add(item);
                 self.outbox.add(Owed::of(id, *change));
             }
             Frame::Owed(owed) => self.outbox.add(*owed),
             Frame::Acted { id, arn, item } => {
                 self.outbox.settle(id, &arn);
-                self.history.push_back(item);
+                self.history.add(item);
             }
         }
     }
 
     /// Forgets what the history need not hold any more.
     pub fn forget(&mut self, now: Timestamp) {
-        let is_over =
-            |item: &HistoryItem| now.millis_since(Timestamp(item.at)) > HISTORY_KEPT_S * 1000;
-        while self.history.len() > HISTORY_MAX || self.history.front().is_some_and(is_over) {
-            self.history.pop_front();
-        }
+        self.history.forget(now);
     }
 
     fn count_of(&self, scope: &Scope) -> usize {

@@ -66,6 +66,20 @@ impl Outbox {
         self.owed.get(&id).is_some_and(|owed| owed.arns.iter().any(|owed| owed == arn))
     }
 
+    /// The oldest change of the account that has most.
+    pub(super) fn oldest_of_most(&self) -> Option<&Owed> {
+        let mut counts: BTreeMap<&str, (usize, &Owed)> = BTreeMap::new();
+        for owed in self.owed.values() {
+            counts.entry(&owed.alarm().scope.account).or_insert((0, owed)).0 += 1;
+        }
+        counts.into_values().max_by_key(|(count, _)| *count).map(|(_, oldest)| oldest)
+    }
+
+    /// Forgets all of it. Its numbers are not given again.
+    pub(super) fn clear(&mut self) {
+        self.owed.clear();
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Owed> {
         self.owed.values()
     }

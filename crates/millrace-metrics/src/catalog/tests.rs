@@ -1,3 +1,4 @@
+use super::usage::NAME_BYTES_MAX;
 use super::*;
 
 fn entity(namespace: &str, value: String) -> Entity {
@@ -53,7 +54,7 @@ fn the_file_stays_short_however_many_days_are_noted() {
     drop(catalog);
     let mut catalog = Catalog::open(&path, 1_000 * DAY_S).unwrap();
     assert_eq!((series(&mut catalog, "3"), series(&mut catalog, "after")), (first[3], after));
-    assert!(catalog.iter().all(|known| known.seen_s() == 1_000 * DAY_S - 1));
+    assert!(catalog.entities.values().all(|known| known.seen_s() == 1_000 * DAY_S - 1));
 }
 
 #[test]
@@ -131,7 +132,8 @@ fn what_is_forgotten_makes_room_and_is_new_when_it_comes_back() {
         series.0
     };
     let counted = |catalog: &Catalog| {
-        (catalog.client_series, catalog.own_series, catalog.name_bytes, catalog.ids.len())
+        let Usage { client_series, own_series, name_bytes } = catalog.usages.all();
+        (client_series, own_series, name_bytes, catalog.ids.len())
     };
     for value in ["a", "b"] {
         see(&mut catalog, "shop", value, 0);
@@ -174,7 +176,7 @@ fn what_damage_takes_the_name_of_is_no_other_and_costs_no_other_its_days() {
         std::fs::write(&path, damaged).unwrap();
         drop(Catalog::open(&path, DAY_S).unwrap());
         let mut catalog = Catalog::open(&path, DAY_S).unwrap();
-        let mut known: Vec<_> = catalog.iter().map(|known| known.named_columns().count()).collect();
+        let mut known: Vec<_> = catalog.entities.values().map(|known| known.named_columns().count()).collect();
         known.sort_unstable();
         let expected: &[usize] = match kind {
             1 => &[3, 3],
@@ -183,7 +185,7 @@ fn what_damage_takes_the_name_of_is_no_other_and_costs_no_other_its_days() {
         };
         assert_eq!(known, expected, "{at}");
         if kind != 3 {
-            assert!(catalog.iter().all(|known| known.seen_s() == 2 * DAY_S - 1), "{at}");
+            assert!(catalog.entities.values().all(|known| known.seen_s() == 2 * DAY_S - 1), "{at}");
         }
         for name in ["a", "b", "c", "new"].map(|value| (value, "new")) {
             assert!(!given.contains(&series(&mut catalog, name)), "{name:?} of {at}");
@@ -193,4 +195,58 @@ fn what_damage_takes_the_name_of_is_no_other_and_costs_no_other_its_days() {
             assert!(now == *number || !given.contains(&now), "{name:?} of {at}");
         }
     }
+}
+
+#[test]
+fn one_account_leaves_room_for_the_names_of_others() {
+    let mut catalog = Catalog::in_memory();
+    let of = |account: &str, n: usize| {
+        let scope = Scope { region: "us-east-1".into(), account: account.into() };
+        Entity::new(scope, "shop", vec![(format!("{n}"), "x".repeat(4 << 10))])
+    };
+    let series = |catalog: &mut Catalog, account: &str, n: usize| {
+        catalog.series(&of(account, n), "m", Unit::Count).is_ok()
+    };
+
+    let first = (0..).take_while(|n| series(&mut catalog, "1", *n)).count();
+    assert_eq!(first, NAME_BYTES_MAX / (4 << 10));
+    let second = (0..).take_while(|n| series(&mut catalog, "2", *n)).count();
+    assert!((20..30).contains(&second), "{second}");
+    assert!(series(&mut catalog, "3", 0) && !series(&mut catalog, "1", first));
+    catalog.remove(|entity, _| entity.scope.account == "1").unwrap();
+    assert!((0..first - 40).all(|n| series(&mut catalog, "2", second + n)), "there is room again");
+}
+
+#[test]
+fn what_is_removed_stays_so_and_comes_back_as_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("catalog.log");
+    let mut catalog = Catalog::open(&path, 0).unwrap();
+    let series = |catalog: &mut Catalog, value: &str, metric| {
+        catalog.series(&entity("shop", value.into()), metric, Unit::Count).unwrap()
+    };
+    let names = [("a", "x"), ("a", "y"), ("b", "x")];
+    let given = names.map(|(value, metric)| series(&mut catalog, value, metric));
+    catalog.saw(DAY_S, &given).unwrap();
+    assert_eq!(catalog.remove(|_, metric| metric == "x").unwrap(), 2);
+    let left = |catalog: &Catalog| -> Vec<String> {
+        let columns = catalog.entities.values().flat_map(Known::named_columns);
+        columns.map(|column| column.metric.clone()).collect()
+    };
+    let usage = |catalog: &Catalog| catalog.usages.all();
+    let (kept, taken) = (left(&catalog), usage(&catalog));
+    assert_eq!((kept.as_slice(), taken.client_series), (&["y".to_owned()][..], 1));
+    assert_eq!(catalog.id(&entity("shop", "b".into())), None);
+
+    for _ in 0..2 {
+        // First as it was appended, then as it was written anew.
+        drop(catalog);
+        catalog = Catalog::open(&path, DAY_S).unwrap();
+        assert_eq!((left(&catalog), usage(&catalog)), (kept.clone(), taken));
+    }
+    assert_eq!(series(&mut catalog, "a", "y"), given[1]);
+    let again = [series(&mut catalog, "a", "x"), series(&mut catalog, "b", "x")];
+    assert!(again.iter().all(|series| !given.contains(series)), "{again:?} of {given:?}");
+    assert_eq!(catalog.remove(|_, _| true).unwrap(), 3);
+    assert_eq!((usage(&catalog), catalog.scopes().count()), (Usage::default(), 0));
 }

@@ -14,7 +14,7 @@ use super::{
     functions, label, operators, search,
 };
 use crate::{
-    BASE_PERIOD_S, Entity, MetricStore, Periods, Point, SeriesQuery, Statistic, StoreError, Unit,
+    BASE_PERIOD_S, Entity, Interrupt, MetricStore, Periods, Point, SeriesQuery, Statistic, StoreError, Unit,
 };
 
 /// Evaluations within one another at most, over all expressions that refer to one another: each
@@ -32,6 +32,7 @@ pub(super) struct Evaluation<'a> {
     open: Vec<&'a str>,
     /// Why a search found nothing, if that is not the expression's fault.
     failure: Option<StoreError>,
+    interrupt: &'a Interrupt,
     budget: Budget,
 }
 
@@ -39,10 +40,10 @@ pub(super) struct Evaluation<'a> {
 pub(super) fn read_metrics(
     store: &MetricStore,
     evaluations: &mut [Evaluation<'_>],
-    now: Timestamp,
+    (interrupt, now): (&Interrupt, Timestamp),
 ) -> Result<(), StoreError> {
     let wanted: Vec<_> = evaluations.iter().map(Evaluation::wanted).collect();
-    let mut points = store.points(&wanted.concat(), now)?.into_iter();
+    let mut points = store.points_unless(interrupt, &wanted.concat(), now)?.into_iter();
     for (evaluation, wanted) in evaluations.iter_mut().zip(&wanted) {
         evaluation.take(wanted, points.by_ref().take(wanted.len()));
     }
@@ -50,10 +51,14 @@ pub(super) fn read_metrics(
 }
 
 impl<'a> Evaluation<'a> {
-    pub(super) fn new(store: &'a MetricStore, queries: &'a [Query], span: &'a Span) -> Self {
+    pub(super) fn new(
+        store: &'a MetricStore,
+        (queries, span): (&'a [Query], &'a Span),
+        interrupt: &'a Interrupt,
+    ) -> Self {
         let (known, open) = (HashMap::new(), Vec::new());
-        let budget = Budget::new();
-        Evaluation { store, queries, span, known, open, failure: None, budget }
+        let budget = Budget::new(interrupt);
+        Evaluation { store, queries, span, known, open, failure: None, interrupt, budget }
     }
 
     /// The series that are asked for directly, in the order of their queries.
@@ -341,7 +346,7 @@ impl<'a> Evaluation<'a> {
         let queries: Vec<SeriesQuery<'_>> = queries
             .map(|(listed, entity)| self.series_query(entity, &listed.metric, None, period_s))
             .collect();
-        let points = self.store.points(&queries, self.span.now);
+        let points = self.store.points_unless(self.interrupt, &queries, self.span.now);
         let points = points.map_err(|error| {
             let said = MathError::new(error.to_string());
             if !matches!(error, StoreError::TooManyPoints) {

@@ -17,7 +17,7 @@ use millrace_core::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use self::evaluation::Evaluation;
-use crate::{BASE_PERIOD_S, Entity, MetricStore, Scope, StoreError, Unit};
+use crate::{BASE_PERIOD_S, Entity, Interrupt, MetricStore, Scope, StoreError, Unit};
 
 /// CloudWatch: series that one SEARCH finds at most; no list has more.
 const SERIES_MAX: usize = 500;
@@ -184,13 +184,14 @@ pub fn check_expression(text: &str) -> Result<(), MathError> {
     parse::parse(text).map(|_| ())
 }
 
-/// Answers the queries that are to be returned, in their order.
+/// Answers the queries that are to be returned, in their order, unless that is interrupted.
 pub fn answer(
     store: &MetricStore,
     queries: &[Query],
     span: &Span,
+    interrupt: &Interrupt,
 ) -> Result<Vec<Found>, QueryError> {
-    let mut answers = answer_all(store, &[(queries, span)], span.now)?;
+    let mut answers = answer_all(store, &[(queries, span)], (interrupt, span.now))?;
     answers.pop().unwrap_or_else(|| Ok(Vec::new()))
 }
 
@@ -198,11 +199,11 @@ pub fn answer(
 pub fn answer_all(
     store: &MetricStore,
     asked: &[(&[Query], &Span)],
-    now: Timestamp,
+    (interrupt, now): (&Interrupt, Timestamp),
 ) -> Result<Vec<Result<Vec<Found>, QueryError>>, StoreError> {
     let mut evaluations: Vec<Evaluation<'_>> =
-        asked.iter().map(|(queries, span)| Evaluation::new(store, queries, span)).collect();
-    evaluation::read_metrics(store, &mut evaluations, now)?;
+        asked.iter().map(|asked| Evaluation::new(store, *asked, interrupt)).collect();
+    evaluation::read_metrics(store, &mut evaluations, (interrupt, now))?;
     let answers = asked.iter().zip(&mut evaluations).map(|((queries, _), evaluation)| {
         let returned = queries.iter().filter(|query| query.is_returned);
         returned.map(|query| evaluation.found(query)).collect()
@@ -234,8 +235,10 @@ pub fn check_watched(scope: &Scope, queries: &[Query]) -> Result<(), WatchError>
     let now = Timestamp(BASE_PERIOD_S * 1000);
     let store = MetricStore::open(None, now).map_err(QueryError::Store)?;
     let span = Span { scope: scope.clone(), start_s: 0, end_s: BASE_PERIOD_S, origin_s: 0, now };
-    let mut evaluations = [Evaluation::new(&store, queries, &span)];
-    evaluation::read_metrics(&store, &mut evaluations, now).map_err(QueryError::Store)?;
+    let interrupt = Interrupt::default();
+    let mut evaluations = [Evaluation::new(&store, (queries, &span), &interrupt)];
+    let read = evaluation::read_metrics(&store, &mut evaluations, (&interrupt, now));
+    read.map_err(QueryError::Store)?;
     let [mut evaluation] = evaluations;
     Ok(queries.iter().try_for_each(|query| evaluation.check(query))?)
 }

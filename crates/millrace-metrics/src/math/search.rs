@@ -31,7 +31,7 @@ pub(super) fn search(
     let search = parse::parse(text)?;
     let namespace = search.schema.as_ref().map(|schema| schema.namespace.as_str());
     let filter = ListFilter { namespace, ..ListFilter::default() };
-    budget.take(store.entities() / ENTITIES_PER_POINT)?;
+    budget.take(store.entities(&span.scope) / ENTITIES_PER_POINT)?;
     let words = search.term.as_ref().map_or(0, Term::words);
     store.look_through(&span.scope, &filter, Timestamp(span.start_s * 1000), |series| {
         let mut found = Vec::new();

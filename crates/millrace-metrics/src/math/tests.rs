@@ -7,6 +7,10 @@ use crate::{Record, Summary, Unit};
 
 const START_S: u64 = 1_700_000_040;
 
+fn answer(store: &MetricStore, queries: &[Query], span: &Span) -> Result<Vec<Found>, QueryError> {
+    super::answer(store, queries, span, &Interrupt::default())
+}
+
 fn scope() -> Scope {
     Scope { region: "us-east-1".into(), account: "000000000000".into() }
 }
@@ -320,7 +324,7 @@ fn expressions_are_bounded() {
     };
     assert_eq!(list("m1", SERIES_MAX).unwrap(), SERIES_MAX);
     assert!(list("m1", SERIES_MAX + 1).is_err());
-    let mut budget = budget::Budget::new();
+    let mut budget = budget::Budget::new(&Interrupt::default());
     assert!(budget.take(4_999_999).is_ok() && budget.take(2).is_err());
     assert!(budget.take(1).is_ok() && budget.take(0).is_ok() && budget.take(1).is_err());
 }
@@ -569,4 +573,38 @@ proptest! {
     fn no_expression_panics(text in r#"([a-z0-9_.]{1,4}|[-+*/^(),'"<>=&|\[\]{}! ]|SUM|FILL|IF|SEARCH|METRICS|m1|m2){0,12}"#) {
         let _ = values(&text);
     }
+}
+
+/// Whoever looks at the minute that has not ended interrupts the look.
+struct Interrupting(Interrupt);
+
+impl crate::Source for Interrupting {
+    fn peek(&self, _: &Entity, _: Timestamp) -> Vec<crate::Value> {
+        self.0.set();
+        Vec::new()
+    }
+
+    fn close(&self, _: Timestamp) -> Vec<crate::Sample> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn an_answer_ends_in_the_middle_once_it_is_interrupted() {
+    let store = store(&[("a", &[Some(1.0), Some(2.0)])]);
+    let interrupt = Interrupt::default();
+    let asked = |text: &str, minutes| {
+        let queries = [metric("m1", "a"), expression(text)];
+        super::answer(&store, &queries, &span(minutes), &interrupt)
+    };
+    store.set_source(
+        std::sync::Arc::new(Interrupting(interrupt.clone())),
+        Timestamp((START_S + 60) * 1000),
+    );
+
+    assert!(asked("m1 + 1", 1).is_ok(), "it does not look at that minute");
+    let error = asked("m1 + 1", 2).unwrap_err();
+    assert!(matches!(error, QueryError::Math { .. }), "{error}");
+    let error = asked("m1 + 1", 1).unwrap_err();
+    assert!(matches!(error, QueryError::Store(StoreError::Interrupted)), "{error}");
 }

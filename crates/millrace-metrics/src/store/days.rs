@@ -1,16 +1,15 @@
 //! What one lock guards: the catalog, the days, and what could not be written yet.
 
-use std::collections::HashMap;
-use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::BTreeMap;
 use std::io;
 
 use super::files::DayFile;
-use super::{POINTS_MAX, Record, SeriesQuery, StoreError};
+use super::{Record, StoreError};
 use crate::catalog::Catalog;
-use crate::day::{DAY_S, ROWS_PER_FRAME, Resolution, Wanted};
+use crate::day::{DAY_S, ROWS_PER_FRAME, Resolution};
 use crate::directory::Directory;
 use crate::row::Row;
-use crate::{BASE_PERIOD_S, Entity, Sample, Summary, Unit};
+use crate::{BASE_PERIOD_S, Sample, Summary};
 
 /// Minutes whose values are kept in memory while they cannot be written.
 const UNWRITTEN_MAX: usize = 60;
@@ -20,9 +19,6 @@ pub(super) type Entities = BTreeMap<u32, BTreeMap<u16, Summary>>;
 
 /// The same by minute.
 type Rows = BTreeMap<u64, Entities>;
-
-/// A query and what it has found.
-type Asked<'a> = (&'a SeriesQuery<'a>, &'a mut BTreeMap<(u64, Unit), Summary>);
 
 /// Into how many frames rows go.
 #[derive(Clone, Copy)]
@@ -185,129 +181,10 @@ impl Inner {
         }
         Ok(())
     }
-
-    pub(super) fn read(
-        &self,
-        dir: Option<&Directory>,
-        queries: &[SeriesQuery<'_>],
-        found: &mut [BTreeMap<(u64, Unit), Summary>],
-    ) -> Result<(), StoreError> {
-        let mut asked: BTreeMap<u32, Vec<Asked<'_>>> = BTreeMap::new();
-        for (query, found) in queries.iter().zip(&mut *found) {
-            if let Some(id) = self.catalog.id(query.entity) {
-                asked.entry(id).or_default().push((query, found));
-            }
-        }
-        let ranges_s =
-            || queries.iter().map(SeriesQuery::range_s).filter(|range_s| !range_s.is_empty());
-        let first_s = ranges_s().map(|range_s| range_s.start).min();
-        let last_s = ranges_s().map(|range_s| range_s.end - 1).max();
-        let Some((first_s, last_s)) = first_s.zip(last_s) else { return Ok(()) };
-        let mut taken = 0;
-        for (day, file) in self.days.range(first_s / DAY_S..=last_s / DAY_S) {
-            let day_s = day * DAY_S;
-            let apart_s = file.resolution.period_s();
-            let wanted = wanted_of_day(&asked, day_s, apart_s);
-            let opened = file.opened(dir, *day)?;
-            let Some(opened) = opened.as_ref() else { continue };
-            opened.read(&wanted, |minute, row| {
-                let Some(asked) = asked.get_mut(&row.entity) else { return };
-                let Some(known) = self.catalog.known(row.entity) else { return };
-                let time_s = day_s + u64::from(minute) * BASE_PERIOD_S;
-                for (column, summary) in &row.cells {
-                    let Some(column) = known.columns.get(usize::from(*column)) else { continue };
-                    for (query, found) in of_time(asked, time_s, apart_s) {
-                        if query.is_for(&column.metric, column.unit) {
-                            let key = (query.periods.start_of(time_s), column.unit);
-                            taken += add_within(found, key, summary, taken);
-                        }
-                    }
-                }
-            })?;
-            if taken > POINTS_MAX {
-                return Err(StoreError::TooManyPoints);
-            }
-        }
-        self.read_unwritten(queries, found);
-        Ok(())
-    }
-
-    fn read_unwritten(
-        &self,
-        queries: &[SeriesQuery<'_>],
-        found: &mut [BTreeMap<(u64, Unit), Summary>],
-    ) {
-        if self.unwritten.is_empty() {
-            return;
-        }
-        let mut asked: HashMap<&Entity, Vec<Asked<'_>>> = HashMap::new();
-        for (query, found) in queries.iter().zip(found) {
-            asked.entry(query.entity).or_default().push((query, found));
-        }
-        for (time_s, sample) in
-            self.unwritten.iter().flat_map(|(t, samples)| samples.iter().map(move |s| (*t, s)))
-        {
-            let Some(asked) = asked.get_mut(&sample.entity) else { continue };
-            for (query, found) in of_time(asked, time_s, BASE_PERIOD_S) {
-                for value in sample.values.iter().filter(|v| query.is_for(v.metric, v.unit)) {
-                    add(found, (query.periods.start_of(time_s), value.unit), &value.summary);
-                }
-            }
-        }
-    }
-}
-
-/// The queries about that time and what they have found, of data points so far apart.
-fn of_time<'a, 'q>(
-    asked: &'a mut [Asked<'q>],
-    time_s: u64,
-    apart_s: u64,
-) -> impl Iterator<Item = &'a mut Asked<'q>> {
-    let is_about = move |(query, _): &&mut Asked<'q>| {
-        query.range_s().contains(&time_s) && query.periods.hold_those(apart_s)
-    };
-    asked.iter_mut().filter(is_about)
-}
-
-/// What to read of a day whose data points are so far apart. One counts if it begins within the
-/// range.
-fn wanted_of_day(asked: &BTreeMap<u32, Vec<Asked<'_>>>, day_s: u64, apart_s: u64) -> Wanted {
-    let within = |time_s: u64| {
-        let of_day_s = time_s.clamp(day_s, day_s + DAY_S) - day_s;
-        of_day_s.div_ceil(BASE_PERIOD_S) as u16
-    };
-    let minutes = |(query, _): &Asked<'_>| within(query.start_s)..within(query.end_s);
-    let wanted = asked.iter().filter_map(|(id, asked)| {
-        let asked = asked.iter().filter(|(query, _)| query.periods.hold_those(apart_s));
-        let minutes = asked.map(minutes).filter(|minutes| !minutes.is_empty());
-        let minutes = minutes.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))?;
-        Some((*id, minutes))
-    });
-    wanted.collect()
 }
 
 pub(super) fn add<K: Ord>(to: &mut BTreeMap<K, Summary>, key: K, summary: &Summary) {
     to.entry(key).and_modify(|known| known.add(summary)).or_insert_with(|| summary.clone());
-}
-
-/// As [`add`], unless too much is taken already; returns how much more that takes.
-fn add_within<K: Ord>(
-    to: &mut BTreeMap<K, Summary>,
-    key: K,
-    summary: &Summary,
-    taken: usize,
-) -> usize {
-    if taken > POINTS_MAX {
-        return 0;
-    }
-    match to.entry(key) {
-        Entry::Vacant(entry) => entry.insert(summary.clone()).weight(),
-        Entry::Occupied(mut entry) => {
-            let before = entry.get().weight();
-            entry.get_mut().add(summary);
-            entry.get().weight().saturating_sub(before)
-        }
-    }
 }
 
 fn add_to_rows(rows: &mut Rows, time_s: u64, (id, column): (u32, u16), summary: &Summary) {

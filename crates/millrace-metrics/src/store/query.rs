@@ -40,6 +40,17 @@ pub struct ListFilter<'a> {
     pub most: Option<usize>,
 }
 
+/// Which series are removed: all that are not excluded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RemoveFilter<'a> {
+    pub account: Option<&'a str>,
+    pub region: Option<&'a str>,
+    pub namespace: Option<&'a str>,
+    pub metric: Option<&'a str>,
+    /// Each must be among the dimensions.
+    pub dimensions: &'a [(String, String)],
+}
+
 /// A series that exists.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Listed {
@@ -79,6 +90,17 @@ impl ListFilter<'_> {
         };
         self.namespace.is_none_or(|namespace| namespace == entity.namespace)
             && self.dimensions.iter().all(has)
+    }
+}
+
+impl RemoveFilter<'_> {
+    pub(super) fn is_for(&self, entity: &Entity, metric: &str) -> bool {
+        let is = |wanted: Option<&str>, text: &str| wanted.is_none_or(|wanted| wanted == text);
+        is(self.account, &entity.scope.account)
+            && is(self.region, &entity.scope.region)
+            && is(self.namespace, &entity.namespace)
+            && is(self.metric, metric)
+            && self.dimensions.iter().all(|wanted| entity.dimensions().contains(wanted))
     }
 }
 

@@ -29,6 +29,12 @@ impl Inner {
         self.catalog.tidy().and(expired)
     }
 
+    /// Drops every day.
+    pub(super) fn drop_days(&mut self, dir: Option<&Directory>) -> Result<(), StoreError> {
+        let days: Vec<u64> = self.days.keys().copied().collect();
+        days.into_iter().try_for_each(|day| self.drop_day(dir, day))
+    }
+
     fn expire_day(
         &mut self,
         dir: Option<&Directory>,

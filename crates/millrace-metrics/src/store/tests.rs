@@ -1,5 +1,6 @@
 mod expiry;
 mod minutes;
+mod parts;
 mod removed;
 
 use std::ops::Range;

@@ -1,3 +1,4 @@
+use super::history::{HISTORY_KEPT_S, HISTORY_MAX};
 use super::*;
 use crate::Entity;
 use crate::alarm::{Comparison, MissingData, Rule, WatchedPoint};
@@ -156,7 +157,7 @@ fn the_history_tells_of_each_change_what_the_alarm_was() {
     book.delete(&scope(), "a", Timestamp(4)).unwrap();
 
     let told = |index: usize, member: &str| {
-        let data: serde_json::Value = serde_json::from_str(&book.history()[index].data).unwrap();
+        let data: serde_json::Value = serde_json::from_str(&book.history().iter().nth(index).unwrap().data).unwrap();
         let state = data[member]["stateValue"].as_str().unwrap().to_owned();
         (state, data[member]["actionsEnabled"].as_bool().unwrap())
     };
@@ -357,14 +358,14 @@ fn the_file_holds_few_frames_that_are_outdated_and_is_not_written_anew_for_those
 fn the_history_is_bounded_and_loses_the_oldest_items() {
     let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
     book.put(alarm("a"), Timestamp(1)).unwrap();
-    let item = book.history()[0].clone();
-    book.history.extend(std::iter::repeat_n(item, HISTORY_MAX - 2));
+    let item = book.history().iter().nth(0).unwrap().clone();
+    std::iter::repeat_n(item, HISTORY_MAX - 2).for_each(|item| book.history.add(item));
 
     book.delete(&scope(), "a", Timestamp(1)).unwrap();
     assert_eq!(book.history().len(), HISTORY_MAX);
     book.put(alarm("b"), Timestamp(1)).unwrap();
     assert_eq!(book.history().len(), HISTORY_MAX);
-    assert_eq!(book.history()[HISTORY_MAX - 1].summary, "Alarm \"b\" created");
+    assert_eq!(book.history().iter().nth(HISTORY_MAX - 1).unwrap().summary, "Alarm \"b\" created");
 }
 
 #[test]
@@ -463,7 +464,7 @@ fn reason_data_tell_what_was_looked_at() {
         "evaluatedDatapoints": evaluated,
     });
     assert_eq!(data, expected);
-    let history: serde_json::Value = serde_json::from_str(&book.history()[1].data).unwrap();
+    let history: serde_json::Value = serde_json::from_str(&book.history().iter().nth(1).unwrap().data).unwrap();
     assert_eq!(history["newState"]["stateReasonData"], expected);
     assert!(history["oldState"].get("stateReasonData").is_none());
 }
@@ -486,4 +487,40 @@ fn a_file_that_is_removed_is_written_anew_unless_the_directory_is_another() {
     book.put(alarm("c"), Timestamp(1)).unwrap();
     assert!(book.take_dirty().is_err() && book.rewrite().is_err());
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+}
+
+#[test]
+fn one_account_does_not_push_out_what_another_still_has_to_do() {
+    let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+    let other = Scope { account: "1".into(), ..scope() };
+    for scope in [other.clone(), scope()] {
+        let acting = Alarm { scope, alarm_actions: vec!["arn:x".into()], ..alarm("a") };
+        book.put(Alarm { ok_actions: acting.alarm_actions.clone(), ..acting }, Timestamp(1)).unwrap();
+    }
+    let first = book.judged(&other, "a", &verdict(State::Alarm), Timestamp(2)).unwrap().unwrap();
+
+    for state in [State::Alarm, State::Ok].into_iter().cycle().take(3 * OWED_MAX) {
+        book.judged(&scope(), "a", &verdict(state), Timestamp(2)).unwrap();
+    }
+
+    assert_eq!(book.owed().count(), OWED_MAX);
+    assert!(book.owes(first.id, "arn:x"));
+}
+
+#[test]
+fn a_book_that_is_cleared_is_empty_and_stays_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+    let acting = Alarm { alarm_actions: vec!["arn:x".into()], ..alarm("a") };
+    book.put(acting, Timestamp(1)).unwrap();
+    book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(2)).unwrap();
+    let counts =
+        |book: &AlarmBook| (book.all().count(), book.history().len(), book.owed().count());
+    assert_eq!(counts(&book), (1, 2, 1));
+
+    book.clear().unwrap();
+    assert_eq!(counts(&book), (0, 0, 0));
+    drop(book);
+    let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
+    assert_eq!(counts(&book), (0, 0, 0));
 }
