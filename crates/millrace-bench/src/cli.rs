@@ -1,18 +1,26 @@
-//! What can be asked of `millrace bench`.
+//! The command line of `millrace-bench`.
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 
 use crate::{
     ceiling, load, micro, node,
     scenarios::{Flags, ab, drain, http, pc, poll, position, rate, sdb_csv, suite, sweep},
-    targets,
+    shell, targets,
 };
 
 /// Flags that make no sense, alone or together.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub(crate) String);
+
+/// Measures any endpoint of Amazon SQS, SimpleDB or IronMQ, and checks that every message came back.
+#[derive(Debug, Parser)]
+#[command(name = "millrace-bench", version, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
 
 /// A scenario or a tool.
 #[derive(Debug, Subcommand)]
@@ -48,6 +56,10 @@ pub enum Command {
     Targets(targets::Flags),
     /// Time codecs, signatures and digests on one core
     Micro,
+    /// Print a shell's completions
+    Completions(shell::CompletionsFlags),
+    /// Write manual pages
+    Man(shell::ManFlags),
 }
 
 /// Runs a command; its result goes to standard output.
@@ -73,5 +85,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Ceiling(flags) => ceiling::serve(&flags),
         Command::Targets(flags) => targets::run_command(flags),
         Command::Micro => micro::run(),
+        Command::Completions(flags) => shell::completions(&flags),
+        Command::Man(flags) => shell::man(&flags),
     }
 }

@@ -17,7 +17,7 @@ use std::{
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use tempfile::TempDir;
 
-use crate::parent::end_with_us;
+use millrace_process::end_with_parent;
 
 /// Is removed at the latest when this process leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Registered {
     /// Starts a child of this process. To be dropped as soon as that has been waited for: its
     /// number may be another process's some time.
     pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Registered)> {
-        end_with_us(command);
+        end_with_parent(command);
         // Locked before: who leaves meanwhile would not know of the child.
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         let child = command.spawn()?;

@@ -149,12 +149,6 @@ pub(crate) fn disk_bytes(directory: &Path) -> u64 {
         .sum()
 }
 
-/// Whether somebody, such as nohup, has told this process not to mind SIGHUP.
-pub fn ignores_hang_up() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    ignored_signals(&status).is_some_and(|ignored| ignored & 1 != 0)
-}
-
 /// Raises the soft limit of open files to the hard one and returns it.
 pub(crate) fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
@@ -169,12 +163,6 @@ fn listener_inode(line: &str, port: u16) -> Option<&str> {
     let (local, state) = (fields.nth(1)?, fields.nth(1)?);
     let found = u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok()?;
     (state == LISTEN && found == port).then(|| fields.nth(5)).flatten()
-}
-
-/// The mask of signals that are ignored; the lowest bit is signal 1, SIGHUP.
-fn ignored_signals(status: &str) -> Option<u64> {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
-    u64::from_str_radix(mask.trim(), 16).ok()
 }
 
 /// Fields 14 and 15; the name in field 2 may contain anything, so counting starts behind it.
@@ -207,12 +195,6 @@ mod tests {
     fn memory_is_in_bytes() {
         assert_eq!(bytes_of("VmRSS:", "Name:\tx\nVmRSS:\t    2048 kB\n"), Some(2 << 20));
         assert_eq!(bytes_of("VmRSS:", "Name:\tx\n"), None);
-    }
-
-    #[test]
-    fn ignored_signals_are_a_mask() {
-        assert_eq!(ignored_signals("SigBlk:\t0\nSigIgn:\t0000000000001001\n"), Some(0x1001));
-        assert_eq!(ignored_signals("Name:\tx\n"), None);
     }
 
     #[test]

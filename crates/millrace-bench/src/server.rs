@@ -51,6 +51,12 @@ pub(crate) struct Server {
     pub(crate) start_up: Duration,
 }
 
+/// The server's program: `millrace` beside this one or in PATH.
+pub(crate) fn millrace() -> Result<PathBuf> {
+    millrace_process::find_program("millrace")
+        .context("the server's program, millrace, is neither beside millrace-bench nor in PATH")
+}
+
 impl Server {
     pub(crate) fn start(settings: &Settings) -> Result<Server> {
         let mut command = Command::new(&settings.binary);
@@ -100,7 +106,7 @@ impl Server {
         let this = std::env::current_exe().context("finding this program")?;
         let mut command = Command::new(this);
         command
-            .args(["bench", "ceiling", "--listen", "127.0.0.1:0"])
+            .args(["ceiling", "--listen", "127.0.0.1:0"])
             .args(["--close-after", &close_after.to_string()])
             .stdout(Stdio::piped());
         if let Some(certificate) = certificate {

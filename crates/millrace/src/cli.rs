@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{commands::ClientCommand, config::Config, work::WorkFlags};
+use crate::{bench::BenchArguments, commands::ClientCommand, config::Config, work::WorkFlags};
 
 /// A durable, fast message queue server that speaks Amazon SQS.
 #[derive(Debug, Parser)]
@@ -29,8 +29,8 @@ pub(crate) enum Command {
     #[command(flatten)]
     Client(ClientCommand),
     /// Measure any endpoint: throughput, latency, connections, polling, scaling
-    #[command(subcommand)]
-    Bench(Box<millrace_bench::Command>),
+    #[command(disable_help_flag = true)]
+    Bench(BenchArguments),
 }
 
 #[derive(Debug, Subcommand)]

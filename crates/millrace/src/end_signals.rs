@@ -17,7 +17,7 @@ impl EndSignals {
     pub(crate) fn watch() -> io::Result<Self> {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
-        let hang_up = match millrace_bench::ignores_hang_up() {
+        let hang_up = match millrace_process::ignores_hang_up() {
             true => None,
             false => Some(signal(SignalKind::hangup())?),
         };

@@ -5,6 +5,7 @@
 //! a worker, `commands` are clients of any server.
 
 mod assemble;
+mod bench;
 mod cli;
 mod commands;
 mod config;
@@ -21,7 +22,6 @@ mod memory;
 mod notify;
 mod serve;
 mod show;
-mod visible;
 mod work;
 
 use std::process::ExitCode;
@@ -42,13 +42,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// 0: done. 1: failed. 2: asked for something that cannot be, or a journal was not checked. 4: a
 /// worker gave work back unfinished.
 fn main() -> ExitCode {
-    millrace_bench::follow_parent();
+    millrace_process::follow_parent();
     let code = match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             logging::tell_failure(&error);
             ExitCode::from(match () {
-                () if error.is::<UsageError>() || error.is::<millrace_bench::UsageError>() => 2,
+                () if error.is::<UsageError>() => 2,
                 () if error.is::<Unchecked>() => 2,
                 () if error.is::<Unfinished>() => 4,
                 () => 1,
@@ -72,6 +72,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::Journal(JournalCommand::Repair { flags }) => journal::repair(&flags.load()?),
         Command::Client(command) => commands::run(command),
-        Command::Bench(command) => millrace_bench::run(*command),
+        Command::Bench(arguments) => bench::run(&arguments),
     }
 }

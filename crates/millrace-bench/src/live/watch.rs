@@ -18,9 +18,7 @@ use super::{
     push::Gateway,
     terminal::{self, FullScreen},
 };
-use crate::{
-    leftovers, process, progress::Progress, scenarios::duration, tls::Trust, watcher::Watcher,
-};
+use crate::{leftovers, progress::Progress, scenarios::duration, tls::Trust, watcher::Watcher};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WatchFlags {
@@ -120,7 +118,7 @@ impl Interrupts {
         let interrupt = signal(SignalKind::interrupt()).context("watching for signals")?;
         let terminate = signal(SignalKind::terminate()).context("watching for signals")?;
         // Under nohup it is nobody's business.
-        let hang_up = match process::ignores_hang_up() {
+        let hang_up = match millrace_process::ignores_hang_up() {
             true => None,
             false => Some(signal(SignalKind::hangup()).context("watching for signals")?),
         };

@@ -49,7 +49,7 @@ pub(crate) fn local(count: usize, access: &Access, trust_flags: &[String]) -> Re
     let mut nodes = Nodes { addresses: Vec::new(), children: Vec::new() };
     for _ in 0..count {
         let mut command = Command::new(&this);
-        command.args(["bench", "node", "--listen", "127.0.0.1:0", "--once"]).args(trust_flags);
+        command.args(["node", "--listen", "127.0.0.1:0", "--once"]).args(trust_flags);
         let (arguments, variables) = access.hand_over();
         command.args(arguments).envs(variables);
         command.stdout(Stdio::piped());

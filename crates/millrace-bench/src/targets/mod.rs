@@ -23,7 +23,7 @@ mod throughput;
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 
 use bench::{Bench, Scale};
@@ -31,7 +31,7 @@ use place::{Need, Place};
 use row::Row;
 use table::Format;
 
-use crate::{live::Interrupts, load::Percentiles, output, process, progress::Progress};
+use crate::{live::Interrupts, load::Percentiles, output, process, progress::Progress, server};
 
 #[derive(Args, Debug)]
 pub(crate) struct Flags {
@@ -88,8 +88,7 @@ pub(crate) fn run_command(flags: Flags) -> Result<()> {
         (false, true) => Scale::Full,
         (false, false) => Scale::Usual,
     };
-    let this = || std::env::current_exe().context("finding this program");
-    let binary = flags.binary.clone().map_or_else(this, Ok)?;
+    let binary = flags.binary.clone().map_or_else(server::millrace, Ok)?;
     let progress = Progress::default();
     // Before there is anything that could be left behind.
     let _interrupts = Interrupts::start(progress.live())?;

@@ -19,7 +19,7 @@ use super::receive::{Asked, delete, receive};
 use super::send::first_signal;
 use super::{Sqs, peek};
 use crate::logging::tell;
-use crate::visible::visible;
+use millrace_process::visible;
 
 #[derive(Args, Debug)]
 pub(crate) struct ExportFlags {

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, IsTerminal, Read, Write};
 use anyhow::Result;
 
 use crate::config::UsageError;
-use crate::visible::visible;
+use millrace_process::visible;
 
 /// Prints a line of data, to a terminal without what would steer it.
 pub(super) fn line(text: &str) -> Result<()> {

@@ -11,7 +11,7 @@ use super::connection::{ConnectionFlags, name_of};
 use super::queue::{DELAYED, IN_FLIGHT, Listed, READY, messages_held, number, with_attributes};
 use super::{Sqs, interval, output};
 use crate::end_signals::EndSignals;
-use crate::visible::visible;
+use millrace_process::visible;
 
 /// Rows where the terminal does not tell its height.
 const ROWS: usize = 24;

@@ -21,11 +21,11 @@ use tracing_subscriber::{
 };
 
 use crate::config::{LogFormat, UsageError};
-use crate::visible::visible;
 use bound::Bound;
 use fields::OneLine;
 use json::SpelledOut;
 use lines::Lines;
+use millrace_process::visible;
 
 /// How long the process lives on for what it logged last.
 const LAST_WORDS: Duration = Duration::from_secs(1);

@@ -44,18 +44,6 @@ fn commands_believe_the_authorities_that_aws_tools_are_told() {
 }
 
 #[test]
-fn a_delayed_poll_believes_the_certificate_for_the_endpoints_name() {
-    let data = TempDir::new().unwrap();
-    let (server, certificate) = serve_tls(&data, "localhost");
-    let endpoint = server.address.replace("127.0.0.1", "localhost");
-    let few = ["--scale", "0.01", "--model", "serial", "--batch", "10", "--handler", "1ms"];
-    let mut poll = millrace(&["bench", "poll", "--delay", "1ms", "--ca", &certificate]);
-    let polled = poll.args(few).args(["--endpoint", &endpoint]).output().unwrap();
-
-    assert!(polled.status.success(), "{}", stderr(&polled));
-}
-
-#[test]
 fn batch_that_is_larger_than_a_request_may_be_is_sent_message_by_message() {
     let data = TempDir::new().unwrap();
     let serving = serve(&data, &["--durability", "memory"]);

@@ -16,7 +16,7 @@ use super::{PATIENCE, Serving, get, json, serve};
 fn serves_until_told_to_stop() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         // Under nohup it is to go on.
-        if signal == Signal::HUP && millrace_bench::ignores_hang_up() {
+        if signal == Signal::HUP && millrace_process::ignores_hang_up() {
             continue;
         }
         let data = TempDir::new().unwrap();

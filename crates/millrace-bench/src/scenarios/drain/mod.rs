@@ -34,7 +34,7 @@ use crate::{
     process,
     progress::Progress,
     report::Recording,
-    server::{Server, Settings},
+    server::{self, Server, Settings},
     tls::Trust,
 };
 
@@ -189,7 +189,7 @@ impl Secure {
         }
         let directory = Directory::new().context("making a directory")?;
         let settings = Settings {
-            binary: std::env::current_exe().context("finding this program")?,
+            binary: server::millrace()?,
             flags: Vec::new(),
             data: PathBuf::from(directory.path()).join("data"),
             durability: "fsync",

@@ -1,9 +1,9 @@
-//! Text of others, for people: whoever wrote it must not be able to steer their terminal.
+//! Text from elsewhere, made safe to show on a terminal.
 
 use std::borrow::Cow;
 
-/// The text with its control characters but line breaks and tabs spelled out.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+/// Returns the text with control characters escaped, except line breaks and tabs.
+pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(steers) {
         return Cow::Borrowed(text);
     }
@@ -17,7 +17,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// JSON leaves two kinds as they are: DEL, and what begins sequences as ESC and another do.
+/// Includes DEL and U+0080 to U+009F, which JSON does not escape.
 fn steers(character: char) -> bool {
     character.is_control() && !matches!(character, '\n' | '\t')
 }

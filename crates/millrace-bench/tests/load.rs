@@ -16,8 +16,8 @@ struct Ceiling {
 
 impl Ceiling {
     fn start() -> Ceiling {
-        let child = Command::new(env!("CARGO_BIN_EXE_millrace"))
-            .args(["bench", "ceiling", "--listen", "127.0.0.1:0"])
+        let child = Command::new(env!("CARGO_BIN_EXE_millrace-bench"))
+            .args(["ceiling", "--listen", "127.0.0.1:0"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -30,8 +30,8 @@ impl Ceiling {
     }
 
     fn load(&self, arguments: &[&str]) -> Value {
-        let output = Command::new(env!("CARGO_BIN_EXE_millrace"))
-            .args(["bench", "load"])
+        let output = Command::new(env!("CARGO_BIN_EXE_millrace-bench"))
+            .args(["load"])
             .args(arguments)
             .args(["--endpoint", &self.endpoint, "--json", "--warm-up", "0.02"])
             .args(["--server-pid", &self.child.id().to_string()])
@@ -95,8 +95,8 @@ fn a_schedule_holds_its_rate() {
 
 #[test]
 fn an_endpoint_that_is_not_there_is_an_error() {
-    let output = Command::new(env!("CARGO_BIN_EXE_millrace"))
-        .args(["bench", "load", "send", "--endpoint", "http://127.0.0.1:1"])
+    let output = Command::new(env!("CARGO_BIN_EXE_millrace-bench"))
+        .args(["load", "send", "--endpoint", "http://127.0.0.1:1"])
         .output()
         .unwrap();
 

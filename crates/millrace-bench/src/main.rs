@@ -1,0 +1,27 @@
+//! The `millrace-bench` program, which `millrace bench` runs.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use millrace_bench::{Cli, UsageError};
+use millrace_process::{follow_parent, visible};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Exit codes: 0 done, 1 failed, 2 wrong flags.
+fn main() -> ExitCode {
+    follow_parent();
+    match millrace_bench::run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let text = format!("millrace-bench: {error:#}").replace('\n', "\n  ");
+            // The text may quote a server. Nobody may be reading standard error.
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("{}\n", visible(&text)).as_bytes(),
+            );
+            ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+        }
+    }
+}
