@@ -14,24 +14,25 @@ from support.server import binary
 def millrace(server):
     """`millrace("queue", "list")` → the finished process; fails unless it ends with `expect`.
     `endpoint=None`: no environment names a server. `file_bytes`: as a disk does that has no more,
-    the system refuses to make a file longer."""
+    the system refuses to make a file longer. `environment`: variables besides."""
 
-    def run(*arguments, expect=0, stdin="", endpoint=server.endpoint, file_bytes=None):
+    def run(*arguments, expect=0, stdin="", endpoint=server.endpoint, file_bytes=None, environment=()):
         def limit_files():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
 
-        environment = {
+        variables = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("AWS_", "MILLRACE_"))
         }
         if endpoint is not None:
-            environment["MILLRACE_ENDPOINT"] = endpoint
+            variables["MILLRACE_ENDPOINT"] = endpoint
+        variables.update(environment)
         done = subprocess.run(
             [binary(), *arguments],
             input=stdin,
-            env=environment,
+            env=variables,
             capture_output=True,
             text=True,
             timeout=60,

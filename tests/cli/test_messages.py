@@ -5,6 +5,7 @@ import json
 import signal
 import stat
 import subprocess
+import sys
 import time
 
 import pytest
@@ -359,6 +360,59 @@ def test_lines_before_one_that_is_no_text_are_sent(millrace, queue, server, coun
         assert b"line 3" in failed.stderr and b"line 2 was the last that was accepted" in failed.stderr
 
     assert counts(url) == (4, 0, 0)
+
+
+LINE_BYTES_MAX = 8 << 20
+
+
+@pytest.mark.parametrize("command", [("import",), ("send", "--lines")])
+def test_a_line_without_an_end_is_refused_by_its_number_and_takes_little_memory(server, queue, counts, command):
+    url = queue()
+    code = (
+        "import resource, subprocess, sys\n"
+        "done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)\n"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)\n"
+        "sys.exit(done.returncode)\n"
+    )
+    arguments = [binary(), command[0], url, *command[1:], "--endpoint", server.endpoint]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with running([sys.executable, "-c", code, *arguments], **pipes) as measured:
+        with contextlib.suppress(BrokenPipeError):
+            measured.stdin.write(b'{"Body": "first"}\n')
+            for _ in range(200):
+                measured.stdin.write(b"a" * (1 << 20))
+        with contextlib.suppress(BrokenPipeError):
+            measured.stdin.close()
+        told, peak_mib = measured.stderr.read().decode(), int(measured.stdout.read())
+        assert measured.wait(60) == 1
+
+    assert f"line 2 is longer than {LINE_BYTES_MAX} bytes" in told
+    assert "line 1 was the last that was accepted" in told
+    assert peak_mib < 100
+    assert counts(url) == (1, 0, 0)
+
+
+def test_a_body_from_standard_input_is_bounded(millrace, queue):
+    refused = millrace("send", queue(), stdin="a" * (LINE_BYTES_MAX + 1), expect=1)
+
+    assert f"the body is longer than {LINE_BYTES_MAX} bytes" in refused.stderr
+
+
+def test_large_lines_are_sent_in_batches_that_a_server_takes(millrace, queue, counts):
+    url = queue()
+    body = "a" * (1 << 20)
+
+    millrace("send", url, "--lines", stdin=f"{body}\n{body}\nb\n")
+
+    assert counts(url) == (3, 0, 0)
+
+
+def test_a_byte_order_mark_before_an_import_is_skipped(millrace, lines, queue):
+    url = queue()
+
+    millrace("import", url, stdin='\ufeff{"Body": "a"}\r\n{"Body": "\ufeffb"}\r\n')
+
+    assert sorted(json.loads(line)["Body"] for line in lines("export", url)) == ["a", "\ufeffb"]
 
 
 def test_lines_are_sent_when_their_source_pauses_and_at_a_signal(server, queue, counts):

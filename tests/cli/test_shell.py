@@ -78,3 +78,39 @@ def test_every_command_has_a_manual_page(millrace, tmp_path):
     pages = {page.name for page in tmp_path.iterdir()}
     assert {"millrace.1", "millrace-serve.1", "millrace-queue-create.1", "millrace-top.1"} <= pages
     assert ".TH" in (tmp_path / "millrace-send.1").read_text()
+
+
+def test_a_profile_that_holds_no_keys_is_refused_by_name(millrace, tmp_path):
+    config = tmp_path / "config"
+    config.write_text(
+        "[profile role]\nrole_arn = arn:aws:iam::000000000000:role/r\nsource_profile = base\nregion = eu-west-1\n"
+        "[profile sso]\nsso_session = s\nregion = eu-west-1\n"
+        "[profile process]\ncredential_process = get\nregion = eu-west-1\n"
+        "[default]\nsso_session = s\nregion = eu-west-1\n"
+    )
+    files = {"AWS_CONFIG_FILE": str(config), "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none")}
+    keys = {"AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "B"}
+
+    for name, setting in (("role", "role_arn"), ("sso", "sso_session"), ("process", "credential_process")):
+        for flags, variables in ((["--profile", name], {}), ([], {"AWS_PROFILE": name})):
+            refused = millrace("queue", "list", *flags, environment=files | variables, expect=2)
+            assert f"profile {name} " in refused.stderr and setting in refused.stderr
+    # Keys in the environment go before those of a profile that is only the default, or chosen there.
+    millrace("queue", "list", environment=files | keys | {"AWS_PROFILE": "sso"})
+    # A server of one's own may need no keys.
+    millrace("queue", "list", environment=files)
+    amazon = millrace("queue", "list", environment=files, endpoint="https://sqs.us-east-1.amazonaws.com", expect=2)
+    assert "profile default " in amazon.stderr
+
+
+def test_files_of_the_aws_tools_are_found_below_home_and_bounded(millrace, tmp_path):
+    (tmp_path / "keys").write_text("[mine]\naws_access_key_id = A\naws_secret_access_key = B\n")
+    (tmp_path / "endless").write_text("[mine]\n" + "a" * (1 << 17))
+
+    def list_queues(path, expect):
+        environment = {"HOME": str(tmp_path), "AWS_SHARED_CREDENTIALS_FILE": path}
+        return millrace("queue", "list", "--profile", "mine", environment=environment, expect=expect)
+
+    list_queues("~/keys", expect=0)
+    assert "profile mine is in neither" in list_queues("~/other", expect=2).stderr
+    assert "endless: line 2 is longer than 65536 bytes" in list_queues("~/endless", expect=2).stderr

@@ -418,3 +418,38 @@ def test_worker_ignores_hangups_of_its_commands(queue, work, send, counts):
     assert work(url, "--exec", command, *ALWAYS).wait() == 0
 
     assert counts(url) == (0, 1, 0)
+
+
+def test_command_that_ends_is_seen_to_end_while_others_have_its_output_open(queue, work, send, tmp_path, counts):
+    url = queue()
+    send(url, ["a"])
+    # The first has no answer, the second has; both leave somebody else, out of reach, at their standard output.
+    script = (
+        "read -r line; setsid sleep 60 & echo $! >> left; echo ran >> runs;"
+        "[ $(wc -l < runs) = 1 ] && exit 3; echo ${line%%,*} | tr -dc 0-9; echo ' ack'"
+    )
+
+    try:
+        worker = work(url, "--exec", script, "--exec-mode", "lines", "--max-messages", "2", "--backoff", "0s")
+        assert worker.wait(30) == 0
+        assert "exit status: 3" in worker.text()
+    finally:
+        for pid in lines(tmp_path / "left"):
+            os.kill(int(pid), signal.SIGKILL)
+
+    assert lines(tmp_path / "runs") == ["ran", "ran"]
+    assert counts(url) == (0, 0, 0)
+
+
+def test_attributes_that_share_a_variable_are_logged(sqs, queue, work, tmp_path):
+    url = queue()
+    text = lambda value: {"DataType": "String", "StringValue": value}  # noqa: E731
+    attributes = {"trace_id": text("spelt so"), "trace.id": text("other"), "trace-id": text("another")}
+    sqs.send_message(QueueUrl=url, MessageBody="a", MessageAttributes=attributes)
+
+    worker = work(url, "--exec", "env > env", *ALWAYS)
+    assert worker.wait() == 0
+
+    assert "MILLRACE_ATTRIBUTE_trace_id=spelt so" in lines(tmp_path / "env")
+    assert "variable=\"MILLRACE_ATTRIBUTE_trace_id\"" in worker.text() or "variable=MILLRACE_ATTRIBUTE_trace_id" in worker.text()
+    assert "another one has the same variable" in worker.text()

@@ -302,3 +302,24 @@ def test_worker_that_waits_for_health_can_be_ended(queue, work, send, http_serve
 
     assert worker.wait() == 0
     assert counts(url) == (1, 0, 0)
+
+
+def test_a_url_without_a_path_keeps_its_query_and_loses_its_fragment(queue, work, send, http_server):
+    url = queue()
+    send(url, ["a"])
+    seen = []
+
+    def answer(path, headers, body):
+        seen.append((path, body))
+        return 200, {}, b"{}"
+
+    base = http_server(answer).url.rstrip("/")
+    health = ["--health", base + "?key=hunter2#f"]
+    worker = work(url, "--post", base + "?key=a/b#c", *health, *ALWAYS)
+    assert worker.wait() == 0
+    send(url, ["a"])
+    assert work(url, "--lambda", base + "?key=1", *ALWAYS).wait() == 0
+
+    invocations = "/2015-03-31/functions/function/invocations"
+    assert [path for path, _ in seen] == ["/?key=hunter2", "/?key=a/b", invocations + "?key=1"]
+    assert "hunter2" not in worker.text()

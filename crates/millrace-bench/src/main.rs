@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use millrace_bench::{Cli, UsageError};
-use millrace_process::{follow_parent, visible};
+use millrace_process::{follow_parent, parse_arguments, visible};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -12,7 +11,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Exit codes: 0 done, 1 failed, 2 wrong flags.
 fn main() -> ExitCode {
     follow_parent();
-    match millrace_bench::run(Cli::parse().command) {
+    match millrace_bench::run(parse_arguments::<Cli>().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let text = format!("millrace-bench: {error:#}").replace('\n', "\n  ");

@@ -26,7 +26,7 @@ mod work;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use millrace_process::{follow_parent, parse_arguments};
 
 use crate::{
     cli::{Cli, Command, ConfigCommand, JournalCommand},
@@ -42,8 +42,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// 0: done. 1: failed. 2: asked for something that cannot be, or a journal was not checked. 4: a
 /// worker gave work back unfinished.
 fn main() -> ExitCode {
-    millrace_process::follow_parent();
-    let code = match run(Cli::parse().command) {
+    follow_parent();
+    let code = match run(parse_arguments::<Cli>().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             logging::tell_failure(&error);

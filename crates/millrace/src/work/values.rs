@@ -60,6 +60,10 @@ pub(super) fn weighted_queue(text: &str) -> Result<WeightedQueue, String> {
         Ok(weight @ 1..=HEAVIEST) => {
             Ok(WeightedQueue { queue: queue.to_owned(), weight: Some(weight) })
         }
+        // What stands behind a question mark is a query, which is refused without being quoted.
+        _ if text.contains("://") && text.contains(['?', '#', '@']) => {
+            Ok(WeightedQueue { queue: text.to_owned(), weight: None })
+        }
         _ => Err(format!("the weight {weight:?} is no number from 1 to {HEAVIEST}")),
     }
 }
@@ -121,6 +125,8 @@ mod tests {
         assert_eq!(parsed("orders.fifo=3"), Ok(("orders.fifo".to_owned(), Some(3))));
         let url = "http://127.0.0.1:4566/000000000000/orders";
         assert_eq!(parsed(&format!("{url}=12")), Ok((url.to_owned(), Some(12))));
+        let queried = format!("{url}?key=secret");
+        assert_eq!(parsed(&queried), Ok((queried.clone(), None)));
         for wrong in ["orders=", "orders=0", "orders=1001", "orders=-1", "orders=many"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
