@@ -84,7 +84,7 @@ pub(crate) struct Flags {
     /// Seconds before measuring
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     warm_up: Duration,
-    /// Messages to send, instead of a duration; a multiple of --batch [drain: any, 10000]
+    /// Messages to send, instead of a duration and a warm-up; a multiple of --batch [drain: any, 10000]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Bytes of a message's body
