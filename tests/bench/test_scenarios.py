@@ -144,7 +144,8 @@ def test_consumers_may_poll_without_a_pause(endpoint):
 
 
 def test_a_rate_at_which_nothing_is_due_for_minutes_ends_when_it_is_over(endpoint):
-    outcome = bench("rate", *QUICK, "--rate", "0.05", endpoint=endpoint)
+    # Nothing was measured, which is no success.
+    outcome = bench("rate", *QUICK, "--rate", "0.05", endpoint=endpoint, code=1)
 
     assert outcome.metric("failed") == outcome.metric("unsent") == 0
 
