@@ -1,7 +1,8 @@
-# An image of the static binary alone. docs/operations.md, "In a container", says how it is built and run.
+# An image of the static programs alone. docs/operations.md, "In a container", says how it is built and run;
+# packaging/build makes the same image without Docker.
 FROM scratch
 
-COPY millrace /millrace
+COPY millrace millrace-bench /
 # A named volume takes over whose directory it is.
 COPY --chown=65532:65532 data /data
 
