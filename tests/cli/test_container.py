@@ -9,6 +9,7 @@ import urllib.request
 
 import pytest
 
+from support.packages import copy_libraries
 from support.server import binary, free_port
 from support.skips import lacks
 
@@ -25,12 +26,8 @@ def root(tmp_path):
     os.chown(root / "data", USER, USER)
     for above in [root, *root.parents[:3]]:
         above.chmod(0o755)
-    needed = subprocess.run(["ldd", binary()], capture_output=True, text=True, check=True).stdout
-    for file in [str(binary()), *re.findall(r"(/\S+) \(0x", needed)]:
-        target = root / "millrace" if file == str(binary()) else root / file.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(file, target)
-    libraries = {os.path.basename(file).split(".")[0] for file in re.findall(r"(/\S+) \(0x", needed)}
+    shutil.copy(binary(), root / "millrace")
+    libraries = copy_libraries(binary(), root)
     assert libraries <= {"libc", "libm", "libgcc_s", "ld-linux-x86-64", "ld-linux-aarch64"}
     return root
 
