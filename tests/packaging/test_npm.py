@@ -83,8 +83,9 @@ def test_programs_are_commands_of_the_project(project, version):
     assert json.loads((project / "node_modules/millrace/package.json").read_text())["version"] == version
 
 
-def test_sample_of_the_readme_passes(project, tmp_path):
-    block = first_block(ROOT / "packaging/npm/README.md", "js")
+@pytest.mark.parametrize("page", ["packaging/npm/README.md", "docs/install.md"])
+def test_sample_of_the_page_runs(project, page, tmp_path):
+    block = first_block(ROOT / page, "js")
     (project / "sample.test.js").write_text(SAMPLE % block)
 
     done = run(project, "env", f"TMPDIR={tmp_path}", "node", "--test", "sample.test.js")

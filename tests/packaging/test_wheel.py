@@ -68,8 +68,9 @@ def test_programs_are_beside_python(python_venv, version):
     assert bench.stdout == f"millrace-bench {version}\n"
 
 
-def test_sample_of_the_readme_passes(sample):
-    sample(first_block(ROOT / "packaging/python/README.md", "python"))
+@pytest.mark.parametrize("page", ["packaging/python/README.md", "docs/install.md"])
+def test_sample_of_the_page_passes(sample, page):
+    sample(first_block(ROOT / page, "python"))
 
 
 def test_each_test_has_a_server_without_queues(sample):
