@@ -1,10 +1,10 @@
 //! `millrace work`: a program or a URL as the handler of a queue's messages.
 //!
 //! `flags` says what can be asked, `queues` finds the queues. A `job` is what is done with a
-//! message: `exec`, `lines` (with the places of its `commands`; both wait for `room`), `post` and
-//! `lambda`, or `dry_run` in their stead. `environment` is what a command is told, `sqs_event` what
-//! a function, `target` a URL, `trace` what goes with each; `spans` tells a collector. `health`
-//! holds the start back, `metrics` shows the counters over HTTP.
+//! message: `exec`, `lines` (a `line` for each message, and the places of its `commands`; both wait
+//! for `room`), `post` and `lambda`, or `dry_run` in their stead. `environment` is what a command is
+//! told, `sqs_event` what a function, `target` a URL, `trace` what goes with each; `spans` tells a
+//! collector. `health` holds the start back, `metrics` shows the counters over HTTP.
 
 mod commands;
 mod dry_run;
@@ -14,6 +14,7 @@ mod flags;
 mod health;
 mod job;
 mod lambda;
+mod line;
 mod lines;
 mod metrics;
 mod post;
