@@ -324,7 +324,11 @@ def test_twenty_restarts_lose_nothing(server, sqs, create, bodies):
     assert got == {str(n) for n in range(20)}
 
 
-def test_second_server_on_the_same_data_is_refused(server):
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_second_server_on_the_same_data_is_refused(make_server, is_removed):
+    server = make_server()
+    if is_removed:
+        (server.data / "journal" / "lock").unlink()
     second = Server(server.directory / "second")
     second.data = server.data
     second.spawn()

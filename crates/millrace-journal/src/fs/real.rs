@@ -3,7 +3,7 @@
 //! Files are opened under their own names only: who owns the directory could have a command of root
 //! write, or give away, what a link there names. The directory itself may be behind links.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, fchown};
@@ -129,16 +129,18 @@ impl FileSystem for RealFileSystem {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         // flock: released by the kernel however the process ends.
         if self.is_read_only {
+            let dir = lock_dir_of(path, std::fs::File::try_lock_shared)?;
             return match no_link(OFlags::empty()).read(true).open(path) {
                 Ok(file) => {
                     file.try_lock_shared()?;
-                    Ok(Box::new(file))
+                    Ok(Box::new((dir, file)))
                 }
                 // Whoever writes makes it first.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Box::new(())),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Box::new(dir)),
                 Err(error) => Err(error),
             };
         }
+        let dir = lock_dir_of(path, std::fs::File::try_lock)?;
         let file = match create_new().open(path) {
             Ok(file) => {
                 give_to_owner_of_dir(&file, path);
@@ -150,7 +152,7 @@ impl FileSystem for RealFileSystem {
             Err(error) => return Err(error),
         };
         file.try_lock()?;
-        Ok(Box::new(file))
+        Ok(Box::new((dir, file)))
     }
 
     fn random(&self) -> u64 {
@@ -161,6 +163,23 @@ impl FileSystem for RealFileSystem {
     fn now(&self) -> Duration {
         self.origin.elapsed()
     }
+}
+
+/// Locks the directory of `path` itself: a file in it could be removed, and made again by another
+/// holder. Earlier versions lock the file alone, and some file systems no directories.
+fn lock_dir_of(
+    path: &Path,
+    lock: impl Fn(&std::fs::File) -> Result<(), TryLockError>,
+) -> io::Result<std::fs::File> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let dir = std::fs::File::open(parent.unwrap_or(Path::new(".")))?;
+    match lock(&dir) {
+        Err(TryLockError::Error(error)) => {
+            tracing::debug!(path = %path.display(), %error, "the directory cannot be locked");
+        }
+        locked => locked?,
+    }
+    Ok(dir)
 }
 
 /// Opens what has the name itself: a symbolic link is refused.
@@ -433,8 +452,8 @@ mod tests {
         let (writing, reading) = (RealFileSystem::new(), RealFileSystem::read_only());
         writing.create(&file).unwrap();
 
-        let unlocked = reading.lock(&lock);
-        assert!(unlocked.is_ok() && !lock.exists());
+        drop(reading.lock(&lock).unwrap());
+        assert!(!lock.exists());
         assert!(reading.open(&file).unwrap().write_at(&[b"data"], 0).is_err());
 
         let writers = writing.lock(&lock).unwrap();
@@ -443,6 +462,31 @@ mod tests {
         drop(writers);
         let (_one, _other) = (reading.lock(&lock).unwrap(), reading.lock(&lock).unwrap());
         assert!(writing.lock(&lock).is_err());
+    }
+
+    #[test]
+    fn a_lock_holds_though_its_file_is_removed_or_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = dir.path().join("lock");
+        let kind = |fs: &RealFileSystem| fs.lock(&lock).err().map(|error| error.kind());
+        let (writing, reading) = (RealFileSystem::new(), RealFileSystem::read_only());
+        let blocked = Some(io::ErrorKind::WouldBlock);
+
+        let held = writing.lock(&lock).unwrap();
+        std::fs::remove_file(&lock).unwrap();
+        assert_eq!((kind(&writing), kind(&reading)), (blocked, blocked));
+        std::fs::write(&lock, "").unwrap();
+        assert_eq!((kind(&writing), kind(&reading)), (blocked, blocked));
+        // By another name of the directory, too.
+        let other = dir.path().join("..").join(dir.path().file_name().unwrap()).join("lock");
+        assert!(writing.lock(&other).is_err());
+        drop(held);
+        assert_eq!((kind(&writing), kind(&reading)), (None, None));
+
+        // An earlier version holds the file alone.
+        let file = std::fs::File::options().write(true).open(&lock).unwrap();
+        file.try_lock().unwrap();
+        assert_eq!(kind(&writing), blocked);
     }
 
     #[test]
