@@ -1,8 +1,8 @@
 // The AWS CLI command that does what a form does, as words for a POSIX shell.
 //
-// Every value is inside one JSON document. As an option of its own, a value such as file://…, http://…
-// or one that begins with - means something else to the CLI. Binary attributes are the exception:
-// versions 1 and 2 read them from JSON in different ways.
+// Every value is inside one JSON document. As an option of its own, a value that names a file, an address
+// or an option is taken for that. Binary attributes are the exception: versions 1 and 2 read them from
+// JSON in different ways.
 
 import { copyButton, h, setText } from "./dom.js";
 import { data } from "./actions.js";

@@ -130,26 +130,33 @@ impl Page {
     /// The whole document. `snapshot` is what the scripts show first.
     pub(crate) fn render(&self, frame: &Frame<'_>, snapshot: Option<Value>) -> String {
         let base = format!("/assets/{}", assets::version());
+        // Strangers who are to log in learn nothing of the server.
+        let known = frame.session.map(|_| frame);
         let title = escape(&self.title());
         let data = json!({
             "page": self.id(),
             "queue": self.queue_data(),
             "tab": if let Page::Queue(_, tab) = self { tab.path } else { "" },
             "token": frame.session.map(|session| session.token.as_str()),
-            "endpoint": frame.endpoint,
-            "region": frame.region,
-            "account": frame.account,
+            "endpoint": known.map(|frame| frame.endpoint),
+            "region": known.map(|frame| frame.region),
+            "account": known.map(|frame| frame.account),
             "is_authenticated": frame.session.is_some_and(|s| s.viewer.access_key.is_some()),
             "snapshot": snapshot,
         });
         let data = json_block(&data.to_string());
         let header = if *self == Page::Login { String::new() } else { self.header(frame) };
         let heading = self.heading();
-        let footer = format!(
-            "Millrace {} · durability {}",
-            env!("CARGO_PKG_VERSION"),
-            escape(frame.durability)
-        );
+        let footer = known.map_or("Millrace".to_owned(), |frame| {
+            let durability = escape(frame.durability);
+            format!("Millrace {} · durability {durability}", env!("CARGO_PKG_VERSION"))
+        });
+        let hint = known.map_or(String::new(), |frame| {
+            let endpoint = escape(frame.endpoint);
+            format!(
+                " The AWS CLI does\nnot: <code>aws --endpoint-url {endpoint} sqs list-queues</code>"
+            )
+        });
         format!(
             r##"<!doctype html>
 <html lang="en" data-theme="{theme}">
@@ -169,8 +176,7 @@ impl Page {
 {header}
 <main id="main" tabindex="-1">
 {heading}
-<div id="root"><noscript><p class="notice">The console's figures and forms need JavaScript. The AWS CLI does
-not: <code>aws --endpoint-url {endpoint} sqs list-queues</code></p></noscript></div>
+<div id="root"><noscript><p class="notice">The console's figures and forms need JavaScript.{hint}</p></noscript></div>
 </main>
 <footer class="foot">{footer}</footer>
 </body>
@@ -178,7 +184,6 @@ not: <code>aws --endpoint-url {endpoint} sqs list-queues</code></p></noscript></
 "##,
             theme = frame.theme.name(),
             id = self.id(),
-            endpoint = escape(frame.endpoint),
         )
     }
 

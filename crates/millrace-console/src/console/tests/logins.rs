@@ -23,6 +23,37 @@ async fn with_credentials_nothing_is_shown_before_a_login() {
 }
 
 #[tokio::test]
+async fn a_stranger_learns_nothing_of_the_server() {
+    let mut browser = Browser::new(vec![key()]);
+    let text = |response: Response| String::from_utf8(response.body).unwrap();
+    let options = browser.console.options.clone();
+    let facts = [
+        &*options.endpoint,
+        &*options.region,
+        &*options.account,
+        options.durability,
+        env!("CARGO_PKG_VERSION"),
+        "111111111111",
+        "4566",
+    ];
+
+    for target in ["/login", "/login?next=/queues", "/nonsense", "/queues", "/api/session"] {
+        let answer = browser.get(target).await;
+        let headers = format!("{:?}", answer.headers);
+        let said = headers + &text(answer);
+        for fact in facts {
+            assert!(!said.contains(fact), "{target}: {fact} in {said}");
+        }
+    }
+
+    browser.log_in("AKIDOPS").await;
+    let page = text(browser.get("/").await);
+    for fact in [&*options.endpoint, &*options.region, env!("CARGO_PKG_VERSION"), "111111111111"] {
+        assert!(page.contains(fact), "{fact}");
+    }
+}
+
+#[tokio::test]
 async fn logging_out_ends_the_sessions_streams_and_no_others() {
     let mut browser = Browser::new(vec![key()]);
     let keys = json!({ "access_key": "AKIDOPS", "secret_key": "long-secret" }).to_string();
