@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import subprocess
+import time
 import urllib.parse
 
 import pytest
@@ -402,3 +403,65 @@ def test_access_keys_change_without_a_restart(make_server):
     file.write_text("")
     wait_for_log(server, "changed access keys not taken")
     assert statuses() == [403, 200]
+
+
+def test_a_file_of_keys_that_is_being_rewritten_does_not_count_by_halves(make_server):
+    both = CONFIG + '[[credentials]]\naccess_key = "AKIDNEW"\nsecret_key = "SECRET2"\n'
+    server = make_server(config=both)
+    new = Signer("AKIDNEW", "SECRET2")
+
+    # Each part is a valid file, and none is whole before the last.
+    for key in ["AKID", "AKID2", "AKID3"]:
+        half = CONFIG.replace('"AKID"', f'"{key}"')
+        (server.directory / "millrace.toml").write_text(half)
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline:
+            assert [post_json(server, signer).status for signer in (SIGNER, new)] == [200, 200]
+            time.sleep(0.1)  # The time in which nothing may happen.
+    (server.directory / "millrace.toml").write_text(both.replace("SECRET2", "SECRET3"))
+
+    wait_for_log(server, "access keys changed")
+    assert [post_json(server, signer).status for signer in (SIGNER, new)] == [200, 403]
+    assert post_json(server, Signer("AKIDNEW", "SECRET3")).status == 200
+    assert server.log.read_text().count("access keys changed") == 1
+
+
+@pytest.mark.parametrize("mode, is_warned", [(0o600, False), (0o640, False), (0o666, True), (0o602, True)])
+def test_secrets_that_others_can_change_are_warned_of(make_server, tmp_path, mode, is_warned):
+    file = tmp_path / "keys.toml"
+    file.write_text(CONFIG)
+    file.chmod(mode)
+    text = "everybody on this machine can change it"
+
+    checked = subprocess.run(
+        [binary(), "config", "check", "--config", file], capture_output=True, text=True, timeout=20, env={}
+    )
+    server = make_server(args=["--config", str(file)])
+    server.stop()
+
+    assert (checked.returncode, text in checked.stderr) == (0, is_warned), checked.stderr
+    assert (text in server.log.read_text()) == is_warned
+
+
+@pytest.mark.parametrize("command", [["config", "check"], ["serve", "--listen", "127.0.0.1:0", "--console-listen", "off"]])
+@pytest.mark.parametrize("wrong", ["SECRET ", " SECRET", "SECRET\\n", "SEC\\u0000RET", "\\tSECRET"])
+def test_secrets_with_blanks_at_their_ends_are_refused(tmp_path, command, wrong):
+    file = tmp_path / "keys.toml"
+    file.touch(0o600)
+    for key in ["access_key", "secret_key"]:
+        pair = {"access_key": "AKID", "secret_key": "SECRET"} | {key: wrong}
+        lines = "".join(f'{name} = "{value}"\n' for name, value in pair.items())
+        for text in [lines, "[[credentials]]\n" + lines]:
+            file.write_text(text)
+
+            ended = subprocess.run(
+                [binary(), *command, "--config", file, "--data", tmp_path / "data"],
+                capture_output=True,
+                text=True,
+                timeout=20,
+                env={},
+            )
+
+            assert ended.returncode == 2, ended.stderr
+            assert key in ended.stderr and ("blank" in ended.stderr or "control" in ended.stderr)
+            assert "SECRET" not in ended.stderr

@@ -9,9 +9,14 @@ use millrace_services::AccessKeys;
 
 use crate::cli::Flags;
 use crate::config::Config;
+use crate::serve::log_warnings;
 
 /// Between two looks at the file.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Looks in a row that must find the file as it was before it is read. It may be rewritten in its
+/// place and in parts, and half of it may be a valid file that lacks keys.
+const REST: u32 = 6;
 
 /// Has the file's keys count that `config` was read from, whenever it changes.
 pub(crate) fn follow(flags: Flags, config: &Config, keys: &AccessKeys) -> std::io::Result<()> {
@@ -23,17 +28,26 @@ pub(crate) fn follow(flags: Flags, config: &Config, keys: &AccessKeys) -> std::i
         let mut watched = Watched::default();
         let mut told = None;
         loop {
-            if watched.is_to_be_read(FileVersion::of(&file)) {
-                let failure = look(&flags, &file, &keys).err().map(|error| format!("{error:#}"));
-                if failure.is_some() {
-                    // It may be for want of descriptors, and be read the next time as it is.
-                    watched.read = None;
-                }
+            let now = FileVersion::of(&file);
+            if watched.is_to_be_read(now) {
+                let failure = match look(&flags, &file, now, &keys) {
+                    Ok(Look::Taken) => None,
+                    Ok(Look::Changing) => {
+                        watched.read = None;
+                        None
+                    }
+                    Err(error) => {
+                        // It may be for want of descriptors, and be read the next time as it is.
+                        watched.read = None;
+                        Some(format!("{error:#}"))
+                    }
+                };
                 // Each failure is told once.
                 if let Some(error) = failure.as_deref().filter(|_| failure != told) {
                     tracing::error!(
                         file = %file.display(),
                         error,
+                        kept = keys.all().len(),
                         "changed access keys not taken, those before stay"
                     );
                 }
@@ -45,49 +59,113 @@ pub(crate) fn follow(flags: Flags, config: &Config, keys: &AccessKeys) -> std::i
     Ok(())
 }
 
-/// Has the file's keys count from now on.
-fn look(flags: &Flags, file: &Path, keys: &AccessKeys) -> anyhow::Result<()> {
-    let new = Config::load(flags)?.credentials;
-    if *keys.all() != *new {
-        keys.replace(new)?;
-        tracing::info!(file = %file.display(), keys = keys.all().len(), "access keys changed");
-    }
-    Ok(())
+/// What came of reading the file.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    Taken,
+    /// It changed while it was read.
+    Changing,
 }
 
-/// When the file is to be read: once it is as it was a look before, so that nobody is writing it.
+/// Has the file's keys count from now on, all of them or none.
+fn look(
+    flags: &Flags,
+    file: &Path,
+    version: FileVersion,
+    keys: &AccessKeys,
+) -> anyhow::Result<Look> {
+    let config = Config::load(flags);
+    if FileVersion::of(file) != version {
+        return Ok(Look::Changing);
+    }
+    let config = config?;
+    let (old, new) = (keys.all(), &config.credentials);
+    if *old != **new {
+        keys.replace(new.clone())?;
+        let kept = new.iter().filter(|key| old.contains(key)).count();
+        tracing::info!(
+            file = %file.display(),
+            keys = new.len(),
+            kept,
+            removed = old.len() - kept,
+            "access keys changed"
+        );
+        log_warnings(&config);
+    }
+    Ok(Look::Taken)
+}
+
+/// When the file is to be read: once it has been the same for some looks, so that nobody is writing
+/// it.
 #[derive(Debug, Default)]
 struct Watched {
     seen: Option<FileVersion>,
+    /// Looks since then that found it the same.
+    rested: u32,
     read: Option<FileVersion>,
 }
 
 impl Watched {
     fn is_to_be_read(&mut self, now: FileVersion) -> bool {
-        let rests = self.seen.replace(now) == Some(now);
-        rests && self.read.replace(now) != Some(now)
+        let is_same = self.seen.replace(now) == Some(now);
+        self.rested = if is_same { self.rested.saturating_add(1) } else { 0 };
+        self.rested >= REST && self.read.replace(now) != Some(now)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use millrace_services::AccessKey;
+
     use super::*;
 
     #[test]
     fn a_file_is_read_once_it_rests_and_when_it_has_changed() {
         let directory = tempfile::TempDir::new().unwrap();
-        let written = ["a", "b", "c"].map(|name| {
+        let [a, b, c] = ["a", "b", "c"].map(|name| {
             let file = directory.path().join(name);
             std::fs::write(&file, "").unwrap();
             FileVersion::of(&file)
         });
-        let [a, b, c] = written;
         let none = FileVersion::of(&directory.path().join("none"));
         let mut watched = Watched::default();
 
-        let looks = [a, a, a, b, c, c, c, none, none];
-        let read: Vec<bool> = looks.into_iter().map(|look| watched.is_to_be_read(look)).collect();
+        // `b` is half of `c`, written by somebody who takes five looks' time for it.
+        let looks = [vec![a; 9], vec![b; 6], vec![c; 7], vec![none; 7]].concat();
+        let read = looks.iter().enumerate().filter(|(_, now)| watched.is_to_be_read(**now));
 
-        assert_eq!(read, [false, true, false, false, false, true, false, false, true]);
+        assert_eq!(read.map(|(index, _)| index).collect::<Vec<_>>(), [6, 21, 28]);
+    }
+
+    #[test]
+    fn keys_are_taken_whole_or_not_at_all() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let file = directory.path().join("m.toml");
+        let flags = Flags { config: Some(file.clone()), ..Flags::default() };
+        let text =
+            |name: &str| format!("[[credentials]]\naccess_key = '{name}'\nsecret_key = 's'\n");
+        let key = |name: &str| AccessKey {
+            access_key: name.into(),
+            secret_key: "s".into(),
+            account: "000000000000".into(),
+            name: String::new(),
+        };
+        let keys = AccessKeys::new(vec![key("A"), key("B")]);
+
+        // Cut off in a string, empty, with a key that is not whole, and with a blank.
+        let whole = text("A") + &text("C");
+        for cut in
+            [&whole[..whole.len() - 3], "", "[[credentials]]\naccess_key = 'A'\n", &text("A ")]
+        {
+            std::fs::write(&file, cut).unwrap();
+            assert!(look(&flags, &file, FileVersion::of(&file), &keys).is_err(), "{cut}");
+            assert!(*keys.all() == [key("A"), key("B")]);
+        }
+        let before = FileVersion::of(&directory.path().join("none"));
+        std::fs::write(&file, &whole).unwrap();
+        assert_eq!(look(&flags, &file, before, &keys).unwrap(), Look::Changing);
+        assert!(*keys.all() == [key("A"), key("B")]);
+        assert_eq!(look(&flags, &file, FileVersion::of(&file), &keys).unwrap(), Look::Taken);
+        assert!(*keys.all() == [key("A"), key("C")]);
     }
 }

@@ -37,6 +37,7 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
     let config = Config::load(&flags)?;
     let mut inherited = inherited::sockets(&config)?;
     logging::start(&config.log_level, config.log_format)?;
+    log_warnings(&config);
     limits::raise_open_files();
     limits::use_small_pages();
     Bounds::of(config.limits.memory_bytes).log();
@@ -102,6 +103,9 @@ pub(crate) fn check(mut config: Config) -> anyhow::Result<()> {
     let tracer = start_tracing(&config)?;
     let services = assemble::open_services(&config, &keys, &Drain::new(), &tracer, None)?;
     (services.close)()?;
+    for warning in &config.warnings {
+        tell(&format!("warning: {warning}"));
+    }
     print("a server can start with it\n")
 }
 
@@ -189,6 +193,13 @@ fn log_start(config: &Config, server: &Server) {
     };
     let durability = durability(config.durability);
     tracing::warn!(durability, "acknowledged messages can be lost: {loss}");
+}
+
+/// What the configuration allows, and somebody should know.
+pub(crate) fn log_warnings(config: &Config) {
+    for warning in &config.warnings {
+        tracing::warn!(warning, "secrets of the configuration are not safe");
+    }
 }
 
 /// What a newcomer needs to know.

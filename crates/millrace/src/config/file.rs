@@ -16,7 +16,7 @@ use toml::{
 };
 
 use super::{
-    UsageError,
+    UsageError, fault_of_secret,
     layers::Value,
     settings::{Kind, SETTINGS, Setting, nearest},
 };
@@ -96,6 +96,13 @@ impl File {
         self.settings.iter().cloned()
     }
 
+    /// Whether it has a secret key or a token.
+    pub(crate) fn has_secrets(&self) -> bool {
+        let is_given = |entry: &Entry| entry.value != Value::Text(String::new());
+        !self.credentials.is_empty()
+            || self.settings.iter().any(|entry| entry.setting.is_secret && is_given(entry))
+    }
+
     /// The tables `[queues.NAME]`.
     pub(crate) fn queues(&self) -> &[(String, Item)] {
         &self.queues
@@ -114,6 +121,14 @@ impl File {
             };
             if credential.access_key.is_empty() || credential.secret_key.is_empty() {
                 return Err(item.place.wrong("credentials need access_key and secret_key"));
+            }
+            for name in ["access_key", "secret_key"] {
+                let Some(field) = item.field(name) else { continue };
+                if let FieldValue::Text(text) = &field.value
+                    && let Some(fault) = fault_of_secret(text)
+                {
+                    return Err(field.place.wrong(format_args!("{name} {fault}")));
+                }
             }
             if !is_account(&credential.account) {
                 return Err(item.place.wrong("account is not twelve digits"));

@@ -7,7 +7,7 @@ use millrace_server::TlsFiles;
 use millrace_services::AccessKey;
 
 use super::{
-    UsageError,
+    UsageError, fault_of_secret,
     file::File,
     settings::{Kind, SETTINGS, Setting, nearest},
 };
@@ -43,7 +43,10 @@ const MESSAGE_ATTRIBUTE: &str = "MILLRACE_ATTRIBUTE_";
 pub(crate) enum Origin {
     Flag(&'static str),
     Environment(String),
-    File { path: PathBuf, line: usize },
+    File {
+        path: PathBuf,
+        line: usize,
+    },
     /// The setting `strict`.
     Strict,
     Default,
@@ -217,12 +220,24 @@ impl Layers {
 
     pub(crate) fn single_credential(&self, account: &str) -> Result<Option<AccessKey>, UsageError> {
         let pair = self.both("access_key", "secret_key")?;
+        for key in ["access_key", "secret_key"] {
+            self.secret(key)?;
+        }
         Ok(pair.map(|(access_key, secret_key)| AccessKey {
             access_key,
             secret_key,
             account: account.to_owned(),
             name: String::new(),
         }))
+    }
+
+    /// A key, secret or token, if there is one.
+    pub(crate) fn secret(&self, key: &str) -> Result<Option<String>, UsageError> {
+        let text = self.text(key);
+        match fault_of_secret(&text) {
+            Some(fault) => Err(self.wrong(key, format_args!("{fault}"))),
+            None => Ok(Some(text).filter(|text| !text.is_empty())),
+        }
     }
 
     /// Two settings that go together.

@@ -5,6 +5,7 @@
 //! the TOML file; `queues` reads the queues declared in it. This file turns the result into the
 //! types that the rest of the program uses, and refuses what cannot be.
 
+mod exposure;
 mod file;
 mod layers;
 mod queues;
@@ -69,6 +70,8 @@ pub(crate) struct Config {
     pub(crate) traces: millrace_otel::Options,
     /// Dead-letter queues before the queues that use them.
     pub(crate) queues: Vec<DeclaredQueue>,
+    /// What is allowed, and should be known: who else can read or change the secrets in the file.
+    pub(crate) warnings: Vec<String>,
     resolved: Vec<Resolved>,
 }
 
@@ -112,7 +115,11 @@ impl Config {
             environment.iter().find(|(name, path)| name == "MILLRACE_CONFIG" && !path.is_empty());
         let path = flags.config.clone().or_else(|| named.map(|(_, path)| PathBuf::from(path)));
         let file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
-        Ok(Config { file: path, ..Config::from_layers(flags, &environment, &file)? })
+        let warnings = match &path {
+            Some(path) if file.has_secrets() => exposure::exposures(path),
+            _ => Vec::new(),
+        };
+        Ok(Config { file: path, warnings, ..Config::from_layers(flags, &environment, &file)? })
     }
 
     fn from_layers(
@@ -172,10 +179,11 @@ impl Config {
             metrics: MetricsOptions {
                 top_queues: layers.number("metrics.top_queues"),
                 queues: measured_queues(&layers)?,
-                token: Some(layers.text("metrics.token")).filter(|token| !token.is_empty()),
+                token: layers.secret("metrics.token")?,
             },
             traces: traces(&layers)?,
             queues: queues::declared(file, &region, &account)?,
+            warnings: Vec::new(),
             listen,
             region,
             account,
@@ -231,6 +239,16 @@ fn credentials(layers: &Layers, file: &File, account: &str) -> Result<Vec<Access
     credentials.retain(|known| single.as_ref().is_none_or(|s| s.access_key != known.access_key));
     credentials.extend(single);
     Ok(credentials)
+}
+
+/// What is wrong with a key, secret or token: characters that somebody has copied along, or that no
+/// client can send. The text does not repeat it.
+fn fault_of_secret(text: &str) -> Option<&'static str> {
+    match () {
+        () if text.chars().any(char::is_control) => Some("contains a control character"),
+        () if text.trim() != text => Some("begins or ends with a blank"),
+        () => None,
+    }
 }
 
 /// `host:port`; a name is looked up, IPv4 first. Only what can be no address is a [`UsageError`]:

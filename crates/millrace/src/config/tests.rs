@@ -56,11 +56,70 @@ fn flags_win_over_environment_over_file_over_defaults() {
 }
 
 #[test]
+fn keys_and_secrets_have_no_blanks_at_their_ends_and_no_control_characters() {
+    let blank = "begins or ends with a blank";
+    for (text, fault) in [
+        ("SECRET ", blank),
+        (" SECRET", blank),
+        ("SECRET\u{a0}", blank),
+        ("SECRET\u{3000}", blank),
+        ("SECRET\n", "contains a control character"),
+        ("SE\u{0}CRET", "contains a control character"),
+        ("\tSECRET", "contains a control character"),
+        ("SECRET\u{7f}", "contains a control character"),
+        ("\u{85}SECRET", "contains a control character"),
+    ] {
+        let escaped: String = text.chars().map(|c| format!("\\U{:08x}", u32::from(c))).collect();
+        for (key, secret) in [(&*escaped, "s"), ("k", &*escaped)] {
+            let name = if key == "k" { "secret_key" } else { "access_key" };
+            let pair = format!("access_key = \"{key}\"\nsecret_key = \"{secret}\"\n");
+            let error = from_file(&pair).unwrap_err().to_string();
+            let line = if key == "k" { 2 } else { 1 };
+            assert_eq!(error, format!("{name} (m.toml:{line}): {fault}"));
+            let error = from_file(&format!("[[credentials]]\n{pair}")).unwrap_err().to_string();
+            assert_eq!(error, format!("m.toml:{}: {name} {fault}", line + 1));
+        }
+        let error = from_file(&format!("[metrics]\ntoken = \"{escaped}\"")).unwrap_err();
+        assert_eq!(error.to_string(), format!("metrics.token (m.toml:2): {fault}"));
+        // Variables cannot hold NUL.
+        let environment = [("MILLRACE_ACCESS_KEY", "k"), ("MILLRACE_SECRET_KEY", text)];
+        let error = load(&Flags::default(), &environment, "").unwrap_err().to_string();
+        assert_eq!(error, format!("secret_key (environment MILLRACE_SECRET_KEY): {fault}"));
+    }
+    let inside = "access_key = 'a b'\nsecret_key = 's e/c+r=é'\n";
+    assert_eq!(from_file(inside).unwrap().credentials.len(), 1);
+}
+
+#[test]
+fn a_file_with_secrets_that_others_can_change_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("m.toml");
+    let warnings = |text: &str, mode| {
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let flags = Flags { config: Some(path.clone()), ..Flags::default() };
+        Config::load_without_checks(&flags).unwrap().warnings.len()
+    };
+    let keys = "[[credentials]]\naccess_key = 'a'\nsecret_key = 'b'\n";
+    let single = "access_key = 'a'\nsecret_key = 'b'\n";
+
+    for text in [keys, single, "[metrics]\ntoken = 'b'\n"] {
+        assert_eq!((warnings(text, 0o666), warnings(text, 0o640)), (2, 0), "{text}");
+    }
+    for text in ["", "region = 'eu-1'\n", "secret_key = ''\n"] {
+        assert_eq!(warnings(text, 0o666), 0, "{text}");
+    }
+}
+
+#[test]
 fn strict_turns_on_every_limit_of_amazon_whatever_is_given() {
     let given = "[limits]\npurge_cool_down = false\nin_flight = 500_000\n";
     let strict = Flags { strict: true, ..Flags::default() };
 
-    for (flags, text) in [(strict, given.to_owned()), (Flags::default(), format!("strict = true\n{given}"))] {
+    for (flags, text) in
+        [(strict, given.to_owned()), (Flags::default(), format!("strict = true\n{given}"))]
+    {
         let config = load(&flags, &[], &text).unwrap();
         assert!(config.limits.purge_cool_down && config.limits.recreate_cool_down);
         assert_eq!(config.limits.in_flight, 120_000);
