@@ -41,6 +41,8 @@ struct Inner {
     held_bytes: AtomicUsize,
     /// Those of callers that are only claimed.
     claimed_bytes: AtomicUsize,
+    /// Those whose connections were cut off, and which are not gone yet.
+    leaving_bytes: AtomicUsize,
     began: Instant,
     next: AtomicU64,
     /// Those that are large.
@@ -67,6 +69,8 @@ struct Holder {
     share: Arc<Share>,
     /// None, once its connection was cut off.
     bytes: AtomicUsize,
+    /// What it held then.
+    cut_bytes: AtomicUsize,
     is_claimed: AtomicBool,
     since_ms: u64,
     progressed_ms: AtomicU64,
@@ -83,6 +87,7 @@ impl Budget {
             limit_bytes,
             held_bytes: AtomicUsize::new(0),
             claimed_bytes: AtomicUsize::new(0),
+            leaving_bytes: AtomicUsize::new(0),
             began: Instant::now(),
             next: AtomicU64::new(0),
             holders: Mutex::default(),
@@ -161,6 +166,9 @@ impl Inner {
         may_go: impl Fn(&Holder) -> bool,
     ) -> bool {
         while is_full() {
+            if self.leaving_bytes.load(Relaxed) > self.limit_bytes / 2 {
+                return false;
+            }
             let mut holders = lock(&self.holders);
             let others = holders.values().filter(|holder| !Arc::ptr_eq(&holder.share, asks));
             let least = others
@@ -170,20 +178,23 @@ impl Inner {
             let Some(holder) = least.and_then(|number| holders.remove(&number)) else {
                 return false;
             };
+            let bytes = self.uncount(&holder);
+            holder.cut_bytes.fetch_add(bytes, Relaxed);
+            self.leaving_bytes.fetch_add(bytes, Relaxed);
             drop(holders);
             tracing::debug!("connection cut off: others need the memory of its body or answer");
-            self.uncount(&holder);
             holder.share.cut();
         }
         true
     }
 
-    fn uncount(&self, holder: &Holder) {
+    fn uncount(&self, holder: &Holder) -> usize {
         let bytes = holder.bytes.swap(0, Relaxed);
         self.held_bytes.fetch_sub(bytes, Relaxed);
         if holder.is_claimed.load(Relaxed) {
             self.claimed_bytes.fetch_sub(bytes, Relaxed);
         }
+        bytes
     }
 }
 
@@ -244,6 +255,7 @@ impl Held {
             number: budget.next.fetch_add(1, Relaxed),
             share: Arc::clone(&self.share),
             bytes: AtomicUsize::new(self.own_bytes),
+            cut_bytes: AtomicUsize::new(0),
             is_claimed: AtomicBool::new(self.is_claimed),
             since_ms: now_ms,
             progressed_ms: AtomicU64::new(now_ms),
@@ -269,8 +281,11 @@ impl Drop for Held {
         let budget = &*self.budget;
         match self.holder.take() {
             Some(holder) => {
-                lock(&budget.holders).remove(&holder.number);
+                // Held to the end: meanwhile nobody cuts it off.
+                let mut holders = lock(&budget.holders);
+                holders.remove(&holder.number);
                 budget.uncount(&holder);
+                budget.leaving_bytes.fetch_sub(holder.cut_bytes.swap(0, Relaxed), Relaxed);
             }
             None => {
                 budget.held_bytes.fetch_sub(self.own_bytes, Relaxed);

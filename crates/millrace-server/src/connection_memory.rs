@@ -24,6 +24,8 @@ pub(crate) struct ConnectionMemory {
     held_bytes: AtomicUsize,
     /// Those of strangers among them.
     strange_bytes: AtomicUsize,
+    /// Those of connections that were cut off, and whose tasks have not ended yet.
+    leaving_bytes: AtomicUsize,
     next: AtomicU64,
     /// By the order in which they came.
     strangers: Mutex<BTreeMap<u64, Arc<Share>>>,
@@ -37,6 +39,8 @@ pub(crate) struct Share {
     bytes: AtomicUsize,
     is_stranger: AtomicBool,
     is_cut: AtomicBool,
+    /// What it held when it was cut off.
+    cut_bytes: AtomicUsize,
     /// Wakes the connection's task, wherever it runs.
     alarm: Mutex<Option<Alarm>>,
 }
@@ -54,6 +58,7 @@ impl ConnectionMemory {
             limit_bytes,
             held_bytes: AtomicUsize::new(0),
             strange_bytes: AtomicUsize::new(0),
+            leaving_bytes: AtomicUsize::new(0),
             next: AtomicU64::new(0),
             strangers: Mutex::default(),
         })
@@ -68,6 +73,7 @@ impl ConnectionMemory {
             bytes: AtomicUsize::new(0),
             is_stranger: AtomicBool::new(true),
             is_cut: AtomicBool::new(false),
+            cut_bytes: AtomicUsize::new(0),
             alarm: Mutex::default(),
         });
         lock(&self.strangers).insert(share.number, Arc::clone(&share));
@@ -115,7 +121,7 @@ impl Share {
         self.bytes.fetch_add(bytes, Relaxed);
         memory.make_room();
         if self.is_cut() {
-            self.uncount_all();
+            self.uncount_all(|_| {});
             return false;
         }
         true
@@ -161,7 +167,10 @@ impl Share {
     /// Ends the connection: others need the room.
     pub(crate) fn cut(&self) {
         self.is_cut.store(true, Relaxed);
-        self.uncount_all();
+        self.uncount_all(|bytes| {
+            self.cut_bytes.fetch_add(bytes, Relaxed);
+            self.memory.leaving_bytes.fetch_add(bytes, Relaxed);
+        });
         if let Some(alarm) = lock(&self.alarm).as_ref() {
             alarm.wake();
         }
@@ -174,14 +183,29 @@ impl Share {
 
     /// The connection is closed.
     pub(crate) fn leave(&self) {
-        self.uncount_all();
+        self.uncount_all(|_| {
+            self.memory.leaving_bytes.fetch_sub(self.cut_bytes.swap(0, Relaxed), Relaxed);
+        });
     }
 
-    fn uncount_all(&self) {
-        // Held, so that nobody is let in meanwhile.
+    /// Whether the connection is not to be read for now: it is a stranger's, and others that were
+    /// cut off for it have not given back their memory yet.
+    pub(crate) fn is_held_back(&self) -> bool {
+        let leaving_bytes = self.memory.leaving_bytes.load(Relaxed);
+        leaving_bytes > 0
+            && self.is_stranger()
+            && !self.is_cut()
+            && leaving_bytes + self.memory.held_bytes.load(Relaxed) > self.memory.limit_bytes
+    }
+
+    /// `then` is called with how many there were.
+    fn uncount_all(&self, then: impl FnOnce(usize)) {
+        // Held to the end: meanwhile the connection is not let in, and does not leave.
         let mut strangers = lock(&self.memory.strangers);
         strangers.remove(&self.number);
-        self.uncount(self.bytes.swap(0, Relaxed));
+        let bytes = self.bytes.swap(0, Relaxed);
+        self.uncount(bytes);
+        then(bytes);
     }
 
     fn uncount(&self, bytes: usize) {
@@ -230,6 +254,7 @@ mod tests {
         }
         assert_eq!(memory.held_bytes.load(Relaxed), 0);
         assert_eq!(memory.strange_bytes.load(Relaxed), 0);
+        assert_eq!(memory.leaving_bytes.load(Relaxed), 0);
         assert!(lock(&memory.strangers).is_empty());
     }
 
@@ -252,6 +277,22 @@ mod tests {
 
         assert!(part.is_cut() && !newest.is_cut());
         assert!(known.iter().all(|share| !share.is_cut()));
+    }
+
+    #[test]
+    fn strangers_are_held_back_until_those_that_were_cut_off_have_left() {
+        let memory = ConnectionMemory::new(1000);
+        let known = memory.admit(400).unwrap();
+        known.let_in();
+        let old = memory.admit(400).unwrap();
+
+        let young = memory.admit(300).unwrap();
+        let are_held_back = || [&known, &old, &young].map(|share| share.is_held_back());
+
+        assert!(old.is_cut());
+        assert_eq!(are_held_back(), [false, false, true]);
+        old.leave();
+        assert_eq!(are_held_back(), [false; 3]);
     }
 
     #[test]

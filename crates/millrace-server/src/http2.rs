@@ -60,9 +60,12 @@ const HEADER_BYTES: usize = 100;
 /// Responses up to this size are one piece.
 const SMALL_BYTES: usize = 4 * 1024;
 /// What a connection takes besides its streams, measured with a margin: buffers and tables of h2.
-const CONNECTION_BYTES: usize = 48 * 1024;
-/// What a stream takes besides its head and body, measured with a margin: h2's entry and the task.
-const STREAM_BYTES: usize = 8 * 1024;
+const CONNECTION_BYTES: usize = 32 * 1024;
+/// What a stream takes besides its head and body, measured with a margin: its task.
+const STREAM_BYTES: usize = 4 * 1024;
+/// What h2 keeps of it until the connection ends, measured: its tables grow to as many entries as
+/// there were streams at a time, and never shrink.
+const ENTRY_BYTES: usize = 4 * 1024;
 /// Streams that count with their connection: who was let in has these however many others there
 /// are.
 const COUNTED_STREAMS: usize = 4;
@@ -76,15 +79,17 @@ where
     let streams = Arc::new(Streams {
         context,
         active: AtomicUsize::new(0),
+        most_active: AtomicUsize::new(COUNTED_STREAMS),
         awaited: AtomicUsize::new(0),
         body_bytes: Arc::default(),
         answer_bytes: Arc::default(),
         untaken: Mutex::default(),
     });
     let context = &streams.context;
-    let Some(_part) = context.share.part(CONNECTION_BYTES + COUNTED_STREAMS * STREAM_BYTES) else {
+    let bytes = CONNECTION_BYTES + COUNTED_STREAMS * (STREAM_BYTES + ENTRY_BYTES);
+    if !context.share.grow(bytes) {
         return Closed::NoMemory;
-    };
+    }
     context.deadline.set_after(context.timeouts.first);
     let for_streams = Arc::clone(&streams);
     let service = service_fn(move |request| Arc::clone(&for_streams).begin(request));
@@ -93,7 +98,10 @@ where
         .max_concurrent_streams(context.limits.max_streams)
         .max_header_list_size(u32::try_from(context.limits.max_head_bytes).unwrap_or(u32::MAX))
         .auto_date_header(false)
-        .serve_connection(Io::new(io, unread, Arc::clone(&has_begun)), service);
+        .serve_connection(
+            Io::new(io, unread, Arc::clone(&has_begun), Arc::clone(&context.share)),
+            service,
+        );
     let mut connection = pin!(connection);
     let mut ending = Ending::new(has_begun);
     poll_fn(|task| {
@@ -115,6 +123,8 @@ where
 struct Streams<S> {
     context: Context<S>,
     active: AtomicUsize,
+    /// The most that were active at a time.
+    most_active: AtomicUsize,
     /// Those whose bodies are awaited.
     awaited: AtomicUsize,
     /// What their bodies hold, and the heads of those.
@@ -128,7 +138,7 @@ struct Streams<S> {
 /// Counts a stream as active, and with what it takes, until it is dropped.
 struct Active<S> {
     streams: Arc<Streams<S>>,
-    part: Option<Part>,
+    part: Part,
 }
 
 /// Counts a stream whose body is awaited.
@@ -176,15 +186,27 @@ impl<S: Service> Streams<S> {
             // Compressed ones may have taken a byte each.
             *request.headers_mut() = HeaderMap::new();
         }
-        // Answers that are not taken yet count, too.
-        let active = self.active.load(Relaxed);
-        let of_stream = if active < COUNTED_STREAMS { 0 } else { STREAM_BYTES };
-        let part = self.context.share.part(of_stream + head_bytes(request.headers()));
-        if part.is_none() || active >= 2 * self.context.limits.max_streams as usize {
+        let Some(part) = self.room_for_stream(head_bytes(request.headers())) else {
             return refused(Reason::REFUSED_STREAM);
-        }
+        };
         let active = Active::new(Arc::clone(&self), part);
         Box::pin(async move { Ok(self.answer(request, is_head_fine, active).await) })
+    }
+
+    fn room_for_stream(&self, head_bytes: usize) -> Option<Part> {
+        let share = &self.context.share;
+        // Answers that are not taken yet count, too.
+        let active = self.active.load(Relaxed);
+        if active >= 2 * self.context.limits.max_streams as usize {
+            return None;
+        }
+        if active >= self.most_active.load(Relaxed) {
+            if !share.grow(ENTRY_BYTES) {
+                return None;
+            }
+            self.most_active.store(active + 1, Relaxed);
+        }
+        share.part(head_bytes + if active < COUNTED_STREAMS { 0 } else { STREAM_BYTES })
     }
 
     async fn answer(
@@ -412,13 +434,13 @@ impl<S> Streams<S> {
 }
 
 impl<S> Active<S> {
-    fn new(streams: Arc<Streams<S>>, part: Option<Part>) -> Active<S> {
+    fn new(streams: Arc<Streams<S>>, part: Part) -> Active<S> {
         streams.active.fetch_add(1, Relaxed);
         Active { streams, part }
     }
 
     fn grow(&mut self, bytes: usize) -> bool {
-        self.part.as_mut().is_none_or(|part| part.grow(bytes))
+        self.part.grow(bytes)
     }
 }
 

@@ -37,6 +37,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
         mut take: impl FnMut(&[u8]),
     ) -> Result<usize, Closed> {
         let count = poll_fn(|task| {
+            if context.share.is_held_back() {
+                task.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             match scratch::poll_read(Pin::new(&mut self.io), task, usize::MAX, &mut take) {
                 Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Err(Closed::ByPeer)),
                 Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),

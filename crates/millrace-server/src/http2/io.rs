@@ -13,7 +13,7 @@ use std::{
 use hyper::rt::{Executor, Read, ReadBufCursor, Write};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::scratch;
+use crate::{connection_memory::Share, scratch};
 
 /// Runs hyper's streams as tasks of the worker's runtime, which drops those that are left.
 #[derive(Clone, Copy)]
@@ -36,12 +36,37 @@ pub(super) struct Io<T> {
     used: usize,
     /// Something was read.
     has_begun: Arc<AtomicBool>,
+    share: Arc<Share>,
+    /// What a stranger may have read before its streams are looked at.
+    turn_bytes: usize,
 }
 
+/// What is read of a stranger until its streams are looked at, and counted: h2 takes all that it
+/// can get before it hands out the first, and a stream may be 15 bytes.
+const STRANGE_TURN_BYTES: usize = 512;
+
 impl<T> Io<T> {
-    pub(super) fn new(io: T, unread: Vec<u8>, has_begun: Arc<AtomicBool>) -> Io<T> {
+    pub(super) fn new(
+        io: T,
+        unread: Vec<u8>,
+        has_begun: Arc<AtomicBool>,
+        share: Arc<Share>,
+    ) -> Io<T> {
         has_begun.store(!unread.is_empty(), Relaxed);
-        Io { io, unread, used: 0, has_begun }
+        Io { io, unread, used: 0, has_begun, share, turn_bytes: STRANGE_TURN_BYTES }
+    }
+
+    /// What may be read now; if nothing, the task has its turn again after the others.
+    fn room(&mut self, task: &Task<'_>) -> Option<usize> {
+        if !self.share.is_stranger() {
+            return Some(usize::MAX);
+        }
+        if self.turn_bytes == 0 || self.share.is_held_back() {
+            self.turn_bytes = STRANGE_TURN_BYTES;
+            task.waker().wake_by_ref();
+            return None;
+        }
+        Some(self.turn_bytes)
     }
 }
 
@@ -51,20 +76,23 @@ impl<T: AsyncRead + Unpin> Read for Io<T> {
         task: &mut Task<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
+        let Some(room) = self.room(task) else { return Poll::Pending };
+        let room = room.min(buffer.remaining());
         let before = &self.unread[self.used..];
         if !before.is_empty() {
-            let count = before.len().min(buffer.remaining());
+            let count = before.len().min(room);
             buffer.put_slice(&before[..count]);
             self.used += count;
+            self.turn_bytes = self.turn_bytes.saturating_sub(count);
             if self.used == self.unread.len() {
                 self.unread = Vec::new();
                 self.used = 0;
             }
             return Poll::Ready(Ok(()));
         }
-        let room = buffer.remaining();
         let io = Pin::new(&mut self.io);
-        ready!(scratch::poll_read(io, task, room, |bytes| buffer.put_slice(bytes)))?;
+        let count = ready!(scratch::poll_read(io, task, room, |bytes| buffer.put_slice(bytes)))?;
+        self.turn_bytes = self.turn_bytes.saturating_sub(count);
         self.has_begun.store(true, Relaxed);
         Poll::Ready(Ok(()))
     }

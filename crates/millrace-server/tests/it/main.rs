@@ -13,6 +13,7 @@ mod http2;
 mod idle_poll;
 mod keep_alive;
 mod policy;
+mod strangers;
 mod stream;
 mod tls;
 mod unfinished;

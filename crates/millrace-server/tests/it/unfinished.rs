@@ -91,3 +91,59 @@ async fn streams_of_a_connection_are_bounded() {
 
     assert_eq!(client.current_max_send_streams(), 2);
 }
+
+fn strange(standing: &str, bytes: usize) -> String {
+    format!(
+        "POST /echo HTTP/1.1\r\nHost: a\r\nX-Stranger: {standing}\r\nContent-Length: {bytes}\r\n\r\n"
+    )
+}
+
+#[test]
+fn large_body_is_refused_by_its_head_before_it_comes() {
+    let server = start();
+    let mut small = server.connect();
+    small.send(strange("refused", 60_000));
+    small.send(vec![b'x'; 60_000]);
+    let chunked = "POST / HTTP/1.1\r\nHost: a\r\nX-Stranger: refused\r\n\
+                   Transfer-Encoding: chunked\r\n\r\n20000\r\n";
+
+    let length = server.connect().ask(strange("refused", LARGE_BYTES));
+    let waits = server
+        .connect()
+        .ask(strange("refused", LARGE_BYTES).replace("Content", "Expect: 100-continue\r\nContent"));
+    let pieces = server.connect().ask([chunked.as_bytes(), &[b'x'; 0x1_8000]].concat());
+
+    for refused in [length, waits, pieces] {
+        assert_eq!((refused.status, refused.text()), (403, "refused"));
+    }
+    assert_eq!(small.reply().status, 200, "the service sees the whole request");
+}
+
+#[tokio::test]
+async fn large_body_of_a_stream_is_refused_by_its_head() {
+    let server = start();
+    let (mut client, _connection) = http2::connect(&server).await;
+    let mut request = http2::request(Method::POST, "/");
+    request.headers_mut().insert("x-stranger", HeaderValue::from_static("refused"));
+
+    let (refused, mut body) = client.send_request(request, false).unwrap();
+    body.send_data(vec![b'x'; 65_000].into(), false).unwrap();
+    body.send_data(vec![b'x'; 1_000].into(), false).unwrap();
+
+    assert_eq!(refused.await.unwrap().status(), 403);
+}
+
+#[test]
+fn bodies_of_claimed_callers_never_keep_those_of_known_ones_out() {
+    let server = start();
+    let mut claimed: Vec<Client> = (0..3).map(|_| server.connect()).collect();
+    for client in &mut claimed {
+        client.send(strange("claimed", LARGE_BYTES));
+        client.send(vec![b'x'; LARGE_BYTES - 1]);
+    }
+    server.wait_until(|totals| totals.bytes_in > 2 * LARGE_BYTES as u64);
+
+    let known = server.connect().ask(post(LARGE_BYTES));
+
+    assert_eq!(known.status, 200);
+}
