@@ -3,6 +3,8 @@
 import socket
 import time
 
+from faults.rig import rss_mb
+from faults.test_strangers import hold, open_streams
 from support.waiting import eventually
 
 
@@ -39,3 +41,22 @@ def test_half_a_request_does_not_hold_up_the_end(queue, work, free_http):
 
     # A server's own drain is 20 s.
     assert time.monotonic() - asked < 15
+
+
+def test_strangers_hold_little_memory(queue, work, free_http):
+    worker = work(queue(), "--exec", "true", "--wait", "1s", *free_http.flags)
+    eventually(lambda: free_http.get("/health")[0] == 200)
+    before_mb, statuses, highest_mb = rss_mb(worker), [], []
+
+    def look():
+        statuses.append(free_http.get("/metrics")[0])
+        highest_mb.append(rss_mb(worker))
+
+    held = hold(free_http.port, 300, open_streams(256), look)
+    held += hold(free_http.port, 300, b"POST / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 60_000, look)
+    look()
+
+    assert set(statuses) == {200}
+    assert max(highest_mb) - before_mb < 80
+    for connection in held:
+        connection.close()

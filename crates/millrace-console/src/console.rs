@@ -319,7 +319,7 @@ impl Service for Console {
         if self.sessions.of(head, Instant::now()).is_some() {
             return Judgement::Admitted;
         }
-        Judgement::Refused(with_rules(not_logged_in()))
+        Judgement::Refused(Box::new(with_rules(not_logged_in())))
     }
 }
 

@@ -228,7 +228,7 @@ impl<S: Service> Streams<S> {
                 (no_room(), true)
             }
             Ok((body, _held)) => (self.call(&parts, &body).await, false),
-            Err(response) => (response, true),
+            Err(response) => (*response, true),
         };
         if response.is_admitted {
             share.let_in();
@@ -288,7 +288,7 @@ impl<S: Service> Streams<S> {
 
     /// Lets the service judge the head before there is room for a large body, or for many streams
     /// of a stranger.
-    fn judge(&self, parts: &Parts, held: &mut Held) -> Result<(), Response> {
+    fn judge(&self, parts: &Parts, held: &mut Held) -> Result<(), Box<Response>> {
         let context = &self.context;
         let headers = headers(parts);
         match context.service.judge(&self.request(parts, &headers, b"")) {
@@ -306,7 +306,7 @@ impl<S: Service> Streams<S> {
         mut body: Incoming,
         parts: &Parts,
         active: &mut Active<S>,
-    ) -> Result<(Vec<u8>, Held), Response> {
+    ) -> Result<(Vec<u8>, Held), Box<Response>> {
         let context = &self.context;
         let limit = context.limits.max_body_bytes;
         let announced = body.size_hint().lower();
@@ -357,8 +357,8 @@ impl<S: Service> Streams<S> {
     }
 }
 
-fn status_only(status: u16) -> Response {
-    Response::new(status, "text/plain", "")
+fn status_only(status: u16) -> Box<Response> {
+    Box::new(Response::new(status, "text/plain", ""))
 }
 
 fn head_bytes(headers: &HeaderMap) -> usize {

@@ -308,6 +308,6 @@ impl Service for Services {
             Ok(target) => (target.service, target.protocol),
             Err(_) => (ServiceName::Sqs, Protocol::Query),
         };
-        Judgement::Refused(error.response(service, protocol, request_id))
+        Judgement::Refused(Box::new(error.response(service, protocol, request_id)))
     }
 }

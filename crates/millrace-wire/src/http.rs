@@ -83,7 +83,7 @@ pub enum Judgement {
     /// The head names a caller who is known, but only the body shows whether it is the caller's.
     Claimed,
     /// The answer, whatever the body is.
-    Refused(Response),
+    Refused(Box<Response>),
 }
 
 /// What is to be done if an answer is not sent, for want of room.

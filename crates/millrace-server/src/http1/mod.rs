@@ -87,7 +87,7 @@ enum Stop {
 
 /// The service's answer to a head whose body is not wanted.
 struct Judged {
-    response: Response,
+    response: Box<Response>,
     origin: Option<String>,
 }
 
@@ -145,7 +145,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
                     request_id = response.request_id,
                     "request refused by its head"
                 );
-                self.refuse(response, origin).await
+                self.refuse(*response, origin).await
             }
         };
         if self.context.is_tls && matches!(closed, Closed::Requested | Closed::Idle | Closed::Drain)

@@ -112,3 +112,24 @@ async fn strangers_have_few_streams_before_their_heads_are_judged() {
     body.send_data("".into(), true).unwrap();
     assert_eq!(_first.await.unwrap().status(), 200);
 }
+
+/// As SDKs do that open one connection and send all at once.
+#[tokio::test]
+async fn a_new_connection_may_have_many_streams_at_once_if_its_heads_are_right() {
+    let server = start_where(|_| {});
+    let (mut client, _connection) = http2::connect(&server).await;
+    let mut streams = Vec::new();
+    for _ in 0..200 {
+        let mut request = http2::request(Method::POST, "/echo");
+        request.headers_mut().insert("x-stranger", "claimed".parse().unwrap());
+        streams.push(client.send_request(request, false).unwrap());
+    }
+
+    for (_, body) in &mut streams {
+        body.send_data("body".into(), true).unwrap();
+    }
+
+    for (answer, _) in streams {
+        assert_eq!(answer.await.unwrap().status(), 200);
+    }
+}

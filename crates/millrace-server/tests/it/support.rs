@@ -76,7 +76,9 @@ impl Service for Fake {
     /// By `X-Stranger`: `refused` by the head alone, or `claimed`.
     fn judge(&self, head: &Request<'_>) -> Judgement {
         match head.header("x-stranger") {
-            Some("refused") => Judgement::Refused(Response::new(403, "text/plain", "refused")),
+            Some("refused") => {
+                Judgement::Refused(Box::new(Response::new(403, "text/plain", "refused")))
+            }
             Some(_) => Judgement::Claimed,
             None => Judgement::Admitted,
         }

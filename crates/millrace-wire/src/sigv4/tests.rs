@@ -174,6 +174,25 @@ fn unknown_keys_are_refused() {
 }
 
 #[test]
+fn head_tells_all_but_whose_signature_it_is() {
+    let check = |authorization: &str, now| {
+        let headers = vector_headers(authorization);
+        verifier().check_head(&Request::post(&headers, b""), now)
+    };
+    let other_signature = AUTHORIZATION.replace("8ff1173e", "00000000");
+    let other_key = AUTHORIZATION.replace(KEY, "AKIDOTHER");
+    let no_scope = AUTHORIZATION.replace("/20260102/us-east-1/sqs/aws4_request", "");
+
+    assert_eq!(check(AUTHORIZATION, NOW), Ok(()), "without the body");
+    assert_eq!(check(&other_signature, NOW), Ok(()));
+    assert_eq!(check(&other_key, NOW), Err(AuthError::UnknownKey));
+    assert!(matches!(check(&no_scope, NOW), Err(AuthError::Incomplete(_))));
+    assert!(matches!(check(AUTHORIZATION, NOW + 1000), Err(AuthError::Expired(_))));
+    let unsigned = Request::post(&[], b"");
+    assert_eq!(verifier().check_head(&unsigned, NOW), Err(AuthError::Missing));
+}
+
+#[test]
 fn incomplete_headers_name_what_is_missing() {
     let message = |authorization: &str| match verify_vector(authorization, BODY, NOW) {
         Err(AuthError::Incomplete(message)) => message,

@@ -111,9 +111,7 @@ fn is_bounded(metadata: &Metadata<'_>) -> bool {
     let is_unbounded = |part: &&str| {
         target.strip_prefix(*part).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
     };
-    *metadata.level() <= Level::INFO
-        && target != TARGET
-        && !UNBOUNDED.iter().any(|part| is_unbounded(&part))
+    *metadata.level() <= Level::INFO && target != TARGET && !UNBOUNDED.iter().any(is_unbounded)
 }
 
 #[cfg(test)]

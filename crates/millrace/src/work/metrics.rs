@@ -45,7 +45,11 @@ impl Service for Exposition {
     }
 
     fn judge(&self, _head: &Request<'_>) -> Judgement {
-        Judgement::Refused(Response::new(413, "text/plain", "no request here has a body\n"))
+        Judgement::Refused(Box::new(Response::new(
+            413,
+            "text/plain",
+            "no request here has a body\n",
+        )))
     }
 }
 
