@@ -124,7 +124,8 @@ def test_fifo_and_fair_queues_have_metrics_of_their_own(clock, sqs_alone, cloudw
     clock.next_minute()
     names = cloudwatch.list_metrics(Namespace="AWS/SQS", Dimensions=[{"Name": "QueueName", "Value": "fair"}])
     assert {metric["MetricName"] for metric in names["Metrics"]} == {
-        *COUNTERS,
+        "NumberOfMessagesSent",
+        "NumberOfMessagesReceived",
         "SentMessageSize",
         "ApproximateAgeOfOldestMessage",
         "ApproximateNumberOfMessagesVisible",
@@ -161,3 +162,37 @@ def test_a_queue_has_metrics_until_six_hours_after_it_was_last_used(clock, sqs_a
     points = queue_datapoints("jobs", "NumberOfMessagesSent", **span)
     assert sum(point["Sum"] for point in points) == 1
     assert 5 * 60 <= len(points) <= 7 * 60 + 2
+
+
+def test_a_queue_has_three_gauges_from_its_creation_on_and_no_zeros_before_a_first_event(
+    alone, clock, sqs_alone, cloudwatch, queue_datapoints
+):
+    url = sqs_alone.create_queue(QueueName="jobs")["QueueUrl"]
+    gauges = {f"ApproximateNumberOfMessages{state}" for state in ["Visible", "NotVisible", "Delayed"]}
+
+    def listed():
+        found = cloudwatch.list_metrics(Namespace="AWS/SQS", Dimensions=[{"Name": "QueueName", "Value": "jobs"}])
+        return {metric["MetricName"] for metric in found["Metrics"]}
+
+    def values(metric):
+        points = queue_datapoints("jobs", metric, Statistics=["Sum"])
+        return [point["Sum"] for point in sorted(points, key=lambda point: point["Timestamp"])]
+
+    clock.advance(120)
+    assert listed() == gauges
+    assert all(values(gauge) == [0.0] * len(values(gauge)) != [] for gauge in gauges)
+    sqs_alone.send_message(QueueUrl=url, MessageBody="x")
+    clock.advance(60)
+    assert listed() == gauges | {"NumberOfMessagesSent", "SentMessageSize", "ApproximateAgeOfOldestMessage"}
+    alone.restart("stop")
+    clock.advance(60)
+    (message,) = sqs_alone.receive_message(QueueUrl=url)["Messages"]
+    clock.advance(60)
+    sqs_alone.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    clock.advance(60)
+
+    sent = values("NumberOfMessagesSent")
+    assert sent[0] == sum(sent) == 1.0 and len(sent) > 2, "zeros follow, after a restart as well"
+    assert values("NumberOfMessagesReceived")[0] == 1.0
+    assert values("NumberOfMessagesDeleted")[0] == 1.0
+    assert values("NumberOfEmptyReceives") == []

@@ -74,6 +74,7 @@ impl Admin {
             }
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 sqs.reset().await?;
+                self.monitor.reset().await?;
                 Ok(json("{}".to_owned()))
             }
             ("POST", "/_millrace/clock/advance") if self.is_test => self.advance(request).await,

@@ -169,7 +169,7 @@ async fn an_action_that_was_owed_is_done_at_the_next_start_and_not_again() {
         assert_eq!([&message["OldStateValue"], &message["NewStateValue"]], ["OK", "ALARM"]);
         let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
         assert_eq!(book.owed().count(), 0);
-        let last = book.history().back().unwrap();
+        let last = book.history().iter().last().unwrap();
         assert_eq!(last.kind, HistoryKind::Action);
         assert!(last.summary.starts_with("Successfully executed"), "{}", last.summary);
     }
@@ -184,7 +184,7 @@ async fn an_action_that_cannot_be_done_is_not_owed_any_more() {
 
     let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
     assert_eq!(book.owed().count(), 0);
-    let last = book.history().back().unwrap();
+    let last = book.history().iter().last().unwrap();
     assert!(last.summary.ends_with("the queue does not exist"), "{}", last.summary);
 }
 
@@ -221,7 +221,7 @@ async fn outcome_elsewhere(attributes: &[(&str, &str)]) -> String {
     };
     drop(Process::start_with(dir.path(), queue, |_| ()).await);
     let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
-    book.history().back().unwrap().summary.clone()
+    book.history().iter().last().unwrap().summary.clone()
 }
 
 #[tokio::test]

@@ -238,6 +238,11 @@ impl AlarmBook {
         self.alarms.get(scope).into_iter().flat_map(BTreeMap::values)
     }
 
+    /// Scopes that have alarms.
+    pub fn scopes(&self) -> impl Iterator<Item = &Scope> {
+        self.alarms.keys()
+    }
+
     /// All alarms.
     pub fn all(&self) -> impl Iterator<Item = &Alarm> {
         self.alarms.values().flat_map(BTreeMap::values)

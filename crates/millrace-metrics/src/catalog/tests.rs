@@ -176,7 +176,8 @@ fn what_damage_takes_the_name_of_is_no_other_and_costs_no_other_its_days() {
         std::fs::write(&path, damaged).unwrap();
         drop(Catalog::open(&path, DAY_S).unwrap());
         let mut catalog = Catalog::open(&path, DAY_S).unwrap();
-        let mut known: Vec<_> = catalog.entities.values().map(|known| known.named_columns().count()).collect();
+        let mut known: Vec<_> =
+            catalog.entities.values().map(|known| known.named_columns().count()).collect();
         known.sort_unstable();
         let expected: &[usize] = match kind {
             1 => &[3, 3],

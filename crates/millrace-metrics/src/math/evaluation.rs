@@ -14,7 +14,8 @@ use super::{
     functions, label, operators, search,
 };
 use crate::{
-    BASE_PERIOD_S, Entity, Interrupt, MetricStore, Periods, Point, SeriesQuery, Statistic, StoreError, Unit,
+    BASE_PERIOD_S, Entity, Interrupt, MetricStore, Periods, Point, SeriesQuery, Statistic,
+    StoreError, Unit,
 };
 
 /// Evaluations within one another at most, over all expressions that refer to one another: each

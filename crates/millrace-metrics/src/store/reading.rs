@@ -1,8 +1,8 @@
 //! Reading the data points of series, a part of the files at a time: between two parts others may
 //! write, and the reader may be told to end.
 
-use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use super::days::{Inner, add};
 use super::{POINTS_MAX, SeriesQuery, StoreError};
@@ -65,8 +65,7 @@ impl<'q> Reading<'q> {
         for (day, file) in inner.days.range(days) {
             let opened = file.opened(dir, *day)?;
             let Some(opened) = opened.as_ref() else { continue };
-            let (resolution, end) =
-                self.ends.get(day).copied().unwrap_or((file.resolution, 0));
+            let (resolution, end) = self.ends.get(day).copied().unwrap_or((file.resolution, 0));
             if resolution != file.resolution || opened.len() < end {
                 // It was rolled up meanwhile, or what was read of it taken back.
                 *self = Reading::of(self.queries);
@@ -190,4 +189,3 @@ fn add_within<K: Ord>(
         }
     }
 }
-

@@ -182,7 +182,7 @@ pub(super) mod tests {
         actions.act(&owed);
 
         let about_actions = |summary: &str| summary.contains("execute action");
-        let history = lock(&book).history().clone();
-        assert_eq!(history.iter().filter(|item| about_actions(&item.summary)).count(), 1);
+        let book = lock(&book);
+        assert_eq!(book.history().iter().filter(|item| about_actions(&item.summary)).count(), 1);
     }
 }

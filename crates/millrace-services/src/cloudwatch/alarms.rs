@@ -45,15 +45,15 @@ impl CloudWatch {
         let is_of_composite =
             input.children_of_alarm_name.is_some() || input.parents_of_alarm_name.is_some();
         let has_any = has_metric_alarms && !is_of_composite;
-        let (scope, input) = (scope.clone(), input.clone());
-        self.read_alarms(move |book| {
+        let input = input.clone();
+        self.read_alarms(scope, move |book, scope| {
             let is_wanted = |alarm: &&Alarm| {
                 has_any
                     && is_described(alarm, &input)
                     && state.is_none_or(|state| alarm.state == state)
                     && after.as_ref().is_none_or(|after| alarm.name > *after)
             };
-            let mut found = book.of_scope(&scope).filter(is_wanted);
+            let mut found = book.of_scope(scope).filter(is_wanted);
             let alarms: Vec<&Alarm> = found.by_ref().take(max).collect();
             let last = alarms.last().filter(|_| found.next().is_some());
             let next_token = last.and_then(|alarm| check::token(&alarm.name));
@@ -75,8 +75,8 @@ impl CloudWatch {
             check::statistic(statistic, "statistic")?;
         }
         check::unit(input.unit.as_ref())?;
-        let (scope, input, metric) = (scope.clone(), input.clone(), metric.to_owned());
-        self.read_alarms(move |book| {
+        let (input, metric) = (input.clone(), metric.to_owned());
+        self.read_alarms(scope, move |book, scope| {
             let wanted = input.statistic.as_deref().or(input.extended_statistic.as_deref());
             let is_wanted = |alarm: &&Alarm| {
                 let period_s = i64::try_from(alarm.period_s).unwrap_or(i64::MAX);
@@ -88,7 +88,7 @@ impl CloudWatch {
                         && input.period_s.is_none_or(|wanted| wanted == period_s)
                 })
             };
-            let alarms = book.of_scope(&scope).filter(is_wanted).map(shown).collect();
+            let alarms = book.of_scope(scope).filter(is_wanted).map(shown).collect();
             Answer::DescribeAlarmsForMetric { alarms }
         })
         .await
@@ -99,11 +99,11 @@ impl CloudWatch {
         scope: &Scope,
         input: &AlarmNames,
     ) -> Result<Answer, ApiError> {
-        let (scope, names) = (scope.clone(), some_names(input)?);
-        self.change_alarms(move |book, now| {
+        let names = some_names(input)?;
+        self.change_alarms(scope, move |book, scope, now| {
             for name in &names {
                 // One that is not there, or no longer, is no error.
-                book.delete(&scope, name, now)?;
+                book.delete(scope, name, now)?;
             }
             Ok(())
         })
@@ -117,10 +117,10 @@ impl CloudWatch {
         input: &AlarmNames,
         switch: Switch,
     ) -> Result<Answer, ApiError> {
-        let (scope, names) = (scope.clone(), some_names(input)?);
-        self.change_alarms(move |book, now| {
+        let names = some_names(input)?;
+        self.change_alarms(scope, move |book, scope, now| {
             for name in &names {
-                let Some(mut alarm) = book.alarm(&scope, name).cloned() else { continue };
+                let Some(mut alarm) = book.alarm(scope, name).cloned() else { continue };
                 alarm.actions_enabled = switch == Switch::On;
                 alarm.configured_at = now.0;
                 book.put(alarm, now)?;
@@ -149,17 +149,12 @@ impl CloudWatch {
                 error::invalid_format("The parameter StateReasonData must be a JSON text.")
             })?;
         }
-        let of = scope.clone();
-        let changed = self
-            .change_alarms(move |book, now| book.set_state(&of, &name, state, (reason, data), now));
+        let changed = self.change_alarms(scope, move |book, scope, now| {
+            book.set_state(scope, &name, state, (reason, data), now)
+        });
         if let Some(owed) = changed.await? {
             act::announce(&owed.change);
-            let actions = self.monitor.actions().clone();
-            let act = move || {
-                actions.act(&[owed]);
-                Ok(())
-            };
-            self.monitor.run_durably::<(), ApiError>(act).await?;
+            self.monitor.act(owed).await?;
         }
         Ok(Answer::Done)
     }
@@ -169,12 +164,13 @@ impl CloudWatch {
         scope: &Scope,
         input: &ResourceTags,
     ) -> Result<Answer, ApiError> {
-        let (name, tags) = (self.alarm_of(scope, input).await?, input.tags.clone());
+        let (name, tags) = (self.known_alarm(scope, input).await?, input.tags.clone());
         check::tags(&tags)?;
-        let scope = scope.clone();
-        self.change_alarms(move |book, _| book.tag(&scope, &name, |known| known.extend(tags)))
-            .await
-            .map(|()| Answer::Done)
+        self.change_alarms(scope, move |book, scope, _| {
+            book.tag(scope, &name, |known| known.extend(tags))
+        })
+        .await
+        .map(|()| Answer::Done)
     }
 
     pub(super) async fn untag_resource(
@@ -182,10 +178,9 @@ impl CloudWatch {
         scope: &Scope,
         input: &ResourceTags,
     ) -> Result<Answer, ApiError> {
-        let (name, keys) = (self.alarm_of(scope, input).await?, input.tag_keys.clone());
-        let scope = scope.clone();
-        self.change_alarms(move |book, _| {
-            book.tag(&scope, &name, |known| known.retain(|key, _| !keys.contains(key)))
+        let (name, keys) = (self.known_alarm(scope, input).await?, input.tag_keys.clone());
+        self.change_alarms(scope, move |book, scope, _| {
+            book.tag(scope, &name, |known| known.retain(|key, _| !keys.contains(key)))
         })
         .await
         .map(|()| Answer::Done)
@@ -196,53 +191,62 @@ impl CloudWatch {
         scope: &Scope,
         input: &ResourceTags,
     ) -> Result<Answer, ApiError> {
-        let (name, scope) = (self.alarm_of(scope, input).await?, scope.clone());
-        self.read_alarms(move |book| {
-            let tags = book.alarm(&scope, &name).map(|alarm| alarm.tags.clone());
+        // CloudWatch: an alarm that does not exist has none.
+        let name = alarm_name(scope, input)?;
+        self.read_alarms(scope, move |book, scope| {
+            let tags = book.alarm(scope, &name).map(|alarm| alarm.tags.clone());
             Answer::ListTagsForResource { tags: tags.unwrap_or_default().into_iter().collect() }
         })
         .await
     }
 
-    /// Reads alarms on the thread that changes them: it holds them while it waits for the disk.
+    /// Reads the alarms of a scope on a thread that may wait: who changes them holds them while it
+    /// waits for the disk.
     pub(super) async fn read_alarms<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&AlarmBook) -> T + Send + 'static,
+        scope: &Scope,
+        read: impl FnOnce(&AlarmBook, &Scope) -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        let book = self.alarms.clone();
-        Ok(self.monitor.run(move || read(&lock(&book))).await?)
+        let (book, of) = (self.alarms.clone(), scope.clone());
+        Ok(self.monitor.run(&scope.account, move |_| read(&lock(&book), &of)).await?)
     }
 
-    /// Changes alarms on the thread that may wait for the disk; resolves when that is durable.
+    /// Changes the alarms of a scope on the thread that may wait for the disk; resolves when that
+    /// is durable.
     pub(super) async fn change_alarms<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&mut AlarmBook, Timestamp) -> Result<T, AlarmError> + Send + 'static,
+        scope: &Scope,
+        change: impl FnOnce(&mut AlarmBook, &Scope, Timestamp) -> Result<T, AlarmError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let (broker, book) = (self.broker.clone(), self.alarms.clone());
-        self.monitor
-            .run_durably::<T, ApiError>(move || {
-                let mut book = lock(&book);
-                let changed = book.check_writable().and_then(|()| change(&mut book, broker.now()));
-                changed.map_err(error::of_alarm)
-            })
-            .await
+        let (broker, book, of) = (self.broker.clone(), self.alarms.clone(), scope.clone());
+        let change = move || {
+            let mut book = lock(&book);
+            let changed = book.check_writable().and_then(|()| change(&mut book, &of, broker.now()));
+            changed.map_err(error::of_alarm)
+        };
+        self.monitor.run_durably::<T, ApiError>(&scope.account, change).await
     }
 
-    /// The name of the alarm that an ARN names.
-    async fn alarm_of(&self, scope: &Scope, input: &ResourceTags) -> Result<String, ApiError> {
-        let text = input.resource_arn.as_deref().ok_or_else(|| error::missing("ResourceARN"))?;
-        let arn = Arn::parse(text).filter(|arn| {
-            arn.service == "cloudwatch"
-                && arn.region == scope.region
-                && arn.account == scope.account
-        });
-        let arn = arn.ok_or_else(|| error::invalid_value("Invalid resource ARN."))?;
-        let name = arn.resource.strip_prefix("alarm:");
-        let name = name.ok_or_else(|| error::resource_not_found(text))?.to_owned();
-        let (scope, wanted) = (scope.clone(), name.clone());
-        let is_there = self.read_alarms(move |book| book.alarm(&scope, &wanted).is_some()).await?;
-        is_there.then_some(name).ok_or_else(|| error::resource_not_found(text))
+    /// The name of the alarm that an ARN names, which must exist.
+    async fn known_alarm(&self, scope: &Scope, input: &ResourceTags) -> Result<String, ApiError> {
+        let name = alarm_name(scope, input)?;
+        let wanted = name.clone();
+        let is_there =
+            self.read_alarms(scope, move |book, scope| book.alarm(scope, &wanted).is_some());
+        let text = input.resource_arn.as_deref().unwrap_or_default();
+        is_there.await?.then_some(name).ok_or_else(|| error::resource_not_found(text))
     }
+}
+
+/// The name of the alarm that an ARN names, whether or not there is one.
+fn alarm_name(scope: &Scope, input: &ResourceTags) -> Result<String, ApiError> {
+    let text = input.resource_arn.as_deref().ok_or_else(|| error::missing("ResourceARN"))?;
+    let arn = Arn::parse(text).filter(|arn| {
+        arn.service == "cloudwatch" && arn.region == scope.region && arn.account == scope.account
+    });
+    let arn = arn.ok_or_else(|| error::invalid_value("Invalid resource ARN."))?;
+    let name = arn.resource.strip_prefix("alarm:");
+    Ok(name.ok_or_else(|| error::resource_not_found(text))?.to_owned())
 }
 
 /// Whose names are given, one at least.

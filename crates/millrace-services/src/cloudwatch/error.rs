@@ -96,6 +96,7 @@ pub(super) fn of_store(error: &StoreError) -> ApiError {
             "Too many datapoints are asked for. You may reduce them by increasing Period, or \
              decreasing the time range or the number of metrics.",
         ),
+        StoreError::Interrupted => ApiError::service_unavailable("The server is stopping."),
         StoreError::Io(_) | StoreError::Poisoned => {
             tracing::error!(%error, "metrics");
             ApiError::internal_failure()

@@ -3,7 +3,7 @@
 use millrace_core::Timestamp;
 use millrace_metrics::alarm::{Alarm, Watched, WatchedPoint};
 use millrace_metrics::math::{self, Found, Query, QueryError, QueryKind, Span};
-use millrace_metrics::{BASE_PERIOD_S, MetricStore};
+use millrace_metrics::{BASE_PERIOD_S, Interrupt, MetricStore};
 
 use super::act::announce;
 use super::alarms::{SharedBook, lock};
@@ -15,29 +15,42 @@ const HOUR_S: u64 = 3_600;
 
 type Points = Result<Vec<WatchedPoint>, QueryError>;
 
-/// Judges alarms by the minutes that have ended: those for which another has ended since `since`,
-/// the latest evaluation of this process if there was one, and those that were configured since
-/// then. Says whether any changed; that and what is to be done about it is in the book, not synced
-/// yet.
-pub(super) fn evaluate(
-    store: &MetricStore,
+/// The alarms of an account that are to be evaluated: those for which another minute has ended
+/// since `since`, the latest evaluation of this process if there was one, and those that were
+/// configured since then.
+pub(super) fn due(
     book: &SharedBook,
+    account: &str,
     since: Option<Timestamp>,
     now: Timestamp,
-) -> bool {
+) -> Vec<Alarm> {
     let is_due = |alarm: &&Alarm| {
         since.is_none_or(|since| {
             alarm.configured_at >= since.0 || end_s(alarm, since) != end_s(alarm, now)
         })
     };
-    let alarms: Vec<Alarm> = lock(book).all().filter(is_due).cloned().collect();
-    let mut has_changed = false;
-    for batch in batches(&alarms) {
-        for (alarm, points) in batch.iter().zip(points_of_all(store, batch, now)) {
-            has_changed |= judge(book, alarm, points, now);
-        }
+    let book = lock(book);
+    let of_account = book.scopes().filter(|scope| scope.account == account);
+    of_account.flat_map(|scope| book.of_scope(scope)).filter(is_due).cloned().collect()
+}
+
+/// Judges the first of the alarms that are left by the minutes that have ended, and takes them from
+/// there. Says whether any changed; that and what is to be done about it is in the book, not synced
+/// yet. An interrupt leaves the alarms as they are.
+pub(super) fn evaluate_batch(
+    store: &MetricStore,
+    book: &SharedBook,
+    left: &mut Vec<Alarm>,
+    (interrupt, now): (&Interrupt, Timestamp),
+) -> bool {
+    let count = batches(left).next().map_or(0, <[Alarm]>::len);
+    let batch: Vec<Alarm> = left.drain(..count).collect();
+    let points = points_of_all(store, &batch, (interrupt, now));
+    if interrupt.is_set() {
+        return false;
     }
-    has_changed
+    let judged = batch.iter().zip(points).map(|(alarm, points)| judge(book, alarm, points, now));
+    judged.fold(false, |any, has_changed| any | has_changed)
 }
 
 /// Alarms whose data points are read together.
@@ -88,17 +101,21 @@ fn judge(book: &SharedBook, alarm: &Alarm, points: Points, now: Timestamp) -> bo
 }
 
 /// The data points of the periods that alarms look at, the last of which has just ended.
-fn points_of_all(store: &MetricStore, alarms: &[Alarm], now: Timestamp) -> Vec<Points> {
+fn points_of_all(
+    store: &MetricStore,
+    alarms: &[Alarm],
+    (interrupt, now): (&Interrupt, Timestamp),
+) -> Vec<Points> {
     let asked: Vec<(Vec<Query>, Span)> =
         alarms.iter().map(|alarm| (with_samples(alarm), span(alarm, now))).collect();
     let asked: Vec<(&[Query], &Span)> =
         asked.iter().map(|(queries, span)| (queries.as_slice(), span)).collect();
-    match math::answer_all(store, &asked, now) {
+    match math::answer_all(store, &asked, (interrupt, now)) {
         Ok(answers) => answers.into_iter().map(|found| found.map(watched_points)).collect(),
         // One of them may ask for too much: the others are to be evaluated.
         Err(_) if alarms.len() > 1 => {
             let alone = alarms.chunks(1);
-            alone.flat_map(|alarm| points_of_all(store, alarm, now)).collect()
+            alone.flat_map(|alarm| points_of_all(store, alarm, (interrupt, now))).collect()
         }
         Err(error) => vec![Err(error.into())],
     }
@@ -155,6 +172,21 @@ mod tests {
     use super::*;
     use crate::cloudwatch::put_alarm::alarm;
     use crate::cloudwatch::put_alarm::tests::{example, example_of_queries};
+
+    /// Evaluates all alarms of the account of these tests that are due.
+    fn evaluate(
+        store: &MetricStore,
+        book: &SharedBook,
+        since: Option<Timestamp>,
+        now: Timestamp,
+    ) -> bool {
+        let mut left = due(book, "000000000000", since, now);
+        let mut has_changed = false;
+        while !left.is_empty() {
+            has_changed |= evaluate_batch(store, book, &mut left, (&Interrupt::default(), now));
+        }
+        has_changed
+    }
 
     #[test]
     fn an_alarm_whose_expression_fails_has_no_data() {

@@ -48,10 +48,11 @@ impl CloudWatch {
         let entity = check::entity(scope, namespace, &input.dimensions, "Dimensions")?;
         let now = self.broker.now();
         let (start_s, end_s) = check::span(input.start_time_ms, input.end_time_ms, now.seconds())?;
-        let period_s = check::period(input.period_s, "Period")?.max(BASE_PERIOD_S);
+        let asked_s = check::period(input.period_s, "Period")?;
+        let period_s = asked_s.max(BASE_PERIOD_S);
         let (simple, extended) = statistics(input)?;
         let unit = check::unit(input.unit.as_ref())?;
-        let count = check::periods_between(input.start_time_ms, input.end_time_ms, period_s);
+        let count = check::periods_between(input.start_time_ms, input.end_time_ms, asked_s);
         if count > DATAPOINTS_MAX {
             return Err(error::invalid_combination(format!(
                 "You have requested up to {count} datapoints, which exceeds the limit of \
@@ -61,11 +62,11 @@ impl CloudWatch {
         }
         let store = self.monitor.store().clone();
         let label = metric.clone();
-        let read = self.monitor.run(move || {
+        let read = self.monitor.run(&scope.account, move |interrupt| {
             let periods = Periods { origin_s: start_s, period_s };
             let (entity, metric) = (&entity, metric.as_str());
             let query = SeriesQuery { entity, metric, unit, periods, start_s, end_s };
-            store.points(&[query], now)
+            store.points_unless(interrupt, &[query], now)
         });
         let points = read.await?.map_err(|error| error::of_store(&error))?;
         let points = points.into_iter().next().unwrap_or_default();
@@ -108,7 +109,9 @@ impl CloudWatch {
         let queries = queries(scope, &input.queries, "MetricDataQueries", QUERIES_MAX)?;
         let span = Span { scope: scope.clone(), start_s, end_s, origin_s: start_s, now };
         let store = self.monitor.store().clone();
-        let found = self.monitor.run(move || math::answer(&store, &queries, &span));
+        let found = self
+            .monitor
+            .run(&scope.account, move |interrupt| math::answer(&store, &queries, &span, interrupt));
         let found = found.await?.map_err(error::of_query)?;
         let mut curves = Vec::new();
         for (query, found) in found.into_iter().enumerate() {
@@ -153,12 +156,12 @@ impl CloudWatch {
             return Ok(Answer::ListMetrics { metrics: Vec::new(), next_token: None });
         }
         let (namespace, metric) = (input.namespace.clone(), input.metric_name.clone());
-        let (store, scope) = (self.monitor.store().clone(), scope.clone());
-        let listed = self.monitor.run(move || {
+        let (store, of) = (self.monitor.store().clone(), scope.clone());
+        let listed = self.monitor.run(&scope.account, move |_| {
             let (namespace, metric) = (namespace.as_deref(), metric.as_deref());
             let (after, most) = (after.as_ref(), Some(PAGE_METRICS + 1));
             let filter = ListFilter { namespace, metric, dimensions: &dimensions, after, most };
-            store.list(&scope, &filter, Timestamp(now.0.saturating_sub(kept_s * 1000)))
+            store.list(&of, &filter, Timestamp(now.0.saturating_sub(kept_s * 1000)))
         });
         let mut listed = listed.await?;
         let has_more = listed.len() > PAGE_METRICS;

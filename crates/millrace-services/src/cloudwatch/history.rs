@@ -1,7 +1,7 @@
 //! DescribeAlarmHistory.
 
 use millrace_metrics::Scope;
-use millrace_metrics::alarm::{HistoryItem, HistoryKind, KeptHistory};
+use millrace_metrics::alarm::{HistoryItem, HistoryKind};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{AlarmHistoryItem, Answer, DescribeAlarmHistory};
 
@@ -22,13 +22,13 @@ impl CloudWatch {
         let max = check::max_records(input.max_records)?;
         let is_ascending = check::is_ascending(input.scan_by.as_deref())?;
         let after: Option<Key> = check::place(input.next_token.as_ref())?;
-        let (scope, input) = (scope.clone(), input.clone());
-        self.read_alarms(move |book| {
+        let input = input.clone();
+        self.read_alarms(scope, move |book, scope| {
             let at_ms = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
             let is_wanted = |item: &HistoryItem| {
                 has_metric_alarms
                     && input.alarm_contributor_id.is_none()
-                    && item.scope == scope
+                    && item.scope == *scope
                     && input.alarm_name.as_ref().is_none_or(|name| item.alarm == *name)
                     && kind.is_none_or(|kind| kind == Some(item.kind))
                     && input.start_date_ms.is_none_or(|start| at_ms(item.at) >= start)
@@ -37,9 +37,10 @@ impl CloudWatch {
             let is_left = |key: Key| {
                 after.is_none_or(|after| if is_ascending { key > after } else { key < after })
             };
-            let mut items: Vec<(Key, &HistoryItem)> = keyed(book.history())
-                .filter(|(key, item)| is_left(*key) && is_wanted(item))
-                .collect();
+            let mut items: Vec<(Key, &HistoryItem)> =
+                keyed(book.history().of_account(&scope.account))
+                    .filter(|(key, item)| is_left(*key) && is_wanted(item))
+                    .collect();
             items.sort_by_key(|(key, _)| *key);
             if !is_ascending {
                 items.reverse();
@@ -53,8 +54,10 @@ impl CloudWatch {
     }
 }
 
-fn keyed(history: &KeptHistory) -> impl Iterator<Item = (Key, &HistoryItem)> {
-    history.iter().scan((0, 0), |(at, same), item| {
+fn keyed<'a>(
+    items: impl Iterator<Item = &'a HistoryItem>,
+) -> impl Iterator<Item = (Key, &'a HistoryItem)> {
+    items.scan((0, 0), |(at, same), item| {
         *same = if item.at == *at { *same + 1 } else { 0 };
         *at = item.at;
         Some(((*at, *same), item))

@@ -1,8 +1,9 @@
 //! Amazon CloudWatch, as far as it is about metrics and alarms.
 //!
 //! [`error`] assigns all codes, [`check`] holds rules that several actions share. What may wait for
-//! the disk runs on the thread of [`monitor`]; [`queues`] is where the metrics of queues come from;
-//! [`evaluate`] judges alarms, [`act`] does what they are to do.
+//! the disk runs on the threads of [`monitor`], in the order that [`jobs`] says; [`queues`] is where
+//! the metrics of queues come from; [`rounds`] has alarms evaluated, [`evaluate`] judges them,
+//! [`act`] does what they are to do.
 
 mod act;
 mod alarms;
@@ -12,13 +13,16 @@ mod evaluate;
 mod get_data;
 mod gzip;
 mod history;
+mod jobs;
 mod monitor;
 mod notification;
 mod page;
 mod put_alarm;
 mod put_data;
 mod queues;
+mod rounds;
 mod shown_alarm;
+mod writer;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -81,13 +85,13 @@ impl CloudWatch {
 
     /// Regions and accounts that have alarms.
     pub(crate) fn scopes_of_alarms(&self) -> BTreeSet<Scope> {
-        lock(&self.alarms).all().map(|alarm| alarm.scope.clone()).collect()
+        lock(&self.alarms).scopes().cloned().collect()
     }
 
     /// Regions and accounts that have queues, or series of what was measured.
     pub(crate) async fn scopes_of_metrics(&self) -> Result<BTreeSet<Scope>, ApiError> {
         let store = self.monitor.store().clone();
-        let mut scopes = self.monitor.run(move || store.scopes()).await?;
+        let mut scopes = self.monitor.run_scrape(move || store.scopes()).await?;
         for queue in self.broker.queues() {
             let QueueKey { region, account, .. } = queue.key();
             scopes.insert(Scope { region: region.clone(), account: account.clone() });

@@ -1,56 +1,70 @@
-//! The thread "metrics": it closes each minute and does everything about metrics that may wait for
-//! the disk, so that no request of another service does.
+//! The threads that work on metrics, so that no request of another service waits for the disk.
 //!
-//! A panic is our bug and costs the request or the step that it is in. The thread goes on: files
+//! The thread "metrics" closes each minute and does what changes something; the threads
+//! "metrics-read" answer clients and evaluate alarms, one job of an account at a time; the thread
+//! "scrape" answers those who scrape, who wait for no client. A job whose client leaves is not run
+//! any more, and ends soon if it runs.
+//!
+//! A panic is our bug and costs the request or the step that it is in. The threads go on: files
 //! hold whole frames, and what is in memory is read from them or gathered anew.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use millrace_broker::Broker;
 use millrace_core::Timestamp;
-use millrace_metrics::alarm::{AlarmBook, Owed, State};
-use millrace_metrics::{MetricStore, StoreError};
+use millrace_metrics::alarm::{AlarmBook, State};
+use millrace_metrics::{Interrupt, MetricStore, StoreError};
 use tokio::sync::oneshot;
 
 use super::act::{Actions, QueueAccess};
 use super::alarms::{SharedBook, lock};
-use super::evaluate::evaluate;
+use super::jobs::Jobs;
 use super::queues::QueueMetrics;
+use super::rounds::Rounds;
+use super::writer::Writer;
 
-/// Requests that may wait for the thread; beyond, clients are told to come back.
-const JOBS_WAITING: usize = 1_024;
-/// Jobs that share one sync.
-const JOBS_PER_SYNC: usize = 64;
-/// How often old data points are looked for.
-const EXPIRE_MS: u64 = 3_600_000;
+/// Threads that answer clients: while the jobs of one account keep one busy, others have another.
+const READERS: usize = 2;
+/// Scrapes that may wait; beyond, they are told to come back.
+const SCRAPES_WAITING: usize = 16;
 
 /// Twice what expressions of metric math take that are nested as deep as may be.
 const STACK_BYTES: usize = 4 << 20;
 
+/// Account of what the server itself asks for, which is none of a client.
+const OWN: &str = "";
+
 /// What a job wants to happen after it has run.
-enum After {
+pub(super) enum After {
     Nothing,
     /// To be told whether what it recorded is durable.
     Sync(Box<dyn FnOnce(bool) + Send>),
 }
 
-enum Message {
+/// A job of the thread "metrics".
+pub(super) enum Write {
     Job(Box<dyn FnOnce() -> After + Send>),
     /// Look at the clock now.
     Tick(oneshot::Sender<()>),
-    Close,
 }
+
+/// A job of a thread "metrics-read".
+pub(super) enum Read {
+    OfClient(Box<dyn FnOnce() + Send>),
+    Own(Box<dyn FnOnce() + Send>),
+}
+
+type Scrape = Box<dyn FnOnce() + Send>;
 
 /// Why a job was not done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MonitorError {
     #[error("too many requests about metrics wait")]
     Busy,
-    #[error("the thread \"metrics\" has ended")]
+    #[error("the threads of metrics have ended")]
     Closed,
     #[error("a bug ended the request")]
     Panicked,
@@ -64,101 +78,129 @@ pub struct Alarms {
     pub queue_access: QueueAccess,
 }
 
-/// The store of metrics and the thread that works on it.
+/// The store of metrics and the threads that work on it.
 pub struct Monitor {
-    store: Arc<MetricStore>,
-    actions: Actions,
-    sender: SyncSender<Message>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    shared: Arc<Shared>,
+    writes: Arc<Jobs<Write>>,
+    threads: Mutex<Threads>,
+    scrapes: Mutex<Option<SyncSender<Scrape>>>,
+    /// As it was when the alarms were last looked at.
+    alarms_by_state: Mutex<[u64; 3]>,
 }
 
-struct Worker {
-    store: Arc<MetricStore>,
-    queues: Arc<QueueMetrics>,
-    actions: Actions,
-    receiver: Receiver<Message>,
-    next_tick: Timestamp,
-    next_expiry: Timestamp,
-    /// When alarms were evaluated last.
-    evaluated_at: Option<Timestamp>,
-    is_closing: bool,
+#[derive(Default)]
+struct Threads {
+    writer: Option<JoinHandle<()>>,
+    others: Vec<JoinHandle<()>>,
+}
+
+/// What the threads share.
+pub(super) struct Shared {
+    pub store: Arc<MetricStore>,
+    pub queues: Arc<QueueMetrics>,
+    pub actions: Actions,
+    pub reads: Arc<Jobs<Read>>,
+    pub rounds: Rounds,
+    /// Held over a sync: who finds nothing left to sync knows that it is done.
+    syncing: Mutex<()>,
 }
 
 impl Monitor {
-    /// Starts the thread, which gathers the metrics of the broker's queues into `store` and
-    /// evaluates `alarms`.
+    /// Starts the threads, which gather the metrics of the broker's queues into `store` and
+    /// evaluate `alarms`.
     pub fn start(
         broker: Arc<Broker>,
         store: Arc<MetricStore>,
         alarms: Alarms,
     ) -> std::io::Result<Monitor> {
-        let now = broker.now();
         let queues = QueueMetrics::new(broker.clone());
-        store.set_source(queues.clone(), now);
-        let (sender, receiver) = sync_channel(JOBS_WAITING);
+        store.set_source(queues.clone(), broker.now());
         let Alarms { book, queue_access } = alarms;
         let book: SharedBook = Arc::new(Mutex::new(book));
-        let actions = Actions { broker, book, queue_access };
-        let worker = Worker {
-            store: store.clone(),
+        let shared = Arc::new(Shared {
+            store,
             queues,
-            actions: actions.clone(),
-            receiver,
-            next_tick: now,
-            next_expiry: now,
-            evaluated_at: None,
-            is_closing: false,
+            actions: Actions { broker, book, queue_access },
+            reads: Arc::new(Jobs::new()),
+            rounds: Rounds::default(),
+            syncing: Mutex::new(()),
+        });
+        let writes = Arc::new(Jobs::new());
+        let (scrapes, waiting) = sync_channel(SCRAPES_WAITING);
+        let monitor = Monitor {
+            shared,
+            writes,
+            threads: Mutex::default(),
+            scrapes: Mutex::new(Some(scrapes)),
+            alarms_by_state: Mutex::default(),
         };
-        let thread = std::thread::Builder::new().name("metrics".into()).stack_size(STACK_BYTES);
-        let thread = thread.spawn(|| worker.run())?;
-        Ok(Monitor { store, actions, sender, thread: Mutex::new(Some(thread)) })
+        // If one is refused, those before it end.
+        monitor.start_threads(waiting).inspect_err(|_| monitor.close())?;
+        Ok(monitor)
+    }
+
+    fn start_threads(&self, scrapes: Receiver<Scrape>) -> std::io::Result<()> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let thread =
+            |name: &str| std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES);
+        for _ in 0..READERS {
+            let reads = self.shared.reads.clone();
+            threads.others.push(thread("metrics-read").spawn(move || run_reads(&reads))?);
+        }
+        threads.others.push(thread("scrape").spawn(move || scrapes.into_iter().for_each(|s| s()))?);
+        let writer = Writer::new(self.shared.clone(), self.writes.clone());
+        threads.writer = Some(thread("metrics").spawn(|| writer.run())?);
+        Ok(())
     }
 
     /// The store, for those who may wait for the disk.
     pub fn store(&self) -> &Arc<MetricStore> {
-        &self.store
+        &self.shared.store
     }
 
-    /// How many alarms are in each state.
+    /// How many alarms are in each state; a moment ago, while they are being changed.
     pub(crate) fn alarms_by_state(&self) -> [(&'static str, u64); 3] {
-        let book = lock(&self.actions.book);
-        State::ALL.map(|state| {
-            let count = book.all().filter(|alarm| alarm.state == state).count();
-            (state.name(), count as u64)
-        })
+        let mut known = self.alarms_by_state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(book) = self.alarms().try_lock() {
+            *known = State::ALL
+                .map(|state| book.all().filter(|alarm| alarm.state == state).count() as u64);
+        }
+        let mut counts = known.iter();
+        State::ALL.map(|state| (state.name(), counts.next().copied().unwrap_or_default()))
     }
 
-    /// The alarms, which only the thread changes.
+    /// The alarms. Whoever changes them may hold them while the disk is written to.
     pub(super) fn alarms(&self) -> &SharedBook {
-        &self.actions.book
+        &self.shared.actions.book
     }
 
-    pub(super) fn actions(&self) -> &Actions {
-        &self.actions
-    }
-
-    /// Runs a job on the thread and returns what it says.
+    /// Runs a job of a client of that account and returns what it says. Dropped, the job is not run
+    /// any more, or interrupted.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce() -> T + Send + 'static,
+        account: &str,
+        job: impl FnOnce(&Interrupt) -> T + Send + 'static,
     ) -> Result<T, MonitorError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Message::Job(Box::new(move || {
-            // Nobody waits any more: the client has left.
-            let _ = reply.send(caught("a request", job));
-            After::Nothing
-        })))?;
+        let _claim = self.shared.reads.add(account, |interrupt| {
+            let interrupt = interrupt.clone();
+            Read::OfClient(Box::new(move || {
+                let _ = reply.send(caught("a request", || job(&interrupt)));
+            }))
+        })?;
         answer.await.map_err(|_| MonitorError::Closed)?
     }
 
-    /// Runs a job that records something and returns when that is durable.
+    /// Runs a job that records something for that account and returns when that is durable. Dropped
+    /// before the job runs, it is not run.
     pub(crate) async fn run_durably<T: Send + 'static, E: From<MonitorError> + Send + 'static>(
         &self,
+        account: &str,
         job: impl FnOnce() -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
         let (reply, answer) = oneshot::channel();
         let job = move || caught("a request", job).map_err(E::from)?;
-        self.send(Message::Job(Box::new(move || match job() {
+        let run = move || match job() {
             Err(error) => {
                 let _ = reply.send(Err(error));
                 After::Nothing
@@ -167,99 +209,85 @@ impl Monitor {
                 let poisoned = || MonitorError::Store(StoreError::Poisoned).into();
                 let _ = reply.send(is_durable.then_some(value).ok_or_else(poisoned));
             })),
-        })))?;
+        };
+        let _claim = self.writes.add(account, |_| Write::Job(Box::new(run)))?;
         answer.await.map_err(|_| MonitorError::Closed)?
     }
 
-    /// Has the thread look at the clock, which was moved. Resolves when it has.
+    /// Does what is owed for a change of an alarm's state that is durable.
+    pub(super) async fn act(
+        &self,
+        owed: millrace_metrics::alarm::Owed,
+    ) -> Result<(), MonitorError> {
+        let account = owed.alarm().scope.account.clone();
+        let shared = self.shared.clone();
+        let acted = self.run(&account, move |_| {
+            shared.actions.act(&[owed]);
+            shared.sync()
+        });
+        Ok(acted.await??)
+    }
+
+    /// Runs a job for those who scrape; no client's job is waited for.
+    pub(crate) async fn run_scrape<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, MonitorError> {
+        let (reply, answer) = oneshot::channel();
+        let job = move || {
+            if !reply.is_closed() {
+                let _ = reply.send(caught("a scrape", job));
+            }
+        };
+        let sent = {
+            let scrapes = self.scrapes.lock().unwrap_or_else(PoisonError::into_inner);
+            let scrapes = scrapes.as_ref().ok_or(MonitorError::Closed)?;
+            scrapes.try_send(Box::new(job))
+        };
+        sent.map_err(|error| match error {
+            TrySendError::Full(_) => MonitorError::Busy,
+            TrySendError::Disconnected(_) => MonitorError::Closed,
+        })?;
+        answer.await.map_err(|_| MonitorError::Closed)?
+    }
+
+    /// Forgets all metrics and alarms, once the queues are gone.
+    pub(crate) async fn reset(&self) -> Result<(), MonitorError> {
+        let shared = self.shared.clone();
+        self.run_durably(OWN, move || {
+            let now = shared.actions.broker.now();
+            lock(&shared.actions.book).clear().map_err(StoreError::from)?;
+            shared.queues.forget();
+            shared.store.clear(now).map_err(MonitorError::from)
+        })
+        .await
+    }
+
+    /// Has the thread look at the clock, which was moved. Resolves when alarms are evaluated.
     pub(crate) async fn tick(&self) {
         let (reply, answer) = oneshot::channel();
-        if self.send(Message::Tick(reply)).is_ok() {
+        if let Ok(_claim) = self.writes.add(OWN, |_| Write::Tick(reply)) {
             let _ = answer.await;
         }
     }
 
-    /// Stores what was gathered in the minute that has not ended, and ends the thread.
+    /// Stores what was gathered in the minute that has not ended, and ends the threads.
     pub fn close(&self) {
-        let _ = self.sender.send(Message::Close);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread \"metrics\" panicked");
-        }
-    }
-
-    fn send(&self, message: Message) -> Result<(), MonitorError> {
-        self.sender.try_send(message).map_err(|error| match error {
-            TrySendError::Full(_) => MonitorError::Busy,
-            TrySendError::Disconnected(_) => MonitorError::Closed,
-        })
+        let Threads { writer, others } =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        self.writes.close(|_| false);
+        writer.into_iter().for_each(join);
+        // What an earlier process owes is done, however soon the end comes.
+        self.shared.reads.close(|job| matches!(job, Read::Own(_)));
+        self.scrapes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        others.into_iter().for_each(join);
     }
 }
 
-impl Worker {
-    fn run(mut self) {
-        let _ = caught("the look at what was active", || self.queues.resume(&self.store));
-        // At once, however soon the end comes: what an earlier process owes is done.
-        self.tick();
-        while !self.is_closing {
-            let wait_ms = self.next_tick.millis_since(self.now());
-            if wait_ms == 0 {
-                // First: jobs may come without a pause.
-                self.tick();
-                continue;
-            }
-            match self.receiver.recv_timeout(Duration::from_millis(wait_ms)) {
-                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => break,
-                Ok(Message::Tick(reply)) => {
-                    self.tick();
-                    let _ = reply.send(());
-                }
-                Ok(Message::Job(job)) => self.work(job),
-                Err(RecvTimeoutError::Timeout) => self.tick(),
-            }
-        }
-        if let Err(error) = self.store.flush(self.now()) {
-            tracing::error!(%error, "the metrics of the last minute are lost");
-        }
-    }
-
-    /// Runs this job and those that wait, and syncs once for all of them.
-    fn work(&mut self, first: Box<dyn FnOnce() -> After + Send>) {
-        let mut job = Some(first);
-        let (mut waiting, mut ticks) = (Vec::new(), Vec::new());
-        let mut done = 0;
-        while let Some(run) = job.take() {
-            if let After::Sync(reply) = run() {
-                waiting.push(reply);
-            }
-            done += 1;
-            if done == JOBS_PER_SYNC {
-                break;
-            }
-            match self.receiver.try_recv() {
-                Ok(Message::Job(next)) => job = Some(next),
-                Ok(Message::Tick(reply)) => ticks.push(reply),
-                Ok(Message::Close) => self.is_closing = true,
-                Err(_) => {}
-            }
-        }
-        if !waiting.is_empty() {
-            let synced = self.sync();
-            if let Err(error) = &synced {
-                tracing::error!(%error, "metrics are not durable");
-            }
-            waiting.into_iter().for_each(|reply| reply(synced.is_ok()));
-        }
-        if !ticks.is_empty() {
-            self.tick();
-            for reply in ticks {
-                let _ = reply.send(());
-            }
-        }
-    }
-
+impl Shared {
     /// Makes metrics and alarms durable.
-    fn sync(&self) -> Result<(), StoreError> {
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.store.sync()?;
         let alarms = lock(&self.actions.book).take_dirty()?;
         let synced = alarms.map_or(Ok(()), |file| file.sync_data());
@@ -269,59 +297,29 @@ impl Worker {
         Ok(synced?)
     }
 
-    fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         self.actions.broker.now()
     }
+}
 
-    /// Closes the minute if it has ended.
-    fn tick(&mut self) {
-        let now = self.now();
-        if now < self.next_tick {
-            return;
+fn run_reads(reads: &Jobs<Read>) {
+    while let Some(taken) = reads.take() {
+        match taken.job {
+            Read::OfClient(run) | Read::Own(run) => run(),
         }
-        // Also if a bug ends what follows.
-        self.next_tick = now.plus_seconds(millrace_metrics::BASE_PERIOD_S);
-        let _ = caught("the end of a minute", || self.close_minute(now));
-        let _ = caught("the evaluation of alarms", || self.evaluate(now));
-        if now >= self.next_expiry {
-            self.next_expiry = now.plus_millis(EXPIRE_MS);
-            let _ = caught("the roll-up of old metrics", || self.expire(now));
-        }
+        reads.done(&taken.account);
     }
+}
 
-    fn close_minute(&mut self, now: Timestamp) {
-        let closed = self.store.close_minute(now);
-        match closed.and_then(|next| self.store.sync().map(|()| next)) {
-            Ok(next) => self.next_tick = next,
-            Err(error) => tracing::error!(%error, "metrics of a minute are not stored yet"),
-        }
-    }
-
-    fn evaluate(&mut self, now: Timestamp) {
-        let since = self.evaluated_at.replace(now);
-        let has_changed = evaluate(&self.store, &self.actions.book, since, now);
-        let owed: Vec<Owed> = lock(&self.actions.book).owed().cloned().collect();
-        if has_changed || !owed.is_empty() {
-            let acted = self.sync().and_then(|()| {
-                self.actions.act(&owed);
-                self.sync()
-            });
-            if let Err(error) = acted {
-                tracing::error!(%error, "states and actions of alarms are not durable");
-            }
-        }
-    }
-
-    fn expire(&self, now: Timestamp) {
-        lock(&self.actions.book).forget(now);
-        if let Err(error) = self.store.expire(now) {
-            tracing::error!(%error, "old metrics are not rolled up");
-        }
+fn join(thread: JoinHandle<()>) {
+    let name = thread.thread().name().unwrap_or_default().to_owned();
+    if thread.join().is_err() {
+        tracing::error!(name, "a thread of metrics panicked");
     }
 }
 
 /// What something returns, unless a panic ends it.
-fn caught<T>(what: &str, run: impl FnOnce() -> T) -> Result<T, MonitorError> {
+pub(super) fn caught<T>(what: &str, run: impl FnOnce() -> T) -> Result<T, MonitorError> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| {
         tracing::error!(what, "ended by a bug");
         MonitorError::Panicked

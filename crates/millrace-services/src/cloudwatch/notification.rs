@@ -21,6 +21,8 @@ pub(super) struct Message<'a> {
     region: &'a str,
     alarm_arn: String,
     old_state_value: &'static str,
+    /// There are no rules here that mute alarms.
+    action_executed_after_mute_window: bool,
     #[serde(rename = "OKActions")]
     ok_actions: &'a [String],
     alarm_actions: &'a [String],
@@ -80,6 +82,7 @@ impl<'a> Message<'a> {
             region: region_name(&alarm.scope.region),
             alarm_arn: alarm.arn(),
             old_state_value: change.before.name(),
+            action_executed_after_mute_window: false,
             ok_actions: &alarm.ok_actions,
             alarm_actions: &alarm.alarm_actions,
             insufficient_data_actions: &alarm.insufficient_data_actions,
@@ -99,7 +102,7 @@ impl<'a> Trigger<'a> {
                     metric_name: name,
                     namespace: &entity.namespace,
                     statistic_type: if is_simple { "Statistic" } else { "ExtendedStatistic" },
-                    statistic: is_simple.then(|| statistic.to_uppercase()),
+                    statistic: is_simple.then(|| spelled_out(statistic)),
                     extended_statistic: (!is_simple).then_some(statistic),
                     unit,
                     dimensions: dimensions(entity),
@@ -117,6 +120,18 @@ impl<'a> Trigger<'a> {
                 .unwrap_or_default(),
         }
     }
+}
+
+/// A statistic as these messages spell it: `SampleCount` is `SAMPLE_COUNT`.
+fn spelled_out(statistic: &str) -> String {
+    let mut spelled = String::with_capacity(statistic.len() + 1);
+    for letter in statistic.chars() {
+        if letter.is_ascii_uppercase() && !spelled.is_empty() {
+            spelled.push('_');
+        }
+        spelled.push(letter.to_ascii_uppercase());
+    }
+    spelled
 }
 
 /// One of the queries of an alarm that watches an expression.
@@ -203,6 +218,12 @@ mod tests {
         let of_metric = trigger(example());
         assert_eq!(of_metric["MetricName"], "NumberOfMessagesSent");
         assert!(of_metric.get("DatapointsToAlarm").is_none() && of_metric.get("Metrics").is_none());
+        for (statistic, spelled) in
+            [("SampleCount", "SAMPLE_COUNT"), ("Average", "AVERAGE"), ("Sum", "SUM")]
+        {
+            let input = PutMetricAlarm { statistic: Some(statistic.into()), ..example() };
+            assert_eq!(trigger(input)["Statistic"], spelled);
+        }
         let of_queries = trigger(example_of_queries());
         assert_eq!(of_queries["EvaluateLowSampleCountPercentile"], "");
         let metric = json!({
@@ -239,6 +260,7 @@ mod tests {
             "Region",
             "AlarmArn",
             "OldStateValue",
+            "ActionExecutedAfterMuteWindow",
             "OKActions",
             "AlarmActions",
             "InsufficientDataActions",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use millrace_core::{Arn, Timestamp};
 use millrace_metrics::alarm::{Alarm, Comparison, MissingData, Rule, State};
 use millrace_metrics::math::{self, Query, QueryKind};
-use millrace_metrics::{BASE_PERIOD_S, Scope, Statistic, Unit};
+use millrace_metrics::{BASE_PERIOD_S, Interrupt, Scope, Statistic, Unit};
 use millrace_wire::ApiError;
 use millrace_wire::cloudwatch::{Answer, PutMetricAlarm};
 
@@ -32,11 +32,14 @@ impl CloudWatch {
     ) -> Result<Answer, ApiError> {
         let alarm = alarm(scope, input, self.broker.now())?;
         if alarm.metric().is_none() {
-            let (scope, queries) = (scope.clone(), alarm.queries.clone());
-            let checked = self.monitor.run(move || math::check_watched(&scope, &queries));
+            let (of, queries) = (scope.clone(), alarm.queries.clone());
+            let check = move |_: &Interrupt| math::check_watched(&of, &queries);
+            let checked = self.monitor.run(&scope.account, check);
             checked.await?.map_err(error::of_watch)?;
         }
-        self.change_alarms(move |book, now| book.put(alarm, now)).await.map(|_| Answer::Done)
+        self.change_alarms(scope, move |book, _, now| book.put(alarm, now))
+            .await
+            .map(|_| Answer::Done)
     }
 }
 

@@ -55,7 +55,7 @@ impl CloudWatch {
         let data = data.iter().map(|(at, datum)| checked(scope, namespace, datum, at, now));
         let data: Vec<Datum> = data.collect::<Result<_, _>>()?;
         let store = self.monitor.store().clone();
-        let stored = self.monitor.run_durably(move || {
+        let stored = self.monitor.run_durably(&scope.account, move || {
             let records: Vec<Record<'_>> = data.iter().map(Datum::record).collect();
             store.record(&records).map_err(|error| error::of_store(&error))
         });

@@ -6,14 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use millrace_broker::{Broker, Fairness, Kind, QueueFigures, QueueTotals, SharedQueue};
 use millrace_core::{QueueId, Timestamp};
 use millrace_metrics::{
-    Entity, MetricStore, Periods, Point, Sample, SeriesQuery, Source, StoreError, Summary, Unit,
-    Value,
+    BASE_PERIOD_S, Entity, MetricStore, Periods, Point, Sample, SeriesQuery, Source, StoreError,
+    Summary, Unit, Value,
 };
 
 /// CloudWatch: a queue has metrics up to six hours after it was last active.
 const ACTIVE_S: u64 = 6 * 3_600;
 /// Where the metrics before a restart are looked for first.
 const SHORT_RESTART_S: u64 = 300;
+/// Queues whose metrics before a restart are read together.
+const QUEUES_PER_READ: usize = 1_000;
 
 /// Reads the figures of all queues once a minute, and those of one when asked.
 pub(super) struct QueueMetrics {
@@ -33,6 +35,34 @@ struct Gathered {
 struct Seen {
     totals: QueueTotals,
     active_until: Timestamp,
+    begun: Begun,
+}
+
+/// Which of [`AFTER_EVENTS`] a queue has, a bit each.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Begun(u8);
+
+/// CloudWatch: metrics of which a queue has data points only since something happened that they
+/// are about; then it has them in each minute. The others it has from its creation on.
+const AFTER_EVENTS: [&str; 7] = [
+    "ApproximateAgeOfOldestMessage",
+    "NumberOfMessagesSent",
+    "NumberOfMessagesReceived",
+    "NumberOfMessagesDeleted",
+    "NumberOfEmptyReceives",
+    "NumberOfDeduplicatedSentMessages",
+    "ApproximateNumberOfGroupsWithInflightMessages",
+];
+
+impl Begun {
+    fn of(metrics: impl Iterator<Item = usize>) -> Begun {
+        Begun(metrics.fold(0, |bits, metric| bits | 1 << metric))
+    }
+
+    fn has(self, metric: &str) -> bool {
+        let at = AFTER_EVENTS.iter().position(|known| *known == metric);
+        at.is_none_or(|at| self.0 & 1 << at != 0)
+    }
 }
 
 impl QueueMetrics {
@@ -54,8 +84,9 @@ impl QueueMetrics {
         match still_active(&self.broker, store) {
             Ok((queues, active_until)) => {
                 let mut gathered = self.gathered();
-                for queue in queues {
-                    gathered.queues.entry(queue).or_default().active_until = active_until;
+                for (queue, begun) in queues {
+                    let seen = gathered.queues.entry(queue).or_default();
+                    (seen.active_until, seen.begun) = (active_until, begun);
                 }
             }
             Err(error) => {
@@ -64,13 +95,18 @@ impl QueueMetrics {
         }
     }
 
+    /// Forgets what was gathered.
+    pub(super) fn forget(&self) {
+        *self.gathered() = Gathered::default();
+    }
+
     /// Its last figures would be lost with the queue.
     fn queue_deleted(&self, queue: &SharedQueue) {
         let mut gathered = self.gathered();
         let figures = self.broker.queue_figures(queue);
         let seen = gathered.queues.remove(&queue.id()).unwrap_or_default();
         if figures.totals != seen.totals {
-            let values = values(queue, &figures, &seen.totals, self.broker.now());
+            let values = values(queue, &figures, &seen, self.broker.now());
             let counted = values.into_iter().filter(|value| !value.is_gauge).collect();
             gathered
                 .deleted
@@ -84,12 +120,13 @@ impl QueueMetrics {
         // One that is deleted was counted, or will be after this close.
         let figures = self.broker.close_size_period(queue)?;
         let seen = gathered.queues.entry(queue.id()).or_default();
-        let before = seen.totals;
+        let before = *seen;
         if has_activity(&figures, seen) {
             seen.active_until = now.plus_seconds(ACTIVE_S);
         }
         seen.totals = figures.totals;
-        let is_active = now < seen.active_until;
+        seen.begun = begun(&figures, before.begun);
+        let is_active = now < seen.active_until || is_new(queue, now);
         drop(gathered);
         is_active.then(|| {
             let values = values(queue, &figures, &before, now);
@@ -116,8 +153,8 @@ impl Source for QueueMetrics {
         if let Some(queue) = queue {
             let figures = self.broker.queue_figures(&queue);
             let seen = gathered.queues.get(&queue.id()).copied().unwrap_or_default();
-            if is_active(&figures, &seen, now) {
-                found.extend(values(&queue, &figures, &seen.totals, now));
+            if is_active(&figures, &seen, now) || is_new(&queue, now) {
+                found.extend(values(&queue, &figures, &seen, now));
             }
         }
         found
@@ -132,12 +169,12 @@ impl Source for QueueMetrics {
     }
 }
 
-/// Queues that were active in the latest minute that has metrics, and until when they are if they
-/// were used just then.
+/// Queues that were active in the latest minute that has metrics, what they had then, and until when
+/// they are active if they were used just then.
 fn still_active(
     broker: &Broker,
     store: &MetricStore,
-) -> Result<(Vec<QueueId>, Timestamp), StoreError> {
+) -> Result<(Vec<(QueueId, Begun)>, Timestamp), StoreError> {
     let now = broker.now();
     let queues = broker.queues();
     let entities: Vec<_> = queues.iter().map(|queue| Entity::of_queue(queue.key())).collect();
@@ -156,11 +193,65 @@ fn still_active(
         let points = store.points(&queries, now)?;
         let last_s = |points: &Vec<Point>| points.last().map(|point| point.time_s);
         let Some(latest_s) = points.iter().filter_map(last_s).max() else { continue };
-        let were_active = queues.iter().zip(&points).filter(|(_, p)| last_s(p) == Some(latest_s));
-        let active_until = Timestamp(latest_s * 1000).plus_seconds(ACTIVE_S);
-        return Ok((were_active.map(|(queue, _)| queue.id()).collect(), active_until));
+        let all = queues.iter().zip(&entities).zip(&points);
+        let were_active = all.filter(|(_, points)| last_s(points) == Some(latest_s));
+        let were_active: Vec<(QueueId, &Entity)> =
+            were_active.map(|((queue, entity), _)| (queue.id(), entity)).collect();
+        let mut found = Vec::with_capacity(were_active.len());
+        for some in were_active.chunks(QUEUES_PER_READ) {
+            let begun = begun_at(store, some.iter().map(|(_, entity)| *entity), latest_s, now)?;
+            found.extend(some.iter().map(|(queue, _)| *queue).zip(begun));
+        }
+        return Ok((found, Timestamp(latest_s * 1000).plus_seconds(ACTIVE_S)));
     }
     Ok((Vec::new(), now))
+}
+
+/// Which metrics queues had in that minute.
+fn begun_at<'a>(
+    store: &MetricStore,
+    entities: impl Iterator<Item = &'a Entity>,
+    minute_s: u64,
+    now: Timestamp,
+) -> Result<Vec<Begun>, StoreError> {
+    let query = |entity, metric| SeriesQuery {
+        entity,
+        metric,
+        unit: None,
+        periods: Periods { origin_s: 0, period_s: BASE_PERIOD_S },
+        start_s: minute_s,
+        end_s: minute_s + BASE_PERIOD_S,
+    };
+    let queries: Vec<_> =
+        entities.flat_map(|entity| AFTER_EVENTS.map(|metric| query(entity, metric))).collect();
+    let points = store.points(&queries, now)?;
+    let of_queues = points.chunks(AFTER_EVENTS.len());
+    let had = |of_queue: &[Vec<Point>]| {
+        let metrics = of_queue.iter().enumerate().filter(|(_, points)| !points.is_empty());
+        Begun::of(metrics.map(|(metric, _)| metric))
+    };
+    Ok(of_queues.map(had).collect())
+}
+
+/// CloudWatch shows a queue that nobody has used yet, too.
+fn is_new(queue: &SharedQueue, now: Timestamp) -> bool {
+    now < Timestamp(queue.definition().created_ms).plus_seconds(ACTIVE_S)
+}
+
+/// The metrics that a queue has by now.
+fn begun(figures: &QueueFigures, before: Begun) -> Begun {
+    let QueueFigures { totals, gauges, .. } = figures;
+    let has_begun = [
+        gauges.counts.total() > 0,
+        totals.messages_sent > 0,
+        totals.messages_received > 0,
+        totals.messages_deleted > 0,
+        totals.empty_receives > 0,
+        totals.messages_deduplicated > 0,
+        gauges.groups_in_flight > 0,
+    ];
+    let now = has_begun.iter().enumerate().filter(|(_, has_begun)| **has_begun);
+    Begun(before.0 | Begun::of(now.map(|(metric, _)| metric)).0)
 }
 
 fn is_active(figures: &QueueFigures, seen: &Seen, now: Timestamp) -> bool {
@@ -173,14 +264,10 @@ fn has_activity(figures: &QueueFigures, seen: &Seen) -> bool {
     figures.totals != seen.totals || counts.total() > 0
 }
 
-/// The metrics of a queue: what it holds, and what was counted since `before`.
-fn values(
-    queue: &SharedQueue,
-    figures: &QueueFigures,
-    before: &QueueTotals,
-    now: Timestamp,
-) -> Vec<Value> {
+/// The metrics of a queue: what it holds, and what was counted since it was seen.
+fn values(queue: &SharedQueue, figures: &QueueFigures, seen: &Seen, now: Timestamp) -> Vec<Value> {
     let QueueFigures { totals, gauges, .. } = figures;
+    let (before, begun) = (&seen.totals, begun(figures, seen.begun));
     let mut values = vec![
         gauge("ApproximateNumberOfMessagesVisible", Unit::Count, gauges.counts.ready),
         gauge("ApproximateNumberOfMessagesNotVisible", Unit::Count, gauges.counts.in_flight),
@@ -198,6 +285,7 @@ fn values(
         let groups = gauges.groups_in_flight;
         values.push(gauge("ApproximateNumberOfGroupsWithInflightMessages", Unit::Count, groups));
     }
+    values.retain(|value| begun.has(value.metric));
     if let Some(fairness) = &gauges.fairness {
         values.extend(of_groups(fairness, now));
     }

@@ -108,7 +108,7 @@ impl Telemetry {
         // Looking at thousands of queues takes longer than a request of another client may wait.
         let registry = self.registry.clone();
         let format = Format::wanted(request.header("accept"));
-        let encoded = self.monitor.run(move || {
+        let encoded = self.monitor.run_scrape(move || {
             let mut text = String::with_capacity(64 << 10);
             encode_registry(&mut text, &registry).map(|()| format.render(text))
         });

@@ -157,7 +157,8 @@ fn the_history_tells_of_each_change_what_the_alarm_was() {
     book.delete(&scope(), "a", Timestamp(4)).unwrap();
 
     let told = |index: usize, member: &str| {
-        let data: serde_json::Value = serde_json::from_str(&book.history().iter().nth(index).unwrap().data).unwrap();
+        let data: serde_json::Value =
+            serde_json::from_str(&book.history().iter().nth(index).unwrap().data).unwrap();
         let state = data[member]["stateValue"].as_str().unwrap().to_owned();
         (state, data[member]["actionsEnabled"].as_bool().unwrap())
     };
@@ -464,7 +465,8 @@ fn reason_data_tell_what_was_looked_at() {
         "evaluatedDatapoints": evaluated,
     });
     assert_eq!(data, expected);
-    let history: serde_json::Value = serde_json::from_str(&book.history().iter().nth(1).unwrap().data).unwrap();
+    let history: serde_json::Value =
+        serde_json::from_str(&book.history().iter().nth(1).unwrap().data).unwrap();
     assert_eq!(history["newState"]["stateReasonData"], expected);
     assert!(history["oldState"].get("stateReasonData").is_none());
 }
@@ -495,7 +497,8 @@ fn one_account_does_not_push_out_what_another_still_has_to_do() {
     let other = Scope { account: "1".into(), ..scope() };
     for scope in [other.clone(), scope()] {
         let acting = Alarm { scope, alarm_actions: vec!["arn:x".into()], ..alarm("a") };
-        book.put(Alarm { ok_actions: acting.alarm_actions.clone(), ..acting }, Timestamp(1)).unwrap();
+        book.put(Alarm { ok_actions: acting.alarm_actions.clone(), ..acting }, Timestamp(1))
+            .unwrap();
     }
     let first = book.judged(&other, "a", &verdict(State::Alarm), Timestamp(2)).unwrap().unwrap();
 
@@ -514,8 +517,7 @@ fn a_book_that_is_cleared_is_empty_and_stays_so() {
     let acting = Alarm { alarm_actions: vec!["arn:x".into()], ..alarm("a") };
     book.put(acting, Timestamp(1)).unwrap();
     book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(2)).unwrap();
-    let counts =
-        |book: &AlarmBook| (book.all().count(), book.history().len(), book.owed().count());
+    let counts = |book: &AlarmBook| (book.all().count(), book.history().len(), book.owed().count());
     assert_eq!(counts(&book), (1, 2, 1));
 
     book.clear().unwrap();

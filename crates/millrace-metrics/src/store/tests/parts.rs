@@ -28,8 +28,7 @@ fn what_is_written_between_two_parts_is_found_once() {
     let (known, new) = (entity("7"), entity("new"));
     let periods = Periods { origin_s: 0, period_s: DAY_S };
     let range_s = START_S..START_S + DAY_S;
-    let queries =
-        [sales(&known, range_s.clone(), periods), sales(&new, range_s.clone(), periods)];
+    let queries = [sales(&known, range_s.clone(), periods), sales(&new, range_s.clone(), periods)];
     let mut reading = Reading::of(&queries);
     let mut parts = 0;
 
@@ -98,7 +97,8 @@ fn series_that_are_removed_or_cleared_are_gone_for_good() {
     let store = MetricStore::open(Some(dir.path()), at(START_S)).unwrap();
     ["a", "b"].into_iter().for_each(|name| record(&store, name, START_S, 1.0));
     let all = START_S..START_S + DAY_S;
-    let found = |store: &MetricStore| ["a", "b"].map(|name| sums(store, name, all.clone(), DAY_S).len());
+    let found =
+        |store: &MetricStore| ["a", "b"].map(|name| sums(store, name, all.clone(), DAY_S).len());
     let remove = |store: &MetricStore, filter: &RemoveFilter<'_>| store.remove(filter).unwrap();
     let none = RemoveFilter::default();
 

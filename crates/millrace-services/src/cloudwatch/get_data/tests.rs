@@ -125,8 +125,13 @@ async fn as_many_data_points_may_be_asked_for_as_a_day_has_minutes() {
         service.get_metric_statistics(&scope(), &input).await.err().map(|error| error.code)
     };
 
-    // A period below a minute counts as one.
-    assert_eq!((asked(1_440, 60).await, asked(1_440, 10).await), (None, None));
+    // Also where the period is below a minute, though data points are one apart.
+    assert_eq!(
+        (asked(1_440, 60).await, asked(240, 10).await, asked(24, 1).await),
+        (None, None, None)
+    );
+    assert_eq!(asked(241, 10).await, Some("InvalidParameterCombination"));
+    assert_eq!(asked(25, 1).await, Some("InvalidParameterCombination"));
     assert_eq!(asked(1_441, 60).await, Some("InvalidParameterCombination"));
     assert_eq!((asked(7_200, 300).await, asked(7_205, 300).await.is_some()), (None, true));
 }
