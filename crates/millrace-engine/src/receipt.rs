@@ -3,9 +3,11 @@
 //! ```text
 //! queue incarnation u64 | sequence u64 | slot u32 | receive count u32 | SipHash-2-4-128 of it all
 //! ```
-//! 40 bytes, shown as 54 characters of unpadded base64url. The key is drawn once per data
-//! directory and journaled, so handles survive restarts and cannot be guessed.
+//! 40 bytes, shown as 54 characters of unpadded base64url. A `-` in the first place is written `.`,
+//! since command lines take words that begin with `-` for options; it is read as either. The key is
+//! drawn once per data directory and journaled, so handles survive restarts and cannot be guessed.
 
+use std::borrow::Cow;
 use std::hash::Hasher;
 
 use base64::Engine as _;
@@ -41,13 +43,24 @@ impl ReceiptKey {
         bytes[20..24].copy_from_slice(&handle.receive_count.to_le_bytes());
         let mac = self.hash(&bytes[..24]).to_le_bytes();
         bytes[24..].copy_from_slice(&mac);
-        URL_SAFE_NO_PAD.encode(bytes)
+        let mut text = URL_SAFE_NO_PAD.encode(bytes);
+        if text.starts_with('-') {
+            text.replace_range(..1, ".");
+        }
+        text
     }
 
     /// The handle that `text` holds; `None` if this server did not seal it.
     pub fn open(&self, text: &str) -> Option<Handle> {
+        if text.len() != 54 {
+            return None;
+        }
+        let text = match text.strip_prefix('.') {
+            Some(behind) => Cow::Owned(format!("-{behind}")),
+            None => Cow::Borrowed(text),
+        };
         let mut bytes = [0; 40];
-        if text.len() != 54 || URL_SAFE_NO_PAD.decode_slice(text, &mut bytes) != Ok(bytes.len()) {
+        if URL_SAFE_NO_PAD.decode_slice(&*text, &mut bytes) != Ok(bytes.len()) {
             return None;
         }
         let (said, mac) = bytes.split_at(24);
@@ -85,6 +98,23 @@ mod tests {
     }
 
     #[test]
+    fn no_handle_begins_with_a_dash_and_those_that_did_open() {
+        let key = ReceiptKey::new([1; 16]);
+        for id in 0..=512 {
+            let handle = Handle { queue: QueueId(id), ..HANDLE };
+
+            let sealed = key.seal(&handle);
+
+            let first = sealed.chars().next().unwrap();
+            assert!(first.is_ascii_alphanumeric() || "._".contains(first), "{sealed}");
+            assert_eq!(sealed.len(), 54);
+            assert_eq!(key.open(&sealed), Some(handle));
+            // As versions before this rule wrote it.
+            assert_eq!(key.open(&sealed.replacen('.', "-", 1)), Some(handle));
+        }
+    }
+
+    #[test]
     fn every_changed_character_is_noticed() {
         let key = ReceiptKey::new([1; 16]);
         let sealed = key.seal(&HANDLE);
@@ -101,7 +131,9 @@ mod tests {
     fn foreign_and_garbage_handles_do_not_open() {
         let key = ReceiptKey::new([1; 16]);
         assert_eq!(key.open(&ReceiptKey::new([2; 16]).seal(&HANDLE)), None);
-        for text in ["", "garbage", "é", &"A".repeat(54), &"A".repeat(2000)] {
+        for text in
+            ["", ".", "..", "garbage", "é", &".".repeat(54), &"A".repeat(54), &"A".repeat(2000)]
+        {
             assert_eq!(key.open(text), None, "{text}");
         }
     }
