@@ -63,10 +63,8 @@ impl Policy {
         }
         match request.header("sec-fetch-site") {
             Some(site) => !matches!(site, "same-origin" | "none"),
-            // An origin that is the host proves nothing: a name may be made to point here. To plain
-            // HTTP elsewhere than on their own machine browsers say neither with a GET, but who
-            // they are.
-            None => origin.is_some() || is_browser(request) || is_rebound(request),
+            // An origin that is the host proves nothing: a name may be made to point here.
+            None => origin.is_some() || is_untold_page(request),
         }
     }
 
@@ -136,19 +134,30 @@ fn address(host: &str) -> Option<IpAddr> {
     inner.unwrap_or(host).parse().ok()
 }
 
-fn is_browser(request: &Request<'_>) -> bool {
+/// Whether a browser asks without saying for which page. To plain HTTP elsewhere than on their own
+/// machine, browsers say that with a GET in no header of their own. But they always say which
+/// languages are wanted, which few programs do; Node's `fetch` does so only with `Sec-Fetch-Mode`.
+/// With POST browsers name the page's origin, and over TLS they say the site.
+fn is_untold_page(request: &Request<'_>) -> bool {
+    let is_get = matches!(request.method, "GET" | "HEAD");
+    let says_languages = request.header("accept-language").is_some();
+    if request.is_tls || !is_get || !says_languages || request.header("sec-fetch-mode").is_some() {
+        return false;
+    }
+    // A page under a name of its own that was made to point here chooses the other headers.
+    is_elsewhere(request) || (is_named_browser(request) && !is_of_sdk(request))
+}
+
+/// Many programs call themselves so, too: a name alone tells nothing.
+fn is_named_browser(request: &Request<'_>) -> bool {
     request.header("user-agent").is_some_and(|agent| agent.starts_with("Mozilla/"))
 }
 
-/// Whether a page may ask under a name of its own that was made to point here. Over plain HTTP
-/// Firefox and Safari then tell nothing of the page with a GET, and let it choose the `User-Agent`.
-/// But they always say which languages are wanted, in a header that programs do not send; or, like
-/// Node's `fetch`, only with a header that no page can set. SDKs on Apple's systems may say languages,
-/// too; they call with POST, with which browsers name the page's origin.
-fn is_rebound(request: &Request<'_>) -> bool {
-    let is_get = matches!(request.method, "GET" | "HEAD");
-    let says_languages = request.header("accept-language").is_some();
-    is_get && says_languages && request.header("sec-fetch-mode").is_none() && is_elsewhere(request)
+/// Whether the request has a header that browsers send to other hosts only after a preflight.
+/// A signature in the query proves nothing, since any page can link to it.
+fn is_of_sdk(request: &Request<'_>) -> bool {
+    let is_signed = request.header("authorization").is_some_and(|text| text.starts_with("AWS4-"));
+    is_signed || request.header("x-amz-target").is_some()
 }
 
 /// Whether the host is a name that somebody may own.

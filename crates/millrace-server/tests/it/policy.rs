@@ -109,12 +109,41 @@ fn other_pages_are_refused_where_no_signature_is_needed() {
     assert_eq!(status("Origin: https://good.example"), 200);
     assert_eq!(status("Origin: http://a"), 403, "a name that was made to point here");
     assert_eq!(status("Origin: https://a\r\nSec-Fetch-Site: same-origin"), 200);
-    let browser = "User-Agent: Mozilla/5.0 (X11; Linux x86_64)";
+    let browser = "User-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\nAccept-Language: en";
     assert_eq!(status(browser), 403, "an image over plain HTTP, say");
     assert_eq!(status(&format!("{browser}\r\nSec-Fetch-Site: none")), 200);
     assert_eq!(status(&format!("{browser}\r\nOrigin: https://good.example")), 200);
     assert_eq!(status("User-Agent: aws-cli/2.0"), 200, "no browser");
     assert_eq!(status("X: y"), 200, "no browser");
+}
+
+#[test]
+fn programs_that_call_themselves_browsers_may_call() {
+    let server = start_where(|options| options.refuses_other_pages = true);
+    let mut client = server.connect();
+    let mut status = |method: &str, headers: &str| {
+        let head = format!("{method} /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n");
+        client.ask(format!("{head}{headers}\r\n\r\n")).status
+    };
+
+    let signed = "Authorization: AWS4-HMAC-SHA256 Credential=a";
+    for name in ["Mozilla/5.0 (compatible; pycurl)", "Mozilla/5.0 (X11; Linux) Gecko/1 Firefox/1"] {
+        let agent = format!("User-Agent: {name}");
+        let spoken = format!("{agent}\r\nAccept-Language: en");
+        for method in ["GET", "POST"] {
+            assert_eq!(status(method, &agent), 200, "{method} {name}");
+            assert_eq!(status(method, &format!("{spoken}\r\n{signed}")), 200, "{method} {name}");
+        }
+        assert_eq!(status("POST", &spoken), 200, "{name}");
+        assert_eq!(status("GET", &format!("{spoken}\r\nX-Amz-Target: AmazonSQS.A")), 200, "{name}");
+        // Pages can have this sent as well.
+        assert_eq!(status("GET", &format!("{spoken}\r\nAuthorization: Basic YQ==")), 403, "{name}");
+        assert_eq!(
+            status("POST", &format!("{agent}\r\n{signed}\r\nOrigin: http://b")),
+            403,
+            "{name}"
+        );
+    }
 }
 
 #[test]
@@ -132,6 +161,8 @@ fn pages_of_a_name_that_was_made_to_point_here_are_refused() {
     let page = "User-Agent: x\r\nAccept-Language: *\r\nAccept-Encoding: gzip, deflate\r\n";
     for theirs in ["evil.example", "evil.example:4566", "127.0.0.1.evil.example:80", "a.b."] {
         assert_eq!(status(theirs, page), 403, "{theirs}");
+        let signed = format!("{page}Authorization: AWS4-HMAC-SHA256 Credential=a\r\n");
+        assert_eq!(status(theirs, &signed), 403, "{theirs}: made up");
         assert_eq!(status(theirs, "User-Agent: curl/8\r\nAccept: */*\r\n"), 200, "{theirs}");
         assert_eq!(status(theirs, &format!("{page}Sec-Fetch-Mode: cors\r\n")), 200, "Node");
     }
