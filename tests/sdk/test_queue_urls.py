@@ -52,6 +52,36 @@ def test_proxys_scheme_is_kept(json_api, new_name):
     assert url == f"https://queue.example/000000000000/{name}"
 
 
+@pytest.mark.parametrize(
+    ("headers", "origin"),
+    [
+        ({"X_Forwarded_Host": "mq.example:8443, inner"}, "http://mq.example:8443"),
+        ({"X_Forwarded_Host": ""}, "http://own:1"),
+        ({"X_Forwarded_Host": " "}, "http://own:1"),
+        ({"X_Forwarded_Host": ", mq.example"}, "http://mq.example"),
+        ({"X_Forwarded_Host": "mq.example/path"}, "http://own:1"),
+        ({"X_Forwarded_Host": '"mq.example"'}, "http://own:1"),
+        ({"X_Forwarded_Host": "", "X_Forwarded_Proto": "HTTPS"}, "https://own:1"),
+        ({"X_Forwarded_Host": "mq.example", "X_Forwarded_Port": "8443"}, "http://mq.example:8443"),
+        ({"X_Forwarded_Host": "mq.example:9", "X_Forwarded_Port": "8443"}, "http://mq.example:9"),
+        (
+            {
+                "X_Forwarded_Host": "mq.example",
+                "X_Forwarded_Port": "443",
+                "X_Forwarded_Proto": "https",
+            },
+            "https://mq.example",
+        ),
+    ],
+)
+def test_what_proxies_forward_is_used_if_it_is_an_origin(api, new_name, headers, origin):
+    name = new_name()
+
+    url = create(api, name, Host="own:1", **headers)
+
+    assert url == f"{origin}/000000000000/{name}"
+
+
 @pytest.mark.parametrize("base", ["https://queue.example", "http://queue.example:8080"])
 @pytest.mark.parametrize("kind", [JsonApi, QueryApi])
 def test_public_url_overrides_host_and_scheme(make_server, base, kind):

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use millrace_core::hex_text;
 use millrace_services::{AccessKey, AccessKeys};
-use millrace_wire::{Request, sigv4::equal_in_constant_time};
+use millrace_wire::sigv4::equal_in_constant_time;
+use millrace_wire::{Request, Scheme};
 use ring::hmac;
 
 use crate::failures::Failures;
@@ -235,11 +236,9 @@ fn set_cookie(id: &str, request: &Request<'_>) -> String {
 }
 
 /// Whether the browser asks over TLS. A proxy that ends it says so; who makes that up only keeps
-/// their own cookie from plain HTTP. Proxies in a row append what each saw.
+/// their own cookie from plain HTTP.
 fn is_secure(request: &Request<'_>) -> bool {
-    let by_proxy = request.header("x-forwarded-proto").unwrap_or_default();
-    let browsers = by_proxy.split(',').next().unwrap_or_default().trim();
-    request.is_tls || browsers.eq_ignore_ascii_case("https")
+    request.is_tls || Scheme::of(request) == Scheme::Https
 }
 
 fn is_id(text: &str) -> bool {

@@ -11,6 +11,7 @@ mod escape;
 #[doc(hidden)]
 pub mod fuzz;
 mod http;
+mod origin;
 pub mod path;
 mod percent;
 pub mod protocol;
@@ -21,3 +22,4 @@ pub mod sqs;
 pub use error::{ApiError, no_action_response};
 pub use escape::{json_string, xml_text};
 pub use http::{BodyStream, Header, Judgement, Request, Response, Service, Unsent};
+pub use origin::{RequestOrigin, Scheme};

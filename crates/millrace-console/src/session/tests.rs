@@ -49,6 +49,7 @@ fn behind_a_proxy_that_ends_tls_the_cookie_is_for_tls_only() {
     };
 
     assert!(is_secure("https") && is_secure("HTTPS") && is_secure("https, http"));
+    assert!(is_secure(", https") && is_secure("gopher, https"));
     assert!(!is_secure("http") && !is_secure("http, https") && !is_secure(""));
     assert!(!with(&[], |request| set_cookie("id", request)).contains("Secure"));
 }

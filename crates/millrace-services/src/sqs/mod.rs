@@ -31,7 +31,7 @@ use millrace_otel::RequestSpan;
 use millrace_wire::protocol::{PathQueue, Protocol, Target, parse_queue_url};
 use millrace_wire::query::Parameters;
 use millrace_wire::sqs::{Action, Answer, Text, decode_json, decode_query};
-use millrace_wire::{ApiError, Request};
+use millrace_wire::{ApiError, Request, RequestOrigin};
 
 pub(crate) use access::allows;
 pub use declare::DeclaredQueue;
@@ -231,16 +231,7 @@ impl Sqs {
         if let Some(public) = &self.options.public_url {
             return Origin::Public(public.trim_end_matches('/'));
         }
-        let forwarded = request.header("x-forwarded-proto").map(first_of);
-        let scheme = match forwarded {
-            Some("https") => "https",
-            Some("http") => "http",
-            _ if request.is_tls => "https",
-            _ => "http",
-        };
-        let host = request.header("x-forwarded-host").map(first_of);
-        let host = host.or_else(|| request.header("host")).unwrap_or("localhost");
-        Origin::Requested { scheme, host }
+        Origin::Requested(RequestOrigin::of(request))
     }
 }
 
@@ -249,20 +240,16 @@ enum Origin<'a> {
     /// As configured.
     Public(&'a str),
     /// As the client said.
-    Requested { scheme: &'static str, host: &'a str },
+    Requested(RequestOrigin<'a>),
 }
 
 impl std::fmt::Display for Origin<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Origin::Public(url) => f.write_str(url),
-            Origin::Requested { scheme, host } => write!(f, "{scheme}://{host}"),
+            Origin::Requested(origin) => origin.fmt(f),
         }
     }
-}
-
-fn first_of(list: &str) -> &str {
-    list.split(',').next().unwrap_or_default().trim()
 }
 
 /// The error for a URL that names no queue. As with Amazon, a host without a path counts as the
