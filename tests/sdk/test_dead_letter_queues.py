@@ -123,6 +123,53 @@ class TestRedrive:
 
         assert bodies(last) == ["poison"]
 
+    def test_each_queue_of_a_chain_delivers_before_it_moves_on(self, sqs, queue, arn, receive, bodies):
+        last = queue()
+        middle = queue(RedrivePolicy=json.dumps({"deadLetterTargetArn": arn(last), "maxReceiveCount": 1}))
+        first = queue(RedrivePolicy=json.dumps({"deadLetterTargetArn": arn(middle), "maxReceiveCount": 1}))
+        sqs.send_message(QueueUrl=first, MessageBody="poison")
+
+        for url in (first, middle):
+            assert len(receive(url, VisibilityTimeout=0)) == 1
+            assert receive(url) == []
+
+        assert bodies(last) == ["poison"]
+
+    @pytest.mark.parametrize("kind", ["standard", "fifo"])
+    def test_queues_that_are_each_others_deliver_in_turn(self, server, sqs, pair, arn, receive, counts, kind):
+        one, other = pair(2, kind, VisibilityTimeout="10")
+        policy = json.dumps({"deadLetterTargetArn": arn(one), "maxReceiveCount": 2})
+        sqs.set_queue_attributes(QueueUrl=other, Attributes={"RedrivePolicy": policy})
+        group = {"MessageGroupId": "g"} if kind == "fifo" else {}
+        sqs.send_message(QueueUrl=one, MessageBody="poison", **group)
+        receive_and_let_expire(server, receive, one, 2)
+
+        for received, (url, next_url) in enumerate([(one, other), (other, one), (one, other)], start=3):
+            assert receive(url) == []
+            (message,) = receive(next_url)
+            assert message["Attributes"]["ApproximateReceiveCount"] == str(received)
+            assert message["Attributes"]["DeadLetterQueueSourceArn"] == arn(url)
+            server.advance(11)
+
+        assert receive(other) == []
+        sqs.delete_message(QueueUrl=one, ReceiptHandle=receive(one)[0]["ReceiptHandle"])
+        assert (counts(one), counts(other)) == ((0, 0, 0), (0, 0, 0))
+
+    @pytest.mark.parametrize("kind", ["standard", "fifo"])
+    def test_queue_that_is_its_own_keeps_delivering(self, server, api, sqs, queue, fifo, arn, receive, kind):
+        url = (fifo if kind == "fifo" else queue)(VisibilityTimeout="10")
+        policy = {"deadLetterTargetArn": arn(url), "maxReceiveCount": 1}
+        api.call("SetQueueAttributes", QueueUrl=url, Attributes={"RedrivePolicy": json.dumps(policy)})
+        group = {"MessageGroupId": "g"} if kind == "fifo" else {}
+        sqs.send_message(QueueUrl=url, MessageBody="x", **group)
+
+        receive_and_let_expire(server, receive, url, 3)
+
+        assert api.call("ListDeadLetterSourceQueues", QueueUrl=url)["queueUrls"] == [url]
+        sqs.delete_message(QueueUrl=url, ReceiptHandle=receive(url)[0]["ReceiptHandle"])
+        server.advance(11)
+        assert receive(url) == []
+
     def test_standard_message_keeps_its_age(self, server, sqs, pair, receive, counts):
         source, dead = pair(1, MessageRetentionPeriod="100")
         sqs.send_message(QueueUrl=source, MessageBody="old")

@@ -165,15 +165,29 @@ def test_change_of_a_deleted_message_is_refused(api, sqs, message):
     refused(api, "ChangeMessageVisibility", "InvalidParameterValue", words, **given)
 
 
-def test_change_by_the_handle_of_an_earlier_receive_is_refused(server, api, message, receive, bodies):
+def test_change_by_the_handle_of_an_earlier_receive_changes_the_current_one(server, api, message, receive, bodies):
     url, earlier = message()
     server.advance(31)
     assert receive(url)
+    change = {"QueueUrl": url, "ReceiptHandle": earlier["ReceiptHandle"]}
 
-    change = {"QueueUrl": url, "ReceiptHandle": earlier["ReceiptHandle"], "VisibilityTimeout": 0}
-    refused(api, "ChangeMessageVisibility", "InvalidParameterValue", **change)
+    api.call("ChangeMessageVisibility", **change, VisibilityTimeout=100)
+    server.advance(60)
+    assert bodies(url) == []
 
-    assert bodies(url) == [], "whoever has it now keeps it"
+    api.call("ChangeMessageVisibility", **change, VisibilityTimeout=0)
+    assert bodies(url) == ["x"]
+
+
+def test_change_by_the_handle_of_an_earlier_receive_has_the_limit_of_the_latest(server, api, message, receive):
+    url, earlier = message()
+    server.advance(1000)
+    assert receive(url)
+    server.advance(10)
+    change = {"QueueUrl": url, "ReceiptHandle": earlier["ReceiptHandle"]}
+
+    refused(api, "ChangeMessageVisibility", "InvalidParameterValue", **change, VisibilityTimeout=MAX_S)
+    api.call("ChangeMessageVisibility", **change, VisibilityTimeout=MAX_S - 20)
 
 
 def test_change_of_a_deleted_message_in_a_batch_has_a_code_of_its_own(api, sqs, message):

@@ -188,8 +188,7 @@ impl Broker {
             match self.look(queue, receive, (!is_last).then_some(candidate)) {
                 Ok(Look::Nothing { stands_in_line: true }) => {}
                 // Whoever gets nothing believes that there is nothing, so the time may be over
-                // before this is. Bounded, as queues that are each other's dead-letter queues can
-                // keep two receives busy for ever.
+                // before this is. Bounded, as dead letters may come as fast as they are moved on.
                 Ok(Look::Unfinished { messages }) => {
                     let left = looks_left.get_or_insert(messages / HANDLED_PER_LOOK + 1);
                     if self.is_draining() || (is_last && *left == 0) {

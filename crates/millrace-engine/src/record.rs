@@ -17,7 +17,7 @@
 //! | 7 | Purged | queue u64 |
 //! | 8 | Defined | definition as JSON |
 //! | 9 | QueueDeleted | queue u64 |
-//! | 10 | Relocated | as Sent, then first received u64, last received u64 (0: never), receive count u32, state u8, source key text, original sent u64 |
+//! | 10 | Relocated | as Sent, then first received u64, last received u64 (0: never from this queue), receive count u32, state u8, source key text, original sent u64 |
 //! | 11 | Remembered | queue u64, expires u64, seq u64, id 16, dedup key u128 |
 //! | 12 | MoveTask | task as JSON |
 //! | 13 | Secret | 16 bytes |
@@ -71,7 +71,7 @@ pub struct SentRecord<'a> {
 pub struct RelocatedRecord<'a> {
     pub message: SentRecord<'a>,
     pub first_received: Timestamp,
-    /// 0 if it never was.
+    /// 0 if it never was from this queue.
     pub last_received: Timestamp,
     pub receive_count: u32,
     /// Never free; its deadline is `message.deadline`.

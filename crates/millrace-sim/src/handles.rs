@@ -148,17 +148,14 @@ fn change_one(
         State::Ready => is_standard,
         State::Delayed(_) => false,
     };
-    // A crash may have forgotten the latest receives of a standard queue.
-    let is_current = match is_standard {
-        true => message.receive_count <= handle.receive_count,
-        false => message.receive_count == handle.receive_count,
-    };
+    // Standard queues take any handle of the message.
+    let is_current = is_standard || message.receive_count == handle.receive_count;
     if !can_change || !is_current {
         return Verdict::NotAvailable;
     }
     let deadline = now + u64::from(timeout_s) * 1000;
     // When a receive was that is forgotten, or taken back, nobody knows.
-    let is_known = message.receive_count == handle.receive_count;
+    let is_known = message.receive_count >= handle.receive_count;
     let received = message.last_received.max(message.kept_from);
     let hidden_ms = deadline.saturating_sub(received);
     if is_known && hidden_ms > limits::VISIBILITY_TIMEOUT_S.end() * 1000 {

@@ -262,8 +262,10 @@ pub fn check_receive(before: &QueueModel, bounds: Bounds, receipt: &Receipt) -> 
     if receipt.seqs.len() > max {
         return Err(format!("{} deliveries, at most {max} allowed", receipt.seqs.len()));
     }
-    let is_dead =
-        |message: &Message| bounds.max_receive_count.is_some_and(|n| message.receive_count >= n);
+    let is_dead = |message: &Message| {
+        message.was_received
+            && bounds.max_receive_count.is_some_and(|max| message.receive_count >= max)
+    };
     let mut taken: BTreeSet<u64> = receipt.seqs.iter().copied().collect();
     taken.extend(receipt.moved.iter().map(|step| step.from));
     for seq in &taken {

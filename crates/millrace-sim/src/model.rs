@@ -161,7 +161,8 @@ impl QueueModel {
         if !changed || self.kind() != Kind::Fifo {
             return;
         }
-        for message in self.messages.values_mut().filter(|message| !message.was_received) {
+        let is_new = |message: &&mut Message| !message.was_received && message.source.is_none();
+        for message in self.messages.values_mut().filter(is_new) {
             let end = message.kept_from + u64::from(delay_s) * 1000;
             message.state = if end > now { State::Delayed(end) } else { State::Ready };
         }
@@ -256,6 +257,7 @@ impl Model {
             let Some(target) = self.queues.get_mut(&to) else { return };
             message.seq = step.to;
             message.source = Some(arn);
+            message.was_received = false;
             message.state = State::Ready;
             if target.kind() == Kind::Fifo {
                 message.kept_from = now;

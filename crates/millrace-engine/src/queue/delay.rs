@@ -58,13 +58,13 @@ impl Queue {
         }
     }
 
-    /// Gives a message that was never received the queue's delay.
+    /// Gives a message that was never received, from whatever queue, the queue's delay.
     fn apply_delay(&mut self, slot: u32, now: Timestamp) {
         if !self.slab.is_used(slot) {
             return;
         }
         let entry = self.slab.at(slot);
-        let is_untouched = !entry.has(Entry::RECEIVED)
+        let is_untouched = !entry.has(Entry::RECEIVED | Entry::DEAD_LETTERED)
             && matches!(entry.state(), MessageState::Ready | MessageState::Delayed);
         if !is_untouched {
             return;

@@ -131,7 +131,6 @@ impl Queue {
         let delivery = self.delivery(from.slot);
         let entry = self.slab.at(from.slot);
         let sent = if target.settings.kind == Kind::Fifo { now.0 } else { entry.sent };
-        let last_received = entry.sent + u64::from(entry.last_received);
         let source = self.arn.clone();
         self.remove(from.slot);
         target.insert(to, sent, delivery.group.as_deref(), MessageState::Ready, 0);
@@ -139,8 +138,6 @@ impl Queue {
         entry.position = delivery.position;
         entry.record_len = delivery.record_len;
         entry.set_receive_count(delivery.receive_count);
-        entry.last_received = entry.offset(last_received);
-        entry.set(Entry::RECEIVED);
         target.live.add(delivery.position, delivery.record_len);
         target.set_origin(to.slot, source, delivery.sent.0, delivery.first_received.0);
     }

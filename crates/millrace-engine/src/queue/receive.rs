@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::Queue;
 use super::slab::{Entry, MessageState, NONE};
-use crate::definition::Kind;
+use crate::definition::{Kind, Redrive};
 use crate::receipt::Handle;
 use crate::record::{MovedSlot, SlotSeq};
 
@@ -88,7 +88,7 @@ pub struct Expired;
 /// Why a visibility timeout was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum VisibilityError {
-    /// Deleted, or received by somebody else since.
+    /// Deleted or, on a FIFO queue, no longer hidden by the receive of the handle.
     #[error("message does not exist or is not available for visibility timeout change")]
     NotAvailable,
     /// More than 12 hours after the receive.
@@ -175,6 +175,9 @@ impl Queue {
 
     /// Hides the message that a handle names for `timeout_s` from now, 0: shows it. Returns the
     /// new deadline. Call [`Queue::tick`] first.
+    ///
+    /// Standard queues take any handle that the message ever had, as Amazon's do; FIFO queues only
+    /// that of its current receive.
     pub fn change_visibility(
         &mut self,
         now: Timestamp,
@@ -185,11 +188,7 @@ impl Queue {
         let entry = self
             .slab
             .find(handle.slot, handle.seq)
-            .filter(|entry| match entry.receive_count() {
-                count if is_fifo => count == handle.receive_count,
-                // A crash may have forgotten the latest receives of a standard queue.
-                count => count <= handle.receive_count,
-            })
+            .filter(|entry| !is_fifo || entry.receive_count() == handle.receive_count)
             .ok_or(VisibilityError::NotAvailable)?;
         let can_hide_again =
             self.settings.kind == Kind::Standard && entry.state() == MessageState::Ready;
@@ -197,8 +196,9 @@ impl Queue {
             return Err(VisibilityError::NotAvailable);
         }
         let deadline = now.plus_seconds(u64::from(timeout_s));
-        // When a receive was that a crash has forgotten, nobody knows.
-        let is_known = entry.receive_count() == handle.receive_count;
+        // When a receive was that a crash has forgotten, nobody knows. The limit of an earlier
+        // receive's handle is that of the latest receive, whose message it hides.
+        let is_known = entry.receive_count() >= handle.receive_count;
         let received = entry.sent + u64::from(entry.last_received);
         if is_known
             && deadline.millis_since(Timestamp(received))
@@ -270,9 +270,12 @@ impl Queue {
         true
     }
 
+    /// The count is over all queues, but what was moved here is delivered here first: two queues
+    /// that are each other's dead-letter queue would else pass a message back and forth unseen.
     fn is_received_too_often(&self, slot: u32) -> bool {
-        let redrive = self.settings.redrive.as_ref();
-        redrive.is_some_and(|r| self.slab.at(slot).receive_count() >= r.max_receive_count)
+        let entry = self.slab.at(slot);
+        let is_too_often = |r: &Redrive| entry.receive_count() >= r.max_receive_count;
+        entry.has(Entry::RECEIVED) && self.settings.redrive.as_ref().is_some_and(is_too_often)
     }
 
     fn deliver(&mut self, slot: u32, now: Timestamp, deadline: Timestamp) -> Delivery {

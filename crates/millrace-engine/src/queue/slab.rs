@@ -77,7 +77,7 @@ impl Entry {
     pub(super) const DEAD_LETTERED: u32 = 1 << 26;
     /// In the set of those sent earlier than their predecessors, not in the list by age.
     pub(super) const OUT_OF_ORDER: u32 = 1 << 27;
-    /// Received, whether or not it was given back since.
+    /// Received from this queue, whether or not it was given back since.
     pub(super) const RECEIVED: u32 = 1 << 28;
 
     pub(super) fn state(&self) -> MessageState {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use millrace_engine::{Counts, Kind, MessageState, Receive, ReceiveError, Settings};
+use millrace_engine::{Counts, Kind, MessageState, Receive, ReceiveError, Redrive, Settings};
 
 use crate::harness::Outcome;
 
@@ -29,6 +29,7 @@ pub(crate) struct Message {
     pub(crate) first_received: u64,
     last_received: u64,
     pub(crate) receives: u32,
+    /// From the queue that it is in.
     was_received: bool,
     pub(crate) state: State,
     /// The queue that it was dead-lettered from.
@@ -140,7 +141,8 @@ impl ModelQueue {
         self.settings = settings;
         if has_new_delay && self.is_fifo() {
             let delay_ms = u64::from(self.settings.delay_s) * 1000;
-            for message in self.messages.iter_mut().filter(|m| !m.was_received) {
+            let is_new = |message: &&mut Message| !message.was_received && message.source.is_none();
+            for message in self.messages.iter_mut().filter(is_new) {
                 let until = message.enqueued + delay_ms;
                 message.state = if until > now { State::Delayed(until) } else { State::Ready };
             }
@@ -163,16 +165,12 @@ impl ModelQueue {
         let Some(at) = self.at(&handle.name) else { return Visibility::NotAvailable };
         let message = &mut self.messages[at];
         let is_hidden = matches!(message.state, State::InFlight(_));
-        // A crash may have forgotten later receives of a standard queue.
-        let is_latest = match is_fifo {
-            true => message.receives == handle.receives,
-            false => message.receives <= handle.receives,
-        };
-        if !is_latest || (is_fifo && !is_hidden) {
+        if is_fifo && !(is_hidden && message.receives == handle.receives) {
             return Visibility::NotAvailable;
         }
         let until = now + u64::from(s) * 1000;
-        let is_known = message.receives == handle.receives;
+        // A crash may have forgotten later receives of a standard queue.
+        let is_known = message.receives >= handle.receives;
         if is_known && until - message.last_received > TWELVE_HOURS_MS {
             return Visibility::BeyondLimit;
         }
@@ -232,7 +230,8 @@ impl ModelQueue {
 
     fn is_poison(&self, message: &Message, has_target: bool) -> bool {
         let redrive = self.settings.redrive.as_ref().filter(|_| has_target);
-        redrive.is_some_and(|redrive| message.receives >= redrive.max_receive_count)
+        let is_too_often = |redrive: &Redrive| message.receives >= redrive.max_receive_count;
+        message.was_received && redrive.is_some_and(is_too_often)
     }
 }
 
@@ -303,6 +302,7 @@ impl Model {
             let at = source.at(name).expect("checked");
             let mut message = source.messages.remove(at);
             message.source = Some(queue);
+            message.was_received = false;
             message.state = State::Ready;
             let target = &mut self.queues[target.expect("moved to a queue")];
             if target.is_fifo() {
