@@ -36,10 +36,19 @@ def test_query_bodies_may_be_compressed(server):
 
 def test_an_unknown_alarm_is_answered_without_a_message(server):
     body = json.dumps({"AlarmName": "none", "StateValue": "OK", "StateReason": "r"})
-    answer = post(server, "SetAlarmState", body)
+    answer = post(server, "SetAlarmState", body, x_amzn_query_mode="true")
     assert answer.status == 404
     assert answer.headers["x-amzn-query-error"] == "ResourceNotFound;Sender"
     assert answer.json() == {"__type": "com.amazonaws.cloudwatch.v2010_08_01#ResourceNotFound"}
+
+
+def test_a_status_of_the_query_protocol_is_for_clients_of_it(server):
+    body = json.dumps({"AlarmName": "none", "StateValue": "OK", "StateReason": "r"})
+
+    answers = [post(server, "SetAlarmState", body, **mode) for mode in ({}, {"x_amzn_query_mode": "false"})]
+
+    assert [answer.status for answer in answers] == [400, 400]
+    assert answers[0].json() == {"__type": "com.amazonaws.cloudwatch.v2010_08_01#ResourceNotFound"}
 
 
 def test_empty_lists_are_empty_elements(server):

@@ -107,6 +107,26 @@ def test_unknown_action_is_refused(server, target):
     assert json_error(answer).shape.endswith("#UnknownOperationException")
 
 
+@pytest.mark.parametrize(
+    ("action", "given", "shape", "status"),
+    [
+        ("DeleteMessage", {"ReceiptHandle": "garbage"}, "ReceiptHandleIsInvalid", 404),
+        ("ListMessageMoveTasks", {"SourceArn": "arn:aws:sqs:us-east-1:000000000000:none"}, "ResourceNotFoundException", 404),
+        ("ListQueueTags", {"QueueUrl": "http://a/1/none"}, "InvalidAddress", 404),
+        ("ListQueueTags", {"QueueUrl": "http://a/000000000000/none"}, "QueueDoesNotExist", 400),
+    ],
+)
+def test_status_of_the_query_protocol_is_for_clients_of_it(json_api, queue, action, given, shape, status):
+    given = {"QueueUrl": queue()} | given
+    for mode, expected in [("true", status), ("True", status), ("false", 400)]:
+        answer = json_api.post(action, given, x_amzn_query_mode=mode)
+
+        assert answer.status == expected, mode
+        error = json_error(answer)
+        assert error.shape == f"com.amazonaws.sqs#{shape}"
+        assert error.code.rpartition(".")[2] in (shape, "NonExistentQueue")
+
+
 REQUIRED = [
     ("SendMessage", "QueueUrl"),
     ("ReceiveMessage", "QueueUrl"),

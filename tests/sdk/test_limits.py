@@ -26,7 +26,7 @@ def test_body_of_exactly_the_limit_and_one_byte_more(api, url, character):
 ATTRIBUTES = [
     {"k": {"DataType": "String", "StringValue": "x"}},
     {"name": {"DataType": "Number.custom", "StringValue": "12"}},
-    {"n\u00e9": {"DataType": "String", "StringValue": "\u2603"}},
+    {"of-signs": {"DataType": "String", "StringValue": "\u2603"}},
     {"b": {"DataType": "Binary", "BinaryValue": base64.b64encode(bytes(1000)).decode()}},
 ]
 

@@ -36,7 +36,7 @@ def test_attribute_comes_back_as_it_was_sent(api, url, value):
     assert message["MD5OfMessageAttributes"] == sent["MD5OfMessageAttributes"]
 
 
-@pytest.mark.parametrize("name", ["a", "A_b-c.d", "attr.1\u00f8\u00df\u00e4", "n" * 256, "AWSome", "1"])
+@pytest.mark.parametrize("name", ["a", "A_b-c.d", "attr.1", "n" * 256, "AWSome", "1"])
 def test_attribute_name_is_accepted(api, url, name):
     given = {name: string("v")}
 
@@ -47,7 +47,7 @@ def test_attribute_name_is_accepted(api, url, name):
 
 BAD_ATTRIBUTE_NAMES = [
     "a!", 'a"', "a\u00a7", "a(", "a?", "a b", "aWs.x", "AWS.x", "AMAZON.x", "amazon.x",
-    ".a", "a.", "n" * 257,
+    ".a", "a.", "n" * 257, "attr.1\u00f8\u00df\u00e4", "\u00f6ther", "\u0661",
 ]  # fmt: skip
 
 

@@ -224,7 +224,8 @@ impl Services {
             ServiceName::CloudWatch => {
                 let answer =
                     self.cloudwatch.call(request, target, parameters, (caller, request_id));
-                return Box::pin(answer).await.unwrap_or_else(|error| call.refusal(&error));
+                let answer = Box::pin(answer).await;
+                return answer.unwrap_or_else(|error| call.refusal(request, &error));
             }
             ServiceName::Sts => {
                 let answer = self.sts.call(request, target, &parameters, (caller, request_id));
@@ -244,7 +245,7 @@ impl Services {
                 }
                 response
             }
-            Err(error) => call.refusal(&error),
+            Err(error) => call.refusal(request, &error),
         }
     }
 }
@@ -278,14 +279,23 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn refusal(&self, error: &ApiError) -> Response {
+    fn refusal(&self, request: &Request<'_>, error: &ApiError) -> Response {
         let Call { target, request_id, span, .. } = *self;
         span.refused(error.code);
         // As a value, which the log quotes: a line break in the name must not forge a log line.
         let action = || target.action.chars().take(LOGGED_CHARS).collect::<String>();
         tracing::debug!(request_id, action = action(), code = error.code, "refused");
-        error.response(target.service, target.protocol, request_id)
+        let mut response = error.response(target.service, target.protocol, request_id);
+        if matches!(target.protocol, Protocol::Json | Protocol::Cbor) && !is_query_mode(request) {
+            response.status = error.status_outside_query_mode();
+        }
+        response
     }
+}
+
+/// Whether the client was made for the Query protocol, and so knows that protocol's statuses.
+fn is_query_mode(request: &Request<'_>) -> bool {
+    request.header("x-amzn-query-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("true"))
 }
 
 impl Service for Services {

@@ -20,7 +20,7 @@ pub struct ApiError {
     /// `Code` of the Query protocol and of batch entries, and the first half of
     /// `x-amzn-query-error`; for instance `AWS.SimpleQueueService.NonExistentQueue`.
     pub code: &'static str,
-    /// HTTP status.
+    /// HTTP status, of the Query protocol where others have another.
     pub status: u16,
     /// What the client reads. Answers leave it out if it is empty: CloudWatch says nothing about an
     /// alarm that does not exist.
@@ -163,6 +163,17 @@ impl ApiError {
     /// Whether the client is at fault (`Sender`) rather than the server (`Receiver`).
     pub fn is_sender_fault(&self) -> bool {
         self.status < 500
+    }
+
+    /// The HTTP status in AWS JSON and CBOR if the request lacks `x-amzn-query-mode: true`. The
+    /// models of SQS and CloudWatch give their errors statuses for the Query protocol only
+    /// (Smithy's `awsQueryError`); without it, all that the client is at fault for are 400. Errors
+    /// of the front end are not in these models.
+    pub fn status_outside_query_mode(&self) -> u16 {
+        match self.status {
+            400..=499 if self.namespace != FRONT_END => 400,
+            status => status,
+        }
     }
 
     /// `Sender` or `Receiver`.

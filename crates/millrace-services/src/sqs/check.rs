@@ -200,8 +200,9 @@ fn check_attribute_name(name: &str) -> Result<(), ApiError> {
             "Message (user) attribute name '{name}' can not start with reserved prefixes."
         )));
     }
-    let is_allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if !name.chars().all(is_allowed) {
+    // As documented for SendMessage: letters and digits of other scripts are refused.
+    let is_allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    if !name.bytes().all(is_allowed) {
         return Err(ApiError::invalid_parameter_value(format!(
             "Message (user) attribute name '{name}' contains an invalid character."
         )));

@@ -244,9 +244,6 @@ impl Sqs {
         if target.account != source.account {
             return invalid("Dead-letter target owner should be same as the source.");
         }
-        if target == *source {
-            return invalid("Dead letter target cannot be the source queue itself.");
-        }
         let Some(target) = self.broker.queue_by_key(&target) else {
             return invalid("Dead letter target does not exist.");
         };

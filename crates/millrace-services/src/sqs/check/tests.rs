@@ -128,10 +128,13 @@ fn attributes_are_few_named_well_and_of_a_known_type() {
     let named = |name: &str| is_taken(&[(name, "String", Some("v"), None)]);
     let long = |len: usize| "x".repeat(len);
 
-    for name in ["a", "A-b_c.d", "0", "awsome", "\u{e9}", &long(256), &"\u{e9}".repeat(256)] {
+    for name in ["a", "A-b_c.d", "0", "awsome", &long(256)] {
         assert!(named(name), "{name}");
     }
-    for name in ["", "a b", "a!", ".a", "a.", "a..b", "aws.a", "AWS.a", "Amazon.a", &long(257)] {
+    for name in ["", "a b", "a!", ".a", "a.", "a..b", "aws.a", "AWS.a", "Amazon.a", &long(257)]
+        .into_iter()
+        .chain(["\u{e9}", "a\u{661}"])
+    {
         assert!(!named(name), "{name}");
     }
     let label = format!("String.{}", long(249));
