@@ -229,7 +229,7 @@ impl Services {
             }
             ServiceName::Sts => {
                 let answer = self.sts.call(request, target, &parameters, (caller, request_id));
-                return answer.unwrap_or_else(|error| call.refusal(&error));
+                return answer.unwrap_or_else(|error| call.refusal(request, &error));
             }
             _ => Err(match protocol {
                 Protocol::Json | Protocol::Cbor => ApiError::unknown_operation(),

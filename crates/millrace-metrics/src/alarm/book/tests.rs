@@ -359,7 +359,7 @@ fn the_file_holds_few_frames_that_are_outdated_and_is_not_written_anew_for_those
 fn the_history_is_bounded_and_loses_the_oldest_items() {
     let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
     book.put(alarm("a"), Timestamp(1)).unwrap();
-    let item = book.history().iter().nth(0).unwrap().clone();
+    let item = book.history().iter().next().unwrap().clone();
     std::iter::repeat_n(item, HISTORY_MAX - 2).for_each(|item| book.history.add(item));
 
     book.delete(&scope(), "a", Timestamp(1)).unwrap();
