@@ -66,7 +66,7 @@ fn strangers_have_less_time_for_head_and_body() {
     refused.send("GET");
 
     assert!(refused.is_closed(), "one that was not let in is a stranger still");
-    assert_eq!(server.counters.totals().closed_for(Closed::SlowRequest), 3);
+    server.wait_until(|totals| totals.closed_for(Closed::SlowRequest) == 3);
 }
 
 #[tokio::test]
