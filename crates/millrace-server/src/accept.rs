@@ -46,7 +46,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 /// in the tables of worker and runtime.
 const PLAIN_BYTES: usize = 8 * 1024;
 /// The same with TLS: keys, and buffers of records both ways.
-const TLS_BYTES: usize = 48 * 1024;
+const TLS_BYTES: usize = 24 * 1024;
 
 /// Accepts on all listeners and hands the connections out.
 pub(crate) struct Acceptor {
