@@ -10,7 +10,8 @@ use crate::view::{Part, View};
 
 /// Points kept of one thing, one a second.
 const KEPT: usize = 300;
-/// Things of which points are kept. Beyond, the one not looked at for longest is forgotten.
+/// Things of which points are kept. Beyond, the account that looks at most loses the one that it has
+/// not looked at for longest.
 const MAX_WATCHED: usize = 200;
 
 /// Points of everything that was looked at within the last minutes.
@@ -40,12 +41,21 @@ impl Histories {
             return;
         }
         if self.0.len() >= MAX_WATCHED && !self.0.contains_key(view) {
-            let oldest = self.0.iter().min_by_key(|(_, history)| history.watched_at_tick);
-            if let Some(oldest) = oldest.map(|(view, _)| view.clone()) {
+            if let Some(oldest) = self.oldest_of_most() {
                 self.0.remove(&oldest);
             }
         }
         self.0.entry(view.clone()).or_default().watched_at_tick = sample.tick;
+    }
+
+    /// What the account that has most has not looked at for longest.
+    fn oldest_of_most(&self) -> Option<View> {
+        let mut counts: HashMap<&Option<String>, usize> = HashMap::new();
+        self.0.keys().for_each(|view| *counts.entry(&view.account).or_default() += 1);
+        let most = *counts.iter().max_by_key(|(_, count)| **count)?.0;
+        let of_most = self.0.iter().filter(|(view, _)| view.account == *most);
+        let oldest = of_most.min_by_key(|(_, history)| history.watched_at_tick);
+        oldest.map(|(view, _)| view.clone())
     }
 
     /// Adds a point to each.

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use millrace_broker::Broker;
+use millrace_core::may_take;
 use millrace_wire::BodyStream;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
@@ -145,7 +146,9 @@ impl Live {
         let (sender, events) = mpsc::channel(MAX_BEHIND);
         let mut shared = self.shared();
         shared.viewers.retain(|viewer| !viewer.sender.is_closed());
-        if shared.is_closed || shared.viewers.len() >= MAX_STREAMS {
+        let of_account =
+            shared.viewers.iter().filter(|viewer| viewer.view.account == view.account).count();
+        if shared.is_closed || !may_take(of_account, shared.viewers.len(), MAX_STREAMS) {
             return None;
         }
         let known = last_id.strip_prefix(self.process.as_str()).and_then(|id| id.strip_prefix('-'));

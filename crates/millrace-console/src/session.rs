@@ -175,7 +175,8 @@ impl Sessions {
             end_oldest(&mut open, |session| session.key == *key);
         }
         if open.len() >= MAX_SESSIONS {
-            end_oldest(&mut open, |_| true);
+            let most = account_with_most(&open);
+            end_oldest(&mut open, |session| Some(&session.key.account) == most.as_ref());
         }
         let session = Open { key: key.clone(), used_at: Mutex::new(now) };
         open.insert(id.clone(), Arc::new(session));
@@ -194,6 +195,13 @@ impl Sessions {
     fn token(&self, id: &str) -> String {
         hex_text(hmac::sign(&self.secret, id.as_bytes()).as_ref())
     }
+}
+
+/// The account that has most sessions.
+fn account_with_most(open: &HashMap<String, Arc<Open>>) -> Option<String> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    open.values().for_each(|session| *counts.entry(&session.key.account).or_default() += 1);
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(account, _)| account.to_owned())
 }
 
 /// Ends the session among `those` that is unused for longest.

@@ -242,6 +242,13 @@ impl Catalog {
         self.ids.shrink_to_fit();
     }
 
+    /// How many series are wanted, by entity and metric.
+    pub(crate) fn count(&self, is_wanted: impl Fn(&Entity, &str) -> bool) -> usize {
+        let is_wanted = |known: &&Known, column: &&Column| is_wanted(&known.entity, &column.metric);
+        let known = self.entities.values();
+        known.map(|known| known.named_columns().filter(|c| is_wanted(&known, c)).count()).sum()
+    }
+
     /// Removes the series that are wanted, by entity and metric, and returns how many. Neither
     /// their numbers nor those of entities that are left without any are given again.
     pub(crate) fn remove(

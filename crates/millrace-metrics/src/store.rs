@@ -254,6 +254,11 @@ impl MetricStore {
         self.inner().catalog.scopes().cloned().collect()
     }
 
+    /// How many series [`MetricStore::remove`] would forget.
+    pub fn count(&self, filter: &RemoveFilter<'_>) -> usize {
+        self.inner().catalog.count(|entity, metric| filter.is_for(entity, metric))
+    }
+
     /// Forgets series; returns how many. That is durable after [`MetricStore::sync`]. Their data
     /// points stay in the files until these are dropped, and are not shown any more, not even if
     /// the series come back.

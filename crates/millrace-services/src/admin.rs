@@ -1,6 +1,8 @@
 //! Paths outside the AWS protocols: what tools of other servers look for, and, in test mode, the
 //! clock and a reset. All of them begin with `/_`.
 
+mod remove_metrics;
+
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -12,16 +14,17 @@ use millrace_wire::query::Parameters;
 use millrace_wire::sqs::ReceivedMessage;
 use millrace_wire::{ApiError, Request, Response, sqs as wire_sqs};
 use serde::Deserialize;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use crate::auth::{Auth, Caller};
 use crate::cloudwatch::Monitor;
 use crate::sqs::{Peek, Sqs, as_json};
+use crate::turns::Turns;
 
 /// Where messages are shown without receiving them.
 const MESSAGES: &str = "/_aws/sqs/messages";
 
-/// Others wait.
+/// Others wait, and of one account all but one.
 const PEEKS_AT_A_TIME: usize = 2;
 
 /// The clock is never advanced by more at a time: ten years.
@@ -32,7 +35,7 @@ pub(crate) struct Admin {
     monitor: Arc<Monitor>,
     is_test: bool,
     /// Each peek may hold all that it shows.
-    peeks: Semaphore,
+    peeks: Turns,
 }
 
 /// What a peek needs of a ReceiveMessage.
@@ -50,7 +53,7 @@ struct Advance {
 
 impl Admin {
     pub(crate) fn new(broker: Arc<Broker>, monitor: Arc<Monitor>, is_test: bool) -> Admin {
-        Admin { broker, monitor, is_test, peeks: Semaphore::new(PEEKS_AT_A_TIME) }
+        Admin { broker, monitor, is_test, peeks: Turns::new(PEEKS_AT_A_TIME) }
     }
 
     pub(crate) async fn answer(
@@ -71,6 +74,9 @@ impl Admin {
         match (request.method, request.path) {
             (_, path) if is_of_messages(path) => {
                 self.messages(request, target, &caller, sqs, request_id).await
+            }
+            ("POST", "/_millrace/metrics/delete") => {
+                remove_metrics::remove_metrics(&self.monitor, &caller, request.body).await
             }
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 sqs.reset().await?;
@@ -114,7 +120,7 @@ impl Admin {
             .or(of_body.as_ref().map(|body| body.queue_url.as_str()))
             .or(of_path.as_deref());
         let peek = peek(queue_url, parameters)?;
-        let _turn = self.peeks.acquire().await;
+        let _turn = self.peeks.take(&caller.account).await;
         let messages = sqs.peek(request, caller, peek).await?;
         encode_apart(messages, target.protocol, request_id.to_owned()).await.map_err(|error| {
             tracing::error!(%error, "messages were not encoded");

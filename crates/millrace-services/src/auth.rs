@@ -48,11 +48,15 @@ impl Auth {
         self.verifier.is_some()
     }
 
-    /// Whether somebody known has signed the request, for whatever service.
-    pub(crate) fn check_signature(&self, request: &Request<'_>) -> Result<(), ApiError> {
+    /// The account of who has signed the request, for whatever service; if nobody need, the one
+    /// that is configured.
+    pub(crate) fn signing_account(&self, request: &Request<'_>) -> Result<String, ApiError> {
         match &self.verifier {
-            Some(verifier) => Ok(verifier.verify(request, None, now_s()).map(drop)?),
-            None => Ok(()),
+            Some(verifier) => {
+                let verified = verifier.verify(request, None, now_s())?;
+                Ok(verified.credential.account.clone())
+            }
+            None => Ok(self.account.clone()),
         }
     }
 

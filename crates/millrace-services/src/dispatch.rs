@@ -129,7 +129,7 @@ impl Services {
             return response;
         }
         // Signatures are over what was sent, everything else is about what was meant.
-        let inflated = self.inflater.inflated(request, || self.auth.check_signature(request));
+        let inflated = self.inflater.inflated(request, || self.auth.signing_account(request));
         let inflated = match inflated {
             Ok(inflated) => inflated,
             Err(error) => {

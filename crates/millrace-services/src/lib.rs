@@ -10,6 +10,7 @@ mod dispatch;
 mod sqs;
 mod sts;
 mod telemetry;
+mod turns;
 
 pub use access_keys::{AccessKey, AccessKeys, TurnsAuthentication};
 pub use auth::is_region;

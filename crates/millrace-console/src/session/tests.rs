@@ -179,6 +179,31 @@ fn many_logins_with_a_key_end_sessions_of_that_key_only() {
 }
 
 #[test]
+fn many_keys_of_one_account_end_sessions_of_that_account_only() {
+    let number_of = |number: usize| format!("AKID{number}");
+    let of_other = |number| AccessKey {
+        access_key: number_of(number),
+        account: "222222222222".into(),
+        ..keys().remove(0)
+    };
+    let others: Vec<AccessKey> = (0..11).map(of_other).collect();
+    let sessions = Sessions::new(AccessKeys::new([keys(), others].concat()), [7; 32]);
+    let start = Instant::now();
+    let log_in = |access_key: &str, now| {
+        with(&[], |r| sessions.log_in((access_key, "long-secret"), r, now)).unwrap()
+    };
+    let alices = log_in("AKIDOPS", start);
+
+    for at in 1..=2 * MAX_SESSIONS {
+        log_in(&number_of(at % 11), start + Duration::from_millis(at as u64));
+    }
+
+    let now = start + Duration::from_secs(60);
+    let is_open = with(&[("Cookie", pair(&alices))], |request| sessions.of(request, now)).is_some();
+    assert!(is_open && lock(&sessions.open).len() == MAX_SESSIONS);
+}
+
+#[test]
 fn guessing_is_slowed_down_for_the_key_that_is_guessed() {
     let other = AccessKey { access_key: "AKIDOTHER".into(), ..keys().remove(0) };
     let sessions = Sessions::new(AccessKeys::new([keys(), vec![other]].concat()), [7; 32]);

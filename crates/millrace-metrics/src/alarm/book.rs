@@ -15,10 +15,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use millrace_core::Timestamp;
+use millrace_core::{Timestamp, may_take};
 
 pub use self::error::AlarmError;
-use self::error::{ALARMS_MAX, TAGS_MAX};
+use self::error::{ALARMS_MAX, ALARMS_OF_ACCOUNT_MAX, TAGS_MAX};
 use self::frame::Frame;
 pub use self::history::KeptHistory;
 use super::configuration::{self, Step};
@@ -111,7 +111,7 @@ impl AlarmBook {
                 alarm.tags.clone_from(&known.tags);
                 (false, format!("Alarm \"{}\" updated", alarm.name))
             }
-            None if self.count_of(&alarm.scope) >= ALARMS_MAX => return Err(AlarmError::TooMany),
+            None if !self.has_room_for(&alarm.scope) => return Err(AlarmError::TooMany),
             None => (true, format!("Alarm \"{}\" created", alarm.name)),
         };
         let data = configuration::data(if is_new { Step::Create } else { Step::Update }, &alarm);
@@ -387,6 +387,15 @@ impl AlarmBook {
     /// Forgets what the history need not hold any more.
     pub fn forget(&mut self, now: Timestamp) {
         self.history.forget(now);
+    }
+
+    /// Whether there may be one more alarm of that scope.
+    fn has_room_for(&self, scope: &Scope) -> bool {
+        let counts = self.alarms.iter().map(|(other, alarms)| (other, alarms.len()));
+        let of_account = counts.clone().filter(|(other, _)| other.account == scope.account);
+        let of_account = of_account.map(|(_, count)| count).sum();
+        let of_all = counts.map(|(_, count)| count).sum();
+        self.count_of(scope) < ALARMS_MAX && may_take(of_account, of_all, ALARMS_OF_ACCOUNT_MAX)
     }
 
     fn count_of(&self, scope: &Scope) -> usize {

@@ -89,7 +89,7 @@ pub(super) fn of_validation(error: ApiError) -> ApiError {
     }
 }
 
-pub(super) fn of_store(error: &StoreError) -> ApiError {
+pub(crate) fn of_store(error: &StoreError) -> ApiError {
     match error {
         StoreError::TooManySeries => limit_exceeded("There are too many different metrics."),
         StoreError::TooManyPoints => validation(

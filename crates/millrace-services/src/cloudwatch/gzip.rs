@@ -1,35 +1,47 @@
 //! Request bodies that clients compress: SDKs do it for PutMetricData above 10 KB.
 
+use std::collections::HashMap;
 use std::io::Read;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flate2::bufread::GzDecoder;
+use millrace_core::may_take;
 use millrace_wire::{ApiError, Request};
 
 /// CloudWatch: bytes of a request, compressed or not.
 pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
 
-/// What the inflated bodies of all requests under way may take together: what they came as, a
-/// thousandth of that perhaps, is all that the server has counted, and a long poll may hold one.
+/// What the inflated bodies of an account's requests under way may take together, and those of all
+/// accounts a tenth more: what they came as, a thousandth of that perhaps, is all that the server
+/// has counted, and a long poll may hold one.
 const ALL_BYTES_MAX: usize = 64 << 20;
 
 /// Inflates the bodies of requests.
 #[derive(Debug, Default)]
 pub(crate) struct Inflater {
-    held_bytes: AtomicUsize,
+    held: Mutex<Held>,
+}
+
+/// Bytes of bodies, of all accounts and of each that has any.
+#[derive(Debug, Default)]
+struct Held {
+    all_bytes: usize,
+    by_account: HashMap<String, usize>,
 }
 
 /// A body as it was before it was compressed; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Inflated<'a> {
     body: Vec<u8>,
-    held_bytes: &'a AtomicUsize,
+    account: String,
+    inflater: &'a Inflater,
 }
 
 impl Inflater {
     /// The body of a request that says it is compressed; `None` if it is not. `check` says first
-    /// whether the sender may have that done, which can cost a hundred times what it cost to send.
+    /// whose request it is, if the sender may have that done, which can cost a hundred times what it
+    /// cost to send.
     ///
     /// # Errors
     ///
@@ -38,20 +50,45 @@ impl Inflater {
     pub(crate) fn inflated(
         &self,
         request: &Request<'_>,
-        check: impl FnOnce() -> Result<(), ApiError>,
+        check: impl FnOnce() -> Result<String, ApiError>,
     ) -> Result<Option<Inflated<'_>>, ApiError> {
         let encoding = request.header("content-encoding");
         if !encoding.is_some_and(|encoding| encoding.trim().eq_ignore_ascii_case("gzip")) {
             return Ok(None);
         }
-        check()?;
+        let account = check()?;
         let body = inflate(request.body)?;
-        let held = self.held_bytes.fetch_add(body.len(), Relaxed) + body.len();
-        let inflated = Inflated { body, held_bytes: &self.held_bytes };
-        if held > ALL_BYTES_MAX {
+        if !self.held().take(&account, body.len()) {
             return Err(ApiError::throttling("Rate exceeded"));
         }
-        Ok(Some(inflated))
+        Ok(Some(Inflated { body, account, inflater: self }))
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    /// Whether there is room.
+    fn take(&mut self, account: &str, bytes: usize) -> bool {
+        let of_account = self.by_account.get(account).copied().unwrap_or_default();
+        if !may_take(of_account, self.all_bytes, ALL_BYTES_MAX) {
+            return false;
+        }
+        self.all_bytes += bytes;
+        self.by_account.insert(account.to_owned(), of_account + bytes);
+        true
+    }
+
+    fn give_back(&mut self, account: &str, bytes: usize) {
+        self.all_bytes -= bytes;
+        if let Some(of_account) = self.by_account.get_mut(account) {
+            *of_account -= bytes;
+            if *of_account == 0 {
+                self.by_account.remove(account);
+            }
+        }
     }
 }
 
@@ -65,7 +102,7 @@ impl Deref for Inflated<'_> {
 
 impl Drop for Inflated<'_> {
     fn drop(&mut self) {
-        self.held_bytes.fetch_sub(self.body.len(), Relaxed);
+        self.inflater.held().give_back(&self.account, self.body.len());
     }
 }
 
@@ -114,17 +151,17 @@ mod tests {
 
     fn inflate(encoding: &str, body: &[u8]) -> Result<Option<Vec<u8>>, ApiError> {
         let inflater = Inflater::default();
-        inflate_with(&inflater, encoding, body)
+        inflate_with(&inflater, (encoding, "1"), body)
             .map(|inflated| inflated.map(|inflated| inflated.to_vec()))
     }
 
     fn inflate_with<'a>(
         inflater: &'a Inflater,
-        encoding: &str,
+        (encoding, account): (&str, &str),
         body: &[u8],
     ) -> Result<Option<Inflated<'a>>, ApiError> {
         let headers = [Header::new("Content-Encoding", encoding)];
-        inflater.inflated(&Request::post(&headers, body), || Ok(()))
+        inflater.inflated(&Request::post(&headers, body), || Ok(account.to_owned()))
     }
 
     #[test]
@@ -153,13 +190,15 @@ mod tests {
     fn bodies_under_way_are_bounded_together() {
         let inflater = Inflater::default();
         let body = compressed(&vec![0; 1 << 20]);
-        let next = || inflate_with(&inflater, "gzip", &body);
+        let next = |account| inflate_with(&inflater, ("gzip", account), &body);
 
-        let held: Vec<_> = (0..64).map(|_| next().unwrap()).collect();
-        assert_eq!(next().unwrap_err().code, "Throttling");
+        let held: Vec<_> = (0..64).map(|_| next("1").unwrap()).collect();
+        assert_eq!(next("1").unwrap_err().code, "Throttling");
+        assert!(next("2").is_ok(), "one account leaves room for others");
         drop(held);
 
-        assert!(next().is_ok());
-        assert_eq!(inflater.held_bytes.load(Relaxed), 0);
+        assert!(next("1").is_ok());
+        let held = inflater.held();
+        assert_eq!((held.all_bytes, held.by_account.len()), (0, 0));
     }
 }

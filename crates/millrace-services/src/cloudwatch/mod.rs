@@ -36,6 +36,7 @@ use millrace_wire::query::Parameters;
 use millrace_wire::{ApiError, Request, Response};
 
 pub use act::QueueAccess;
+pub(crate) use error::of_store;
 pub(crate) use gzip::Inflater;
 pub use monitor::{Alarms, Monitor};
 

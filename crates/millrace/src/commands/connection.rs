@@ -62,6 +62,11 @@ impl ConnectionFlags {
         Ok(Sqs { client, is_named: self.names_endpoint()? })
     }
 
+    /// The region that the flag names.
+    pub(super) fn region(&self) -> Option<&str> {
+        self.region.as_deref()
+    }
+
     /// Whether flags or environment say which server is meant, whatever a queue's URL says.
     fn names_endpoint(&self) -> Result<bool, UsageError> {
         Ok(self.named_endpoint(&self.aws()?).is_some())
@@ -248,6 +253,14 @@ impl Sqs {
             self.named(error).into()
         })?;
         Ok(list(&answer, "Messages").to_vec())
+    }
+
+    /// A call of a path that only Millrace has, signed as those of SQS are; the path says what is
+    /// meant, not the action.
+    pub(super) async fn call_own(&self, path: &str, body: &Value) -> Result<Value, CallError> {
+        let body = body.to_string();
+        let answer = self.client.call_at(path, "", Action::LIST_QUEUES, body.into()).await;
+        parse(&answer.map_err(|error| self.named(error))?)
     }
 
     /// The URL of a queue of this server, given as a name, an ARN or its URL.

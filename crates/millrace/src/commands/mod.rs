@@ -9,6 +9,7 @@ mod connection;
 mod export;
 mod import;
 mod message;
+mod metrics;
 mod output;
 mod peek;
 mod queue;
@@ -52,6 +53,9 @@ pub(crate) enum ClientCommand {
     Import(import::ImportFlags),
     /// Watch the queues of a server
     Top(top::TopFlags),
+    /// Delete metrics of CloudWatch (Millrace only)
+    #[command(subcommand)]
+    Metrics(metrics::MetricsCommand),
     /// Ask whether a server is ready: exits with 0 if so, 1 if not (Millrace only)
     Ready(ready::ReadyFlags),
     /// Print the completions of a shell
@@ -98,6 +102,7 @@ async fn over_the_wire(command: ClientCommand) -> Result<()> {
         ClientCommand::Export(flags) => export::run(&flags).await,
         ClientCommand::Import(flags) => import::run(&flags).await,
         ClientCommand::Top(flags) => top::run(&flags).await,
+        ClientCommand::Metrics(command) => metrics::run(&command).await,
         ClientCommand::Ready(flags) => ready::run(&flags).await,
         ClientCommand::Completions(_) | ClientCommand::Man(_) => Ok(()),
     }

@@ -114,6 +114,21 @@ fn a_scope_has_a_bounded_number_of_alarms() {
 }
 
 #[test]
+fn an_account_has_a_bounded_number_of_alarms_in_all_regions_and_leaves_room_for_others() {
+    let mut book = AlarmBook::open(None, Timestamp(1)).unwrap();
+    let of = |account: &str, region: &str, number: usize| Alarm {
+        scope: Scope { region: region.into(), account: account.into() },
+        ..alarm(&number.to_string())
+    };
+    (0..ALARMS_OF_ACCOUNT_MAX / 2).for_each(|number| book.insert(of("1", "a", number)));
+    (0..ALARMS_OF_ACCOUNT_MAX / 2).for_each(|number| book.insert(of("1", "b", number)));
+
+    let refused = book.put(of("1", "c", 0), Timestamp(1));
+    assert!(matches!(refused, Err(AlarmError::TooMany)));
+    assert!(book.put(of("2", "c", 0), Timestamp(1)).unwrap());
+}
+
+#[test]
 fn changes_owe_their_actions_one_beside_the_other() {
     let dir = tempfile::tempdir().unwrap();
     let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();

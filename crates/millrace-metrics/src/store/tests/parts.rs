@@ -118,6 +118,7 @@ fn series_that_are_removed_or_cleared_are_gone_for_good() {
         metric: Some("Sales"),
         dimensions: &[("Name".into(), "a".into())],
     };
+    assert_eq!((store.count(&filter), store.count(&RemoveFilter::default())), (1, 2));
     assert_eq!((remove(&store, &filter), remove(&store, &filter)), (1, 0));
     assert_eq!(found(&store), [0, 1]);
     store.sync().unwrap();
