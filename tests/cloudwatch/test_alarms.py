@@ -281,7 +281,11 @@ def test_refusals(cloudwatch):
     assert refused(cloudwatch.set_alarm_state, StateValue="OK", AlarmName="a" * 256, StateReason="r")[1] == "ValidationError"
     assert refused(cloudwatch.describe_alarms, MaxRecords=101)[1] == "ValidationError"
     arn = "arn:aws:cloudwatch:us-east-1:000000000000:alarm:none"
-    assert refused(cloudwatch.list_tags_for_resource, ResourceARN=arn)[:2] == (404, "ResourceNotFoundException")
+    assert cloudwatch.list_tags_for_resource(ResourceARN=arn)["Tags"] == [], "as CloudWatch has it"
+    assert refused(cloudwatch.tag_resource, ResourceARN=arn, Tags=[{"Key": "k", "Value": "v"}])[:2] == (
+        404,
+        "ResourceNotFoundException",
+    )
 
 
 def test_tags_are_bounded(cloudwatch):

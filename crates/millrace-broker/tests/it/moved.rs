@@ -5,12 +5,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use millrace_broker::{Broker, MoveTaskStatus, ReceiveRequest, Redrive, SharedQueue};
-use millrace_core::SystemClock;
+use millrace_broker::{
+    Broker, MoveTaskError, MoveTaskStatus, NewQueue, ReceiveRequest, Redrive, Settings, SharedQueue,
+};
+use millrace_core::{QueueKey, SystemClock};
 use millrace_engine::Replay;
 use millrace_journal::{GroupCommit, GroupOptions, MemoryJournal, SimFileSystem};
 
-use crate::support::{ANY, content, create, message, move_task, open, over, poll, run};
+use crate::support::{
+    ANY, content, create, created, message, move_task, new_queue, open, over, poll, run,
+};
 
 const DIR: &str = "/journal";
 
@@ -116,4 +120,32 @@ fn large_messages_wait_for_the_commit_of_those_moved_before_them() {
         assert_eq!(target.counts().ready, moved);
         while log.commit_step() {}
     }
+}
+
+#[test]
+fn the_tasks_of_one_account_leave_room_for_those_of_others() {
+    let (log, broker) = open(Arc::new(SimFileSystem::new(1)), Path::new(DIR));
+    let target = create(&log, &broker, "jobs");
+    let queue = |account: &str, number: usize| {
+        let key = QueueKey::new("us-east-1", account, &format!("dead{number}"));
+        let new = NewQueue { key, ..new_queue("dead", Settings::default()) };
+        let queue = created(run(&log, broker.create_queue(&new)).unwrap());
+        send(&log, &broker, &queue);
+        queue
+    };
+    let starts = |account: &str, number: usize| {
+        let source = queue(account, number);
+        let start = move_task(source.key(), target.key());
+        run(&log, broker.start_move_task(&start)).map(|_| source)
+    };
+
+    // Amazon: 100 tasks of an account.
+    let of_first: Vec<_> = (0..100).map(|number| starts("111111111111", number).unwrap()).collect();
+    let refused = starts("111111111111", 100).unwrap_err();
+    assert!(matches!(refused, MoveTaskError::TooManyRunning));
+    assert!(starts("222222222222", 0).is_ok() && starts("333333333333", 0).is_ok());
+
+    let task = broker.move_tasks(of_first[0].key(), 1).remove(0);
+    run(&log, broker.cancel_move_task(&task.id)).unwrap();
+    assert!(starts("222222222222", 1).is_ok(), "there is room again");
 }
