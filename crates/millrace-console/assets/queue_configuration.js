@@ -124,7 +124,7 @@ function allAttributes(attributes) {
   const entries = Object.entries(attributes).sort(([a], [b]) => a.localeCompare(b));
   return panel("All attributes", {}, h("div", { class: "table-frame", tabindex: "0" }, h("table", {}, h("caption", { class: "visually-hidden" }, "All attributes"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Attribute"), h("th", { scope: "col" }, "Value"))),
-    h("tbody", {}, entries.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, h("code", {}, value), isEncryption(name, value) && h("span", { class: "place" }, "Kept only: bodies are not encrypted yet.")))))));
+    h("tbody", {}, entries.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, h("code", {}, value), isEncryption(name, value) && h("span", { class: "place" }, "Kept only: bodies are not encrypted yet."))))))));
 }
 
 /** Whether an attribute reads as if bodies were encrypted. Amazon answers it so, and clients compare. */
