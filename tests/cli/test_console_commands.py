@@ -14,7 +14,7 @@ import threading
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-AWS = ROOT / "tests" / ".venv-cli" / "bin" / "aws"
+AWS = ROOT / "tests" / ".venv-current" / "bin" / "aws"
 CLI_JS = ROOT / "crates" / "millrace-console" / "assets" / "cli.js"
 QUEUE = "http://127.0.0.1:4566/000000000000/letters"
 ARN = "arn:aws:sqs:us-east-1:000000000000:letters"

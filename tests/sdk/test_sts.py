@@ -16,7 +16,7 @@ from support.server import Server
 from support.sigv4 import Signer
 from support.wire import FORM_TYPE, JSON_TYPE, request, scope_header
 
-AWS = pathlib.Path(__file__).resolve().parents[1] / ".venv-cli" / "bin" / "aws"
+AWS = pathlib.Path(__file__).resolve().parents[1] / ".venv-current" / "bin" / "aws"
 FORM = "Action=GetCallerIdentity&Version=2011-06-15"
 TARGET = "AWSSecurityTokenServiceV20110615."
 XMLNS = "https://sts.amazonaws.com/doc/2011-06-15/"
