@@ -107,6 +107,17 @@ class TestPolicy:
         error = refused(api, "SetQueueAttributes", "InvalidParameterValue", **given)
         assert error.message.endswith(POLICY_WORDS + reason)
 
+    def test_queue_can_be_made_as_its_own(self, api, new_name, receive):
+        name = new_name()
+        policy = json.dumps({"deadLetterTargetArn": f"arn:aws:sqs:us-east-1:000000000000:{name}", "maxReceiveCount": 1})
+        given = {"QueueName": name, "Attributes": {"RedrivePolicy": policy, "VisibilityTimeout": "0"}}
+
+        url = api.call("CreateQueue", **given)["QueueUrl"]
+
+        assert api.call("CreateQueue", **given)["QueueUrl"] == url
+        api.call("SendMessage", QueueUrl=url, MessageBody="x")
+        assert [len(receive(url)) for _ in range(3)] == [1, 1, 1]
+
     def test_queue_whose_target_is_gone_can_be_created_again_unchanged(self, api, new_name, queue, arn):
         target = queue()
         policy = json.dumps({"deadLetterTargetArn": arn(target), "maxReceiveCount": 1})

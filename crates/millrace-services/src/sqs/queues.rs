@@ -245,7 +245,11 @@ impl Sqs {
             return invalid("Dead-letter target owner should be same as the source.");
         }
         let Some(target) = self.broker.queue_by_key(&target) else {
-            return invalid("Dead letter target does not exist.");
+            // A queue that is made as its own is there once it is made.
+            return match target == *source {
+                true => Ok(()),
+                false => invalid("Dead letter target does not exist."),
+            };
         };
         let definition = target.definition();
         if definition.settings.kind != kind {
