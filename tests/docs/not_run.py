@@ -10,9 +10,12 @@ NOT_RUN = {
         ],
         "docs/client.md": ["cargo run --profile fast -p millrace-client --example call_cost -- \\"],
         "docs/getting-started.md": ["cargo build --release"],
-        "docs/operations.md": [
-            "cargo build --profile dist -p millrace -p millrace-bench",
+        "docs/install.md": [
+            "cargo run --release -- serve",
+            "packaging/build",
             "rustup target add aarch64-unknown-linux-gnu",
+        ],
+        "docs/operations.md": [
             "rustup target add x86_64-unknown-linux-musl",
         ],
         "docs/tracing.md": ["cargo build --release --features otel"],
@@ -48,9 +51,24 @@ NOT_RUN = {
             "export AWS_ENDPOINT_URL=http://localhost:4576        # the server of everything else",
         ],
     },
+    "run by tests/packaging": {
+        "docs/install.md": [
+            "def test_a_message_comes_back_after_its_visibility_timeout(millrace, millrace_sqs):",
+            'import { SQSClient } from "@aws-sdk/client-sqs";',
+        ],
+    },
     "changes the machine, or needs a container engine": {
+        "docs/install.md": [
+            "tar xf dist/millrace-*-linux-x86_64.tar.gz",
+            "apt install ./dist/millrace_*_amd64.deb      # or: dnf install ./dist/millrace-*.x86_64.rpm",
+            "docker load -i dist/millrace-*-image-amd64.docker.tar",
+            "docker compose -f packaging/compose.yaml up --wait",
+            "helm install queues dist/millrace-chart-*.tgz --set image.repository=registry.example/millrace \\",
+            "pip install dist/millrace-*.whl",
+            "npm install --save-dev ./dist/millrace-npm-*.tgz",
+        ],
         "docs/operations.md": [
-            "useradd --system --user-group --shell /usr/sbin/nologin millrace",
+            "install -D -m 644 packaging/systemd/sysusers.conf /etc/sysusers.d/millrace.conf",
             "mkdir -p target/image/data",
         ],
         "docs/testing-recipes.md": ["import java.net.URI;"],
