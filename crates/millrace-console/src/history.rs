@@ -40,10 +40,11 @@ impl Histories {
         if matches!(view.part, Part::Queues(_)) {
             return;
         }
-        if self.0.len() >= MAX_WATCHED && !self.0.contains_key(view) {
-            if let Some(oldest) = self.oldest_of_most() {
-                self.0.remove(&oldest);
-            }
+        if self.0.len() >= MAX_WATCHED
+            && !self.0.contains_key(view)
+            && let Some(oldest) = self.oldest_of_most()
+        {
+            self.0.remove(&oldest);
         }
         self.0.entry(view.clone()).or_default().watched_at_tick = sample.tick;
     }
