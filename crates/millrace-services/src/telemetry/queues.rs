@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use millrace_broker::{Broker, Counts, QueueFigures, QueueTotals, SharedQueue};
-use millrace_core::{QueueKey, Timestamp};
+use millrace_core::{QueueKey, Timestamp, may_take};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
@@ -14,7 +14,8 @@ use super::series::Series;
 
 pub(super) struct QueueSeries {
     pub(super) broker: Arc<Broker>,
-    /// So many queues with most messages have series of their own,
+    /// So many queues of an account with most messages have series of their own, of all accounts
+    /// together a tenth more,
     pub(super) top: usize,
     /// and those with these names.
     pub(super) always: Vec<String>,
@@ -120,7 +121,16 @@ impl QueueSeries {
         };
         queues.sort_by_cached_key(order);
         let always = queues.iter().take_while(|seen| is_always(seen)).count();
-        queues.truncate(always + self.top);
+        let mut others = queues.split_off(always);
+        let (mut of_all, mut by_account) = (0, HashMap::<String, usize>::new());
+        others.retain(|seen| {
+            let of_account = by_account.entry(seen.queue.key().account.clone()).or_default();
+            let has_room = may_take(*of_account, of_all, self.top);
+            of_all += usize::from(has_room);
+            *of_account += usize::from(has_room);
+            has_room
+        });
+        queues.append(&mut others);
         queues
     }
 }
@@ -229,16 +239,51 @@ mod tests {
 
     const QUEUES: u64 = 2_000;
 
-    /// Makes a queue, sends it a message and deletes it.
-    fn come_and_go(broker: &Broker) {
+    fn broker() -> Arc<Broker> {
+        let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
+        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
+        let (clock, options) = (Arc::new(SystemClock::new()), Default::default());
+        Broker::new(log, clock, options, replayed, Box::new(|| 1)).unwrap()
+    }
+
+    fn create(broker: &Broker, account: &str, name: &str) -> Arc<SharedQueue> {
         let new = NewQueue {
-            key: QueueKey::new("us-east-1", "000000000000", "job"),
+            key: QueueKey::new("us-east-1", account, name),
             settings: Settings::default(),
             attributes: std::collections::BTreeMap::new(),
             tags: std::collections::BTreeMap::new(),
         };
         let (Creation::Created(queue) | Creation::Existing(queue), _) =
             broker.begin_create_queue(&new).unwrap();
+        queue
+    }
+
+    #[test]
+    fn the_full_queues_of_one_account_do_not_hide_those_of_others() {
+        let broker = broker();
+        let seen = |account: &str, number: u64| {
+            let queue = create(&broker, account, &format!("q{number}"));
+            let mut figures = QueueFigures::default();
+            figures.gauges.counts.ready = number;
+            Seen { queue, figures, dead_letter_sources: 0 }
+        };
+        let full = (1_000..1_200).map(|number| seen("111111111111", number));
+        let queues: Vec<Seen> = full.chain([seen("222222222222", 1)]).collect();
+        let series = |top| {
+            let broker = broker.clone();
+            QueueSeries { broker, top, always: vec!["q1000".into()] }
+        };
+
+        let shown = series(10).shown(queues);
+        let names: Vec<u64> = shown.iter().map(Seen::messages).collect();
+        assert_eq!(names[..2], [1_000, 1_199], "the named one beside the fullest");
+        assert_eq!(names[10..], [1_190, 1]);
+        assert!(series(0).shown(vec![seen("111111111111", 5)]).is_empty());
+    }
+
+    /// Makes a queue, sends it a message and deletes it.
+    fn come_and_go(broker: &Broker) {
+        let queue = create(broker, "000000000000", "job");
         let mut content = Vec::new();
         NewContent::default().encode(&mut content);
         let message = Outgoing {
@@ -258,10 +303,7 @@ mod tests {
 
     #[test]
     fn totals_never_fall_while_queues_come_and_go() {
-        let log = GroupCommit::new(Box::new(MemoryJournal::new(1 << 20)), GroupOptions::default());
-        let replayed = Replay::default().finish(Broker::first_seq(log.opened().epoch.0));
-        let (clock, options) = (Arc::new(SystemClock::new()), Default::default());
-        let broker = Broker::new(log, clock, options, replayed, Box::new(|| 1)).unwrap();
+        let broker = broker();
         let mut registry = Registry::default();
         let series = QueueSeries { broker: broker.clone(), top: 0, always: Vec::new() };
         registry.register_collector(Box::new(series));
