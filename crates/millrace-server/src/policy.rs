@@ -61,9 +61,17 @@ impl Policy {
         if matches!(self.cors, Cors::Any) || self.allowed_origin(origin).is_some() {
             return false;
         }
+        if is_of_sdk(request) && !is_elsewhere(request) {
+            return false;
+        }
         match request.header("sec-fetch-site") {
-            Some(site) => !matches!(site, "same-origin" | "none"),
-            // An origin that is the host proves nothing: a name may be made to point here.
+            // The user typed the address.
+            Some("none") => false,
+            // No page is served here, so under a name that somebody may own this one made the name
+            // point here.
+            Some("same-origin") => is_elsewhere(request),
+            Some(_) => true,
+            // An origin that is the host proves nothing, for the same reason.
             None => origin.is_some() || is_untold_page(request),
         }
     }
@@ -145,7 +153,7 @@ fn is_untold_page(request: &Request<'_>) -> bool {
         return false;
     }
     // A page under a name of its own that was made to point here chooses the other headers.
-    is_elsewhere(request) || (is_named_browser(request) && !is_of_sdk(request))
+    is_elsewhere(request) || is_named_browser(request)
 }
 
 /// Many programs call themselves so, too: a name alone tells nothing.
@@ -153,8 +161,9 @@ fn is_named_browser(request: &Request<'_>) -> bool {
     request.header("user-agent").is_some_and(|agent| agent.starts_with("Mozilla/"))
 }
 
-/// Whether the request has a header that browsers send to other hosts only after a preflight.
-/// A signature in the query proves nothing, since any page can link to it.
+/// Whether the request has a header that browsers send to other hosts only after a preflight, which
+/// pages of other origins do not pass. A signature in the query proves nothing, since any page can
+/// link to it.
 fn is_of_sdk(request: &Request<'_>) -> bool {
     let is_signed = request.header("authorization").is_some_and(|text| text.starts_with("AWS4-"));
     is_signed || request.header("x-amz-target").is_some()

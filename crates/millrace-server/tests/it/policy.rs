@@ -138,11 +138,11 @@ fn programs_that_call_themselves_browsers_may_call() {
         assert_eq!(status("GET", &format!("{spoken}\r\nX-Amz-Target: AmazonSQS.A")), 200, "{name}");
         // Pages can have this sent as well.
         assert_eq!(status("GET", &format!("{spoken}\r\nAuthorization: Basic YQ==")), 403, "{name}");
-        assert_eq!(
-            status("POST", &format!("{agent}\r\n{signed}\r\nOrigin: http://b")),
-            403,
-            "{name}"
-        );
+        // A browser would have asked first, and been refused.
+        for page in ["Origin: http://b", "Sec-Fetch-Site: cross-site"] {
+            assert_eq!(status("POST", &format!("{agent}\r\n{page}\r\n{signed}")), 200, "{name}");
+            assert_eq!(status("POST", &format!("{agent}\r\n{page}")), 403, "{name}");
+        }
     }
 }
 
@@ -163,6 +163,8 @@ fn pages_of_a_name_that_was_made_to_point_here_are_refused() {
         assert_eq!(status(theirs, page), 403, "{theirs}");
         let signed = format!("{page}Authorization: AWS4-HMAC-SHA256 Credential=a\r\n");
         assert_eq!(status(theirs, &signed), 403, "{theirs}: made up");
+        let own = format!("{signed}Origin: http://{theirs}\r\nSec-Fetch-Site: same-origin\r\n");
+        assert_eq!(status(theirs, &own), 403, "{theirs}: a page of that name");
         assert_eq!(status(theirs, "User-Agent: curl/8\r\nAccept: */*\r\n"), 200, "{theirs}");
         assert_eq!(status(theirs, &format!("{page}Sec-Fetch-Mode: cors\r\n")), 200, "Node");
     }
