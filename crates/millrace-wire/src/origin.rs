@@ -30,11 +30,16 @@ impl<'a> RequestOrigin<'a> {
     /// Where the client sent that request.
     pub fn of(request: &Request<'a>) -> RequestOrigin<'a> {
         let scheme = Scheme::of(request);
-        let hosts = values(request, "x-forwarded-host").chain(request.header("host"));
-        let authority = hosts.map(str::trim).find(|text| is_authority(text)).unwrap_or("localhost");
-        let port = match has_port(authority) {
-            true => None,
-            false => values(request, "x-forwarded-port").find_map(port),
+        let forwarded = values(request, "x-forwarded-host").find(|text| is_authority(text));
+        let own = || request.header("host").map(str::trim).filter(|text| is_authority(text));
+        let authority = forwarded.or_else(own).unwrap_or("localhost");
+        let forwarded_port = values(request, "x-forwarded-port").find_map(port);
+        // The port behind a forwarded host is the client's. The port behind `Host` may be the one
+        // by which the proxy reached this server.
+        let (authority, port) = match forwarded_port {
+            Some(port) if forwarded.is_none() => (without_port(authority), Some(port)),
+            Some(port) if without_port(authority) == authority => (authority, Some(port)),
+            _ => (authority, None),
         };
         RequestOrigin { scheme, authority, port: port.filter(|port| *port != scheme.port()) }
     }
@@ -113,8 +118,11 @@ fn is_host_name(text: &str) -> bool {
     text.len() <= 253 && labels.split('.').all(is_label)
 }
 
-fn has_port(authority: &str) -> bool {
-    authority.rsplit(']').next().is_some_and(|behind_address| behind_address.contains(':'))
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => host,
+        _ => authority,
+    }
 }
 
 fn port(text: &str) -> Option<u16> {
@@ -157,9 +165,11 @@ mod tests {
     }
 
     #[test]
-    fn the_forwarded_port_is_that_of_a_host_without_one() {
+    fn a_forwarded_port_counts_unless_the_forwarded_host_has_one() {
         for (headers, expected) in [
-            ("X-Forwarded-Port: 8443", "http://a:1"),
+            ("X-Forwarded-Port: 8443", "http://a:8443"),
+            ("X-Forwarded-Port: 443\nX-Forwarded-Proto: https", "https://a"),
+            ("X-Forwarded-Port: x", "http://a:1"),
             ("X-Forwarded-Host: b:2\nX-Forwarded-Port: 8443", "http://b:2"),
             ("X-Forwarded-Host: b\nX-Forwarded-Port: 8443", "http://b:8443"),
             ("X-Forwarded-Host: [::1]\nX-Forwarded-Port: 8443", "http://[::1]:8443"),
