@@ -33,7 +33,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "URL")]
     pub(crate) versus: String,
     /// Blocks on each endpoint, before scaling
-    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u64).range(BLOCKS_LEAST..))]
     pub(crate) blocks: u64,
     /// Sends of a block
     #[arg(long, value_name = "NUMBER", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=100_000))]

@@ -29,7 +29,7 @@ use crate::{
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Plan {
     /// Rows, before scaling
-    #[arg(long, value_name = "NUMBER", default_value_t = 1137)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1137, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rows: u64,
     /// Rows to write instead of made-up ones: comma-separated, with a line of names
     #[arg(long, value_name = "FILE")]

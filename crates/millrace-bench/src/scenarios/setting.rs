@@ -183,9 +183,9 @@ impl Setting {
         scaled.unwrap_or(LONGEST).min(LONGEST).max(least)
     }
 
-    /// A number by scale, `least` at least.
+    /// A number by scale. Scaling makes it no smaller than `least`; what was asked for may be.
     pub(crate) fn count(&self, count: u64, least: u64) -> u64 {
-        ((count as f64 * self.scale).round() as u64).max(least)
+        ((count as f64 * self.scale).round() as u64).max(least.min(count))
     }
 }
 

@@ -41,7 +41,7 @@ use crate::{
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Plan {
     /// Messages to fill in before each run, before scaling
-    #[arg(long, value_name = "NUMBER", default_value_t = 20_000)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) backlog: u64,
     /// Workers of each run
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', default_value = "10,2", value_parser = clap::value_parser!(u64).range(1..=1000))]

@@ -33,7 +33,7 @@ use crate::{delay::Delay, progress::Progress, report::Recording};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Plan {
     /// Messages in the queue, before scaling
-    #[arg(long, value_name = "NUMBER", default_value_t = 2000)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) messages: u64,
     /// Consumers of the models serial and timer
     #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1000))]

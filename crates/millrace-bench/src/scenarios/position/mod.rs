@@ -31,7 +31,7 @@ use crate::{
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Runs {
     /// Runs, each with a fresh connection, before scaling
-    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u64).range(RUNS_LEAST..))]
     pub(crate) runs: u64,
     /// Sends of a run, one after the other
     #[arg(long, value_name = "NUMBER", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=100_000))]
