@@ -134,5 +134,5 @@ pub(crate) fn check_region(text: &str) -> Result<(), ApiError> {
 
 /// Whether a text may name a region: a short one of letters, digits, dashes and underscores.
 pub fn is_region(text: &str) -> bool {
-    (1..=REGION_BYTES).contains(&text.len()) && is_plain_name(text)
+    (1..=REGION_BYTES).contains(&text.len()) && is_plain_name(text) && !text.starts_with('-')
 }

@@ -12,11 +12,14 @@ const STICKY: u32 = 0o1000;
 pub(super) fn exposures(path: &Path) -> Vec<String> {
     let mode = |path: &Path| fs::metadata(path).map_or(0, |found| found.mode());
     let file = mode(path);
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => mode(parent),
-        _ => mode(Path::new(".")),
+    let is_open = |path: &Path| {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = mode(parent.unwrap_or(Path::new(".")));
+        directory & OTHERS_WRITE != 0 && directory & STICKY == 0
     };
-    let is_replaceable = directory & OTHERS_WRITE != 0 && directory & STICKY == 0;
+    // The path may be a link: both the link and its target can be replaced.
+    let is_replaceable =
+        is_open(path) || fs::canonicalize(path).is_ok_and(|target| is_open(&target));
     let found = [
         (file & OTHERS_WRITE != 0, "everybody on this machine can change it, and so add keys"),
         (file & OTHERS_WRITE == 0 && file & GROUP_WRITES != 0, "its group can change it"),
@@ -60,6 +63,21 @@ mod tests {
         let replace = "everybody on this machine can replace it: its directory is open to all";
         assert_eq!(found(0o600, 0o777), [replace]);
         assert!(found(0o600, 0o1777).is_empty());
+    }
+
+    #[test]
+    fn a_link_into_a_directory_that_is_open_to_all_is_said() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let open = directory.path().join("open");
+        fs::create_dir(&open).unwrap();
+        let (file, link) = (open.join("m.toml"), directory.path().join("link.toml"));
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+
+        assert!(exposures(&link).is_empty());
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(exposures(&link).len(), 1);
     }
 
     #[test]
