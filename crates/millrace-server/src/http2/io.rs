@@ -39,7 +39,13 @@ pub(super) struct Io<T> {
     share: Arc<Share>,
     /// What a stranger may have read before its streams are looked at.
     turn_bytes: usize,
+    /// What a stranger has sent, as far as it is counted as held.
+    pinned_bytes: usize,
 }
+
+/// Bound of what is counted of a stranger's past requests. An entry of h2's table of headers takes
+/// 33 of 4,096 bytes at least, and keeps the whole head alive that it came in: 64 KiB at most.
+const PINNED_BYTES_MAX: usize = 4096 / 33 * (64 << 10);
 
 /// What is read of a stranger until its streams are looked at, and counted: h2 takes all that it
 /// can get before it hands out the first, and a stream may be 15 bytes.
@@ -53,7 +59,15 @@ impl<T> Io<T> {
         share: Arc<Share>,
     ) -> Io<T> {
         has_begun.store(!unread.is_empty(), Relaxed);
-        Io { io, unread, used: 0, has_begun, share, turn_bytes: STRANGE_TURN_BYTES }
+        Io {
+            io,
+            unread,
+            used: 0,
+            has_begun,
+            share,
+            turn_bytes: STRANGE_TURN_BYTES,
+            pinned_bytes: 0,
+        }
     }
 
     /// What may be read now; if nothing, the task has its turn again after the others.
@@ -67,6 +81,21 @@ impl<T> Io<T> {
             return None;
         }
         Some(self.turn_bytes)
+    }
+
+    /// Counts what was read of a stranger, until the service has let it in.
+    fn count(&mut self, bytes: usize) -> io::Result<()> {
+        self.turn_bytes = self.turn_bytes.saturating_sub(bytes);
+        if !self.share.is_stranger() {
+            self.share.shrink(std::mem::take(&mut self.pinned_bytes));
+            return Ok(());
+        }
+        let more = bytes.min(PINNED_BYTES_MAX - self.pinned_bytes);
+        if !self.share.grow(more) {
+            return Err(io::Error::other("no memory for what a stranger sends"));
+        }
+        self.pinned_bytes += more;
+        Ok(())
     }
 }
 
@@ -83,18 +112,16 @@ impl<T: AsyncRead + Unpin> Read for Io<T> {
             let count = before.len().min(room);
             buffer.put_slice(&before[..count]);
             self.used += count;
-            self.turn_bytes = self.turn_bytes.saturating_sub(count);
             if self.used == self.unread.len() {
                 self.unread = Vec::new();
                 self.used = 0;
             }
-            return Poll::Ready(Ok(()));
+            return Poll::Ready(self.count(count));
         }
         let io = Pin::new(&mut self.io);
         let count = ready!(scratch::poll_read(io, task, room, |bytes| buffer.put_slice(bytes)))?;
-        self.turn_bytes = self.turn_bytes.saturating_sub(count);
         self.has_begun.store(true, Relaxed);
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.count(count))
     }
 }
 
