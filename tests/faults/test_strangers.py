@@ -27,6 +27,7 @@ account = "222222222222"
 """
 ONE, TWO = Signer("AKIDONE", "secret-one"), Signer("AKIDTWO", "secret-two")
 CONFIGS = {"keys": KEYS + LIMITS, "open": LIMITS}
+CONTINUATION = 9
 POST = b"\x83\x86\x84\x41\x01a"  # HPACK: POST, http, /, :authority a.
 
 
@@ -73,8 +74,9 @@ def call(server, action, body, signer=None) -> int:
     return request(server.endpoint, "POST", "/", body, headers).status
 
 
-def check_attack(process, port, attack, answered, say):
-    count, first = ATTACKS[attack]
+def check_attack(process, port, attack, answered, say, sent=None):
+    """The attack of that name, or one that sends `sent`: a number of connections, and bytes on each."""
+    count, first = sent or ATTACKS[attack]
     highest_mb, answers = [rss_mb(process)], []
 
     def look():
@@ -118,16 +120,26 @@ def test_key_ids_without_their_secret_hold_little_memory(make_server, say):
     headers = {"content-type": JSON_TYPE, "x-amz-target": "AmazonSQS.SendMessage"}
     signed = ONE.headers("POST", "http://a/", headers, "{}")
     literals = b"".join(literal(name.lower(), value) for name, value in signed.items() if name.lower() != "host")
-    attack = "claimed streams"
-    ATTACKS[attack] = (300, open_streams(256, POST + literals))
-    try:
-        check_attack(server, server.port, attack, lambda: call(server, "ListQueues", {}, ONE), say)
-    finally:
-        del ATTACKS[attack]
+    sent = (300, open_streams(256, POST + literals))
+    check_attack(server, server.port, "claimed streams", lambda: call(server, "ListQueues", {}, ONE), say, sent)
 
 
-def literal(name: str, value: str) -> bytes:
-    """A header that HPACK does not index."""
+def test_heads_that_the_table_of_headers_keeps_alive_are_counted(make_server, say):
+    """An entry of the table, which is small, keeps the whole head that it came in."""
+    server = make_server(config=KEYS + LIMITS, test=False)
+    streams = b""
+    for n in range(112):
+        head = REQUEST + literal("f", "x" * 60_000) + literal("a", f"{n:03}", first=b"\x40")
+        streams += frame(HEADERS, END_STREAM, 2 * n + 1, head[:16_384])
+        for at in range(16_384, len(head), 16_384):
+            is_last = at + 16_384 >= len(head)
+            streams += frame(CONTINUATION, END_HEADERS if is_last else 0, 2 * n + 1, head[at : at + 16_384])
+    sent = (150, PREFACE + frame(SETTINGS) + streams)
+    check_attack(server, server.port, "kept heads", lambda: call(server, "ListQueues", {}, ONE), say, sent)
+
+
+def literal(name: str, value: str, first=b"\0") -> bytes:
+    """A header that HPACK does not index, or, with another first byte, does."""
 
     def text(of: str) -> bytes:
         if len(of) < 127:
@@ -138,7 +150,7 @@ def literal(name: str, value: str) -> bytes:
             rest //= 128
         return out + bytes([rest]) + of.encode()
 
-    return b"\0" + text(name) + text(value)
+    return first + text(name) + text(value)
 
 
 def body_head(signed_as, kind) -> bytes:
