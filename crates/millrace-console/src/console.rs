@@ -19,7 +19,7 @@ use millrace_broker::{Broker, BrokerError, SharedQueue};
 use millrace_core::{hex_text, is_account};
 use millrace_services::{AccessKeys, Principal, Services};
 use millrace_wire::query::Parameters;
-use millrace_wire::{ApiError, Header, Judgement, Request, Response, Service};
+use millrace_wire::{ApiError, Header, Judgement, Request, Response, Service, Tenant};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -311,7 +311,8 @@ impl Console {
 impl Service for Console {
     async fn call(&self, request: Request<'_>) -> Response {
         let mut response = self.answer(&request).await;
-        response.is_admitted = self.sessions.of(&request, Instant::now()).is_some();
+        let session = self.sessions.of(&request, Instant::now());
+        response.admitted = session.map(|_| Tenant::EVERYBODY);
         with_rules(response)
     }
 

@@ -1,18 +1,22 @@
 //! Memory for large bodies that came in pieces, and for large answers that were not taken, over all
 //! connections: a bound on each of them alone would let many clients take all memory together.
 //!
-//! When there is no room, connections that make none of the progress that others make are cut off:
-//! first those whose callers are only claimed, of which the least recent goes; then those that have
-//! stood still, or have been at it for long. Without such, the newcomer is refused.
+//! When there is no room, the tenant that holds most makes room for one that holds less: its
+//! connection that progressed least recently is cut off, and first of all one whose caller is only
+//! claimed. A tenant that itself holds most makes room for its own requests where it can: callers
+//! that are only claimed make room for proved ones, and connections that have stood still, or that
+//! have taken long, for all. Otherwise the request is refused.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
+
+use millrace_wire::Tenant;
 
 use crate::{
     clock::{lock, millis},
@@ -39,8 +43,6 @@ pub(crate) struct Budget(Arc<Inner>);
 struct Inner {
     limit_bytes: usize,
     held_bytes: AtomicUsize,
-    /// Those of callers that are only claimed.
-    claimed_bytes: AtomicUsize,
     /// Those whose connections were cut off, and which are not gone yet.
     leaving_bytes: AtomicUsize,
     began: Instant,
@@ -57,7 +59,8 @@ pub(crate) struct Held {
     /// What all bodies of its connection hold.
     near_bytes: Arc<AtomicUsize>,
     own_bytes: usize,
-    is_claimed: bool,
+    /// The tenant of a caller that is only claimed.
+    claimed: Option<Tenant>,
     /// Once it is large.
     holder: Option<Arc<Holder>>,
 }
@@ -71,10 +74,19 @@ struct Holder {
     bytes: AtomicUsize,
     /// What it held then.
     cut_bytes: AtomicUsize,
-    is_claimed: AtomicBool,
+    tenant: Tenant,
+    is_claimed: bool,
     since_ms: u64,
     progressed_ms: AtomicU64,
     since_progress_bytes: AtomicUsize,
+}
+
+/// The request that needs room.
+#[derive(Debug)]
+struct Asker<'a> {
+    share: &'a Arc<Share>,
+    tenant: Tenant,
+    is_claimed: bool,
 }
 
 /// Others hold all the memory there is.
@@ -86,7 +98,6 @@ impl Budget {
         Budget(Arc::new(Inner {
             limit_bytes,
             held_bytes: AtomicUsize::new(0),
-            claimed_bytes: AtomicUsize::new(0),
             leaving_bytes: AtomicUsize::new(0),
             began: Instant::now(),
             next: AtomicU64::new(0),
@@ -112,7 +123,8 @@ impl Budget {
         let budget = &*self.0;
         let is_full = || budget.held_bytes.load(Relaxed) > budget.limit_bytes;
         near_bytes.load(Relaxed) <= SMALL_BYTES
-            || budget.make_room(share, is_full, |holder| budget.is_slow(holder))
+            || budget
+                .make_room(&Asker { share, tenant: share.tenant(), is_claimed: false }, is_full)
     }
 
     /// As [`Budget::hold_whole`], beside others of its connection, which together hold
@@ -140,7 +152,7 @@ impl Budget {
             share: Arc::clone(share),
             near_bytes: Arc::clone(near_bytes),
             own_bytes: 0,
-            is_claimed: false,
+            claimed: None,
             holder: None,
         }
     }
@@ -157,25 +169,15 @@ impl Inner {
             || now_ms.saturating_sub(holder.since_ms) >= millis(LONG)
     }
 
-    /// Cuts off holders of which that is true, the one with the least recent progress first, until
-    /// it is not full. The connection that asks is not cut off. False if it is still full.
-    fn make_room(
-        &self,
-        asks: &Arc<Share>,
-        is_full: impl Fn() -> bool,
-        may_go: impl Fn(&Holder) -> bool,
-    ) -> bool {
+    /// Cuts off holders until it is not full. False if it is still full.
+    fn make_room(&self, asker: &Asker<'_>, is_full: impl Fn() -> bool) -> bool {
         while is_full() {
             if self.leaving_bytes.load(Relaxed) > self.limit_bytes / 2 {
                 return false;
             }
             let mut holders = lock(&self.holders);
-            let others = holders.values().filter(|holder| !Arc::ptr_eq(&holder.share, asks));
-            let least = others
-                .filter(|holder| may_go(holder))
-                .min_by_key(|holder| holder.progressed_ms.load(Relaxed))
-                .map(|holder| holder.number);
-            let Some(holder) = least.and_then(|number| holders.remove(&number)) else {
+            let next = self.next_to_go(&holders, asker);
+            let Some(holder) = next.and_then(|number| holders.remove(&number)) else {
                 return false;
             };
             let bytes = self.uncount(&holder);
@@ -188,23 +190,40 @@ impl Inner {
         true
     }
 
+    /// The holder that makes room: never of the connection that asks.
+    fn next_to_go(&self, holders: &BTreeMap<u64, Arc<Holder>>, asker: &Asker<'_>) -> Option<u64> {
+        let mut of_tenants = HashMap::<Tenant, usize>::new();
+        for holder in holders.values() {
+            *of_tenants.entry(holder.tenant).or_default() += holder.bytes.load(Relaxed);
+        }
+        let own_bytes = of_tenants.remove(&asker.tenant).unwrap_or_default();
+        let largest = of_tenants.into_iter().max_by_key(|(_, bytes)| *bytes);
+        let other = largest.filter(|(_, bytes)| *bytes > own_bytes).map(|(tenant, _)| tenant);
+        let may_go = |holder: &Holder| match other {
+            Some(other) => holder.tenant == other,
+            None => {
+                let makes_way = holder.is_claimed && !asker.is_claimed;
+                holder.tenant == asker.tenant && (makes_way || self.is_slow(holder))
+            }
+        };
+        let others = holders.values().filter(|holder| !Arc::ptr_eq(&holder.share, asker.share));
+        others
+            .filter(|holder| may_go(holder))
+            .min_by_key(|holder| (!holder.is_claimed, holder.progressed_ms.load(Relaxed)))
+            .map(|holder| holder.number)
+    }
+
     fn uncount(&self, holder: &Holder) -> usize {
         let bytes = holder.bytes.swap(0, Relaxed);
         self.held_bytes.fetch_sub(bytes, Relaxed);
-        if holder.is_claimed.load(Relaxed) {
-            self.claimed_bytes.fetch_sub(bytes, Relaxed);
-        }
         bytes
     }
 }
 
 impl Held {
-    /// The caller is only claimed. To be said before it is large.
-    pub(crate) fn set_claimed(&mut self) {
-        if !self.is_claimed && self.holder.is_none() {
-            self.is_claimed = true;
-            self.budget.claimed_bytes.fetch_add(self.own_bytes, Relaxed);
-        }
+    /// The caller is only claimed to be of that tenant. To be said before it is large.
+    pub(crate) fn set_claimed(&mut self, tenant: Tenant) {
+        self.claimed = Some(tenant);
     }
 
     /// Counts more bytes. False: there is no room for them beside others; alone there always is.
@@ -214,9 +233,6 @@ impl Held {
         let near = self.near_bytes.fetch_add(bytes, Relaxed) + bytes;
         // The sums first: whoever cuts the connection off takes from them what the holder has.
         budget.held_bytes.fetch_add(bytes, Relaxed);
-        if self.is_claimed {
-            budget.claimed_bytes.fetch_add(bytes, Relaxed);
-        }
         if let Some(holder) = &self.holder {
             holder.bytes.fetch_add(bytes, Relaxed);
             holder.progressed(bytes, budget);
@@ -227,18 +243,11 @@ impl Held {
         if self.holder.is_none() {
             self.holder = Some(self.listed());
         }
-        let (limit, own) = (budget.limit_bytes, self.own_bytes);
-        let is_claimed = |holder: &Holder| holder.is_claimed.load(Relaxed);
-        if self.is_claimed {
-            let is_full = || budget.claimed_bytes.load(Relaxed) > own.max(limit / 2);
-            if !budget.make_room(&self.share, is_full, is_claimed) {
-                return false;
-            }
-        }
-        let is_full = || budget.held_bytes.load(Relaxed) > own.max(limit);
-        let has_room = budget.make_room(&self.share, is_full, is_claimed)
-            || budget.make_room(&self.share, is_full, |holder| budget.is_slow(holder));
-        has_room && !self.share.is_cut()
+        let limit_bytes = budget.limit_bytes.max(self.own_bytes);
+        let is_full = || budget.held_bytes.load(Relaxed) > limit_bytes;
+        let (share, tenant) = (&self.share, self.tenant());
+        let asker = Asker { share, tenant, is_claimed: self.claimed.is_some() };
+        budget.make_room(&asker, is_full) && !self.share.is_cut()
     }
 
     /// The client has taken so much of the answer.
@@ -246,6 +255,10 @@ impl Held {
         if let Some(holder) = &self.holder {
             holder.progressed(bytes, &self.budget);
         }
+    }
+
+    fn tenant(&self) -> Tenant {
+        self.claimed.unwrap_or_else(|| self.share.tenant())
     }
 
     fn listed(&self) -> Arc<Holder> {
@@ -256,7 +269,8 @@ impl Held {
             share: Arc::clone(&self.share),
             bytes: AtomicUsize::new(self.own_bytes),
             cut_bytes: AtomicUsize::new(0),
-            is_claimed: AtomicBool::new(self.is_claimed),
+            tenant: self.tenant(),
+            is_claimed: self.claimed.is_some(),
             since_ms: now_ms,
             progressed_ms: AtomicU64::new(now_ms),
             since_progress_bytes: AtomicUsize::new(0),
@@ -289,9 +303,6 @@ impl Drop for Held {
             }
             None => {
                 budget.held_bytes.fetch_sub(self.own_bytes, Relaxed);
-                if self.is_claimed {
-                    budget.claimed_bytes.fetch_sub(self.own_bytes, Relaxed);
-                }
             }
         }
     }
@@ -306,8 +317,8 @@ mod tests {
         ConnectionMemory::new(usize::MAX / 8).admit(1).unwrap()
     }
 
-    fn held_bytes(budget: &Budget) -> [usize; 2] {
-        [&budget.0.held_bytes, &budget.0.claimed_bytes].map(|bytes| bytes.load(Relaxed))
+    fn held_bytes(budget: &Budget) -> usize {
+        budget.0.held_bytes.load(Relaxed)
     }
 
     /// As after a time in which it has made no progress.
@@ -331,7 +342,7 @@ mod tests {
         let mut third = budget.hold(&share());
         assert!(third.grow(800_000));
         drop((second, third));
-        assert_eq!(held_bytes(&budget), [0, 0]);
+        assert_eq!(held_bytes(&budget), 0);
     }
 
     #[test]
@@ -354,7 +365,7 @@ mod tests {
         assert!(budget.hold_whole(&share(), SMALL_BYTES).unwrap().is_none(), "small");
         drop(first);
         assert!(budget.hold_whole(&share(), 900_000).is_ok());
-        assert_eq!(held_bytes(&budget), [0, 0]);
+        assert_eq!(held_bytes(&budget), 0);
     }
 
     #[test]
@@ -393,26 +404,52 @@ mod tests {
         assert_eq!([&stands, &goes_on, &asks].map(|share| share.is_cut()), [true, false, false]);
         assert!(!still.grow(1), "it is cut off");
         drop((still, going, newcomer));
-        assert_eq!(held_bytes(&budget), [0, 0]);
+        assert_eq!(held_bytes(&budget), 0);
     }
 
     #[test]
-    fn callers_that_are_only_claimed_have_half_and_go_first() {
+    fn callers_that_are_only_claimed_make_room_for_proved_ones_but_not_for_one_another() {
         let budget = Budget::new(1_000_000);
         let shares = [(); 4].map(|()| share());
         let mut held = shares.each_ref().map(|share| budget.hold(share));
-        held[..3].iter_mut().for_each(Held::set_claimed);
+        held[..3].iter_mut().for_each(|held| held.set_claimed(Tenant::EVERYBODY));
         let are_cut = || shares.each_ref().map(|share| share.is_cut());
 
-        assert!(held[0].grow(300_000) && held[1].grow(150_000));
-        held[1].taken(PROGRESS_BYTES);
+        assert!(held[0].grow(500_000) && held[1].grow(450_000));
+        assert!(!held[2].grow(300_000), "the others progress");
+        held[2] = budget.hold(&shares[2]);
         assert_eq!(are_cut(), [false; 4]);
-        assert!(held[2].grow(300_000));
-        assert_eq!(are_cut().iter().filter(|is_cut| **is_cut).count(), 1);
-        assert!(held[3].grow(900_000), "whoever is known needs no patience");
+        assert!(held[3].grow(900_000));
 
-        assert_eq!(are_cut(), [true, true, true, false]);
+        assert_eq!(are_cut(), [true, true, false, false]);
         drop(held);
-        assert_eq!(held_bytes(&budget), [0, 0]);
+        assert_eq!(held_bytes(&budget), 0);
+    }
+
+    #[test]
+    fn the_tenant_that_holds_most_makes_room_for_one_that_holds_less() {
+        let budget = Budget::new(1_000_000);
+        let memory = ConnectionMemory::new(usize::MAX / 8);
+        let shares = [1, 1, 1, 2, 2].map(|tenant| {
+            let share = memory.admit(1).unwrap();
+            share.let_in(Tenant(tenant));
+            share
+        });
+        let mut held = shares.each_ref().map(|share| budget.hold(share));
+        let are_cut = || shares.each_ref().map(|share| share.is_cut());
+
+        assert!(held[0].grow(450_000) && held[1].grow(450_000));
+        assert!(!held[2].grow(200_000), "its own tenant holds all, and progresses");
+        held[2] = budget.hold(&shares[2]);
+        assert_eq!(are_cut(), [false; 5]);
+        held[0].taken(PROGRESS_BYTES);
+        assert!(held[3].grow(400_000));
+        let one_of_the_first = are_cut();
+        assert_eq!(one_of_the_first.iter().filter(|is_cut| **is_cut).count(), 1);
+        assert!(one_of_the_first[0] || one_of_the_first[1]);
+        assert!(!held[4].grow(200_000), "by now its tenant would hold most");
+        assert_eq!(are_cut(), one_of_the_first);
+        drop(held);
+        assert_eq!(held_bytes(&budget), 0);
     }
 }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use millrace_wire::{Response, Service};
+use millrace_wire::{Judgement, Request, Response, Service, Tenant};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -78,6 +78,18 @@ impl<S: Service> Context<S> {
             peer: peer.ip().to_canonical(),
             shared,
             worker,
+        }
+    }
+
+    /// The call of a request waits, so the service has let its caller in: it would have refused a
+    /// stranger by now.
+    pub(crate) fn let_in_waiting(&self, request: &Request<'_>) {
+        if self.share.is_stranger() {
+            let head = Request { body: &[], ..*request };
+            self.share.let_in(match self.service.judge(&head) {
+                Judgement::Claimed(tenant) => tenant,
+                Judgement::Admitted | Judgement::Refused(_) => Tenant::EVERYBODY,
+            });
         }
     }
 }

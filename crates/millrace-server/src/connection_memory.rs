@@ -2,20 +2,29 @@
 //! small answers. Large ones have budgets of their own (`budget`).
 //!
 //! A connection is a stranger's until the service has let its caller in. Strangers together have at
-//! most half; when they hold more, or all connections together hold more than there is, the
-//! stranger that has been there longest is cut off. So one that comes always gets in, and has time
-//! to show who it is. Connections that were let in are never cut off for others, and have at most
-//! three quarters: beyond, what they ask for in addition is refused.
+//! most half; when they hold more, or all connections together hold more than there is, a stranger
+//! is cut off: first the oldest of those that have sent much, then the oldest that has not, and last
+//! those that have sent a head with a known key. So a new connection always gets in, and has time
+//! to prove its caller.
+//!
+//! Connections that were let in are never cut off for others. They have at most three quarters, and
+//! a tenth more of which no tenant gets all: beyond, additional memory is refused.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
 
+use millrace_core::may_take;
+use millrace_wire::Tenant;
+
 use crate::clock::{Alarm, lock};
+
+/// A stranger that has sent more than this has sent much.
+const MUCH_BYTES: usize = 32 * 1024;
 
 /// Memory of the connections of one server.
 #[derive(Debug)]
@@ -27,8 +36,21 @@ pub(crate) struct ConnectionMemory {
     /// Those of connections that were cut off, and whose tasks have not ended yet.
     leaving_bytes: AtomicUsize,
     next: AtomicU64,
-    /// By the order in which they came.
-    strangers: Mutex<BTreeMap<u64, Arc<Share>>>,
+    strangers: Mutex<Strangers>,
+    /// Bytes of connections that were let in, by tenant.
+    tenants: Mutex<HashMap<Tenant, Arc<AtomicUsize>>>,
+}
+
+/// In the order in which they are cut off: by rank, then by the order in which they came.
+type Strangers = BTreeMap<(Rank, u64), Arc<Share>>;
+
+/// How soon a stranger is cut off when others need room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    SentMuch,
+    SentLittle,
+    /// It has sent a head that names a known key.
+    Claimed,
 }
 
 /// What one connection holds of it. Its own thread grows and shrinks it, any thread may cut it off.
@@ -37,7 +59,14 @@ pub(crate) struct Share {
     memory: Arc<ConnectionMemory>,
     number: u64,
     bytes: AtomicUsize,
+    /// What it holds without having sent anything.
+    base_bytes: AtomicUsize,
     is_stranger: AtomicBool,
+    /// Changed with the strangers locked.
+    has_sent_much: AtomicBool,
+    is_claimed: AtomicBool,
+    /// The tenant that was let in, and what all its connections hold.
+    tenant: OnceLock<(Tenant, Arc<AtomicUsize>)>,
     is_cut: AtomicBool,
     /// What it held when it was cut off.
     cut_bytes: AtomicUsize,
@@ -61,6 +90,7 @@ impl ConnectionMemory {
             leaving_bytes: AtomicUsize::new(0),
             next: AtomicU64::new(0),
             strangers: Mutex::default(),
+            tenants: Mutex::default(),
         })
     }
 
@@ -71,12 +101,16 @@ impl ConnectionMemory {
             memory: Arc::clone(self),
             number: self.next.fetch_add(1, Relaxed),
             bytes: AtomicUsize::new(0),
+            base_bytes: AtomicUsize::new(bytes),
             is_stranger: AtomicBool::new(true),
+            has_sent_much: AtomicBool::new(false),
+            is_claimed: AtomicBool::new(false),
+            tenant: OnceLock::new(),
             is_cut: AtomicBool::new(false),
             cut_bytes: AtomicUsize::new(0),
             alarm: Mutex::default(),
         });
-        lock(&self.strangers).insert(share.number, Arc::clone(&share));
+        lock(&self.strangers).insert(share.place(), Arc::clone(&share));
         if share.grow(bytes) {
             return Some(share);
         }
@@ -84,9 +118,16 @@ impl ConnectionMemory {
         None
     }
 
-    fn has_room_for_known(&self, bytes: usize) -> bool {
+    fn has_room_for_known(&self, bytes: usize, of_tenant: &AtomicUsize) -> bool {
         let known = self.held_bytes.load(Relaxed).saturating_sub(self.strange_bytes.load(Relaxed));
-        known + bytes <= self.limit_bytes / 4 * 3
+        // The last byte is the part that is asked for.
+        let before_last = bytes.saturating_sub(1);
+        let of_tenant = of_tenant.load(Relaxed) + before_last;
+        may_take(of_tenant, known + before_last, self.limit_bytes / 4 * 3)
+    }
+
+    fn bytes_of(&self, tenant: Tenant) -> Arc<AtomicUsize> {
+        Arc::clone(lock(&self.tenants).entry(tenant).or_default())
     }
 
     fn is_crowded(&self) -> bool {
@@ -110,15 +151,20 @@ impl Share {
             return false;
         }
         let memory = &*self.memory;
-        if !self.is_stranger() && !memory.has_room_for_known(bytes) {
+        let of_tenant = self.bytes_of_tenant();
+        if of_tenant.is_some_and(|of_tenant| !memory.has_room_for_known(bytes, of_tenant)) {
             return false;
         }
         // The sums first: whoever cuts the connection off meanwhile takes from them what is here.
         memory.held_bytes.fetch_add(bytes, Relaxed);
-        if self.is_stranger() {
-            memory.strange_bytes.fetch_add(bytes, Relaxed);
+        match of_tenant {
+            None => memory.strange_bytes.fetch_add(bytes, Relaxed),
+            Some(of_tenant) => of_tenant.fetch_add(bytes, Relaxed),
+        };
+        let held_bytes = self.bytes.fetch_add(bytes, Relaxed) + bytes;
+        if of_tenant.is_none() && held_bytes > self.base_bytes.load(Relaxed) + MUCH_BYTES {
+            self.set_rank(&self.has_sent_much);
         }
-        self.bytes.fetch_add(bytes, Relaxed);
         memory.make_room();
         if self.is_cut() {
             self.uncount_all(|_| {});
@@ -139,20 +185,64 @@ impl Share {
         self.grow(bytes).then(|| Part { share: Arc::clone(self), bytes })
     }
 
-    /// The service has let the caller in. If those that it has let in hold all they may, the
-    /// connection stays a stranger's, and goes on.
-    pub(crate) fn let_in(&self) {
+    /// The service has let the caller in. If its tenant holds all it may, the connection stays a
+    /// stranger's, and goes on.
+    pub(crate) fn let_in(&self, tenant: Tenant) {
         if !self.is_stranger() {
             return;
         }
         let memory = &*self.memory;
+        let (_, of_tenant) = self.tenant.get_or_init(|| (tenant, memory.bytes_of(tenant)));
         let mut strangers = lock(&memory.strangers);
         let bytes = self.bytes.load(Relaxed);
         // If it is there no more, it was cut off.
-        if memory.has_room_for_known(bytes) && strangers.remove(&self.number).is_some() {
+        if memory.has_room_for_known(bytes, of_tenant) && strangers.remove(&self.place()).is_some()
+        {
+            of_tenant.fetch_add(bytes, Relaxed);
             self.is_stranger.store(false, Relaxed);
             memory.strange_bytes.fetch_sub(bytes, Relaxed);
         }
+    }
+
+    /// The head that it has sent names a known key.
+    pub(crate) fn set_claimed(&self) {
+        self.set_rank(&self.is_claimed);
+    }
+
+    /// What it holds by now is there whatever the client sends.
+    pub(crate) fn set_base(&self) {
+        self.base_bytes.store(self.bytes.load(Relaxed), Relaxed);
+    }
+
+    /// Sets what its rank depends on, and moves it to its new place.
+    fn set_rank(&self, flag: &AtomicBool) {
+        if flag.load(Relaxed) {
+            return;
+        }
+        let mut strangers = lock(&self.memory.strangers);
+        let share = strangers.remove(&self.place());
+        flag.store(true, Relaxed);
+        strangers.extend(share.map(|share| (self.place(), share)));
+    }
+
+    fn place(&self) -> (Rank, u64) {
+        let rank = match (self.is_claimed.load(Relaxed), self.has_sent_much.load(Relaxed)) {
+            (true, _) => Rank::Claimed,
+            (false, true) => Rank::SentMuch,
+            (false, false) => Rank::SentLittle,
+        };
+        (rank, self.number)
+    }
+
+    /// The tenant that was let in.
+    pub(crate) fn tenant(&self) -> Tenant {
+        self.tenant.get().map_or(Tenant::EVERYBODY, |(tenant, _)| *tenant)
+    }
+
+    /// What all connections of its tenant hold; none for strangers.
+    fn bytes_of_tenant(&self) -> Option<&AtomicUsize> {
+        let (_, bytes) = self.tenant.get().filter(|_| !self.is_stranger())?;
+        Some(bytes)
     }
 
     pub(crate) fn is_stranger(&self) -> bool {
@@ -202,7 +292,7 @@ impl Share {
     fn uncount_all(&self, then: impl FnOnce(usize)) {
         // Held to the end: meanwhile the connection is not let in, and does not leave.
         let mut strangers = lock(&self.memory.strangers);
-        strangers.remove(&self.number);
+        strangers.remove(&self.place());
         let bytes = self.bytes.swap(0, Relaxed);
         self.uncount(bytes);
         then(bytes);
@@ -210,9 +300,10 @@ impl Share {
 
     fn uncount(&self, bytes: usize) {
         self.memory.held_bytes.fetch_sub(bytes, Relaxed);
-        if self.is_stranger() {
-            self.memory.strange_bytes.fetch_sub(bytes, Relaxed);
-        }
+        match self.bytes_of_tenant() {
+            None => self.memory.strange_bytes.fetch_sub(bytes, Relaxed),
+            Some(of_tenant) => of_tenant.fetch_sub(bytes, Relaxed),
+        };
     }
 }
 
@@ -263,7 +354,7 @@ mod tests {
         let memory = ConnectionMemory::new(1000);
         let let_in = |_| {
             let share = memory.admit(100).unwrap();
-            share.let_in();
+            share.let_in(Tenant::EVERYBODY);
             share
         };
         let known: Vec<_> = (0..7).map(let_in).collect();
@@ -271,7 +362,7 @@ mod tests {
         assert!(!known[0].grow(100));
         assert!(known[0].grow(50));
         let part = memory.admit(200).unwrap();
-        part.let_in();
+        part.let_in(Tenant::EVERYBODY);
         assert!(part.is_stranger(), "it goes on as one");
         let newest = memory.admit(200).unwrap();
 
@@ -283,7 +374,7 @@ mod tests {
     fn strangers_are_held_back_until_those_that_were_cut_off_have_left() {
         let memory = ConnectionMemory::new(1000);
         let known = memory.admit(400).unwrap();
-        known.let_in();
+        known.let_in(Tenant::EVERYBODY);
         let old = memory.admit(400).unwrap();
 
         let young = memory.admit(300).unwrap();
@@ -296,11 +387,60 @@ mod tests {
     }
 
     #[test]
+    fn strangers_that_have_sent_much_go_first_and_those_with_a_known_key_last() {
+        let memory = ConnectionMemory::new(6 * MUCH_BYTES);
+        let [claimed, little, much] = [(); 3].map(|()| memory.admit(100).unwrap());
+        claimed.set_claimed();
+        assert!(claimed.grow(MUCH_BYTES) && much.grow(MUCH_BYTES + 1));
+        let are_cut = || [&claimed, &little, &much].map(|share| share.is_cut());
+
+        assert!(little.grow(MUCH_BYTES));
+        assert_eq!(are_cut(), [false, false, true]);
+        let next = memory.admit(MUCH_BYTES).unwrap();
+        assert_eq!(are_cut(), [false, true, true]);
+
+        let based = memory.admit(100).unwrap();
+        assert!(based.grow(MUCH_BYTES / 2));
+        based.set_base();
+        assert!(based.grow(MUCH_BYTES), "what it holds from the start is not sent");
+        assert!(next.is_cut() && !claimed.is_cut());
+        for share in [claimed, little, much, next, based] {
+            share.leave();
+        }
+        assert!(lock(&memory.strangers).is_empty());
+        assert_eq!(memory.held_bytes.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn a_tenant_leaves_room_for_the_next() {
+        let memory = ConnectionMemory::new(100_000);
+        let let_in = |tenant| {
+            let share = memory.admit(1_000).unwrap();
+            share.let_in(Tenant(tenant));
+            share
+        };
+        let first: Vec<_> = (0..80).map(|_| let_in(1)).collect();
+        let known = first.iter().filter(|share| !share.is_stranger()).count();
+        assert_eq!(known, 75);
+
+        let second = let_in(2);
+
+        assert!(!second.is_stranger());
+        assert!(second.grow(1_000));
+        assert!(!first[0].grow(1));
+        for share in first.iter().chain([&second]) {
+            share.leave();
+        }
+        let bytes = |tenant| memory.bytes_of(Tenant(tenant)).load(Relaxed);
+        assert_eq!([bytes(1), bytes(2)], [0, 0]);
+    }
+
+    #[test]
     fn parts_are_given_back() {
         let memory = ConnectionMemory::new(1000);
         let share = memory.admit(100).unwrap();
         let part = share.part(300).unwrap();
-        share.let_in();
+        share.let_in(Tenant::EVERYBODY);
 
         drop(part);
 

@@ -48,7 +48,7 @@ use crate::{
     budget::{self, Held},
     clock::{lock, millis},
     connection::{Context, LONG_WAIT, hold_answer, no_room},
-    connection_memory::{Part, Share},
+    connection_memory::Part,
     http1::MAX_HEADERS,
     pace::Pace,
 };
@@ -90,6 +90,7 @@ where
     if !context.share.grow(bytes) {
         return Closed::NoMemory;
     }
+    context.share.set_base();
     context.deadline.set_after(context.timeouts.first);
     let for_streams = Arc::clone(&streams);
     let service = service_fn(move |request| Arc::clone(&for_streams).begin(request));
@@ -230,8 +231,8 @@ impl<S: Service> Streams<S> {
             Ok((body, _held)) => (self.call(&parts, &body).await, false),
             Err(response) => (*response, true),
         };
-        if response.is_admitted {
-            share.let_in();
+        if let Some(tenant) = response.admitted {
+            share.let_in(tenant);
         }
         let length = response.body.len();
         let room = context.answers.hold_whole_beside(share, &self.answer_bytes, length);
@@ -265,7 +266,10 @@ impl<S: Service> Streams<S> {
         let request = self.request(parts, &headers, body);
         match context.policy.answer(&request) {
             Some(response) => response,
-            None => with_turns(context.service.call(request), &context.share).await,
+            None => {
+                let let_in = || context.let_in_waiting(&request);
+                with_turns(context.service.call(request), let_in).await
+            }
         }
     }
 
@@ -293,8 +297,11 @@ impl<S: Service> Streams<S> {
         let headers = headers(parts);
         match context.service.judge(&self.request(parts, &headers, b"")) {
             Judgement::Admitted => {}
-            Judgement::Claimed if context.share.is_stranger() => held.set_claimed(),
-            Judgement::Claimed => {}
+            Judgement::Claimed(tenant) if context.share.is_stranger() => {
+                context.share.set_claimed();
+                held.set_claimed(tenant);
+            }
+            Judgement::Claimed(_) => {}
             Judgement::Refused(response) => return Err(response),
         }
         Ok(())
@@ -371,7 +378,7 @@ fn head_bytes(headers: &HeaderMap) -> usize {
 /// Runs a call. One that waited long, such as for a message, may hand out something that is lost if
 /// the client has reset the stream. So before it goes on, the connection's task gets a turn to read
 /// that, and hyper one to see it.
-async fn with_turns(call: impl Future<Output = Response>, share: &Share) -> Response {
+async fn with_turns(call: impl Future<Output = Response>, let_in: impl Fn()) -> Response {
     let mut call = pin!(call);
     let mut waits_since: Option<Instant> = None;
     let mut turns: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
@@ -390,7 +397,7 @@ async fn with_turns(call: impl Future<Output = Response>, share: &Share) -> Resp
         if polled.is_pending() && waits_since.is_none() {
             waits_since = Some(Instant::now());
             // Strangers would have been refused by now.
-            share.let_in();
+            let_in();
         }
         polled
     })
@@ -535,13 +542,11 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::connection_memory::ConnectionMemory;
 
     /// How often the call is to be polled, once it has waited so long and is ready.
     fn polls_after(wait: Duration) -> usize {
         let (answer, answered) = oneshot::channel();
-        let share = ConnectionMemory::new(1000).admit(1).unwrap();
-        let mut call = pin!(with_turns(async { answered.await.unwrap_or_default() }, &share));
+        let mut call = pin!(with_turns(async { answered.await.unwrap_or_default() }, || ()));
         let mut task = Task::from_waker(Waker::noop());
         assert!(call.as_mut().poll(&mut task).is_pending());
         std::thread::sleep(wait);

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use millrace_core::{is_account, is_plain_name};
 use millrace_wire::protocol::{ServiceName, Target};
 use millrace_wire::sigv4::Verifier;
-use millrace_wire::{ApiError, Request};
+use millrace_wire::{ApiError, Request, Tenant};
 
 use crate::access_keys::AccessKeys;
 
@@ -61,10 +61,18 @@ impl Auth {
     }
 
     /// Whether the head of a request may be that of somebody known; on only.
-    pub(crate) fn check_head(&self, request: &Request<'_>) -> Result<(), ApiError> {
-        match &self.verifier {
-            Some(verifier) => Ok(verifier.check_head(request, now_s())?),
-            None => Ok(()),
+    pub(crate) fn check_head(&self, request: &Request<'_>) -> Result<Tenant, ApiError> {
+        let Some(verifier) = &self.verifier else { return Ok(Tenant::EVERYBODY) };
+        let credential = verifier.check_head(request, now_s())?;
+        Ok(self.tenant_of(&credential.account))
+    }
+
+    /// The tenant that an account is to the server. Accounts that are not authenticated are made up
+    /// by their clients, so all of them are one tenant.
+    pub(crate) fn tenant_of(&self, account: &str) -> Tenant {
+        match self.is_on() {
+            true => account.parse().map(Tenant).unwrap_or_default(),
+            false => Tenant::EVERYBODY,
         }
     }
 

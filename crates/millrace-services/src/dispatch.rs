@@ -11,7 +11,8 @@ use millrace_otel::{RequestSpan, Tracer};
 use millrace_wire::protocol::{Protocol, ServiceName, Target, detect};
 use millrace_wire::query::Parameters;
 use millrace_wire::{
-    ApiError, Judgement, Request, Response, Service, no_action_response, path, sqs as wire_sqs,
+    ApiError, Judgement, Request, Response, Service, Tenant, no_action_response, path,
+    sqs as wire_sqs,
 };
 use prometheus_client::collector::Collector;
 
@@ -125,7 +126,7 @@ impl Services {
             let answer = Box::pin(self.telemetry.answer(request, !self.auth.is_on())).await;
             let mut response =
                 answer.unwrap_or_else(|e| e.response(ServiceName::Sqs, Protocol::Json, request_id));
-            response.is_admitted = response.status == 200;
+            response.admitted = (response.status == 200).then_some(Tenant::EVERYBODY);
             return response;
         }
         // Signatures are over what was sent, everything else is about what was meant.
@@ -168,7 +169,7 @@ impl Services {
         };
         let call = Call { target: &target, caller: &caller, request_id, span: &span };
         let mut response = self.act(&meant, parameters, call).await;
-        response.is_admitted = true;
+        response.admitted = Some(self.auth.tenant_of(&caller.account));
         span.answered(response.status, request_id);
         self.requests.add(service, &target.action, response.status, began.elapsed());
         response
@@ -311,7 +312,10 @@ impl Service for Services {
         }
         let path = path::normal(head.path);
         let head = &Request { path: &path, body: &[], ..*head };
-        let Err(error) = self.auth.check_head(head) else { return Judgement::Claimed };
+        let error = match self.auth.check_head(head) {
+            Ok(tenant) => return Judgement::Claimed(tenant),
+            Err(error) => error,
+        };
         let id = MessageId::from_random(fastrand::u128(..)).text();
         let request_id = str::from_utf8(&id).unwrap_or_default();
         let (service, protocol) = match detect(head) {

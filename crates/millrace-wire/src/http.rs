@@ -71,8 +71,19 @@ pub struct Response {
     pub stream: Option<Box<dyn BodyStream>>,
     /// Takes back what the answer handed out, if the server has to send another.
     pub unsent: Option<Unsent>,
-    /// The service knows the caller, or lets everybody in: the connection is no stranger's.
-    pub is_admitted: bool,
+    /// The tenant of the caller, if the service knows it or lets everybody in: the connection is
+    /// no stranger's.
+    pub admitted: Option<Tenant>,
+}
+
+/// A group of callers that share the server with others, such as an account. Each gets a fair part
+/// of the memory that connections, bodies and answers take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tenant(pub u64);
+
+impl Tenant {
+    /// The only tenant of a service that does not distinguish its callers.
+    pub const EVERYBODY: Tenant = Tenant(0);
 }
 
 /// What a service makes of a request of which only the head is there.
@@ -80,8 +91,8 @@ pub struct Response {
 pub enum Judgement {
     /// The body may come: everybody may call, or the head proves who does.
     Admitted,
-    /// The head names a caller who is known, but only the body shows whether it is the caller's.
-    Claimed,
+    /// The head names a known caller of that tenant, but only the body can prove the signature.
+    Claimed(Tenant),
     /// The answer, whatever the body is.
     Refused(Box<Response>),
 }

@@ -21,5 +21,5 @@ pub mod sqs;
 
 pub use error::{ApiError, no_action_response};
 pub use escape::{json_string, xml_text};
-pub use http::{BodyStream, Header, Judgement, Request, Response, Service, Unsent};
+pub use http::{BodyStream, Header, Judgement, Request, Response, Service, Tenant, Unsent};
 pub use origin::{RequestOrigin, Scheme};

@@ -59,8 +59,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             Some(response) => response,
             None => self.call(request).await?,
         };
-        if response.is_admitted {
-            context.share.let_in();
+        if let Some(tenant) = response.admitted {
+            context.share.let_in(tenant);
         }
         let room = context.answers.hold_whole(&context.share, response.body.len());
         let held = hold_answer(room, &mut response);
@@ -129,7 +129,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Exchange<'_, T, S> {
             if waits_since.is_none() {
                 waits_since = Some(Instant::now());
                 // Strangers would have been refused by now.
-                context.share.let_in();
+                context.let_in_waiting(&request);
             }
             match read_ahead(task) {
                 Ok(()) => Poll::Pending,

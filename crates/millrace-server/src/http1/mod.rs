@@ -364,8 +364,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin, S: Service> Http1<T, S> {
         };
         match context.service.judge(&request) {
             Judgement::Admitted => {}
-            Judgement::Claimed if context.share.is_stranger() => held.set_claimed(),
-            Judgement::Claimed => {}
+            Judgement::Claimed(tenant) if context.share.is_stranger() => {
+                context.share.set_claimed();
+                held.set_claimed(tenant);
+            }
+            Judgement::Claimed(_) => {}
             Judgement::Refused(response) => {
                 let origin = head.origin.map(str::to_owned);
                 return Err(Stop::Judged(Box::new(Judged { response, origin })));

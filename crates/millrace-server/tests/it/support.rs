@@ -9,7 +9,7 @@ use std::{
 };
 
 use millrace_server::{Counters, Drain, Drained, Hooks, Options, Server, Totals};
-use millrace_wire::{BodyStream, Judgement, Request, Response, Service, Unsent};
+use millrace_wire::{BodyStream, Judgement, Request, Response, Service, Tenant, Unsent};
 
 /// Long enough for a busy machine; only a failing test waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -69,8 +69,9 @@ impl Drop for Guard<'_> {
 
 impl Service for Fake {
     async fn call(&self, request: Request<'_>) -> Response {
-        let is_admitted = request.header("x-stranger").is_none();
-        Response { is_admitted, ..self.answer(request).await }
+        let tenant = tenant_of(&request);
+        let admitted = request.header("x-stranger").is_none().then_some(tenant);
+        Response { admitted, ..self.answer(request).await }
     }
 
     /// By `X-Stranger`: `refused` by the head alone, or `claimed`.
@@ -79,10 +80,16 @@ impl Service for Fake {
             Some("refused") => {
                 Judgement::Refused(Box::new(Response::new(403, "text/plain", "refused")))
             }
-            Some(_) => Judgement::Claimed,
+            Some(_) => Judgement::Claimed(tenant_of(head)),
             None => Judgement::Admitted,
         }
     }
+}
+
+/// As `X-Tenant` says.
+fn tenant_of(request: &Request<'_>) -> Tenant {
+    let number = request.header("x-tenant").and_then(|number| number.parse().ok());
+    Tenant(number.unwrap_or_default())
 }
 
 impl Fake {

@@ -117,10 +117,14 @@ impl<C: Credentials> Verifier<C> {
     /// # Errors
     ///
     /// As those of [`Verifier::verify`].
-    pub fn check_head(&self, request: &Request<'_>, now: u64) -> Result<(), AuthError> {
+    pub fn check_head(
+        &self,
+        request: &Request<'_>,
+        now: u64,
+    ) -> Result<Arc<Credential>, AuthError> {
         let claim = Claim::of(request)?;
         let scope = claim.scope()?;
-        self.check_claim(request, (&claim, &scope), None, now).map(drop)
+        self.check_claim(request, (&claim, &scope), None, now)
     }
 
     fn check_claim(

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 use millrace_server::{Drain, Hooks, Limits, Options, Server, Timeouts};
-use millrace_wire::{Judgement, Request, Response, Service};
+use millrace_wire::{Judgement, Request, Response, Service, Tenant};
 use millrace_worker::Metrics;
 use prometheus_client::{encoding::text, registry::Registry};
 
@@ -39,7 +39,10 @@ impl Service for Exposition {
         }
         let mut page = String::new();
         match text::encode(&mut page, &self.registry) {
-            Ok(()) => Response { is_admitted: true, ..Response::new(200, CONTENT_TYPE, page) },
+            Ok(()) => {
+                let admitted = Some(Tenant::EVERYBODY);
+                Response { admitted, ..Response::new(200, CONTENT_TYPE, page) }
+            }
             Err(_) => Response::new(500, "text/plain", "the counters cannot be written\n"),
         }
     }
