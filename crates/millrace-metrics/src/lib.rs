@@ -19,6 +19,7 @@ mod key;
 mod log;
 pub mod math;
 mod number;
+mod read_limits;
 mod row;
 mod source;
 mod statistic;
@@ -28,6 +29,7 @@ mod unit;
 
 pub use interrupt::Interrupt;
 pub use key::{Entity, Scope};
+pub use read_limits::ReadLimits;
 pub use source::{Sample, Source, Value};
 pub use statistic::{Bounds, Statistic};
 pub use store::{

@@ -32,14 +32,10 @@ use crate::catalog::Catalog;
 use crate::day::Day;
 use crate::directory::{Directory, sync_dir};
 use crate::source::Source;
-use crate::{BASE_PERIOD_S, Entity, Interrupt, Sample, Scope, Summary, Unit};
+use crate::{BASE_PERIOD_S, Entity, Interrupt, ReadLimits, Sample, Scope, Summary, Unit};
 
 /// Minutes that a source is taken to have gone on as it was, when the clock jumps.
 const FILLED_MINUTES: u64 = 6 * 60;
-
-/// Data points that one read finds at most, by their weight: they are in memory, of a hundred bytes
-/// and more each.
-const POINTS_MAX: usize = if cfg!(test) { 20_000 } else { 2_000_000 };
 
 /// Why metrics were not stored or read.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +44,8 @@ pub enum StoreError {
     Io(#[from] io::Error),
     #[error("there are too many series of metrics")]
     TooManySeries,
-    #[error("more than {POINTS_MAX} data points are asked for")]
-    TooManyPoints,
+    #[error("more than {most} data points are asked for")]
+    TooManyPoints { most: usize },
     #[error("nobody waits for the answer any more")]
     Interrupted,
     #[error(
@@ -65,6 +61,7 @@ pub struct MetricStore {
     inner: RwLock<Inner>,
     source: OnceLock<Arc<dyn Source>>,
     is_poisoned: AtomicBool,
+    read_limits: ReadLimits,
 }
 
 /// A data point of a period.
@@ -114,7 +111,19 @@ impl MetricStore {
             inner: RwLock::new(inner),
             source: OnceLock::new(),
             is_poisoned: AtomicBool::new(false),
+            read_limits: ReadLimits::default(),
         })
+    }
+
+    /// Sets how much memory each read may take.
+    #[must_use]
+    pub fn with_read_limits(self, read_limits: ReadLimits) -> MetricStore {
+        MetricStore { read_limits, ..self }
+    }
+
+    /// How much memory each read may take.
+    pub fn read_limits(&self) -> ReadLimits {
+        self.read_limits
     }
 
     /// Has `source` gather values from now on. The first source stays.
@@ -332,7 +341,7 @@ impl MetricStore {
         interrupt: &Interrupt,
         queries: &[SeriesQuery<'_>],
     ) -> Result<(Vec<Found>, u64), StoreError> {
-        let mut reading = Reading::of(queries);
+        let mut reading = Reading::of(queries, self.read_limits.points);
         loop {
             interrupt.check()?;
             let inner = self.inner();

@@ -210,7 +210,9 @@ fn start_monitor(config: &Config, broker: &Arc<Broker>) -> anyhow::Result<Arc<Mo
         tracing::error!(%dir, %error, "there are no alarms in this run, and none can be set");
         AlarmBook::unavailable()
     });
-    let store = Arc::new(store.context("opening the metrics")?);
+    let store = store.context("opening the metrics")?;
+    let read_limits = Bounds::of(config.limits.memory_bytes).read_limits();
+    let store = Arc::new(store.with_read_limits(read_limits));
     let queue_access = match config.credentials.is_empty() {
         true => QueueAccess::Open,
         false => QueueAccess::ByPolicy,

@@ -6,10 +6,14 @@
 use std::path::Path;
 
 use millrace_journal::GroupOptions;
+use millrace_metrics::ReadLimits;
 use millrace_server::Limits;
 
 /// A batch of the largest messages fits, and what moves from one segment to another at a time.
 const WAITING_BYTES_LEAST: u64 = 8 << 20;
+
+/// What one read of metrics takes where there is enough memory.
+const METRICS_BYTES_MOST: u64 = 200 << 20;
 
 /// A listener beside that of the clients has this part of each of its bounds.
 const SIDE_PART: usize = 4;
@@ -22,6 +26,7 @@ pub(crate) struct Bounds {
     answers_bytes: u64,
     waiting_bytes: u64,
     recent_bytes: u64,
+    metrics_bytes: u64,
 }
 
 impl Bounds {
@@ -38,6 +43,7 @@ impl Bounds {
             answers_bytes: share.min(limits.max_untaken_bytes as u64),
             waiting_bytes: share.clamp(WAITING_BYTES_LEAST, group.max_waiting_bytes),
             recent_bytes: share.min(group.recent_bytes as u64),
+            metrics_bytes: (bytes / 8).min(METRICS_BYTES_MOST),
         }
     }
 
@@ -62,6 +68,11 @@ impl Bounds {
         }
     }
 
+    /// Those of one read of metrics; two are read at a time.
+    pub(crate) fn read_limits(&self) -> ReadLimits {
+        ReadLimits::of_bytes(self.metrics_bytes)
+    }
+
     pub(crate) fn group_options(&self) -> GroupOptions {
         GroupOptions {
             max_waiting_bytes: self.waiting_bytes,
@@ -73,14 +84,20 @@ impl Bounds {
     /// Tells what is less than usual.
     pub(crate) fn log(&self) {
         if *self != Bounds::of(u64::MAX) {
-            let [connections_mib, bodies_mib, answers_mib, waiting_mib] =
-                [self.connections_bytes, self.bodies_bytes, self.answers_bytes, self.waiting_bytes]
-                    .map(|bytes| bytes >> 20);
+            let [connections_mib, bodies_mib, answers_mib, waiting_mib, metrics_mib] = [
+                self.connections_bytes,
+                self.bodies_bytes,
+                self.answers_bytes,
+                self.waiting_bytes,
+                self.metrics_bytes,
+            ]
+            .map(|bytes| bytes >> 20);
             tracing::info!(
                 connections_mib,
                 bodies_mib,
                 answers_mib,
                 waiting_mib,
+                metrics_mib,
                 "memory is small, so are its shares"
             );
         }
@@ -130,6 +147,7 @@ mod tests {
         assert_eq!(usual.limits().max_untaken_bytes, limits.max_untaken_bytes);
         assert_eq!(usual.group_options().max_waiting_bytes, group.max_waiting_bytes);
         assert_eq!(usual.group_options().recent_bytes, group.recent_bytes);
+        assert_eq!(usual.read_limits(), ReadLimits::of_bytes(u64::MAX));
 
         let small = Bounds::of(128 << 20);
         assert_eq!(small.limits().max_connection_bytes, 32 << 20);

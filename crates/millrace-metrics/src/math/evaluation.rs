@@ -58,7 +58,7 @@ impl<'a> Evaluation<'a> {
         interrupt: &'a Interrupt,
     ) -> Self {
         let (known, open) = (HashMap::new(), Vec::new());
-        let budget = Budget::new(interrupt);
+        let budget = Budget::new(interrupt, store.read_limits().expression_points);
         Evaluation { store, queries, span, known, open, failure: None, interrupt, budget }
     }
 
@@ -350,7 +350,7 @@ impl<'a> Evaluation<'a> {
         let points = self.store.points_unless(self.interrupt, &queries, self.span.now);
         let points = points.map_err(|error| {
             let said = MathError::new(error.to_string());
-            if !matches!(error, StoreError::TooManyPoints) {
+            if !matches!(error, StoreError::TooManyPoints { .. }) {
                 self.failure = Some(error);
             }
             said

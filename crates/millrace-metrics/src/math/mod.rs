@@ -22,6 +22,9 @@ use crate::{BASE_PERIOD_S, Entity, Interrupt, MetricStore, Scope, StoreError, Un
 /// CloudWatch: series that one SEARCH finds at most; no list has more.
 const SERIES_MAX: usize = 500;
 
+/// Memory that a series takes besides its data points, in data points: its names and label.
+const SERIES_COST: usize = 32;
+
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -131,7 +134,7 @@ enum Value {
 }
 
 impl Value {
-    /// What it takes to look at all of it; more than nothing for a series without data points.
+    /// The memory and the time that it takes, in data points.
     fn cost(&self) -> usize {
         match self {
             Value::Number(_) | Value::Text(_) => 1,
@@ -153,7 +156,7 @@ impl Series {
     }
 
     fn cost(&self) -> usize {
-        self.points.len() + 1
+        self.points.len() + SERIES_COST + self.label.len() / SERIES_COST
     }
 
     /// Each value made another, or none.
@@ -179,18 +182,26 @@ impl Series {
     }
 }
 
-/// Checks that an expression is well formed.
-pub fn check_expression(text: &str) -> Result<(), MathError> {
-    parse::parse(text).map(|_| ())
+/// Checks that every expression is well formed, unless that is interrupted.
+fn check_expressions(queries: &[Query], interrupt: &Interrupt) -> Result<(), QueryError> {
+    for query in queries {
+        interrupt.check()?;
+        if let QueryKind::Expression { text, .. } = &query.kind {
+            parse::parse(text).map_err(|error| QueryError::Math { id: query.id.clone(), error })?;
+        }
+    }
+    Ok(())
 }
 
-/// Answers the queries that are to be returned, in their order, unless that is interrupted.
+/// Answers the queries that are to be returned, in their order, unless that is interrupted. Also
+/// those that are not returned must be well formed.
 pub fn answer(
     store: &MetricStore,
     queries: &[Query],
     span: &Span,
     interrupt: &Interrupt,
 ) -> Result<Vec<Found>, QueryError> {
+    check_expressions(queries, interrupt)?;
     let mut answers = answer_all(store, &[(queries, span)], (interrupt, span.now))?;
     answers.pop().unwrap_or_else(|| Ok(Vec::new()))
 }
@@ -224,7 +235,12 @@ pub enum WatchError {
 /// Checks that an alarm can watch these queries: that all have a value, whatever data there are,
 /// and that the one that is returned is a single time series. What kind of value an expression has
 /// does not depend on data, so that it is evaluated without any.
-pub fn check_watched(scope: &Scope, queries: &[Query]) -> Result<(), WatchError> {
+pub fn check_watched(
+    scope: &Scope,
+    queries: &[Query],
+    interrupt: &Interrupt,
+) -> Result<(), WatchError> {
+    check_expressions(queries, interrupt)?;
     for query in queries {
         if let QueryKind::Expression { text, .. } = &query.kind
             && parse::parse(text).is_ok_and(|expression| expression.calls("SEARCH"))
@@ -235,9 +251,8 @@ pub fn check_watched(scope: &Scope, queries: &[Query]) -> Result<(), WatchError>
     let now = Timestamp(BASE_PERIOD_S * 1000);
     let store = MetricStore::open(None, now).map_err(QueryError::Store)?;
     let span = Span { scope: scope.clone(), start_s: 0, end_s: BASE_PERIOD_S, origin_s: 0, now };
-    let interrupt = Interrupt::default();
-    let mut evaluations = [Evaluation::new(&store, (queries, &span), &interrupt)];
-    let read = evaluation::read_metrics(&store, &mut evaluations, (&interrupt, now));
+    let mut evaluations = [Evaluation::new(&store, (queries, &span), interrupt)];
+    let read = evaluation::read_metrics(&store, &mut evaluations, (interrupt, now));
     read.map_err(QueryError::Store)?;
     let [mut evaluation] = evaluations;
     Ok(queries.iter().try_for_each(|query| evaluation.check(query))?)

@@ -31,12 +31,12 @@ pub(super) fn search(
     let search = parse::parse(text)?;
     let namespace = search.schema.as_ref().map(|schema| schema.namespace.as_str());
     let filter = ListFilter { namespace, ..ListFilter::default() };
-    budget.take(store.entities(&span.scope) / ENTITIES_PER_POINT)?;
+    budget.look(store.entities(&span.scope) / ENTITIES_PER_POINT)?;
     let words = search.term.as_ref().map_or(0, Term::words);
     store.look_through(&span.scope, &filter, Timestamp(span.start_s * 1000), |series| {
         let mut found = Vec::new();
         for named in series {
-            budget.take(1 + words / WORDS_PER_POINT)?;
+            budget.look(1 + words / WORDS_PER_POINT)?;
             found.extend(search.finds(&named).then_some(named));
         }
         found.sort_unstable();

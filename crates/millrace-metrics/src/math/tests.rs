@@ -314,8 +314,14 @@ fn periods_are_those_asked_for_and_a_minute_at_least() {
 
 #[test]
 fn expressions_are_bounded() {
-    let spaced = |len: usize| format!("m1{}", " ".repeat(len - 2));
-    assert!(check_expression(&spaced(2_048)).is_ok() && check_expression(&spaced(2_049)).is_err());
+    let spaced = |len: usize| {
+        let unused =
+            Query { is_returned: false, ..expression(&format!("1{}", " ".repeat(len - 1))) };
+        answer(&store(&[]), &[unused], &span(1)).is_ok()
+    };
+    assert!(spaced(2_048) && !spaced(2_049));
+    let malformed = Query { is_returned: false, ..expression("1 +") };
+    assert!(answer(&store(&[]), &[malformed], &span(1)).is_err(), "though it is not returned");
     let list = |of: &str, count: usize| {
         let queries =
             [metric("m1", "orders"), expression(&format!("[{}]", [of].repeat(count).join(",")))];
@@ -324,7 +330,7 @@ fn expressions_are_bounded() {
     };
     assert_eq!(list("m1", SERIES_MAX).unwrap(), SERIES_MAX);
     assert!(list("m1", SERIES_MAX + 1).is_err());
-    let mut budget = budget::Budget::new(&Interrupt::default());
+    let mut budget = budget::Budget::new(&Interrupt::default(), 5_000_000);
     assert!(budget.take(4_999_999).is_ok() && budget.take(2).is_err());
     assert!(budget.take(1).is_ok() && budget.take(0).is_ok() && budget.take(1).is_err());
 }
@@ -334,7 +340,7 @@ fn an_alarm_may_use_what_it_does_not_watch() {
     let unused = |text: &str| Query { id: "e2".into(), is_returned: false, ..expression(text) };
     for text in ["METRICS()", "SUM(m1)", "'text'"] {
         let queries = [metric("m1", "orders"), expression("m1 * 2"), unused(text)];
-        assert!(check_watched(&scope(), &queries).is_ok(), "{text}");
+        assert!(check_watched(&scope(), &queries, &Interrupt::default()).is_ok(), "{text}");
     }
 }
 
@@ -491,7 +497,9 @@ fn faults_are_told() {
 fn an_alarm_watches_one_series_that_data_cannot_take_from_it() {
     let fault = |text: &str| {
         let queries = [metric("m1", "orders"), metric("m2", "mails"), expression(text)];
-        check_watched(&scope(), &queries).err().map(|error| error.to_string())
+        check_watched(&scope(), &queries, &Interrupt::default())
+            .err()
+            .map(|error| error.to_string())
     };
 
     for text in [
@@ -518,7 +526,10 @@ fn an_alarm_watches_one_series_that_data_cannot_take_from_it() {
         assert_eq!(fault(text).as_deref(), Some(expected), "{text}");
     }
     let unused = Query { id: "e2".into(), is_returned: false, ..expression("m9") };
-    assert!(check_watched(&scope(), &[expression("TIME_SERIES(1)"), unused]).is_err());
+    assert!(
+        check_watched(&scope(), &[expression("TIME_SERIES(1)"), unused], &Interrupt::default())
+            .is_err()
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::btree_map::{BTreeMap, Entry};
 
 use super::days::{Inner, add};
-use super::{POINTS_MAX, SeriesQuery, StoreError};
+use super::{SeriesQuery, StoreError};
 use crate::day::{DAY_S, Resolution, Wanted};
 use crate::directory::Directory;
 use crate::{BASE_PERIOD_S, Entity, Summary, Unit};
@@ -25,6 +25,7 @@ pub(super) struct Reading<'q> {
     found: Vec<Found>,
     /// What that takes in memory, in data points.
     taken: usize,
+    taken_max: usize,
     /// How far the file of each day was read, and which file that was.
     ends: BTreeMap<u64, (Resolution, u64)>,
 }
@@ -39,9 +40,9 @@ pub(super) enum Progress {
 }
 
 impl<'q> Reading<'q> {
-    pub(super) fn of(queries: &'q [SeriesQuery<'q>]) -> Reading<'q> {
+    pub(super) fn of(queries: &'q [SeriesQuery<'q>], taken_max: usize) -> Reading<'q> {
         let found = vec![Found::new(); queries.len()];
-        Reading { queries, found, taken: 0, ends: BTreeMap::new() }
+        Reading { queries, found, taken: 0, taken_max, ends: BTreeMap::new() }
     }
 
     pub(super) fn into_found(self) -> Vec<Found> {
@@ -68,7 +69,7 @@ impl<'q> Reading<'q> {
             let (resolution, end) = self.ends.get(day).copied().unwrap_or((file.resolution, 0));
             if resolution != file.resolution || opened.len() < end {
                 // It was rolled up meanwhile, or what was read of it taken back.
-                *self = Reading::of(self.queries);
+                *self = Reading::of(self.queries, self.taken_max);
                 return Ok(Progress::Part);
             }
             if end == opened.len() {
@@ -77,7 +78,7 @@ impl<'q> Reading<'q> {
             let mut asked = asked(inner, self.queries, &mut self.found);
             let (day_s, apart_s) = (day * DAY_S, resolution.period_s());
             let wanted = wanted_of_day(&asked, day_s, apart_s);
-            let taken = &mut self.taken;
+            let (taken, taken_max) = (&mut self.taken, self.taken_max);
             let end = opened.read_on(&wanted, end, &mut left_bytes, |minute, row| {
                 let Some(asked) = asked.get_mut(&row.entity) else { return };
                 let Some(known) = inner.catalog.known(row.entity) else { return };
@@ -87,14 +88,15 @@ impl<'q> Reading<'q> {
                     for (query, found) in of_time(asked, time_s, apart_s) {
                         if query.is_for(&column.metric, column.unit) {
                             let key = (query.periods.start_of(time_s), column.unit);
-                            *taken += add_within(found, key, summary, *taken);
+                            *taken +=
+                                add_within(found, key, summary, taken_max.checked_sub(*taken));
                         }
                     }
                 }
             })?;
             self.ends.insert(*day, (resolution, end));
-            if self.taken > POINTS_MAX {
-                return Err(StoreError::TooManyPoints);
+            if self.taken > self.taken_max {
+                return Err(StoreError::TooManyPoints { most: self.taken_max });
             }
             if end < opened.len() {
                 return Ok(Progress::Part);
@@ -170,14 +172,14 @@ fn wanted_of_day(asked: &BTreeMap<u32, Vec<Asked<'_>>>, day_s: u64, apart_s: u64
     wanted.collect()
 }
 
-/// As [`add`], unless too much is taken already; returns how much more that takes.
+/// As [`add`], unless nothing is left of what may be taken; returns how much more that takes.
 fn add_within<K: Ord>(
     to: &mut BTreeMap<K, Summary>,
     key: K,
     summary: &Summary,
-    taken: usize,
+    left: Option<usize>,
 ) -> usize {
-    if taken > POINTS_MAX {
+    if left.is_none() {
         return 0;
     }
     match to.entry(key) {

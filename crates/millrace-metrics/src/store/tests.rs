@@ -325,7 +325,7 @@ fn a_read_holds_a_data_point_a_period_and_a_bounded_number_of_them() {
     };
 
     assert_eq!(read(1, 60).unwrap()[0].len(), 6_000);
-    assert!(matches!(read(4, 60), Err(StoreError::TooManyPoints)));
+    assert!(matches!(read(4, 60), Err(StoreError::TooManyPoints { most: 20_000 })));
     assert_eq!(read(4, 3_600).unwrap()[3].len(), 100);
 }
 
@@ -349,6 +349,6 @@ fn distributions_count_by_what_they_take() {
     };
 
     assert_eq!(read(2, 60).unwrap()[0].len(), 1_440);
-    assert!(matches!(read(3, 60), Err(StoreError::TooManyPoints)));
+    assert!(matches!(read(3, 60), Err(StoreError::TooManyPoints { most: 20_000 })));
     assert_eq!(read(20, DAY_S).unwrap()[19].len(), 1);
 }

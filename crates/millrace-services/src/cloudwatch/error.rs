@@ -92,7 +92,7 @@ pub(super) fn of_validation(error: ApiError) -> ApiError {
 pub(crate) fn of_store(error: &StoreError) -> ApiError {
     match error {
         StoreError::TooManySeries => limit_exceeded("There are too many different metrics."),
-        StoreError::TooManyPoints => validation(
+        StoreError::TooManyPoints { .. } => validation(
             "Too many datapoints are asked for. You may reduce them by increasing Period, or \
              decreasing the time range or the number of metrics.",
         ),

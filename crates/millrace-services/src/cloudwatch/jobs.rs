@@ -13,8 +13,8 @@ use millrace_metrics::Interrupt;
 use super::monitor::MonitorError;
 
 /// Jobs of an account that may wait; of all accounts together a tenth more. Beyond, clients are
-/// told to come back.
-const WAITING_MAX: usize = 1_024;
+/// asked to come back. A waiting job takes up to a few hundred kilobytes: its queries.
+const WAITING_MAX: usize = 256;
 
 /// Jobs that wait and run. Whoever takes one says when it is done.
 pub(super) struct Jobs<T> {

@@ -28,6 +28,7 @@ use super::writer::Writer;
 
 /// Threads that answer clients: while the jobs of one account keep one busy, others have another.
 const READERS: usize = 2;
+const READER_NICENESS: i32 = 10;
 /// Scrapes that may wait; beyond, they are told to come back.
 const SCRAPES_WAITING: usize = 16;
 
@@ -302,7 +303,17 @@ impl Shared {
     }
 }
 
+/// Lowers the priority of the calling thread, so that those that serve queues go first: answers
+/// about metrics may take seconds of computing.
+fn give_way() {
+    // On Linux it applies to the calling thread alone.
+    if let Err(error) = rustix::process::setpriority_process(None, READER_NICENESS) {
+        tracing::debug!(%error, "reads of metrics keep their priority");
+    }
+}
+
 fn run_reads(reads: &Jobs<Read>) {
+    give_way();
     while let Some(taken) = reads.take() {
         match taken.job {
             Read::OfClient(run) | Read::Own(run) => run(),

@@ -33,7 +33,7 @@ impl CloudWatch {
         let alarm = alarm(scope, input, self.broker.now())?;
         if alarm.metric().is_none() {
             let (of, queries) = (scope.clone(), alarm.queries.clone());
-            let check = move |_: &Interrupt| math::check_watched(&of, &queries);
+            let check = move |interrupt: &Interrupt| math::check_watched(&of, &queries, interrupt);
             let checked = self.monitor.run(&scope.account, check);
             checked.await?.map_err(error::of_watch)?;
         }

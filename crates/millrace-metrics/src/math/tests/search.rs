@@ -119,9 +119,9 @@ fn searches_in_vain_take_of_what_expressions_may_take() {
             .record(&[Record { entity: &entity, metric, unit, time_s: START_S, summary }])
             .unwrap();
     }
-    let mut budget = Budget::new(&Interrupt::default());
+    let mut budget = Budget::new(&Interrupt::default(), 1_000);
 
     assert!(search::search(&store, "{a}", &span(1), &mut budget).unwrap().is_empty());
-    assert!(budget.take(5_000_000 - 499).is_err());
-    assert!(budget.take(5_000_000 - 500).is_ok());
+    assert!(budget.look(5_000_000 - 499).is_err());
+    assert!(budget.look(5_000_000 - 500).is_ok());
 }

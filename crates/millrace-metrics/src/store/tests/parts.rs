@@ -29,7 +29,7 @@ fn what_is_written_between_two_parts_is_found_once() {
     let periods = Periods { origin_s: 0, period_s: DAY_S };
     let range_s = START_S..START_S + DAY_S;
     let queries = [sales(&known, range_s.clone(), periods), sales(&new, range_s.clone(), periods)];
-    let mut reading = Reading::of(&queries);
+    let mut reading = Reading::of(&queries, usize::MAX);
     let mut parts = 0;
 
     while reading.read_part(&store.inner(), None).unwrap() == Progress::Part {
@@ -51,7 +51,7 @@ fn a_day_that_is_rolled_up_between_two_parts_is_read_anew() {
     let known = entity("7");
     let periods = Periods { origin_s: 0, period_s: 300 };
     let queries = [sales(&known, START_S..START_S + DAY_S, periods)];
-    let mut reading = Reading::of(&queries);
+    let mut reading = Reading::of(&queries, usize::MAX);
 
     assert_eq!(reading.read_part(&store.inner(), None).unwrap(), Progress::Part);
     store.expire(at(START_S + DAY_S + MINUTES_KEPT_S)).unwrap();
