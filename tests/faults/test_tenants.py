@@ -6,6 +6,7 @@ import time
 
 from faults.rig import connect, read_response, rss_mb
 from faults.test_strangers import KEYS, MIB, ONE, TWO, call
+from support.sigv4 import Signer
 from support.wire import JSON_TYPE, request
 
 MEMORY = 256 * MIB
@@ -13,11 +14,14 @@ CONFIG = KEYS + f"[limits]\nmemory_bytes = {MEMORY}\n"
 CLOUDWATCH = "GraniteServiceVersion20100801"
 
 
-def signed(server, target, body, signer, service="sqs") -> bytes:
+ONE_CLOUDWATCH = Signer("AKIDONE", "secret-one", service="monitoring")
+
+
+def signed(server, target, body, signer) -> bytes:
     """A whole request, signed."""
     body = json.dumps(body)
     headers = {"Content-Type": JSON_TYPE, "X-Amz-Target": target}
-    names = signer.headers("POST", f"{server.endpoint}/", headers, body, service=service)
+    names = signer.headers("POST", f"{server.endpoint}/", headers, body)
     lines = "".join(f"{name}: {value}\r\n" for name, value in names.items() if name.lower() != "host")
     host = server.endpoint.removeprefix("http://")
     return f"POST / HTTP/1.1\r\nHost: {host}\r\n{lines}Content-Length: {len(body)}\r\n\r\n{body}".encode()
@@ -77,11 +81,11 @@ def test_an_account_whose_bodies_come_slowly_makes_room_for_others(make_server):
 def test_expressions_of_one_account_hold_little_memory_and_delay_no_other(make_server, say):
     server = make_server(config=CONFIG, test=False)
 
-    def cloudwatch(action, body, signer) -> int:
+    def cloudwatch(action, body) -> int:
         target = f"{CLOUDWATCH}.{action}"
         headers = {"Content-Type": JSON_TYPE, "X-Amz-Target": target}
         text = json.dumps(body)
-        headers = signer.headers("POST", f"{server.endpoint}/", headers, text, service="monitoring")
+        headers = ONE_CLOUDWATCH.headers("POST", f"{server.endpoint}/", headers, text)
         return request(server.endpoint, "POST", "/", text, headers).status
 
     for name in range(20):
@@ -89,13 +93,13 @@ def test_expressions_of_one_account_hold_little_memory_and_delay_no_other(make_s
             {"MetricName": f"m{name}", "Value": 1, "Dimensions": [{"Name": f"D{k}", "Value": f"{n}-{k}"} for k in range(5)]}
             for n in range(200)
         ]
-        assert cloudwatch("PutMetricData", {"Namespace": "N", "MetricData": data}, ONE) == 200
+        assert cloudwatch("PutMetricData", {"Namespace": "N", "MetricData": data}) == 200
     now = int(time.time())
     span = {"StartTime": now - 10_800, "EndTime": now + 60}
     searches = [{"Id": f"s{n}", "Expression": "SEARCH('N', 'Sum', 60)"} for n in range(450)]
     sums = [{"Id": f"e{n}", "Expression": "+".join(["1"] * 1020)} for n in range(500)]
     kinds = [
-        signed(server, f"{CLOUDWATCH}.GetMetricData", span | {"MetricDataQueries": queries}, ONE, "monitoring")
+        signed(server, f"{CLOUDWATCH}.GetMetricData", span | {"MetricDataQueries": queries}, ONE_CLOUDWATCH)
         for queries in (searches, sums)
     ]
 

@@ -4,8 +4,8 @@
 //! When there is no room, the tenant that holds most makes room for one that holds less: its
 //! connection that progressed least recently is cut off, and first of all one whose caller is only
 //! claimed. A tenant that itself holds most makes room for its own requests where it can: callers
-//! that are only claimed make room for proved ones, and connections that have stood still, or that
-//! have taken long, for all. Otherwise the request is refused.
+//! that are only claimed make room for proved ones, and connections that have stood still, that have
+//! taken long, or whose bodies are huge and only claimed, for all. Otherwise the request is refused.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -25,6 +25,9 @@ use crate::{
 
 /// Bodies up to this size, all of one connection together, are read whatever the others hold.
 pub(crate) const SMALL_BYTES: usize = 64 * 1024;
+
+/// A caller that is only claimed keeps up to this while it progresses: twice the largest messages.
+const CLAIMED_BYTES: usize = 2 << 20;
 
 /// So many bytes more are progress.
 const PROGRESS_BYTES: usize = 16 * 1024;
@@ -202,7 +205,8 @@ impl Inner {
         let may_go = |holder: &Holder| match other {
             Some(other) => holder.tenant == other,
             None => {
-                let makes_way = holder.is_claimed && !asker.is_claimed;
+                let is_huge = holder.bytes.load(Relaxed) > CLAIMED_BYTES;
+                let makes_way = holder.is_claimed && (!asker.is_claimed || is_huge);
                 holder.tenant == asker.tenant && (makes_way || self.is_slow(holder))
             }
         };
