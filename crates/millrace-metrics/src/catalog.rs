@@ -83,6 +83,11 @@ impl Catalog {
         }
     }
 
+    /// Sets how much memory the names may take that the clients of an account give from now on.
+    pub(crate) fn set_name_bytes_max(&mut self, name_bytes_max: usize) {
+        self.usages.name_bytes_max = name_bytes_max;
+    }
+
     /// Opens or creates the file. Entities without values since the oldest data point are left out,
     /// and the file is written anew without them.
     pub(crate) fn open(path: &Path, now_s: u64) -> io::Result<Catalog> {

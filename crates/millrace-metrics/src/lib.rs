@@ -18,8 +18,8 @@ mod interrupt;
 mod key;
 mod log;
 pub mod math;
+mod memory_limits;
 mod number;
-mod read_limits;
 mod row;
 mod source;
 mod statistic;
@@ -29,7 +29,7 @@ mod unit;
 
 pub use interrupt::Interrupt;
 pub use key::{Entity, Scope};
-pub use read_limits::ReadLimits;
+pub use memory_limits::MemoryLimits;
 pub use source::{Sample, Source, Value};
 pub use statistic::{Bounds, Statistic};
 pub use store::{

@@ -32,7 +32,7 @@ use crate::catalog::Catalog;
 use crate::day::Day;
 use crate::directory::{Directory, sync_dir};
 use crate::source::Source;
-use crate::{BASE_PERIOD_S, Entity, Interrupt, ReadLimits, Sample, Scope, Summary, Unit};
+use crate::{BASE_PERIOD_S, Entity, Interrupt, MemoryLimits, Sample, Scope, Summary, Unit};
 
 /// Minutes that a source is taken to have gone on as it was, when the clock jumps.
 const FILLED_MINUTES: u64 = 6 * 60;
@@ -61,7 +61,7 @@ pub struct MetricStore {
     inner: RwLock<Inner>,
     source: OnceLock<Arc<dyn Source>>,
     is_poisoned: AtomicBool,
-    read_limits: ReadLimits,
+    memory_limits: MemoryLimits,
 }
 
 /// A data point of a period.
@@ -111,19 +111,20 @@ impl MetricStore {
             inner: RwLock::new(inner),
             source: OnceLock::new(),
             is_poisoned: AtomicBool::new(false),
-            read_limits: ReadLimits::default(),
+            memory_limits: MemoryLimits::default(),
         })
     }
 
-    /// Sets how much memory each read may take.
+    /// Sets how much memory metrics may take.
     #[must_use]
-    pub fn with_read_limits(self, read_limits: ReadLimits) -> MetricStore {
-        MetricStore { read_limits, ..self }
+    pub fn with_memory_limits(self, memory_limits: MemoryLimits) -> MetricStore {
+        self.inner_mut().catalog.set_name_bytes_max(memory_limits.name_bytes);
+        MetricStore { memory_limits, ..self }
     }
 
-    /// How much memory each read may take.
-    pub fn read_limits(&self) -> ReadLimits {
-        self.read_limits
+    /// How much memory metrics may take.
+    pub fn memory_limits(&self) -> MemoryLimits {
+        self.memory_limits
     }
 
     /// Has `source` gather values from now on. The first source stays.
@@ -341,7 +342,7 @@ impl MetricStore {
         interrupt: &Interrupt,
         queries: &[SeriesQuery<'_>],
     ) -> Result<(Vec<Found>, u64), StoreError> {
-        let mut reading = Reading::of(queries, self.read_limits.points);
+        let mut reading = Reading::of(queries, self.memory_limits.points);
         loop {
             interrupt.check()?;
             let inner = self.inner();

@@ -90,7 +90,7 @@ impl Summary {
     }
 
     /// About how many data points without a distribution take as much memory.
-    pub(crate) fn weight(&self) -> usize {
+    pub fn weight(&self) -> usize {
         1 + self.known_values().map_or(0, <[_]>::len) / VALUES_PER_POINT
     }
 

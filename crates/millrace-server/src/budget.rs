@@ -3,7 +3,7 @@
 //!
 //! When there is no room, the tenant that holds most makes room for one that holds less: its
 //! connection that progressed least recently is cut off, and first of all one whose caller is only
-//! claimed. A tenant that itself holds most makes room for its own requests where it can: callers
+//! claimed. (Claimed callers together get a quarter in this way from proved ones that progress.) A tenant that itself holds most makes room for its own requests where it can: callers
 //! that are only claimed make room for proved ones, and connections that have stood still, that have
 //! taken long, or whose bodies are huge and only claimed, for all. Otherwise the request is refused.
 
@@ -202,8 +202,15 @@ impl Inner {
         let own_bytes = of_tenants.remove(&asker.tenant).unwrap_or_default();
         let largest = of_tenants.into_iter().max_by_key(|(_, bytes)| *bytes);
         let other = largest.filter(|(_, bytes)| *bytes > own_bytes).map(|(tenant, _)| tenant);
+        let claimed = holders.values().filter(|holder| holder.is_claimed);
+        let claimed_bytes: usize = claimed.map(|holder| holder.bytes.load(Relaxed)).sum();
+        // Callers that are only claimed get a quarter at the cost of proved ones, and no more.
+        let is_proved_safe = asker.is_claimed && claimed_bytes > self.limit_bytes / 4;
         let may_go = |holder: &Holder| match other {
-            Some(other) => holder.tenant == other,
+            Some(other) => {
+                let is_safe = is_proved_safe && !holder.is_claimed && !self.is_slow(holder);
+                holder.tenant == other && !is_safe
+            }
             None => {
                 let is_huge = holder.bytes.load(Relaxed) > CLAIMED_BYTES;
                 let makes_way = holder.is_claimed && (!asker.is_claimed || is_huge);

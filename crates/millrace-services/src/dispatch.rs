@@ -83,7 +83,7 @@ impl Services {
         let requests = Arc::new(RequestCounts::new());
         Services {
             auth: Auth::new(access_keys.clone(), host_names.clone(), region, account),
-            inflater: Inflater::default(),
+            inflater: Inflater::new(monitor.store().memory_limits().waiting_bytes),
             sqs: Sqs::new(broker.clone(), options.sqs.clone()),
             cloudwatch: CloudWatch::new(broker.clone(), monitor.clone()),
             sts: Sts::new(access_keys.clone()),

@@ -211,8 +211,8 @@ fn start_monitor(config: &Config, broker: &Arc<Broker>) -> anyhow::Result<Arc<Mo
         AlarmBook::unavailable()
     });
     let store = store.context("opening the metrics")?;
-    let read_limits = Bounds::of(config.limits.memory_bytes).read_limits();
-    let store = Arc::new(store.with_read_limits(read_limits));
+    let memory_limits = Bounds::of(config.limits.memory_bytes).memory_limits();
+    let store = Arc::new(store.with_memory_limits(memory_limits));
     let queue_access = match config.credentials.is_empty() {
         true => QueueAccess::Open,
         false => QueueAccess::ByPolicy,

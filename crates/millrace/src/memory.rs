@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use millrace_journal::GroupOptions;
-use millrace_metrics::ReadLimits;
+use millrace_metrics::MemoryLimits;
 use millrace_server::Limits;
 
 /// A batch of the largest messages fits, and what moves from one segment to another at a time.
@@ -69,8 +69,8 @@ impl Bounds {
     }
 
     /// Those of one read of metrics; two are read at a time.
-    pub(crate) fn read_limits(&self) -> ReadLimits {
-        ReadLimits::of_bytes(self.metrics_bytes)
+    pub(crate) fn memory_limits(&self) -> MemoryLimits {
+        MemoryLimits::of_bytes(self.metrics_bytes)
     }
 
     pub(crate) fn group_options(&self) -> GroupOptions {
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(usual.limits().max_untaken_bytes, limits.max_untaken_bytes);
         assert_eq!(usual.group_options().max_waiting_bytes, group.max_waiting_bytes);
         assert_eq!(usual.group_options().recent_bytes, group.recent_bytes);
-        assert_eq!(usual.read_limits(), ReadLimits::of_bytes(u64::MAX));
+        assert_eq!(usual.memory_limits(), MemoryLimits::of_bytes(u64::MAX));
 
         let small = Bounds::of(128 << 20);
         assert_eq!(small.limits().max_connection_bytes, 32 << 20);

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use millrace_core::may_take;
 
 use crate::Entity;
+use crate::memory_limits::NAME_BYTES_MOST;
 
 /// Series that the clients of an account give, at most, so that nobody fills memory with names; and
 /// as many of the server's own, so that clients cannot keep queues from being measured. All
 /// accounts together have a tenth more.
 pub(crate) const SERIES_MAX: usize = if cfg!(test) { 2_000 } else { 1_000_000 };
-/// Bytes of the names that they give, likewise. The server's own series do not count.
-pub(super) const NAME_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 128 << 20 };
+/// Memory of a series besides its names.
+const SERIES_BYTES: usize = 512;
 
 /// What entities and their series take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,8 +23,11 @@ pub(super) struct Usage {
 }
 
 /// What those of all accounts and of each take.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Usages {
+    /// Memory of the names that the clients of an account give, at most. The server's own series do
+    /// not count.
+    pub name_bytes_max: usize,
     all: Usage,
     by_account: HashMap<String, Usage>,
 }
@@ -44,7 +48,11 @@ impl Usage {
         match is_own(entity) {
             _ if metric.is_empty() => Usage::default(),
             true => Usage { own_series: 1, ..Usage::default() },
-            false => Usage { client_series: 1, name_bytes: metric.len(), ..Usage::default() },
+            false => Usage {
+                client_series: 1,
+                name_bytes: SERIES_BYTES + metric.len(),
+                ..Usage::default()
+            },
         }
     }
 
@@ -58,6 +66,13 @@ impl Usage {
         self.client_series -= other.client_series;
         self.own_series -= other.own_series;
         self.name_bytes -= other.name_bytes;
+    }
+}
+
+impl Default for Usages {
+    fn default() -> Usages {
+        let (all, by_account) = (Usage::default(), HashMap::new());
+        Usages { name_bytes_max: NAME_BYTES_MOST, all, by_account }
     }
 }
 
@@ -85,7 +100,7 @@ impl Usages {
             true => may_take(of.own_series, all.own_series, SERIES_MAX),
             false => {
                 may_take(of.client_series, all.client_series, SERIES_MAX)
-                    && may_take(of.name_bytes, all.name_bytes, NAME_BYTES_MAX)
+                    && may_take(of.name_bytes, all.name_bytes, self.name_bytes_max)
             }
         }
     }

@@ -10,8 +10,8 @@ use super::filling::{self, Filling};
 use super::order::{self, Direction};
 use super::parse::{self, Expression};
 use super::{
-    Found, MathError, Origin, Query, QueryError, QueryKind, SERIES_MAX, Series, Span, Value,
-    functions, label, operators, search,
+    Found, MathError, Origin, POINT_BYTES, Query, QueryError, QueryKind, SERIES_MAX, Series, Span,
+    Value, functions, label, operators, search,
 };
 use crate::{
     BASE_PERIOD_S, Entity, Interrupt, MetricStore, Periods, Point, SeriesQuery, Statistic,
@@ -58,7 +58,7 @@ impl<'a> Evaluation<'a> {
         interrupt: &'a Interrupt,
     ) -> Self {
         let (known, open) = (HashMap::new(), Vec::new());
-        let budget = Budget::new(interrupt, store.read_limits().expression_points);
+        let budget = Budget::new(interrupt, store.memory_limits().expression_points);
         Evaluation { store, queries, span, known, open, failure: None, interrupt, budget }
     }
 
@@ -111,6 +111,7 @@ impl<'a> Evaluation<'a> {
             metric: wanted.metric.to_owned(),
             statistic: statistic.to_owned(),
             period_s,
+            names_bytes: names_bytes(wanted.entity.dimensions()),
         };
         let origin = Some(Arc::new(origin));
         let mut series = Series { period_s, origin, ..Series::default() };
@@ -138,7 +139,11 @@ impl<'a> Evaluation<'a> {
                 vec![series]
             }
             Value::List(mut list) => {
-                label::name_each(&mut list, given.unwrap_or_default());
+                // Each may be a hundred times as long as the label that is given.
+                for series in &mut list {
+                    label::name_one_of_many(series, given.unwrap_or_default());
+                    self.budget.take(series.label.len() / POINT_BYTES).map_err(math)?;
+                }
                 list
             }
             Value::Number(_) | Value::Text(_) => {
@@ -339,6 +344,8 @@ impl<'a> Evaluation<'a> {
         let periods = period_s.unwrap_or_else(shortest_s).div_ceil(BASE_PERIOD_S).max(1);
         let period_s = periods.saturating_mul(BASE_PERIOD_S);
         let listed = search::search(self.store, text, self.span, &mut self.budget)?;
+        let listed_bytes: usize = listed.iter().map(|listed| names_bytes(&listed.dimensions)).sum();
+        self.budget.take(listed_bytes / POINT_BYTES)?;
         let entities: Vec<Entity> = listed
             .iter()
             .map(|l| Entity::new(self.span.scope.clone(), &l.namespace, l.dimensions.clone()))
@@ -367,4 +374,11 @@ impl<'a> Evaluation<'a> {
         self.budget.take(list.cost())?;
         Ok(list)
     }
+}
+
+/// Memory of the names and values of dimensions.
+pub(super) fn names_bytes(dimensions: &[(String, String)]) -> usize {
+    let of_one =
+        |(name, value): &(String, String)| name.len() + value.len() + size_of::<(String, String)>();
+    dimensions.iter().map(of_one).sum()
 }

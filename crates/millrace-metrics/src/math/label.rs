@@ -54,15 +54,12 @@ pub(super) fn name_one(series: &mut Series, label: &str) {
     series.label = filled_in(label, series).unwrap_or_else(|| label.to_owned());
 }
 
-/// Calls the series of a list "Expression-Label Metric-Label"; a label with something dynamic in it
+/// Calls a series of a list "Expression-Label Metric-Label"; a label with something dynamic in it
 /// says by itself which series it is.
-pub(super) fn name_each(list: &mut [Series], label: &str) {
-    for series in list {
-        let parts = [label, &series.label];
-        let joined =
-            || parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
-        series.label = filled_in(label, series).unwrap_or_else(joined);
-    }
+pub(super) fn name_one_of_many(series: &mut Series, label: &str) {
+    let parts = [label, &series.label];
+    let joined = || parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+    series.label = filled_in(label, series).unwrap_or_else(joined);
 }
 
 /// `None`: there is nothing dynamic in it.
@@ -173,6 +170,7 @@ mod tests {
             metric: "Sent".into(),
             statistic: "Sum".into(),
             period_s: 60,
+            names_bytes: 0,
         };
         Series {
             label: "jobs Sent".into(),
@@ -213,10 +211,10 @@ mod tests {
     #[test]
     fn lists_have_the_label_of_the_expression_and_of_the_metric() {
         let mut list = [series(&[]), Series::default()];
-        name_each(&mut list, "filled");
+        list.iter_mut().for_each(|series| name_one_of_many(series, "filled"));
         assert_eq!(list.map(|series| series.label), ["filled jobs Sent", "filled"]);
         let mut list = [series(&[])];
-        name_each(&mut list, "${PROP('Dim.QueueName')}");
+        list.iter_mut().for_each(|s| name_one_of_many(s, "${PROP('Dim.QueueName')}"));
         assert_eq!(list[0].label, "jobs");
     }
 }

@@ -22,8 +22,10 @@ use crate::{BASE_PERIOD_S, Entity, Interrupt, MetricStore, Scope, StoreError, Un
 /// CloudWatch: series that one SEARCH finds at most; no list has more.
 const SERIES_MAX: usize = 500;
 
-/// Memory that a series takes besides its data points, in data points: its names and label.
-const SERIES_COST: usize = 32;
+/// Memory of a data point of a series. Everything else that expressions hold counts in these.
+const POINT_BYTES: usize = 24;
+/// Memory of a series besides its data points, its names and its label.
+const SERIES_BYTES: usize = 512;
 
 /// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +61,17 @@ pub struct Query {
     pub account: Option<String>,
     /// Whether it is part of the answer; otherwise expressions may use it.
     pub is_returned: bool,
+}
+
+impl Query {
+    /// Memory that it takes, roughly.
+    pub fn held_bytes(&self) -> usize {
+        let of_kind = match &self.kind {
+            QueryKind::Metric { entity, .. } => evaluation::names_bytes(entity.dimensions()),
+            QueryKind::Expression { text, .. } => text.len(),
+        };
+        size_of::<Query>() + self.label.as_ref().map_or(0, String::len) + of_kind
+    }
 }
 
 /// What a query asks for.
@@ -114,6 +127,8 @@ struct Origin {
     metric: String,
     statistic: String,
     period_s: u64,
+    /// Memory of all names in it.
+    names_bytes: usize,
 }
 
 /// The result of a query. Expressions may give several series.
@@ -156,7 +171,8 @@ impl Series {
     }
 
     fn cost(&self) -> usize {
-        self.points.len() + SERIES_COST + self.label.len() / SERIES_COST
+        let names_bytes = self.origin.as_ref().map_or(0, |origin| origin.names_bytes);
+        self.points.len() + (SERIES_BYTES + names_bytes + self.label.len()) / POINT_BYTES
     }
 
     /// Each value made another, or none.
@@ -215,7 +231,8 @@ pub fn answer_all(
     let mut evaluations: Vec<Evaluation<'_>> =
         asked.iter().map(|asked| Evaluation::new(store, *asked, interrupt)).collect();
     evaluation::read_metrics(store, &mut evaluations, (interrupt, now))?;
-    let answers = asked.iter().zip(&mut evaluations).map(|((queries, _), evaluation)| {
+    // Each is dropped with all that it holds before the next is evaluated.
+    let answers = asked.iter().zip(evaluations).map(|((queries, _), mut evaluation)| {
         let returned = queries.iter().filter(|query| query.is_returned);
         returned.map(|query| evaluation.found(query)).collect()
     });

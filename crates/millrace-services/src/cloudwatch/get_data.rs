@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use millrace_core::Timestamp;
+use millrace_core::{Timestamp, md5};
 use millrace_metrics::math::{self, Found, Query, QueryKind, Series, Span};
 use millrace_metrics::{
     BASE_PERIOD_S, ListFilter, Listed, Periods, Point, Scope, SeriesQuery, Statistic,
@@ -111,7 +111,9 @@ impl CloudWatch {
         let store = self.monitor.store().clone();
         // All in turn with the other jobs of the account: an expression of two kilobytes takes long
         // to parse, and what is found may be many times as large as the page.
-        let answer = self.monitor.run(&scope.account, move |interrupt| {
+        // What came, what was read of it and the queries are in memory meanwhile.
+        let bytes = 3 * queries.iter().map(Query::held_bytes).sum::<usize>();
+        let answer = self.monitor.run_large((&scope.account, bytes), move |interrupt| {
             let found = math::answer(&store, &queries, &span, interrupt)?;
             Ok(one_page(curves(found, is_ascending), place.as_ref(), is_ascending, page))
         });
@@ -170,7 +172,7 @@ fn curves(found: Vec<Found>, is_ascending: bool) -> Vec<Curve> {
     let mut curves = Vec::new();
     for (query, found) in found.into_iter().enumerate() {
         for (number, series) in found.series.into_iter().enumerate() {
-            let (messages, identity) = (messages(&series), series.identity());
+            let (messages, identity) = (messages(&series), md5(series.identity().as_bytes()));
             let mut points: Vec<(u64, f64)> = series.points.into_iter().collect();
             if !is_ascending {
                 points.reverse();

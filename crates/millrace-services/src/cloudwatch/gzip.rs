@@ -12,14 +12,13 @@ use millrace_wire::{ApiError, Request};
 /// CloudWatch: bytes of a request, compressed or not.
 pub(super) const BODY_BYTES_MAX: u64 = 1 << 20;
 
-/// What the inflated bodies of an account's requests under way may take together, and those of all
-/// accounts a tenth more: what they came as, a thousandth of that perhaps, is all that the server
-/// has counted, and a long poll may hold one.
-const ALL_BYTES_MAX: usize = 64 << 20;
-
 /// Inflates the bodies of requests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Inflater {
+    /// What the inflated bodies of an account's requests under way may take together, and those of
+    /// all accounts a tenth more: what they came as, a thousandth of that perhaps, is all that the
+    /// server has counted, and a long poll may hold one.
+    bytes_max: usize,
     held: Mutex<Held>,
 }
 
@@ -39,6 +38,10 @@ pub(crate) struct Inflated<'a> {
 }
 
 impl Inflater {
+    pub(crate) fn new(bytes_max: usize) -> Inflater {
+        Inflater { bytes_max, held: Mutex::default() }
+    }
+
     /// The body of a request that says it is compressed; `None` if it is not. `check` says first
     /// whose request it is, if the sender may have that done, which can cost a hundred times what it
     /// cost to send.
@@ -58,7 +61,7 @@ impl Inflater {
         }
         let account = check()?;
         let body = inflate(request.body)?;
-        if !self.held().take(&account, body.len()) {
+        if !self.held().take(&account, body.len(), self.bytes_max) {
             return Err(ApiError::throttling("Rate exceeded"));
         }
         Ok(Some(Inflated { body, account, inflater: self }))
@@ -71,9 +74,9 @@ impl Inflater {
 
 impl Held {
     /// Whether there is room.
-    fn take(&mut self, account: &str, bytes: usize) -> bool {
+    fn take(&mut self, account: &str, bytes: usize, most: usize) -> bool {
         let of_account = self.by_account.get(account).copied().unwrap_or_default();
-        if !may_take(of_account, self.all_bytes, ALL_BYTES_MAX) {
+        if !may_take(of_account, self.all_bytes, most) {
             return false;
         }
         self.all_bytes += bytes;
@@ -150,7 +153,7 @@ mod tests {
     }
 
     fn inflate(encoding: &str, body: &[u8]) -> Result<Option<Vec<u8>>, ApiError> {
-        let inflater = Inflater::default();
+        let inflater = Inflater::new(64 << 20);
         inflate_with(&inflater, (encoding, "1"), body)
             .map(|inflated| inflated.map(|inflated| inflated.to_vec()))
     }
@@ -188,7 +191,7 @@ mod tests {
 
     #[test]
     fn bodies_under_way_are_bounded_together() {
-        let inflater = Inflater::default();
+        let inflater = Inflater::new(64 << 20);
         let body = compressed(&vec![0; 1 << 20]);
         let next = |account| inflate_with(&inflater, ("gzip", account), &body);
 

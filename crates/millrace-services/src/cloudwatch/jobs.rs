@@ -13,8 +13,11 @@ use millrace_metrics::Interrupt;
 use super::monitor::MonitorError;
 
 /// Jobs of an account that may wait; of all accounts together a tenth more. Beyond, clients are
-/// asked to come back. A waiting job takes up to a few hundred kilobytes: its queries.
+/// asked to come back.
 const WAITING_MAX: usize = 256;
+
+/// Memory of a job that holds nothing large.
+pub(super) const JOB_BYTES: usize = 4 << 10;
 
 /// Jobs that wait and run. Whoever takes one says when it is done.
 pub(super) struct Jobs<T> {
@@ -28,12 +31,16 @@ struct State<T> {
     turns: VecDeque<String>,
     running: HashMap<String, Interrupt>,
     count: usize,
+    /// Memory that all of them take, and the most that those of one account may.
+    bytes: usize,
+    bytes_max: usize,
     last_id: u64,
     is_closed: bool,
 }
 
 struct Waiting<T> {
     id: u64,
+    bytes: usize,
     job: T,
     interrupt: Interrupt,
 }
@@ -62,35 +69,47 @@ pub(super) enum Place {
 }
 
 impl<T> Jobs<T> {
-    pub(super) fn new() -> Jobs<T> {
+    /// Those of an account that wait take up to `bytes_max` of memory, a tenth more those of all.
+    pub(super) fn new(bytes_max: usize) -> Jobs<T> {
         let state = State {
             waiting: HashMap::new(),
             turns: VecDeque::new(),
             running: HashMap::new(),
             count: 0,
+            bytes: 0,
+            bytes_max,
             last_id: 0,
             is_closed: false,
         };
         Jobs { state: Mutex::new(state), has_changed: Condvar::new() }
     }
 
-    /// Adds a client's job, which is made with the flag that interrupts it.
+    /// Adds a client's job, which takes so many bytes of memory and is made with the flag that
+    /// interrupts it.
     pub(super) fn add(
         self: &Arc<Self>,
-        account: &str,
+        (account, bytes): (&str, usize),
         job: impl FnOnce(&Interrupt) -> T,
     ) -> Result<Claim<T>, MonitorError> {
         let mut state = self.state();
         if state.is_closed {
             return Err(MonitorError::Closed);
         }
-        let of_account = state.waiting.get(account).map_or(0, VecDeque::len);
-        if !may_take(of_account, state.count, WAITING_MAX) {
+        let of_account = state.waiting.get(account);
+        let count = of_account.map_or(0, VecDeque::len);
+        let held = of_account.into_iter().flatten().map(|waiting| waiting.bytes).sum();
+        let is_full = !may_take(count, state.count, WAITING_MAX)
+            || !may_take(held, state.bytes, state.bytes_max);
+        if is_full {
             return Err(MonitorError::Busy);
         }
         let interrupt = Interrupt::default();
         let job = job(&interrupt);
-        let id = state.insert(account, usize::MAX, job, interrupt.clone());
+        let id = state.insert(
+            account,
+            usize::MAX,
+            Waiting { id: 0, bytes, job, interrupt: interrupt.clone() },
+        );
         drop(state);
         self.has_changed.notify_one();
         Ok(Claim { jobs: self.clone(), account: account.to_owned(), id, interrupt })
@@ -105,7 +124,7 @@ impl<T> Jobs<T> {
         if state.is_closed {
             interrupt.set();
         }
-        state.insert(account, place as usize, job, interrupt);
+        state.insert(account, place as usize, Waiting { id: 0, bytes: 0, job, interrupt });
         drop(state);
         self.has_changed.notify_one();
     }
@@ -163,13 +182,15 @@ impl<T> Jobs<T> {
 }
 
 impl<T> State<T> {
-    fn insert(&mut self, account: &str, at: usize, job: T, interrupt: Interrupt) -> u64 {
+    /// Returns the id that it gives the job.
+    fn insert(&mut self, account: &str, at: usize, job: Waiting<T>) -> u64 {
         self.last_id += 1;
         self.count += 1;
+        self.bytes += job.bytes;
         let id = self.last_id;
         let waiting = self.waiting.entry(account.to_owned()).or_default();
         let is_first = waiting.is_empty();
-        waiting.insert(at.min(waiting.len()), Waiting { id, job, interrupt });
+        waiting.insert(at.min(waiting.len()), Waiting { id, ..job });
         if is_first && !self.running.contains_key(account) {
             self.turns.push_back(account.to_owned());
         }
@@ -181,6 +202,7 @@ impl<T> State<T> {
         let waiting = self.waiting.get_mut(&account)?;
         let next = waiting.pop_front()?;
         self.count -= 1;
+        self.bytes -= next.bytes;
         if waiting.is_empty() {
             self.waiting.remove(&account);
         }
@@ -194,6 +216,7 @@ impl<T> State<T> {
         let at = waiting.iter().position(|waiting| waiting.id == id)?;
         let removed = waiting.remove(at);
         self.count -= 1;
+        self.bytes -= removed.as_ref().map_or(0, |removed| removed.bytes);
         if waiting.is_empty() {
             self.waiting.remove(account);
             self.turns.retain(|turn| turn != account);
@@ -214,6 +237,7 @@ impl<T> State<T> {
         let waiting = &self.waiting;
         self.turns.retain(|account| waiting.contains_key(account));
         self.count -= removed.len();
+        self.bytes -= removed.iter().map(|removed| removed.bytes).sum::<usize>();
         removed
     }
 }
@@ -232,8 +256,8 @@ mod tests {
     use super::*;
 
     fn jobs(all: &[(&str, u32)]) -> (Arc<Jobs<u32>>, Vec<Claim<u32>>) {
-        let jobs = Arc::new(Jobs::new());
-        let add = |(account, job): &(&str, u32)| jobs.add(account, |_| *job).unwrap();
+        let jobs = Arc::new(Jobs::new(1 << 20));
+        let add = |(account, job): &(&str, u32)| jobs.add((account, 1), |_| *job).unwrap();
         let claims = all.iter().map(add).collect();
         (jobs, claims)
     }
@@ -283,8 +307,8 @@ mod tests {
 
     #[test]
     fn an_account_has_a_bounded_number_waiting_and_leaves_room_for_others() {
-        let jobs = Arc::new(Jobs::new());
-        let add = |account: &str| jobs.add(account, |_| 0_u32);
+        let jobs = Arc::new(Jobs::new(1 << 20));
+        let add = |account: &str| jobs.add((account, 1), |_| 0_u32);
 
         let mut first: Vec<_> = (0..WAITING_MAX).map(|_| add("a").unwrap()).collect();
         assert!(matches!(add("a"), Err(MonitorError::Busy)));
@@ -295,6 +319,23 @@ mod tests {
         assert!(add("a").is_ok());
         jobs.close(|_| false);
         assert!(matches!(add("b"), Err(MonitorError::Closed)));
+    }
+
+    #[test]
+    fn large_jobs_of_an_account_wait_up_to_a_bound_and_leave_room_for_others() {
+        let jobs = Arc::new(Jobs::new(1_000));
+        let add = |account: &str, bytes| jobs.add((account, bytes), |_| 0_u32);
+
+        let first = [add("a", 600).unwrap(), add("a", 600).unwrap()];
+        assert!(add("a", 1).is_err());
+        assert!(add("b", 1).is_err(), "the last was larger than what was left for others");
+        drop(first);
+        let large = add("a", 1_000).unwrap();
+        assert!(add("a", 1).is_err() && add("b", 50).is_ok());
+        assert_eq!(next(&jobs), Some(("a".into(), 0)));
+        assert!(add("a", 1_000).is_ok(), "what runs does not wait");
+        drop(large);
+        assert_eq!(jobs.state().bytes, 0);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 use super::act::{Actions, QueueAccess};
 use super::alarms::{SharedBook, lock};
-use super::jobs::Jobs;
+use super::jobs::{JOB_BYTES, Jobs};
 use super::queues::QueueMetrics;
 use super::rounds::Rounds;
 use super::writer::Writer;
@@ -116,17 +116,18 @@ impl Monitor {
     ) -> std::io::Result<Monitor> {
         let queues = QueueMetrics::new(broker.clone());
         store.set_source(queues.clone(), broker.now());
+        let waiting_bytes = store.memory_limits().waiting_bytes;
         let Alarms { book, queue_access } = alarms;
         let book: SharedBook = Arc::new(Mutex::new(book));
         let shared = Arc::new(Shared {
             store,
             queues,
             actions: Actions { broker, book, queue_access },
-            reads: Arc::new(Jobs::new()),
+            reads: Arc::new(Jobs::new(waiting_bytes)),
             rounds: Rounds::default(),
             syncing: Mutex::new(()),
         });
-        let writes = Arc::new(Jobs::new());
+        let writes = Arc::new(Jobs::new(waiting_bytes));
         let (scrapes, waiting) = sync_channel(SCRAPES_WAITING);
         let monitor = Monitor {
             shared,
@@ -182,8 +183,17 @@ impl Monitor {
         account: &str,
         job: impl FnOnce(&Interrupt) -> T + Send + 'static,
     ) -> Result<T, MonitorError> {
+        self.run_large((account, JOB_BYTES), job).await
+    }
+
+    /// The same for a job that holds so many bytes of memory while it waits.
+    pub(crate) async fn run_large<T: Send + 'static>(
+        &self,
+        (account, bytes): (&str, usize),
+        job: impl FnOnce(&Interrupt) -> T + Send + 'static,
+    ) -> Result<T, MonitorError> {
         let (reply, answer) = oneshot::channel();
-        let _claim = self.shared.reads.add(account, |interrupt| {
+        let _claim = self.shared.reads.add((account, bytes), |interrupt| {
             let interrupt = interrupt.clone();
             Read::OfClient(Box::new(move || {
                 let _ = reply.send(caught("a request", || job(&interrupt)));
@@ -199,6 +209,18 @@ impl Monitor {
         account: &str,
         job: impl FnOnce() -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
+        self.run_large_durably((account, JOB_BYTES), job).await
+    }
+
+    /// The same for a job that holds so many bytes of memory while it waits.
+    pub(crate) async fn run_large_durably<
+        T: Send + 'static,
+        E: From<MonitorError> + Send + 'static,
+    >(
+        &self,
+        (account, bytes): (&str, usize),
+        job: impl FnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E> {
         let (reply, answer) = oneshot::channel();
         let job = move || caught("a request", job).map_err(E::from)?;
         let run = move || match job() {
@@ -211,7 +233,7 @@ impl Monitor {
                 let _ = reply.send(is_durable.then_some(value).ok_or_else(poisoned));
             })),
         };
-        let _claim = self.writes.add(account, |_| Write::Job(Box::new(run)))?;
+        let _claim = self.writes.add((account, bytes), |_| Write::Job(Box::new(run)))?;
         answer.await.map_err(|_| MonitorError::Closed)?
     }
 
@@ -267,7 +289,7 @@ impl Monitor {
     /// Has the thread look at the clock, which was moved. Resolves when alarms are evaluated.
     pub(crate) async fn tick(&self) {
         let (reply, answer) = oneshot::channel();
-        if let Ok(_claim) = self.writes.add(OWN, |_| Write::Tick(reply)) {
+        if let Ok(_claim) = self.writes.add((OWN, JOB_BYTES), |_| Write::Tick(reply)) {
             let _ = answer.await;
         }
     }

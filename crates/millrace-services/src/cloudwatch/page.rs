@@ -3,7 +3,6 @@
 //! A token names the last data point that was shown, not how many there were: data may arrive
 //! between two pages.
 
-use millrace_core::md5;
 use millrace_wire::cloudwatch::{Answer, MetricDataResult};
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +15,8 @@ pub(super) struct Curve {
     pub query: usize,
     pub number: usize,
     pub id: String,
-    /// Of the series; others of the query may have the same.
-    pub identity: String,
+    /// Digest of the series' identity; others of the query may have the same.
+    pub identity: [u8; 16],
     pub label: String,
     /// Start in seconds, and value.
     pub points: Vec<(u64, f64)>,
@@ -37,19 +36,20 @@ pub(super) struct Place {
 }
 
 impl Curve {
-    fn digest(&self) -> [u8; 16] {
-        md5(self.identity.as_bytes())
+    fn name_bytes(&self) -> usize {
+        let messages = self.messages.iter().map(|(code, text)| code.len() + text.len());
+        self.id.len() + self.label.len() + messages.sum::<usize>()
     }
 }
 
 impl Place {
     fn of(curve: &Curve, after_s: Option<u64>) -> Place {
         let Curve { query, number, .. } = *curve;
-        Place { query, number, identity: curve.digest(), after_s }
+        Place { query, number, identity: curve.identity, after_s }
     }
 
     fn is_of(&self, curve: &Curve) -> bool {
-        self.query == curve.query && self.identity == curve.digest()
+        self.query == curve.query && self.identity == curve.identity
     }
 
     /// The first curve of the page: the series if it is the only one of that identity, else what
@@ -73,6 +73,9 @@ impl Place {
     }
 }
 
+/// Bytes of ids, labels and messages of a page, beyond which it takes no further series.
+const PAGE_BYTES: usize = 4 << 20;
+
 /// Up to `room` data points from a place on; a series is cut where the page ends.
 pub(super) fn one_page(
     curves: Vec<Curve>,
@@ -83,12 +86,14 @@ pub(super) fn one_page(
     let first = place.map_or(0, |place| place.first(&curves));
     let mut results = Vec::new();
     let mut next = None;
+    let mut bytes = 0;
     for (at, curve) in curves.into_iter().enumerate().skip(first) {
         // If the series is gone, another one stands at its place, of which nothing was shown.
         let place = place.filter(|place| at == first && place.is_of(&curve));
         let skipped = place.map_or(0, |place| place.rest(&curve.points, is_ascending));
         let left = curve.points.get(skipped..).unwrap_or_default();
-        if room == 0 && !left.is_empty() {
+        bytes += curve.name_bytes();
+        if (room == 0 && !left.is_empty()) || (bytes > PAGE_BYTES && at > first) {
             next = Some(Place::of(&curve, None));
             break;
         }
@@ -116,12 +121,14 @@ pub(super) fn one_page(
 
 #[cfg(test)]
 mod tests {
+    use millrace_core::md5;
+
     use super::*;
 
     fn curve(query: usize, number: usize, label: &str, times: &[u64]) -> Curve {
         let points = times.iter().map(|time_s| (*time_s, *time_s as f64)).collect();
         let (id, label) = (format!("m{query}"), label.to_owned());
-        let identity = label.clone();
+        let identity = md5(label.as_bytes());
         Curve { query, number, id, identity, label, points, messages: Vec::new() }
     }
 
@@ -180,6 +187,17 @@ mod tests {
             assert_eq!((second, status), (vec![times[2] * 1000, times[3] * 1000], "Complete"));
             assert_eq!(token, None, "of the other there is nothing to show");
         }
+    }
+
+    #[test]
+    fn a_page_of_long_labels_ends_before_it_is_large() {
+        let long = "x".repeat(PAGE_BYTES / 4);
+        let curves: Vec<_> = (0..6).map(|number| curve(0, number, &long, &[1])).collect();
+
+        let (first, token) = page(&curves, None, 100);
+        assert_eq!(first.len(), 3);
+        let (second, token) = page(&curves, token.as_ref(), 100);
+        assert_eq!((second.len(), token), (3, None));
     }
 
     #[test]

@@ -26,6 +26,14 @@ struct Datum {
 }
 
 impl Datum {
+    /// Memory that it takes, roughly.
+    fn held_bytes(&self) -> usize {
+        let dimensions = self.entity.dimensions().iter();
+        let names = dimensions.map(|(name, value)| name.len() + value.len() + 48);
+        let summary_bytes = self.summary.weight() * size_of::<Datum>();
+        summary_bytes + self.metric.len() + names.sum::<usize>()
+    }
+
     fn record(&self) -> Record<'_> {
         Record {
             entity: &self.entity,
@@ -55,7 +63,9 @@ impl CloudWatch {
         let data = data.iter().map(|(at, datum)| checked(scope, namespace, datum, at, now));
         let data: Vec<Datum> = data.collect::<Result<_, _>>()?;
         let store = self.monitor.store().clone();
-        let stored = self.monitor.run_durably(&scope.account, move || {
+        // What came, what was read of it and the data are in memory meanwhile.
+        let bytes = 3 * data.iter().map(Datum::held_bytes).sum::<usize>();
+        let stored = self.monitor.run_large_durably((&scope.account, bytes), move || {
             let records: Vec<Record<'_>> = data.iter().map(Datum::record).collect();
             store.record(&records).map_err(|error| error::of_store(&error))
         });
