@@ -43,6 +43,7 @@ use bytes::Bytes;
 
 use crate::error::{AppendError, ReadError, TruncateError, Unavailable};
 use crate::frame::{Chain, Frame, Prior};
+use crate::local::Pinned;
 use crate::position::{Opened, Position, SegmentId};
 use crate::record::Replayed;
 
@@ -103,6 +104,12 @@ pub trait Journal: Send + Sync {
 
     /// Oldest first; the last is the active one.
     fn segments(&self) -> Vec<SegmentInfo>;
+
+    /// What is committed now, to be copied while the journal goes on. None if nothing is kept in
+    /// files.
+    fn pin(&self) -> Option<Pinned> {
+        None
+    }
 
     /// Space that the journal holds in all, spares included.
     fn disk_bytes(&self) -> u64;

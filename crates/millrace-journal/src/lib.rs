@@ -27,8 +27,8 @@ pub use group::{
 };
 pub use journal::{Journal, SegmentInfo};
 pub use local::{
-    CheckReport, Corruption, Cut, Gap, LocalJournal, LocalOptions, RepairReport, check,
-    fuzz_recovery, repair,
+    CheckReport, Corruption, Cut, Gap, LocalJournal, LocalOptions, Pinned, PutFile, RepairReport,
+    check, fuzz_recovery, repair,
 };
 pub use memory::MemoryJournal;
 pub use position::{Durability, Epoch, Opened, Position, Purpose, SegmentId, Ticket, TornTail};

@@ -38,6 +38,7 @@ use bytes::Bytes;
 
 use crate::error::{ReadError, TruncateError, Unavailable};
 use crate::journal::{Journal, SegmentInfo, Visitor};
+use crate::local::Pinned;
 use crate::position::{Opened, Position, SegmentId, Ticket};
 use crate::record::RecordBytes;
 pub use admission::Reservation;
@@ -217,6 +218,13 @@ impl GroupCommit {
     #[must_use]
     pub fn segments(&self) -> Vec<SegmentInfo> {
         self.journal.segments()
+    }
+
+    /// What is committed now, everything acknowledged included, to be copied while appends go on.
+    /// None if the journal keeps no files.
+    #[must_use]
+    pub fn pin(&self) -> Option<Pinned> {
+        self.journal.pin()
     }
 
     /// All committed records of a segment in order, without their payloads, until the visitor

@@ -27,6 +27,7 @@ mod draft;
 mod flush;
 mod gap;
 mod index;
+mod pin;
 mod read;
 mod recover;
 mod recovered;
@@ -66,6 +67,7 @@ pub use check::{CheckReport, SegmentReport, SidecarState, check};
 pub use cut::Cut;
 use draft::Draft;
 pub use gap::Gap;
+pub use pin::{Pinned, PutFile};
 pub use recover::fuzz_recovery;
 use release::Released;
 pub use repair::{RepairReport, repair};
@@ -301,6 +303,10 @@ impl Journal for LocalJournal {
             is_sealed: Some(*id) != active,
         };
         state.segments.iter().map(info).collect()
+    }
+
+    fn pin(&self) -> Option<Pinned> {
+        Some(self.pin_segments())
     }
 
     fn disk_bytes(&self) -> u64 {
