@@ -20,6 +20,7 @@ mod log;
 pub mod math;
 mod memory_limits;
 mod number;
+mod pin;
 mod row;
 mod source;
 mod statistic;
@@ -30,6 +31,7 @@ mod unit;
 pub use interrupt::Interrupt;
 pub use key::{Entity, Scope};
 pub use memory_limits::MemoryLimits;
+pub use pin::PinnedFile;
 pub use source::{Sample, Source, Value};
 pub use statistic::{Bounds, Statistic};
 pub use store::{

@@ -24,13 +24,14 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use millrace_core::Timestamp;
 
 use self::days::{Inner, add, minute};
-use self::files::{find_days, last_entity};
+use self::files::{catalog_path, day_path, find_days, last_entity};
 pub(crate) use self::query::Named;
 pub use self::query::{ListFilter, Listed, Periods, RemoveFilter, SeriesQuery};
 use self::reading::{Found, Progress, Reading};
 use crate::catalog::Catalog;
 use crate::day::Day;
 use crate::directory::{Directory, sync_dir};
+use crate::pin::PinnedFile;
 use crate::source::Source;
 use crate::{BASE_PERIOD_S, Entity, Interrupt, MemoryLimits, Sample, Scope, Summary, Unit};
 
@@ -90,7 +91,7 @@ impl MetricStore {
         let (catalog, days) = match &dir {
             None => (Catalog::in_memory(), BTreeMap::new()),
             Some(dir) => {
-                let mut catalog = Catalog::open(&dir.path().join("catalog.log"), now.seconds())?;
+                let mut catalog = Catalog::open(&catalog_path(dir.path()), now.seconds())?;
                 let days = find_days(dir.path())?;
                 // It was removed: values without a name are not to be taken for those of new
                 // series.
@@ -299,6 +300,19 @@ impl MetricStore {
         inner.unwritten.clear();
         inner.open_s = minute(now.seconds());
         inner.drop_days(self.dir.as_ref())
+    }
+
+    /// All files as they are between two changes, to be copied; none of a store in memory.
+    pub fn pin(&self) -> io::Result<Vec<PinnedFile>> {
+        let Some(dir) = &self.dir else { return Ok(Vec::new()) };
+        let inner = self.inner();
+        dir.check()?;
+        let catalog = PinnedFile::open(&catalog_path(dir.path()));
+        let days = inner
+            .days
+            .iter()
+            .map(|(day, file)| PinnedFile::open(&day_path(dir.path(), *day, file.resolution)));
+        std::iter::once(catalog).chain(days).collect()
     }
 
     /// Bytes of all files that are open.

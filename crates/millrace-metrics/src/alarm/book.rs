@@ -27,6 +27,7 @@ use super::{Alarm, Change, HistoryItem, HistoryKind, State, Verdict, reason};
 use crate::Scope;
 use crate::directory::Directory;
 use crate::log::Log;
+use crate::pin::PinnedFile;
 
 /// Changes whose actions wait at most, of all alarms together: each holds its alarm. Beyond, the
 /// account that has most gives up its oldest.
@@ -250,6 +251,13 @@ impl AlarmBook {
 
     pub fn history(&self) -> &KeptHistory {
         &self.history
+    }
+
+    /// The file as it is, to be copied; none of a book in memory.
+    pub fn pin(&self) -> io::Result<Option<PinnedFile>> {
+        let Some(dir) = &self.dir else { return Ok(None) };
+        dir.check()?;
+        PinnedFile::open(&file_in(dir)).map(Some)
     }
 
     /// The file to be synced, if anything was changed since this was last asked.

@@ -52,6 +52,10 @@ pub(super) fn last_entity(
     Ok(last)
 }
 
+pub(super) fn catalog_path(dir: &Path) -> PathBuf {
+    dir.join("catalog.log")
+}
+
 pub(super) fn day_path(dir: &Path, day: u64, resolution: Resolution) -> PathBuf {
     dir.join(format!("{day}-{}.log", resolution.name()))
 }

@@ -1,6 +1,7 @@
 mod expiry;
 mod minutes;
 mod parts;
+mod pinned;
 mod removed;
 
 use std::ops::Range;

@@ -541,3 +541,23 @@ fn a_book_that_is_cleared_is_empty_and_stays_so() {
     let book = AlarmBook::open(Some(dir.path()), Timestamp(3)).unwrap();
     assert_eq!(counts(&book), (0, 0, 0));
 }
+
+#[test]
+fn a_copy_of_the_file_owes_what_was_owed() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut book = AlarmBook::open(Some(dir.path()), Timestamp(1)).unwrap();
+    book.put(alarm("a"), Timestamp(1)).unwrap();
+    let owed = book.judged(&scope(), "a", &verdict(State::Alarm), Timestamp(2)).unwrap().unwrap();
+    let pinned = book.pin().unwrap().unwrap();
+    book.acted(&owed, "arn:alarm", None, Timestamp(3)).unwrap();
+
+    let mut copy = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::Read::take(pinned.file, pinned.bytes), &mut copy)
+        .unwrap();
+    std::fs::write(other.path().join(pinned.name), copy).unwrap();
+    let copy = AlarmBook::open(Some(other.path()), Timestamp(4)).unwrap();
+
+    assert!(copy.owes(owed.id, "arn:alarm") && !book.owes(owed.id, "arn:alarm"));
+    assert_eq!(copy.alarm(&scope(), "a").unwrap().state, State::Alarm);
+    assert!(AlarmBook::open(None, Timestamp(1)).unwrap().pin().unwrap().is_none());
+}
