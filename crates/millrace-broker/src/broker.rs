@@ -200,7 +200,8 @@ impl Broker {
         }
     }
 
-    pub(crate) fn is_draining(&self) -> bool {
+    /// Whether the server is about to stop.
+    pub fn is_draining(&self) -> bool {
         self.is_draining.load(Ordering::SeqCst)
     }
 

@@ -40,7 +40,7 @@ pub use move_task::{MoveTask, MoveTaskError, MoveTaskFailure, MoveTaskStatus, St
 pub use queue::SharedQueue;
 pub use receive::ReceiveRequest;
 
-pub use millrace_journal::{SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats};
+pub use millrace_journal::{Pinned, SYNC_BUCKETS, SYNC_FIRST_BUCKET_US, Stats as JournalStats};
 
 pub use millrace_engine::{
     Attribute, BrowseCursor, BrowseFilter, Content, Counts, DeduplicationScope, Definition,

@@ -28,7 +28,7 @@ pub use group::{
 pub use journal::{Journal, SegmentInfo};
 pub use local::{
     CheckReport, Corruption, Cut, Gap, LocalJournal, LocalOptions, Pinned, PutFile, RepairReport,
-    check, fuzz_recovery, repair,
+    SEGMENT_HEADER_BYTES, check, fuzz_recovery, repair, segment_file_bytes,
 };
 pub use memory::MemoryJournal;
 pub use position::{Durability, Epoch, Opened, Position, Purpose, SegmentId, Ticket, TornTail};

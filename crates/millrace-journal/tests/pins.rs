@@ -14,7 +14,7 @@ use common::{
 };
 use millrace_journal::{
     Durability, GroupCommit, GroupOptions, LocalJournal, LocalOptions, MemoryJournal, Pinned,
-    Purpose, RealFileSystem, SegmentId, SimFileSystem, check,
+    Purpose, RealFileSystem, SegmentId, SimFileSystem, check, segment_file_bytes,
 };
 
 /// The files of a copy, by name.
@@ -36,7 +36,8 @@ fn disk_with(files: &BTreeMap<String, Vec<u8>>) -> SimFileSystem {
     for (name, contents) in files {
         let mut contents = contents.clone();
         if name.ends_with(".seg") {
-            contents.resize(SEGMENT_BYTES as usize, 0);
+            let length = segment_file_bytes(&contents).unwrap();
+            contents.resize(length as usize, 0);
         }
         fs.plant(&dir().join(name), &contents);
     }

@@ -1,6 +1,7 @@
 //! Paths outside the AWS protocols: what tools of other servers look for, and, in test mode, the
 //! clock and a reset. All of them begin with `/_`.
 
+mod backup;
 mod remove_metrics;
 
 use std::io;
@@ -20,6 +21,7 @@ use crate::auth::{Auth, Caller};
 use crate::cloudwatch::Monitor;
 use crate::sqs::{Peek, Sqs, as_json};
 use crate::turns::Turns;
+use backup::Backups;
 
 /// Where messages are shown without receiving them.
 const MESSAGES: &str = "/_aws/sqs/messages";
@@ -36,6 +38,7 @@ pub(crate) struct Admin {
     is_test: bool,
     /// Each peek may hold all that it shows.
     peeks: Turns,
+    backups: Backups,
 }
 
 /// What a peek needs of a ReceiveMessage.
@@ -52,8 +55,15 @@ struct Advance {
 }
 
 impl Admin {
-    pub(crate) fn new(broker: Arc<Broker>, monitor: Arc<Monitor>, is_test: bool) -> Admin {
-        Admin { broker, monitor, is_test, peeks: Turns::new(PEEKS_AT_A_TIME) }
+    /// `account` is the server's own.
+    pub(crate) fn new(
+        broker: Arc<Broker>,
+        monitor: Arc<Monitor>,
+        account: &str,
+        is_test: bool,
+    ) -> Admin {
+        let backups = Backups::new(broker.clone(), monitor.clone(), account);
+        Admin { broker, monitor, is_test, peeks: Turns::new(PEEKS_AT_A_TIME), backups }
     }
 
     pub(crate) async fn answer(
@@ -78,6 +88,7 @@ impl Admin {
             ("POST", "/_millrace/metrics/delete") => {
                 remove_metrics::remove_metrics(&self.monitor, &caller, request.body).await
             }
+            ("POST", "/_millrace/backup") => self.backups.begin(&caller).await,
             ("POST", "/_localstack/state/reset") if self.is_test => {
                 sqs.reset().await?;
                 self.monitor.reset().await?;

@@ -96,7 +96,7 @@ impl Services {
             ),
             requests,
             tracer: options.tracer.clone(),
-            admin: Admin::new(broker, monitor, options.is_test),
+            admin: Admin::new(broker, monitor, account, options.is_test),
         }
     }
 

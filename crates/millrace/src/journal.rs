@@ -21,7 +21,8 @@ pub(crate) struct Unchecked;
 /// goes wrong is [`Unchecked`].
 pub(crate) fn check(flags: &DataFlags, format: Format) -> anyhow::Result<()> {
     match print_report(flags, format).context(Unchecked)?.corruption {
-        None => Ok(()),
+        // Its journal may end early, and be sound.
+        None => crate::copy::refuse_unfinished(&flags.load()?.data),
         Some(corruption) => bail!("{corruption}"),
     }
 }

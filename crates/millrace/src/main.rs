@@ -10,6 +10,7 @@ mod cli;
 mod commands;
 mod config;
 mod console;
+mod copy;
 mod credentials;
 mod end_signals;
 mod end_soon;

@@ -18,7 +18,7 @@ use crate::{
     assemble,
     cli::Flags,
     config::{Config, LogFormat, UsageError},
-    console, credentials,
+    console, copy, credentials,
     end_signals::EndSignals,
     figures::ServerFigures,
     inherited, limits,
@@ -42,6 +42,9 @@ pub(crate) fn serve(flags: Flags) -> anyhow::Result<()> {
     limits::use_small_pages();
     Bounds::of(config.limits.memory_bytes).log();
     let is_first_start = !config.data.exists();
+    if config.durability != Durability::Memory {
+        copy::refuse_unfinished(&config.data)?;
+    }
     // Before the data is opened: a second server finds the address taken, not the data locked.
     let server =
         Server::bind_inheriting(options(&config), &mut inherited).context("starting to listen")?;

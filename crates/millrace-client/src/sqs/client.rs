@@ -9,9 +9,10 @@ use millrace_wire::sigv4::{SignRequest, Signer, SigningKeys};
 use super::Protocol;
 use super::answer::error_of;
 use crate::credentials::{Credentials, Signatory};
-use crate::error::CallError;
+use crate::error::{CallError, CallErrorKind};
 use crate::transport::{
-    Call, Endpoint, Head, Lane, Repeat, Transport, TransportError, TransportOptions,
+    Answer, Call, Endpoint, Head, Lane, Repeat, Streamed, StreamedBody, Transport, TransportError,
+    TransportOptions,
 };
 
 /// Speaks one of the protocols with one endpoint. Clones share the connections.
@@ -105,11 +106,12 @@ impl SqsClient {
         let credentials = self.signatory.credentials().await?;
         let (head, place) = (self.head.clone(), ("/", ""));
         let head = self.complete(head, place, action, &body, credentials.as_deref())?;
-        self.exchange(Call { lane, head, body, wait, repeat }).await
+        Ok(self.exchange(Call { lane, head, body, wait, repeat }).await?.body)
     }
 
     /// As [`SqsClient::call`], at another path than `/`: some servers do more there than Amazon's.
-    /// `query` is the part behind the question mark; both stand in the request as they are.
+    /// `query` is the part behind the question mark; both stand in the request as they are. The
+    /// answer comes with its headers.
     ///
     /// # Errors
     ///
@@ -120,15 +122,33 @@ impl SqsClient {
         query: &str,
         action: Action,
         body: Bytes,
-    ) -> Result<Bytes, CallError> {
-        let mark = if query.is_empty() { "" } else { "?" };
-        let authority = &self.transport.endpoint().authority;
-        let head = begin(&format!("{path}{mark}{query}"), authority, self.protocol)?;
-        let credentials = self.signatory.credentials().await?;
-        let place = (path, query);
-        let head = self.complete(head, place, action, &body, credentials.as_deref())?;
+    ) -> Result<Answer, CallError> {
+        let head = self.head_at((path, query), action, &body).await?;
         let (lane, wait, repeat) = (Lane::Quick, Duration::ZERO, Repeat::Safe);
         self.exchange(Call { lane, head, body, wait, repeat }).await
+    }
+
+    /// As [`SqsClient::call_at`], for an answer that is taken as it comes.
+    ///
+    /// # Errors
+    ///
+    /// The server's error, what broke on the way, or [`CallErrorKind::Malformed`] if the answer does
+    /// not come in pieces.
+    pub async fn stream_at(
+        &self,
+        path: &str,
+        action: Action,
+        body: Bytes,
+    ) -> Result<StreamedBody, CallError> {
+        let head = self.head_at((path, ""), action, &body).await?;
+        match self.transport.call_streamed(head, body).await? {
+            Streamed::Body(body) => Ok(body),
+            Streamed::Whole(answer) if answer.status == 200 => {
+                let message = format!("not an answer in pieces: {}", answer.excerpt());
+                Err(CallError::new(CallErrorKind::Malformed, "malformed", message))
+            }
+            Streamed::Whole(answer) => Err(error_of(&answer)),
+        }
     }
 
     /// The connections.
@@ -144,9 +164,23 @@ impl SqsClient {
         &self.region
     }
 
-    async fn exchange(&self, call: Call) -> Result<Bytes, CallError> {
+    async fn exchange(&self, call: Call) -> Result<Answer, CallError> {
         let answer = self.transport.call(call).await?;
-        if answer.status == 200 { Ok(answer.body) } else { Err(error_of(&answer)) }
+        if answer.status == 200 { Ok(answer) } else { Err(error_of(&answer)) }
+    }
+
+    /// The head of a request at another path than `/`, given with its query.
+    async fn head_at(
+        &self,
+        (path, query): (&str, &str),
+        action: Action,
+        body: &[u8],
+    ) -> Result<Head, CallError> {
+        let mark = if query.is_empty() { "" } else { "?" };
+        let authority = &self.transport.endpoint().authority;
+        let head = begin(&format!("{path}{mark}{query}"), authority, self.protocol)?;
+        let credentials = self.signatory.credentials().await?;
+        Ok(self.complete(head, (path, query), action, body, credentials.as_deref())?)
     }
 
     /// Adds what tells the action, and the signature.

@@ -16,6 +16,8 @@ use super::http1::{Answer, AnswerReader};
 
 /// Holds a receive of ten messages of 1 KB.
 const INPUT_BYTES: usize = 16 << 10;
+/// Of a long answer, read at once.
+const STREAMED_BYTES: usize = 128 << 10;
 
 /// A connection that is ready for a request.
 pub(super) struct Connection {
@@ -46,6 +48,32 @@ impl Connection {
         // Bytes that nobody asked for make a connection as useless as its end: they would be taken
         // for the next answer. Some may have come with the last one.
         !self.input.is_empty() || self.stream.poll_read(&mut context, &mut buffer).is_ready()
+    }
+
+    /// Sends a request whose answer is taken as it comes, with [`Connection::read_some`].
+    pub(super) async fn send(&mut self, head: &[u8], body: &[u8]) -> io::Result<()> {
+        match &mut self.stream {
+            Stream::Plain(stream) => write(stream, head, body).await,
+            Stream::Tls(stream) => write(&mut **stream, head, body).await,
+        }
+    }
+
+    /// Adds what comes next to what has come. The end of the connection is an error.
+    pub(super) async fn read_some(&mut self) -> io::Result<&mut BytesMut> {
+        self.input.reserve(STREAMED_BYTES);
+        let read = match &mut self.stream {
+            Stream::Plain(stream) => stream.read_buf(&mut self.input).await?,
+            Stream::Tls(stream) => stream.read_buf(&mut self.input).await?,
+        };
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(&mut self.input)
+    }
+
+    /// What has come and was not taken.
+    pub(super) fn input(&mut self) -> &mut BytesMut {
+        &mut self.input
     }
 
     /// Sends a request and returns its answer.

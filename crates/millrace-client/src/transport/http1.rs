@@ -172,6 +172,32 @@ impl AnswerReader {
         Ok(Some(head.with(body)))
     }
 
+    /// Reads the head. Says whether the body comes in chunks, once that is known.
+    pub(super) fn begin(&mut self, input: &mut BytesMut) -> Result<Option<bool>, TransportError> {
+        if self.parsed.is_none() {
+            self.parsed = parse_head(input)?;
+        }
+        let framing = self.parsed.as_ref().map(|(_, framing)| framing);
+        Ok(framing.map(|framing| matches!(framing, Framing::Chunked(_))))
+    }
+
+    /// What has come of a body in chunks since the last call, and whether that was all of it.
+    pub(super) fn take_chunks(
+        &mut self,
+        input: &mut BytesMut,
+    ) -> Result<(Bytes, bool), TransportError> {
+        let Some((_, Framing::Chunked(chunk))) = &mut self.parsed else {
+            return Ok((Bytes::new(), false));
+        };
+        let is_last = read_chunks(chunk, input, &mut self.chunks)?;
+        Ok((self.chunks.split().freeze(), is_last))
+    }
+
+    /// The status of the answer, once its head is there.
+    pub(super) fn status(&self) -> Option<u16> {
+        self.parsed.as_ref().map(|(head, _)| head.status)
+    }
+
     /// The answer, if the end of the connection ends it.
     pub(super) fn end(&mut self, input: &mut BytesMut) -> Option<Answer> {
         match &self.parsed {

@@ -19,6 +19,7 @@ mod lifetime;
 mod look_up;
 mod pool;
 mod race;
+mod streamed;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,7 @@ pub use endpoint::Endpoint;
 pub use error::TransportError;
 pub use http1::{Answer, Head, HeadError};
 pub use ledger::LedgerCounts;
+pub use streamed::{Streamed, StreamedBody};
 
 use dial::Dialer;
 use pool::{Pool, Taken};

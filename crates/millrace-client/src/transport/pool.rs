@@ -137,6 +137,13 @@ impl Pool {
         Ok(Taken { connection, lane, permit })
     }
 
+    /// A new connection that belongs to no lane.
+    pub(super) async fn open_apart(&self) -> Result<Connection, TransportError> {
+        let connection = self.dialer.open(&self.ledger).await?;
+        Ledger::count(&self.ledger.requests);
+        Ok(connection)
+    }
+
     /// A new connection. Where the process has no descriptor or thread left for one, one that
     /// others of the lane have done with is as good.
     async fn open_or_share(&self, lane: Lane) -> Result<Connection, TransportError> {

@@ -67,7 +67,7 @@ pub use check::{CheckReport, SegmentReport, SidecarState, check};
 pub use cut::Cut;
 use draft::Draft;
 pub use gap::Gap;
-pub use pin::{Pinned, PutFile};
+pub use pin::{Pinned, PutFile, segment_file_bytes};
 pub use recover::fuzz_recovery;
 use release::Released;
 pub use repair::{RepairReport, repair};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::LocalJournal;
-use super::segment::{Segment, index_path, segment_path};
+use super::segment::{Segment, SegmentHeader, index_path, segment_path};
 use crate::fs::{BLOCK_BYTES, File, FileSystem, first_block};
 use crate::position::{Durability, Position, SegmentId};
 
@@ -34,12 +34,18 @@ pub struct Pinned {
     tail: Position,
 }
 
+/// The length of the file of a segment that begins so: a copy holds only the bytes in use. None if
+/// that is no segment's header.
+#[must_use]
+pub fn segment_file_bytes(start: &[u8]) -> Option<u64> {
+    SegmentHeader::decode(start).map(|header| u64::from(header.segment_bytes))
+}
+
 impl LocalJournal {
     pub(super) fn pin_segments(&self) -> Pinned {
         let state = self.state();
-        let committed = |segment: &Arc<Segment>| {
-            (Arc::clone(segment), segment.end.load(Ordering::Acquire))
-        };
+        let committed =
+            |segment: &Arc<Segment>| (Arc::clone(segment), segment.end.load(Ordering::Acquire));
         let segments: VecDeque<_> = state.segments.values().map(committed).collect();
         drop(state);
         let tail = segments.back().map(|(last, end)| Position::new(last.header.segment, *end));

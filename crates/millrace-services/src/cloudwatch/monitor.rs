@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use millrace_broker::Broker;
 use millrace_core::Timestamp;
 use millrace_metrics::alarm::{AlarmBook, State};
-use millrace_metrics::{Interrupt, MetricStore, StoreError};
+use millrace_metrics::{Interrupt, MetricStore, PinnedFile, StoreError};
 use tokio::sync::oneshot;
 
 use super::act::{Actions, QueueAccess};
@@ -158,6 +158,13 @@ impl Monitor {
     /// The store, for those who may wait for the disk.
     pub fn store(&self) -> &Arc<MetricStore> {
         &self.shared.store
+    }
+
+    /// All files of metrics and alarms, to be copied; none of what is in memory. Blocks on the disk.
+    pub(crate) fn pin(&self) -> std::io::Result<Vec<PinnedFile>> {
+        let mut files = self.store().pin()?;
+        files.extend(lock(self.alarms()).pin()?);
+        Ok(files)
     }
 
     /// How many alarms are in each state; a moment ago, while they are being changed.

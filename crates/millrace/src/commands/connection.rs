@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bytes::Bytes;
 use clap::Args;
 use millrace_client::sqs::{Action, Protocol, SqsClient, SqsOptions, Wait};
 use millrace_client::transport::{
-    Call, Endpoint, Head, Lane, Repeat, TransportError, TransportOptions,
+    Call, Endpoint, Head, Lane, Repeat, StreamedBody, TransportError, TransportOptions,
 };
 use millrace_client::{AwsSettings, CallError, CallErrorKind, Credentials, Url};
 use serde_json::{Map, Value, json};
@@ -244,7 +245,7 @@ impl Sqs {
         let body = json!({ "QueueUrl": queue_url }).to_string();
         let path = "/_aws/sqs/messages";
         let answer = self.client.call_at(path, query, Action::RECEIVE_MESSAGE, body.into()).await;
-        let answer = answer.and_then(|answer| parse(&answer)).map_err(|error| {
+        let answer = answer.and_then(|answer| parse(&answer.body)).map_err(|error| {
             let cannot = "messages can be shown without receiving them by Millrace only, not by \
                           Amazon SQS";
             if matches!(error.kind, CallErrorKind::Refused | CallErrorKind::Malformed) {
@@ -260,7 +261,20 @@ impl Sqs {
     pub(super) async fn call_own(&self, path: &str, body: &Value) -> Result<Value, CallError> {
         let body = body.to_string();
         let answer = self.client.call_at(path, "", Action::LIST_QUEUES, body.into()).await;
-        parse(&answer.map_err(|error| self.named(error))?)
+        parse(&answer.map_err(|error| self.named(error))?.body)
+    }
+
+    /// A copy of all data of the server, as it comes.
+    pub(super) async fn backup(&self) -> Result<StreamedBody> {
+        let begun = self.client.stream_at("/_millrace/backup", Action::LIST_QUEUES, Bytes::new());
+        begun.await.map_err(|error| {
+            let cannot =
+                "a backup can be taken of a running Millrace only, of version 0.3 or later";
+            match error.kind {
+                CallErrorKind::Malformed => anyhow::Error::new(error).context(cannot),
+                _ => self.named(error).into(),
+            }
+        })
     }
 
     /// The URL of a queue of this server, given as a name, an ARN or its URL.

@@ -5,6 +5,7 @@
 //! each command makes the same calls as any client. `peek`, `tail` and `export` without
 //! `--consume` need one that Amazon does not have, and say so.
 
+mod backup;
 mod connection;
 mod export;
 mod import;
@@ -51,6 +52,8 @@ pub(crate) enum ClientCommand {
     Export(export::ExportFlags),
     /// Send messages from JSON lines, as export writes them
     Import(import::ImportFlags),
+    /// Copy all data of a running server into a directory that `serve` opens (Millrace only)
+    Backup(backup::BackupFlags),
     /// Watch the queues of a server
     Top(top::TopFlags),
     /// Delete metrics of CloudWatch (Millrace only)
@@ -101,6 +104,7 @@ async fn over_the_wire(command: ClientCommand) -> Result<()> {
         ClientCommand::Redrive(flags) => redrive::run(&flags).await,
         ClientCommand::Export(flags) => export::run(&flags).await,
         ClientCommand::Import(flags) => import::run(&flags).await,
+        ClientCommand::Backup(flags) => backup::run(&flags).await,
         ClientCommand::Top(flags) => top::run(&flags).await,
         ClientCommand::Metrics(command) => metrics::run(&command).await,
         ClientCommand::Ready(flags) => ready::run(&flags).await,

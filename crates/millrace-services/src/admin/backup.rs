@@ -1,0 +1,195 @@
+//! `POST /_millrace/backup`: a copy of all data while the server goes on, as a tar archive.
+//!
+//! ```text
+//! metrics/catalog.log, metrics/20614-1m.log, …, metrics/alarms.log
+//! journal/0000001a.idx, journal/0000001a.seg, …     oldest first, the last without a sidecar
+//! end.json                                          {"segments": 2, "tail": [27, 4711]}
+//! ```
+//! The journal is pinned after the metrics: an action of an alarm is noted as done after it is in
+//! the journal, so the copy may do one twice, as after a crash, and forgets none. An archive without
+//! `end.json` is not whole. It holds what all accounts have: where callers are authenticated, it is
+//! for keys of the server's own account.
+//!
+//! Bounded: so many copies at a time, and of each so many bytes that its client has not taken.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use millrace_broker::{Broker, Pinned};
+use millrace_metrics::PinnedFile;
+use millrace_wire::{ApiError, BodyStream, Response};
+use serde_json::json;
+use tar::{Builder, EntryType, Header};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::auth::Caller;
+use crate::cloudwatch::Monitor;
+
+/// Each keeps removed segments on the disk until it is through with them.
+const BACKUPS_AT_A_TIME: usize = 2;
+const PIECE_BYTES: usize = 256 << 10;
+/// That a client is behind at most.
+const PIECES_WAITING: usize = 4;
+
+/// Copies under way.
+pub(super) struct Backups {
+    broker: Arc<Broker>,
+    monitor: Arc<Monitor>,
+    /// The account whose keys may ask.
+    account: String,
+    turns: Arc<Semaphore>,
+}
+
+/// What one copy is made of.
+struct Contents {
+    metrics: Vec<PinnedFile>,
+    journal: Pinned,
+}
+
+/// The archive as its client takes it.
+struct Archive(mpsc::Receiver<Vec<u8>>);
+
+/// Sends what is written to it in pieces.
+struct Pieces {
+    sender: mpsc::Sender<Vec<u8>>,
+    piece: Vec<u8>,
+    sent_bytes: u64,
+    broker: Arc<Broker>,
+}
+
+impl Backups {
+    pub(super) fn new(broker: Arc<Broker>, monitor: Arc<Monitor>, account: &str) -> Backups {
+        let turns = Arc::new(Semaphore::new(BACKUPS_AT_A_TIME));
+        Backups { broker, monitor, account: account.to_owned(), turns }
+    }
+
+    /// Begins a copy of what is there now. A thread of its own reads it; it ends when the client
+    /// leaves or the server drains.
+    pub(super) async fn begin(&self, caller: &Caller<'_>) -> Result<Response, ApiError> {
+        if caller.is_authenticated && caller.account != self.account {
+            let text = "A backup holds the data of all accounts: only keys of the server's own \
+                        account may take one.";
+            return Err(ApiError::access_denied(text));
+        }
+        let Ok(turn) = self.turns.clone().try_acquire_owned() else {
+            let text = format!("{BACKUPS_AT_A_TIME} backups are being taken already.");
+            return Err(ApiError::throttling(text));
+        };
+        let (pinned, begun) = oneshot::channel();
+        let (sender, pieces) = mpsc::channel(PIECES_WAITING);
+        let (broker, monitor) = (self.broker.clone(), self.monitor.clone());
+        let copy = move || {
+            let _turn = turn;
+            match pin(&broker, &monitor) {
+                Err(error) => drop(pinned.send(Err(error))),
+                Ok(contents) if pinned.send(Ok(())).is_ok() => send(contents, sender, broker),
+                Ok(_) => {}
+            }
+        };
+        let started = thread::Builder::new().name("backup".to_owned()).spawn(copy);
+        started.map_err(|error| failed(&error))?;
+        begun.await.map_err(|error| failed(&error))??;
+        let stream = Some(Box::new(Archive(pieces)) as Box<dyn BodyStream>);
+        let response = Response::new(200, "application/x-tar", Vec::new());
+        Ok(Response { stream, is_admitted: true, ..response })
+    }
+}
+
+impl BodyStream for Archive {
+    fn poll_next(&mut self, task: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        self.0.poll_recv(task)
+    }
+}
+
+impl Pieces {
+    fn send(&mut self) -> io::Result<()> {
+        if self.broker.is_draining() {
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the server stops"));
+        }
+        self.sent_bytes += self.piece.len() as u64;
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES));
+        let left = |_| io::Error::new(io::ErrorKind::ConnectionAborted, "the client has left");
+        self.sender.blocking_send(piece).map_err(left)
+    }
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = PIECE_BYTES - self.piece.len();
+        let taken = bytes.get(..room).unwrap_or(bytes);
+        self.piece.extend_from_slice(taken);
+        if self.piece.len() >= PIECE_BYTES {
+            self.send()?;
+        }
+        Ok(taken.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.piece.is_empty() { Ok(()) } else { self.send() }
+    }
+}
+
+fn pin(broker: &Broker, monitor: &Monitor) -> Result<Contents, ApiError> {
+    let metrics = monitor.pin().map_err(|error| failed(&error))?;
+    let Some(journal) = broker.log().pin() else {
+        let text = "This server keeps its data in memory: there is nothing to copy.";
+        return Err(ApiError::invalid_parameter_value(text));
+    };
+    Ok(Contents { metrics, journal })
+}
+
+/// Sends the whole archive, unless its client leaves or something cannot be read.
+fn send(contents: Contents, sender: mpsc::Sender<Vec<u8>>, broker: Arc<Broker>) {
+    let segments = contents.journal.segments();
+    tracing::info!(segments, "backup begun");
+    let piece = Vec::with_capacity(PIECE_BYTES);
+    let mut pieces = Pieces { sender, piece, sent_bytes: 0, broker };
+    match write_archive(contents, &mut pieces) {
+        Ok(()) => tracing::info!(size_bytes = pieces.sent_bytes, "backup sent"),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
+            tracing::warn!(%error, size_bytes = pieces.sent_bytes, "backup ended early");
+        }
+        Err(error) => tracing::error!(%error, "backup ended early: data cannot be read"),
+    }
+}
+
+fn write_archive(contents: Contents, out: &mut impl Write) -> io::Result<()> {
+    let Contents { metrics, journal } = contents;
+    let mut archive = Builder::new(out);
+    for PinnedFile { name, bytes, file } in metrics {
+        // A torn end may have been cut off since.
+        let whole = file.chain(io::repeat(0)).take(bytes);
+        append(&mut archive, &format!("metrics/{name}"), bytes, whole)?;
+    }
+    let (segments, tail) = (journal.segments(), journal.tail());
+    journal.copy(&mut |name, bytes, reader| {
+        append(&mut archive, &format!("journal/{name}"), bytes, reader)
+    })?;
+    let end =
+        json!({ "segments": segments, "tail": [tail.segment().0, tail.offset()] }).to_string();
+    append(&mut archive, "end.json", end.len() as u64, end.as_bytes())?;
+    archive.into_inner()?.flush()
+}
+
+fn append<W: Write>(
+    archive: &mut Builder<W>,
+    path: &str,
+    bytes: u64,
+    contents: impl Read,
+) -> io::Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut header = Header::new_ustar();
+    header.set_entry_type(EntryType::Regular);
+    header.set_size(bytes);
+    header.set_mode(0o600);
+    header.set_mtime(now.as_secs());
+    archive.append_data(&mut header, path, contents)
+}
+
+fn failed(error: &dyn std::fmt::Display) -> ApiError {
+    tracing::error!(%error, "backup failed");
+    ApiError::internal_failure()
+}
